@@ -14,12 +14,14 @@ from autoscaler.cluster import Caches
 from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.logs.poller import LogPoller
+from autoscaler.managed_jobs import Holds
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
 from autoscaler.settings import Settings, parse
 from autoscaler.web import create_app
+from autoscaler.windows import parse_windows
 from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import DriverConfig
 from optimus.kube.client import Client, connect
@@ -108,8 +110,9 @@ def _once(settings: Settings, controller: Controller, stopping: threading.Event)
     """One interval: read every log once, decide, carry the decisions to their end."""
     plan = controller.tick()
     for each in plan.decisions if plan is not None else ():
-        change = f"{each.current} -> {each.counts}"
-        sys.stdout.write(f"{each.key}\t{each.action}\t{change}\t{each.reason}\n")
+        what = each.recommended or each
+        change = f"{each.current} -> {what.counts}"
+        sys.stdout.write(f"{each.key}\t{what.action}\t{change}\t{what.reason}\n")
     waited_ticks = 0
     while not settings.dry_run and (
         controller.is_busy or (controller.awaits_capacity and waited_ticks < _CAPACITY_TICKS)
@@ -136,6 +139,10 @@ def _controller(
         tick_seconds=settings.tick_seconds,
         half_bound_seconds=settings.start_timeout_seconds,
         age_limit_seconds=settings.profiling_lifetime_seconds,
+        holds=Holds(
+            settings.recommend or settings.dry_run,
+            parse_windows(settings.maintenance_windows) or (),
+        ),
     )
     return Controller(components, timing, Clock(), dry_run=settings.dry_run)
 

@@ -9,13 +9,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from autoscaler.cluster import Observation
 from autoscaler.decide import Decider
 from autoscaler.logs.poller import LogPoller, run_of
-from autoscaler.managed_jobs import JobState, ManagedJobs
+from autoscaler.managed_jobs import Holds, JobState, ManagedJobs
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder, phase_of
 from autoscaler.rescale.executor import RescaleExecutor
@@ -68,6 +68,8 @@ class Timing:
     """A gang of which only a part has nodes for so long is suspended and resumed as a whole."""
     age_limit_seconds: float = 600.0
     """A job that has run for longer is not rescaled without a checkpoint."""
+    holds: Holds = field(default_factory=Holds)
+    """When and of which jobs nothing may begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,10 @@ class Controller:
         self, components: Components, timing: Timing, clock: Clock, *, dry_run: bool
     ) -> None:
         self.managed = ManagedJobs(
-            self._guard, dry_run=dry_run, age_limit_seconds=timing.age_limit_seconds
+            self._guard,
+            dry_run=dry_run,
+            age_limit_seconds=timing.age_limit_seconds,
+            holds=timing.holds,
         )
         self.last_tick_at: float | None = None
         self._components = components
@@ -158,7 +163,7 @@ class Controller:
         """Stop a job whose replicas were changed while it runs, before the operator fails it."""
         if state.changed_from is None or state.training_job.active is None or state.is_ending:
             return
-        if state.rescale is None and state.job.rescale is not RescaleRule.NEVER:
+        if state.rescale is None and not state.held and state.job.rescale is not RescaleRule.NEVER:
             why = f"its replicas were changed from {state.changed_from} while it ran"
             purpose = RescalePurpose.RESTART
             state.begin(purpose.id_of(f"{now:.0f}"), now, state.job.counts, why, purpose)
@@ -170,7 +175,8 @@ class Controller:
             return
         trained_at = max((sample.at for sample in state.progress(now).samples), default=0.0)
         may_have_trained = state.was_fully_bound or state.has_unknown_past(now)
-        if may_have_trained or trained_at > since or state.job.rescale is RescaleRule.NEVER:
+        stays = state.held or state.job.rescale is RescaleRule.NEVER
+        if may_have_trained or trained_at > since or stays:
             # A job that has trained may continue with the pods it has, its log readable or not.
             self._components.recorder.half_bound(
                 state.training_job, limit_seconds, runs=state.run is not None

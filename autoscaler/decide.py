@@ -29,7 +29,7 @@ from optimus.interval.driver import (
 from optimus.jobs import NO_COUNTS, Job
 from optimus.kube.contract import RESCALING
 from optimus.kube.times import format_second
-from optimus.models.forecast import Forecast, ForecastFn
+from optimus.models.forecast import Forecast, ForecastFn, forecast_assuming_speed
 from optimus.nodes import Node
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
@@ -98,7 +98,12 @@ class Decider:
         self._config, self._metrics, self._dry_run = config, metrics, dry_run
         self._alive: Callable[[], None] = lambda: None
         self._managed: Mapping[str, JobState] = {}
-        strategies = Strategies(config.policy, config.placement, self._forecast)
+        strategies = Strategies(
+            config.policy,
+            config.placement,
+            self._forecast,
+            assumed_forecast=self._assumed_forecast,
+        )
         self._driver = IntervalDriver(strategies, config.driver, format_second)
 
     @property
@@ -155,16 +160,25 @@ class Decider:
 
     def _forecast(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
         """A fit that fails by a fault of ours leaves its job without a forecast, and only that."""
+        forecast = self._guarded(self._config.forecast, job, progress)
+        if job.uid in self._managed:
+            self._managed[job.uid].forecast = forecast
+        return forecast
+
+    def _assumed_forecast(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
+        return self._guarded(forecast_assuming_speed, job, progress)
+
+    def _guarded(
+        self, make: ForecastFn, job: Job, progress: TrainingProgress
+    ) -> Forecast | NotReady:
         self._alive()
         forecast: Forecast | NotReady
         try:
-            forecast = self._config.forecast(job, progress)
+            forecast = make(job, progress)
         except Exception:  # noqa: BLE001 - logged with its trace, counted, and the job's reason says so
             _LOG.exception("job %s: its forecast failed", job.key)
             self._metrics.faults.labels("forecast").inc()
             forecast = NotReady("internal error in its forecast; see the autoscaler's log")
-        if job.uid in self._managed:
-            self._managed[job.uid].forecast = forecast
         return forecast
 
     def _record(self, plan: IntervalPlan) -> None:

@@ -21,12 +21,13 @@ from autoscaler.rescale.machine import (
     Step,
     adopt,
 )
+from autoscaler.windows import Window, why_closed
 from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
 from optimus.allocation.problem import recent_failures
 from optimus.errors import NotReady
 from optimus.interval import Decision
 from optimus.interval.driver import RescalePurpose, why_unwanted
-from optimus.jobs import Counts, Job, RescaleRule, Role
+from optimus.jobs import Counts, Job, Manage, RescaleRule, Role
 from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
@@ -47,7 +48,30 @@ _MOST_FAILED: Final = 16
 _MOST_GANG_UIDS: Final = 16
 """So many UIDs of a gang are kept: enough to recognise it when it has lost some pods."""
 
+_NOT_BEGUN: Final = (Step.CHECKPOINT, Step.SUSPEND)
 _LAST_PHASES: Final = (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """When and of which jobs nothing may begin: an operator's settings, and the jobs' own."""
+
+    recommend: bool = False
+    """Nothing is changed in the whole cluster."""
+
+    windows: tuple[Window, ...] = ()
+
+    def recommends(self, job: Job) -> bool:
+        """Whether it is only said what would be decided for the job."""
+        return self.recommend or job.manage is Manage.RECOMMEND
+
+    def why(self, job: Job, at: float) -> str:
+        """Why nothing may begin for a job at an instant; empty where it may."""
+        if job.paused:
+            return "paused by its user: optimus.dl/pause"
+        if self.recommends(job):
+            return "nothing is changed: recommendations only"
+        return why_closed(self.windows, at) if self.windows else ""
 
 
 @dataclass(slots=True)
@@ -92,6 +116,12 @@ class JobState:
 
     waits_for: str = ""
     """Why its pods wait for nodes, as the extender says, while any does."""
+
+    held: str = ""
+    """Why nothing may begin for it now; empty where it may."""
+
+    recommends: bool = False
+    """Whether it is only said what would be decided for it."""
 
     changed_from: Counts | None = None
     """The counts that its pods were made for, where others were set while they ran."""
@@ -280,6 +310,8 @@ class JobState:
         """
         if before == target:
             return None
+        if self.held and self.rescale is not None and self.rescale.record.step in _NOT_BEGUN:
+            return self.held
         return why_unwanted(self.job, target, goal_changed=self.goal_changed)
 
     @property
@@ -295,6 +327,8 @@ class JobState:
     def history(self, at: float) -> JobHistory:
         """What was done to the job, as decisions need it at an instant."""
         return JobHistory(
+            held=self.held,
+            recommends=self.recommends,
             rescales=self.record.rescales,
             last_rescaled_at=self.record.last_rescaled_at,
             rescaling_to=self.rescaling_to,
@@ -387,8 +421,11 @@ Guard = Callable[[str, JobState | None], AbstractContextManager[None]]
 class ManagedJobs:
     """The state of every managed job, by UID."""
 
-    def __init__(self, guard: Guard, *, dry_run: bool, age_limit_seconds: float) -> None:
+    def __init__(
+        self, guard: Guard, *, dry_run: bool, age_limit_seconds: float, holds: Holds
+    ) -> None:
         self._guard = guard
+        self._holds = holds
         self._dry_run = dry_run
         self._age_limit_seconds = age_limit_seconds
         self.states: dict[str, JobState] = {}
@@ -413,6 +450,8 @@ class ManagedJobs:
         for state in self:
             with self._guard("observe", state):
                 state.update(observation, nodes_changed=nodes_changed)
+                state.held = self._holds.why(state.job, observation.at)
+                state.recommends = self._holds.recommends(state.job)
             self._adopt(state, observation.at)
         leaving = [
             state for state in self if not _is_managed(state.training_job) and state.rescale is None

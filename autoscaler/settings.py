@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoscaler.windows import EXPECTED, parse_windows
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.policies import POLICIES
 from optimus.runtime.settings import (
     LOG_LEVELS,
     Program,
+    check,
     not_a_label,
     not_a_selector,
     not_a_version,
@@ -48,6 +50,14 @@ class Settings:
 
     dry_run: bool = False
     """Decide and print, but change no job and write no profile."""
+
+    recommend: bool = False
+    """Change nothing in the whole cluster, and recommend in profiles and Events what would be
+    decided."""
+
+    maintenance_windows: str = ""
+    """When nothing may begin: windows in UTC that deny or allow, separated by semicolons (deny
+    Mon-Fri 08:00-10:30; allow Sat 00:00-24:00). Default: it may at any time."""
 
     once: bool = False
     """Plan one interval, print the decisions, carry them out and exit."""
@@ -123,6 +133,12 @@ def _contradictions(settings: Settings) -> list[str]:
         *not_one_of("policy", settings.policy, sorted(POLICIES)),
         *not_positive(
             settings, "tick_seconds", "log_readers", "interval_seconds", "start_timeout_seconds"
+        ),
+        *check(
+            parse_windows(settings.maintenance_windows) is not None,
+            "maintenance_windows",
+            settings.maintenance_windows,
+            EXPECTED,
         ),
         *not_an_address("listen", settings.listen),
         *not_a_version("operator_version", settings.operator_version),

@@ -152,6 +152,13 @@ class RescaleRule(StrEnum):
     NEVER = "never"
 
 
+class Manage(StrEnum):
+    """Whether a job's counts are changed, or it is only said what they would be."""
+
+    AUTO = "auto"
+    RECOMMEND = "recommend"
+
+
 @dataclass(frozen=True, slots=True)
 class Toleration:
     """A pod's toleration; an empty key tolerates every key, an empty effect every effect."""
@@ -234,6 +241,10 @@ class Job:
     goal: Goal | None = None
     at_target: AtTarget = AtTarget.CONTINUE
     rescale: RescaleRule = RescaleRule.CHECKPOINT
+    manage: Manage = Manage.AUTO
+    paused: bool = False
+    """Its user wants no change of it for now."""
+
     workload: str | None = None
     chief_trains: bool = False
     suspended: bool = False

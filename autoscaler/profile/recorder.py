@@ -3,10 +3,11 @@
 import logging
 import time
 from collections.abc import Callable, Collection
+from math import isfinite
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
-from cachetools import TTLCache
+from cachetools import LRUCache, TTLCache
 
 from autoscaler.cluster import Observation
 from autoscaler.managed_jobs import JobState
@@ -15,11 +16,16 @@ from autoscaler.profile.codec import pack, pack_rescale
 from autoscaler.rescale.machine import EmitEvent, End, Outcome, Rescale, Step
 from optimus.errors import NotReady
 from optimus.interval.classify import why_suspended
-from optimus.jobs import NO_COUNTS, ConvergenceThreshold, Goal, RescaleRule, TargetLoss
+from optimus.jobs import NO_COUNTS, ConvergenceThreshold, Counts, Goal, RescaleRule, TargetLoss
 from optimus.kube.contract import Phase
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
-from optimus.kube.profiles import NameTaken, ProfileStatus, TrainingProfile
+from optimus.kube.profiles import (
+    NameTaken,
+    ProfileStatus,
+    RecommendationStatus,
+    TrainingProfile,
+)
 from optimus.kube.results import Refused, Written
 from optimus.kube.times import format_instant, format_second
 from optimus.kube.training_jobs import TrainingJob
@@ -79,6 +85,7 @@ class ProfileRecorder:
         self._job_uids: Collection[str] | None = None
         """Of all jobs; unknown before the first observation."""
         self._warned: dict[_EventKey, str] = {}
+        self._recommended: LRUCache[str, Counts] = LRUCache(_MOST_REFUSED)
         self._refused_lately: TTLCache[str | _EventKey, None] = TTLCache(
             _MOST_REFUSED, _REFUSED_SECONDS, timer=timer
         )
@@ -88,6 +95,7 @@ class ProfileRecorder:
         status = status_of(state, now)
         if status.complaint:
             self._warn_once(state.training_job, "LogNotUnderstood", status.complaint)
+        self._recommend(state)
         if state.changed_from is not None:
             self._warn_once(state.training_job, "ReplicasChanged", _changed_text(state))
         if state.stored is not None and state.stored_at is not None:
@@ -95,6 +103,17 @@ class ProfileRecorder:
             if not is_old and _urgent(status) == _urgent(state.stored):
                 return
         self.store(state, now, status)
+
+    def _recommend(self, state: JobState) -> None:
+        """An Event for each recommendation that differs from the one before."""
+        decision, uid = state.decision, state.job.uid
+        recommended = None if decision is None else decision.recommended
+        if recommended is None or not recommended.changes:
+            self._recommended.pop(uid, None)
+        elif self._recommended.get(uid) != recommended.counts and self._emit(
+            state.training_job, EventType.NORMAL, "Recommended", str(recommended)
+        ):
+            self._recommended[uid] = recommended.counts
 
     def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
         """Write the job's profile now; returns whether it is written."""
@@ -276,6 +295,7 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         trained_seconds=round(progress.trained_seconds, 1),
         complaint=progress.diagnostic or "",
         failed_counts=tuple(str(each) for each in record.failed_counts),
+        recommended=_recommended(state),
     )
 
 
@@ -286,7 +306,7 @@ def _changed_text(state: JobState) -> str:
     then = f"it is stopped and begun again at {present} from its newest checkpoint"
     if job.outcome is not None:
         then = "the training operator has failed it for that"
-    elif state.job.rescale is RescaleRule.NEVER or state.is_ending:
+    elif state.job.rescale is RescaleRule.NEVER or state.is_ending or state.held:
         then = "the training operator may fail it for that; to prevent it, suspend the job"
     return (
         f"its replicas were changed from {state.changed_from} to {present} while it ran; {then}. "
@@ -297,7 +317,8 @@ def _changed_text(state: JobState) -> str:
 def _urgent(status: ProfileStatus) -> tuple[object, ...]:
     """What a user should see at once; everything else can wait for the next regular write."""
     decided = (status.phase, status.reason, status.interval_id, status.complaint, status.goal)
-    counts = (status.ps, status.workers, status.target_ps, status.target_workers)
+    recommended = status.recommended and (status.recommended.ps, status.recommended.workers)
+    counts = (status.ps, status.workers, status.target_ps, status.target_workers, recommended)
     return *decided, *counts, status.rescale, status.rescales
 
 
@@ -338,8 +359,21 @@ def _reason(state: JobState) -> str:
     if state.run is not None and state.record.profiling_since is not None:
         return f"measuring its speed at {state.job.counts}"
     if state.decision is not None:
-        return state.decision.reason
+        if state.decision.recommended is not None:
+            return str(state.decision.recommended)
+        return state.held or state.decision.reason
     return str(state.forecast) if isinstance(state.forecast, NotReady) else ""
+
+
+def _recommended(state: JobState) -> RecommendationStatus | None:
+    found = None if state.decision is None else state.decision.recommended
+    if found is None:
+        return None
+    seconds = (found.seconds_now, found.seconds_then)
+    now, then = (round(each) if each is not None and isfinite(each) else None for each in seconds)
+    return RecommendationStatus(
+        found.counts.ps, found.counts.workers, found.action.value, now, then
+    )
 
 
 def goal_text(goal: Goal | None) -> str:

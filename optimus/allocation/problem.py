@@ -149,6 +149,10 @@ class JobHistory:
 
     Instants are in seconds since the epoch, UTC."""
 
+    held: str = ""
+    """Why nothing may begin for it now; empty where it may."""
+    recommends: bool = False
+    """It is only recommended what else would be decided."""
     rescales: int = 0
     last_rescaled_at: float | None = None
     rescaling_to: Counts | None = None

@@ -128,6 +128,43 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What would be decided for a job if its counts were changed; ``str()`` is for its user.
+
+    Seconds are those to its goal at its present counts and at the recommended ones; ``None``
+    without a forecast. ``assumed``: by a speed that was measured at one pair of counts only."""
+
+    current: Counts
+    counts: Counts
+    action: Action
+    reason: str
+    seconds_now: float | None = None
+    seconds_then: float | None = None
+    price_seconds: float = 0.0
+    assumed: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether it recommends a change."""
+        return self.action not in {Action.KEEP, Action.WAIT}
+
+    def __str__(self) -> str:
+        """The counts, what they are expected to bring, and why."""
+        if not self.changes:
+            return f"recommended: {self.current}, as now; {self.reason}"
+        if self.action is Action.SUSPEND:
+            return f"recommended: to suspend it; {self.reason}"
+        parts = [f"recommended: {self.counts} instead of {self.current}"]
+        if self.seconds_now is not None and self.seconds_then is not None:
+            basis = "; its speed there is assumed, not measured" if self.assumed else ""
+            parts.append(
+                f"expected {self.seconds_then:.0f} s to its goal instead of "
+                f"{self.seconds_now:.0f} s, after {self.price_seconds:.0f} s for the rescale{basis}"
+            )
+        return "; ".join([*parts, *([self.reason] if self.reason else [])])
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """One job's counts from now on. ``reason`` is a sentence with the numbers that decided.
 
@@ -141,6 +178,8 @@ class Decision:
     action: Action
     reason: str
     awaits_forecast: bool = False
+    recommended: Recommendation | None = None
+    """Of a job of which nothing is changed."""
 
     @property
     def rescales(self) -> bool:
@@ -300,6 +339,10 @@ def _ending(view: JobView) -> Classified | None:
     return view.fixed("one of its trainers has succeeded: it is about to end")
 
 
+def _held(view: JobView) -> Classified | None:
+    return view.fixed(view.history.held) if view.history.held else None
+
+
 def _no_checkpoint(view: JobView) -> Classified | None:
     if not view.running or not view.history.awaits_checkpoint:
         return None
@@ -414,6 +457,7 @@ _RULES: tuple[Callable[[JobView], Classified | None], ...] = (
     _in_rescale,
     _suspended,
     _ending,
+    _held,
     _no_checkpoint,
     _goal_met,
     _never,

@@ -27,6 +27,7 @@ from optimus.interval import (
     plan_interval,
 )
 from optimus.interval.capacity_plan import CapacityPlan, Claim, Held, headroom, reserve
+from optimus.interval.classify import Recommendation
 from optimus.interval.profiling import (
     MeasuredJobs,
     ProfilingMove,
@@ -38,8 +39,8 @@ from optimus.interval.profiling import (
     trained_seconds,
     why_not_profiled,
 )
-from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, RescaleRule
-from optimus.models.forecast import Forecast
+from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, Manage, RescaleRule
+from optimus.models.forecast import AssumedSpeed, Forecast, ForecastFn
 from optimus.nodes import Node
 from optimus.progress.types import TrainingProgress
 from optimus.snapshot import ClusterSnapshot
@@ -278,7 +279,13 @@ class IntervalDriver:
             (job.uid, job.bounds, job.goal, is_suspended(job)) for job in cluster.submitted
         )
         readiness = tuple(
-            (uid, _is_measured(history), self._goal_met(uid), history.awaits_checkpoint)
+            (
+                uid,
+                _is_measured(history),
+                self._goal_met(uid),
+                history.awaits_checkpoint,
+                history.held,
+            )
             for uid, history in histories.items()
         )
         return cluster.nodes, jobs, readiness
@@ -300,11 +307,10 @@ class IntervalDriver:
         def forecast(job: Job, known: TrainingProgress, /) -> Forecast | NotReady:
             return forecasts.setdefault(job.uid, self._strategies.forecast(job, known))
 
-        plan = plan_interval(
+        plan = self._plan(
             f"{self._format_instant(cluster.at)}-{state.intervals}",
             IntervalInput(cluster.snapshot(), progress, {**histories, **waited}),
-            replace(self._strategies, forecast=forecast),
-            self._config.interval,
+            forecast,
         )
         state.forecasts = forecasts
         state.awaiting_forecast = {each.uid for each in plan.decisions if each.awaits_forecast}
@@ -319,6 +325,42 @@ class IntervalDriver:
             yield from self._explore(cluster, MeasuredJobs(progress, histories), plan.interval_id)
         after = self._early_interval_trigger(cluster, histories)
         state.planned_for = before if self._config.early_after_each_run else after
+
+    def _plan(self, interval_id: str, inputs: IntervalInput, forecast: ForecastFn) -> IntervalPlan:
+        """The interval's plan; a second one says what is recommended for jobs that are not
+        changed, as if they were."""
+        strategies, config = replace(self._strategies, forecast=forecast), self._config.interval
+        plan = plan_interval(interval_id, inputs, strategies, config)
+        advised = {uid for uid, each in inputs.history.items() if each.recommends}
+        if not advised:
+            return plan
+        forecasts: dict[str, Forecast | NotReady] = {}
+
+        def assumed(job: Job, known: TrainingProgress, /) -> Forecast | NotReady:
+            found = forecast(job, known)
+            if isinstance(found, NotReady) and job.uid in advised:
+                found = strategies.assumed_forecast(job, known)
+            return forecasts.setdefault(job.uid, found)
+
+        history = {
+            uid: replace(each, held="") if uid in advised else each
+            for uid, each in inputs.history.items()
+        }
+        other = plan_interval(
+            interval_id,
+            replace(inputs, history=history),
+            replace(strategies, forecast=assumed),
+            config,
+        )
+        recommended = {
+            each.uid: _recommendation(each, forecasts.get(each.uid), config.rescale_seconds)
+            for each in other.decisions
+            if each.uid in advised
+        }
+        decisions = (
+            replace(each, recommended=recommended.get(each.uid)) for each in plan.decisions
+        )
+        return replace(plan, decisions=tuple(decisions))
 
     def _begin_pending(
         self, cluster: ManagedCluster, histories: _Histories
@@ -446,6 +488,22 @@ class IntervalDriver:
         return Claim(job, larger, keeps_pods=True)
 
 
+def _recommendation(
+    decision: Decision, forecast: Forecast | NotReady | None, price_seconds: float
+) -> Recommendation:
+    """What a decision would have been, with the forecast by which it was made."""
+    what = Recommendation(decision.current, decision.counts, decision.action, decision.reason)
+    if not isinstance(forecast, Forecast) or forecast.goal_met or not what.changes:
+        return what
+    return replace(
+        what,
+        seconds_now=forecast.at(decision.current),
+        seconds_then=forecast.at(decision.counts),
+        price_seconds=price_seconds,
+        assumed=isinstance(forecast.speed, AssumedSpeed),
+    )
+
+
 def why_unwanted(job: Job, counts: Counts, *, goal_changed: bool) -> str | None:
     """Why a job must not be rescaled to these counts any more, as its user has changed its
     annotations; ``None`` if it may be."""
@@ -453,6 +511,8 @@ def why_unwanted(job: Job, counts: Counts, *, goal_changed: bool) -> str | None:
         return job.left_alone or "its user has ended its management"
     if job.rescale is RescaleRule.NEVER:
         return "its rescale annotation now says never"
+    if job.paused or job.manage is Manage.RECOMMEND:
+        return "its user has paused it" if job.paused else "its manage annotation says recommend"
     if counts == NO_COUNTS:
         stays = goal_changed or job.at_target is not AtTarget.SUSPEND
         return "its user changed its goal, or what happens there" if stays else None
@@ -463,7 +523,8 @@ def _is_stale(pending: PendingRescale, job: Job, history: JobHistory) -> bool:
     """Whether what was decided is not to be done any more."""
     decision = pending.decision
     counts = NO_COUNTS if decision.action is Action.SUSPEND else decision.counts
-    if history.rescaling_to is not None or history.awaits_checkpoint or history.is_ending:
+    is_busy = history.rescaling_to is not None or history.is_ending
+    if is_busy or history.awaits_checkpoint or history.held:
         return True
     goal_changed = job.goal != pending.job.goal
     unwanted = why_unwanted(job, counts, goal_changed=goal_changed) is not None

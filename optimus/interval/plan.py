@@ -37,7 +37,7 @@ from optimus.interval.classify import (
 from optimus.interval.profiling import decide_after_profiling
 from optimus.interval.share import StartingJobs, in_queue_order, pools_of, share_pool
 from optimus.jobs import Counts, Job
-from optimus.models.forecast import ForecastFn, forecast_job
+from optimus.models.forecast import ForecastFn, forecast_assuming_speed, forecast_job
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.snapshot import ClusterSnapshot
@@ -56,6 +56,7 @@ class IntervalInput:
 class Strategies:
     """The interchangeable parts of a decision.
 
+    ``assumed_forecast`` is for recommendations where there is no other forecast.
     ``remainder_policy`` allocates the fragments that whole jobs leave; by default ``policy`` does.
     """
 
@@ -63,6 +64,7 @@ class Strategies:
     placement: PlacementRule
     forecast: ForecastFn = forecast_job
     remainder_policy: AllocationPolicy | None = None
+    assumed_forecast: ForecastFn = forecast_assuming_speed
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,7 +220,7 @@ def return_counts(job: Job, history: JobHistory) -> Counts | None:
 def _must_keep_counts(view: JobView, target: Counts) -> bool:
     """Whether the job cannot be moved now, or just could not be placed at these counts."""
     history = view.history
-    if history.rescaling_to is not None or history.profiling_since is not None:
+    if history.rescaling_to is not None or history.profiling_since is not None or history.held:
         return True
     excluded = why_excluded(history.placement_failures, target) is not None
     return history.awaits_checkpoint or (excluded and view.why_backing_off is not None)
@@ -263,7 +263,9 @@ def _is_under_way(job: Job, measured: MeasuredJobs) -> bool:
 
 
 def _cannot_move(job: Job, snapshot: ClusterSnapshot, history: JobHistory) -> bool:
-    if not job.managed or job.suspended or job.rescale is RescaleRule.NEVER or history.is_ending:
+    if not job.managed or job.suspended or job.rescale is RescaleRule.NEVER:
+        return True
+    if history.is_ending or history.held:
         return True
     # Where the user moved the bounds, the next interval follows, after a checkpoint where the job
     # asks for one.

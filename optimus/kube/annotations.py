@@ -15,6 +15,7 @@ from optimus.jobs import (
     ConvergenceThreshold,
     CountBounds,
     Goal,
+    Manage,
     RescaleRule,
     TargetLoss,
     TrainingMode,
@@ -51,6 +52,8 @@ class JobOptions:
     steps_per_epoch: float | None = None
     at_target: AtTarget = AtTarget.CONTINUE
     rescale: RescaleRule = RescaleRule.CHECKPOINT
+    manage: Manage = Manage.AUTO
+    paused: bool = False
     workload: str | None = None
     chief_trains: bool = False
     loss_metric: str | None = None
@@ -74,6 +77,8 @@ def read_options(annotations: Mapping[str, str]) -> tuple[JobOptions, tuple[Prob
         steps_per_epoch=reader.positive(Annotation.STEPS_PER_EPOCH),
         at_target=reader.choice(Annotation.AT_TARGET, AtTarget) or AtTarget.CONTINUE,
         rescale=reader.choice(Annotation.RESCALE, RescaleRule) or RescaleRule.CHECKPOINT,
+        manage=reader.choice(Annotation.MANAGE, Manage) or Manage.AUTO,
+        paused=reader.flag(Annotation.PAUSE),
         workload=reader.name(Annotation.WORKLOAD),
         chief_trains=reader.flag(Annotation.CHIEF_TRAINS),
         loss_metric=reader.text(Annotation.LOSS_METRIC),

@@ -34,6 +34,8 @@ class Annotation:
     MAX_WORKERS: Final = "optimus.dl/max-workers"
     WORKLOAD: Final = "optimus.dl/workload"
     RESCALE: Final = "optimus.dl/rescale"
+    MANAGE: Final = "optimus.dl/manage"
+    PAUSE: Final = "optimus.dl/pause"
     CHECKPOINT_FORMAT: Final = "optimus.dl/checkpoint-format"
     CHIEF_TRAINS: Final = "optimus.dl/chief-trains"
 

@@ -55,6 +55,16 @@ class RescaleStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
         return Counts(self.from_ps, self.from_workers)
 
 
+class RecommendationStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What would be decided for a job that is not changed; seconds to its goal now and then."""
+
+    ps: int
+    workers: int
+    action: str
+    seconds_now: int | None = None
+    seconds_then: int | None = None
+
+
 class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What the autoscaler decided and learned. Instants are RFC 3339, durations seconds.
 
@@ -82,6 +92,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     trained_seconds: float = 0.0
     complaint: str = ""
     failed_counts: tuple[str, ...] = ()
+    recommended: RecommendationStatus | None = None
     state: str | None = None
 
 

@@ -51,6 +51,35 @@ class NoWorkLeft:
         return np.ones(np.broadcast_shapes(np.shape(ps), np.shape(workers)))
 
 
+_COMPUTING, _TRANSFER, _PER_TASK = 0.45, 0.45, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedSpeed:
+    """The speed of a job that was measured at one pair of counts only.
+
+    The terms of the paper's equations 2 and 4 have assumed parts of the time per step there:
+    computing and transfer 45 % each, what grows with the number of tasks 10 %."""
+
+    counts: Counts
+    measured: float
+    """Steps per second at these counts."""
+
+    mode: TrainingMode
+    splits_batch: bool
+
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """Speed at each pair of counts (arrays broadcast)."""
+        ps, workers = np.asarray(ps, np.float64), np.asarray(workers, np.float64)
+        per_worker = self.counts.workers / workers if self.splits_batch else 1.0
+        per_ps = (workers / ps) * (self.counts.ps / self.counts.workers)
+        tasks = (ps + workers) / sum(self.counts)
+        seconds = _COMPUTING * per_worker + _TRANSFER * per_ps + _PER_TASK * tasks
+        is_sync = self.mode is TrainingMode.SYNC
+        steps = 1.0 if is_sync else workers / self.counts.workers
+        return np.asarray(self.measured * steps / seconds, dtype=np.float64)
+
+
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """Remaining seconds of one job until its goal, at any counts."""
@@ -112,6 +141,23 @@ def forecast_job(
     job: Job, progress: TrainingProgress, goal: Goal | None = None, fit: CurveFit = LossCurve.fit
 ) -> Forecast | NotReady:
     """The job's forecast towards its goal (or the one given), or why no model can be fitted."""
+    return _forecast(job, progress, goal, fit, _speed)
+
+
+def forecast_assuming_speed(job: Job, progress: TrainingProgress) -> Forecast | NotReady:
+    """The same, where the job was not measured at enough counts, from ``AssumedSpeed``.
+
+    Only for what is merely said: nobody restarts a job for an assumption."""
+    return _forecast(job, progress, None, LossCurve.fit, _assumed_speed)
+
+
+def _forecast(
+    job: Job,
+    progress: TrainingProgress,
+    goal: Goal | None,
+    fit: CurveFit,
+    speed: "Callable[[Job, TrainingProgress], Speed | NotReady]",
+) -> Forecast | NotReady:
     goal = goal or job.goal
     if goal is None:
         return NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
@@ -133,7 +179,7 @@ def forecast_job(
     if isinstance(curve, NotReady):
         # What is wrong with the log explains more than a lack of points.
         return NotReady(progress.diagnostic) if progress.diagnostic else curve
-    return _until_goal(job, progress, goal, curve)
+    return _until_goal(job, progress, goal, curve, speed)
 
 
 def goal_is_met(goal: Goal, progress: TrainingProgress) -> bool:
@@ -199,7 +245,11 @@ def _is_met(goal: Goal, losses: Sequence[LossPoint]) -> bool:
 
 
 def _until_goal(
-    job: Job, progress: TrainingProgress, goal: Goal, curve: Curve
+    job: Job,
+    progress: TrainingProgress,
+    goal: Goal,
+    curve: Curve,
+    speed_of: "Callable[[Job, TrainingProgress], Speed | NotReady]",
 ) -> Forecast | NotReady:
     time_to_goal = curve.until(goal)
     if isinstance(time_to_goal, NotReady):
@@ -210,7 +260,7 @@ def _until_goal(
             "the number of steps per epoch is not known yet: set the annotation "
             "optimus.dl/steps-per-epoch"
         )
-    speed = _speed(job, progress)
+    speed = speed_of(job, progress)
     if isinstance(speed, NotReady):
         return speed
     known = progress.epoch if curve.in_epochs else progress.step
@@ -245,6 +295,14 @@ def _speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
     if latest is not None:
         model = model.on(latest.node_kind).anchored(job.counts, latest.steps_per_second)
     return model if kind is None else model.on(kind)
+
+
+def _assumed_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
+    here = [each for each in progress.samples if each.counts == job.counts]
+    latest = max(here or progress.samples, key=lambda sample: sample.at, default=None)
+    if latest is None:
+        return NotReady("its speed has not been measured yet")
+    return AssumedSpeed(latest.counts, latest.steps_per_second, job.mode, job.splits_batch)
 
 
 def _batch_rule(job: Job, progress: TrainingProgress) -> tuple[bool, int]:

@@ -1,0 +1,152 @@
+"""What is recommended for jobs that are not changed, and jobs that are paused."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from autoscaler.controller import Timing
+from autoscaler.managed_jobs import Holds
+from autoscaler.windows import parse_windows
+from optimus.jobs import Counts
+from optimus.kube.contract import Phase
+from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import FakeJob, tf_job
+
+WIDE = {"min_ps": "1", "min_workers": "1", "training_mode": "sync", "target_loss": "0.1"}
+
+
+def submit(cluster: FakeCluster, **annotations: str) -> FakeJob:
+    return cluster.submit(tf_job("a", 1, 2, **WIDE, **annotations))
+
+
+def unchanged(job: FakeJob) -> bool:
+    return (job.counts, job.runs, job.suspended) == (Counts(1, 2), 1, False)
+
+
+def texts(cluster: FakeCluster) -> list[str]:
+    return [message for _, reason, message in cluster.events if reason == "Recommended"]
+
+
+def recommending(cluster: FakeCluster) -> ControllerHarness:
+    return ControllerHarness(cluster, timing=replace(TIMING, holds=Holds(recommend=True)))
+
+
+@pytest.mark.parametrize("whole_cluster", [False, True])
+def test_a_new_job_gets_a_recommendation_with_what_it_brings_and_is_not_changed(
+    cluster: FakeCluster, whole_cluster: bool
+) -> None:
+    harness = recommending(cluster) if whole_cluster else ControllerHarness(cluster)
+    job = submit(cluster, **({} if whole_cluster else {"manage": "recommend"}))
+    harness.run(150)
+    assert unchanged(job)
+    assert "Rescaling" not in cluster.reasons("a")
+    status = harness.status("a")
+    assert status.phase is Phase.TRAINING
+    found = status.recommended
+    assert found is not None
+    assert found.action == "grow"
+    assert found.workers > 2
+    assert found.seconds_now is not None
+    assert found.seconds_then is not None
+    assert found.seconds_then < found.seconds_now
+    assert f"recommended: {Counts(found.ps, found.workers)} instead of 1 PS + 2" in status.reason
+    (text, *_) = texts(cluster)
+    assert "to its goal instead of" in text
+    assert "after 5 s for the rescale; its speed there is assumed, not measured" in text
+
+
+def test_one_event_for_each_recommendation(cluster: FakeCluster) -> None:
+    harness = recommending(cluster)
+    submit(cluster)
+    harness.run(300)
+    counts = [text.partition(";")[0] for text in texts(cluster)]
+    assert counts
+    assert all(one != other for one, other in pairwise(counts))
+
+
+def test_a_dry_run_has_forecasts_too(cluster: FakeCluster) -> None:
+    harness = ControllerHarness(
+        cluster, dry_run=True, timing=replace(TIMING, holds=Holds(recommend=True))
+    )
+    job = submit(cluster)
+    writes = cluster.writes
+    harness.run(120)
+    (state,) = harness.controller.managed
+    assert state.decision is not None
+    assert state.decision.recommended is not None
+    assert state.decision.recommended.seconds_then is not None
+    assert unchanged(job)
+    assert cluster.writes == writes
+
+
+def test_no_other_job_gives_capacity_for_a_recommendation(cluster: FakeCluster) -> None:
+    cluster.cpus = 8
+    harness = ControllerHarness(cluster)
+    advised = submit(cluster, manage="recommend")
+    other = cluster.submit(tf_job("b", 2, 3, rescale="any", max_ps="2", max_workers="3", **WIDE))
+    harness.run(60)
+    smaller = [state.decision for state in harness.controller.managed if state.job.key.name == "b"]
+    assert unchanged(advised)
+    assert sum(other.counts) + 3 <= 8
+    assert all(each is None or "team/a" not in each.reason for each in smaller)
+
+
+def test_when_it_is_managed_again_it_is_changed(cluster: FakeCluster) -> None:
+    harness = ControllerHarness(cluster)
+    job = submit(cluster, manage="recommend", rescale="any")
+    harness.run(60)
+    assert unchanged(job)
+    job.annotate(manage=None)
+    harness.run(120)
+    assert job.runs > 1
+    assert harness.status("a").recommended is None
+
+
+def test_a_pause_ends_a_wait_for_a_checkpoint_in_one_tick(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    cluster.checkpoints = False
+    job = cluster.submit(
+        tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", min_ps="2", max_ps="2")
+    )
+    cluster.pass_time(700)
+    harness.run_until("a", "WaitingForCheckpoint")
+    job.annotate(pause="true")
+    harness.run(1)
+    (state,) = harness.controller.managed
+    assert state.rescale is None
+    cluster.checkpoints = True
+    harness.run(60)
+    assert unchanged(job)
+    assert "paused by its user" in harness.status("a").reason
+
+
+def test_a_pause_in_the_middle_of_a_rescale_returns_to_the_counts_before(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    cluster.lingering_seconds = 5.0
+    job = cluster.submit(
+        tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="any")
+    )
+    for _ in range(100):
+        harness.run(1)
+        if job.suspended:
+            break
+    assert job.suspended
+    job.annotate(pause="true")
+    harness.run(60)
+    assert (job.counts, job.runs, job.suspended) == (Counts(1, 2), 2, False)
+    job.annotate(pause=None)
+    harness.run(60)
+    assert job.runs > 2
+
+
+def test_nothing_begins_in_a_maintenance_window(cluster: FakeCluster) -> None:
+    timing: Timing = replace(TIMING, holds=Holds(windows=parse_windows("deny 00:00-24:00") or ()))
+    harness = ControllerHarness(cluster, timing=timing)
+    job = submit(cluster, rescale="any")
+    harness.run(90)
+    assert unchanged(job)
+    assert "maintenance window" in harness.status("a").reason
