@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, TypeVar
+from typing import IO, Final, TypeVar
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from flask import Flask, Response, request
@@ -19,6 +19,7 @@ from werkzeug.wsgi import get_input_stream
 
 from extender.filter import FilterResult, filter_nodes
 from extender.http import wire
+from extender.http.direct import Verb, by_request_line
 from extender.metrics import Metrics
 from extender.planner import Planner
 from extender.preempt import Victims, allow_preemption
@@ -54,6 +55,18 @@ class Verbs:
         )
 
 
+CALLS: Final = "kube-scheduler's calls"
+"""Where the application for kube-scheduler holds its ``Calls``: a key of ``extensions``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What a server needs that answers calls itself (``extender.http.direct``)."""
+
+    by_request_line: Mapping[bytes, Verb]
+    max_body_bytes: int
+
+
 class _Refusal(Exception):
     """What is answered instead of a decision."""
 
@@ -74,7 +87,7 @@ class Endpoints:
 
         ``why_too_old``: while it says anything, this process is not ready, but answers."""
         self._verbs, self._why_not_ready, self._metrics = verbs, why_not_ready, metrics
-        self._max_body_bytes, self._inspect = max_body_bytes, inspect
+        self.max_body_bytes, self._inspect = max_body_bytes, inspect
         self._why_too_old = why_too_old
         self._ready = False
 
@@ -123,7 +136,7 @@ class Endpoints:
         return args
 
     def _body(self, stream: IO[bytes]) -> bytes:
-        limit = self._max_body_bytes
+        limit = self.max_body_bytes
         body = stream.read(limit + 1)
         if len(body) <= limit:
             return body
@@ -191,24 +204,23 @@ def create_app(endpoints: Endpoints) -> Flask:
     app = create_health_app(endpoints)
     app.add_url_rule("/inspect", view_func=endpoints.inspect)
     app.register_error_handler(HTTPException, _not_served)
-    verbs = {
+    verbs: dict[str, Verb] = {
         "/filter": endpoints.filter,
         "/prioritize": endpoints.prioritize,
         "/preempt": endpoints.preempt,
     }
     for path, verb in verbs.items():  # for Flask's answers to other methods
         app.add_url_rule(path, path[1:], partial(_answer, verb), methods=["POST"])
+    app.extensions[CALLS] = Calls(by_request_line(verbs), endpoints.max_body_bytes)
     vars(app)["wsgi_app"] = _answer_verbs(verbs, app.wsgi_app)
     return app
 
 
-def _answer(verb: Callable[[IO[bytes]], bytes]) -> Response:
+def _answer(verb: Verb) -> Response:
     return Response(verb(request.stream), mimetype=_JSON)
 
 
-def _answer_verbs(
-    verbs: Mapping[str, Callable[[IO[bytes]], bytes]], others: WSGIApplication
-) -> WSGIApplication:
+def _answer_verbs(verbs: Mapping[str, Verb], others: WSGIApplication) -> WSGIApplication:
     """kube-scheduler's calls, answered before Flask sees them: routing a request and its context
     would take longer than the decision."""
 

@@ -20,6 +20,8 @@ from gunicorn.workers.gthread import (  # type: ignore[import-untyped]  # likewi
 )
 
 from extender.application import Application
+from extender.http.app import CALLS, Calls
+from extender.http.direct import answer_call
 from extender.http.parent_watch import end_with_parent
 from extender.settings import Settings
 from optimus.runtime.settings import address
@@ -48,11 +50,33 @@ class StayingWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no type
     def handle(self, conn: Any) -> Any:
         """Answer requests; true where the connection is to be kept. Runs on a worker thread."""
         while True:
-            kept = super().handle(conn)
+            kept = self._answer_directly(conn)
+            if kept is None:
+                kept = super().handle(conn)
             if kept is not True or not self.alive or conn.parser.unreader.buf.getvalue():
                 return kept
             if not _is_readable(conn.sock, NEXT_CALL_SECONDS):
                 return kept
+
+    def _answer_directly(self, conn: Any) -> bool | None:
+        """Answer a call without gunicorn's parser; ``None`` leaves the request to gunicorn.
+
+        gunicorn itself reads the first request of a connection, writes the access log, and tells
+        clients that this process ends."""
+        calls: Calls | None = getattr(self.wsgi, "extensions", {}).get(CALLS)
+        if calls is None or not conn.initialized or conn.is_http2 or self.cfg.is_ssl:
+            return None
+        full = len(self.keepalived_conns) >= self.max_keepalived
+        if not self.alive or full or self.cfg.accesslog:
+            return None
+        try:
+            conn.sock.setblocking(True)
+            return answer_call(
+                conn.sock, conn.parser.unreader, calls.by_request_line, calls.max_body_bytes
+            )
+        except OSError as error:
+            _LOG.debug("a connection has failed: %s", error)
+            return False
 
 
 def _is_readable(sock: socket.socket, seconds: float) -> bool:
