@@ -218,14 +218,7 @@ def test_nodes_that_attach_one_volume_each_hold_a_gang_with_two(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
     """The plan puts PS and workers together; what kube-scheduler then offers is planned anew."""
-    driver = {"name": "attach.test", "nodeID": "n", "allocatable": {"count": 1}}
-    for number in range(1, 5):
-        path = f"{CSI_NODES}/node-{number}"
-        spec = {"drivers": [driver]}
-        if api.find(path) is None:
-            api.create(CSI_NODES, {"metadata": {"name": f"node-{number}"}, "spec": spec})
-        else:
-            api.patch(path, {"spec": spec})
+    attach_one_volume_per_node(api)
     for claim in ("ps-data", "worker-data"):
         csi_volume(api, claim)
     job = json.loads(tfjob("attached", 1, 3))
@@ -239,18 +232,56 @@ def test_nodes_that_attach_one_volume_each_hold_a_gang_with_two(
         assert not ps & {node for pod, node in nodes.items() if "-worker-" in pod}
 
 
+def attach_one_volume_per_node(api: Api) -> None:
+    driver = {"name": "attach.test", "nodeID": "n", "allocatable": {"count": 1}}
+    for number in range(1, 5):
+        path = f"{CSI_NODES}/node-{number}"
+        spec = {"drivers": [driver]}
+        if api.find(path) is None:
+            api.create(CSI_NODES, {"metadata": {"name": f"node-{number}"}, "spec": spec})
+        else:
+            api.patch(path, {"spec": spec})
+
+
+def test_nodes_that_attach_one_volume_each_hold_a_gang_with_one_for_each_pod(
+    own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
+) -> None:
+    """No pod's offer shows the limit: each node is planned anew where the last pod filled it."""
+    attach_one_volume_per_node(api)
+    claims = [f"ephemeral-{role}-0-data" for role in ("ps", "worker")]
+    claims += [f"ephemeral-worker-{index}-data" for index in (1, 2)]
+    for claim in claims:
+        api.create(f"{CORE}/persistentvolumes", persistent_volume(claim))
+    common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    requests = {"resources": {"requests": {"storage": "1Gi"}}}
+    template = {"volumeClaimTemplate": {"spec": {**common, **requests}}}
+    job = json.loads(tfjob("ephemeral", 1, 3))
+    for replicas in job["spec"]["tfReplicaSpecs"].values():
+        spec = replicas["template"]["spec"]
+        spec["volumes"] = [{"name": "data", "ephemeral": template}]
+    with unharmed(own, tmp_path):
+        jobs.submit("ephemeral", json.dumps(job))
+        assert len({*jobs.wait_bound("ephemeral", 4).values()}) == 4
+
+
 def csi_volume(api: Api, name: str) -> None:
     """A volume of a CSI driver, bound to a claim of its name."""
+    api.create(f"{CORE}/persistentvolumes", persistent_volume(name))
     common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    reference = {"namespace": "default", "name": name}
-    volume = {
-        **common,
-        "capacity": {"storage": "1Gi"},
-        "csi": {"driver": "attach.test", "volumeHandle": name},
-        "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **reference},
-    }
-    api.create(f"{CORE}/persistentvolumes", {"metadata": {"name": name}, "spec": volume})
     requests = {"resources": {"requests": {"storage": "1Gi"}}}
     claim = {**common, **requests, "volumeName": name}
     claims = in_namespace(CORE, "default", "persistentvolumeclaims")
     api.create(claims, {"metadata": {"name": name}, "spec": claim})
+
+
+def persistent_volume(claim: str) -> dict[str, Any]:
+    """A volume of a CSI driver for the claim of its name."""
+    reference = {"namespace": "default", "name": claim}
+    spec = {
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": "",
+        "capacity": {"storage": "1Gi"},
+        "csi": {"driver": "attach.test", "volumeHandle": claim},
+        "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **reference},
+    }
+    return {"metadata": {"name": claim}, "spec": spec}

@@ -19,6 +19,10 @@ from tests.unit.extender.fake_cluster import FakeCluster
 REFUSED = Refused(ErrorKind.CONFLICT, "the job has changed")
 
 
+class ProcessEnded(BaseException):
+    """The extender's process has ended."""
+
+
 @dataclass
 class PreemptingCluster:
     """Jobs of one-CPU replicas unless said otherwise, by name, in namespace ``ns``."""
@@ -32,6 +36,9 @@ class PreemptingCluster:
 
     refuses: set[str] = field(default_factory=set)
     """Jobs whose patches are refused."""
+
+    ends_before: set[str] = field(default_factory=set)
+    """Jobs before whose suspension the process ends."""
 
     goal: Goal = field(default_factory=lambda: TargetLoss(0.1))
     """Of elastic jobs."""
@@ -235,6 +242,8 @@ class PreemptingCluster:
         return tuple(self.pods(job.name))
 
     def preempt(self, job: TrainingJob, mark: str) -> Written | Refused:
+        if job.name in self.ends_before:
+            raise ProcessEnded
         if job.name in self.refuses or job != self.jobs[job.name]:
             return REFUSED
         self.writes.append(f"suspend {job.name}")

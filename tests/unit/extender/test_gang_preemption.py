@@ -14,9 +14,9 @@ from optimus.kube.budgets import Budget
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.preempted import Preempted, read_preempted
-from optimus.kube.results import Refused, Written
+from optimus.kube.results import Refused
 from optimus.kube.training_jobs import TrainingJob
-from tests.unit.extender.preempting_cluster import PreemptingCluster
+from tests.unit.extender.preempting_cluster import PreemptingCluster, ProcessEnded
 
 
 def two_jobs(**settings: Any) -> PreemptingCluster:
@@ -431,28 +431,16 @@ def test_a_new_process_goes_on_between_suspension_and_binding() -> None:
     assert made.writes == ["suspend low", "resume low"]
 
 
-class _Dies:
-    """A writer whose process ends before it has suspended this job."""
-
-    def __init__(self, made: PreemptingCluster, before: str) -> None:
-        self._made, self._before = made, before
-        self.end_preemption = made.end_preemption
-
-    def preempt(self, job: TrainingJob, mark: str) -> Written | Refused:
-        if job.name == self._before:
-            raise KeyboardInterrupt
-        return self._made.preempt(job, mark)
-
-
 def half_suspended() -> PreemptingCluster:
     """Two jobs have to make room for ``high``; the process ends between the two."""
     made = PreemptingCluster({"a": 2, "b": 2})
     made.run("first")
     made.run("second")
     made.submit("high", 1, 3, priority=5)
-    made.controller._access = replace(made.controller._access, writer=_Dies(made, "second"))
-    with pytest.raises(KeyboardInterrupt):
+    made.ends_before = {"second"}
+    with pytest.raises(ProcessEnded):
         made.step()
+    made.ends_before.clear()
     assert made.preempted() == {"first"}
     return made
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from extender.settings import Settings
-from tests.unit.extender.preempting_cluster import PreemptingCluster
+from tests.unit.extender.preempting_cluster import PreemptingCluster, ProcessEnded
 
 SECONDS = 30.0
 """The time of one preemption."""
@@ -81,6 +81,18 @@ class Preemption(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.made.restart()
+
+    @precondition(lambda self: self.made.jobs)
+    @rule(data=st.data(), seconds=st.sampled_from([1.0, 15.0]))
+    def end_before_a_suspension(self, data: st.DataObject, seconds: float) -> None:
+        """The process ends if it is about to suspend this job, and another leads."""
+        self.made.ends_before = {data.draw(st.sampled_from(sorted(self.made.jobs)))}
+        try:
+            self.made.step(2, seconds)
+        except ProcessEnded:
+            self.made.restart()
+        finally:
+            self.made.ends_before.clear()
 
     @invariant()
     def no_node_is_overcommitted(self) -> None:
