@@ -13,6 +13,19 @@ from typing import Any
 from autoscaler.cluster import Caches
 from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
+from autoscaler.leadership import (
+    Election,
+    ElectionConfig,
+    Fence,
+    Leadership,
+    OnlyInstance,
+    Standing,
+    announce,
+    claim_place,
+    instance_name,
+    place_of,
+    told,
+)
 from autoscaler.logs.poller import LogPoller
 from autoscaler.managed_jobs import Holds
 from autoscaler.metrics import Metrics
@@ -28,10 +41,12 @@ from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import KubeError
 from optimus.kube.events import EventWriter
+from optimus.kube.leases import LEASE_API_VERSION, LeaseStore
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
 from optimus.kube.profiles import ProfileWriter
 from optimus.kube.reflector import Reflector
+from optimus.kube.write_guard import Guard
 from optimus.kube.writer import JobWriter
 from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
@@ -43,6 +58,10 @@ _LOG = logging.getLogger("autoscaler")
 _SYNC_SECONDS = 60.0
 _STUCK_TICKS = 60
 """After so many ticks' time without a tick the process is unhealthy, and is restarted."""
+
+_STANDBY_SECONDS = 0.5
+_STUCK_ELECTION_SECONDS = 60.0
+"""A few times the time-outs of the requests of one step."""
 
 _CAPACITY_TICKS = 10
 """With --once: so many ticks after a rescale has ended, the room of the next may become free."""
@@ -62,48 +81,127 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     try:
-        client = connect(settings.kubeconfig, user_agent="optimus-autoscaler")
-        return _run(settings, client, stopping)
+        return _run(settings, stopping)
     except (KubeError, OSError) as error:
         _LOG.error("%s", error)
         return 1
 
 
-def _run(settings: Settings, client: Client, stopping: threading.Event) -> int:
+def _run(settings: Settings, stopping: threading.Event) -> int:
+    instance, fence = instance_name(settings.pod_uid), Fence()
+    agent = f"optimus-autoscaler/{instance}"
+    guard = _guard(settings, fence)
+    client = connect(settings.kubeconfig, user_agent=agent, guard=guard)
+    leadership = _leadership(settings, instance, fence, client)
     eligibility, metrics = _eligibility_config(settings), Metrics()
+    metrics.leads.set_function(lambda: float(leadership.standing is Standing.LEADER))
     poll_seconds = settings.log_poll_seconds
     poller = LogPoller(LogReader(client), readers=settings.log_readers, poll_seconds=poll_seconds)
     with (
         closing(poller) as logs,
         Caches(client, eligibility, settings.node_selector, settings.node_kind_label) as caches,
     ):
-        controller = _controller(settings, client, caches, logs, metrics)
+        controller = _controller(settings, client, caches, logs, metrics, instance)
         for cache in caches.all:
             gauge = metrics.cache_silence.labels(cache.watched.plural)
             gauge.set_function(partial(_silent_seconds, cache))
-        unhealthy = partial(_why_unhealthy, controller, settings)
-        app = create_app(metrics.registry, unhealthy, caches.missing)
+        unhealthy = partial(_why_unhealthy, controller, leadership, settings)
+        app = create_app(metrics.registry, unhealthy, caches.missing, partial(told, leadership))
         with HealthServer(app, *address(settings.listen)) as server:
             _LOG.info("serving /metrics, /healthz and /readyz on port %d", server.port)
-            return _loop(settings, controller, caches, stopping)
+            return _loop(settings, controller, caches, leadership, stopping)
+
+
+def _guard(settings: Settings, fence: Fence) -> Guard | None:
+    if settings.dry_run:
+        return lambda: "this is a dry run"
+    return fence.why_not if settings.leader_lease else None
+
+
+def _leadership(
+    settings: Settings, instance: str, fence: Fence, client: Client
+) -> Leadership | OnlyInstance:
+    if settings.dry_run or not settings.leader_lease:
+        return OnlyInstance()
+    config = ElectionConfig.of(settings.lease_seconds)
+    # A client of its own: no other request holds up a renewal, and the fence does not ask for one.
+    own = connect(
+        settings.kubeconfig,
+        user_agent=f"optimus-autoscaler/{instance}",
+        read_seconds=config.request_seconds,
+        connect_seconds=config.request_seconds,
+    )
+    store = LeaseStore(own, settings.leader_lease)
+    events = EventWriter(client, "optimus-autoscaler", api_version=LEASE_API_VERSION)
+    # In an exec into the leader's pod the claim is the leader's, which is not to be followed yet.
+    claim = claim_place(settings.pod_uid) if settings.pod_uid else None
+    return Leadership(
+        Election(
+            store,
+            instance,
+            fence,
+            predecessor="" if claim is None else place_of(instance),
+            config=config,
+        ),
+        on_lead=partial(announce, store, events, instance),
+        claim=claim,
+    )
 
 
 def _loop(
-    settings: Settings, controller: Controller, caches: Caches, stopping: threading.Event
+    settings: Settings,
+    controller: Controller,
+    caches: Caches,
+    leadership: Leadership | OnlyInstance,
+    stopping: threading.Event,
 ) -> int:
+    if not _wait_synced(caches, stopping):
+        return 0
+    leadership.start()  # not before: an instance with cold caches could not act
+    try:
+        return _act(settings, controller, leadership, stopping)
+    finally:
+        leadership.stop()
+
+
+def _wait_synced(caches: Caches, stopping: threading.Event) -> bool:
     logged_at = time.monotonic()
     while not caches.wait_synced(1.0):
         if stopping.is_set():
-            return 0
+            return False
         if time.monotonic() - logged_at > _SYNC_SECONDS:
             logged_at = time.monotonic()
             _LOG.warning("waiting for the API server: %s", caches.missing())
+    return True
+
+
+def _act(
+    settings: Settings,
+    controller: Controller,
+    leadership: Leadership | OnlyInstance,
+    stopping: threading.Event,
+) -> int:
+    began = time.monotonic()
+    while leadership.wait(_STANDBY_SECONDS) is not Standing.LEADER:
+        if stopping.is_set():
+            return 0
+        if settings.once and time.monotonic() - began > 3 * settings.lease_seconds:
+            message = "%s leads: --once would act beside it; stop it, or add --dry-run"
+            _LOG.error(message, leadership.holder or "nobody answers for the Lease, or another")
+            return 1
     if settings.once:
         _once(settings, controller, stopping)
         return 0
-    controller.run(stopping.wait)
-    _LOG.info("stopping; rescales in progress are recorded in their profiles")
-    return 0
+
+    def has_ended(seconds: float) -> bool:
+        return stopping.wait(seconds) or leadership.standing is Standing.LOST
+
+    controller.run(has_ended, lambda: leadership.standing is Standing.LEADER)
+    if stopping.is_set():
+        _LOG.info("stopping; rescales in progress are recorded in their profiles")
+        return 0
+    _LOG.warning("ending, to be started again as a standby: %s leads", leadership.holder)
+    return 1
 
 
 def _once(settings: Settings, controller: Controller, stopping: threading.Event) -> None:
@@ -124,15 +222,20 @@ def _once(settings: Settings, controller: Controller, stopping: threading.Event)
 
 
 def _controller(
-    settings: Settings, client: Client, caches: Caches, logs: LogPoller, metrics: Metrics
+    settings: Settings,
+    client: Client,
+    caches: Caches,
+    logs: LogPoller,
+    metrics: Metrics,
+    instance: str,
 ) -> Controller:
     events = EventWriter(client, "optimus-autoscaler")
     spacing_seconds = settings.report_seconds
     recorder = ProfileRecorder(
-        ProfileWriter(client), events, metrics, spacing_seconds=spacing_seconds
+        ProfileWriter(client), events, metrics, spacing_seconds=spacing_seconds, instance=instance
     )
     reader, config = LiveReader(client, _eligibility_config(settings)), _rescale_config(settings)
-    rescales = RescaleExecutor(reader, JobWriter(client), recorder, logs, config)
+    rescales = RescaleExecutor(reader, JobWriter(client, instance), recorder, logs, config)
     decider = Decider(_decision_config(settings), metrics, dry_run=settings.dry_run)
     components = Components(caches, logs, decider, rescales, recorder, metrics)
     timing = Timing(
@@ -144,7 +247,7 @@ def _controller(
             parse_windows(settings.maintenance_windows) or (),
         ),
     )
-    return Controller(components, timing, Clock(), dry_run=settings.dry_run)
+    return Controller(components, timing, Clock(), dry_run=settings.dry_run, instance=instance)
 
 
 def _eligibility_config(settings: Settings) -> EligibilityConfig:
@@ -195,7 +298,11 @@ def _silent_seconds(cache: Reflector[Any]) -> float:
     return cache.silent_seconds or 0.0
 
 
-def _why_unhealthy(controller: Controller, settings: Settings) -> str | None:
+def _why_unhealthy(
+    controller: Controller, leadership: Leadership | OnlyInstance, settings: Settings
+) -> str | None:
+    if leadership.silent_seconds > _STUCK_ELECTION_SECONDS:
+        return f"leader election has not come round for {leadership.silent_seconds:.0f} s"
     last, limit_seconds = controller.last_tick_at, _STUCK_TICKS * settings.tick_seconds
     if last is None or time.monotonic() - last < limit_seconds + _SYNC_SECONDS:
         return None

@@ -88,13 +88,20 @@ class Controller:
     """Runs the loop; ``tick`` is one turn of it, for tests and one-shot runs."""
 
     def __init__(
-        self, components: Components, timing: Timing, clock: Clock, *, dry_run: bool
+        self,
+        components: Components,
+        timing: Timing,
+        clock: Clock,
+        *,
+        dry_run: bool,
+        instance: str = "",
     ) -> None:
         self.managed = ManagedJobs(
             self._guard,
             dry_run=dry_run,
             age_limit_seconds=timing.age_limit_seconds,
             holds=timing.holds,
+            instance=instance,
         )
         self.last_tick_at: float | None = None
         self._components = components
@@ -103,10 +110,16 @@ class Controller:
         self._clock = clock
         self._unmanaged_since: dict[str, float] = {}
 
-    def run(self, stopping: Callable[[float], bool]) -> None:
-        """Tick until ``stopping``, which waits for the given seconds, returns true."""
+    def run(
+        self, stopping: Callable[[float], bool], may_act: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Tick until ``stopping``, which waits for the given seconds, returns true; not while this
+        process may not act."""
         self._alive()  # from here on: a loop whose ticks all fail must count as stuck
         while not stopping(self._timing.tick_seconds):
+            if not may_act():
+                self._alive()
+                continue
             with self._guard("tick"), self._components.metrics.tick_seconds.time():
                 self.tick()
 

@@ -31,6 +31,7 @@ from optimus.jobs import Counts, Job, Manage, RescaleRule, Role
 from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
+from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
@@ -39,6 +40,9 @@ from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import TrainingProgress
 
 _LOG = logging.getLogger(__name__)
+
+ANOTHERS_SECONDS: Final = 60.0
+"""So long a suspension by another instance is left to it, if it appears while this one leads."""
 
 FRESH_SECONDS: Final = 90.0
 """So long after a job's checkpoint was seen, an interval may begin to move it: the least time
@@ -138,6 +142,19 @@ class JobState:
 
     checkpoint_seen_at: float | None = None
 
+    unwritten: str = ""
+    """Why its profile could not be written last; empty where it was."""
+
+    refused_version: str = ""
+    """The version of its profile of which a write was refused."""
+
+    superseded_by: TrainingProfile | None = None
+    """Its profile, where another instance has written it since it was read: what is remembered here
+    is older."""
+
+    marked_since: float | None = None
+    """When the mark of another instance was first seen on it."""
+
     @classmethod
     def first_seen(
         cls, training_job: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
@@ -152,7 +169,8 @@ class JobState:
         state.is_new = saved.record == JobRecord() and saved.log.run is None
         record = unpack_rescale(profile.status.rescale, job.key, at)
         if record is not None:
-            state.rescale = Rescale(record, needs_checkpoint=True, written=True)
+            # Written again first: the profile is this instance's before it acts, or is found stale.
+            state.rescale = Rescale(record, needs_checkpoint=True)
         return state
 
     def update(self, observation: Observation, *, nodes_changed: bool) -> None:
@@ -422,10 +440,18 @@ class ManagedJobs:
     """The state of every managed job, by UID."""
 
     def __init__(
-        self, guard: Guard, *, dry_run: bool, age_limit_seconds: float, holds: Holds
+        self,
+        guard: Guard,
+        *,
+        dry_run: bool,
+        age_limit_seconds: float,
+        holds: Holds,
+        instance: str = "",
     ) -> None:
+        """``instance`` is this autoscaler, as the marks that it sets name it."""
         self._guard = guard
         self._holds = holds
+        self._instance = instance
         self._dry_run = dry_run
         self._age_limit_seconds = age_limit_seconds
         self.states: dict[str, JobState] = {}
@@ -439,6 +465,7 @@ class ManagedJobs:
         reported a last time."""
         for uid in self.states.keys() - observation.jobs.keys():
             _LOG.info("job %s is gone", self.states.pop(uid).job.key)
+        self._drop_superseded(observation.at)
         for training_job in observation.jobs.values():
             if training_job.uid not in self.states and _is_tracked(
                 training_job, observation.profiles.get(training_job.uid)
@@ -460,34 +487,79 @@ class ManagedJobs:
             del self.states[state.job.uid]
         return leaving
 
+    def _drop_superseded(self, at: float) -> None:
+        """Begin anew with what another instance has stored."""
+        for state in self:
+            found = state.superseded_by
+            if found is not None:
+                _LOG.warning(
+                    "job %s: its profile was written by %s since it was read: taken up as stored",
+                    state.job.key,
+                    found.status.written_by or "another instance",
+                )
+                own = found if found.job.uid == state.job.uid else None
+                self._begin(state.training_job, state.job, own, at)
+
+    def _begin(
+        self, training_job: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
+    ) -> None:
+        state = JobState.first_seen(training_job, job, profile, at)
+        state.age_limit_seconds = self._age_limit_seconds
+        mark = training_job.suspension
+        if mark is not None:
+            state.marked_since = -math.inf  # by an instance that does not lead any more
+            if mark.for_good and training_job.suspended and profile is None:
+                state.record = replace(state.record, suspended_at_target=True)
+        self.states[training_job.uid] = state
+
     def _add(self, training_job: TrainingJob, observation: Observation) -> None:
         assert training_job.job is not None
         profile = observation.profiles.get(training_job.uid)
-        state = JobState.first_seen(training_job, training_job.job, profile, observation.at)
-        state.age_limit_seconds = self._age_limit_seconds
-        self.states[training_job.uid] = state
+        self._begin(training_job, training_job.job, profile, observation.at)
         known = "new" if profile is None else "known from its profile"
         _LOG.info("job %s is managed (%s), at %s", training_job.key, known, training_job.job.counts)
 
     def _adopt(self, state: JobState, at: float) -> None:
-        if self._dry_run or state.rescale is not None or state.training_job.active is None:
+        job = state.training_job
+        if self._dry_run or state.rescale is not None or job.active is None:
             return
-        if state.record.suspended_at_target and state.training_job.suspended:
-            return  # suspended for good: the annotation stays until its user resumes it
-        state.rescale = adopt(ObservedJob.of(state.training_job), at)
-        if state.rescale is not None:
+        mark = job.suspension
+        if mark is None:
+            state.marked_since = None
+            return
+        if job.suspended and state.record.suspended_at_target:
+            return  # for good: the annotation stays until its user resumes it
+        if mark.instance not in ("", self._instance) and not self._is_left(state, mark, at):
+            return
+        state.rescale = adopt(ObservedJob.of(job), at)
+        form = "job %s: annotated as suspended by %s, without a record of a rescale"
+        _LOG.warning(form, state.job.key, mark.instance or "the autoscaler")
+
+    @staticmethod
+    def _is_left(state: JobState, mark: SuspensionMark, at: float) -> bool:
+        """Whether another instance has left its suspension as it is."""
+        if state.marked_since is None:
+            state.marked_since = at
             _LOG.warning(
-                "job %s: annotated as suspended by the autoscaler, without a record of a rescale",
+                "job %s: suspended by %s, although this instance leads: is there an autoscaler "
+                "with another --leader-lease? It is resumed in %.0f s",
                 state.job.key,
+                mark.instance,
+                ANOTHERS_SECONDS,
             )
+        return at - state.marked_since >= ANOTHERS_SECONDS
 
 
 def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> bool:
     """Whether a job is managed, or an earlier process left something to be ended with it."""
     if _is_managed(training_job):
         return True
-    if profile is None or training_job.job is None or training_job.deleted:
+    if training_job.job is None or training_job.deleted:
         return False
+    if profile is None:
+        # Its profile is gone, and it is no longer managed: all that is left is to resume it.
+        mark = training_job.suspension if training_job.outcome is None else None
+        return mark is not None and training_job.suspended and not mark.for_good
     if training_job.outcome is not None:
         return profile.status.phase not in _LAST_PHASES
     return training_job.suspended_by is not None and profile.status.rescale is not None

@@ -21,6 +21,7 @@ class Metrics:
         self.jobs = self._gauge("jobs", "Managed jobs, by phase.", "phase")
         left_alone = "Jobs that set a goal and are not managed."
         self.left_alone = self._gauge("jobs_left_alone", left_alone)
+        self.leads = self._gauge("leads", "1 while this instance holds the Lease and acts.")
         silence = "Seconds since the last answer of the API server, by kind of object."
         self.cache_silence = self._gauge("cache_silence_seconds", silence, "kind")
 

@@ -62,6 +62,18 @@ class Settings:
     once: bool = False
     """Plan one interval, print the decisions, carry them out and exit."""
 
+    leader_lease: str = "optimus-system/optimus-autoscaler"
+    """Namespace/name of the Lease of the instance that acts; the others stand by. Empty: there is
+    only one. A dry run needs none."""
+
+    lease_seconds: float = 10.0
+    """So long after the last renewal of the Lease another instance may act; the one that holds it
+    stops after seven tenths of it."""
+
+    pod_uid: str = ""
+    """UID of this process's pod: a container that is started again takes the Lease over from the
+    one before at once. Default: it waits for its end."""
+
     interval_seconds: float = 600.0
     """Seconds between two decisions about all counts (Optimus, section 5: 10 minutes)."""
 
@@ -132,7 +144,12 @@ def _contradictions(settings: Settings) -> list[str]:
     return [
         *not_one_of("policy", settings.policy, sorted(POLICIES)),
         *not_positive(
-            settings, "tick_seconds", "log_readers", "interval_seconds", "start_timeout_seconds"
+            settings,
+            "tick_seconds",
+            "log_readers",
+            "interval_seconds",
+            "start_timeout_seconds",
+            "lease_seconds",
         ),
         *check(
             parse_windows(settings.maintenance_windows) is not None,
@@ -140,9 +157,16 @@ def _contradictions(settings: Settings) -> list[str]:
             settings.maintenance_windows,
             EXPECTED,
         ),
+        *_not_a_lease(settings.leader_lease),
         *not_an_address("listen", settings.listen),
         *not_a_version("operator_version", settings.operator_version),
         *not_a_selector("node_selector", settings.node_selector),
         *not_a_label("node_kind_label", settings.node_kind_label),
         *not_one_of("log_level", settings.log_level, LOG_LEVELS),
     ]
+
+
+def _not_a_lease(lease: str) -> list[str]:
+    if not lease or (lease.count("/") == 1 and all(lease.split("/"))):
+        return []
+    return [f"--leader-lease {lease!r}: NAMESPACE/NAME, or nothing, is expected"]

@@ -8,21 +8,11 @@ import logging
 import threading
 import time
 
-import msgspec
-
 from optimus.kube.client import Client
-from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.leases import Lease, LeaseStore
+from optimus.kube.results import Refused
 
 _LOG = logging.getLogger(__name__)
-
-
-class _Spec(msgspec.Struct):
-    holder: str | None = msgspec.field(name="holderIdentity", default=None)
-    transitions: int | None = msgspec.field(name="leaseTransitions", default=None)
-
-
-class _Lease(msgspec.Struct):
-    spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
 class LeaseReader:
@@ -32,8 +22,8 @@ class LeaseReader:
         self, client: Client, lease: str, identity: str, every_seconds: float = 2.0
     ) -> None:
         """``lease`` is NAMESPACE/NAME, ``identity`` what the holder must begin with."""
-        self._client, self._identity, self._every_seconds = client, identity, every_seconds
-        self._namespace, self._name = lease.split("/")
+        self._store, self._identity = LeaseStore(client, lease), identity
+        self._every_seconds = every_seconds
         self._lock = threading.Lock()
         self._read_at = float("-inf")
         self._leads = False
@@ -64,19 +54,12 @@ class LeaseReader:
             self._asked = True
 
     def _read(self) -> bool:
-        lease = f"lease {self._namespace}/{self._name}"
-        try:
-            method = self._client.coordination.read_namespaced_lease
-            body = self._client.call(
-                f"read {lease}", method, name=self._name, namespace=self._namespace
-            )
-            spec = msgspec.json.decode(body, type=_Lease).spec
-        except (KubeError, msgspec.MsgspecError) as error:
-            if not isinstance(error, KubeError) or error.kind is not ErrorKind.NOT_FOUND:
-                _LOG.warning("%s: %s", lease, error)
-                return self._leads
-            spec = _Spec()  # without a Lease no kube-scheduler leads yet
-        holder = spec.holder or ""
+        found = self._store.read()
+        if isinstance(found, Refused):
+            _LOG.warning("%s: %s", self._store, found)
+            return self._leads
+        lease = found or Lease()  # without a Lease no kube-scheduler leads yet
+        holder = lease.holder
         leads = holder == self._identity or holder.startswith(f"{self._identity}_")
         if holder != self._holder:
             effect = "plans" if leads else "does not plan"
@@ -85,9 +68,9 @@ class LeaseReader:
         self._holder = holder
         asked, self._asked = self._asked, False
         if asked and holder and not leads and not self.mismatch:
-            self._say_mismatch(lease, holder)
+            self._say_mismatch(str(self._store), holder)
             self.mismatch = True
-        return leads and not self._missed_a_leader(spec.transitions)
+        return leads and not self._missed_a_leader(lease.transitions)
 
     def _missed_a_leader(self, transitions: int | None) -> bool:
         """Whether another has led and ended since the Lease was read last as this one's.

@@ -25,6 +25,9 @@ _LOG = logging.getLogger(__name__)
 
 _MOST_BYTES: Final = 4_000_000
 
+MOST_STORED: Final = 256 * 1024
+"""Characters of the saved state. The API server refuses objects of more than some 1.5 MB."""
+
 
 _STORED_NAMES: Final = {
     "record": "deeds",
@@ -79,8 +82,24 @@ class SavedState(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
     record: JobRecord = msgspec.field(default_factory=JobRecord)
 
 
-def pack(saved: SavedState) -> str:
-    """JSON, compressed, in base64: short, since `kubectl describe` prints it."""
+def pack(saved: SavedState, job: object = "") -> str:
+    """JSON, compressed, in base64: short, since `kubectl describe` prints it.
+
+    A state that would be too large for the API server is stored without what the log has shown: a
+    profile that cannot be written would hold up the job."""
+    text = _packed(saved)
+    if len(text) <= MOST_STORED:
+        return text
+    _LOG.warning(
+        "job %s: its saved state has %d kB, %d at most are stored: its samples are left out",
+        job,
+        len(text) // 1024,
+        MOST_STORED // 1024,
+    )
+    return _packed(SavedState(LogState(), saved.record))
+
+
+def _packed(saved: SavedState) -> str:
     return b64encode(zlib.compress(msgspec.json.encode(saved))).decode()
 
 

@@ -53,8 +53,11 @@ class Profiles(Protocol):
     def delete(self, profile: TrainingProfile) -> Written | Refused:
         """Delete this very profile."""
 
+    def stored(self, profile: TrainingProfile) -> TrainingProfile | Refused:
+        """The profile as it is stored now."""
+
     def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
-        """Replace the whole status."""
+        """Replace the whole status; CONFLICT where the profile has changed since it was read."""
 
 
 class Events(Protocol):
@@ -76,9 +79,11 @@ class ProfileRecorder:
         metrics: Metrics,
         *,
         spacing_seconds: float,
+        instance: str = "",
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._profiles = profiles
+        self._instance = instance
         self._events = events
         self._metrics = metrics
         self._spacing_seconds = spacing_seconds
@@ -117,28 +122,63 @@ class ProfileRecorder:
 
     def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
         """Write the job's profile now; returns whether it is written."""
-        if state.job.uid in self._refused_lately:
+        if state.job.uid in self._refused_lately or state.superseded_by is not None:
             return False
         status = status or status_of(state, now)
         is_known = state.profile is not None
         profile = state.profile or self._create(state, now)
         if profile is None:
             return False
+        is_unread = profile.resource_version != state.refused_version
+        if not is_known and is_unread and self._is_newer(state, profile):
+            # Made after the caches were read: what it stores must not be overwritten unread.
+            state.superseded_by = profile
+            return False
         state.profile = profile
         # The saved state is packed only now: it is by far the largest part, and most ticks write
         # nothing.
-        outcome = self._profiles.write_status(
-            profile, msgspec.structs.replace(status, state=pack(state.saved))
+        full = msgspec.structs.replace(
+            status, state=pack(state.saved, state.job.key), written_by=self._instance
         )
+        outcome = self._write(state, profile, full)
         if isinstance(outcome, Written):
-            state.stored, state.stored_at = status, now
+            state.stored, state.stored_at, state.unwritten = status, now, ""
             return True
+        state.unwritten = str(outcome)
         self._refused(outcome)
         if outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID):
+            state.refused_version = profile.resource_version
             state.profile = None  # deleted, or another one by now: made anew at the next write
             if not is_known:  # read a moment ago: it is what is written that is refused
                 self._refused_lately[state.job.uid] = None
         return False
+
+    def _write(
+        self, state: JobState, profile: TrainingProfile, status: ProfileStatus
+    ) -> Written | Refused:
+        outcome = self._profiles.write_status(profile, status)
+        if isinstance(outcome, Refused) and outcome.kind is ErrorKind.CONFLICT:
+            found = self._profiles.stored(profile)
+            if isinstance(found, Refused):
+                return found
+            if found.uid != profile.uid or self._is_newer(state, found):
+                # What this process remembers of the job is older than what is stored.
+                state.superseded_by = found
+                return outcome
+            # Labels have changed, or the answer to the last write was lost.
+            profile = found
+            outcome = self._profiles.write_status(profile, status)
+        if isinstance(outcome, Written):
+            version = outcome.resource_version
+            state.profile = msgspec.structs.replace(profile, resource_version=version)
+        return outcome
+
+    def _is_newer(self, state: JobState, profile: TrainingProfile) -> bool:
+        """Whether the profile stores what this state does not know: it is another instance's, or
+        the state was made from an older copy and has written nothing yet."""
+        if profile.status == ProfileStatus():
+            return False
+        return state.stored_at is None or profile.status.written_by != self._instance
 
     def _create(self, state: JobState, now: float) -> TrainingProfile | None:
         if state.name_taken_at is not None and now - state.name_taken_at < _NAME_TAKEN_SECONDS:
@@ -146,6 +186,7 @@ class ProfileRecorder:
         created = self._profiles.create(state.training_job)
         if isinstance(created, TrainingProfile):
             return created
+        state.unwritten = str(created)
         if isinstance(created, NameTaken):
             # The first time it may be that of a job of this name that was deleted a moment ago.
             if state.name_taken_at is not None and not self._delete_leftover(created):
@@ -221,7 +262,12 @@ class ProfileRecorder:
         profile = known or self._profiles.create(training_job)
         outcome: object = profile
         if isinstance(profile, TrainingProfile):
-            status = msgspec.structs.replace(profile.status, phase=Phase.LEFT_ALONE, reason=reason)
+            status = msgspec.structs.replace(
+                profile.status,
+                phase=Phase.LEFT_ALONE,
+                reason=reason,
+                written_by=self._instance,
+            )
             outcome = self._profiles.write_status(profile, status)
         if isinstance(outcome, Refused):
             self._refused(outcome)

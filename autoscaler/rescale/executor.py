@@ -68,9 +68,15 @@ class Writer(Protocol):
     """The writes to jobs; ``optimus.kube.writer.JobWriter`` is one."""
 
     def suspend(
-        self, job: TrainingJob, interval_id: str, limits: Mapping[str, int]
+        self,
+        job: TrainingJob,
+        interval_id: str,
+        limits: Mapping[str, int],
+        *,
+        for_good: bool = False,
     ) -> Written | Refused:
-        """Suspend the job, annotate it as suspended by us and set what is left of its limits."""
+        """Suspend the job, annotate it as suspended by us and set what is left of its limits;
+        ``for_good``: it is not to be resumed."""
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         """Set the counts, resume, remove the annotation."""
@@ -130,7 +136,7 @@ class RescaleExecutor:
     ) -> Event | None:
         match instruction:
             case WriteProfile():
-                return ProfileWritten(self._recorder.store(state, at))
+                return ProfileWritten(self._recorder.store(state, at), at, state.unwritten)
             case Observe(uncached=uncached):
                 # A watch may lag behind our own writes, also those of the step just entered.
                 if uncached or (
@@ -207,7 +213,8 @@ class RescaleExecutor:
     def _suspend(self, state: JobState, by: str, restarts: int, at: float) -> Written | Refused:
         job = state.training_job
         limits = limits_left(job, at, restarts)
-        outcome = self._writer.suspend(job, by, limits)
+        for_good = state.rescale is not None and state.rescale.record.stays_suspended
+        outcome = self._writer.suspend(job, by, limits, for_good=for_good)
         if limits and isinstance(outcome, Written):
             had = {
                 "activeDeadlineSeconds": job.active_deadline_seconds,
@@ -253,6 +260,7 @@ _PATCH_RESULTS = {
     ErrorKind.CONFLICT: PatchResult.CONFLICT,
     ErrorKind.TRANSIENT: PatchResult.UNKNOWN,
     ErrorKind.THROTTLED: PatchResult.UNKNOWN,
+    ErrorKind.NOT_LEADING: PatchResult.UNKNOWN,  # the next leader, or this one again, goes on
     ErrorKind.FORBIDDEN: PatchResult.DENIED,
     # The next observation shows that it is gone.
     ErrorKind.NOT_FOUND: PatchResult.CONFLICT,

@@ -50,6 +50,10 @@ _PHASES: Final = {
     Step.YIELD: Phase.TRAINING,
 }
 _UNDO: Final = "undo-"
+_MOST_NAMED: Final = 5
+_AGAIN_SECONDS: Final = 3600.0
+"""An Event on a wait that only people can end is emitted each hour: so long it is kept."""
+
 _ENDING: Final = "one of its trainers has succeeded: the job is about to end"
 
 
@@ -150,6 +154,15 @@ class RescaleConfig:
     """After so long with pods left a Warning Event says so. Default: ten times the usual grace
     period of a pod."""
 
+    unwritten_seconds: float = 60.0
+    """After so long in which the profile cannot be written a suspended job's rescale goes on
+    without it, and one that has not begun is given up. Default: longer than an API server restarts.
+    """
+
+    unconfirmed_seconds: float = 600.0
+    """After so long in which the operator has not confirmed a suspension it is taken back, if no
+    pod is ending. Default: far longer than an operator restarts."""
+
 
 @dataclass(frozen=True, slots=True)
 class ObservedJob:
@@ -218,10 +231,16 @@ class ObservedPods:
     is_mixed: bool = False
     """Whether some were made for other counts than the job has."""
 
+    leaving: int = 0
+    """Those being deleted; ``lingering`` names some of them, with their nodes."""
+
+    lingering: str = ""
+
     @classmethod
     def of(cls, pods: Sequence[Pod], fixed: int) -> "ObservedPods":
         """What the state machine needs of a job's pods; ``fixed`` is its number of fixed ones."""
         staying = [pod for pod in pods if not pod.leaving]
+        leaving = [f"{pod.name} on {pod.node or 'no node'}" for pod in pods if pod.leaving]
         started = [pod for pod in staying if pod.phase in ("Running", "Succeeded")]
         fixed_started = sum(
             pod.replica is not None and pod.replica.role not in (Role.PS, Role.WORKER)
@@ -241,6 +260,8 @@ class ObservedPods:
             error=error,
             is_ending=any(pod.has_trained for pod in staying),
             crash_loops=any(pod.container.crash_loops or pod.phase == "Failed" for pod in broken),
+            leaving=len(leaving),
+            lingering=", ".join(leaving[:_MOST_NAMED]),
         )
 
     def all_started(self, target: Counts) -> bool:
@@ -280,9 +301,11 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class ProfileWritten:
-    """The answer to WriteProfile."""
+    """The answer to WriteProfile, and why it was not written."""
 
     ok: bool
+    at: float = 0.0
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,7 +456,10 @@ class Rescale:
     """Why its user does not want the rescale any more, by what was written since."""
 
     written: bool = False
-    """The profile stores this step, as it does after a restart or a change of leader."""
+    """The profile stores this step."""
+
+    unwritten_since: float | None = None
+    """Since when it could not be written."""
 
     checkpoint_since: float = -math.inf
     """The earliest instant at which its last checkpoint was made."""
@@ -444,7 +470,7 @@ class Rescale:
 
     restarted_at: float = -math.inf
     emitted: frozenset[str] = frozenset()
-    """Reasons of the Events that were emitted."""
+    """Keys of the Events that were emitted: their reasons, and of some the hour."""
 
     end: End | None = None
 
@@ -474,8 +500,8 @@ def advance(state: Rescale, event: Event, config: RescaleConfig) -> Advance:
     match event:
         case Tick():
             return _tick(state)
-        case ProfileWritten(ok=ok):
-            return _tick(replace(state, written=True)) if ok else (state, ())
+        case ProfileWritten():
+            return _profile_written(state, event, config)
         case CheckpointSeen(since=since):
             return replace(state, checkpoint_since=since), ()
         case UserIntent(needs_checkpoint=needs_checkpoint, unwanted=unwanted):
@@ -493,6 +519,24 @@ def _tick(state: Rescale) -> Advance:
     # A watch may lag behind our own writes: a copy from before the suspension would show no pods
     # leaving and the job running. Before our first write a copy is good enough.
     return state, (Observe(uncached=state.record.step is not Step.CHECKPOINT),)
+
+
+def _profile_written(state: Rescale, event: ProfileWritten, config: RescaleConfig) -> Advance:
+    if event.ok:
+        return _tick(replace(state, written=True, unwritten_since=None))
+    since = event.at if state.unwritten_since is None else state.unwritten_since
+    state = replace(state, unwritten_since=since)
+    unwritten_seconds = event.at - since
+    if unwritten_seconds < config.unwritten_seconds:
+        return state, ()
+    cause = f"its TrainingProfile cannot be written: {event.why}"
+    if state.record.step in (Step.CHECKPOINT, Step.SUSPEND) and not state.record.rolling_back:
+        return _finish(state, Outcome.ABANDONED, cause)
+    # The mark on the job is enough to end what has begun, here and for the next leader.
+    message = f"for {unwritten_seconds:.0f} s {cause}; the rescale goes on without a record"
+    state, emit = _emit_once(state, EmitEvent(True, "ProfileNotWritable", message))
+    state, then = _tick(replace(state, written=True))
+    return state, emit + then
 
 
 def _patch_answered(state: Rescale, event: PatchAnswered, config: RescaleConfig) -> Advance:
@@ -623,6 +667,8 @@ def _why_not_restarted(record: RescaleRecord, pods: ObservedPods) -> str | None:
 def _at_empty(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     record = state.record
     if not observed.job.suspended:
+        if "SuspensionTakenBack" in state.emitted and observed.job.suspended_by is None:
+            return _finish(state, Outcome.ABANDONED, "the operator did not confirm the suspension")
         return _go(state, record, Step.YIELD, observed.at)
     if observed.job.suspended_by != record.id:
         return _finish(state, Outcome.USER, "its user took over the suspension")
@@ -630,16 +676,7 @@ def _at_empty(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
         return _finish(state, Outcome.SUSPENDED, "suspended as decided")
     # Suspended=True and active=0 do not prove that no pod is left: only the list of pods does.
     if observed.pods.left > 0 or not observed.job.suspension_confirmed:
-        state = replace(state, empty_since=None)
-        if observed.at - record.step_at < config.empty_warning_seconds:
-            return state, ()
-        pending = (
-            f"the end of {observed.pods.left} of its pods"
-            if observed.pods.left
-            else "the training operator's confirmation"
-        )
-        message = f"suspended, waiting for {pending}: check finalizers and lost nodes"
-        return _emit_once(state, EmitEvent(True, "PodsDoNotEnd", message))
+        return _still_ending(replace(state, empty_since=None), observed, config)
     # The operator watches pods and jobs separately: a pod that its copy still shows would be
     # adopted by the resumed job, with the old TF_CONFIG, and fail it.
     if state.empty_since is None:
@@ -649,6 +686,36 @@ def _at_empty(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
     if is_recent or observed.since_break_seconds < config.break_grace_seconds:
         return state, ()
     return _go(state, record, Step.RESUME, observed.at)
+
+
+def _still_ending(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
+    job, pods = observed.job, observed.pods
+    waited_seconds = observed.at - state.record.step_at
+    if waited_seconds < config.empty_warning_seconds:
+        return state, ()
+    if job.suspension_confirmed or pods.leaving:
+        pending = f"the end of {pods.left} of its pods ({pods.lingering or 'not deleted yet'})"
+        advice = (
+            "remove finalizers; delete lost nodes or taint them node.kubernetes.io/out-of-service"
+        )
+    else:
+        pending = "the training operator's confirmation"
+        advice = "check that the training operator runs"
+    message = f"suspended, waiting for {pending}: {advice}"
+    hour = f"PodsDoNotEnd {waited_seconds // _AGAIN_SECONDS:.0f}"
+    state, emit = _emit_once(state, EmitEvent(True, "PodsDoNotEnd", message), hour)
+    if (
+        job.suspension_confirmed
+        or pods.leaving
+        or waited_seconds < config.unconfirmed_seconds
+        or state.record.purpose is RescalePurpose.RESTART  # the operator would fail the job
+    ):
+        return state, emit
+    # Nothing has been done to the pods, or none is left: at unchanged counts the operator, when it
+    # is back, finds the job as it last knew it.
+    message = f"not confirmed by the training operator for {waited_seconds:.0f} s: taken back"
+    state, taken = _emit_once(state, EmitEvent(True, "SuspensionTakenBack", message))
+    return state, (*emit, *taken, ResizeAndResume(job.counts, job.resource_version))
 
 
 def _at_resume(state: Rescale, observed: Observed, _: RescaleConfig) -> Advance:
@@ -784,7 +851,9 @@ def _finish(state: Rescale, outcome: Outcome, reason: str) -> Advance:
     return replace(state, end=end), (end,)
 
 
-def _emit_once(state: Rescale, event: EmitEvent) -> Advance:
-    if event.reason in state.emitted:
+def _emit_once(state: Rescale, event: EmitEvent, key: str = "") -> Advance:
+    """Emit an Event unless one of its key was; the key is its reason by default."""
+    key = key or event.reason
+    if key in state.emitted:
         return state, ()
-    return replace(state, emitted=state.emitted | {event.reason}), (event,)
+    return replace(state, emitted=state.emitted | {key}), (event,)

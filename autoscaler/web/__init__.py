@@ -7,9 +7,13 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 
 def create_app(
-    registry: CollectorRegistry, healthy: Callable[[], str | None], ready: Callable[[], str | None]
+    registry: CollectorRegistry,
+    healthy: Callable[[], str | None],
+    ready: Callable[[], str | None],
+    standing: Callable[[], str] = lambda: "ok",
 ) -> Flask:
-    """The web application; ``healthy`` and ``ready`` return ``None`` or what is wrong."""
+    """The web application; ``healthy`` and ``ready`` return ``None`` or what is wrong, and
+    ``standing`` says whether a process that is ready leads."""
     app = Flask(__name__)
 
     @app.get("/metrics")
@@ -22,11 +26,11 @@ def create_app(
 
     @app.get("/readyz")
     def readyz() -> Response:
-        return _status(ready())
+        return _status(ready(), standing())
 
     return app
 
 
-def _status(problem: str | None) -> Response:
+def _status(problem: str | None, well: str = "ok") -> Response:
     status = 200 if problem is None else 503
-    return Response(f"{problem or 'ok'}\n", status=status, content_type="text/plain")
+    return Response(f"{problem or well}\n", status=status, content_type="text/plain")

@@ -19,19 +19,29 @@ from kubernetes import config
 from kubernetes.client.exceptions import OpenApiException
 from kubernetes.config.incluster_config import InClusterConfigLoader
 
-from optimus.kube.errors import ErrorKind, KubeError, classify, from_answer
+from optimus.kube.errors import ErrorKind, KubeError, NotLeading, classify, from_answer
 from optimus.kube.server_clock import ServerClock
+from optimus.kube.write_guard import Guard, guard_writes
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 15.0
 """Small answers take milliseconds: a server this slow is down, and the caller tries again."""
+
+GUARDED_SECONDS: Final = 5.0
+"""A write that depends on a Lease is given up sooner: before another instance may lead."""
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its token and the API server's certificate authority."""
 
 _CONNECTIONS: Final = 32
-_FAILURES: Final = (OpenApiException, urllib3.exceptions.HTTPError, OSError, ValueError)
+_FAILURES: Final = (
+    OpenApiException,
+    urllib3.exceptions.HTTPError,
+    OSError,
+    ValueError,
+    NotLeading,
+)
 """What the client library raises; ``ValueError`` is for arguments that it does not send."""
 
 Query = Sequence[tuple[str, str]]
@@ -68,9 +78,19 @@ class TokenFile:
 class Client:
     """Calls on one API server; safe to use from several threads."""
 
-    def __init__(self, api_client: api.ApiClient, read_seconds: float = READ_SECONDS) -> None:
+    def __init__(
+        self,
+        api_client: api.ApiClient,
+        read_seconds: float = READ_SECONDS,
+        guard: Guard | None = None,
+        connect_seconds: float = CONNECT_SECONDS,
+    ) -> None:
         self._api = api_client
         self._read_seconds = read_seconds
+        if guard is not None:
+            guard_writes(api_client.rest_client.pool_manager, guard)
+        longest = GUARDED_SECONDS if guard is not None else read_seconds
+        self._call_seconds = (connect_seconds, min(read_seconds, longest))
         self.server_clock = ServerClock()
         """Kept by every list and watch."""
         self.core = api.CoreV1Api(api_client)
@@ -89,7 +109,7 @@ class Client:
             response = method(
                 **arguments,
                 _preload_content=False,
-                _request_timeout=(CONNECT_SECONDS, self._read_seconds),
+                _request_timeout=self._call_seconds,
             )
             return _body(response)
         except _FAILURES as error:
@@ -110,7 +130,7 @@ class Client:
                 f"{self._api.configuration.host}{path}",
                 body=body,
                 headers=self._headers({"Content-Type": MERGE_PATCH}),
-                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=self._read_seconds),
+                timeout=urllib3.Timeout(connect=self._call_seconds[0], read=self._call_seconds[1]),
                 retries=False,
                 redirect=False,
             )
@@ -189,11 +209,14 @@ def connect(
     *,
     user_agent: str,
     read_seconds: float = READ_SECONDS,
+    connect_seconds: float = CONNECT_SECONDS,
     service_account: Path = SERVICE_ACCOUNT,
+    guard: Guard | None = None,
 ) -> Client:
     """A client from a kubeconfig file, else the pod's ServiceAccount, else the user's kubeconfig.
 
     ``read_seconds`` without a byte of an answer end every call but a watch, which has its own time.
+    ``guard`` is asked before each part of a write is sent; writes then end after 5 s.
 
     Raises:
         KubeError: no usable configuration; the sentence says where it was looked for.
@@ -226,7 +249,7 @@ def connect(
         vars(configuration).update(refresh_api_key_hook=tokens.refresh)
     api_client = api.ApiClient(configuration)
     api_client.user_agent = user_agent
-    return Client(api_client, read_seconds)
+    return Client(api_client, read_seconds, guard, connect_seconds)
 
 
 def _configure(

@@ -28,6 +28,8 @@ class ErrorKind(StrEnum):
     """Try again after ``retry_after_seconds``."""
     TRANSIENT = "transient"
     """No answer, or a server error: try again. A write may have happened."""
+    NOT_LEADING = "not leading"
+    """Not sent: another instance may lead by now."""
 
 
 class KubeError(Exception):
@@ -40,6 +42,10 @@ class KubeError(Exception):
         self.kind = kind
         self.sentence = sentence
         self.retry_after_seconds = retry_after_seconds
+
+
+class NotLeading(Exception):
+    """A write was not sent, since this process may not write now; ``str()`` says why."""
 
 
 class Malformed(ValueError):
@@ -112,6 +118,8 @@ def classify(what: str, error: Exception) -> KubeError:
         return error
     if isinstance(error, ApiException) and error.status:
         return from_answer(what, error.status, error.body, error.headers)
+    if isinstance(error, NotLeading):
+        return KubeError(ErrorKind.NOT_LEADING, f"did not {what}: {error}")
     if isinstance(error, urllib3.exceptions.NewConnectionError):
         # The library counts a refused connection among the time-outs.
         said = f"no connection to the API server: {str(error)[:300]}"

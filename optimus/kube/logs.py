@@ -12,6 +12,10 @@ from optimus.progress.types import LogLine, LogRead
 LIMIT_BYTES = 1 << 20
 """Of one read. The oldest lines come first; the next read continues after them."""
 
+LIMIT_LINE = 16 * 1024
+"""Characters of one line: the last ones, since a progress bar overwrites what it printed before.
+Positions in a log are remembered with the line they are at."""
+
 READ_SECONDS = 5.0
 """A silent kubelet must not keep a reader from the other logs for longer."""
 
@@ -72,6 +76,6 @@ def parse_log(body: bytes, limit_bytes: int = LIMIT_BYTES) -> list[LogLine]:
 def _line(text: str) -> LogLine | None:
     stamp, _, rest = text.partition(" ")
     try:
-        return LogLine(parse_instant(stamp), rest)
+        return LogLine(parse_instant(stamp), rest[-LIMIT_LINE:])
     except Malformed:
         return None

@@ -69,6 +69,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     """What the autoscaler decided and learned. Instants are RFC 3339, durations seconds.
 
     ``state`` belongs to the autoscaler alone: what it needs to go on after a restart.
+    ``written_by`` is the instance that wrote this status.
     """
 
     phase: Phase | None = None
@@ -93,6 +94,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     complaint: str = ""
     failed_counts: tuple[str, ...] = ()
     recommended: RecommendationStatus | None = None
+    written_by: str = ""
     state: str | None = None
 
 
@@ -104,6 +106,8 @@ class TrainingProfile(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     job: JobRef
     status: ProfileStatus
+    resource_version: str = ""
+    """Of the version that was read, or last written; empty: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
     name: str
     uid: str
     namespace: str = ""
+    resource_version: str = ""
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -151,6 +156,7 @@ def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:
         name=metadata.name,
         job=decoded.spec.job_ref,
         status=decoded.status or ProfileStatus(),
+        resource_version=metadata.resource_version,
     )
 
 
@@ -182,18 +188,30 @@ class ProfileWriter:
         return _decoded(what, body)
 
     def _existing(self, job: TrainingJob) -> TrainingProfile | NameTaken:
-        what = f"read TrainingProfile {job.key}"
-        found = _decoded(
-            what, self._call(what, "get_namespaced_custom_object", job.namespace, name=job.name)
-        )
+        found = self._read(job.namespace, job.name)
         return found if found.job.uid == job.uid else NameTaken(found)
 
+    def stored(self, profile: TrainingProfile) -> TrainingProfile | Refused:
+        """The profile of that name as it is stored now."""
+        return answer_of(lambda: self._read(profile.namespace, profile.name))
+
+    def _read(self, namespace: str, name: str) -> TrainingProfile:
+        what = f"read TrainingProfile {namespace}/{name}"
+        return _decoded(
+            what, self._call(what, "get_namespaced_custom_object", namespace, name=name)
+        )
+
     def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
-        """Replace the whole status; INVALID where the profile is no longer the same object."""
-        patch = [
+        """Replace the whole status. INVALID where the profile is no longer the same object;
+        CONFLICT where it has changed since it was read."""
+        patch: list[dict[str, object]] = [
             {"op": "test", "path": "/metadata/uid", "value": profile.uid},
             {"op": "add", "path": "/status", "value": _storable(status)},
         ]
+        if profile.resource_version:
+            # Not a test, which would be refused as invalid: so the server sees a conflict.
+            path, version = "/metadata/resourceVersion", profile.resource_version
+            patch.append({"op": "replace", "path": path, "value": version})
         what = f"write the status of TrainingProfile {profile.namespace}/{profile.name}"
         method, arguments = "patch_namespaced_custom_object_status", {"name": profile.name}
         write = partial(self._call, what, method, profile.namespace, **arguments, body=patch)
@@ -241,7 +259,27 @@ def _storable(status: ProfileStatus) -> dict[str, object]:
     fields |= {
         name: _rounded(fields[name], digits) for name, digits in _PRINTED.items() if name in fields
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    return {
+        name: value if name == "state" else _cut(value)
+        for name, value in fields.items()
+        if value is not None
+    }
+
+
+_MOST_CHARACTERS = 2048
+"""Of one text that is only shown, such as the operator's message on a failed job."""
+
+
+def _cut(value: object) -> object:
+    match value:
+        case str():
+            return value[:_MOST_CHARACTERS]
+        case list():
+            return [_cut(each) for each in value]
+        case dict():
+            return {name: _cut(each) for name, each in value.items()}
+        case _:
+            return value
 
 
 _PRINTED = {"loss": 5, "stepsPerSecond": 4}

@@ -37,6 +37,7 @@ from optimus.kube.job_schema import (
 )
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.preempted import read_preempted
+from optimus.kube.suspension import SuspensionMark, read_suspension
 from optimus.kube.times import created_at
 
 _COPIED: Final = tuple(each.name for each in fields(JobOptions) if each.name != "mode")
@@ -52,7 +53,8 @@ class TrainingJob:
     ``job`` is ``None`` where the job cannot be scheduled as a gang at all; ``left_alone`` then says
     why. ``problems`` are values that cannot be used, ``hints`` annotations that mean nothing.
     ``replica_keys`` holds each role's key as stored. ``suspended_by`` is the interval that
-    suspended the job, if it was this software. ``preempted_for`` is the text of the annotation of
+    suspended the job, if it was this software, ``suspension`` all that its mark says.
+    ``preempted_for`` is the text of the annotation of
     that name. ``not_suspendable`` says why nobody here may suspend it. ``started_at`` is the
     operator's ``startTime``, in seconds since the epoch, which begins anew with each resume.
     ``active_deadline_seconds`` counts from there, ``backoff_limit`` the restarts of the pods there
@@ -75,6 +77,7 @@ class TrainingJob:
     replica_keys: Mapping[Role, str] = field(default_factory=dict)
     suspended: bool = False
     suspended_by: str | None = None
+    suspension: SuspensionMark | None = None
     preempted_for: str | None = None
     not_suspendable: str | None = None
     conditions: frozenset[str] = frozenset()
@@ -129,6 +132,8 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
     }
     outcome = next((name for name in ("Failed", "Succeeded") if name in conditions), None)
     job, left_alone, problems = _read(kind, raw, config)
+    mark = annotations.get(Annotation.SUSPENDED_BY)
+    suspension = None if mark is None else read_suspension(mark)
     return TrainingJob(
         kind=kind,
         namespace=metadata.namespace,
@@ -147,7 +152,8 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
             role: key for key in replicas_of(raw.spec) if (role := role_named(key)) is not None
         },
         suspended=bool(policy.suspend),
-        suspended_by=annotations.get(Annotation.SUSPENDED_BY),
+        suspended_by=None if suspension is None else suspension.id,
+        suspension=suspension,
         preempted_for=annotations.get(Annotation.PREEMPTED_FOR),
         not_suspendable=why_not_suspendable(raw, config),
         conditions=frozenset(conditions),

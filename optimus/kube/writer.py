@@ -13,6 +13,7 @@ from optimus.kube.contract import Annotation
 from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP, OPERATOR_VERSION
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written, written
+from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
 
 _NO_LIMITS: Final[Mapping[str, int]] = MappingProxyType({})
@@ -21,18 +22,23 @@ _NO_LIMITS: Final[Mapping[str, int]] = MappingProxyType({})
 class JobWriter:
     """Suspends, resizes and resumes jobs; each patch carries the resource version decided on."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, instance: str = "") -> None:
+        """``instance`` is the autoscaler that writes, as its marks name it."""
+        self._client, self._instance = client, instance
 
     def suspend(
-        self, job: TrainingJob, interval_id: str, limits: Mapping[str, int] = _NO_LIMITS
+        self,
+        job: TrainingJob,
+        interval_id: str,
+        limits: Mapping[str, int] = _NO_LIMITS,
+        *,
+        for_good: bool = False,
     ) -> Written | Refused:
         """Suspend the job and mark it as suspended by the autoscaler, in one patch with what is
         left of its limits: a lost answer does not shorten them twice."""
+        mark = SuspensionMark(interval_id, self._instance, for_good).text
         policy = {"suspend": True, **limits}
-        return self._patch(
-            "suspend", job, {Annotation.SUSPENDED_BY: interval_id}, {"runPolicy": policy}
-        )
+        return self._patch("suspend", job, {Annotation.SUSPENDED_BY: mark}, {"runPolicy": policy})
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         """Set the counts, resume and remove the mark in one patch; no pod may be left."""

@@ -41,10 +41,11 @@ class LocalCluster:
     without one, everything lies in a temporary folder that goes. `binaries` names a folder of
     programs to use instead of built ones. `images` maps image names of examples to their virtual
     environments (or to the sentence why there is none); `agent` holds further fields of the node
-    agent's configuration. Set `progress` before the start to hear of it in another way than by
+    agent's configuration. With `audit` a real API server logs requests that are no reads to
+    `paths.audit_log`. Set `progress` before the start to hear of it in another way than by
     lines on stderr."""
 
-    def __init__(  # noqa: PLR0913 - the last five are options, by keyword only
+    def __init__(  # noqa: PLR0913 - the last six are options, by keyword only
         self,
         name: str,
         nodes: Sequence[NodeSpec] = (),
@@ -54,6 +55,7 @@ class LocalCluster:
         images: Mapping[str, Path | str] | None = None,
         agent: Mapping[str, Any] | None = None,
         backend: Backend = Backend.REAL,
+        audit: bool = False,
     ) -> None:
         self.name = name
         self.nodes = tuple(nodes)
@@ -62,6 +64,7 @@ class LocalCluster:
         self._images = images
         self._agent = dict(agent or {})
         self.backend = Backend(backend)
+        self._audit = audit
         self.progress: Progress = PlainProgress()
         self._paths: ClusterPaths | None = None
         self._binaries: Binaries | None = None
@@ -116,7 +119,12 @@ class LocalCluster:
         images = default_images(kube, self._images)
         agent = {"images": images.to_json(), **self._agent}
         return control.ClusterSpec(
-            self.name, self.nodes, self._binaries, agent, ephemeral=self._state_dir is None
+            self.name,
+            self.nodes,
+            self._binaries,
+            agent,
+            ephemeral=self._state_dir is None,
+            audit=self._audit,
         )
 
     @property

@@ -59,6 +59,8 @@ class Recipe:
     paths: ClusterPaths
     binaries: Binaries
     ports: Ports
+    audit: bool = False
+    """Whether the API server logs every request that is no read, once it has ended."""
 
     def serving_probe(self, port: int, path: str = "/healthz") -> HttpProbe:
         """Return a probe of a component that serves with the cluster's certificate."""
@@ -135,8 +137,30 @@ def api_server(recipe: Recipe) -> Component:
         f"--service-account-signing-key-file={pki / 'service-account.key'}",
         f"--service-cluster-ip-range={SERVICE_RANGE}",
         "--profiling=false",
+        *audit_flags(recipe),
     )
     return Component("kube-apiserver", command, recipe.serving_probe(recipe.ports.api, "/readyz"))
+
+
+AUDIT_POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - {level: None, verbs: [get, list, watch]}
+  - {level: Metadata}
+"""
+
+
+def audit_flags(recipe: Recipe) -> tuple[str, ...]:
+    """Return the flags of the audit log, if there is to be one; its policy is a file by then."""
+    if not recipe.audit:
+        return ()
+    return (
+        f"--audit-policy-file={recipe.paths.audit_policy}",
+        f"--audit-log-path={recipe.paths.audit_log}",
+        "--audit-log-mode=blocking",
+    )
 
 
 def controller_manager(recipe: Recipe) -> Component:

@@ -60,6 +60,16 @@ class ClusterPaths:
         """Return the kubeconfig of a component."""
         return self.pki / f"{component}.kubeconfig"
 
+    @property
+    def audit_policy(self) -> Path:
+        """What the API server writes to its audit log."""
+        return self.root / "audit-policy.yaml"
+
+    @property
+    def audit_log(self) -> Path:
+        """The API server's audit log, a JSON object on each line."""
+        return self.logs / "audit.jsonl"
+
     def log(self, component: str) -> Path:
         """Return the log file of a component."""
         return self.logs / f"{component}.log"

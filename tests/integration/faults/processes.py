@@ -2,6 +2,7 @@
 their scheduler."""
 
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -43,10 +44,16 @@ class OptimusProcesses:
     """The running processes by name, the proxies before the API server that they talk to, and their
     scheduler."""
 
-    processes: Mapping[str, Process]
+    processes: dict[str, Process]
     scheduler: RestartedProcess
     proxies: Mapping[str, FaultProxy]
     folder: Path
+    commands: Mapping[str, Sequence[str]]
+
+    def start_again(self, name: str) -> None:
+        """Start a process again that has ended, as a kubelet does."""
+        end(self.processes[name])
+        self.processes[name] = _started(name, self.folder, self.commands[name])
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
@@ -63,35 +70,42 @@ class OptimusProcesses:
         return lines if ended is None else [*lines, f"{name} has ended with {ended}"]
 
 
+def program_of(name: str) -> str:
+    """The program that a process runs; a second autoscaler is `autoscaler-2`."""
+    return name.partition("-")[0]
+
+
 @contextmanager
-def product(cluster: LocalCluster, api: Api, folder: Path) -> Iterator[OptimusProcesses]:
-    """Run all of it; it ends with the block. Each of the two is the ServiceAccount that the
-    manifests grant it."""
+def product(
+    cluster: LocalCluster,
+    api: Api,
+    folder: Path,
+    names: Sequence[str] = (EXTENDER, AUTOSCALER),
+) -> Iterator[OptimusProcesses]:
+    """Run all of it; it ends with the block. Each of the two programs is the ServiceAccount that
+    the manifests grant it."""
     with ExitStack() as stack:
         accounts = {
-            name: _account(cluster, api, account, folder) for name, account in _ACCOUNTS.items()
+            name: _account(cluster, api, _ACCOUNTS[program_of(name)], folder) for name in names
         }
         proxies = {
             name: stack.enter_context(proxy_for(cluster, path)) for name, path in accounts.items()
         }
         for name, proxy in proxies.items():
             proxy.write_kubeconfig(_kubeconfig(folder, name))
-        ports = {name: _free_port() for name in (AUTOSCALER, EXTENDER)}
-        commands = {
-            EXTENDER: _process(EXTENDER, folder, ports, TUNING.extender),
-            AUTOSCALER: _process(AUTOSCALER, folder, ports, TUNING.autoscaler),
-        }
+        ports = {name: _free_port() for name in names}
+        commands = {name: _process(name, folder, ports) for name in names}
         scheduler = RestartedProcess(
             partial(_started, SCHEDULER, folder, _scheduler(cluster, folder, ports[EXTENDER]))
         )
         stack.callback(scheduler.stop)
-        started = {
-            name: stack.enter_context(_running(name, folder, each))
-            for name, each in commands.items()
-        }
+        started: dict[str, Process] = {}
+        stack.callback(_end_all, started)
+        for name, command in commands.items():
+            started[name] = _started(name, folder, command)
         for name, port in ports.items():
             _wait_ready(name, port, folder)
-        yield OptimusProcesses(started, scheduler, proxies, folder)
+        yield OptimusProcesses(started, scheduler, proxies, folder, commands)
 
 
 def _account(cluster: LocalCluster, api: Api, account: str, folder: Path) -> Path:
@@ -101,17 +115,17 @@ def _account(cluster: LocalCluster, api: Api, account: str, folder: Path) -> Pat
     document = yaml.safe_load(cluster.kubeconfig.read_text())
     for user in document["users"]:
         user["user"] = {"token": token}
-    written = folder / f"{account}.account"
+    written = folder / f"{account}-{secrets.token_hex(4)}.account"
     written.write_text(yaml.safe_dump(document))
     return written
 
 
-def _process(
-    name: str, folder: Path, ports: Mapping[str, int], settings: Mapping[str, str]
-) -> Sequence[str]:
+def _process(name: str, folder: Path, ports: Mapping[str, int]) -> Sequence[str]:
+    program = program_of(name)
+    settings = TUNING.autoscaler if program == AUTOSCALER else TUNING.extender
     own = {"kubeconfig": str(_kubeconfig(folder, name)), "listen": f"127.0.0.1:{ports[name]}"}
     flags = [_flag(setting, value) for setting, value in {**settings, **own}.items()]
-    return (sys.executable, "-m", name, *flags)
+    return (sys.executable, "-m", program, *flags)
 
 
 def _flag(setting: str, value: str) -> str:
@@ -133,19 +147,15 @@ def _scheduler(cluster: LocalCluster, folder: Path, port: int) -> Sequence[str]:
     return (*scheduler_command(cluster), f"--config={path}")
 
 
-@contextmanager
-def _running(name: str, folder: Path, command: Sequence[str]) -> Iterator[Process]:
-    process = _started(name, folder, command)
-    try:
-        yield process
-    finally:
-        end(process)
-
-
 def _started(name: str, folder: Path, command: Sequence[str]) -> Process:
     environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     with (folder / f"{name}.log").open("ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, cwd=REPOSITORY, env=environ)
+
+
+def _end_all(processes: Mapping[str, Process]) -> None:
+    for process in processes.values():
+        end(process)
 
 
 def _wait_ready(name: str, port: int, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Sets up the scenarios on a running cluster of either back end: what a cluster needs, and
 who acts on it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.harness.api import OPTIMUS, Api
 from tests.harness.optimus_cluster import REPOSITORY, OptimusCluster
 from tests.harness.scenario import scenario_namespace
 from tests.integration.faults.fault_scenario import FaultScenario
-from tests.integration.faults.processes import TUNING, product
+from tests.integration.faults.processes import AUTOSCALER, EXTENDER, TUNING, product
 from tests.integration.faults.state_recorder import recorder
 
 _GRANTED = (
@@ -24,15 +24,17 @@ _NAMESPACE = "faults"
 
 
 @contextmanager
-def fault_scenario(cluster: LocalCluster, folder: Path) -> Iterator[FaultScenario]:
-    """Give the two processes their rights, run them, and set up the namespace of the one job."""
+def fault_scenario(
+    cluster: LocalCluster, folder: Path, names: Sequence[str] = (EXTENDER, AUTOSCALER)
+) -> Iterator[FaultScenario]:
+    """Give the processes their rights, run them, and set up the namespace of the one job."""
     for name in _GRANTED:
         cluster.apply(REPOSITORY / "manifests" / name)
     with cluster.api_client() as client:
         api = Api(client)
         wait_until(lambda: api.find(f"{OPTIMUS}/trainingprofiles"), "profiles are served", 30)
         with (
-            product(cluster, api, folder) as running,
+            product(cluster, api, folder, names) as running,
             scenario_namespace(
                 OptimusCluster(cluster, api, TUNING), _NAMESPACE, folder / "checkpoints"
             ) as made,

@@ -69,6 +69,7 @@ def test_a_status_is_replaced_whole_and_holds_no_null(
             "path": "/status",
             "value": {"phase": "Resizing", "targetPs": 3, "state": "packed"},
         },
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": "3"},
     ]
 
 

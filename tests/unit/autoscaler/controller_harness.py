@@ -29,8 +29,10 @@ class ControllerHarness:
         dry_run: bool = False,
         timing: Timing = TIMING,
         last_reads: LastReads | None = None,
+        instance: str = "",
     ) -> None:
         self.cluster = cluster
+        self._instance = instance
         self._last_reads = last_reads
         self._dry_run = dry_run
         self._timing = timing
@@ -40,7 +42,12 @@ class ControllerHarness:
         cluster, self.metrics = self.cluster, Metrics()
         logs = LogPoller(cluster, readers=1, poll_seconds=1, last_read_seconds=60)
         reporting = ProfileRecorder(
-            cluster, cluster, self.metrics, spacing_seconds=5, timer=lambda: cluster.at
+            cluster,
+            cluster,
+            self.metrics,
+            spacing_seconds=5,
+            instance=self._instance,
+            timer=lambda: cluster.at,
         )
         config = RescaleConfig(
             fresh_seconds=10,
@@ -75,6 +82,7 @@ class ControllerHarness:
             self._timing,
             Clock(lambda: cluster.at + cluster.day_offset, lambda: cluster.at),
             dry_run=self._dry_run,
+            instance=self._instance,
         )
 
     @property
@@ -84,6 +92,7 @@ class ControllerHarness:
 
     def run(self, seconds: int) -> None:
         """Tick once a second."""
+        self.cluster.instance = self._instance
         for _ in range(seconds):
             self.cluster.pass_time(1.0)
             self.controller.tick()

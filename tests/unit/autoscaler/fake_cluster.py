@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from autoscaler.cluster import Observation
 from optimus.jobs import Counts, JobKey
 from optimus.kube.errors import ErrorKind
@@ -17,6 +19,7 @@ from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.profiles import JobRef, NameTaken, ProfileStatus, TrainingProfile
 from optimus.kube.results import Refused, Written
+from optimus.kube.suspension import SuspensionMark
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob
 from optimus.nodes import Node
@@ -33,6 +36,8 @@ class FakeCluster:
     at: float = START_AT
     jobs: dict[str, FakeJob] = field(default_factory=dict)
     profiles: dict[str, TrainingProfile] = field(default_factory=dict)
+    seen_profiles: dict[str, TrainingProfile] | None = None
+    """What the watch of profiles shows, where it lags behind."""
     events: list[tuple[str, str, str]] = field(default_factory=list)
     broken_logs: set[str] = field(default_factory=set)
     refuse: ErrorKind | None = None
@@ -50,6 +55,8 @@ class FakeCluster:
     """So long pods that are being deleted still take their room."""
     breaks: Callable[[Counts], bool] = lambda _: False
     """At which counts the containers of workers are killed for their memory."""
+    instance: str = ""
+    """Whose marks the writes set."""
     writes: int = 0
     create_calls: int = 0
 
@@ -144,7 +151,8 @@ class FakeCluster:
         return jobs, nodes, [_pod(pod) for pod in stored]
 
     def observe(self, at: float) -> Observation:
-        return Observation.of(at, *self.decoded(), list(self.profiles.values()))
+        profiles = self.profiles if self.seen_profiles is None else self.seen_profiles
+        return Observation.of(at, *self.decoded(), list(profiles.values()))
 
     def _capacity(self) -> Resources:
         return Resources(cpu=1000 * self.cpus, pods=110)
@@ -161,9 +169,15 @@ class FakeCluster:
 
     # -- Writer
     def suspend(
-        self, job: TrainingJob, interval_id: str, limits: Mapping[str, int]
+        self,
+        job: TrainingJob,
+        interval_id: str,
+        limits: Mapping[str, int],
+        *,
+        for_good: bool = False,
     ) -> Written | Refused:
-        return self._write(job, {"suspend": True, **limits}, interval_id)
+        mark = SuspensionMark(interval_id, self.instance, for_good)
+        return self._write(job, {"suspend": True, **limits}, mark.text)
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         outcome = self._write(job, {"suspend": False}, None)
@@ -217,23 +231,31 @@ class FakeCluster:
             name=job.name,
             job=JobRef(job.kind, job.name, job.uid),
             status=ProfileStatus(),
+            resource_version="1",
         )
         return self.profiles.setdefault(job.name, profile)
+
+    def stored(self, profile: TrainingProfile) -> TrainingProfile | Refused:
+        return self.profiles.get(profile.name) or Refused(ErrorKind.NOT_FOUND, "it is gone")
 
     def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
         if profile.name not in self.profiles:
             return Refused(ErrorKind.NOT_FOUND, "the profile is gone")
         if self.refuses_status:
             return Refused(ErrorKind.INVALID, "too large")
+        held = self.profiles[profile.name]
+        if profile.resource_version not in ("", held.resource_version):
+            return Refused(ErrorKind.CONFLICT, "the profile has changed")
         self.writes += 1
-        self.profiles[profile.name] = TrainingProfile(
-            **{name: getattr(profile, name) for name in profile.__struct_fields__}
-            | {"status": status}
+        version = str(int(held.resource_version or 0) + 1)
+        self.profiles[profile.name] = msgspec.structs.replace(
+            held, status=status, resource_version=version
         )
-        return Written("1")
+        return Written(version)
 
     def delete(self, profile: TrainingProfile) -> Written | Refused:
-        if self.profiles.get(profile.name) is profile:
+        held = self.profiles.get(profile.name)
+        if held is not None and held.uid == profile.uid:
             del self.profiles[profile.name]
         return Written()
 

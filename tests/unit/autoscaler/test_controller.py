@@ -239,8 +239,7 @@ def test_a_refused_status_is_not_retried_at_every_tick(
     harness.run(120)
     assert 1 < cluster.create_calls < 10
     cluster.refuses_status = False
-    harness.run(40)
-    assert harness.status("a").phase in ("Profiling", "Training")
+    harness.run_until("a", "Profiling", seconds=40)
 
 
 def test_a_log_without_a_loss_gets_one_event(

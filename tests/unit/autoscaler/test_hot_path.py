@@ -9,7 +9,7 @@ of the watches do that.
 import sys
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -18,7 +18,7 @@ from optimus.interval.driver import RescalePurpose
 from optimus.jobs import JobKey
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
-from optimus.kube.results import Refused
+from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.forecast import Forecast
 from tests.unit.autoscaler.controller_harness import ControllerHarness
@@ -75,6 +75,17 @@ class DecodedCluster(FakeCluster):
     def pods_of(self, job: TrainingJob) -> tuple[Pod, ...] | Refused:
         with self.called.counting(counts=False):
             return super().pods_of(job)
+
+    def suspend(
+        self,
+        job: TrainingJob,
+        interval_id: str,
+        limits: Mapping[str, int],
+        *,
+        for_good: bool = False,
+    ) -> Written | Refused:
+        with self.called.counting(counts=False):  # the fake makes its mark as the writer does
+            return super().suspend(job, interval_id, limits, for_good=for_good)
 
 
 @contextmanager

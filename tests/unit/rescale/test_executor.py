@@ -58,7 +58,12 @@ class FakeApi:
         return self.pods if refused is None else Refused(refused, "no")
 
     def suspend(
-        self, job: TrainingJob, interval_id: str, limits: Mapping[str, int]
+        self,
+        job: TrainingJob,
+        interval_id: str,
+        limits: Mapping[str, int],
+        *,
+        for_good: bool = False,
     ) -> Written | Refused:
         self.asked.append(("suspend", job.resource_version, interval_id, *limits.items()))
         return self.outcome

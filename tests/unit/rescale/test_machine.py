@@ -151,7 +151,9 @@ def test_nothing_is_done_before_the_step_is_written() -> None:
     state, instructions = advance(Rescale(RECORD, needs_checkpoint=False), Tick(1000.0), CONFIG)
     assert instructions == (WriteProfile(RECORD, Phase.WAITING_FOR_CHECKPOINT),)
     assert observe(state, RUNNING, ALL_BEFORE, at=1000.0) == (state, None)
-    assert advance(state, ProfileWritten(ok=False), CONFIG) == (state, ())
+    state, instructions = advance(state, ProfileWritten(ok=False, at=1000.0), CONFIG)
+    assert instructions == ()
+    assert observe(state, RUNNING, ALL_BEFORE, at=1000.0) == (state, None)
     assert advance(state, ProfileWritten(ok=True), CONFIG)[1] == (Observe(uncached=False),)
 
 

@@ -24,11 +24,13 @@ class Server(Protocol):
 
 @dataclass(frozen=True)
 class ServedCall:
-    """A call, the fault that it met, and the server's status: 0 if it was not asked or silent."""
+    """A call, the fault that it met, the server's status (0 if it was not asked or silent), and
+    when it had ended, in seconds since the epoch."""
 
     call: Call
     fault: Fault | None
     status: int
+    at: float = 0.0
 
 
 class Traffic:
@@ -75,7 +77,7 @@ class Traffic:
     def record(self, call: Call, fault: Fault | None, status: int) -> None:
         """Record a call that has ended."""
         with self._lock:
-            self._calls.append(ServedCall(call, fault, status))
+            self._calls.append(ServedCall(call, fault, status, time.time()))
 
     def add_stream(self, cut: Callable[[], None]) -> None:
         """Remember how an open stream is cut."""

@@ -42,6 +42,7 @@ class ClusterSpec:
     binaries: Binaries | None
     agent: Mapping[str, Any] = field(default_factory=dict)
     ephemeral: bool = False
+    audit: bool = False
 
     @property
     def backend(self) -> Backend:

@@ -97,15 +97,16 @@ def _attempt(paths: ClusterPaths, spec: ClusterSpec, supervisor: Supervisor) -> 
     agent = [components.node_agent(paths)] if spec.nodes else []
     if spec.binaries is None:
         return supervisor.run(backend.stages(paths, agent))
-    return supervisor.run(_real_stages(paths, spec.binaries, agent))
+    return supervisor.run(_real_stages(paths, spec.binaries, agent, audit=spec.audit))
 
 
 def _real_stages(
-    paths: ClusterPaths, binaries: Binaries, agent: Sequence[Component]
+    paths: ClusterPaths, binaries: Binaries, agent: Sequence[Component], *, audit: bool
 ) -> list[Stage]:
     ports = Ports(*pick_ports(6, random.Random()))
     write_identities(paths, ports.api)
-    recipe = Recipe(paths, binaries, ports)
+    recipe = Recipe(paths, binaries, ports, audit)
+    paths.audit_policy.write_text(components.AUDIT_POLICY)
     return [
         Stage([components.etcd(recipe)]),
         Stage(

@@ -1,0 +1,465 @@
+"""Which of several autoscalers acts: leader election on a Lease that fences its own holder.
+
+1. The leader renews the Lease every second. A renewal is valid for ``renew_seconds`` from the
+   instant before it was sent; past that the fence refuses every write, also one that is on its way
+   through this process.
+2. A standby takes a Lease over that has not changed for its duration by the standby's own clock,
+   which is longer: the leader's last write has been sent by then.
+3. Each change of the Lease names the version it is made from. A leader that could not renew for a
+   while goes on if its renewal then succeeds, since nobody has led in between. Where another holds
+   the Lease, it is lost, and this process has to end.
+
+Clocks are never compared between machines. The process's own must also run while the machine is
+suspended.
+"""
+
+import logging
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, Protocol, Self
+
+from optimus.kube.errors import ErrorKind
+from optimus.kube.events import EventType, EventWriter
+from optimus.kube.leases import Lease, LeaseStore
+from optimus.kube.results import Refused, Written
+
+_LOG = logging.getLogger(__name__)
+_SAY_AGAIN_SECONDS: Final = 30.0
+_LOST: Final = "this instance has lost its Lease for good"
+
+
+def suspend_aware_clock() -> float:
+    """Seconds of a clock that never jumps and also runs while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionConfig:
+    """Durations of the election, in seconds."""
+
+    duration_seconds: float = 10.0
+    """After so long without a change another instance may take the Lease."""
+
+    renew_seconds: float = 7.0
+    """So long a renewal is valid. Default: 3 s less, in which what was sent last arrives."""
+
+    retry_seconds: float = 1.0
+    """Between two renewals, and two looks at another's Lease."""
+
+    @classmethod
+    def of(cls, duration_seconds: float) -> Self:
+        """The usual proportions, with this duration."""
+        return cls(
+            duration_seconds=duration_seconds,
+            renew_seconds=0.7 * duration_seconds,
+            retry_seconds=0.1 * duration_seconds,
+        )
+
+    @property
+    def request_seconds(self) -> float:
+        """The time-out of one request: two of them fit into the validity of a renewal."""
+        return self.renew_seconds / 2
+
+
+class Standing(Enum):
+    """Where this instance stands. FENCED: it holds the Lease, and could not renew it in time."""
+
+    STANDBY = auto()
+    LEADER = auto()
+    FENCED = auto()
+    LOST = auto()
+
+
+class Fence:
+    """Until when this process may write; safe to use from several threads."""
+
+    def __init__(self, timer: Callable[[], float] = suspend_aware_clock) -> None:
+        self._timer = timer
+        self._until = float("-inf")
+        self._closed = False
+
+    def extend(self, until: float) -> None:
+        """Writes may be sent until this instant of the fence's clock."""
+        self._until = until
+
+    def close(self) -> None:
+        """No write is sent any more."""
+        self._closed = True
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    def why_not(self) -> str | None:
+        """Why nothing may be written now; ``None`` if it may."""
+        if self._closed:
+            return _LOST
+        late_seconds = self._timer() - self._until
+        if late_seconds < 0:
+            return None
+        if late_seconds == float("inf"):
+            return "this instance does not lead"
+        return f"the last renewal of this instance's Lease ran out {late_seconds:.1f} s ago"
+
+
+class Store(Protocol):
+    """The Lease; ``optimus.kube.leases.LeaseStore`` is one."""
+
+    def read(self) -> Lease | Refused | None:
+        """The Lease; ``None`` where there is none."""
+
+    def create(self, holder: str, duration_seconds: float, at: float) -> Written | Refused:
+        """Create it for a holder."""
+
+    def renew(
+        self, version: str, holder: str, duration_seconds: float, at: float
+    ) -> Written | Refused:
+        """Renew or release it; CONFLICT where it is another version."""
+
+    def acquire(
+        self, found: Lease, holder: str, duration_seconds: float, at: float
+    ) -> Written | Refused:
+        """Take it from the holder that was found."""
+
+
+class Election:
+    """One instance's part in the election. ``step`` is called by one thread; the rest by any."""
+
+    def __init__(  # noqa: PLR0913 - the last four are options, by keyword only
+        self,
+        store: Store,
+        identity: str,
+        fence: Fence,
+        *,
+        predecessor: str = "",
+        config: ElectionConfig | None = None,
+        timer: Callable[[], float] = suspend_aware_clock,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """``predecessor``: what the identity of a process begins with that has ended for sure,
+        since this one runs in its place; empty: none is known."""
+        self._store, self._identity, self._fence = store, identity, fence
+        self._predecessor = predecessor
+        self._config = config or ElectionConfig()
+        self._timer, self._wall = timer, wall
+        self._own: Lease | None = None
+        """The Lease as this instance last wrote it, since it leads."""
+
+        self._seen: Lease | None = None
+        """Another's Lease as last read, unchanged since ``_seen_at``."""
+
+        self._seen_at = float("-inf")
+        self._said_at = float("-inf")
+        self.holder = ""
+        """Who leads, as last known."""
+
+    @property
+    def standing(self) -> Standing:
+        """Where this instance stands now."""
+        if self._fence.is_closed:
+            return Standing.LOST
+        if self._fence.why_not() is None:
+            return Standing.LEADER
+        return Standing.STANDBY if self._own is None else Standing.FENCED
+
+    def step(self) -> float:
+        """Renew the Lease or try to take it; returns the seconds until the next step."""
+        if self._fence.is_closed:
+            return self._config.retry_seconds
+        if self._own is not None:
+            self._renew(self._own)
+        else:
+            self._look()
+        return self._wait_seconds()
+
+    def release(self) -> None:
+        """Stop leading; the next instance need not wait. Nothing is written after this."""
+        own, self._own = self._own, None
+        self._fence.close()
+        if own is not None:
+            outcome = self._store.renew(own.version, "", 1.0, self._wall())
+            _LOG.info("leader: released by %s%s", self._identity, _unless_written(outcome))
+
+    def _wait_seconds(self) -> float:
+        retry_seconds = self._config.retry_seconds
+        if self._own is not None or self._seen is None:
+            return retry_seconds
+        left_seconds = self._seen_at + self._seen.duration_seconds - self._timer()
+        return min(retry_seconds, max(left_seconds, 0.05))
+
+    # -- as the leader
+    def _renew(self, own: Lease) -> None:
+        if not own.version:  # the answer to the last write was not readable
+            self._find_out(own)
+            return
+        refused = self._write_again(own)
+        if refused is None:
+            return
+        if refused.kind in (ErrorKind.CONFLICT, ErrorKind.NOT_FOUND):
+            self._find_out(own)
+        else:
+            self._say(refused)
+
+    def _write_again(self, own: Lease) -> Refused | None:
+        sent_at = self._timer()  # before it is sent: whoever reads it does so later
+        outcome = self._store.renew(own.version, self._identity, *self._times)
+        if isinstance(outcome, Refused):
+            return outcome
+        self._written(own.transitions, outcome, sent_at)
+        return None
+
+    def _find_out(self, own: Lease) -> None:
+        """Somebody has changed the Lease: perhaps this instance, by a renewal whose answer was
+        lost."""
+        found = self._store.read()
+        if isinstance(found, Refused):
+            self._say(found)
+        elif found is not None and self._is_own(found, own.transitions):
+            self._take_up(found)
+        else:
+            self._lose(found)
+
+    def _is_own(self, found: Lease, transitions: int | None) -> bool:
+        return (found.holder, found.transitions) == (self._identity, transitions)
+
+    def _take_up(self, found: Lease) -> None:
+        """Renew what this instance has written without seeing the answer: it is valid only then."""
+        self._own = found
+        refused = self._write_again(found)
+        if refused is not None:
+            self._say(refused)
+
+    def _lose(self, found: Lease | None) -> None:
+        self._fence.close()
+        self._own = None
+        self.holder = found.holder if found is not None else ""
+        by = f"is held by {self.holder}" if self.holder else "is held by nobody"
+        _LOG.warning("leader: %s %s; %s stops", self._store, by, self._identity)
+
+    # -- as a standby
+    def _look(self) -> None:
+        found = self._store.read()
+        if isinstance(found, Refused):
+            self._say(found)
+            return
+        at = self._timer()
+        if found is None:
+            self._create_if_free(at)
+            return
+        if found.holder == self._identity:
+            self._note_holder(self._identity)
+            self._take_up(found)
+            return
+        if self._seen is None or found.version != self._seen.version:
+            self._seen, self._seen_at = found, at
+        self._note_holder(found.holder)
+        if self._is_free(found, at):
+            self._take(found)
+
+    def _create_if_free(self, at: float) -> None:
+        # Deleted while somebody held it: the holder may not know yet.
+        seen = self._seen
+        if seen is not None and seen.holder and at - self._seen_at < seen.duration_seconds:
+            return
+        sent_at = self._timer()
+        outcome = self._store.create(self._identity, *self._times)
+        if isinstance(outcome, Written):
+            self._begin(0, outcome, sent_at)
+        elif outcome.kind is not ErrorKind.EXISTS:
+            self._say(outcome)
+
+    def _is_free(self, found: Lease, at: float) -> bool:
+        is_own_place = self._predecessor and found.holder.startswith(self._predecessor)
+        return (
+            not found.holder
+            or bool(is_own_place)
+            or at - self._seen_at >= (found.duration_seconds or self._config.duration_seconds)
+        )
+
+    def _take(self, found: Lease) -> None:
+        sent_at = self._timer()
+        outcome = self._store.acquire(found, self._identity, *self._times)
+        if isinstance(outcome, Written):
+            self._begin((found.transitions or 0) + 1, outcome, sent_at)
+        elif outcome.kind is not ErrorKind.CONFLICT:  # another one was faster
+            self._say(outcome)
+
+    # -- at either time
+    @property
+    def _times(self) -> tuple[float, float]:
+        return self._config.duration_seconds, self._wall()
+
+    def _begin(self, transitions: int, outcome: Written, sent_at: float) -> None:
+        self._written(transitions, outcome, sent_at)
+        self._note_holder(self._identity)
+
+    def _written(self, transitions: int | None, outcome: Written, sent_at: float) -> None:
+        duration_seconds = self._config.duration_seconds
+        version = outcome.resource_version
+        self._own = Lease(self._identity, duration_seconds, transitions, version)
+        self._fence.extend(sent_at + self._config.renew_seconds)
+
+    def _note_holder(self, holder: str) -> None:
+        if holder != self.holder:
+            self.holder = holder
+            effect = "acts" if holder == self._identity else "stands by"
+            _LOG.info("leader: %s; this instance %s", holder or "(none)", effect)
+
+    def _say(self, refused: Refused) -> None:
+        now = self._timer()
+        if now - self._said_at >= _SAY_AGAIN_SECONDS:
+            self._said_at = now
+            _LOG.warning("leader election: %s", refused)
+
+
+def _unless_written(outcome: Written | Refused) -> str:
+    return "" if isinstance(outcome, Written) else f", but not in the Lease: {outcome}"
+
+
+class Leadership:
+    """Runs an election on a thread of its own, which nothing else of the process can hold up."""
+
+    def __init__(
+        self,
+        election: Election,
+        *,
+        on_lead: Callable[[], None] = lambda: None,
+        claim: socket.socket | None = None,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``on_lead`` is called once, when this instance begins to lead; ``claim`` is kept."""
+        self._election, self._on_lead, self._timer = election, on_lead, timer
+        self._claim = claim
+        self._stopping, self._changed = threading.Event(), threading.Event()
+        self._stepped_at = timer()
+        self._thread = threading.Thread(target=self._run, name="leader-election", daemon=True)
+
+    @property
+    def standing(self) -> Standing:
+        """Where this instance stands now."""
+        return self._election.standing
+
+    @property
+    def holder(self) -> str:
+        """Who leads, as last known."""
+        return self._election.holder
+
+    @property
+    def silent_seconds(self) -> float:
+        """Seconds since the election last came round."""
+        return self._timer() - self._stepped_at
+
+    def start(self) -> None:
+        """Take part."""
+        self._thread.start()
+
+    def wait(self, seconds: float) -> Standing:
+        """Wait for a change of standing, at most so long."""
+        if self._changed.wait(seconds):
+            self._changed.clear()
+        return self.standing
+
+    def stop(self) -> None:
+        """End the part in it, and release the Lease."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._election.release()
+
+    def _run(self) -> None:
+        wait_seconds = 0.0
+        while not self._stopping.wait(wait_seconds):
+            before = self.standing
+            try:
+                wait_seconds = self._election.step()
+            except Exception:  # noqa: BLE001 - logged; and a Lease that is not renewed runs out
+                _LOG.exception("leader election failed")
+                wait_seconds = 1.0
+            self._stepped_at = self._timer()
+            if self.standing is not before:
+                self._changed.set()
+                if before is Standing.STANDBY and self.standing is Standing.LEADER:
+                    # Not here: an Event that hangs would hold up the next renewal.
+                    threading.Thread(target=self._on_lead, daemon=True).start()
+
+
+class OnlyInstance:
+    """Stands in for ``Leadership`` where no other instance can be, and in a dry run."""
+
+    standing = Standing.LEADER
+    holder = ""
+    silent_seconds = 0.0
+
+    def start(self) -> None:
+        """There is nothing to take part in."""
+
+    def wait(self, seconds: float) -> Standing:  # noqa: ARG002 - as ``Leadership`` has it
+        """Leads at once."""
+        return self.standing
+
+    def stop(self) -> None:
+        """There is nothing to release."""
+
+
+def told(leadership: Leadership | OnlyInstance) -> str:
+    """What ``/readyz`` says of an instance that is ready."""
+    match leadership.standing:
+        case Standing.LEADER:
+            return "ok: leader"
+        case Standing.FENCED:
+            return "ok: leader, but its Lease cannot be renewed: nothing is written"
+        case _:
+            return f"ok: standby; {leadership.holder or 'nobody'} leads"
+
+
+_RANDOM_BYTES: Final = 4
+
+
+def instance_name(pod_uid: str) -> str:
+    """The identity of this process: its host, a part of its pod's UID, and a part of its own."""
+    parts = (socket.gethostname(), pod_uid[:8], secrets.token_hex(_RANDOM_BYTES))
+    return "_".join(part for part in parts if part)
+
+
+def claim_place(pod_uid: str) -> socket.socket | None:
+    """A claim to be the only process of the pod, which lasts until this one ends; ``None`` where
+    another one has it.
+
+    A name in the pod's network namespace: the kernel frees it with the process that bound it."""
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        claim.bind(f"\0optimus-autoscaler-{pod_uid}")
+    except OSError:
+        claim.close()
+        return None
+    return claim
+
+
+def place_of(instance: str) -> str:
+    """What the names of all processes of one pod have in common."""
+    return instance[: -2 * _RANDOM_BYTES]
+
+
+@dataclass(frozen=True, slots=True)
+class _LeaseSubject:
+    namespace: str
+    name: str
+    uid: str
+    kind: str = "Lease"
+
+
+def announce(store: LeaseStore, events: EventWriter, instance: str) -> None:
+    """Put an Event on the Lease that says who leads."""
+    lease = store.read()
+    if isinstance(lease, Lease):
+        subject = _LeaseSubject(store.namespace, store.name, lease.uid)
+        message = f"{instance} became leader"
+        outcome = events.emit(subject, EventType.NORMAL, "LeaderElection", message)
+        if isinstance(outcome, Refused):
+            _LOG.warning("%s", outcome)

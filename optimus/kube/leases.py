@@ -1,0 +1,138 @@
+"""Leases: who may act, read and written with the resource version as the guard."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from optimus.kube.client import Client, path_of
+from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.results import Refused, Written, answer_of, written
+from optimus.kube.times import format_instant
+
+LEASE_GROUP: Final = "coordination.k8s.io"
+LEASE_VERSION: Final = "v1"
+LEASE_API_VERSION: Final = f"{LEASE_GROUP}/{LEASE_VERSION}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A Lease as stored."""
+
+    holder: str = ""
+    """The identity that leads; empty: nobody."""
+
+    duration_seconds: float = 0.0
+    """So long after its last change it still holds."""
+
+    transitions: int | None = None
+    """How often the holder has changed."""
+
+    version: str = ""
+    """Its resource version."""
+
+    uid: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    lease_transitions: int | None = None
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    uid: str = ""
+
+
+class _Raw(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class LeaseStore:
+    """One Lease on the API server."""
+
+    def __init__(self, client: Client, lease: str) -> None:
+        """``lease`` is NAMESPACE/NAME."""
+        self._client = client
+        self.namespace, self.name = lease.split("/")
+        self._what = f"lease {lease}"
+
+    def __str__(self) -> str:
+        return self._what
+
+    def read(self) -> Lease | Refused | None:
+        """The Lease; ``None`` where there is none."""
+        found = answer_of(self._read)
+        is_missing = isinstance(found, Refused) and found.kind is ErrorKind.NOT_FOUND
+        return None if is_missing else found
+
+    def _read(self) -> Lease:
+        body = self._client.call(
+            f"read {self._what}",
+            self._client.coordination.read_namespaced_lease,
+            name=self.name,
+            namespace=self.namespace,
+        )
+        return self._decoded(body)
+
+    def create(self, holder: str, duration_seconds: float, at: float) -> Written | Refused:
+        """Create it for a holder; ``at`` is now, by the wall clock."""
+        spec = {**_spec(holder, duration_seconds, at), **_acquired(0, at)}
+        body = {"metadata": {"name": self.name, "namespace": self.namespace}, "spec": spec}
+        return written(
+            lambda: self._client.call(
+                f"create {self._what}",
+                self._client.coordination.create_namespaced_lease,
+                namespace=self.namespace,
+                body=body,
+            )
+        )
+
+    def renew(
+        self, version: str, holder: str, duration_seconds: float, at: float
+    ) -> Written | Refused:
+        """Renew or, with an empty holder, release it; CONFLICT where it is another version."""
+        return self._patch("renew", version, _spec(holder, duration_seconds, at))
+
+    def acquire(
+        self, found: Lease, holder: str, duration_seconds: float, at: float
+    ) -> Written | Refused:
+        """Take it from the holder that was found."""
+        transitions = (found.transitions or 0) + 1
+        spec = {**_spec(holder, duration_seconds, at), **_acquired(transitions, at)}
+        return self._patch("acquire", found.version, spec)
+
+    def _patch(self, verb: str, version: str, spec: dict[str, Any]) -> Written | Refused:
+        path = path_of(LEASE_GROUP, LEASE_VERSION, "leases", self.namespace)
+        body = msgspec.json.encode({"metadata": {"resourceVersion": version}, "spec": spec})
+        address = f"{path}/{quote(self.name, safe='')}"
+        return written(lambda: self._client.patch(f"{verb} {self._what}", address, body))
+
+    def _decoded(self, body: bytes) -> Lease:
+        try:
+            raw = msgspec.json.decode(body, type=_Raw)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise KubeError(ErrorKind.INVALID, f"cannot read {self._what}: {error}") from error
+        spec, metadata = raw.spec, raw.metadata
+        return Lease(
+            spec.holder_identity or "",
+            spec.lease_duration_seconds or 0,
+            spec.lease_transitions,
+            metadata.resource_version,
+            metadata.uid,
+        )
+
+
+def _spec(holder: str, duration_seconds: float, at: float) -> dict[str, Any]:
+    return {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": max(round(duration_seconds), 1),
+        "renewTime": format_instant(at),
+    }
+
+
+def _acquired(transitions: int, at: float) -> dict[str, Any]:
+    return {"acquireTime": format_instant(at), "leaseTransitions": transitions}

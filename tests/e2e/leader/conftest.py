@@ -1,0 +1,21 @@
+"""One real control plane with an audit log, an extender and two autoscalers behind proxies."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from localcluster.testing.clusters import Shown
+from tests.harness.optimus_cluster import training_nodes
+from tests.integration.faults.setup import fault_scenario
+from tests.integration.leader.leader_scenario import NAMES, LeaderScenario
+
+
+@pytest.fixture(scope="package")
+def scenario(shown: Shown, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LeaderScenario]:
+    with (
+        LocalCluster("leader-real", training_nodes("4", "4"), audit=True) as cluster,
+        shown(cluster),
+        fault_scenario(cluster, tmp_path_factory.mktemp("leader"), NAMES) as made,
+    ):
+        yield LeaderScenario(made)

@@ -1,0 +1,20 @@
+"""The cases of `tests/integration/leader` on the real control plane, with its audit log."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.integration.leader.cases import CASES
+from tests.integration.leader.leader_scenario import LeaderScenario
+
+
+@pytest.mark.parametrize("case", [pytest.param(each, id=name) for name, each in CASES.items()])
+def test_a_job_is_rescaled_once_when_the_leader_is(
+    scenario: LeaderScenario, case: Callable[[LeaderScenario], None]
+) -> None:
+    case(scenario)
+
+
+def test_the_audit_log_shows_who_wrote(scenario: LeaderScenario) -> None:
+    log = scenario.scenario.optimus.cluster.paths.audit_log.read_text()
+    assert f"optimus-autoscaler/{scenario.holder()}" in log

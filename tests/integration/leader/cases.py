@@ -1,0 +1,73 @@
+"""What may happen to a leader in the middle of a rescale; the same on either back end."""
+
+import signal
+import time
+from typing import Final
+
+from localcluster.faults.faults import Calls
+from tests.integration.faults.fault_cases import SUSPENDS
+from tests.integration.leader.leader_scenario import TAKE_OVER_SECONDS, LeaderScenario
+
+FROZEN_SECONDS: Final = 40.0
+_CUT_OFF_SECONDS: Final = 20.0
+
+
+def killed(scenario: LeaderScenario) -> None:
+    """The standby completes the rescale of a leader that was killed."""
+    leader, standby = scenario.both()
+    job = scenario.suspended_job(leader)
+    since = scenario.send(leader, signal.SIGKILL)
+    took = scenario.wait_leads(standby, since)
+    assert took <= TAKE_OVER_SECONDS, f"{took:.1f} s"
+    scenario.rescaled_once(job, [leader, standby])
+
+
+def frozen(scenario: LeaderScenario) -> None:
+    """A leader that wakes after 40 s sends no write, and ends."""
+    leader, standby = scenario.both()
+    job = scenario.suspended_job(leader)
+    since = scenario.send(leader, signal.SIGSTOP)
+    try:
+        took = scenario.wait_leads(standby, since)
+        assert took <= TAKE_OVER_SECONDS, f"{took:.1f} s"
+        while time.monotonic() < since + FROZEN_SECONDS:
+            time.sleep(0.5)
+        woken_at = time.time()
+    finally:
+        scenario.send(leader, signal.SIGCONT)
+    process = scenario.product.processes[leader]
+    scenario.scenario.wait(lambda: process.poll() is not None, f"{leader} ends", 30.0)
+    assert scenario.attempts(leader, woken_at) == []
+    scenario.rescaled_once(job, [leader, standby])
+
+
+def cut_off(scenario: LeaderScenario) -> None:
+    """The suspension of a leader that was cut off arrives when another one leads: it is refused."""
+    leader, standby = scenario.both()
+    job = scenario.scenario.training_job(is_small=False)
+    scenario.cut_off_at(leader, SUSPENDS, _CUT_OFF_SECONDS)
+    since = time.monotonic()
+    rescaled = scenario.scenario.rescale(job)
+    scenario.wait_leads(standby, since)
+    process = scenario.product.processes[leader]
+    scenario.scenario.wait(lambda: process.poll() is not None, f"{leader} ends", 60.0)
+    late = [
+        each.status for each in scenario.scenario.proxy(leader).calls if SUSPENDS.match(each.call)
+    ]
+    assert late == [409], scenario.scenario.describe()
+    scenario.rescaled_once(rescaled, [leader, standby])
+
+
+def stopped(scenario: LeaderScenario) -> None:
+    """A leader that is stopped in order is followed at once, which completes its rescale."""
+    leader, standby = scenario.both()
+    job = scenario.suspended_job(leader)
+    since = scenario.send(leader, signal.SIGTERM)
+    took = scenario.wait_leads(standby, since)
+    assert took <= TAKE_OVER_SECONDS / 2, f"{took:.1f} s"
+    assert scenario.product.processes[leader].wait(30) == 0
+    scenario.rescaled_once(job, [leader, standby])
+
+
+RENEWS: Final = Calls("PATCH", "/leases/")
+CASES: Final = {"killed": killed, "frozen": frozen, "cut off": cut_off, "stopped": stopped}

@@ -1,0 +1,15 @@
+"""Of two autoscalers one acts, whatever happens to it in the middle of a rescale."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.integration.leader.cases import CASES
+from tests.integration.leader.leader_scenario import LeaderScenario
+
+
+@pytest.mark.parametrize("case", [pytest.param(each, id=name) for name, each in CASES.items()])
+def test_a_job_is_rescaled_once_when_the_leader_is(
+    scenario: LeaderScenario, case: Callable[[LeaderScenario], None]
+) -> None:
+    case(scenario)

@@ -1,0 +1,359 @@
+"""Who leads, when it stops, and what it may not send: a fake Lease and a fake clock."""
+
+import secrets
+import threading
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoscaler.leadership import (
+    Election,
+    ElectionConfig,
+    Fence,
+    Leadership,
+    OnlyInstance,
+    Standing,
+    claim_place,
+    instance_name,
+    place_of,
+    suspend_aware_clock,
+    told,
+)
+from optimus.kube.leases import Lease
+from tests.harness.leases import MemoryStore, check_store
+
+CONFIG: Final = ElectionConfig()
+
+
+@dataclass
+class Time:
+    """A clock that all share; each instance has its own zero."""
+
+    now: float = 1000.0
+
+    def clock(self, zero: float = 0.0) -> "Clock":
+        return Clock(self, zero)
+
+
+@dataclass
+class Clock:
+    time: Time
+    zero: float
+
+    def __call__(self) -> float:
+        return self.time.now - self.zero
+
+
+@dataclass
+class Instance:
+    """One autoscaler, which steps when it is due unless it is frozen."""
+
+    name: str
+    store: MemoryStore
+    time: Time
+    zero: float = 0.0
+    predecessor: str = ""
+    frozen: bool = False
+    due: float = 0.0
+    election: Election = field(init=False)
+    fence: Fence = field(init=False)
+
+    def __post_init__(self) -> None:
+        clock = self.time.clock(self.zero)
+        self.fence = Fence(clock)
+        self.election = Election(
+            self.store,
+            self.name,
+            self.fence,
+            predecessor=self.predecessor,
+            timer=clock,
+            wall=lambda: 1.7e9,
+        )
+
+    def stands(self) -> Standing:
+        return self.election.standing
+
+    def may_write(self) -> bool:
+        return self.fence.why_not() is None
+
+    def step_if_due(self) -> None:
+        if not self.frozen and self.time.now >= self.due:
+            self.due = self.time.now + self.election.step()
+
+
+def run(time: Time, seconds: float, *instances: Instance) -> None:
+    """Let so much time pass; never may two of them write."""
+    end = time.now + seconds
+    while time.now < end:
+        for each in instances:
+            each.step_if_due()
+            assert sum(each.may_write() for each in instances) <= 1
+        time.now += 0.05
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+def pair(time: Time, store: MemoryStore) -> tuple[Instance, Instance]:
+    """A leader, and a standby whose clock has another zero."""
+    leader, standby = Instance("one", store, time), Instance("two", store, time, zero=-5e6)
+    leader.step_if_due()
+    run(time, 3.0, leader, standby)
+    assert (leader.stands(), standby.stands()) == (Standing.LEADER, Standing.STANDBY)
+    assert standby.election.holder == "one"
+    return leader, standby
+
+
+def test_the_first_one_leads_at_once_and_the_second_stands_by(
+    time: Time, store: MemoryStore
+) -> None:
+    leader, standby = pair(time, store)
+    run(time, 100.0, leader, standby)
+    assert (leader.stands(), standby.stands()) == (Standing.LEADER, Standing.STANDBY)
+    assert store.lease is not None
+    assert (store.lease.holder, store.lease.transitions) == ("one", 0)
+
+
+def test_a_leader_that_ends_is_followed_within_twelve_seconds(
+    time: Time, store: MemoryStore
+) -> None:
+    leader, standby = pair(time, store)
+    leader.frozen = True
+    run(time, 9.0, leader, standby)
+    assert standby.stands() is Standing.STANDBY
+    run(time, 3.0, leader, standby)
+    assert standby.stands() is Standing.LEADER
+    assert store.lease is not None
+    assert store.lease.transitions == 1
+
+
+def test_a_lease_that_is_released_is_taken_at_the_next_look(time: Time, store: MemoryStore) -> None:
+    leader, standby = pair(time, store)
+    leader.election.release()
+    assert not leader.may_write()
+    leader.frozen = True
+    run(time, 1.1, leader, standby)
+    assert standby.stands() is Standing.LEADER
+
+
+def test_an_instance_that_wakes_after_forty_seconds_may_write_nothing(
+    time: Time, store: MemoryStore
+) -> None:
+    leader, standby = pair(time, store)
+    leader.frozen = True
+    run(time, 40.0, leader, standby)
+    assert standby.stands() is Standing.LEADER
+    reason = leader.fence.why_not()
+    assert reason is not None
+    assert "ran out" in reason
+    leader.frozen = False
+    run(time, 2.0, leader, standby)
+    assert (leader.stands(), standby.stands()) == (Standing.LOST, Standing.LEADER)
+    assert leader.election.holder == "two"
+    run(time, 30.0, leader, standby)
+    assert leader.stands() is Standing.LOST, "it does not take part again"
+
+
+def test_an_instance_that_nobody_could_follow_goes_on_after_an_outage(
+    time: Time, store: MemoryStore
+) -> None:
+    leader, standby = pair(time, store)
+    store.silent = True
+    run(time, 6.0, leader, standby)
+    assert leader.may_write()
+    run(time, 60.0, leader, standby)
+    assert leader.stands() is Standing.FENCED
+    assert not leader.may_write()
+    store.silent = False
+    run(time, 1.2, leader)
+    assert leader.stands() is Standing.LEADER
+
+
+def test_of_two_that_come_back_from_an_outage_one_leads(time: Time, store: MemoryStore) -> None:
+    leader, standby = pair(time, store)
+    store.silent = True
+    run(time, 60.0, leader, standby)
+    store.silent = False
+    run(time, 30.0, standby, leader)
+    standings = {leader.stands(), standby.stands()}
+    assert standings in ({Standing.LEADER, Standing.STANDBY}, {Standing.LOST, Standing.LEADER})
+
+
+def test_a_renewal_is_valid_from_before_it_was_sent(time: Time, store: MemoryStore) -> None:
+    class Slow(MemoryStore):
+        """Answers 5 s after a renewal was sent."""
+
+        def _write(self, lease: Lease):  # type: ignore[no-untyped-def]  # as there
+            answer = super()._write(lease)
+            if self.writes > 1:
+                time.now += 5.0
+            return answer
+
+    slow = Slow()
+    leader = Instance("one", slow, time)
+    leader.step_if_due()
+    time.now += 1.0
+    leader.step_if_due()
+    assert leader.may_write()
+    time.now += 2.1
+    assert not leader.may_write()
+
+
+def test_a_renewal_whose_answer_is_lost_is_recognised(time: Time, store: MemoryStore) -> None:
+    leader, standby = pair(time, store)
+    store.answer_lost = True
+    run(time, 5.0, leader, standby)
+    assert leader.stands() is Standing.LEADER
+    assert not store.answer_lost
+
+
+@pytest.mark.parametrize("how", ["answer_lost", "unreadable_answer"])
+def test_a_take_over_whose_answer_is_lost_is_recognised(
+    time: Time, store: MemoryStore, how: str
+) -> None:
+    setattr(store, how, True)
+    leader = Instance("one", store, time)
+    run(time, 3.0, leader)
+    assert leader.stands() is Standing.LEADER
+    held = store.lease
+    assert held is not None
+    assert held.transitions == 0
+
+
+def test_a_renewal_without_a_known_version_is_not_sent_unguarded(
+    time: Time, store: MemoryStore
+) -> None:
+    leader, _ = pair(time, store)
+    store.unreadable_answer = True
+    run(time, 1.0, leader)
+    assert store.lease is not None
+    store.lease = replace(store.lease, holder="two", transitions=7, version="77")
+    run(time, 2.0, leader)
+    assert leader.stands() is Standing.LOST
+    assert store.lease.holder == "two"
+
+
+def test_a_deleted_lease_is_not_made_anew_before_its_holder_has_stopped(
+    time: Time, store: MemoryStore
+) -> None:
+    leader, standby = pair(time, store)
+    leader.frozen = True
+    store.lease = None
+    run(time, 9.0, leader, standby)
+    assert standby.stands() is Standing.STANDBY
+    run(time, 3.0, leader, standby)
+    assert standby.stands() is Standing.LEADER
+
+
+def test_the_holder_of_a_deleted_lease_stops(time: Time, store: MemoryStore) -> None:
+    leader, _ = pair(time, store)
+    store.lease = None
+    run(time, 1.5, leader)
+    assert leader.stands() is Standing.LOST
+
+
+def test_the_next_process_of_the_same_container_leads_at_once(
+    time: Time, store: MemoryStore
+) -> None:
+    first = instance_name("6f1a2b3c-0000-4000-8000-000000000000")
+    second = instance_name("6f1a2b3c-0000-4000-8000-000000000000")
+    assert first != second
+    assert place_of(first) == place_of(second)
+    Instance(first, store, time).step_if_due()
+    again = Instance(second, store, time, predecessor=place_of(second))
+    other = Instance(instance_name(""), store, time)
+    other.step_if_due()
+    again.step_if_due()
+    assert (again.stands(), other.stands()) == (Standing.LEADER, Standing.STANDBY)
+
+
+def test_a_process_beside_the_leader_in_its_pod_does_not_take_its_place() -> None:
+    uid = secrets.token_hex(8)
+    claim = claim_place(uid)
+    assert claim is not None
+    assert claim_place(uid) is None
+    claim.close()
+    again = claim_place(uid)
+    assert again is not None
+    again.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["freeze one", "freeze two", "cut one", "cut two", "lose answer"]),
+            st.floats(0.1, 25.0),
+        ),
+        max_size=6,
+    )
+)
+def test_never_two_may_write_whatever_freezes_or_is_cut_off(
+    troubles: list[tuple[str, float]],
+) -> None:
+    time, store = Time(), MemoryStore()
+    one, two = Instance("one", store, time), Instance("two", store, time, zero=123.0)
+    stores = {"one": store, "two": store}
+    for trouble, seconds in troubles:
+        each = {"one": one, "two": two}.get(trouble.split()[-1])
+        if trouble == "lose answer":
+            store.answer_lost = True
+        elif each is not None and trouble.startswith("freeze"):
+            each.frozen = True
+        elif each is not None:
+            each.election._store = MemoryStore(silent=True)
+        run(time, seconds, one, two)
+        one.frozen = two.frozen = False
+        for instance in (one, two):
+            instance.election._store = stores[instance.name]
+    run(time, 30.0, one, two)
+    standings = [one.stands(), two.stands()]
+    assert standings.count(Standing.LEADER) == 1 or Standing.LOST in standings
+
+
+def test_the_fake_lease_does_what_api_servers_do() -> None:
+    check_store(MemoryStore())
+
+
+def test_the_clock_of_the_fence_runs_on() -> None:
+    before = suspend_aware_clock()
+    assert suspend_aware_clock() >= before
+    assert "does not lead" in (Fence().why_not() or "")
+
+
+def test_a_thread_renews_until_it_is_stopped_and_then_releases() -> None:
+    store, led = MemoryStore(), threading.Event()
+    fence = Fence()
+    config = ElectionConfig.of(1.0)
+    leadership = Leadership(Election(store, "one", fence, config=config), on_lead=led.set)
+    leadership.start()
+    assert leadership.wait(10.0) is Standing.LEADER
+    assert led.wait(10.0)
+    assert told(leadership) == "ok: leader"
+    first = store.writes
+    while store.writes < first + 2:
+        assert leadership.silent_seconds < 10.0
+    leadership.stop()
+    assert store.lease is not None
+    assert store.lease.holder == ""
+    assert fence.why_not() is not None
+
+
+def test_what_readyz_says_of_a_standby_and_of_the_only_one() -> None:
+    store = MemoryStore(lease=Lease("two", 10.0, 3, "9"))
+    election = Election(store, "one", Fence())
+    election.step()
+    assert told(Leadership(election)) == "ok: standby; two leads"
+    only = OnlyInstance()
+    assert told(only) == "ok: leader"
+    assert only.wait(1.0) is Standing.LEADER
