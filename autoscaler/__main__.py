@@ -56,6 +56,8 @@ from optimus.runtime.settings import SettingsError, address
 
 _LOG = logging.getLogger("autoscaler")
 _SYNC_SECONDS = 60.0
+_ONCE_LOG_SECONDS = 120.0
+"""What a single interval waits for logs: 4,000 of them take 30 s."""
 _STUCK_TICKS = 60
 """After so many ticks' time without a tick the process is unhealthy, and is restarted."""
 
@@ -206,7 +208,7 @@ def _act(
 
 def _once(settings: Settings, controller: Controller, stopping: threading.Event) -> None:
     """One interval: read every log once, decide, carry the decisions to their end."""
-    plan = controller.tick()
+    plan = controller.tick(log_seconds=_ONCE_LOG_SECONDS)
     for each in plan.decisions if plan is not None else ():
         what = each.recommended or each
         change = f"{each.current} -> {what.counts}"

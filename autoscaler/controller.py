@@ -27,7 +27,6 @@ from optimus.kube.contract import Phase
 _LOG = logging.getLogger(__name__)
 _MOST_SLEW: Final = 0.1
 
-
 class Clock:
     """The time of day, seconds since the epoch, UTC, without jumps; ``timer`` is monotonic.
 
@@ -70,6 +69,9 @@ class Timing:
     """A job that has run for longer is not rescaled without a checkpoint."""
     holds: Holds = field(default_factory=Holds)
     """When and of which jobs nothing may begin."""
+    log_seconds: float = 0.25
+    """So long a tick waits for logs. On a small cluster all are read by then; on a large one the
+    readers go on between the ticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +125,16 @@ class Controller:
             with self._guard("tick"), self._components.metrics.tick_seconds.time():
                 self.tick()
 
-    def tick(self, *, decides: bool = True) -> IntervalPlan | None:
+    def tick(
+        self, *, decides: bool = True, log_seconds: float | None = None
+    ) -> IntervalPlan | None:
         """One turn; returns the plan where an interval was due. One that does not ``decide`` only
-        continues what was decided."""
+        continues what was decided. ``log_seconds``: how long it waits for logs, if not as usual."""
         now = self._clock.now()
         observation = self._components.observer.observe(now)
         leaving = self.managed.update(observation)
         with self._guard("logs"):
-            self._read_logs()
+            self._read_logs(self._timing.log_seconds if log_seconds is None else log_seconds)
         self._advance_rescales(observation, now)
         plan = None
         with self._guard("decisions"):
@@ -156,11 +160,14 @@ class Controller:
         """Whether a decided rescale has not begun, since its capacity is not free yet."""
         return self._components.decider.has_pending
 
-    def _read_logs(self) -> None:
-        runs = [(state.log, state.run) for state in self.managed if state.run is not None]
-        self._components.logs.poll(
-            runs, self._clock.now(), timeout_seconds=self._timing.tick_seconds
-        )
+    def _read_logs(self, timeout_seconds: float) -> None:
+        """Take in what was read since the last tick; the readers go on meanwhile."""
+        now, logs = self._clock.now(), self._components.logs
+        running = [(state, state.run) for state in self.managed if state.run is not None]
+        awaited = {run.name for state, run in running if state.watches_for_checkpoint}
+        runs = [(state.log, run) for state, run in running]
+        logs.poll(runs, now, timeout_seconds=timeout_seconds, awaited=awaited)
+        self._components.metrics.log_lag.set(logs.lag_seconds(now))
 
     def _advance_rescales(self, observation: Observation, now: float) -> None:
         if self._dry_run:

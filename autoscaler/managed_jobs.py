@@ -303,7 +303,15 @@ class JobState:
             or not self._may_train(at)
         ):
             return False
-        return self.checkpoint_seen_at is None or at - self.checkpoint_seen_at > FRESH_SECONDS
+        interval_seconds = self.progress(at).read_interval_seconds
+        fresh_seconds = max(FRESH_SECONDS, 3 * interval_seconds)
+        return self.checkpoint_seen_at is None or at - self.checkpoint_seen_at > fresh_seconds
+
+    @property
+    def watches_for_checkpoint(self) -> bool:
+        """Whether a decision hangs on the job's next checkpoint: its log is read first."""
+        waits = self.rescale is not None and self.rescale.record.step is Step.CHECKPOINT
+        return waits or self.record.checkpoint_missed
 
     def _may_train(self, at: float) -> bool:
         """Whether its pods may train; a part of a gang that never was whole must have shown it."""

@@ -19,6 +19,8 @@ class Metrics:
         self.planning_seconds = self._histogram("planning_seconds", "Time to plan one interval.")
         self.tick_seconds = self._histogram("tick_seconds", "Time of one tick.")
         self.jobs = self._gauge("jobs", "Managed jobs, by phase.", "phase")
+        lag = "Seconds since the log of a job's leading pod was read, of the job with the longest."
+        self.log_lag = self._gauge("log_lag_seconds", lag)
         left_alone = "Jobs that set a goal and are not managed."
         self.left_alone = self._gauge("jobs_left_alone", left_alone)
         self.leads = self._gauge("leads", "1 while this instance holds the Lease and acts.")

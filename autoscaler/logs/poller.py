@@ -1,18 +1,25 @@
-"""Polls training logs through the API server, with a bounded pool of readers.
+"""Reads training logs through the API server, with a bounded pool of readers.
 
 Polled, not followed: a stream per pod would hold thousands of connections open for a line every few
 seconds. Of each job the leading pod is read (its Chief, else worker 0) and a few workers beside it,
-enough for a speed that adds up over workers. A pod that has ended, or is about to, is read once
-more: its last lines hold the loss and the checkpoint that its job ends with. Pods that have waited
-longest are read first; ``NodeThrottle`` keeps a read that hangs from delaying all others.
+enough for a speed that adds up over workers. ``poll``, called once a tick, says what is to be read
+and takes in what was read since; in between the readers go on by themselves, so that a tick never
+waits for thousands of logs.
+
+Order: first pods that have ended, or are about to: their last lines hold the loss and the
+checkpoint that the job ends with, and are soon gone. Then jobs that wait for a checkpoint. Then
+whatever has waited longest, where the wait of a leading pod counts four times. ``NodeThrottle``
+keeps a read that hangs from delaying all others.
 """
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from heapq import nsmallest
+from threading import Condition
 from typing import Final, NamedTuple, Protocol
 
 from optimus.jobs import Counts, Role
@@ -25,9 +32,20 @@ from optimus.progress.types import LogRead, PodRun
 
 _LOG = logging.getLogger(__name__)
 _SAMPLED_WORKERS: Final = 4
+_MOST_NODE_KINDS: Final = 8
+"""Workers on more kinds of nodes than these are evidence of none of them."""
+
+_LEADERS: Final = (Role.CHIEF, Role.MASTER)
 _MOST_READS_PER_NODE: Final = 2
 _LONGEST_BACKOFF: Final = 4
 """Times the usual pause: a node that answers again is soon read again."""
+
+_LEAD_WEIGHT: Final = 4
+"""Where not everything can be read in time, the leading pods are read so much more often than the
+others: losses and checkpoints are theirs."""
+
+_QUEUED_PER_READER: Final = 100
+"""More than one reader reads between two ticks."""
 
 _LAST_READ_SECONDS: Final = 1.0
 """So long, over all jobs, one tick waits for the last lines of jobs that are to be suspended."""
@@ -39,11 +57,8 @@ _LAST_READERS: Final = 16
 _ENDED_SECONDS: Final = 60.0
 """A pod that has ended is read within this time, or its last lines are given up."""
 
-_MOST_NODE_KINDS: Final = 8
-"""Workers on more kinds of nodes than these are evidence of none of them."""
-
-_LEADERS: Final = (Role.CHIEF, Role.MASTER)
 _NO_ANSWER: Final = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
+_NEVER: Final = float("-inf")
 
 
 class PodLogs(Protocol):
@@ -188,6 +203,10 @@ class _Source(NamedTuple):
     run: Run
     pod: Pod
 
+    @property
+    def weight(self) -> int:
+        return _LEAD_WEIGHT if self.pod is self.run.pods[0] else 1
+
 
 class _Read(NamedTuple):
     """A read under way, and when it began."""
@@ -206,7 +225,10 @@ class _LastReads:
 
 
 class LogPoller:
-    """Reads the logs of many runs and hands the lines to each job's ``ProgressLog``."""
+    """Reads the logs of many runs and hands the lines to each job's ``ProgressLog``.
+
+    All methods are for one thread; lines reach a ``ProgressLog`` in that thread alone.
+    """
 
     def __init__(
         self,
@@ -218,44 +240,77 @@ class LogPoller:
     ) -> None:
         self._logs = logs
         self._poll_seconds = poll_seconds
+        self._most_queued = _QUEUED_PER_READER * readers
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="logs")
         self._last_pool = ThreadPoolExecutor(_LAST_READERS, thread_name_prefix="last-logs")
+        self._changed = Condition()
+        """Guards what the readers change: the five that follow."""
         self._throttle = NodeThrottle(readers, poll_seconds)
+        self._queue: deque[tuple[_Source, float | None]] = deque()
+        """What is to be read next, each from when on."""
         self._read_at: dict[str, float] = {}
+        """By a pod's UID, when its last read began."""
+        self._under_way: dict[str, _Read] = {}
+        self._done: list[_Read] = []
+        self._begun: set[str] = set()
+        """The UIDs of pods of which a read began since the last poll."""
+        self._is_closed = False
         self._running: dict[str, _Source] = {}
+        self._known_since: dict[str, float] = {}
         self._uids: dict[tuple[str, str], str] = {}
         """By namespace and name, the UID of the pod that has it now."""
         self._ended: dict[str, tuple[_Source, float]] = {}
-        self._under_way: dict[str, _Read] = {}
         self._last: dict[str, _LastReads] = {}
         self._hanging: list[_Read] = []
         self._last_read_seconds = self._last_seconds_left = last_read_seconds
-        self._now = float("-inf")
+        self._now = _NEVER
 
     def poll(
-        self, runs: Iterable[tuple[ProgressLog, Run]], now: float, *, timeout_seconds: float
+        self,
+        runs: Iterable[tuple[ProgressLog, Run]],
+        now: float,
+        *,
+        timeout_seconds: float,
+        awaited: Collection[str] = (),
     ) -> None:
-        """Read what is due at ``now`` (seconds since the epoch, UTC), for at most
-        ``timeout_seconds``.
+        """Read what is due at ``now`` (seconds since the epoch, UTC), and take in what was read.
 
-        What takes longer is taken in at a later poll, and is not waited for again.
+        Waits at most ``timeout_seconds`` for nodes that answer. What takes longer goes on, and is
+        taken in at a later poll. ``awaited`` are the names of runs that wait for a checkpoint.
         """
-        self._now, self._last_seconds_left = now, self._last_read_seconds
-        self._update_sources(
-            {pod.uid: _Source(log, run, pod) for log, run in runs for pod in run.pods}
-        )
+        self._last_seconds_left = self._last_read_seconds
+        running = {pod.uid: _Source(log, run, pod) for log, run in runs for pod in run.pods}
+        with self._changed:
+            self._now = now
+            self._update_sources(running)
         self._take_done()
-        self._throttle.begin_poll()
-        due, begun = self._due(), set[str]()
+        with self._changed:
+            self._throttle.begin_poll()
+            self._begun.clear()
+            self._queue = deque(
+                (source, source.log.next_since(source.pod.name)) for source in self._due(awaited)
+            )
+            self._begin()
         until = time.monotonic() + timeout_seconds
-        while True:
-            due = self._begin(due, begun)
-            left_seconds = until - time.monotonic()
-            if left_seconds <= 0 or not self._awaits(begun):
-                return
-            reads = [read.lines for read in self._under_way.values()]
-            wait(reads, left_seconds, return_when=FIRST_COMPLETED)
+        while self._wait_for_answer(until):
             self._take_done()
+
+    def lag_seconds(self, now: float) -> float:
+        """How long ago the leading pod was read that has waited longest; 0 while there is none."""
+        leading = [uid for uid, source in self._running.items() if source.weight > 1]
+        with self._changed:
+            seen = [self._read_at.get(uid, self._known_since.get(uid, now)) for uid in leading]
+        return max((now - at for at in seen), default=0.0)
+
+    def close(self) -> None:
+        """End the readers."""
+        with self._changed:
+            self._is_closed = True
+            self._queue.clear()
+        for pool in (self._pool, self._last_pool):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    # --- what is to be read
 
     def _update_sources(self, running: dict[str, _Source]) -> None:
         """Note which pods run and which have ended.
@@ -274,6 +329,7 @@ class LogPoller:
             and self._now - ended_at <= _ENDED_SECONDS
         }
         self._running = running
+        self._known_since = {uid: self._known_since.get(uid, self._now) for uid in running}
         ended = (source for source, _ in self._ended.values())
         self._throttle.forget_all_but([source.pod for source in (*running.values(), *ended)])
         self._read_at = {uid: at for uid, at in self._read_at.items() if uid in running}
@@ -282,52 +338,81 @@ class LogPoller:
             self._hanging += self._last.pop(name).pending
         self._hanging = [read for read in self._hanging if not read.lines.done()]
 
-    def _due(self) -> list[_Source]:
-        """What is to be read: first pods that will soon be gone, then those that waited longest."""
+    def _due(self, awaited: Collection[str]) -> list[_Source]:
+        """What is to be read, in order; not more than the readers may get to."""
         ended = [source for uid, (source, _) in self._ended.items() if uid not in self._under_way]
-        never, due = float("-inf"), self._now - self._poll_seconds
+        due_at = self._now - self._poll_seconds
         waiting = [
-            source
-            for uid, source in self._running.items()
-            if uid not in self._under_way and self._read_at.get(uid, never) <= due
+            (source.run.name not in awaited, source.weight * (read_at - self._now), number)
+            for number, (uid, source) in enumerate(self._running.items())
+            if uid not in self._under_way and (read_at := self._read_at.get(uid, _NEVER)) <= due_at
         ]
-        return ended + sorted(waiting, key=lambda each: self._read_at.get(each.pod.uid, never))
+        sources = list(self._running.values())
+        first = nsmallest(self._most_queued, waiting)
+        return ended + [sources[number] for *_, number in first]
 
-    def _begin(self, due: list[_Source], begun: set[str]) -> list[_Source]:
-        """Begin the reads that may begin, and note the pods' UIDs; returns the rest."""
-        rest: list[_Source] = []
-        for index, source in enumerate(due):
+    # --- reading
+
+    def _begin(self) -> None:
+        """Begin the reads of the queue that may begin; with the lock held."""
+        held_back: list[tuple[_Source, float | None]] = []
+        while self._queue and not self._throttle.all_taken and not self._is_closed:
+            source, since = self._queue.popleft()
             pod = source.pod
-            if self._throttle.all_taken:
-                return rest + due[index:]
             if self._throttle.is_backing_off(pod, self._now):
                 continue
             if not self._throttle.may_begin(pod):
-                rest.append(source)
+                held_back.append((source, since))
                 continue
             self._throttle.began(pod)
-            self._read_at[pod.uid] = self._now
             self._ended.pop(pod.uid, None)
-            self._under_way[pod.uid] = self._submit(self._pool, source)
-            begun.add(pod.uid)
-        return rest
+            self._read_at[pod.uid] = self._now
+            self._begun.add(pod.uid)
+            self._under_way[pod.uid] = read = _Read(source, self._now, Future())
+            self._pool.submit(self._read_one, read, since)
+        self._queue.extendleft(reversed(held_back))
 
-    def _submit(self, pool: ThreadPoolExecutor, source: _Source) -> _Read:
-        since = source.log.next_since(source.pod.name)
-        return _Read(source, self._now, pool.submit(self._logs.read, source.pod, since=since))
+    def _read_one(self, read: _Read, since: float | None) -> None:
+        """In a reader's thread: read one log, then begin what is next."""
+        pod = read.source.pod
+        answer: LogRead | Refused | None = None
+        try:
+            answer = self._logs.read(pod, since=since)
+            read.lines.set_result(answer)
+        except Exception as problem:  # noqa: BLE001 - logged where the read is taken in
+            read.lines.set_exception(problem)
+        with self._changed:
+            self._throttle.ended(pod)
+            if isinstance(answer, LogRead):
+                self._throttle.answered(pod)
+            else:
+                silent = answer is not None and answer.kind in _NO_ANSWER
+                self._throttle.failed(pod, self._now, silent=silent)
+            self._done.append(read)
+            self._begin()
+            self._changed.notify_all()
 
-    def _awaits(self, begun: set[str]) -> bool:
-        """Whether a read that this poll began is under way on a node that answers."""
-        pods = (read.source.pod for uid, read in self._under_way.items() if uid in begun)
-        return any(not self._throttle.is_silent(_node_of(pod)) for pod in pods)
+    def _wait_for_answer(self, until: float) -> bool:
+        """Wait for a read of this poll on a node that answers; false when there is none to wait
+        for, or time is up."""
+        with self._changed:
+            left_seconds = until - time.monotonic()
+            if not self._done and left_seconds > 0:
+                reads = (self._under_way[uid] for uid in self._begun if uid in self._under_way)
+                if all(self._throttle.is_silent(_node_of(read.source.pod)) for read in reads):
+                    return False
+                self._changed.wait(left_seconds)
+            return left_seconds > 0
 
     def _take_done(self) -> None:
-        done = [(uid, read) for uid, read in self._under_way.items() if read.lines.done()]
-        for uid, read in done:
-            del self._under_way[uid]
+        """Hand what was read to the logs' jobs."""
+        with self._changed:
+            done, self._done = self._done, []
+            for read in done:
+                self._under_way.pop(read.source.pod.uid, None)
+        for read in done:
             pod = read.source.pod
-            self._throttle.ended(pod)
-            if self._uids.get((pod.namespace, pod.name), uid) == uid:
+            if self._uids.get((pod.namespace, pod.name), pod.uid) == pod.uid:
                 self._take(read)
 
     def read_now(self, log: ProgressLog, run: Run) -> bool:
@@ -358,16 +443,18 @@ class LogPoller:
         pending = [read for last in self._last.values() for read in last.pending]
         pending += [read for read in self._hanging if not read.lines.done()]
         hanging = {_node_of(read.source.pod) for read in pending}
-        return [
-            self._submit(self._last_pool, _Source(log, run, pod))
-            for pod in run.pods
-            if _node_of(pod) not in hanging and not self._throttle.is_silent(_node_of(pod))
-        ]
+        with self._changed:
+            asked = [
+                pod
+                for pod in run.pods
+                if _node_of(pod) not in hanging and not self._throttle.is_silent(_node_of(pod))
+            ]
+        return [self._submit_last(_Source(log, run, pod)) for pod in asked]
 
-    def close(self) -> None:
-        """End the readers."""
-        for pool in (self._pool, self._last_pool):
-            pool.shutdown(wait=False, cancel_futures=True)
+    def _submit_last(self, source: _Source) -> _Read:
+        since = source.log.next_since(source.pod.name)
+        lines = self._last_pool.submit(self._logs.read, source.pod, since=since)
+        return _Read(source, self._now, lines)
 
     def _take(self, read: _Read) -> None:
         log, run, pod = read.source
@@ -375,16 +462,18 @@ class LogPoller:
             answer = read.lines.result()
             if isinstance(answer, Refused):
                 _LOG.debug("%s", answer)
-                self._throttle.failed(pod, self._now, silent=answer.kind in _NO_ANSWER)
                 return
             lines, truncated = answer
-            self._throttle.answered(pod)
-            if truncated and pod.uid in self._read_at:
-                # There is more: due again at the next poll, behind those that have waited longer.
-                self._read_at[pod.uid] = self._now - self._poll_seconds
+            if truncated:
+                with self._changed:
+                    if pod.uid in self._read_at:
+                        # There is more: due again at the next poll, behind those that have waited
+                        # longer.
+                        self._read_at[pod.uid] = self._now - self._poll_seconds
             if pod.replica is not None:
                 look = PodRun(run.name, run.node_kind, read.at, truncated)
                 log.observe(pod.name, pod.replica.role, pod.replica.index, run.counts, lines, look)
         except Exception:  # noqa: BLE001 - logged with its trace; the other logs are read all the same
-            self._throttle.failed(pod, self._now, silent=False)
+            with self._changed:
+                self._throttle.failed(pod, self._now, silent=False)
             _LOG.exception("the log of %s/%s could not be read", pod.namespace, pod.name)

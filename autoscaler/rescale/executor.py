@@ -8,7 +8,7 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from autoscaler.cluster import Observation
 from autoscaler.logs.poller import Run
@@ -85,6 +85,13 @@ class Writer(Protocol):
         """Remove the annotation."""
 
 
+_LATE_INTERVALS: Final = 1.5
+"""A checkpoint may have been made right after the read before, and is acted on at the next tick."""
+
+_MOST_LATE: Final = 4
+"""Times the usual time for which a checkpoint counts as fresh."""
+
+
 class LastReads(Protocol):
     """Reads what pods printed last; ``autoscaler.logs.poller.LogPoller`` does."""
 
@@ -112,7 +119,7 @@ class RescaleExecutor:
 
     def advance(self, state: JobState, observation: Observation, at: float) -> None:
         """Take one job's rescale as far as it goes now."""
-        since = state.progress(at).checkpoint_since
+        since, config = state.progress(at).checkpoint_since, self._config_of(state, at)
         events: deque[Event] = deque([CheckpointSeen(-math.inf if since is None else since)])
         events.append(Tick(at))
         for _ in range(_MOST_INSTRUCTIONS):
@@ -124,8 +131,8 @@ class RescaleExecutor:
                 state.must_wait_for_checkpoint(record, at),
                 state.why_unwanted(record.before, record.target),
             )
-            state.rescale, _ = advance(state.rescale, intent, self._config)
-            state.rescale, instructions = advance(state.rescale, events.popleft(), self._config)
+            state.rescale, _ = advance(state.rescale, intent, config)
+            state.rescale, instructions = advance(state.rescale, events.popleft(), config)
             for instruction in instructions:
                 event = self._execute(state, instruction, observation, at)
                 if event is not None:
@@ -240,7 +247,15 @@ class RescaleExecutor:
         rescale, since = state.rescale, state.progress(at).checkpoint_since
         if rescale is None or not rescale.needs_checkpoint or rescale.record.rolling_back:
             return False
-        return since is None or at - since > 2 * self._config.fresh_seconds
+        return since is None or at - since > 2 * self._config_of(state, at).fresh_seconds
+
+    def _config_of(self, state: JobState, at: float) -> RescaleConfig:
+        """The configuration for one job: a checkpoint is seen as late as its log is read, and
+        counts as fresh for so long; within limits, for it is what a stop may lose."""
+        fresh_seconds = self._config.fresh_seconds
+        late_seconds = _LATE_INTERVALS * state.progress(at).read_interval_seconds
+        allowed_seconds = min(late_seconds, _MOST_LATE * fresh_seconds)
+        return replace(self._config, fresh_seconds=max(fresh_seconds, allowed_seconds))
 
 
 def limits_left(job: TrainingJob, at: float, restarts: int) -> dict[str, int]:

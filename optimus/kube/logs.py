@@ -16,6 +16,10 @@ LIMIT_LINE = 16 * 1024
 """Characters of one line: the last ones, since a progress bar overwrites what it printed before.
 Positions in a log are remembered with the line they are at."""
 
+TAIL_LINES = 5000
+"""From ``since`` on a log mostly has fewer lines. A kubelet finds the last lines from the file's
+end; for an instant alone it reads the whole file, 10 MiB by default."""
+
 READ_SECONDS = 5.0
 """A silent kubelet must not keep a reader from the other logs for longer."""
 
@@ -44,12 +48,15 @@ class LogReader:
         )
 
     def _read(self, pod: Pod, since: float | None) -> LogRead | Refused:
-        body = self._body(pod, since)
+        body = self._body(pod, since, TAIL_LINES if since is not None else None)
+        if not isinstance(body, Refused) and since is not None and body.count(b"\n") >= TAIL_LINES:
+            # There may be more since then, before these lines.
+            body = self._body(pod, since, None)
         if isinstance(body, Refused):
             return body
         return LogRead(parse_log(body, self._limit_bytes), len(body) >= self._limit_bytes)
 
-    def _body(self, pod: Pod, since: float | None) -> bytes | Refused:
+    def _body(self, pod: Pod, since: float | None, last_lines: int | None) -> bytes | Refused:
         query = [
             ("container", pod.log_container),
             ("timestamps", "true"),
@@ -57,6 +64,8 @@ class LogReader:
         ]
         if since is not None:
             query.append(("sinceTime", format_instant(since)))
+        if last_lines is not None:
+            query.append(("tailLines", str(last_lines)))
         what = f"read the log of {pod.namespace}/{pod.name}"
         path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{pod.name}/log"
         return answer_of(lambda: self._client.get(what, path, query, READ_SECONDS))

@@ -117,6 +117,7 @@ class ProgressLog:
             checkpoint_step=state.checkpoint_step,
             checkpoint_at=state.checkpoint_at,
             checkpoint_since=None if self._is_behind() else state.checkpoint_since,
+            read_interval_seconds=self._read_interval_seconds(),
             trained_seconds=state.trained_seconds + self._run_seconds(),
             diagnostic=_diagnostic(state, self.options),
             diverged=state.bad_losses >= _BAD_LOSSES,
@@ -311,6 +312,13 @@ class ProgressLog:
         """Whether the log that has the last checkpoint goes on after what was read of it."""
         name = self._state.checkpoint_pod
         return any(pod.behind for pod in self._state.pods if pod.name == name)
+
+    def _read_interval_seconds(self) -> float:
+        name = self._state.checkpoint_pod
+        pod = next((pod for pod in self._state.pods if pod.name == name), None)
+        if pod is None or pod.read_at is None or pod.read_before_at is None:
+            return 0.0
+        return pod.read_at - pod.read_before_at
 
     def _saved_step(self, pod: PodState, saved: Saved) -> int | None:
         state = self._state

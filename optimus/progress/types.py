@@ -83,6 +83,9 @@ class TrainingProgress:
     (``checkpoint_since``), ``None`` while the log that has it is read behind."""
     checkpoint_at: float | None = None
     checkpoint_since: float | None = None
+    read_interval_seconds: float = 0.0
+    """Between the last two reads of the log that has the checkpoint: what happened in between was
+    seen so much later."""
     trained_seconds: float = 0.0
     """Steady training observed so far."""
     diagnostic: str | None = None

@@ -15,7 +15,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 
-TIMING = Timing(tick_seconds=60, half_bound_seconds=30)
+TIMING = Timing(log_seconds=60, half_bound_seconds=30)
 """A tick waits for logs in real time: long enough on a busy machine."""
 
 
@@ -30,9 +30,11 @@ class ControllerHarness:
         timing: Timing = TIMING,
         last_reads: LastReads | None = None,
         instance: str = "",
+        poll_seconds: float = 1,
     ) -> None:
         self.cluster = cluster
         self._instance = instance
+        self._poll_seconds = poll_seconds
         self._last_reads = last_reads
         self._dry_run = dry_run
         self._timing = timing
@@ -40,7 +42,7 @@ class ControllerHarness:
 
     def restart(self) -> None:
         cluster, self.metrics = self.cluster, Metrics()
-        logs = LogPoller(cluster, readers=1, poll_seconds=1, last_read_seconds=60)
+        logs = LogPoller(cluster, readers=1, poll_seconds=self._poll_seconds, last_read_seconds=60)
         reporting = ProfileRecorder(
             cluster,
             cluster,

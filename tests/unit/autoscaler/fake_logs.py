@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -60,6 +61,33 @@ class Nodes:
         if pod.node in self.refusing:
             return Refused(ErrorKind.TRANSIENT, f"node {pod.node} does not answer")
         return LogRead([LogLine(AT, "step=1 loss=2.0")])
+
+
+class Turns:
+    """Reads that end one at a time, each when it is granted its turn."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._granted = 0
+        self.over = threading.Event()
+
+    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+        turn = self._nodes.reads.total() + 1
+        wait_until(lambda: self._granted >= turn or self.over.is_set())
+        return self._nodes.read(pod, since=since)
+
+    def grant(self, turn: int) -> None:
+        """Let the read of this number end, and wait until it has."""
+        self._granted = turn
+        wait_until(lambda: self._nodes.reads.total() >= turn)
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    """Wait for what another thread does."""
+    until = time.monotonic() + TIMEOUT_SECONDS
+    while not done():
+        assert time.monotonic() < until
+        time.sleep(0.0005)
 
 
 def pod(

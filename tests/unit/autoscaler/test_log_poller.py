@@ -1,7 +1,19 @@
 """Logs are read a little at a time while a pod runs, and once more when it has ended."""
 
-from autoscaler.logs.poller import LogPoller
-from tests.unit.autoscaler.fake_logs import AT, TIMEOUT_SECONDS, Logs, pod, progress_log, run_of
+from autoscaler.logs.poller import LogPoller, Run
+from optimus.jobs import Counts
+from tests.unit.autoscaler.fake_logs import (
+    AT,
+    TIMEOUT_SECONDS,
+    Logs,
+    Nodes,
+    Turns,
+    pod,
+    progress_log,
+    run_of,
+    runs_on,
+    wait_until,
+)
 
 
 def test_a_log_is_read_again_only_after_a_while(logs: Logs, poller: LogPoller) -> None:
@@ -62,3 +74,54 @@ def test_a_log_that_goes_on_after_a_read_is_read_again_at_the_next_poll(
         poller.poll([(log, run)], now, timeout_seconds=TIMEOUT_SECONDS)
     assert log.progress(AT + 4).step == 7
     assert len(logs.reads) == 3
+
+
+class TestBetweenPolls:
+    """Readers go on while nobody polls, in the order of what matters most."""
+
+    def test_logs_are_read_on_after_the_time_that_a_poll_waits(self, nodes: Nodes) -> None:
+        runs = runs_on(*[f"node{n}" for n in range(20)])
+        poller = LogPoller(nodes, readers=2, poll_seconds=10)
+        poller.poll(runs, AT, timeout_seconds=0)
+        wait_until(lambda: nodes.reads.total() == 20)
+        poller.poll(runs, AT + 1, timeout_seconds=0)
+        poller.close()
+        assert all(log.progress(AT).step == 1 for log, _ in runs)
+        assert nodes.reads.total() == 20
+
+    def test_leading_pods_are_read_four_times_as_often_where_readers_are_few(
+        self, nodes: Nodes
+    ) -> None:
+        runs = []
+        for job in range(5):
+            pods = [pod(f"job{job}-worker-{n}", index=n, node=f"node{job}-{n}") for n in range(5)]
+            runs.append((progress_log(), Run(pods[0].uid, Counts(1, 5), tuple(pods))))
+        turns = Turns(nodes)
+        poller = LogPoller(turns, readers=1, poll_seconds=1)
+        for tick in range(400):
+            poller.poll(runs, AT + tick, timeout_seconds=0)
+            turns.grant(tick + 1)
+        poller.close()
+        turns.over.set()
+        leading = [nodes.reads[f"job{job}-worker-0"] for job in range(5)]
+        others = [nodes.reads[f"job{job}-worker-{n}"] for job in range(5) for n in range(1, 5)]
+        assert 3 <= min(leading) / max(others) <= max(leading) / min(others) <= 5
+
+    def test_a_job_that_waits_for_a_checkpoint_is_read_first(self, logs: Logs) -> None:
+        runs = runs_on(*[f"node{n}" for n in range(10)])
+        poller = LogPoller(logs, readers=1, poll_seconds=10)
+        poller.poll(runs, AT, timeout_seconds=TIMEOUT_SECONDS, awaited={runs[7][1].name})
+        poller.close()
+        assert logs.reads[0] == "job7-worker-0"
+
+    def test_the_lag_is_that_of_the_leading_pod_that_waited_longest(self, nodes: Nodes) -> None:
+        nodes.hanging = {"dead"}
+        runs = runs_on("dead", "node")
+        poller = LogPoller(nodes, readers=2, poll_seconds=10)
+        assert poller.lag_seconds(AT) == 0
+        for at in (AT, AT + 10, AT + 20):
+            poller.poll(runs, at, timeout_seconds=0.01)
+        assert poller.lag_seconds(AT + 25) == 25
+        poller.poll(runs[1:], AT + 30, timeout_seconds=TIMEOUT_SECONDS)
+        assert poller.lag_seconds(AT + 31) == 1
+        poller.close()

@@ -73,6 +73,29 @@ def test_a_job_whose_checkpoints_are_rare_is_moved_at_one(
     assert job.saved > 0
 
 
+@pytest.mark.parametrize(
+    ("poll_seconds", "moves"),
+    [
+        pytest.param(15, True, id="seldom: a checkpoint is fresh for as long as nobody looks"),
+        pytest.param(45, False, id="too seldom: a stop would lose too much"),
+    ],
+)
+def test_a_checkpoint_is_fresh_until_its_log_is_read_again(
+    cluster: FakeCluster, poll_seconds: int, moves: bool
+) -> None:
+    harness = ControllerHarness(cluster, poll_seconds=poll_seconds)
+    cluster.checkpoints = False
+    job = cluster.submit(
+        tf_job("a", 1, 1, target_loss="1e-4", training_mode="sync", max_workers="1", max_ps="1")
+    )
+    harness.run_until("a", "Training")
+    harness.run(700)
+    job.annotate(min_workers="2", max_workers="2")
+    cluster.checkpoints = True
+    harness.run(100)
+    assert (job.counts == Counts(1, 2)) is moves
+
+
 def until_waiting(
     cluster: FakeCluster, harness: ControllerHarness, counts: tuple[int, int] = (1, 2)
 ) -> FakeJob:

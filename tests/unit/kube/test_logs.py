@@ -9,7 +9,7 @@ import pytest
 from optimus.jobs import Counts, NodeConstraints, Role
 from optimus.kube.client import Client
 from optimus.kube.errors import ErrorKind, KubeError
-from optimus.kube.logs import READ_SECONDS, LogReader
+from optimus.kube.logs import LIMIT_BYTES, READ_SECONDS, TAIL_LINES, LogReader
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 from optimus.kube.times import format_instant, parse_instant
@@ -35,6 +35,7 @@ class Agent:
     def __init__(self, *lines: LogLine) -> None:
         self.lines = list(lines)
         self.waits: list[float | None] = []
+        self.asked: list[dict[str, str]] = []
         self.fails_after: int | None = None
 
     def get(
@@ -44,9 +45,11 @@ class Agent:
         if self.fails_after is not None and len(self.waits) > self.fails_after:
             raise KubeError(ErrorKind.TRANSIENT, f"cannot {what}: no answer")
         asked = dict(query)
+        self.asked.append(asked)
         since = math.floor(parse_instant(asked["sinceTime"])) if "sinceTime" in asked else -math.inf
+        last = self.lines[-int(asked["tailLines"]) :] if "tailLines" in asked else self.lines
         text = "".join(
-            f"{format_instant(line.at)} {line.text}\n" for line in self.lines if line.at >= since
+            f"{format_instant(line.at)} {line.text}\n" for line in last if line.at >= since
         )
         return text.encode()[: int(asked["limitBytes"])]
 
@@ -118,6 +121,21 @@ def test_a_read_says_whether_the_log_goes_on(
     read = agent.reader().read(POD, since=since)
     assert not isinstance(read, Refused)
     assert read.truncated is truncated
+
+
+def test_no_line_is_passed_over_where_more_came_than_the_last_lines_asked_for() -> None:
+    agent = Agent(*(LogLine(AT + n // 1000, f"line {n}") for n in range(TAIL_LINES + 2000)))
+    read = agent.reader(LIMIT_BYTES).read(POD, since=AT + 1)
+    assert not isinstance(read, Refused)
+    assert [line.text for line in read.lines] == [line.text for line in agent.lines[1000:]]
+
+
+def test_only_the_end_of_a_long_log_is_searched() -> None:
+    agent = Agent(*(LogLine(AT + n, f"line {n}") for n in range(2 * TAIL_LINES)))
+    read = agent.reader(LIMIT_BYTES).read(POD, since=AT + 2 * TAIL_LINES - 3)
+    assert not isinstance(read, Refused)
+    assert [line.at for line in read.lines] == [line.at for line in agent.lines[-3:]]
+    assert [asked.get("tailLines") for asked in agent.asked] == [str(TAIL_LINES)]
 
 
 def test_a_second_read_that_fails_is_told() -> None:
