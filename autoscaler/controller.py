@@ -27,6 +27,7 @@ from optimus.kube.contract import Phase
 _LOG = logging.getLogger(__name__)
 _MOST_SLEW: Final = 0.1
 
+
 class Clock:
     """The time of day, seconds since the epoch, UTC, without jumps; ``timer`` is monotonic.
 
