@@ -40,6 +40,14 @@ a queue, it tries about as many pods meanwhile as it was answered in the last so
 LONGEST_LEFT_SECONDS: Final = 1.0
 """A pod that is left to kube-scheduler and that it does not try within this is nominated."""
 
+QUEUE_MOVES_SECONDS: Final = 1.0
+"""kube-scheduler that answered a pod within this is working through its queue."""
+
+LONGEST_IN_QUEUE_SECONDS: Final = 60.0
+"""How long a pod that it has not come to is left to it meanwhile, where trying all nodes costs less
+than a nomination. To nominate a part of its queue would cost most: it then tries the nodes of these
+nominations twice for every other pod."""
+
 _ASKED = "kube-scheduler is to say which nodes it may go to"
 _TO_BE_TRIED_AGAIN = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
 
@@ -56,6 +64,7 @@ class _Plans(Protocol):
     def still_pending(self, pod: Pod, node: str) -> bool: ...
     def adopt_nominations(self) -> tuple[Pod, ...]: ...
     def release_all(self) -> None: ...
+    def nominations_save_time(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,10 @@ class Nominator:
         """Pods whose users read a reason that is out of date, until they have been requeued."""
         self._left_to_be_tried: dict[str, float] = {}
         """Pods, by UID, that kube-scheduler is about to try without a nomination; since when."""
+        self._answered_at = float("-inf")
+        self._came_to: tuple[int, float, str, str] | None = None
+        """When kube-scheduler was last answered with a planned node, and for which pod of its
+        queue, as far as runs have seen."""
         self._more = False
         self._led = False
         self._stopping = threading.Event()
@@ -154,14 +167,29 @@ class Nominator:
         """The pods in order of attempts, without those that kube-scheduler tries before it would
         see their nomination: the write would be wasted, and slow both down.
 
-        A pod that it has refused is not tried again without one, and none is left out for long."""
-        answered = sum(now - each.answered_at < SEEN_AFTER_SECONDS for each in pending)
-        soon = {each.pod.uid for each in due[:answered] if each.refused_at is None}
+        Where trying all nodes costs less than a nomination, it is left every pod while its queue
+        moves. A pod that it has refused is not tried again without a nomination, and none is left
+        out for long."""
+        for each in pending:
+            if each.answered_at > self._answered_at:
+                self._answered_at, self._came_to = each.answered_at, _order_of_attempts(each)
+        cheap = self._nominate and not self._plans.nominations_save_time()
+        tried = len(due)
+        if not cheap:
+            tried = sum(now - each.answered_at < SEEN_AFTER_SECONDS for each in pending)
+        soon = {each.pod.uid: each for each in due[:tried] if each.refused_at is None}
         self._left_to_be_tried = {uid: self._left_to_be_tried.get(uid, now) for uid in soon}
-        left = {
-            uid for uid, at in self._left_to_be_tried.items() if now - at < LONGEST_LEFT_SECONDS
-        }
+        left: set[str] = set()
+        for uid, at in self._left_to_be_tried.items():
+            waits = cheap and self._is_yet_to_be_tried(soon[uid], now)
+            if now - at < (LONGEST_IN_QUEUE_SECONDS if waits else LONGEST_LEFT_SECONDS):
+                left.add(uid)
         return [each for each in due if each.pod.uid not in left]
+
+    def _is_yet_to_be_tried(self, pending: PendingNomination, now: float) -> bool:
+        """Whether kube-scheduler works through its queue and has not come to this pod yet."""
+        moves = now - self._answered_at < QUEUE_MOVES_SECONDS
+        return moves and self._came_to is not None and _order_of_attempts(pending) > self._came_to
 
     def _is_due(self, pending: PendingNomination, now: float) -> bool:
         if pending.assumed or now - pending.answered_at < FIRST_SECONDS:

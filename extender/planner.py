@@ -47,6 +47,13 @@ WAIT_SECONDS: Final = 0.02
 """How long a call of kube-scheduler waits for a gang to be planned that has just become complete.
 kube-scheduler has one scheduling thread: so each gang is waited for once."""
 
+NODE_MICROSECONDS: Final = 4.9
+"""Of kube-scheduler's processor time, to try one more node for a pod that is not nominated."""
+
+NOMINATION_MICROSECONDS: Final = 6300.0
+"""Of the processor time of API server, etcd and extender, for one nomination. Both were measured
+(docs/benchmarks/scheduler-throughput.md); their ratio depends little on the processor."""
+
 SCORE_WAIT_SECONDS: Final = 1.0
 """The same where kube-scheduler only asks for scores: it binds the pod next, plan or no plan."""
 
@@ -774,6 +781,11 @@ class Planner:
         """The pods that wait to be offered nodes, so that their gang can be planned."""
         with self.locked() as now:
             return self.queue.pods_to_requeue(now.monotonic)
+
+    def nominations_save_time(self) -> bool:
+        """Whether kube-scheduler would try so many nodes that a nomination costs less."""
+        nodes = len(self.cluster.nodes)  # of one dict: needs no lock
+        return nodes * NODE_MICROSECONDS > NOMINATION_MICROSECONDS
 
     def still_pending(self, pod: Pod, node: str) -> bool:
         """Whether a pod still waits, is planned on this node, and is not being bound."""

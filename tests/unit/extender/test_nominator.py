@@ -7,8 +7,10 @@ import msgspec
 import pytest
 
 from extender.nominator import (
+    LONGEST_IN_QUEUE_SECONDS,
     LONGEST_LEFT_SECONDS,
     MOST_WRITES,
+    QUEUE_MOVES_SECONDS,
     SEEN_AFTER_SECONDS,
     Nominator,
 )
@@ -48,6 +50,10 @@ class FakePlans:
     to_ask: tuple[Pod, ...] = ()
     bound_meanwhile: set[str] = field(default_factory=set)
     changes: Changes = field(default_factory=Changes)
+    save_time: bool = True
+
+    def nominations_save_time(self) -> bool:
+        return self.save_time
 
     def outdated_refusals(self) -> tuple[Pod, ...]:
         self.calls.append("outdated")
@@ -397,6 +403,76 @@ def test_a_pod_that_a_busy_kube_scheduler_does_not_try_is_nominated_after_a_seco
     setting.plans.now = (*answered(10.99), *queued(2))
     nominator.run_once(10.0 + LONGEST_LEFT_SECONDS)
     assert names_of(setting) == ["p00", "p01"]
+
+
+def small_pool() -> Setting:
+    """A cluster where trying every node costs less than a nomination."""
+    return Setting(FakePlans(save_time=False))
+
+
+def test_in_a_small_cluster_pods_are_left_to_kube_scheduler_while_its_queue_moves() -> None:
+    setting = small_pool()
+    nominator = setting.nominator()
+    end = 10.0 + LONGEST_IN_QUEUE_SECONDS
+    now = 10.0
+    while now < end:
+        setting.plans.now = (*answered(now - 0.5), *queued(2))
+        nominator.run_once(now)
+        now += 0.5
+    assert names_of(setting) == []
+    setting.plans.now = (*answered(end - 0.5), *queued(2))
+    nominator.run_once(end)
+    assert names_of(setting) == ["p00", "p01"], "but not for ever"
+
+
+def test_in_a_small_cluster_a_pod_that_kube_scheduler_passed_over_is_nominated() -> None:
+    """It waits after a refusal of which the extender knows nothing: no node had passed filters."""
+    setting = small_pool()
+    nominator = setting.nominator()
+    passed = PendingNomination(pod("a"), "a", LONG_AGO)
+    for now in (10.0, 10.5, 10.0 + LONGEST_LEFT_SECONDS):
+        assert names_of(setting) == []
+        setting.plans.now = (passed, *answered(now - 0.1), *queued(2))
+        nominator.run_once(now)
+    assert names_of(setting) == ["a"]
+
+
+def test_in_a_small_cluster_a_refused_pod_is_nominated_at_once() -> None:
+    """kube-scheduler tries it only when something wakes it."""
+    setting = small_pool()
+    setting.plans.now = (*answered(9.99), *queued(1, refused_at=9.8), *queued(3)[1:])
+    setting.nominator().run_once(10.0)
+    assert names_of(setting) == ["p00"]
+
+
+def test_in_a_small_cluster_pods_are_nominated_once_the_queue_stands_still() -> None:
+    setting = small_pool()
+    nominator = setting.nominator()
+    setting.plans.now = (*answered(10.0), *queued(2))
+    nominator.run_once(10.0)
+    setting.plans.now = queued(2)  # the others are bound
+    nominator.run_once(10.0 + 0.9 * QUEUE_MOVES_SECONDS)
+    assert names_of(setting) == []
+    nominator.run_once(10.0 + QUEUE_MOVES_SECONDS)
+    assert names_of(setting) == ["p00", "p01"]
+
+
+def test_in_a_small_cluster_a_kube_scheduler_that_does_not_begin_is_not_waited_for() -> None:
+    setting = small_pool()
+    nominator = setting.nominator()
+    setting.plans.now = queued(2)
+    nominator.run_once(10.0)
+    nominator.run_once(10.0 + 0.9 * LONGEST_LEFT_SECONDS)
+    assert names_of(setting) == []
+    nominator.run_once(10.0 + LONGEST_LEFT_SECONDS)
+    assert names_of(setting) == ["p00", "p01"]
+
+
+def test_without_nominations_pods_of_a_small_cluster_are_requeued_as_ever() -> None:
+    setting = small_pool()
+    setting.plans.now = (*answered(10.0), *queued(1))
+    setting.nominator(nominate=False).run_once(10.0 + 2 * SEEN_AFTER_SECONDS)
+    assert len(setting.writer.requeued) == 1
 
 
 def test_many_pods_are_nominated_in_several_runs() -> None:

@@ -1,5 +1,7 @@
 """Which planned pods are worth a nomination."""
 
+import pytest
+
 from tests.unit.extender.fake_cluster import FakeCluster
 
 
@@ -68,3 +70,11 @@ def test_a_pod_made_anew_under_its_name_is_not_the_one_that_was_to_be_nominated(
     new = cluster.pods[first]
     assert cluster.planner.find_waiting(new) == new
     assert cluster.planner.still_pending(new, "a")
+
+
+@pytest.mark.parametrize(("nodes", "saves"), [(100, False), (1000, False), (1500, True)])
+def test_a_nomination_saves_time_where_trying_all_nodes_takes_longer(
+    nodes: int, saves: bool
+) -> None:
+    cluster = FakeCluster({f"node-{at}": 1 for at in range(nodes)})
+    assert cluster.planner.nominations_save_time() == saves

@@ -1,6 +1,6 @@
 """kube-scheduler leaves out nodes by rules that neither pods nor nodes show."""
 
-from extender.nominator import SEEN_AFTER_SECONDS, Nominator
+from extender.nominator import LONGEST_LEFT_SECONDS, SEEN_AFTER_SECONDS, Nominator
 from extender.state.unknown_rules import AGAIN_SECONDS, VALID_SECONDS
 from extender.status_writes import StatusWrites
 from optimus.kube.pods import Pod
@@ -135,4 +135,6 @@ def test_pods_are_nominated_once_a_list_has_been_compared() -> None:
     assert not writer.nominated
     assert cluster.ask(first, ALL).kept
     nominator.run_once(cluster.now + 2 * SEEN_AFTER_SECONDS)
+    assert not writer.nominated, "in so small a cluster they are left to be tried first"
+    nominator.run_once(cluster.now + 2 * SEEN_AFTER_SECONDS + LONGEST_LEFT_SECONDS)
     assert writer.nominated == {*others}
