@@ -14,11 +14,30 @@ TESTS: Final = {
 """By folder of the sources, the tests below which all of its mutants have to fail."""
 
 _OWN: Final = {
-    "extender/filter.py": ("filter", "gang_membership", "foreign_pods", "rescale_reservations"),
+    "extender/filter.py": (
+        "cache_age",
+        "filter",
+        "foreign_pods",
+        "gang_membership",
+        "rescale_reservations",
+    ),
     "extender/gang_membership.py": ("gang_membership", "filter"),
     "extender/gang_queue.py": ("gang_queue", "gang_membership", "filter", "priority"),
     "extender/leadership.py": ("leadership",),
     "extender/nominator.py": ("nominator",),
+    "extender/planner.py": (
+        "cache_age",
+        "event_handlers",
+        "filter",
+        "gang_membership",
+        "leader_change",
+        "pending_nominations",
+        "priority",
+        "rescale_reservations",
+        "unknown_rules",
+    ),
+    "extender/planning.py": ("backfill", "gang_queue", "planning", "shortfall"),
+    "extender/state/occupancy.py": ("occupancy",),
     "extender/prioritize.py": ("prioritize",),
     "extender/state/offers.py": ("offers", "filter"),
     "extender/state/rescale_reservations.py": ("rescale_reservations",),

@@ -1,5 +1,13 @@
 """Which gang is planned first, and which nodes one that has waited long blocks."""
 
+from collections.abc import Callable
+
+import pytest
+
+from extender.gang_queue import GangQueue, Instant
+from optimus.jobs import Counts, Role
+from optimus.placement.queue_order import WaitingGang
+from optimus.resources import Resources
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -93,3 +101,138 @@ def test_a_job_whose_rescale_was_seen_has_run() -> None:
     cluster.job("small", 0, 1)
     cluster.planner.advance()
     assert set(cluster.planned_nodes()) == set(big)
+
+
+# --- the queue itself
+
+
+def queue_of(cluster: FakeCluster) -> GangQueue:
+    return cluster.planner.queue
+
+
+def waiting(cluster: FakeCluster) -> set[str]:
+    """The names of the jobs that wait to be planned."""
+    now = Instant(cluster.now, cluster.now)
+    return {each.observed.gang.key.name for each in queue_of(cluster).waiting(now)}
+
+
+def test_a_gang_waits_since_its_last_pod_with_the_lowest_priority_of_its_pods() -> None:
+    cluster = FakeCluster({"a": 9})
+    cluster.pod("j", Role.PS, 0, Counts(1, 2), priority=7)
+    cluster.now += 5
+    bound = cluster.pod("j", Role.WORKER, 0, Counts(1, 2), priority=3)
+    cluster.now += 5
+    cluster.pod("j", Role.WORKER, 1, Counts(1, 2), cpu=2, priority=9)
+    cluster.bind(bound.name, "a")
+    cluster.change(cluster.pods[bound.name], created_at=cluster.now + 60)
+    found = queue_of(cluster).find("uid-j")
+    assert found is not None
+    expected = WaitingGang("uid-j", Resources(cpu=3, pods=2), cluster.now, True, 3)
+    assert found.waiting == expected
+
+
+def test_a_gang_is_the_same_object_until_it_changes() -> None:
+    cluster = FakeCluster({"a": 9})
+    names = cluster.job("j", 1, 1)
+    queue = queue_of(cluster)
+    found = queue.find("uid-j")
+    assert queue.find("uid-j") is found
+    cluster.handlers.set_rescale("uid-j", None, has_run=True)
+    ran = queue.find("uid-j")
+    assert ran is not None
+    assert ran.waiting.ran_before
+    assert queue.find("uid-j") is ran
+    cluster.change(cluster.pods[names[0]], resources=Resources(cpu=2, pods=1))
+    assert queue.find("uid-j") is not ran
+
+
+def test_pods_of_another_scheduler_wait_only_once_they_are_asked_about() -> None:
+    cluster = FakeCluster({"a": 9})
+    (name, _) = cluster.job("j", 1, 1, scheduler_name="default-scheduler")
+    assert waiting(cluster) == set()
+    queue_of(cluster).ask(cluster.pods[name])
+    assert waiting(cluster) == {"j"}
+
+
+def test_a_job_that_is_forgotten_is_no_longer_asked_about() -> None:
+    cluster = FakeCluster({"a": 9})
+    (name, _) = cluster.job("j", 1, 1, scheduler_name="default-scheduler")
+    queue = queue_of(cluster)
+    queue.ask(cluster.pods[name])
+    queue.paused.add("uid-j")
+    queue.forget("uid-j")
+    assert waiting(cluster) == set()
+    queue.ask(cluster.pods[name])
+    assert waiting(cluster) == {"j"}, "nor paused"
+
+
+def test_a_gang_that_is_incomplete_waits_only_where_scores_are_asked_for() -> None:
+    cluster = FakeCluster({"a": 9})
+    cluster.spec("j", 1, 2)
+    first = cluster.pod("j", Role.PS, 0, Counts(1, 2))
+    queue = queue_of(cluster)
+    queue.ask(first)
+    assert waiting(cluster) == set()
+    queue.ask(first, early=True)
+    assert waiting(cluster) == {"j"}
+    queue.ask(first)
+    assert waiting(cluster) == {"j"}, "it was asked about early once"
+
+
+@pytest.mark.parametrize(
+    ("change", "waits"),
+    [
+        pytest.param(lambda cluster: None, True, id="without a plan"),
+        pytest.param(lambda cluster: queue_of(cluster).paused.add("uid-j"), False, id="paused"),
+        pytest.param(lambda cluster: cluster.planner.advance(), False, id="planned"),
+        pytest.param(
+            lambda cluster: cluster.rescale("j", 1, 1, leaving=True), False, id="about to leave"
+        ),
+        pytest.param(
+            lambda cluster: cluster.delete("j-worker-0"), False, id="with a pod that is missing"
+        ),
+    ],
+)
+def test_whether_a_gang_waits(change: Callable[[FakeCluster], object], waits: bool) -> None:
+    cluster = FakeCluster({"a": 9})
+    cluster.job("j", 1, 1)
+    change(cluster)
+    assert waiting(cluster) == ({"j"} if waits else set())
+
+
+def test_a_pod_that_the_watch_has_not_shown_counts_until_it_does() -> None:
+    cluster = FakeCluster({"a": 9})
+    names = cluster.job("j", 1, 1)
+    unseen = cluster.pods[names[1]]
+    cluster.delete(names[1])
+    queue = queue_of(cluster)
+    queue.ask(unseen)
+    assert queue.unseen_pods() == {unseen.uid: "uid-j"}
+    assert waiting(cluster) == {"j"}
+    cluster.change(unseen)
+    assert queue.unseen_pods() == {}
+    assert waiting(cluster) == {"j"}
+
+
+def test_pods_are_requeued_in_order_once_kube_scheduler_has_had_time_to_ask_by_itself() -> None:
+    cluster = FakeCluster({"a": 9})
+    names = cluster.job("j", 1, 2, beyond_plan=True)
+    queue = queue_of(cluster)
+
+    def to_requeue() -> list[str]:
+        return [pod.name for pod in queue.pods_to_requeue(cluster.now)]
+
+    assert to_requeue() == []
+    cluster.now += 0.9
+    assert to_requeue() == []
+    cluster.now += 0.1
+    assert to_requeue() == names
+    cluster.ask(names[1])
+    assert to_requeue() == [names[0], names[2]]
+    queue.paused.add("uid-j")
+    assert to_requeue() == []
+    queue.paused.clear()
+    cluster.bind(names[0], "a")
+    assert to_requeue() == [names[2]]
+    cluster.delete(names[2])
+    assert to_requeue() == [], "its gang is incomplete"

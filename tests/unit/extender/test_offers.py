@@ -98,3 +98,122 @@ def test_a_pod_made_anew_has_not_been_offered_anything() -> None:
     offers.record(POD, (), 0.0)
     offers.forget_pod("uid", "pod")
     assert not offers.was_offered("uid", "pod")
+
+
+# --- what is known of one job
+
+
+OTHER = Pod(
+    uid="other-pod",
+    namespace="ns",
+    name="ps-0",
+    created_at=0.0,
+    replica=ReplicaId("uid", Role.PS, 0),
+    resources=Resources(cpu=2),
+    constraints=NodeConstraints(),
+)
+
+
+def test_nothing_is_known_of_a_job_that_was_not_asked_about() -> None:
+    offers = Offers()
+    assert offers.absent("uid") == {}
+    assert not offers.asks("uid")
+    assert not offers.waits("uid")
+    assert not offers.has_refused("uid")
+    assert not offers.was_offered("uid", "pod")
+    assert offers.back_off_ends("uid") is None
+    assert offers.next_end == float("inf")
+    offers.does_not_fit("uid", 0.0, 60.0)
+    offers.forget_pod("uid", "pod")
+    offers.forget("uid")
+    assert offers.expire(1e9) == (), "a job that fits nowhere at all does not back off"
+
+
+def test_what_pods_of_each_shape_are_not_offered_adds_up() -> None:
+    offers = Offers()
+    offers.record(POD, {"a"}, 0.0)
+    offers.record(POD, {"b"}, 1.0)
+    offers.record(OTHER, {"c"}, 2.0)
+    offers.exclude(OTHER, "d", 3.0)
+    assert offers.absent("uid") == {
+        SHAPE: frozenset({"a", "b"}),
+        shape_of(OTHER): frozenset({"c", "d"}),
+    }
+    assert offers.was_offered("uid", "pod")
+    assert offers.was_offered("uid", "other-pod")
+    assert offers.asks("uid")
+
+
+def test_a_node_that_is_excluded_has_no_other_pod_asked_about() -> None:
+    offers = Offers()
+    offers.exclude(POD, "a", 0.0)
+    assert offers.absent("uid") == {SHAPE: frozenset({"a"})}
+    assert not offers.asks("uid")
+    assert not offers.was_offered("uid", "pod")
+
+
+def test_since_when_pods_are_asked_about() -> None:
+    offers = Offers()
+    assert offers.begin("uid", 7.0) == 7.0
+    assert offers.begin("uid", 9.0) == 7.0, "from the first question on"
+    offers.record(POD, {"n"}, 9.0)
+    offers.does_not_fit("uid", 9.0, 60.0)
+    assert offers.back_off_ends("uid") == 10.0
+    offers.expire(10.0)
+    assert offers.begin("uid", 11.0) == float("-inf"), "after a back-off at once"
+    assert offers.back_off_ends("uid") is None
+
+
+def test_offers_that_change_have_the_job_wait_until_the_back_off_ends() -> None:
+    offers = Offers()
+    offers.record(POD, {"n"}, 0.0)
+    offers.offers_differ("uid", 5.0, 60.0)
+    assert offers.waits("uid")
+    assert offers.has_refused("uid")
+    assert (offers.back_off_ends("uid"), offers.next_end) == (6.0, 6.0)
+    assert offers.expire(6.0) == ("uid",)
+    assert not offers.waits("uid")
+    assert offers.next_end == float("inf")
+
+
+def test_a_node_that_changes_ends_that_wait_too() -> None:
+    offers = Offers()
+    offers.record(POD, {"n", "m"}, 0.0)
+    offers.offers_differ("uid", 5.0, 60.0)
+    assert offers.node_changed("other") == ()
+    assert offers.waits("uid")
+    assert offers.node_changed("n") == ("uid",)
+    assert not offers.waits("uid")
+    assert not offers.has_refused("uid")
+    assert offers.absent("uid") == {SHAPE: frozenset({"m"})}
+
+
+def test_of_several_back_offs_the_first_end_is_told() -> None:
+    offers = Offers()
+    late = Pod(
+        uid="late",
+        namespace="ns",
+        name="late",
+        created_at=0.0,
+        replica=ReplicaId("late", Role.PS, 0),
+        resources=Resources(cpu=2),
+        constraints=NodeConstraints(),
+    )
+    for pod, job, at in ((late, "late", 8.0), (POD, "uid", 5.0)):
+        offers.record(pod, {"n"}, at)
+        offers.does_not_fit(job, at, 60.0)
+    assert offers.next_end == 6.0
+    assert offers.expire(6.5) == ("uid",)
+    assert offers.next_end == 9.0
+    assert offers.absent("late") != {}
+
+
+def test_returns_are_counted_by_replica_and_by_node() -> None:
+    offers = Offers()
+    asked = [(REPLICA, "n"), (REPLICA, "m"), (OTHER.replica, "n")]
+    for replica, node in asked * 2:
+        assert replica is not None
+        assert not offers.came_back(replica, node, 0.0)
+    offers.node_changed("m")
+    assert offers.came_back(REPLICA, "n", 0.0)
+    assert not offers.came_back(REPLICA, "m", 0.0)

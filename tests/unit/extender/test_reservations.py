@@ -200,6 +200,12 @@ def test_a_job_of_which_all_is_bound_leaves_no_overlap_for_its_next_plan() -> No
     assert setting.reservations.left("a") == cpu(3)
 
 
+def test_a_node_that_others_overcommit_breaks_no_plan() -> None:
+    setting = Setting(a=1)
+    setting.cluster.set_pod(None, pod("other", 3, "a"))
+    assert not setting.reservations.is_overcommitted("a")
+
+
 # --- what a gang may use
 
 

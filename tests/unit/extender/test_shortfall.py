@@ -1,0 +1,229 @@
+"""What a refused gang lacks, and whether nodes have gained it since."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from extender.gang_queue import Instant
+from extender.planning import RoomCopy, Shortage, Shortfall, Snapshot, shortages
+from optimus.jobs import JobKey, NodeConstraints, ReplicaSpec, Role
+from optimus.nodes import Node
+from optimus.placement.capacity import Capacity
+from optimus.placement.gang import Gang, Member
+from optimus.resources import Resources
+
+ANYWHERE = NodeConstraints()
+ON_SSD = NodeConstraints((("disk", "ssd"),))
+EVERYWHERE = frozenset({ANYWHERE})
+
+
+def cpu(amount: int) -> Resources:
+    return Resources(cpu=amount)
+
+
+def capacity_of(*free: int, disks: Sequence[str] = ()) -> Capacity:
+    """Nodes of 9 CPUs with so much free; each with a disk of one kind where that is given."""
+    labels = [{"disk": disk} for disk in disks] or [dict[str, str]()] * len(free)
+    nodes = [Node(f"n{at}", cpu(9), each) for at, each in enumerate(labels)]
+    return Capacity(tuple(nodes), {f"n{at}": cpu(each) for at, each in enumerate(free)})
+
+
+def gang_of(ps: int, workers: int, worker: ReplicaSpec, bound: int = 0) -> Gang:
+    """PSs of one CPU, and workers of which the first so many are bound."""
+    members = [Member(Role.PS, at, ReplicaSpec(cpu(1))) for at in range(ps)]
+    members += [
+        Member(Role.WORKER, at, worker, "n0" if at < bound else None) for at in range(workers)
+    ]
+    return Gang(JobKey("ns", "j"), "uid", tuple(members))
+
+
+@pytest.mark.parametrize(
+    ("free", "workers", "asks", "expected"),
+    [
+        pytest.param((3, 3), 3, 2, [(1, (2,))], id="one of three workers finds no place"),
+        pytest.param((1, 1), 3, 2, [(3, (2,))], id="none does"),
+        pytest.param((-2, 1), 3, 2, [(3, (2,))], id="an overcommitted node holds nothing"),
+        pytest.param((9, 1), 5, 2, [(1, (2,))], id="a large node holds several"),
+    ],
+)
+def test_what_one_role_lacks(
+    free: tuple[int, ...], workers: int, asks: int, expected: list[tuple[int, tuple[int]]]
+) -> None:
+    gang = gang_of(0, workers, ReplicaSpec(cpu(asks)))
+    found = shortages(gang, capacity_of(*free))
+    assert [(each.missing, each.amount) for each in found] == expected
+    assert {each.constraints for each in found} == {EVERYWHERE}
+
+
+def test_bound_replicas_lack_nothing() -> None:
+    (found,) = shortages(gang_of(0, 4, ReplicaSpec(cpu(2)), bound=2), capacity_of(3))
+    assert found == Shortage(1, EVERYWHERE, (2,))
+
+
+def test_two_roles_lack_places_each_and_together() -> None:
+    found = shortages(gang_of(2, 2, ReplicaSpec(cpu(4))), capacity_of(3))
+    assert [(each.missing, each.amount) for each in found] == [(2, (4,)), (1, (1,))]
+
+
+def test_only_nodes_that_admit_a_replica_have_places_for_it() -> None:
+    gang = gang_of(0, 3, ReplicaSpec(cpu(1), ON_SSD))
+    (found,) = shortages(gang, capacity_of(5, 1, disks=("hdd", "ssd")))
+    assert found == Shortage(2, frozenset({ON_SSD}), (1,))
+
+
+def test_places_that_suffice_by_number_leave_it_unknown_what_is_lacking() -> None:
+    (found,) = shortages(gang_of(0, 2, ReplicaSpec(cpu(2))), capacity_of(9, 9))
+    assert found == Shortage(1, EVERYWHERE, None, (0,))
+    assert found.gain((3,), (4,)) == 1
+    assert found.gain((4,), (4,)) == 0
+
+
+def test_a_resource_that_no_node_has_is_gained_by_no_change_of_a_node() -> None:
+    gang = gang_of(0, 1, ReplicaSpec(Resources(cpu=1, gpu=1)))
+    assert shortages(gang, capacity_of(9)) == (Shortage(1, frozenset()),)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gained"),
+    [
+        pytest.param((3, 9), (4, 9), 1, id="from one place to two"),
+        pytest.param((2, 9), (3, 9), 0, id="not enough for another"),
+        pytest.param((4, 9), (2, 9), 0, id="fewer than before"),
+        pytest.param((-3, 9), (2, 9), 1, id="what was overcommitted has to be free first"),
+        pytest.param((9, 1), (9, 2), 1, id="of the other resource"),
+    ],
+)
+def test_the_places_that_a_node_gains(
+    before: tuple[int, int], after: tuple[int, int], gained: int
+) -> None:
+    assert Shortage(1, EVERYWHERE, (2, 1)).gain(before, after) == gained
+
+
+def test_a_replica_that_asks_for_nothing_gains_no_place() -> None:
+    assert Shortage(1, EVERYWHERE, (0,)).gain((1,), (9,)) == 0
+
+
+# --- what nodes have gained since a refusal
+
+
+def shortfall(*missing: int, closed: frozenset[str] = frozenset()) -> Shortfall:
+    lacking = [Shortage(count, EVERYWHERE, (2,)) for count in missing]
+    return Shortfall(lacking, dict.fromkeys(("a", "b"), (1,)), closed)
+
+
+def node(name: str, **fields: object) -> Node:
+    return Node(name, cpu(9), {}, **fields)  # type: ignore[arg-type]  # fields of a node
+
+
+def test_a_shortfall_is_covered_once_nodes_have_gained_all_that_was_missing() -> None:
+    found = shortfall(2, 1)
+    assert not found.is_covered()
+    found.update(node("a"), (3,))
+    assert not found.is_covered()
+    found.update(node("b"), (2,))
+    assert found.is_covered()
+    found.update(node("b"), (1,))
+    assert not found.is_covered(), "what a node had gained is taken again"
+
+
+def test_each_thing_that_was_missing_has_to_be_gained() -> None:
+    found = Shortfall([Shortage(1, EVERYWHERE, (2,)), Shortage(1, EVERYWHERE, (8,))], {"a": (1,)})
+    found.update(node("a"), (7,))
+    assert not found.is_covered()
+    found.update(node("a"), (8,))
+    assert found.is_covered()
+
+
+@pytest.mark.parametrize(
+    ("found", "gains"),
+    [
+        pytest.param(node("a", cordoned=True), False, id="that admits no replica"),
+        pytest.param(node("a"), True, id="that admits them"),
+    ],
+)
+def test_places_on_a_node(found: Node, gains: bool) -> None:
+    lacking = shortfall(1)
+    lacking.update(found, (9,))
+    assert lacking.is_covered() is gains
+
+
+def test_a_node_that_is_closed_gains_nothing() -> None:
+    lacking = shortfall(1, closed=frozenset({"a"}))
+    lacking.update(node("a"), (9,))
+    assert not lacking.is_covered()
+    lacking.update(node("b"), (9,))
+    assert lacking.is_covered()
+
+
+# --- the thread's own copy of what is left
+
+
+def snapshot(left: Mapping[str, int | None], nodes: Mapping[str, Node] | None = None) -> Snapshot:
+    amounts = {name: None if each is None else cpu(each) for name, each in left.items()}
+    return Snapshot(Instant(0.0, 0.0), [], {}, amounts, nodes, {}, {}, 0, 0, 0)
+
+
+def free(room: RoomCopy) -> dict[str, int]:
+    return {name: each["cpu"] for name, each in room.capacity.free_by_name().items()}
+
+
+def two_nodes() -> RoomCopy:
+    room = RoomCopy()
+    nodes = {"a": node("a"), "b": node("b")}
+    assert room.update(snapshot({"a": 4, "b": 5}, nodes)) is None, "nothing to compare with"
+    return room
+
+
+def test_a_snapshot_tells_what_nodes_had_and_have() -> None:
+    room = two_nodes()
+    changes = room.update(snapshot({"a": 6}))
+    assert changes is not None
+    assert (changes.before, changes.after, {*changes.altered}) == ({"a": (4,)}, {"a": (6,)}, set())
+    assert free(room) == {"a": 6, "b": 5}
+
+
+def test_what_a_slice_has_taken_is_compared_with_what_was_left_before_it() -> None:
+    room = two_nodes()
+    room.reserve({"a": cpu(3)})
+    room.reserve({"a": cpu(1), "b": cpu(1)}, 1)
+    assert free(room) == {"a": 2, "b": 6}
+    assert room.touched() == {"a": (2,), "b": (6,)}
+    changes = room.update(snapshot({"a": 1}))
+    assert changes is not None
+    assert changes.before == {"a": (4,), "b": (5,)}
+    assert changes.after["a"] == (1,)
+    assert room.touched() == {}
+    assert free(room) == {"a": 1, "b": 5}, "what was taken is forgotten: the snapshot has it"
+
+
+def test_nodes_that_come_change_or_go_are_altered() -> None:
+    room = two_nodes()
+    nodes = {"a": node("a", cordoned=True), "b": node("b"), "c": node("c")}
+    changes = room.update(snapshot({"c": 9}, nodes))
+    assert changes is not None
+    assert {*changes.altered} == {"a", "c"}
+    assert changes.after == {"a": (4,), "c": (9,)}
+    changes = room.update(snapshot({"b": None}, {"a": nodes["a"], "c": nodes["c"]}))
+    assert changes is not None
+    assert (changes.before, changes.after) == ({"b": (5,)}, {"b": (0,)})
+    assert free(room) == {"a": 4, "c": 9}
+
+
+def test_other_resources_leave_nothing_to_compare() -> None:
+    room = two_nodes()
+    gpu = Node("g", Resources(cpu=9, gpu=1), {})
+    nodes = {"a": node("a"), "b": node("b"), "g": gpu}
+    assert room.update(snapshot({"g": 9}, nodes)) is None
+
+
+def test_what_is_tried_on_the_copy_is_undone() -> None:
+    room = two_nodes()
+    mark = room.capacity.mark()
+    room.add({"a": cpu(2), "unknown": cpu(9)}, -1)
+    room.add({"b": Resources(gpu=1)}, 1)
+    assert free(room) == {"a": 2, "b": 5}
+    room.close(["b", "unknown"])
+    assert free(room) == {"a": 2, "b": 0}
+    assert room.touched() == {}
+    room.capacity.undo_to(mark)
+    assert free(room) == {"a": 4, "b": 5}
