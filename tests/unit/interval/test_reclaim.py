@@ -115,3 +115,16 @@ def test_a_job_that_may_not_grow_again_shrinks_after_all_others() -> None:
     found = settlement.reclaim.find(plan, lambda trial: trial.move(large, large.counts))
     assert isinstance(found, Reclaimed)
     assert found.donors == (other, worn)
+
+
+def test_a_job_that_may_not_grow_again_shrinks_for_no_growth_of_another() -> None:
+    plan, jobs = full_node([3, 3], 1)
+    worn, other = replace(jobs[0], capped=True), jobs[1]
+    allocation, new = Allocation({each.job.uid: LEAST for each in jobs}), job("new", (1, 2))
+
+    def reclaimed(donors: list[Classified], max_cost: float) -> Reclaimed | str:
+        settlement = Settlement.of(plan, IntervalConfig(), [allocation], donors)
+        return settlement.reclaim.find(plan, lambda trial: trial.move(new, new.counts), max_cost)
+
+    assert isinstance(reclaimed([worn], 1e9), str)
+    assert isinstance(reclaimed([other], 1e9), Reclaimed)
