@@ -93,3 +93,17 @@ LedgerAgainstAList.TestCase.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None
 )
 TestLedgerAgainstAList = LedgerAgainstAList.TestCase
+
+
+def test_a_reservation_ends_with_the_instant_until_which_it_is_held() -> None:
+    ledger = Ledger()
+    first, second = reservation("job-1", (0, "a", 1), 10.0), reservation("job-2", (0, "a", 1), 12.0)
+    ledger.hold_gang("job-1", [first])
+    ledger.hold_gang("job-2", [second])
+    assert ledger.expire(9.9) == ()
+    assert ledger.expire(10.0) == (first,)
+    assert ledger.expire(11.9) == ()
+    ledger.expire_at(second.replica, 11.95)
+    (ended,) = ledger.expire(11.95)
+    assert ended.replica == second.replica
+    assert ledger.held_by_node() == {}
