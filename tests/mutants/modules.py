@@ -10,6 +10,7 @@ TESTS: Final = {
     "extender": ("tests/unit/extender",),
     "optimus/placement": ("tests/unit/placement",),
     "autoscaler/rescale": ("tests/unit/rescale",),
+    "optimus/interval": ("tests/unit/interval", "tests/unit/profiling"),
 }
 """By folder of the sources, the tests below which all of its mutants have to fail."""
 
@@ -39,21 +40,25 @@ _OWN: Final = {
     "extender/planning.py": ("backfill", "gang_queue", "planning", "shortfall"),
     "extender/state/occupancy.py": ("occupancy",),
     "extender/prioritize.py": ("prioritize",),
-    "extender/state/offers.py": ("offers", "filter"),
+    "extender/state/offers.py": ("offers",),
     "extender/state/rescale_reservations.py": ("rescale_reservations",),
     "extender/state/reservations.py": ("reservations", "reserved_nodes", "priority"),
     "extender/state/unknown_rules.py": ("unknown_rules",),
     "extender/state/volumes.py": ("volumes",),
-    "extender/status_writes.py": ("nominator",),
+    "extender/status_writes.py": ("status_writes",),
     "autoscaler/rescale/executor.py": ("executor",),
     "autoscaler/rescale/machine.py": ("machine", "observed", "verify"),
+    "optimus/interval/classify.py": ("floor", "interval", "lifecycle"),
+    "optimus/interval/driver.py": ("driver", "lifecycle"),
+    "optimus/interval/plan.py": ("interval", "reclaim", "starting"),
+    "optimus/interval/share.py": ("headroom", "pools", "starting"),
     "optimus/placement/ledger.py": ("ledger",),
     "optimus/placement/queue_order.py": ("rules",),
     "optimus/placement/scoring.py": ("rules",),
     "optimus/placement/topology.py": ("topology",),
 }
-"""Of single modules, those of the test files in the folder that hold them: a run of all takes some
-minutes more."""
+"""Of single modules, those of the test files in the (first) folder that hold them: a run of all
+takes some minutes more."""
 
 NOT_MUTATED: Final = ("extender/__main__.py",)
 """Started as a process by the tests in ``tests/integration`` and ``tests/scenarios`` alone."""
@@ -73,5 +78,5 @@ def tests_of(module: str) -> tuple[str, ...]:
     folder = next(each for each in TESTS if module.startswith(f"{each}/"))
     if module not in _OWN:
         return TESTS[folder]
-    (tests,) = TESTS[folder]
+    tests = TESTS[folder][0]
     return tuple(f"{tests}/test_{name}.py" for name in _OWN[module])

@@ -73,9 +73,9 @@ def workspace(module: str) -> Path:
 
 
 def undecided(module: str, *, survivors: bool) -> list[str]:
-    """The names of the mutants still to be run, with ``survivors`` also of those."""
+    """The names of the mutants still to be run; ``survivors``: and of what has not surely died."""
     codes = _exit_codes(module) or {}
-    fates = (Fate.NOT_RUN, *((Fate.SURVIVED, Fate.NO_TESTS) if survivors else ()))
+    fates = (Fate.NOT_RUN, *((Fate.SURVIVED, Fate.NO_TESTS, Fate.TIMEOUT) if survivors else ()))
     return [name for name, code in codes.items() if _fate(code) in fates]
 
 
