@@ -165,11 +165,21 @@ def test_the_moment_after_the_last_pod_begins_anew_with_a_pod_that_was_not_seen_
     assert observe(state, SUSPENDED, NO_PODS, at=1004.0)[1] == "resume"
 
 
+def test_the_moment_begins_anew_with_a_pod_that_shows_as_the_job_is_to_be_resumed() -> None:
+    state, next_step = observe(EMPTY_FOR_LONG, SUSPENDED, NO_PODS, at=1001.0)
+    assert next_step == "resume"
+    state, next_step = observe(replace(state, written=True), SUSPENDED, ONE_POD, at=1002.0)
+    assert next_step == "empty"
+    assert observe(replace(state, written=True), SUSPENDED, NO_PODS, at=1003.0)[1] is None
+
+
 @pytest.mark.parametrize(
     ("reports", "suspends"),
     [
         pytest.param([900], False, id="an old one does not count"),
         pytest.param([995], True, id="one of five seconds ago does"),
+        pytest.param([973], True, id="one at the limit does"),
+        pytest.param([972.9], False, id="one past it does not"),
         pytest.param([900, 1001], True, id="the next one does"),
         pytest.param([900] * 50, False, id="a repeated report makes it no younger"),
     ],
@@ -183,7 +193,27 @@ def test_suspends_only_right_after_a_checkpoint(reports: list[float], suspends: 
 
 
 def test_waits_for_another_checkpoint_when_one_has_aged() -> None:
-    assert observe(SUSPEND, RUNNING, ALL_BEFORE, at=1100.0)[1] == "checkpoint"
+    assert observe(SUSPEND, RUNNING, ALL_BEFORE, at=1030.0)[1] == Suspend("i7", "5")
+    assert observe(SUSPEND, RUNNING, ALL_BEFORE, at=1030.1)[1] == "checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("state", "job", "expected"),
+    [
+        pytest.param(CHECKPOINT, RUNNING, Outcome.ABANDONED, id="is not begun"),
+        pytest.param(SUSPEND, RUNNING, Outcome.ABANDONED, id="nor is the job suspended"),
+        pytest.param(START, RESUMED, Outcome.REACHED, id="is over while the pods start"),
+        pytest.param(at(Step.VERIFY), RESUMED, Outcome.REACHED, id="is over once they run"),
+        pytest.param(SUSPEND, SUSPENDED, "empty", id="goes on where the job is suspended"),
+        pytest.param(SUSPEND, MARKED_AND_RUNNING, "yield", id="removes the annotation first"),
+        pytest.param(YIELD, RUNNING, Outcome.USER, id="ends as its user wanted"),
+    ],
+)
+def test_a_rescale_of_a_job_of_which_a_trainer_has_succeeded(
+    state: Rescale, job: ObservedJob, expected: object
+) -> None:
+    pods = replace(ALL_BEFORE, started=NO_COUNTS, is_ending=True)
+    assert observe(state, job, pods)[1] == expected
 
 
 @pytest.mark.parametrize(
@@ -285,13 +315,20 @@ def test_a_suspension_for_good_that_is_no_longer_wanted_is_ended() -> None:
     state, _ = advance(state, intent, CONFIG)
     state, instructions = advance(state, Observed(1001.0, SUSPENDED, NO_PODS), CONFIG)
     assert [type(each) for each in instructions] == [EmitEvent, WriteProfile]
+    event = instructions[0]
+    assert isinstance(event, EmitEvent)
+    assert (event.warning, event.reason) == (False, "RescaleEnded")
+    assert "its goal is another: returning to 1 PS + 2 workers" in event.message
     assert (state.record.current_target, state.record.stays_suspended) == (BEFORE, False)
 
 
 def test_a_checkpoint_that_is_no_longer_asked_for_is_not_waited_for() -> None:
     state, _ = advance(CHECKPOINT, UserIntent(needs_checkpoint=False), CONFIG)
-    state, _ = advance(state, Observed(1001.0, RUNNING, ALL_BEFORE), CONFIG)
+    state, (event, _) = advance(state, Observed(1001.0, RUNNING, ALL_BEFORE), CONFIG)
     assert state.record.step is Step.SUSPEND
+    assert isinstance(event, EmitEvent)
+    assert (event.warning, event.reason) == (False, "Rescaling")
+    assert event.message == "1 PS + 2 workers -> 2 PS + 3 workers: worker 3 saves 41 s"
 
 
 def test_pods_that_are_placed_but_slow_are_kept() -> None:
@@ -337,7 +374,10 @@ def test_a_right_that_stays_missing_restores_the_counts_before() -> None:
 
 def test_a_refused_rollback_is_retried_with_an_event() -> None:
     state, instructions = answer(BACK_TO_RESUME, PatchResult.REFUSED, "invalid")
-    assert isinstance(instructions[0], EmitEvent)
+    (event,) = instructions
+    assert isinstance(event, EmitEvent)
+    assert (event.warning, event.reason) == (True, "RescaleRefused")
+    assert "invalid" in event.message
     assert observe(state, SUSPENDED)[1] == ResizeAndResume(BEFORE, "6")
 
 
