@@ -124,12 +124,26 @@ class Client:
         Raises:
             KubeError: the server did not do it, or did not answer.
         """
+        return self._send(what, "PATCH", path, body, MERGE_PATCH)
+
+    def post(self, what: str, path: str, body: bytes) -> bytes:
+        """Create an object from JSON as it is; returns the answer's raw body.
+
+        The library's typed interface writes instants anew, and those of a whole second in a form
+        that the API server refuses in a Lease.
+
+        Raises:
+            KubeError: the server did not do it, or did not answer.
+        """
+        return self._send(what, "POST", path, body, "application/json")
+
+    def _send(self, what: str, method: str, path: str, body: bytes, content_type: str) -> bytes:
         try:
             response = self._api.rest_client.pool_manager.urlopen(
-                "PATCH",
+                method,
                 f"{self._api.configuration.host}{path}",
                 body=body,
-                headers=self._headers({"Content-Type": MERGE_PATCH}),
+                headers=self._headers({"Content-Type": content_type}),
                 timeout=urllib3.Timeout(connect=self._call_seconds[0], read=self._call_seconds[1]),
                 retries=False,
                 redirect=False,

@@ -59,6 +59,7 @@ class LeaseStore:
         self._client = client
         self.namespace, self.name = lease.split("/")
         self._what = f"lease {lease}"
+        self._collection = path_of(LEASE_GROUP, LEASE_VERSION, "leases", self.namespace)
 
     def __str__(self) -> str:
         return self._what
@@ -81,15 +82,16 @@ class LeaseStore:
     def create(self, holder: str, duration_seconds: float, at: float) -> Written | Refused:
         """Create it for a holder; ``at`` is now, by the wall clock."""
         spec = {**_spec(holder, duration_seconds, at), **_acquired(0, at)}
-        body = {"metadata": {"name": self.name, "namespace": self.namespace}, "spec": spec}
-        return written(
-            lambda: self._client.call(
-                f"create {self._what}",
-                self._client.coordination.create_namespaced_lease,
-                namespace=self.namespace,
-                body=body,
-            )
+        metadata = {"name": self.name, "namespace": self.namespace}
+        body = msgspec.json.encode(
+            {
+                "apiVersion": LEASE_API_VERSION,
+                "kind": "Lease",
+                "metadata": metadata,
+                "spec": spec,
+            }
         )
+        return written(lambda: self._client.post(f"create {self._what}", self._collection, body))
 
     def renew(
         self, version: str, holder: str, duration_seconds: float, at: float
@@ -106,9 +108,8 @@ class LeaseStore:
         return self._patch("acquire", found.version, spec)
 
     def _patch(self, verb: str, version: str, spec: dict[str, Any]) -> Written | Refused:
-        path = path_of(LEASE_GROUP, LEASE_VERSION, "leases", self.namespace)
         body = msgspec.json.encode({"metadata": {"resourceVersion": version}, "spec": spec})
-        address = f"{path}/{quote(self.name, safe='')}"
+        address = f"{self._collection}/{quote(self.name, safe='')}"
         return written(lambda: self._client.patch(f"{verb} {self._what}", address, body))
 
     def _decoded(self, body: bytes) -> Lease:

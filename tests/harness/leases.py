@@ -9,6 +9,8 @@ from optimus.kube.leases import Lease
 from optimus.kube.results import Refused, Written
 
 NOW: Final = 1.8e9
+"""A whole second: written without a fraction, the API server refuses it."""
+
 NO_ANSWER = Refused(ErrorKind.TRANSIENT, "the API server did not answer in time")
 
 
@@ -78,7 +80,7 @@ def check_store(store: Store) -> None:
     assert store.read() is None
     assert _refusal(store.renew("7", "one", 10.0, NOW)) is ErrorKind.NOT_FOUND
     created = store.create("one", 10.0, NOW)
-    assert isinstance(created, Written)
+    assert isinstance(created, Written), created
     first = _read(store)
     assert (first.holder, first.duration_seconds, first.transitions) == ("one", 10.0, 0)
     assert first.version == created.resource_version

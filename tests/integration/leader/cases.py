@@ -4,11 +4,11 @@ import signal
 import time
 from typing import Final
 
-from localcluster.faults.faults import Calls
-from tests.integration.faults.fault_cases import SUSPENDS
+from tests.integration.faults.fault_cases import LISTS_PODS, SUSPENDS
 from tests.integration.leader.leader_scenario import TAKE_OVER_SECONDS, LeaderScenario
 
 FROZEN_SECONDS: Final = 40.0
+_ANSWERED_AFTER_SECONDS: Final = 3.0
 _CUT_OFF_SECONDS: Final = 20.0
 
 
@@ -23,9 +23,14 @@ def killed(scenario: LeaderScenario) -> None:
 
 
 def frozen(scenario: LeaderScenario) -> None:
-    """A leader that wakes after 40 s sends no write, and ends."""
+    """A leader that is frozen while it reads what it decides on, and wakes with the answer after
+    40 s, sends no write, and ends."""
     leader, standby = scenario.both()
-    job = scenario.suspended_job(leader)
+    job = scenario.scenario.training_job(is_small=False)
+    scenario.cut_off_at(leader, LISTS_PODS, _ANSWERED_AFTER_SECONDS)
+    job = scenario.scenario.rescale(job)
+    proxy = scenario.scenario.proxy(leader)
+    scenario.scenario.wait(lambda: proxy.is_spent, f"{leader} lists the pods")
     since = scenario.send(leader, signal.SIGSTOP)
     try:
         took = scenario.wait_leads(standby, since)
@@ -69,5 +74,4 @@ def stopped(scenario: LeaderScenario) -> None:
     scenario.rescaled_once(job, [leader, standby])
 
 
-RENEWS: Final = Calls("PATCH", "/leases/")
 CASES: Final = {"killed": killed, "frozen": frozen, "cut off": cut_off, "stopped": stopped}
