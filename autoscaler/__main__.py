@@ -261,6 +261,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
         rescale_seconds=settings.rescale_cost_seconds,
         hysteresis_fraction=settings.least_gain_percent / 100,
         cooldown_seconds=settings.rescale_spacing_seconds,
+        moves_per_hour=settings.moves_per_hour,
         profiling=ProfilingConfig(
             # A process that decides once would leave a job at the counts of its profiling run.
             runs=0 if settings.once else max(settings.profiling_samples - 1, 0),

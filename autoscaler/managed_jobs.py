@@ -23,7 +23,7 @@ from autoscaler.rescale.machine import (
 )
 from autoscaler.windows import Window, why_closed
 from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
-from optimus.allocation.problem import recent_failures
+from optimus.allocation.problem import MOST_MOVES, is_forced, recent_failures
 from optimus.errors import NotReady
 from optimus.interval import Decision
 from optimus.interval.driver import RescalePurpose, why_unwanted
@@ -34,7 +34,7 @@ from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.forecast import Forecast
-from optimus.nodes import Node
+from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import TrainingProgress
@@ -356,6 +356,7 @@ class JobState:
             held=self.held,
             recommends=self.recommends,
             rescales=self.record.rescales,
+            moves=self.record.moves,
             last_rescaled_at=self.record.last_rescaled_at,
             rescaling_to=self.rescaling_to,
             profiling_since=self.record.profiling_since,
@@ -412,11 +413,15 @@ class JobState:
         reached = end.outcome is Outcome.REACHED
         settles = reached and not end.record.purpose.measures
         record = self.record
+        is_own = end.record.purpose.is_chosen and not is_forced(
+            end.record.before, end.record.target
+        )
         self.record = replace(
             record,
             # Profiling runs have a limit of their own and do not count against that of rescales.
             rescales=record.rescales + (happened and not is_profiling),
             last_rescaled_at=at if happened and not is_profiling else record.last_rescaled_at,
+            moves=(*record.moves, at)[-MOST_MOVES:] if happened and is_own else record.moves,
             profiling_since=at if is_profiling and reached else None,
             measured_at=at if is_profiling and happened else record.measured_at,
             own_counts=None if settles else record.own_counts,
@@ -480,8 +485,7 @@ class ManagedJobs:
             ):
                 with self._guard("observe", None):
                     self._add(training_job, observation)
-        nodes_changed = self._nodes not in (None, observation.snapshot.nodes)
-        self._nodes = observation.snapshot.nodes
+        nodes_changed = self._nodes_changed(observation)
         for state in self:
             with self._guard("observe", state):
                 state.update(observation, nodes_changed=nodes_changed)
@@ -519,6 +523,15 @@ class ManagedJobs:
             if mark.for_good and training_job.suspended and profile is None:
                 state.record = replace(state.record, suspended_at_target=True)
         self.states[training_job.uid] = state
+
+    def _nodes_changed(self, observation: Observation) -> bool:
+        """Whether capacity, or what nodes admit, is another than at the last observation."""
+        nodes, before = observation.snapshot.nodes, self._nodes
+        self._nodes = nodes
+        if before is None or before == nodes:
+            return False
+        keys = label_keys(observation.snapshot.jobs)
+        return what_is_offered(before, keys) != what_is_offered(nodes, keys)
 
     def _add(self, training_job: TrainingJob, observation: Observation) -> None:
         assert training_job.job is not None

@@ -110,6 +110,10 @@ class Settings:
     """Least seconds between two rescales of one job (cooldown); in between it
     neither grows nor releases capacity."""
 
+    moves_per_hour: int = 5
+    """After so many rescales within an hour a job does not grow; shrinking for others does not
+    count, and is not held back."""
+
     start_timeout_seconds: float = 600.0
     """A rescaled job whose pods do not all run after this returns to its previous counts."""
 
@@ -147,6 +151,7 @@ def _contradictions(settings: Settings) -> list[str]:
             settings,
             "tick_seconds",
             "log_readers",
+            "moves_per_hour",
             "interval_seconds",
             "start_timeout_seconds",
             "lease_seconds",

@@ -5,11 +5,11 @@ NodeUnschedulable; a gang is planned whole before kube-scheduler has filtered fo
 so the plan has to know them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from optimus.jobs import NodeConstraints, Requirement, Toleration
+from optimus.jobs import Job, NodeConstraints, Requirement, Toleration
 from optimus.resources import NONE, Resources
 
 _REPELLING = ("NoSchedule", "NoExecute")
@@ -104,3 +104,31 @@ def _compares(actual: str | None, requirement: Requirement) -> bool:
     except (ValueError, IndexError):
         return False
     return left > right if requirement.operator == "Gt" else left < right
+
+
+def label_keys(jobs: Iterable[Job]) -> frozenset[str]:
+    """The labels by which some replica of these jobs chooses its nodes."""
+    keys: set[str] = set()
+    for job in jobs:
+        for spec in (job.ps, job.worker, *(role.spec for role in job.fixed)):
+            keys.update(key for key, _ in spec.constraints.selector)
+            terms = spec.constraints.affinity
+            keys.update(each.key for term in terms for each in term if not each.field)
+    return frozenset(keys)
+
+
+def what_is_offered(nodes: Iterable[Node], keys: frozenset[str]) -> tuple[object, ...]:
+    """Capacity of nodes, and all of them that decides which replicas they admit.
+
+    Other labels, and taints that only ask to be avoided, change neither."""
+    wanted = sorted(keys)
+    return tuple(
+        (
+            node.name,
+            node.allocatable,
+            node.cordoned,
+            tuple(each for each in node.taints if each.effect in _REPELLING),
+            tuple(node.labels.get(key) for key in wanted),
+        )
+        for node in nodes
+    )

@@ -43,6 +43,9 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
 
     rescales: int = 0
     last_rescaled_at: float | None = None
+    moves: tuple[float, ...] = ()
+    """When it was rescaled of late, oldest first, without what was forced."""
+
     profiled: tuple[Counts, ...] = ()
     """The counts to which it was moved to be measured, the current run included."""
 
@@ -127,6 +130,7 @@ def _until(record: JobRecord, at: float) -> JobRecord:
     return msgspec.structs.replace(
         record,
         last_rescaled_at=_past(record.last_rescaled_at, at),
+        moves=tuple(min(each, at) for each in record.moves),
         profiling_since=_past(record.profiling_since, at),
         measured_at=_past(record.measured_at, at),
         placement_failures=tuple(replace(each, at=min(each.at, at)) for each in failures),

@@ -143,6 +143,15 @@ class Candidate:
         return self.holds or self.job.bounds.minimum
 
 
+MOST_MOVES: Final = 64
+"""So many instants of rescales are kept of a job."""
+
+
+def is_forced(before: Counts, target: Counts) -> bool:
+    """Whether a rescale only gives capacity away: a job does that for others."""
+    return target.ps <= before.ps and target.workers <= before.workers
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobHistory:
     """What was done to one job before this decision, as its profile records it.
@@ -154,6 +163,8 @@ class JobHistory:
     recommends: bool = False
     """It is only recommended what else would be decided."""
     rescales: int = 0
+    moves: tuple[float, ...] = ()
+    """When it was rescaled of late, oldest first, without what was forced."""
     last_rescaled_at: float | None = None
     rescaling_to: Counts | None = None
     """Target of a rescale in progress; 0 + 0: it is being suspended for good."""
@@ -187,6 +198,10 @@ class JobHistory:
     """So long it has run at least, by its pods; its log may show less than that."""
     forecast_awaited: bool = False
     """An interval left it, profiled and without a forecast (``Decision.awaits_forecast``)."""
+
+    def moved(self, at: float) -> "JobHistory":
+        """The history with one more rescale that was not forced."""
+        return replace(self, moves=(*self.moves, at)[-MOST_MOVES:])
 
     @property
     def excluded(self) -> Exclusions:

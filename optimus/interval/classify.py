@@ -71,10 +71,11 @@ class IntervalConfig:
     Default: speeds are predicted to several percent, and a gain that may be noise is not worth a
     restart."""
 
-    max_rescales: int = 20
-    """After this many rescales a job never grows again; it still shrinks where a waiting job needs
-    the room. Default: the paper (section 7) asks for a cap and names none; 20 restarts of a minute
-    are a third of an hour."""
+    moves_per_hour: int = 5
+    """After this many rescales within an hour a job does not grow; it still shrinks where a waiting
+    job needs the room, which does not count. Default: the paper (section 7) asks for a cap and
+    names none; 5 restarts of a minute are a twelfth of the time, and an interval in six is left
+    out."""
 
     cooldown_seconds: float = 300.0
     """Least time between two rescales of a job, whatever the gain. Default: half an interval, so
@@ -286,6 +287,18 @@ class JobView:
         return why_backing_off(self.history.placement_failures, self.at)
 
 
+_HOUR_SECONDS = 3600.0
+
+
+def why_moved_enough(history: JobHistory, at: float, config: IntervalConfig) -> str | None:
+    """Why the job does not grow: it was rescaled too often within the last hour."""
+    recent = [each for each in history.moves if at - each < _HOUR_SECONDS]
+    if len(recent) < config.moves_per_hour:
+        return None
+    left_seconds = recent[-config.moves_per_hour] + _HOUR_SECONDS - at
+    return f"rescaled {len(recent)} times within an hour: it may grow in {left_seconds:.0f} s"
+
+
 def classify(view: JobView) -> Classified:
     """What may happen to the job's counts."""
     for rule in _RULES:
@@ -478,8 +491,8 @@ def _resizable(view: JobView) -> Classified:
         reason = f"its bounds do not allow its {job.counts}"
     elif (backing_off := view.why_backing_off) is not None:
         capped, reason = True, backing_off
-    elif history.rescales >= view.config.max_rescales:
-        capped, reason = True, f"rescaled {history.rescales} times: it does not grow again"
+    elif (too_often := why_moved_enough(history, view.at, view.config)) is not None:
+        capped, reason = True, too_often
     elif view.forecast.goal_met:
         reason = "its goal is met: it does not grow again"
     bounded = job

@@ -41,7 +41,7 @@ from optimus.interval.profiling import (
 )
 from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, Manage, RescaleRule
 from optimus.models.forecast import AssumedSpeed, Forecast, ForecastFn
-from optimus.nodes import Node
+from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.progress.types import TrainingProgress
 from optimus.snapshot import ClusterSnapshot
 
@@ -70,6 +70,16 @@ class RescalePurpose(StrEnum):
     def measures(self) -> bool:
         """Whether the job is moved only to measure its speed."""
         return self in {RescalePurpose.PROFILING, RescalePurpose.EXPLORATION}
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether it is made for speed: it counts against the rate of a job's rescales. Profiling
+        runs have a limit of their own."""
+        return self in {
+            RescalePurpose.INTERVAL,
+            RescalePurpose.EXPLORATION,
+            RescalePurpose.AFTER_PROFILING,
+        }
 
     @property
     def needs_checkpoint(self) -> bool:
@@ -224,6 +234,7 @@ class IntervalDriver:
         self.state = DriverState()
         self._strategies, self._config = strategies, config
         self._format_instant = format_instant
+        self._offered: tuple[tuple[Node, ...], object] | None = None
 
     def step(
         self, cluster: ManagedCluster, timer: float, *, decides: bool = True
@@ -268,8 +279,9 @@ class IntervalDriver:
         return self._early_interval_trigger(cluster, histories) != self.state.planned_for
 
     def _early_interval_trigger(self, cluster: ManagedCluster, histories: _Histories) -> object:
-        """What causes an early interval when it changes: nodes, jobs, what their users ask for, and
-        which of them have been measured, have met their goal or may be moved again."""
+        """What causes an early interval when it changes: the capacity of nodes and which jobs they
+        admit, jobs, what their users ask for, and which of them have been measured, have met their
+        goal or may be moved again."""
 
         def is_suspended(job: Job) -> bool:
             history = histories.get(job.uid, NO_HISTORY)
@@ -288,7 +300,13 @@ class IntervalDriver:
             )
             for uid, history in histories.items()
         )
-        return cluster.nodes, jobs, readiness
+        return self._offer(cluster.nodes, cluster.submitted), jobs, readiness
+
+    def _offer(self, nodes: tuple[Node, ...], jobs: Iterable[Job]) -> object:
+        """What the nodes offer to these jobs; worked out anew only where a node has changed."""
+        if self._offered is None or self._offered[0] != nodes:
+            self._offered = nodes, what_is_offered(nodes, label_keys(jobs))
+        return self._offered[1]
 
     def _goal_met(self, uid: str) -> bool:
         forecast = self.state.forecasts.get(uid)
@@ -297,6 +315,7 @@ class IntervalDriver:
     def _decide(self, cluster: ManagedCluster, histories: _Histories) -> Iterator[Instruction]:
         state = self.state
         state.intervals += 1
+        self._offered = None  # jobs may ask for other labels by now
         progress = {uid: each.progress(cluster.at) for uid, each in cluster.managed.items()}
         waited = {
             uid: replace(histories[uid], forecast_awaited=True)

@@ -20,7 +20,14 @@ from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.allocation.problem import why_backing_off, why_excluded
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.classify import Action, Decision, IntervalConfig, JobView, ProfilingConfig
+from optimus.interval.classify import (
+    Action,
+    Decision,
+    IntervalConfig,
+    JobView,
+    ProfilingConfig,
+    why_moved_enough,
+)
 from optimus.jobs import Counts, Job, RescaleRule
 from optimus.models.experiment_design import next_sample
 from optimus.models.forecast import goal_is_met
@@ -101,7 +108,7 @@ def _may_explore(
         or history.awaits_checkpoint
         or why_backing_off(history.placement_failures, at) is not None
         or (last is not None and at - last < config.cooldown_seconds)
-        or history.rescales >= config.max_rescales
+        or why_moved_enough(history, at, config) is not None
         or (is_young and len(history.profiled) < profiling.runs)
         or _steady_seconds(job, progress) < profiling.steady_seconds
         or why_not_ready(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from optimus.allocation import NO_HISTORY, JobHistory
+from optimus.allocation.problem import is_forced
 from optimus.interval.capacity_plan import CapacityPlan, Held
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Job, Role
@@ -52,6 +53,9 @@ class JobState:
     moving_to: Counts | None = None
     purpose: RescalePurpose = RescalePurpose.INTERVAL
     past: JobHistory = NO_HISTORY
+    is_forced: bool = False
+    """Whether the move under way only gives capacity away."""
+
     restarts: int = 0
     pauses: int = 0
     placed_at: float | None = None
@@ -157,6 +161,7 @@ class SimulatedCluster:
         leaving = min(self.leaving_seconds, state.truth.rescale_seconds) if had_pods else 0.0
         clear_at = max(at + leaving, move.free_at)
         changes = move.counts != state.job.counts
+        state.is_forced = is_forced(state.job.counts, move.counts)
         state.job = replace(state.job, counts=move.counts)
         state.coming = tuple(_pod(held) for held in move.placement)
         state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
@@ -239,7 +244,8 @@ class SimulatedCluster:
             state.past = replace(past, profiling_since=at)
         elif moved is not None:
             rescales = past.rescales + 1
-            state.past = replace(past, rescales=rescales, last_rescaled_at=at, own_counts=None)
+            past = replace(past, rescales=rescales, last_rescaled_at=at, own_counts=None)
+            state.past = past if state.is_forced else past.moved(at)
 
     def _end(self, state: JobState, at: float) -> None:
         state.phase, state.phase_ends_at, state.ended_at = Phase.ENDED, math.inf, at

@@ -64,6 +64,7 @@ def placement_failure(ps: int, workers: int, ago: float, lifted: bool = False) -
 
 
 FULL = on_two_nodes("node-00", "node-01")
+OFTEN = JobHistory(moves=tuple(AT - seconds for seconds in (3200, 2400, 1800, 1200, 600)))
 BIG = job("big", (3, 5))
 NEW = job("new", (1, 2))
 
@@ -205,15 +206,22 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
         {"a": (Action.KEEP, (1, 1), "rescaled 10 s ago")},
     ),
     (
-        "a job that was rescaled too often does not grow",
-        Case([(job("a"), ON_NODE_00)], {"a": steps(1000)}, history={"a": JobHistory(rescales=20)}),
-        {"a": (Action.KEEP, (1, 1), "rescaled 20 times: it does not grow again")},
+        "a job that was rescaled too often within an hour does not grow",
+        Case([(job("a"), ON_NODE_00)], {"a": steps(1000)}, history={"a": OFTEN}),
+        {"a": (Action.KEEP, (1, 1), "rescaled 5 times within an hour: it may grow in 400 s")},
+    ),
+    (
+        "a job that was rescaled as often in its life, but not within an hour, grows",
+        Case(
+            [(job("a"), ON_NODE_00)],
+            {"a": steps(1000)},
+            history={"a": JobHistory(rescales=40, moves=(AT - 3600.0, *OFTEN.moves[1:]))},
+        ),
+        {"a": (Action.GROW, (3, 5), "")},
     ),
     (
         "a job that was rescaled too often still makes room for a new one",
-        Case(
-            [(BIG, FULL), (NEW, [])], {"big": steps(1000)}, history={"big": JobHistory(rescales=20)}
-        ),
+        Case([(BIG, FULL), (NEW, [])], {"big": steps(1000)}, history={"big": OFTEN}),
         {
             "big": (Action.SHRINK, (2, 4), "releases capacity to"),
             "new": (Action.SHRINK, (1, 1), ""),

@@ -18,11 +18,22 @@ from optimus.interval.driver import (
     RescalePurpose,
     why_unwanted,
 )
-from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, RescaleRule, TargetLoss
+from optimus.jobs import (
+    NO_COUNTS,
+    AtTarget,
+    CountBounds,
+    Counts,
+    Job,
+    NodeConstraints,
+    Requirement,
+    RescaleRule,
+    TargetLoss,
+)
 from optimus.models.forecast import Forecast
-from optimus.nodes import Node
+from optimus.nodes import Node, Taint
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING, SpeedSample, TrainingProgress
+from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cluster import KnownForecasts, bind, done, job, nodes, steps
 
@@ -155,6 +166,16 @@ def add_node(cluster: FakeManagedCluster) -> None:
     cluster.nodes = tuple(nodes(2, 16))
 
 
+SOFT = Taint("old", effect="PreferNoSchedule")
+
+
+def change_node(**changes: object) -> Callable[[FakeManagedCluster], None]:
+    def change(cluster: FakeManagedCluster) -> None:
+        cluster.nodes = (replace(cluster.nodes[0], **changes),)  # type: ignore[arg-type]  # of a table
+
+    return change
+
+
 def change_job(**changes: object) -> Callable[[FakeManagedCluster], None]:
     def change(cluster: FakeManagedCluster) -> None:
         cluster.managed["uid-a"].job = job("a", **changes)  # type: ignore[arg-type]  # of a table
@@ -173,6 +194,12 @@ def train(cluster: FakeManagedCluster) -> None:
 EARLY = [
     ("a new job", add_job, True),
     ("a new node", add_node, True),
+    ("a label that no job asks for", change_node(labels={"maintained-by": "me"}), False),
+    ("a label that a job asks for", change_node(labels={"disk": "ssd"}), True),
+    ("a taint that is only to be avoided", change_node(taints=(SOFT,)), False),
+    ("a taint that repels", change_node(taints=(replace(SOFT, effect="NoExecute"),)), True),
+    ("a cordoned node", change_node(cordoned=True), True),
+    ("less capacity", change_node(allocatable=Resources(cpu=1000)), True),
     ("an ended job", lambda cluster: cluster.managed.clear(), True),
     ("bounds that moved", change_job(bounds=CountBounds(max_workers=3)), True),
     ("a goal that changed", change_job(goal=TargetLoss(0.2)), True),
@@ -190,7 +217,9 @@ EARLY = [
 def test_an_early_interval_begins_at_the_least_distance_after_a_change(
     change: Callable[[FakeManagedCluster], None], early: bool
 ) -> None:
-    driver, cluster = driver_of(), cluster_of(FakeManagedJob(job("a")))
+    on_any_disk = NodeConstraints(affinity=((Requirement("disk", "NotIn", ("none",)),),))
+    chooses = replace(job("a"), worker=replace(job("a").worker, constraints=on_any_disk))
+    driver, cluster = driver_of(), cluster_of(FakeManagedJob(chooses))
     step(driver, cluster, 0.0)
     assert not driver.has_changed(cluster)
     change(cluster)

@@ -251,7 +251,7 @@ def cases(draw: st.DrawFn) -> Case:
             st.sampled_from(
                 [
                     JobHistory(),
-                    JobHistory(rescales=20),
+                    JobHistory(moves=(AT - 60,) * 5),
                     JobHistory(last_rescaled_at=AT - 1),
                     JobHistory(rescaling_to=Counts(1, 2)),
                     JobHistory(profiling_since=AT - 1),

@@ -143,6 +143,7 @@ class VirtualCluster:
                 virtual_job.history = replace(
                     virtual_job.history,
                     rescales=virtual_job.history.rescales + 1,
+                    moves=(*virtual_job.history.moves, self.at),
                     last_rescaled_at=self.at,
                 )
         return {decision.key.name: decision for decision in plan.decisions}

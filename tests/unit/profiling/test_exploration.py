@@ -57,7 +57,9 @@ def test_an_old_job_that_is_not_identified_makes_one_exploratory_move() -> None:
             id="one in the middle of a rescale",
         ),
         pytest.param(
-            measured_at((1, 2), trained=7000), JobHistory(rescales=20), id="one rescaled too often"
+            measured_at((1, 2), trained=7000),
+            JobHistory(moves=(AT - 60,) * 5),
+            id="one rescaled too often",
         ),
         pytest.param(
             measured_at((1, 2), trained=7000),
