@@ -27,7 +27,7 @@ from autoscaler.leadership import (
     told,
 )
 from autoscaler.logs.poller import LogPoller
-from autoscaler.managed_jobs import Holds
+from autoscaler.managed_jobs import NO_LIMIT, DisruptionLimits, Holds, Limit
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.executor import RescaleExecutor
@@ -244,6 +244,10 @@ def _controller(
         tick_seconds=settings.tick_seconds,
         half_bound_seconds=settings.start_timeout_seconds,
         age_limit_seconds=settings.profiling_lifetime_seconds,
+        disruption=DisruptionLimits(
+            Limit.parse(settings.max_stopped) or NO_LIMIT,
+            Limit.parse(settings.max_stopped_per_namespace) or NO_LIMIT,
+        ),
         holds=Holds(
             settings.recommend or settings.dry_run,
             parse_windows(settings.maintenance_windows) or (),

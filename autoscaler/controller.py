@@ -15,7 +15,14 @@ from typing import Final, Protocol
 from autoscaler.cluster import Observation
 from autoscaler.decide import Decider
 from autoscaler.logs.poller import LogPoller, run_of
-from autoscaler.managed_jobs import Holds, JobState, ManagedJobs
+from autoscaler.managed_jobs import (
+    DisruptionBudget,
+    DisruptionLimits,
+    Holds,
+    JobState,
+    ManagedJobs,
+    gains_most,
+)
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder, phase_of
 from autoscaler.rescale.executor import RescaleExecutor
@@ -68,6 +75,8 @@ class Timing:
     """A gang of which only a part has nodes for so long is suspended and resumed as a whole."""
     age_limit_seconds: float = 600.0
     """A job that has run for longer is not rescaled without a checkpoint."""
+    disruption: DisruptionLimits = field(default_factory=DisruptionLimits)
+    """How many jobs may be stopped at once."""
     holds: Holds = field(default_factory=Holds)
     """When and of which jobs nothing may begin."""
     log_seconds: float = 0.25
@@ -173,12 +182,15 @@ class Controller:
     def _advance_rescales(self, observation: Observation, now: float) -> None:
         if self._dry_run:
             return
-        for state in self.managed:
+        budget = DisruptionBudget(self.managed, self._timing.disruption)
+        for state in sorted(self.managed, key=gains_most):
             with self._guard("rescale", state):
                 self._restart_if_changed(state, now)
                 self._take_back_if_half_bound(state, now)
                 if state.rescale is not None:
+                    state.may_stop = budget.allows(state)
                     self._components.rescales.advance(state, observation, now)
+                    budget.note(state)
 
     def _restart_if_changed(self, state: JobState, now: float) -> None:
         """Stop a job whose replicas were changed while it runs, before the operator fails it."""

@@ -152,7 +152,7 @@ class Decider:
         if waiting.record.rolling_back or at - waiting.record.step_at < limit:
             return
         state.rescale = None
-        if waiting.needs_checkpoint:
+        if waiting.needs_checkpoint and waiting.may_stop:
             state.record = replace(state.record, checkpoint_missed=True)
         _LOG.info(
             "job %s: rescale %s waited too long for a checkpoint", state.job.key, waiting.record.id

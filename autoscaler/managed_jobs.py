@@ -2,9 +2,11 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Final, Self
 
 from msgspec.structs import replace
@@ -47,6 +49,9 @@ ANOTHERS_SECONDS: Final = 60.0
 FRESH_SECONDS: Final = 90.0
 """So long after a job's checkpoint was seen, an interval may begin to move it: the least time
 between two intervals, and a few reads of the log."""
+
+_MOST_PRICES: Final = 9
+"""The price of a rescale is the median of so many: what nodes and images were like of late."""
 
 _MOST_FAILED: Final = 16
 _MOST_GANG_UIDS: Final = 16
@@ -126,6 +131,9 @@ class JobState:
 
     recommends: bool = False
     """Whether it is only said what would be decided for it."""
+
+    may_stop: bool = True
+    """Whether the disruption budget lets a rescale of it begin now."""
 
     changed_from: Counts | None = None
     """The counts that its pods were made for, where others were set while they ran."""
@@ -357,6 +365,7 @@ class JobState:
             recommends=self.recommends,
             rescales=self.record.rescales,
             moves=self.record.moves,
+            price_seconds=median(self.record.prices) if self.record.prices else None,
             last_rescaled_at=self.record.last_rescaled_at,
             rescaling_to=self.rescaling_to,
             profiling_since=self.record.profiling_since,
@@ -421,6 +430,7 @@ class JobState:
             # Profiling runs have a limit of their own and do not count against that of rescales.
             rescales=record.rescales + (happened and not is_profiling),
             last_rescaled_at=at if happened and not is_profiling else record.last_rescaled_at,
+            prices=_with_price(record.prices, end.price_seconds),
             moves=(*record.moves, at)[-MOST_MOVES:] if happened and is_own else record.moves,
             profiling_since=at if is_profiling and reached else None,
             measured_at=at if is_profiling and happened else record.measured_at,
@@ -428,6 +438,10 @@ class JobState:
             checkpoint_missed=record.checkpoint_missed and not happened,
             suspended_at_target=record.suspended_at_target or end.outcome is Outcome.SUSPENDED,
         )
+
+
+def _with_price(prices: tuple[float, ...], seconds: float | None) -> tuple[float, ...]:
+    return prices if seconds is None else (*prices, seconds)[-_MOST_PRICES:]
 
 
 def other_gang(pods: Sequence[Pod], counts: Counts) -> Counts | None:
@@ -443,6 +457,77 @@ def other_gang(pods: Sequence[Pod], counts: Counts) -> Counts | None:
             return made_for
         right = pod.gang
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A number of jobs, or a percentage of them, of which there is always at least one."""
+
+    number: int | None = None
+    percent: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """From a setting such as ``4`` or ``25%``; ``None`` where it is neither."""
+        figure = text.removesuffix("%")
+        if not (figure.isascii() and figure.isdigit() and 0 < int(figure) < 1_000_000):
+            return None
+        return cls(percent=float(figure)) if text.endswith("%") else cls(number=int(figure))
+
+    def of(self, jobs: int) -> float:
+        """So many of these jobs."""
+        if self.number is not None:
+            return self.number
+        return math.inf if self.percent is None else math.ceil(jobs * self.percent / 100)
+
+
+NO_LIMIT: Final = Limit()
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionLimits:
+    """How many managed jobs may be stopped for rescales at once."""
+
+    cluster: Limit = NO_LIMIT
+    namespace: Limit = NO_LIMIT
+
+
+class DisruptionBudget:
+    """Which rescales may begin in one tick; those that are under way are counted first."""
+
+    def __init__(self, states: Iterable[JobState], limits: DisruptionLimits) -> None:
+        self._limits = limits
+        self._jobs, self._stopped = Counter[str](), dict[str, str]()
+        for state in states:
+            self._jobs[state.job.key.namespace] += 1
+            self.note(state)
+
+    def note(self, state: JobState) -> None:
+        """Take in what has become of a job."""
+        if state.rescale is not None and state.rescale.record.is_stopped:
+            self._stopped[state.job.uid] = state.job.key.namespace
+        else:
+            self._stopped.pop(state.job.uid, None)
+
+    def allows(self, state: JobState) -> bool:
+        """Whether this job may be stopped now."""
+        rescale, namespace = state.rescale, state.job.key.namespace
+        if rescale is None or rescale.record.purpose.is_urgent or state.job.uid in self._stopped:
+            return True
+        in_namespace = sum(each == namespace for each in self._stopped.values())
+        limits = self._limits
+        return len(self._stopped) < limits.cluster.of(
+            self._jobs.total()
+        ) and in_namespace < limits.namespace.of(self._jobs[namespace])
+
+
+def gains_most(state: JobState) -> tuple[bool, float]:
+    """The order in which rescales begin: those that release capacity, then the largest gain."""
+    rescale, decision = state.rescale, state.decision
+    if rescale is None:
+        return True, 0.0
+    releases = is_forced(rescale.record.before, rescale.record.target)
+    return not releases, 0.0 if decision is None else -decision.saves_seconds
 
 
 Guard = Callable[[str, JobState | None], AbstractContextManager[None]]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoscaler.managed_jobs import Limit
 from autoscaler.windows import EXPECTED, parse_windows
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.policies import POLICIES
@@ -114,6 +115,13 @@ class Settings:
     """After so many rescales within an hour a job does not grow; shrinking for others does not
     count, and is not held back."""
 
+    max_stopped: str = "25%"
+    """How many managed jobs may be stopped for rescales at once: a number, or a percentage of which
+    there is always at least one. Rescales that gain most begin first."""
+
+    max_stopped_per_namespace: str = "50%"
+    """The same for the jobs of each namespace."""
+
     start_timeout_seconds: float = 600.0
     """A rescaled job whose pods do not all run after this returns to its previous counts."""
 
@@ -163,6 +171,8 @@ def _contradictions(settings: Settings) -> list[str]:
             EXPECTED,
         ),
         *_not_a_lease(settings.leader_lease),
+        *not_a_limit("max_stopped", settings.max_stopped),
+        *not_a_limit("max_stopped_per_namespace", settings.max_stopped_per_namespace),
         *not_an_address("listen", settings.listen),
         *not_a_version("operator_version", settings.operator_version),
         *not_a_selector("node_selector", settings.node_selector),
@@ -175,3 +185,8 @@ def _not_a_lease(lease: str) -> list[str]:
     if not lease or (lease.count("/") == 1 and all(lease.split("/"))):
         return []
     return [f"--leader-lease {lease!r}: NAMESPACE/NAME, or nothing, is expected"]
+
+
+def not_a_limit(name: str, text: str) -> list[str]:
+    """Problems of a number or percentage of jobs."""
+    return check(Limit.parse(text) is not None, name, text, "a number such as 4, or 25%")

@@ -43,6 +43,9 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
 
     rescales: int = 0
     last_rescaled_at: float | None = None
+    prices: tuple[float, ...] = ()
+    """Seconds that its last rescales cost, oldest first."""
+
     moves: tuple[float, ...] = ()
     """When it was rescaled of late, oldest first, without what was forced."""
 

@@ -130,6 +130,7 @@ class RescaleExecutor:
             intent = UserIntent(
                 state.must_wait_for_checkpoint(record, at),
                 state.why_unwanted(record.before, record.target),
+                state.may_stop,
             )
             state.rescale, _ = advance(state.rescale, intent, config)
             state.rescale, instructions = advance(state.rescale, events.popleft(), config)

@@ -49,6 +49,7 @@ _PHASES: Final = {
     Step.VERIFY: Phase.STARTING,
     Step.YIELD: Phase.TRAINING,
 }
+_STOPPED: Final = (Step.SUSPEND, Step.EMPTY, Step.RESUME, Step.START)
 _UNDO: Final = "undo-"
 _MOST_NAMED: Final = 5
 _AGAIN_SECONDS: Final = 3600.0
@@ -95,6 +96,11 @@ class RescaleRecord:
     def stays_suspended(self) -> bool:
         """Whether the job is to be suspended for good."""
         return self.target == NO_COUNTS and not self.rolling_back
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the job does not train for it: suspended, or about to be, or starting."""
+        return self.step in _STOPPED
 
     @property
     def phase(self) -> Phase:
@@ -322,10 +328,11 @@ class CheckpointSeen:
 @dataclass(frozen=True, slots=True)
 class UserIntent:
     """What the job's annotations and goal say now: whether a checkpoint comes first, and why the
-    rescale is unwanted, if it is."""
+    rescale is unwanted, if it is; ``may_stop``: whether as few jobs as allowed are stopped now."""
 
     needs_checkpoint: bool
     unwanted: str | None = None
+    may_stop: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,6 +438,9 @@ class End:
     outcome: Outcome
     record: RescaleRecord
     reason: str
+    price_seconds: float | None = None
+    """What it cost: from the suspension to the first step at the new counts, and the training since
+    the checkpoint; ``None`` where that was not seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,6 +465,9 @@ class Rescale:
     unwanted: str | None = None
     """Why its user does not want the rescale any more, by what was written since."""
 
+    may_stop: bool = True
+    """Whether the disruption budget lets it begin."""
+
     written: bool = False
     """The profile stores this step."""
 
@@ -465,6 +478,13 @@ class Rescale:
     """The earliest instant at which its last checkpoint was made."""
 
     empty_since: float | None = None
+    stopped_at: float | None = None
+    """When this process suspended the job; ``lost_seconds`` it had trained since its checkpoint."""
+
+    lost_seconds: float = 0.0
+    trained_at: float | None = None
+    """When its new pods were first seen to train."""
+
     restarts: int = 0
     """The most restarts seen since the resume, the last at ``restarted_at``."""
 
@@ -504,13 +524,22 @@ def advance(state: Rescale, event: Event, config: RescaleConfig) -> Advance:
             return _profile_written(state, event, config)
         case CheckpointSeen(since=since):
             return replace(state, checkpoint_since=since), ()
-        case UserIntent(needs_checkpoint=needs_checkpoint, unwanted=unwanted):
-            return replace(state, needs_checkpoint=needs_checkpoint, unwanted=unwanted), ()
+        case UserIntent():
+            return _intent(state, event), ()
         case PatchAnswered():
             return _patch_answered(state, event, config)
         case JobGone() | Observed():
             # Observed for the step before: the new one is not stored yet, nothing is done for it.
             return _observed(state, event, config) if state.written else (state, ())
+
+
+def _intent(state: Rescale, intent: UserIntent) -> Rescale:
+    return replace(
+        state,
+        needs_checkpoint=intent.needs_checkpoint,
+        unwanted=intent.unwanted,
+        may_stop=intent.may_stop,
+    )
 
 
 def _tick(state: Rescale) -> Advance:
@@ -616,10 +645,15 @@ def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) ->
         return _finish(state, Outcome.USER, "its user suspended it or changed its counts")
     if state.unwanted is not None:
         return _finish(state, Outcome.USER, state.unwanted)
+    if not state.may_stop:
+        return state, ()
     if not state.needs_checkpoint or observed.at - state.checkpoint_since <= config.fresh_seconds:
         message = f"{record.change}: {record.why}"
         state, emit = _emit_once(state, EmitEvent(False, "Rescaling", message))
         begun = replace(record, restarts=observed.pods.restarts)
+        lost_seconds = observed.at - state.checkpoint_since
+        lost_seconds = lost_seconds if lost_seconds < math.inf else 0.0
+        state = replace(state, stopped_at=observed.at, lost_seconds=lost_seconds)
         state, then = _go(state, begun, Step.SUSPEND, observed.at)
         return state, emit + then
     waited_seconds = observed.at - record.step_at
@@ -786,6 +820,8 @@ def _at_verify(state: Rescale, observed: Observed, config: RescaleConfig) -> Adv
         return _undo(state, observed)
     if observed.pods.restarts > state.restarts:
         state = replace(state, restarts=observed.pods.restarts, restarted_at=at)
+    if observed.pods.trains and state.trained_at is None:
+        state = replace(state, trained_at=at)
     quiet_seconds = at - max(state.restarted_at, record.step_at)
     if observed.pods.trains and quiet_seconds >= config.quiet_seconds:
         took = f"it trains, {at - record.started_at:.0f} s after it was decided"
@@ -847,7 +883,10 @@ def _roll_back(state: Rescale, step: Step, at: float) -> Advance:
 
 
 def _finish(state: Rescale, outcome: Outcome, reason: str) -> Advance:
-    end = End(outcome, state.record, reason)
+    price_seconds = None
+    if state.stopped_at is not None and state.trained_at is not None:
+        price_seconds = state.trained_at - state.stopped_at + state.lost_seconds
+    end = End(outcome, state.record, reason, price_seconds)
     return replace(state, end=end), (end,)
 
 

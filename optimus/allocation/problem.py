@@ -163,6 +163,8 @@ class JobHistory:
     recommends: bool = False
     """It is only recommended what else would be decided."""
     rescales: int = 0
+    price_seconds: float | None = None
+    """What a rescale costs the job, by those that were measured; ``None`` before the first."""
     moves: tuple[float, ...] = ()
     """When it was rescaled of late, oldest first, without what was forced."""
     last_rescaled_at: float | None = None

@@ -62,9 +62,9 @@ class IntervalConfig:
     """When a change of counts is worth a restart, and how often a job may be restarted."""
 
     rescale_seconds: float = 60.0
-    """What one rescale costs a job: no training from the suspension until all its pods run again,
-    and the steps since its checkpoint. Default: pods of cached images start in half a minute, and
-    as much again is lost on both sides."""
+    """What one rescale costs a job until one of its own was measured: no training from the
+    suspension until all its pods run again, and the steps since its checkpoint. Default: pods of
+    cached images start in half a minute, and as much again is lost on both sides."""
 
     hysteresis_fraction: float = 0.05
     """A change must save this fraction of the job's remaining time beyond its own cost. Unit: none.
@@ -179,6 +179,8 @@ class Decision:
     action: Action
     reason: str
     awaits_forecast: bool = False
+    saves_seconds: float = 0.0
+    """Forecast seconds that the job saves by it; negative where it shrinks for others."""
     recommended: Recommendation | None = None
     """Of a job of which nothing is changed."""
 
@@ -223,6 +225,8 @@ class Classified:
     placement_failures: PlacementFailures = ()
     failed_counts: tuple[FailedCounts, ...] = ()
     measure_at: Counts | None = None
+    price_seconds: float = 0.0
+    """What a rescale costs it."""
 
     def seconds(self, counts: Counts) -> float | None:
         """Forecast remaining seconds at these counts."""
@@ -280,6 +284,12 @@ class JobView:
     ) -> Classified:
         """Suspended, or to be suspended: its room is free for others."""
         return Classified(self.job, eligibility, self.job.counts, reason, self.job.counts)
+
+    @property
+    def price_seconds(self) -> float:
+        """What a rescale costs the job: as measured, else as configured."""
+        measured = self.history.price_seconds
+        return self.config.rescale_seconds if measured is None else measured
 
     @property
     def why_backing_off(self) -> str | None:
@@ -510,4 +520,5 @@ def _resizable(view: JobView) -> Classified:
         capped=capped,
         placement_failures=history.placement_failures,
         failed_counts=history.failed_counts,
+        price_seconds=view.price_seconds,
     )

@@ -72,6 +72,15 @@ class RescalePurpose(StrEnum):
         return self in {RescalePurpose.PROFILING, RescalePurpose.EXPLORATION}
 
     @property
+    def is_urgent(self) -> bool:
+        """Whether the job is lost or stays stopped without it: no budget holds it back."""
+        return self in {
+            RescalePurpose.TAKE_BACK,
+            RescalePurpose.RESTART,
+            RescalePurpose.RECOVERY,
+        }
+
+    @property
     def is_chosen(self) -> bool:
         """Whether it is made for speed: it counts against the rate of a job's rescales. Profiling
         runs have a limit of their own."""
@@ -372,7 +381,11 @@ class IntervalDriver:
             config,
         )
         recommended = {
-            each.uid: _recommendation(each, forecasts.get(each.uid), config.rescale_seconds)
+            each.uid: _recommendation(
+                each,
+                forecasts.get(each.uid),
+                history[each.uid].price_seconds or config.rescale_seconds,
+            )
             for each in other.decisions
             if each.uid in advised
         }

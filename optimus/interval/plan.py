@@ -205,7 +205,8 @@ def _decision(job: Classified, settlement: "Settlement") -> Decision:
         action = Action.SUSPEND
     elif action is Action.KEEP and job.eligibility is Eligibility.WAITING:
         action = Action.WAIT
-    return Decision(of.key, of.uid, of.counts, counts, action, reason)
+    saves_seconds = job.saving(counts)
+    return Decision(of.key, of.uid, of.counts, counts, action, reason, saves_seconds=saves_seconds)
 
 
 @dataclass(slots=True)
@@ -239,7 +240,7 @@ class Settlement:
                 wanted = allocated.get(each.job.uid, current)
                 each.candidate.forecast.prefetch(current, wanted)
         donors = [
-            (each, _cost_of_shrinking(each, allocated[each.job.uid], config))
+            (each, _cost_of_shrinking(each, allocated[each.job.uid]))
             for each in jobs
             if _is_donor(each, allocated.get(each.job.uid, each.job.counts))
         ]
@@ -378,13 +379,13 @@ class Settlement:
         saving, now = job.saving(counts), job.seconds(job.job.counts) or 0.0
         if saving == math.inf:
             return saving
-        return saving - self.config.rescale_seconds - self.config.hysteresis_fraction * now
+        return saving - job.price_seconds - self.config.hysteresis_fraction * now
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         saving, now = job.saving(wanted), job.seconds(job.job.counts) or 0.0
         if saving <= 0:
             return f"no other job needs the capacity that {wanted} would release"
-        cost = f"not worth a restart of {self.config.rescale_seconds:.0f} s"
+        cost = f"not worth a restart of {job.price_seconds:.0f} s"
         return f"{wanted} would save {saving:.0f} s of {now:.0f} s, {cost}"
 
 
@@ -410,13 +411,13 @@ def _is_donor(job: Classified, wanted: Counts) -> bool:
     return (is_less or job.saving(wanted) <= 0) and job.why_excluded(wanted) is None
 
 
-def _cost_of_shrinking(donor: Classified, wanted: Counts, config: IntervalConfig) -> float:
+def _cost_of_shrinking(donor: Classified, wanted: Counts) -> float:
     """Seconds that shrinking costs the donor; 0 for a job that has met its goal."""
     if donor.capped:
         return math.inf
     if donor.candidate is not None and not donor.candidate.may_grow:
         return 0.0
-    return config.rescale_seconds - donor.saving(wanted)
+    return donor.price_seconds - donor.saving(wanted)
 
 
 def _placed_reason(job: Classified, counts: Counts) -> str:

@@ -1,0 +1,81 @@
+"""How many jobs are stopped at once, and which of them first."""
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.managed_jobs import DisruptionLimits, Limit
+from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import FakeJob, tf_job
+
+NAMES = ("a", "b", "c", "d")
+
+
+def harness_with(cluster: FakeCluster, limits: DisruptionLimits) -> ControllerHarness:
+    return ControllerHarness(cluster, timing=replace(TIMING, disruption=limits))
+
+
+def submit(cluster: FakeCluster) -> list[FakeJob]:
+    """Jobs that their bounds hold at 1 PS and 1 worker."""
+    common = {"training_mode": "sync", "target_loss": "0.001", "rescale": "any"}
+    bounds = {"min_ps": "1", "max_ps": "1", "min_workers": "1", "max_workers": "1"}
+    return [cluster.submit(tf_job(name, 1, 1, **common, **bounds)) for name in NAMES]
+
+
+def most_stopped(cluster: FakeCluster, harness: ControllerHarness, jobs: list[FakeJob]) -> int:
+    """The most jobs that were suspended at one time, until all have 2 workers."""
+    most = 0
+    for _ in range(200):
+        harness.run(1)
+        most = max(most, sum(job.suspended for job in jobs))
+        if all(job.counts.workers == 2 and not job.suspended for job in jobs):
+            return most
+    raise AssertionError("not all were rescaled")
+
+
+@pytest.mark.parametrize(
+    ("limits", "most"),
+    [
+        pytest.param(DisruptionLimits(), 4, id="without a limit"),
+        pytest.param(DisruptionLimits(Limit(number=2)), 2, id="a number in the cluster"),
+        pytest.param(DisruptionLimits(Limit(percent=25)), 1, id="a part of the cluster's jobs"),
+        pytest.param(DisruptionLimits(Limit(percent=1)), 1, id="at least one"),
+        pytest.param(DisruptionLimits(namespace=Limit(number=3)), 3, id="in a namespace"),
+    ],
+)
+def test_no_more_jobs_are_stopped_at_once_than_allowed(
+    cluster: FakeCluster, limits: DisruptionLimits, most: int
+) -> None:
+    cluster.lingering_seconds = 4.0
+    harness, jobs = harness_with(cluster, limits), submit(cluster)
+    harness.run(30)
+    for job in jobs:
+        job.annotate(min_workers="2", max_workers="2")
+    assert most_stopped(cluster, harness, jobs) == most
+
+
+def test_a_job_that_must_be_saved_is_stopped_beyond_the_budget(cluster: FakeCluster) -> None:
+    cluster.lingering_seconds = 4.0
+    harness = harness_with(cluster, DisruptionLimits(Limit(number=1)))
+    first, second, *_ = submit(cluster)
+    harness.run(30)
+    first.annotate(min_workers="2", max_workers="2")
+    for _ in range(60):
+        harness.run(1)
+        if first.suspended:
+            break
+    second.replicas["Worker"]["replicas"] = 2
+    second.annotate(min_workers="2", max_workers="2")
+    harness.run(1)
+    assert first.suspended
+    assert second.suspended
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [("4", Limit(number=4)), ("25%", Limit(percent=25.0)), ("0", None), ("0%", None), ("", None),
+     ("-1", None), ("1.5", None), ("many", None)],
+)  # fmt: skip
+def test_limits_are_numbers_or_percentages(text: str, limit: Limit | None) -> None:
+    assert Limit.parse(text) == limit

@@ -1,0 +1,90 @@
+"""What a rescale costs is measured on the job's own rescales, and decides over the next ones."""
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.rescale.machine import (
+    CheckpointSeen,
+    End,
+    Observed,
+    Outcome,
+    Rescale,
+    RescaleRecord,
+    Step,
+    advance,
+)
+from optimus.allocation import JobHistory
+from optimus.interval import Action
+from optimus.jobs import Counts
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import tf_job
+from tests.unit.interval.cases import ON_NODE_00, Case
+from tests.unit.interval.cluster import job, steps
+from tests.unit.rescale.test_machine import ALL, ALL_BEFORE, CHECKPOINT, CONFIG, RESUMED, RUNNING
+
+
+def test_it_is_the_time_from_the_suspension_to_the_first_step_and_what_was_lost() -> None:
+    state, _ = advance(CHECKPOINT, CheckpointSeen(995.0), CONFIG)
+    state, _ = advance(state, Observed(1010.0, RUNNING, ALL_BEFORE), CONFIG)
+    assert (state.stopped_at, state.lost_seconds) == (1010.0, 15.0)
+    trains = replace(ALL, trains=True)
+    state = replace(
+        state, record=replace(state.record, step=Step.VERIFY, step_at=1040.0), written=True
+    )
+    state, _ = advance(state, Observed(1050.0, RESUMED, trains), CONFIG)
+    assert state.end is None, "it is observed for longer than the first step"
+    state, _ = advance(state, Observed(1090.0, RESUMED, trains), CONFIG)
+    assert state.end is not None
+    assert state.end.price_seconds == 40.0 + 15.0
+
+
+def test_of_a_rescale_that_another_process_began_it_is_not_known() -> None:
+    record = RescaleRecord("i7", 0.0, Counts(1, 2), Counts(2, 3), "why", Step.VERIFY, 1000.0)
+    state = Rescale(record, needs_checkpoint=True, written=True)
+    state, _ = advance(state, Observed(1090.0, RESUMED, replace(ALL, trains=True)), CONFIG)
+    assert state.end is not None
+    assert state.end.price_seconds is None
+
+
+def test_the_median_of_the_last_ones_counts(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    cluster.submit(tf_job("a", 1, 2, target_loss="0.001"))
+    harness.run(1)
+    (state,) = harness.controller.managed
+    assert state.history(0.0).price_seconds is None
+    record = RescaleRecord("i7", 0.0, Counts(1, 2), Counts(2, 4), "why", Step.VERIFY, 0.0)
+    for price in (500.0, None, 30.0, 40.0):
+        state.rescale_ended(End(Outcome.REACHED, record, "over", price), 100.0)
+    assert state.history(0.0).price_seconds == 40.0
+    assert state.saved.record.prices == (500.0, 30.0, 40.0)
+
+
+@pytest.mark.parametrize(
+    ("price", "action"),
+    [
+        pytest.param(None, Action.GROW, id="not measured"),
+        pytest.param(20.0, Action.GROW, id="low"),
+        pytest.param(1e6, Action.KEEP, id="more than all that growth saves"),
+    ],
+)
+def test_a_job_whose_rescales_cost_more_than_they_save_keeps_its_counts(
+    price: float | None, action: Action
+) -> None:
+    case = Case(
+        [(job("a"), ON_NODE_00)],
+        {"a": steps(1000)},
+        history={"a": JobHistory(price_seconds=price)},
+    )
+    assert case.decisions()["a"].action is action
+
+
+def test_a_rescale_of_a_job_is_measured(cluster: FakeCluster, harness: ControllerHarness) -> None:
+    cluster.lingering_seconds = 6.0
+    cluster.submit(tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="any"))
+    harness.run(120)
+    (state,) = harness.controller.managed
+    assert state.record.prices
+    assert all(6.0 <= price <= 30.0 for price in state.record.prices)
