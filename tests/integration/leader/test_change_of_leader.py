@@ -7,6 +7,8 @@ import pytest
 from tests.integration.leader.cases import CASES
 from tests.integration.leader.leader_scenario import LeaderScenario
 
+pytestmark = pytest.mark.timeout(600)  # 40 s are waited for; what else takes long has its own limit
+
 
 @pytest.mark.parametrize("case", [pytest.param(each, id=name) for name, each in CASES.items()])
 def test_a_job_is_rescaled_once_when_the_leader_is(

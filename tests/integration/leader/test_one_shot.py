@@ -2,10 +2,13 @@
 
 import subprocess
 
+import pytest
+
 from tests.integration.faults.processes import AUTOSCALER
 from tests.integration.leader.leader_scenario import LeaderScenario
 
 _SECONDS = 120
+pytestmark = pytest.mark.timeout(600)
 
 
 def planned_once(scenario: LeaderScenario, *flags: str) -> "subprocess.CompletedProcess[str]":
