@@ -4,6 +4,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -176,6 +177,13 @@ class Scenario:
             seconds,
         )
         return self.placement(job)
+
+    def wait_until_older(self, job: LightJob) -> None:
+        """Wait until a job that is made now is younger: creation times are whole seconds."""
+        made = datetime.fromisoformat(self.stored(job)["metadata"]["creationTimestamp"])
+        self.wait(
+            lambda: datetime.now(UTC) >= made + timedelta(seconds=1), f"{job.name} is 1 s old"
+        )
 
     def wait_refused(self, job: LightJob, part: str, seconds: float = 60.0) -> None:
         """Wait until all pods of the job exist, none has a node, and one says why with a sentence

@@ -60,6 +60,7 @@ def test_an_mxjob_makes_room_for_a_tfjob_and_comes_back(scenario: Scenario) -> N
     second = LightJob("MXJob", "second", 1, 3, requests=WIDE, script=SLEEP)
     scenario.submit(first)
     scenario.wait_bound(first)
+    scenario.wait_until_older(first)  # the youngest has to go
     scenario.submit(second)
     scenario.wait_bound(second)
     urgent = LightJob("TFJob", "urgent", 1, 3, requests=WIDE, script=SLEEP, priority="urgent")
