@@ -43,8 +43,9 @@ class Pool:
     @property
     def capacity(self) -> Resources:
         """What the nodes hold in all."""
-        alike = Counter(node.allocatable for node in self.nodes)
-        return total(amount * count for amount, count in alike.items())
+        amounts = [node.allocatable for node in self.nodes]
+        unique, alike = {id(amount): amount for amount in amounts}, Counter(map(id, amounts))
+        return total(unique[key] * count for key, count in alike.items())
 
     def available(
         self, plan: CapacityPlan, holders: Iterable[str] = ()

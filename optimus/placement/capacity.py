@@ -49,16 +49,19 @@ class Capacity:
         self.nodes = sorted((node for node in nodes if node.name in free), key=_name)
         """By row."""
         self.row_of = {node.name: row for row, node in enumerate(self.nodes)}
-        found = Counter(node.allocatable for node in self.nodes)
-        self.allocatable = total(amount * count for amount, count in found.items())
+        # Most nodes share the objects of their amounts: these are compared before any is hashed.
+        wholes, frees = [n.allocatable for n in self.nodes], [free[n.name] for n in self.nodes]
+        unique = {id(amount): amount for amount in (*wholes, *frees)}
+        found = Counter(map(id, wholes))
+        self.allocatable = total(unique[key] * count for key, count in found.items())
         """Of all nodes together."""
-        amounts = {*found, *(free[node.name] for node in self.nodes)}
-        self.resources = tuple(sorted({name for amount in amounts for name in amount}))
+        self.resources = tuple(sorted({name for amount in unique.values() for name in amount}))
         self._totals = tuple([self.allocatable[name] for name in self.resources])
-        self._vectors = {amount: self._vector(amount) for amount in amounts}
-        self.free = [self._vectors[free[node.name]] for node in self.nodes]
+        self._vectors = {amount: self._vector(amount) for amount in {*unique.values()}}
+        vectors = {key: self._vectors[amount] for key, amount in unique.items()}
+        self.free = [vectors[id(amount)] for amount in frees]
         """By row."""
-        self._node_totals = [self._vectors[node.allocatable] for node in self.nodes]
+        self._node_totals = [vectors[id(amount)] for amount in wholes]
         # Nodes of one shape have the same allocatable and admit the same replicas, as far as
         # anybody has asked: a class is a shape and what is free.
         shapes: dict[Vector, int] = {}

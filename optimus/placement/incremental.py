@@ -14,8 +14,6 @@ from optimus.jobs import NodeConstraints, ReplicaSpec
 from optimus.placement.capacity import Capacity, Vector
 from optimus.placement.gang import Assignment, Server
 
-_NONE = (0, 0)
-
 
 def _has(free: Vector, asked: list[tuple[int, int]]) -> bool:
     for column, amount in asked:  # noqa: SIM110 - a hundred thousand times a plan: all() of a generator takes twice as long
@@ -30,7 +28,7 @@ class IncrementalPlacement:
     def __init__(self, assignment: Assignment, capacity: Capacity, tightest: "TightestFit") -> None:
         self._capacity, self._tightest = capacity, tightest
         self._fixed = assignment.fixed
-        self._servers = {row: [ps, workers] for row, ps, workers in assignment.servers}
+        self._servers = {server.row: server for server in assignment.servers}
 
     def add(self, spec: ReplicaSpec, column: int, count: int) -> int:
         """Add up to so many PSs (column 0) or workers (1); returns for how many there was room."""
@@ -45,10 +43,16 @@ class IncrementalPlacement:
                 row = self._tightest.row(task, spec.constraints)
                 if row is None:
                     return added
-                heappush(own, (self._servers.get(row, _NONE)[column] + 1, row))
+                heappush(own, (self._count(row, column) + 1, row))
             self._capacity.take(row, task)
-            self._servers.setdefault(row, [0, 0])[column] += 1
+            _, ps, workers = self._servers.get(row) or (row, 0, 0)
+            more = (ps, workers + 1) if column else (ps + 1, workers)
+            self._servers[row] = Server(row, *more)
         return count
+
+    def _count(self, row: int, column: int) -> int:
+        server = self._servers.get(row)
+        return 0 if server is None else server[1 + column]
 
     def _own_with_room(self, column: int, asked: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """A heap of own servers that have room for one more, those with the fewest such tasks
@@ -56,11 +60,11 @@ class IncrementalPlacement:
 
         Only servers that hold such a task are considered: these are known to admit it.
         """
-        free = self._capacity.free
+        free, at = self._capacity.free, 1 + column
         found = [
-            (counts[column], row)
-            for row, counts in self._servers.items()
-            if counts[column] and _has(free[row], asked)
+            (server[at], row)
+            for row, server in self._servers.items()
+            if server[at] and _has(free[row], asked)
         ]
         heapify(found)
         return found
@@ -79,8 +83,7 @@ class IncrementalPlacement:
     @property
     def assignment(self) -> Assignment:
         """Where the job is now."""
-        servers = tuple(Server(row, ps, workers) for row, (ps, workers) in self._servers.items())
-        return Assignment(servers, self._fixed)
+        return Assignment(tuple(self._servers.values()), self._fixed)
 
 
 class TightestFit:

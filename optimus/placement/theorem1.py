@@ -165,8 +165,8 @@ class Theorem1:
         even spread. On equal nodes that is the spread of Theorem 1."""
         request = nodes.request
         p, w = request.ps.total, request.workers.total
-        if even is not None and len(even) == 1:
-            return even
+        if even is not None and (len(even) == 1 or p + w <= 2):
+            return even  # two replicas have no spread that is not even
         groups = nodes.by_group()
         if even is None and not groups.might_fit():
             return None
