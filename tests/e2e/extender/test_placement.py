@@ -164,21 +164,21 @@ def test_a_rescale_whose_target_does_not_fit_waits_whole_and_gets_the_room_that_
 ) -> None:
     own.apply(REPOSITORY / "manifests" / "crd-trainingprofiles.yaml")
     with unharmed(own, tmp_path) as running:
-        jobs.create("grows", 2, 4)
+        jobs.create("widens", 2, 4)
         jobs.create("beside", 2, 4)
-        for name in ("grows", "beside"):
+        for name in ("widens", "beside"):
             jobs.wait_bound(name, 6)
-        profile = Profile(own, "grows")
+        profile = Profile(own, "widens")
         profile.set_phase("Suspending", 4, 8)
-        own.kubectl("patch", "tfjob", "grows", "--type=merge", "-p", SUSPEND)
-        wait_until("its pods are gone", lambda: nodes_of(own, "default", "grows") == {})
+        own.kubectl("patch", "tfjob", "widens", "--type=merge", "-p", SUSPEND)
+        wait_until("its pods are gone", lambda: nodes_of(own, "default", "widens") == {})
         profile.set_phase("Resizing", 4, 8)
-        own.kubectl("patch", "tfjob", "grows", "--type=merge", "-p", RESUME)
+        own.kubectl("patch", "tfjob", "widens", "--type=merge", "-p", RESUME)
         profile.set_phase("Starting", 4, 8)
-        jobs.wait_refused("grows", 12, "does not fit as a whole")
+        jobs.wait_refused("widens", 12, "does not fit as a whole")
         assert reservations(running) == 0
         jobs.delete("beside")
-        jobs.wait_bound("grows", 12)
+        jobs.wait_bound("widens", 12)
         profile.set_phase("Training", 4, 8)
 
 

@@ -233,9 +233,7 @@ def test_a_profile_lives_and_dies_with_its_job(
         assert found.status.rescale == rescale
         assert (found.status.loss, found.status.steps_per_second) == (0.41235, None)
         assert found.status.state == status.state
-        assert isinstance(
-            writer.write_status(profile, ProfileStatus(phase=Phase.TRAINING)), Written
-        )
+        assert isinstance(writer.write_status(found, ProfileStatus(phase=Phase.TRAINING)), Written)
         until(
             profiles,
             lambda: (seen := profiles.find(namespace, "j")) and seen.status.rescale is None,

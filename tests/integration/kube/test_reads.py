@@ -76,6 +76,7 @@ def test_a_log_is_read_in_bounds_from_the_training_container(
         "timestamps": "true",
         "limitBytes": "1000",
         "sinceTime": "2026-01-01T00:00:00.250000Z",
+        "tailLines": "5000",
     }
 
 
