@@ -22,7 +22,8 @@ def test_compaction_drops_history_and_the_watch_cache(
     path = tmp_path / "kubeconfig"
     with proxy_for(scenario.optimus.cluster) as proxy:
         proxy.write_kubeconfig(path)
-        client = connect(path, user_agent="test")
+        # The API server starts anew for this, which takes a busy machine longer than usual calls.
+        client = connect(path, user_agent="test", read_seconds=60)
         api = ApiCalls(client)
         version = api.get(NAMESPACES)["metadata"]["resourceVersion"]
         as_it_was = f"{NAMESPACES}?resourceVersion={version}&resourceVersionMatch=Exact"
