@@ -87,7 +87,7 @@ class Settings:
     log_poll_seconds: float = 10.0
     """Seconds between two reads of one pod's log."""
 
-    log_readers: int = 8
+    log_readers: int = 16
     """Maximum number of logs read at the same time, over all jobs."""
 
     profiling_seconds: float = 60.0
