@@ -39,7 +39,7 @@ def change_unpoliced(scenario: Scenario, job: LightJob, counts: Counts) -> None:
             raise
         return True
 
-    wait_until(is_changed, "the API server has forgotten the binding", 30)
+    wait_until(is_changed, "the API server has forgotten the binding", 180)
 
 
 def reasons(scenario: Scenario, job: LightJob) -> set[str]:

@@ -23,11 +23,12 @@ class NoPortLeft(Exception):
     """Every port of the range is taken."""
 
 
-def pick_ports(count: int, source: random.Random) -> Sequence[int]:
-    """Pick different ports that could be bound on 127.0.0.1 a moment ago.
+def pick_ports(count: int, source: random.Random | None = None) -> Sequence[int]:
+    """Pick different ports that could be bound on 127.0.0.1 a moment ago; at random by default.
 
     Nothing reserves a port for another program: the start of a cluster picks anew when it loses
     the race."""
+    source = source or random.SystemRandom()
     ceiling = min(_ephemeral_range()[0], _PODS_BEGIN)
     chosen: list[int] = []
     for _ in range(_TRIES):

@@ -26,7 +26,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 KUBEFLOW = ("kubeflow.org", "v1")
 _POLL_SECONDS = 0.05
-_PATIENCE_SECONDS = 90.0
+_PATIENCE_SECONDS = 180.0
 
 
 @dataclass

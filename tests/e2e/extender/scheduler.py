@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,18 +17,17 @@ from typing import Any, Self
 import yaml
 
 from localcluster.cluster import LocalCluster
+from localcluster.ports import pick_ports
 from localcluster.processes import send
 from localcluster.testing.backends import scheduler_command
 
 REPOSITORY = Path(__file__).parents[3]
-_READY_SECONDS = 60.0
+_READY_SECONDS = 180.0
 
 
 def free_port() -> int:
     """A loopback port that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return pick_ports(1)[0]
 
 
 @dataclass

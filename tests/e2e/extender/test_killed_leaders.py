@@ -17,7 +17,7 @@ LENGTH = Length(kills=10, gangs=50)
 LEASE = {"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "1s"}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_every_gang_is_bound_whole_while_leaders_are_killed(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(10**6)
     with cluster_of(NODES) as api:

@@ -13,7 +13,7 @@ NODES = 80
 """Of 16 CPUs; each pod takes two."""
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_gang_of_500_pods_is_bound_whole_on_the_fewest_nodes(tmp_path: Path) -> None:
     with cluster_of(NODES) as api:
         found = with_extender(api, tmp_path, [PODS], limit_seconds=120.0)

@@ -84,7 +84,7 @@ def policed(granted: LocalCluster) -> Iterator[LocalCluster]:
         jobs.patch(probe, of("TFJob", {"Worker": {"replicas": 2}}))
         return False
 
-    wait_until(in_force, "the policy is in force", 60)
+    wait_until(in_force, "the policy is in force", 180)
     jobs.kubectl("delete", "tfjob", "probe")
     yield granted
     granted.kubectl("delete", "-f", path)
@@ -184,7 +184,7 @@ def resize(autoscaler: Client, namespace: str) -> None:
         written = JobWriter(autoscaler).resize_and_resume(found, Counts(2, 4))
         return isinstance(written, Written)  # else the operator wrote a status in between
 
-    wait_until(resized, "it is resized", 30)
+    wait_until(resized, "it is resized", 180)
 
 
 def test_the_autoscaler_may(jobs: Jobs, namespace: str, autoscaler: Client) -> None:

@@ -36,7 +36,7 @@ from optimus.kube.writer import JobWriter, PodWriter
 from optimus.progress.types import LogRead
 from tests.e2e.kube.conftest import MANIFESTS
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 180.0
 T = TypeVar("T", bound=Cached)
 Found = TypeVar("Found")
 

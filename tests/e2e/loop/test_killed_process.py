@@ -43,7 +43,7 @@ def is_placed_evenly(scenario: Scenario, job: LightJob) -> None:
     assert not misplacements(demand, scenario.free_resources_without(job), resized)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("kind", "phase"),
     [
@@ -73,7 +73,7 @@ def test_an_autoscaler_killed_during_a_rescale_continues_it(
         reaches(scenario, recorder, job)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_the_extender_killed_while_a_rescaled_gang_is_bound_leaves_it_whole(
     scenario: Scenario,
 ) -> None:

@@ -16,7 +16,7 @@ BEFORE, AFTER = (1, 2), (2, 4)
 LARGE = {"cpu": "1", "memory": "64Mi"}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "killed_in",
     [

@@ -9,7 +9,7 @@ from tests.harness.light_jobs import LightJob
 from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 BEFORE, AFTER = (1, 2), (1, 3)
 MARK = "optimus.dl/suspended-by"

@@ -15,7 +15,7 @@ from pathlib import Path
 from localcluster.paths import REPOSITORY
 from localcluster.testing.waiting import wait_until
 
-_END_SECONDS = 60.0
+_END_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Playing:
         """What it has printed so far, on both streams."""
         return self.output.read_text(errors="replace")
 
-    def wait_says(self, text: str, seconds: float = 60.0) -> None:
+    def wait_says(self, text: str, seconds: float = _END_SECONDS) -> None:
         """Wait until it has printed this. Raises AssertionError where it does not, or ends."""
         wait_until(
             lambda: text in self.said or not self.runs,

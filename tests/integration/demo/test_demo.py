@@ -26,7 +26,7 @@ def listed(demo: Playing) -> str:
     return page if "light-tf" in page else ""
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_it_shows_two_jobs_until_they_reach_their_goals_and_leaves_nothing_behind(
     tmp_path: Path,
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
@@ -125,15 +124,3 @@ class Job:
     def wait_all(self) -> list[int]:
         """Wait until every replica has ended; their exit statuses."""
         return [process.wait() for process in self._processes.values()]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

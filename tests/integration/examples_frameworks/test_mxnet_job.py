@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.integration.examples_frameworks.processes import Job, Replica, free_ports
+from localcluster.ports import pick_ports
+from tests.integration.examples_frameworks.processes import Job, Replica
 
 pytestmark = pytest.mark.timeout(900)  # the first test of a machine installs MXNet
 
@@ -63,7 +64,7 @@ def environment(cluster: dict[str, int], port: int, role: str, index: int) -> di
 def start(python: str, folder: Path, servers: int, workers: int, flags: list[str]) -> Job:
     """A job of one scheduler and the given counts, with its checkpoints in `folder`."""
     cluster = {"scheduler": 1, "server": servers, "worker": workers}
-    (port,) = free_ports(1)
+    (port,) = pick_ports(1)
     replicas = [
         Replica(f"{role}-{index}", environment(cluster, port, role, index))
         for role, count in cluster.items()

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.integration.examples_frameworks.processes import Job, Replica, free_ports
+from localcluster.ports import pick_ports
+from tests.integration.examples_frameworks.processes import Job, Replica
 
 pytestmark = pytest.mark.timeout(900)  # the first test of a machine installs TensorFlow
 
@@ -17,7 +18,7 @@ def job_of(
     python: str, folder: Path, counts: dict[str, int], flags: list[str], only: str = ""
 ) -> Job:
     """A job with the given counts; `only` leaves out every other role's processes."""
-    ports = iter(free_ports(sum(counts.values())))
+    ports = iter(pick_ports(sum(counts.values())))
     cluster = {
         role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in counts.items()
     }

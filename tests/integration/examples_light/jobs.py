@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -13,17 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from localcluster.ports import pick_ports
+
 _ROOT = Path(__file__).parents[3]
-_LIMIT_SECONDS = 60.0
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports: list[int] = [server.getsockname()[1] for server in held]
-    for server in held:
-        server.close()
-    return ports
+_LIMIT_SECONDS = 180.0
 
 
 class Program:
@@ -150,7 +142,7 @@ class Job:
 
 def tensorflow_environments(ps: int, workers: int, chiefs: int = 0) -> dict[str, dict[str, str]]:
     """TF_CONFIG of every task of a TFJob, service names turned into loopback addresses."""
-    ports = iter(free_ports(ps + workers + chiefs))
+    ports = iter(pick_ports(ps + workers + chiefs))
     counts = {"ps": ps, "chief": chiefs, "worker": workers}
     cluster = {
         role: [f"127.0.0.1:{next(ports)}" for _ in range(count)]
@@ -175,7 +167,7 @@ def mxnet_environments(
     address."""
     shared = {
         "DMLC_PS_ROOT_URI": "127.0.0.1",
-        "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]),
+        "DMLC_PS_ROOT_PORT": str(pick_ports(1)[0]),
         "DMLC_NUM_SERVER": str(servers),
         "DMLC_NUM_WORKER": str(workers),
         "DMLC_USE_KUBERNETES": "1",

@@ -15,7 +15,7 @@ from examples.light.shard import Shard
 
 pytestmark = pytest.mark.integration
 
-_LIMIT_SECONDS = 20.0
+_LIMIT_SECONDS = 180.0
 _FREE = Costs(0.0, 0.0, 0.0, 0.0, 8)
 _VALUES = pack_values(np.array([1.0, 2.0]))
 _GRADIENT = pack_values(np.array([2.0, 4.0]))

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(what: str, true: Callable[[], bool], seconds: float = 30.0) -> None:
+def wait_until(what: str, true: Callable[[], bool], seconds: float = 180.0) -> None:
     """Ask again and again until it is true."""
     deadline = time.monotonic() + seconds
     while not true():

@@ -3,7 +3,6 @@ their scheduler."""
 
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import yaml
 from localcluster.cluster import LocalCluster
 from localcluster.faults.cluster import proxy_for
 from localcluster.faults.proxy import FaultProxy
+from localcluster.ports import pick_ports
 from localcluster.testing.backends import scheduler_command
 from tests.harness.api import CORE, Api, in_namespace
 from tests.harness.optimus_cluster import QUICK_TUNING, REPOSITORY, SYSTEM_NAMESPACE, Tuning
@@ -36,7 +36,7 @@ TUNING = Tuning(
     {**QUICK_TUNING.extender, "leader_lease": ""},
 )
 _ACCOUNTS = {AUTOSCALER: "optimus-autoscaler", EXTENDER: "optimus-scheduler"}
-_READY_SECONDS = 60.0
+_READY_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def product(
         }
         for name, proxy in proxies.items():
             proxy.write_kubeconfig(_kubeconfig(folder, name))
-        ports = {name: _free_port() for name in names}
+        ports = dict(zip(names, pick_ports(len(names)), strict=True))
         commands = {name: _process(name, folder, ports) for name in names}
         scheduler = RestartedProcess(
             partial(_started, SCHEDULER, folder, _scheduler(cluster, folder, ports[EXTENDER]))
@@ -178,9 +178,3 @@ def _is_ready(port: int) -> bool:
 
 def _kubeconfig(folder: Path, name: str) -> Path:
     return folder / f"{name}.kubeconfig"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

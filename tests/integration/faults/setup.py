@@ -32,7 +32,7 @@ def fault_scenario(
         cluster.apply(REPOSITORY / "manifests" / name)
     with cluster.api_client() as client:
         api = Api(client)
-        wait_until(lambda: api.find(f"{OPTIMUS}/trainingprofiles"), "profiles are served", 30)
+        wait_until(lambda: api.find(f"{OPTIMUS}/trainingprofiles"), "profiles are served", 180)
         with (
             product(cluster, api, folder, names) as running,
             scenario_namespace(

@@ -25,7 +25,7 @@ QUICK = ReflectorConfig(
     absent_seconds=0.02,
     backoff=BackoffConfig(0.01, 0.05),
 )
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 180.0
 
 
 def pod(name: str, version: str, **status: object) -> dict[str, object]:

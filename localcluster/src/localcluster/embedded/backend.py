@@ -3,7 +3,6 @@
 The components have the names of the real ones, so commands need not know which back end runs. All
 share one identity, a token that is new at each start."""
 
-import random
 import secrets
 import sys
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ _COMPONENTS: Final = (_SCHEDULER, OPERATOR, AGENT)
 
 def stages(paths: ClusterPaths, agent: Sequence[Component]) -> list[Stage]:
     """Write what the components read, and return them with the node agent, if there is one."""
-    (port,) = pick_ports(1, random.Random())
+    (port,) = pick_ports(1)
     paths.pki.mkdir(mode=0o700, parents=True, exist_ok=True)
     token = secrets.token_urlsafe(32)
     write_private(_token_file(paths), token.encode())

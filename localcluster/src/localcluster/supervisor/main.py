@@ -7,7 +7,6 @@ it is not run by hand."""
 import argparse
 import fcntl
 import os
-import random
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -103,7 +102,7 @@ def _attempt(paths: ClusterPaths, spec: ClusterSpec, supervisor: Supervisor) -> 
 def _real_stages(
     paths: ClusterPaths, binaries: Binaries, agent: Sequence[Component], *, audit: bool
 ) -> list[Stage]:
-    ports = Ports(*pick_ports(6, random.Random()))
+    ports = Ports(*pick_ports(6))
     write_identities(paths, ports.api)
     recipe = Recipe(paths, binaries, ports, audit)
     paths.audit_policy.write_text(components.AUDIT_POLICY)

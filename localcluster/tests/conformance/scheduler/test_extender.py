@@ -1,11 +1,11 @@
 """How an extender is asked, and what its answers do."""
 
 import json
-import socket
 from typing import Any
 
 import pytest
 
+from localcluster.ports import pick_ports
 from tests.conformance.api_calls import Json
 from tests.conformance.scheduler.conftest import STANDARD, Scheduling, SchedulingHarness
 from tests.conformance.scheduler.extender import (
@@ -277,7 +277,7 @@ class TestFailures:
         self, harness: SchedulingHarness, scheduling: Scheduling
     ) -> None:
         harness.node()
-        port = _unused_port()
+        port = pick_ports(1)[0]
         with scheduling(urlPrefix=f"http://127.0.0.1:{port}", **STANDARD) as name:
             harness.pod("p", schedulerName=name)
             said = harness.wait_refused("p", "SchedulerError")
@@ -298,9 +298,3 @@ class TestFailures:
             harness.pod("p", schedulerName=name)
             assert harness.wait_bound("p") == node
         assert extender.asked("p") == [[node]]
-
-
-def _unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

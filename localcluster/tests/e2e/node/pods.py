@@ -45,7 +45,7 @@ class Namespace:
         """Read an object."""
         return self.cluster.get("-n", self.name, kind, name)
 
-    def wait(self, pod_name: str, what: str, seconds: int = 60) -> dict[str, Any]:
+    def wait(self, pod_name: str, what: str, seconds: int = 180) -> dict[str, Any]:
         """Wait until a JSON path of a pod has a value (`.status.phase=Running`) and return the
         pod."""
         path, _, value = what.partition("=")

@@ -23,7 +23,7 @@ FOREVER = "echo ready; exec sleep 1000"
 Stages = list[list[tuple[str, str, str | None]]]
 
 
-def eventually(true: Callable[[], bool], seconds: float = 20.0) -> None:
+def eventually(true: Callable[[], bool], seconds: float = 180.0) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s"

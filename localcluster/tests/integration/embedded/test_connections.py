@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from random import Random
 from urllib.parse import urlsplit
 
 import pytest
@@ -101,7 +100,7 @@ def test_an_incomplete_delete_request_deletes_nothing(cluster: LocalCluster, cor
 def test_sigterm_ends_the_server_and_its_watches_cleanly(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    (port,) = pick_ports(1, Random())
+    (port,) = pick_ports(1)
     command = [sys.executable, "-m", "localcluster.embedded.apiserver", "--port", str(port)]
     with subprocess.Popen(
         [*command, "--journal", str(tmp_path / "journal")], cwd=REPOSITORY

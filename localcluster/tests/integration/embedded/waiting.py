@@ -8,7 +8,7 @@ Core: TypeAlias = Any
 """The official client's CoreV1Api. Its types know no plain JSON, which it takes."""
 
 Found = TypeVar("Found")
-_SECONDS = 60.0
+_SECONDS = 180.0
 
 
 def until(find: Callable[[], Found | None], what: str) -> Found:

@@ -20,7 +20,7 @@ from localcluster.ports import PortAllocator
 from tests.unit.node.fake_api import FakeApi
 
 CAPACITY = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-_WAIT_SECONDS = 30.0
+_WAIT_SECONDS = 180.0
 
 
 class Recorder:

@@ -140,7 +140,7 @@ def test_containers_end_with_a_killed_agent_and_the_next_agent_removes_leftovers
     descriptors = [os.pidfd_open(pid) for pid in (first, child)]
     # While the child becomes `sleep`, it shows no environment.
     environ = Path(f"/proc/{child}/environ")
-    wait_until(lambda: str(tmp_path) in environ.read_text(), "the child runs", 30)
+    wait_until(lambda: str(tmp_path) in environ.read_text(), "the child runs", 180)
     owner.kill()
     owner.wait(timeout=30)
     _wait_gone(descriptors[0])

@@ -9,7 +9,7 @@ from localcluster.api_calls import ApiCalls
 from optimus.kube.client import MERGE_PATCH
 from optimus.kube.errors import ErrorKind, KubeError
 
-_WAIT_SECONDS = 30.0
+_WAIT_SECONDS = 180.0
 
 
 class FakeApi(ApiCalls):

@@ -2,7 +2,7 @@
 
 import json
 import socket
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.node.peer_addresses import PeerAddresses
-from localcluster.ports import NoPortLeft, PortAllocator
+from localcluster.ports import NoPortLeft, PortAllocator, pick_ports
 from tests.unit.node.pods import pod
 
 
@@ -180,17 +180,8 @@ def test_pods_without_a_training_job_are_not_changed() -> None:
     assert Counter().addresses().rewrite(pod(), {"TF_CONFIG": TF_CONFIG}) == {}
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports that were free a moment ago."""
-    with ExitStack() as opened:
-        sockets = [
-            opened.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
-        ]
-        return [each.getsockname()[1] for each in sockets]
-
-
 def test_two_agents_never_hand_out_the_same_port() -> None:
-    candidates = free_ports(10)
+    candidates = pick_ports(10)
     with closing(PortAllocator(candidates)) as one, closing(PortAllocator(candidates)) as other:
         handed = [(one, other)[index % 2].allocate() for index in range(10)]
         assert sorted(handed) == sorted(candidates)
@@ -200,7 +191,7 @@ def test_two_agents_never_hand_out_the_same_port() -> None:
 
 def test_a_released_port_is_reused_only_after_a_delay() -> None:
     seconds = [0.0]
-    (port,) = free_ports(1)
+    (port,) = pick_ports(1)
     with closing(PortAllocator([port], clock=lambda: seconds[0])) as agent:
         agent.release(agent.allocate())
         with pytest.raises(NoPortLeft):
