@@ -55,6 +55,11 @@ class OptimusProcesses:
         end(self.processes[name])
         self.processes[name] = _started(name, self.folder, self.commands[name])
 
+    def kill_and_start(self, name: str) -> None:
+        """End a process with SIGKILL, and start it again."""
+        self.processes[name].kill()
+        self.start_again(name)
+
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
@@ -81,6 +86,7 @@ def product(
     api: Api,
     folder: Path,
     names: Sequence[str] = (EXTENDER, AUTOSCALER),
+    tuning: Tuning = TUNING,
 ) -> Iterator[OptimusProcesses]:
     """Run all of it; it ends with the block. Each of the two programs is the ServiceAccount that
     the manifests grant it."""
@@ -94,7 +100,7 @@ def product(
         for name, proxy in proxies.items():
             proxy.write_kubeconfig(_kubeconfig(folder, name))
         ports = dict(zip(names, pick_ports(len(names)), strict=True))
-        commands = {name: _process(name, folder, ports) for name in names}
+        commands = {name: _process(name, folder, ports, tuning) for name in names}
         scheduler = RestartedProcess(
             partial(_started, SCHEDULER, folder, _scheduler(cluster, folder, ports[EXTENDER]))
         )
@@ -120,9 +126,9 @@ def _account(cluster: LocalCluster, api: Api, account: str, folder: Path) -> Pat
     return written
 
 
-def _process(name: str, folder: Path, ports: Mapping[str, int]) -> Sequence[str]:
+def _process(name: str, folder: Path, ports: Mapping[str, int], tuning: Tuning) -> Sequence[str]:
     program = program_of(name)
-    settings = TUNING.autoscaler if program == AUTOSCALER else TUNING.extender
+    settings = tuning.autoscaler if program == AUTOSCALER else tuning.extender
     own = {"kubeconfig": str(_kubeconfig(folder, name)), "listen": f"127.0.0.1:{ports[name]}"}
     flags = [_flag(setting, value) for setting, value in {**settings, **own}.items()]
     return (sys.executable, "-m", program, *flags)

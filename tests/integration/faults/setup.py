@@ -8,7 +8,7 @@ from pathlib import Path
 from localcluster.cluster import LocalCluster
 from localcluster.testing.waiting import wait_until
 from tests.harness.api import OPTIMUS, Api
-from tests.harness.optimus_cluster import REPOSITORY, OptimusCluster
+from tests.harness.optimus_cluster import REPOSITORY, OptimusCluster, Tuning
 from tests.harness.scenario import scenario_namespace
 from tests.integration.faults.fault_scenario import FaultScenario
 from tests.integration.faults.processes import AUTOSCALER, EXTENDER, TUNING, product
@@ -25,7 +25,10 @@ _NAMESPACE = "faults"
 
 @contextmanager
 def fault_scenario(
-    cluster: LocalCluster, folder: Path, names: Sequence[str] = (EXTENDER, AUTOSCALER)
+    cluster: LocalCluster,
+    folder: Path,
+    names: Sequence[str] = (EXTENDER, AUTOSCALER),
+    tuning: Tuning = TUNING,
 ) -> Iterator[FaultScenario]:
     """Give the processes their rights, run them, and set up the namespace of the one job."""
     for name in _GRANTED:
@@ -34,9 +37,9 @@ def fault_scenario(
         api = Api(client)
         wait_until(lambda: api.find(f"{OPTIMUS}/trainingprofiles"), "profiles are served", 180)
         with (
-            product(cluster, api, folder, names) as running,
+            product(cluster, api, folder, names, tuning) as running,
             scenario_namespace(
-                OptimusCluster(cluster, api, TUNING), _NAMESPACE, folder / "checkpoints"
+                OptimusCluster(cluster, api, tuning), _NAMESPACE, folder / "checkpoints"
             ) as made,
             recorder(api, _NAMESPACE) as seen,
         ):

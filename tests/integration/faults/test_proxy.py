@@ -28,6 +28,7 @@ from localcluster.faults.faults import (
     ErrorResponse,
     Fault,
     Hang,
+    Kill,
 )
 from localcluster.faults.proxy import FaultProxy
 from localcluster.kubeconfig import Credentials
@@ -231,6 +232,27 @@ def test_the_connection_is_cut(echo: Echoing, effect: Effect, received: int) -> 
     assert len(handler.received) == received
     assert proxy.is_spent
     assert ask(proxy)[0] == 200
+
+
+@pytest.mark.parametrize("after_effect", [False, True])
+def test_the_client_is_killed_at_its_call(echo: Echoing, after_effect: bool) -> None:
+    proxy, handler = echo
+    received: list[int] = []
+    proxy.kill_client = lambda: received.append(len(handler.received))
+    proxy.inject(Fault(ANY, Kill(after_effect=after_effect)))
+    with pytest.raises(CUT):
+        ask(proxy)
+    assert received == [int(after_effect)]
+    assert ask(proxy)[0] == 200
+
+
+def test_each_call_is_told_before_the_server_gets_it(echo: Echoing) -> None:
+    proxy, handler = echo
+    told: list[tuple[str, int]] = []
+    proxy.on_call = lambda call: told.append((call.target, len(handler.received)))
+    ask(proxy, "/a")
+    ask(proxy, "/b")
+    assert told == [("/a", 0), ("/b", 1)]
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,9 @@ class ClientConnection(BaseHTTPRequestHandler):
             case faults.Restart():
                 traffic.server.restart()
                 self._cut(call, fault, 0)
+            case faults.Kill(after_effect=False):
+                traffic.kill_client()
+                self._cut(call, fault, 0)
             case faults.Compact(after_seconds=seconds):
                 traffic.pause(seconds)
                 traffic.server.compact()
@@ -137,6 +140,9 @@ class ClientConnection(BaseHTTPRequestHandler):
         match fault.effect if fault else None:
             # The response has begun, so the call is carried out; a watch's body would never end.
             case faults.Cut():
+                self._cut(call, fault, code)
+            case faults.Kill():
+                self.traffic.kill_client()
                 self._cut(call, fault, code)
             case faults.ErrorResponse() as error:
                 self._refuse(call, fault, error, code)

@@ -1,8 +1,9 @@
 """Faults between a client and an API server as values, and which call meets which fault.
 
 A fault is where (`Calls`: method, address, body), when (`nth`, `times`) and what. An
-`ErrorResponse`, a `Hang`, a `Cut`, a `Restart` or a `Compact` happens to one call; a `Freeze` to
-all of them; a `Stall`, a `Drop`, an `EndStream` to the events of a watch that the call opens.
+`ErrorResponse`, a `Hang`, a `Cut`, a `Restart`, a `Kill` or a `Compact` happens to one call; a
+`Freeze` to all of them; a `Stall`, a `Drop`, an `EndStream` to the events of a watch that the call
+opens.
 
 Every fault counts every call that it is about, also those that another fault takes: "the third
 patch" means the same whatever else is injected. The first fault in order that is due has the call.
@@ -81,6 +82,13 @@ class Restart:
 
 
 @dataclass(frozen=True)
+class Kill:
+    """The client is killed at its call; `after_effect`: once the server has carried it out."""
+
+    after_effect: bool = False
+
+
+@dataclass(frozen=True)
 class Compact:
     """The call is held for so long, then the server drops its history and gets it.
 
@@ -112,19 +120,21 @@ class EndStream:
 
 
 StreamFault: TypeAlias = Stall | Drop | EndStream
-Effect: TypeAlias = ErrorResponse | Hang | Cut | Freeze | Restart | Compact | StreamFault
+Effect: TypeAlias = ErrorResponse | Hang | Cut | Freeze | Restart | Kill | Compact | StreamFault
 
 
 @dataclass(frozen=True)
 class Fault:
     """The `nth` matching call, and the `times - 1` after it, meet this.
 
+    Calls are counted from the one on that follows the first call of `after`, where that is given.
     Raises ValueError below 1."""
 
     where: Calls
     effect: Effect
     nth: int = 1
     times: int = 1
+    after: Calls | None = None
 
     def __post_init__(self) -> None:
         if self.nth < 1 or self.times < 1:
@@ -133,26 +143,34 @@ class Fault:
 
 @dataclass(frozen=True)
 class Plan:
-    """Faults, and how many calls each has counted so far."""
+    """Faults, how many calls each has counted so far, and which have begun to count."""
 
     faults: tuple[Fault, ...] = ()
     counted: tuple[int, ...] = ()
+    begun: tuple[bool, ...] = ()
 
     @classmethod
     def of(cls, *faults: Fault) -> Self:
         """Return a plan that has counted nothing yet."""
-        return cls(faults, (0,) * len(faults))
+        return cls(faults, (0,) * len(faults), tuple(fault.after is None for fault in faults))
 
     def meet(self, call: Call) -> "tuple[Plan, Fault | None]":
         """Return the plan after this call, and the fault that the call meets."""
-        matches = [fault.where.match(call) for fault in self.faults]
+        matches = [
+            has_begun and fault.where.match(call)
+            for fault, has_begun in zip(self.faults, self.begun, strict=True)
+        ]
         counted = tuple(count + match for count, match in zip(self.counted, matches, strict=True))
         due = (
             fault
             for fault, match, count in zip(self.faults, matches, counted, strict=True)
             if match and fault.nth <= count < fault.nth + fault.times
         )
-        return Plan(self.faults, counted), next(due, None)
+        begun = tuple(
+            has_begun or (fault.after is not None and fault.after.match(call))
+            for fault, has_begun in zip(self.faults, self.begun, strict=True)
+        )
+        return Plan(self.faults, counted, begun), next(due, None)
 
     @property
     def is_spent(self) -> bool:

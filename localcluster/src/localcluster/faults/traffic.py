@@ -38,6 +38,12 @@ class Traffic:
 
     def __init__(self, credentials: Credentials, server: Server) -> None:
         self.credentials, self.server = credentials, server
+        self.kill_client: Callable[[], None] = lambda: None
+        """How a `Kill` ends the process whose calls these are."""
+
+        self.on_call: Callable[[Call], None] = lambda _: None
+        """Is told each call before the server gets it."""
+
         self._plan, self._lock = Plan(), threading.Lock()
         self._calls: list[ServedCall] = []
         self._streams: set[Callable[[], None]] = set()
@@ -70,6 +76,7 @@ class Traffic:
 
     def meet(self, call: Call) -> Fault | None:
         """Count a call; return the fault that it meets."""
+        self.on_call(call)
         with self._lock:
             self._plan, fault = self._plan.meet(call)
         return fault

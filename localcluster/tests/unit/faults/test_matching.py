@@ -68,6 +68,18 @@ def test_other_calls_are_not_counted() -> None:
     assert injected([fault], [PATCH, Call("GET", JOB), PATCH]) == [None, None, fault]
 
 
+def test_calls_before_the_named_one_are_not_counted() -> None:
+    read = Call("GET", JOB)
+    fault = Fault(Calls("GET", ""), ErrorResponse(409), nth=2, after=SUSPENDS)
+    calls = [read, read, PATCH, read, PATCH, read, read]
+    assert injected([fault], calls) == [None] * 5 + [fault, None]
+
+
+def test_the_call_that_others_are_counted_after_meets_nothing_itself() -> None:
+    fault = Fault(SUSPENDS, ErrorResponse(409), after=SUSPENDS)
+    assert injected([fault], [PATCH] * 3) == [None, fault, None]
+
+
 def test_of_two_due_faults_the_first_is_injected_and_both_count_the_call() -> None:
     one, other = Fault(SUSPENDS, ErrorResponse(409)), Fault(SUSPENDS, ErrorResponse(500), times=2)
     assert injected([one, other], [PATCH] * 3) == [one, other, None]

@@ -1,0 +1,84 @@
+"""The API calls that the autoscaler makes for a job, as points at which a fault can happen.
+
+A point is a kind of call after a kind of write: "the list of the job's pods after the suspension".
+How often a call is repeated while the autoscaler waits depends on the machine; which calls follow
+which write does not."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from localcluster.faults.faults import Call, Calls
+from localcluster.faults.traffic import ServedCall
+
+_NOT_OF_A_JOB = re.compile(r"/leases/|watch=true|[?&]limit=\d+$")
+"""Leases, watches and the lists before them; tests/integration/leader and faults have these."""
+
+_LOG = re.compile(r"/pods/[^/]+/log")
+
+
+@dataclass(frozen=True)
+class CallPoint:
+    """The first such call after the first such write; `after` None: since the rescale was asked
+    for."""
+
+    call: Calls
+    after: Calls | None = None
+
+    def __str__(self) -> str:
+        return _name(self.call) + (f" after {_name(self.after)}" if self.after else "")
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the call changes something."""
+        return self.call.method != "GET"
+
+
+def call_points(served: Iterable[ServedCall]) -> tuple[CallPoint, ...]:
+    """Return each point of an undisturbed course once, in order."""
+    return tuple(dict.fromkeys(_points(each.call for each in served)))
+
+
+def _points(calls: Iterable[Call]) -> Iterator[CallPoint]:
+    after: Calls | None = None
+    for call in calls:
+        kind = _kind(call)
+        if kind is None:
+            continue
+        yield CallPoint(kind, after)
+        if kind.method == "PATCH":
+            after = kind
+
+
+def _kind(call: Call) -> Calls | None:
+    """Return the calls that this one is among; None: it is not made for one job."""
+    path = call.target.partition("?")[0]
+    if call.method == "GET":
+        if _LOG.search(path):
+            return Calls("GET", _LOG.pattern)
+        return (
+            None
+            if _NOT_OF_A_JOB.search(call.target) and "labelSelector" not in call.target
+            else Calls("GET", re.escape(path) + r"($|\?)")
+        )
+    if _NOT_OF_A_JOB.search(call.target):
+        return None
+    if "/events" in path:
+        return Calls(call.method, "/events", _field("reason", json.loads(call.body)["reason"]))
+    if "/tfjobs/" in path:
+        suspend = json.loads(call.body)["spec"]["runPolicy"]["suspend"]
+        return Calls(call.method, "/tfjobs/", rf'"suspend": ?{json.dumps(suspend)}')
+    if path.endswith("/status"):
+        (status,) = (each["value"] for each in json.loads(call.body) if each["path"] == "/status")
+        return Calls(call.method, "/trainingprofiles/", _field("phase", status["phase"]))
+    return Calls(call.method, re.escape(path))
+
+
+def _field(name: str, value: str) -> str:
+    return rf'"{name}": ?"{value}"'
+
+
+def _name(calls: Calls) -> str:
+    shown = f"{calls.method} {calls.target} {calls.body}"
+    return shown.replace("\\", "").replace(" ?", " ").replace("($|?)", "").strip()
