@@ -45,7 +45,7 @@ from optimus.kube.leases import LEASE_API_VERSION, LeaseStore
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
 from optimus.kube.profiles import ProfileWriter
-from optimus.kube.reflector import Reflector
+from optimus.kube.reflector import Reflector, ReflectorConfig
 from optimus.kube.write_guard import Guard
 from optimus.kube.writer import JobWriter
 from optimus.models.forecast import forecast_job
@@ -101,7 +101,13 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     poller = LogPoller(LogReader(client), readers=settings.log_readers, poll_seconds=poll_seconds)
     with (
         closing(poller) as logs,
-        Caches(client, eligibility, settings.node_selector, settings.node_kind_label) as caches,
+        Caches(
+            client,
+            eligibility,
+            settings.node_selector,
+            settings.node_kind_label,
+            ReflectorConfig.within(settings.cache_age_limit_seconds),
+        ) as caches,
     ):
         controller = _controller(settings, client, caches, logs, metrics, instance)
         for cache in caches.all:
@@ -243,6 +249,7 @@ def _controller(
     timing = Timing(
         tick_seconds=settings.tick_seconds,
         half_bound_seconds=settings.start_timeout_seconds,
+        cache_age_limit_seconds=settings.cache_age_limit_seconds,
         age_limit_seconds=settings.profiling_lifetime_seconds,
         disruption=DisruptionLimits(
             Limit.parse(settings.max_stopped) or NO_LIMIT,

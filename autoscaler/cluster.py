@@ -18,7 +18,7 @@ from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.nodes import ClusterNode, watched_nodes
 from optimus.kube.pods import Pod, watched_pods
 from optimus.kube.profiles import TrainingProfile, watched_profiles
-from optimus.kube.reflector import Reflector, why_not_synced
+from optimus.kube.reflector import Reflector, ReflectorConfig, why_not_synced
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
 from optimus.kube.waiting_events import WaitingEvent, watched_waiting_events
 from optimus.snapshot import ClusterSnapshot
@@ -41,6 +41,9 @@ class Observation:
 
     since_break_seconds: float = math.inf
     """Since a list or watch failed last: other clients of the API server may be behind, too."""
+
+    silent_seconds: float = 0.0
+    """Since the API server last answered, for the cache that has not heard from it for longest."""
 
     @classmethod
     def of(
@@ -102,14 +105,23 @@ class Caches:
     """Watch caches of jobs, nodes, pods and profiles; a ``with`` block keeps them fresh."""
 
     def __init__(
-        self, client: Client, rules: EligibilityConfig, node_selector: str, node_kind_label: str
+        self,
+        client: Client,
+        rules: EligibilityConfig,
+        node_selector: str,
+        node_kind_label: str,
+        config: ReflectorConfig,
     ) -> None:
+        """``config`` must have each watch opened anew within the age that decisions allow."""
         self._node_kind_label = node_kind_label
-        self._jobs = [Reflector(client, watched_training_jobs(kind, rules)) for kind in JOB_KINDS]
-        self._nodes = Reflector(client, watched_nodes(node_selector))
-        self._pods = Reflector(client, watched_pods())
-        self._profiles = Reflector(client, watched_profiles())
-        self._events = Reflector(client, watched_waiting_events())
+        self._jobs = [
+            Reflector(client, watched_training_jobs(kind, rules), config=config)
+            for kind in JOB_KINDS
+        ]
+        self._nodes = Reflector(client, watched_nodes(node_selector), config=config)
+        self._pods = Reflector(client, watched_pods(), config=config)
+        self._profiles = Reflector(client, watched_profiles(), config=config)
+        self._events = Reflector(client, watched_waiting_events(), config=config)
 
     @property
     def all(self) -> Sequence[Reflector[Any]]:
@@ -148,4 +160,5 @@ class Caches:
             observation,
             waits=waits_of(self._events.items(), observation.jobs),
             since_break_seconds=min(each.since_failure_seconds for each in self._needed),
+            silent_seconds=max(each.silent_seconds or 0.0 for each in self._needed),
         )

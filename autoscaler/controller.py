@@ -79,6 +79,11 @@ class Timing:
     """How many jobs may be stopped at once."""
     holds: Holds = field(default_factory=Holds)
     """When and of which jobs nothing may begin."""
+    cache_age_limit_seconds: float = 120.0
+    """Nothing begins while some cache has heard nothing for longer."""
+    rescale_seconds: float = 20.0
+    """So long a tick goes on with rescales; the others come first in the next. One call may take
+    some 10 s where the API server hangs."""
     log_seconds: float = 0.25
     """So long a tick waits for logs. On a small cluster all are read by then; on a large one the
     readers go on between the ticks."""
@@ -121,6 +126,8 @@ class Controller:
         self._dry_run = dry_run
         self._clock = clock
         self._unmanaged_since: dict[str, float] = {}
+        self._silent_since: float | None = None
+        self._not_reached: frozenset[str] = frozenset()
 
     def run(
         self, stopping: Callable[[float], bool], may_act: Callable[[], bool] = lambda: True
@@ -145,13 +152,15 @@ class Controller:
         leaving = self.managed.update(observation)
         with self._guard("logs"):
             self._read_logs(self._timing.log_seconds if log_seconds is None else log_seconds)
-        self._advance_rescales(observation, now)
+        is_current = self._is_current(observation, now)
+        self._advance_rescales(observation, now, may_begin=is_current)
         plan = None
         with self._guard("decisions"):
             timer = self._clock.timer()
-            plan = self._components.decider.step(
-                self.managed.states, observation, timer, decides=decides, alive=self._alive
-            )
+            if is_current:
+                plan = self._components.decider.step(
+                    self.managed.states, observation, timer, decides=decides, alive=self._alive
+                )
         if not self._dry_run:
             self._report([*leaving, *self.managed], observation, now)
         self._alive()
@@ -179,18 +188,54 @@ class Controller:
         logs.poll(runs, now, timeout_seconds=timeout_seconds, awaited=awaited)
         self._components.metrics.log_lag.set(logs.lag_seconds(now))
 
-    def _advance_rescales(self, observation: Observation, now: float) -> None:
+    def _is_current(self, observation: Observation, now: float) -> bool:
+        """Whether the caches are new enough to begin something on them.
+
+        Waits that were measured on older ones are made shorter by the silence."""
+        seconds = observation.silent_seconds
+        if seconds > self._timing.cache_age_limit_seconds:
+            if self._silent_since is None:
+                self._silent_since = now - seconds
+                _LOG.warning(
+                    "nothing has come from the API server for %.0f s: nothing is decided and no "
+                    "job is stopped until it answers",
+                    seconds,
+                )
+            return False
+        if self._silent_since is not None:
+            silent_seconds, self._silent_since = now - self._silent_since, None
+            _LOG.info("the API server answers again, after %.0f s", silent_seconds)
+            self.managed.forget_time(silent_seconds)
+            self._unmanaged_since = {
+                uid: since + silent_seconds for uid, since in self._unmanaged_since.items()
+            }
+        return True
+
+    def _advance_rescales(self, observation: Observation, now: float, *, may_begin: bool) -> None:
         if self._dry_run:
             return
         budget = DisruptionBudget(self.managed, self._timing.disruption)
-        for state in sorted(self.managed, key=gains_most):
+        first, began = self._not_reached, self._clock.timer()
+        waiting = sorted(
+            self.managed, key=lambda state: (state.job.uid not in first, *gains_most(state))
+        )
+        reached: set[str] = set()
+        for state in waiting:
+            if self._clock.timer() - began > self._timing.rescale_seconds:
+                break
+            reached.add(state.job.uid)
             with self._guard("rescale", state):
-                self._restart_if_changed(state, now)
-                self._take_back_if_half_bound(state, now)
+                if may_begin:
+                    self._restart_if_changed(state, now)
+                    self._take_back_if_half_bound(state, now)
                 if state.rescale is not None:
-                    state.may_stop = budget.allows(state)
+                    state.may_stop = may_begin and budget.allows(state)
                     self._components.rescales.advance(state, observation, now)
                     budget.note(state)
+        self._not_reached = frozenset(
+            state.job.uid for state in waiting if state.job.uid not in reached
+        )
+        self._alive()
 
     def _restart_if_changed(self, state: JobState, now: float) -> None:
         """Stop a job whose replicas were changed while it runs, before the operator fails it."""

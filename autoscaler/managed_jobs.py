@@ -558,6 +558,12 @@ class ManagedJobs:
     def __iter__(self) -> Iterator[JobState]:
         return iter(list(self.states.values()))
 
+    def forget_time(self, seconds: float) -> None:
+        """Let no wait have lasted through a time in which nothing was observed."""
+        for state in self.states.values():
+            if state.half_bound_since is not None:
+                state.half_bound_since += seconds
+
     def update(self, observation: Observation) -> list[JobState]:
         """Take in an observation; returns the jobs that have ended or are no longer managed, to be
         reported a last time."""

@@ -75,6 +75,10 @@ class Settings:
     """UID of this process's pod: a container that is started again takes the Lease over from the
     one before at once. Default: it waits for its end."""
 
+    cache_age_limit_seconds: float = 120.0
+    """While the API server has sent nothing about some kind of object for longer, nothing is
+    decided and no job is stopped. What has begun goes on."""
+
     interval_seconds: float = 600.0
     """Seconds between two decisions about all counts (Optimus, section 5: 10 minutes)."""
 
@@ -148,7 +152,12 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """
     description = "Sets each TFJob's and MXJob's number of PSs and workers."
     return Program(
-        "python -m autoscaler", description, Settings, "OPTIMUS_", _contradictions
+        "python -m autoscaler",
+        description,
+        Settings,
+        "OPTIMUS_",
+        _contradictions,
+        prefixes_of_others=("OPTIMUS_EXTENDER_",),
     ).parse(arguments, environment)
 
 
@@ -163,6 +172,7 @@ def _contradictions(settings: Settings) -> list[str]:
             "interval_seconds",
             "start_timeout_seconds",
             "lease_seconds",
+            "cache_age_limit_seconds",
         ),
         *check(
             parse_windows(settings.maintenance_windows) is not None,

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from flask import Flask
 
-from extender.cache_age import CacheAge, watching
+from extender.cache_age import CacheAge
 from extender.gang_queue import Instant
 from extender.gang_report import CacheReport, Inspection
 from extender.gang_states import counts_by_state, oldest_waits
@@ -39,7 +39,7 @@ from optimus.kube.live_reader import LiveReader
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
 from optimus.kube.profiles import watched_profiles
-from optimus.kube.reflector import Reflector, why_not_synced
+from optimus.kube.reflector import Reflector, ReflectorConfig, why_not_synced
 from optimus.kube.store import Observer, T
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
@@ -82,7 +82,7 @@ class Application:
         self._planner, self._planning = planner, PlanningThread(planner)
         handlers, client = EventHandlers(planner), self._client
         config = EligibilityConfig.of(settings.scheduler_name, settings.operator_version)
-        caching = watching(settings.cache_age_limit_seconds)
+        caching = ReflectorConfig.within(settings.cache_age_limit_seconds)
 
         def cache(kind: ListWatch[T], observer: Observer[T]) -> Reflector[T]:
             return Reflector(client, kind, config=caching, observer=observer)

@@ -11,17 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from extender.gang_queue import Instant
-from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.times import format_second
 
 _SETTING: Final = "--cache-age-limit-seconds"
-
-
-def watching(limit_seconds: float) -> ReflectorConfig:
-    """The configuration of caches that are not older than the limit while all is well.
-
-    A reflector lets a watch last for up to a quarter longer, then opens the next."""
-    return ReflectorConfig(watch_seconds=limit_seconds / 2)
 
 
 class _Watched(Protocol):

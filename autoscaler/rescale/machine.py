@@ -169,6 +169,16 @@ class RescaleConfig:
     """After so long in which the operator has not confirmed a suspension it is taken back, if no
     pod is ending. Default: far longer than an operator restarts."""
 
+    unseen_seconds: float = 30.0
+    """A longer time between two observations counts for no time-out: the API server did not answer,
+    and the operator and kubelets may not have been able to act either. Default: far above a tick
+    and the reads in it."""
+
+    regained_seconds: float = 60.0
+    """For so long after such a time, or after a rescale was taken over from another process,
+    no time-out ends. Default: longer than an operator takes to follow an API server that is
+    back."""
+
 
 @dataclass(frozen=True, slots=True)
 class ObservedJob:
@@ -477,6 +487,12 @@ class Rescale:
     checkpoint_since: float = -math.inf
     """The earliest instant at which its last checkpoint was made."""
 
+    observed_at: float | None = None
+    """When this process observed the job last; ``None``: not yet."""
+
+    seen_since: float = math.inf
+    """Since when it has been observed without a long time between."""
+
     empty_since: float | None = None
     stopped_at: float | None = None
     """When this process suspended the job; ``lost_seconds`` it had trained since its checkpoint."""
@@ -593,6 +609,7 @@ def _observed(state: Rescale, observed: Observed | JobGone, config: RescaleConfi
         return _finish(state, Outcome.JOB_ENDED, "the job is gone")
     if observed.job.finished:
         return _job_ended(state, observed)
+    state = _without_unseen_time(state, observed.at, config)
     record = state.record
     if (
         state.unwanted is not None
@@ -610,6 +627,24 @@ def _observed(state: Rescale, observed: Observed | JobGone, config: RescaleConfi
     if observed.pods.is_ending and not is_ours and record.step in _ENDED_AS:
         return _finish(state, _ENDED_AS[record.step], _ENDING)
     return _AT[record.step](state, observed, config)
+
+
+def _without_unseen_time(state: Rescale, at: float, config: RescaleConfig) -> Rescale:
+    """The rescale with a step that began later by the time in which nothing was seen of it."""
+    if state.observed_at is None:
+        return replace(state, observed_at=at, seen_since=at)
+    unseen_seconds = at - state.observed_at
+    if unseen_seconds <= config.unseen_seconds:
+        return replace(state, observed_at=at)
+    record = replace(state.record, step_at=state.record.step_at + unseen_seconds)
+    return replace(state, record=record, observed_at=at, seen_since=at, empty_since=None)
+
+
+def _has_timed_out(state: Rescale, at: float, limit_seconds: float, config: RescaleConfig) -> bool:
+    """Whether the step has lasted for longer than a limit, by time in which it was observed."""
+    seen_seconds = at - min(state.seen_since, at)
+    is_seen = seen_seconds >= min(config.regained_seconds, limit_seconds)
+    return is_seen and at - state.record.step_at >= limit_seconds
 
 
 _ENDED_AS: Final = {
@@ -741,7 +776,7 @@ def _still_ending(state: Rescale, observed: Observed, config: RescaleConfig) -> 
     if (
         job.suspension_confirmed
         or pods.leaving
-        or waited_seconds < config.unconfirmed_seconds
+        or not _has_timed_out(state, observed.at, config.unconfirmed_seconds, config)
         or state.record.purpose is RescalePurpose.RESTART  # the operator would fail the job
     ):
         return state, emit
@@ -794,8 +829,10 @@ def _users_change(job: ObservedJob, target: Counts) -> str | None:
 
 def _not_all_started(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     record, target = state.record, state.record.current_target
+    if observed.job.suspension_confirmed:
+        return _operator_is_away(state, observed, config)
     waited_seconds = observed.at - record.step_at
-    if waited_seconds < config.start_seconds:
+    if not _has_timed_out(state, observed.at, config.start_seconds, config):
         return state, ()
     if record.rolling_back:
         return _finish(
@@ -809,6 +846,22 @@ def _not_all_started(state: Rescale, observed: Observed, config: RescaleConfig) 
     state, emit = _emit_once(state, EmitEvent(True, "RollingBack", message))
     state, then = _roll_back(state, Step.SUSPEND, observed.at)
     return state, (*emit, PlacementFailed(waited_seconds), *then)
+
+
+def _operator_is_away(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
+    """The job still counts as suspended: without the operator, other counts would start no sooner.
+
+    The time to start begins when it is back."""
+    waited_seconds = observed.at - state.record.started_at
+    state = replace(state, record=replace(state.record, step_at=observed.at))
+    if waited_seconds < config.unconfirmed_seconds:
+        return state, ()
+    message = (
+        f"resumed, but the training operator has not acted on it, {waited_seconds:.0f} s after the "
+        "rescale began: check that the training operator runs"
+    )
+    hour = f"OperatorAway {waited_seconds // _AGAIN_SECONDS:.0f}"
+    return _emit_once(state, EmitEvent(True, "OperatorAway", message), hour)
 
 
 def _at_verify(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, Self
 
 import msgspec
 import urllib3
@@ -49,6 +49,14 @@ class ReflectorConfig:
 
     clock: Callable[[], float] = time.monotonic
     """What the age of the copy is measured by, in seconds."""
+
+    @classmethod
+    def within(cls, age_seconds: float) -> Self:
+        """The configuration of a copy that is not older than this while all is well.
+
+        A watch lasts for up to a quarter longer, then the next is opened: so something comes from
+        the API server also about kinds that do not change and have no bookmarks."""
+        return cls(watch_seconds=age_seconds / 2)
 
 
 class Reflector(Generic[T]):

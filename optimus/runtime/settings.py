@@ -42,6 +42,8 @@ class Program(Generic[Values]):
     settings: type[Values]
     environment_prefix: str
     contradictions: Callable[[Values], Iterable[str]]
+    prefixes_of_others: tuple[str, ...] = ()
+    """Those of other programs' variables, where they begin with this one's."""
 
     def parse(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Values:
         """The settings from the command line and the environment.
@@ -85,6 +87,8 @@ class Program(Generic[Values]):
         for name in sorted(environment):
             rest = name.upper().removeprefix(self.environment_prefix)
             if name in known.values() or rest == name.upper():
+                continue
+            if name.startswith(self.prefixes_of_others):
                 continue
             close = get_close_matches(_plain(rest), known, n=1, cutoff=_ALMOST)
             if close:

@@ -5,7 +5,7 @@ Everything the controller reads is made from the JSON that a real API server wou
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -55,6 +55,11 @@ class FakeCluster:
     """So long pods that are being deleted still take their room."""
     breaks: Callable[[Counts], bool] = lambda _: False
     """At which counts the containers of workers are killed for their memory."""
+    unreachable: bool = False
+    """Reads of jobs and pods are not answered."""
+    silent_seconds: float = 0.0
+    """So long ago the watches brought something last."""
+    operator_is_away: bool = False
     instance: str = ""
     """Whose marks the writes set."""
     writes: int = 0
@@ -69,7 +74,8 @@ class FakeCluster:
         """Let the operator act, the pods start and the training go on."""
         self.at += seconds
         for fake in self.jobs.values():
-            self._operate(fake)
+            if not self.operator_is_away:
+                self._operate(fake)
             self._train(fake, seconds)
 
     def _operate(self, fake: FakeJob) -> None:
@@ -152,7 +158,8 @@ class FakeCluster:
 
     def observe(self, at: float) -> Observation:
         profiles = self.profiles if self.seen_profiles is None else self.seen_profiles
-        return Observation.of(at, *self.decoded(), list(profiles.values()))
+        found = Observation.of(at, *self.decoded(), list(profiles.values()))
+        return replace(found, silent_seconds=self.silent_seconds)
 
     def _capacity(self) -> Resources:
         return Resources(cpu=1000 * self.cpus, pods=110)
@@ -160,11 +167,15 @@ class FakeCluster:
     # -- Reader
     def job(self, kind: str, key: JobKey) -> TrainingJob | Refused:
         found = self.jobs.get(key.name)
+        if self.unreachable:
+            return Refused(ErrorKind.TRANSIENT, "no answer")
         return (
             found.decoded() if found else Refused(ErrorKind.NOT_FOUND, f"{kind} {key} is not there")
         )
 
     def pods_of(self, job: TrainingJob) -> tuple[Pod, ...] | Refused:
+        if self.unreachable:
+            return Refused(ErrorKind.TRANSIENT, "no answer")
         return tuple(map(_pod, self.jobs[job.name].pods))
 
     # -- Writer

@@ -10,6 +10,7 @@ from optimus.jobs import NodeConstraints, Role
 from optimus.kube.client import Client
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.pods import Owner, Pod
+from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.waiting_events import WaitingEvent, decode_waiting_event
 from optimus.resources import NONE, Resources
 from optimus.snapshot import ReplicaId
@@ -18,7 +19,7 @@ from tests.unit.kube.job_json import job_json, read
 
 def caches() -> Caches:
     """Caches that are never filled."""
-    return Caches(cast("Client", object()), EligibilityConfig(), "", "")
+    return Caches(cast("Client", object()), EligibilityConfig(), "", "", ReflectorConfig())
 
 
 def test_a_cache_that_is_not_filled_yet_is_named_with_its_reason() -> None:

@@ -31,11 +31,15 @@ def test_it_is_the_time_from_the_suspension_to_the_first_step_and_what_was_lost(
     assert (state.stopped_at, state.lost_seconds) == (1010.0, 15.0)
     trains = replace(ALL, trains=True)
     state = replace(
-        state, record=replace(state.record, step=Step.VERIFY, step_at=1040.0), written=True
+        state,
+        record=replace(state.record, step=Step.VERIFY, step_at=1040.0),
+        written=True,
+        observed_at=1040.0,
     )
     state, _ = advance(state, Observed(1050.0, RESUMED, trains), CONFIG)
     assert state.end is None, "it is observed for longer than the first step"
-    state, _ = advance(state, Observed(1090.0, RESUMED, trains), CONFIG)
+    for at in (1070.0, 1090.0):
+        state, _ = advance(state, Observed(at, RESUMED, trains), CONFIG)
     assert state.end is not None
     assert state.end.price_seconds == 40.0 + 15.0
 

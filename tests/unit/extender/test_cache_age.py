@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from extender.cache_age import CacheAge, watching
+from extender.cache_age import CacheAge
 from extender.gang_queue import Instant
 from optimus.jobs import Counts, Role
+from optimus.kube.reflector import ReflectorConfig
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 START = 1_700_000_000.0
@@ -83,7 +84,9 @@ def test_caches_that_have_not_started_have_no_age() -> None:
 
 @pytest.mark.parametrize("limit_seconds", [10.0, 120.0, 3600.0])
 def test_each_watch_is_opened_anew_well_before_its_cache_is_too_old(limit_seconds: float) -> None:
-    longest = 1.25 * watching(limit_seconds).watch_seconds  # the jitter of a reflector
+    longest = (
+        1.25 * ReflectorConfig.within(limit_seconds).watch_seconds
+    )  # the jitter of a reflector
     assert longest < 0.7 * limit_seconds
 
 

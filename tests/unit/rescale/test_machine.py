@@ -1,5 +1,6 @@
 """What a rescale does next at each step, by what it observes."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -53,13 +54,17 @@ SLOW = ObservedPods(5, TARGET, NO_COUNTS)
 
 def at(step: Step, *, rolling_back: bool = False) -> Rescale:
     record = replace(RECORD, step=step, rolling_back=rolling_back)
-    return Rescale(record, needs_checkpoint=True, written=True)
+    return Rescale(
+        record, needs_checkpoint=True, written=True, observed_at=1000.0, seen_since=-math.inf
+    )
 
 
 def observe(
     state: Rescale, job: ObservedJob | None, pods: ObservedPods = NO_PODS, at: float = 1001.0
 ) -> tuple[Rescale, object]:
     event = JobGone() if job is None else Observed(at, job, pods)
+    if state.observed_at is not None:  # all the while
+        state = replace(state, observed_at=at)
     state, instructions = advance(state, event, CONFIG)
     return state, only(instructions)
 
@@ -270,10 +275,11 @@ def test_a_wait_is_warned_of_from_its_limit_on() -> None:
     ],
 )
 def test_rolls_back_when_the_target_is_not_placed_in_time(bound: Counts) -> None:
+    start = replace(START, observed_at=1599.0)
     in_time = Observed(1599.0, RESUMED, ObservedPods(5, bound, NO_COUNTS))
-    assert advance(START, in_time, CONFIG) == (START, ())
+    assert advance(start, in_time, CONFIG) == (start, ())
     late = Observed(1600.0, RESUMED, ObservedPods(5, bound, NO_COUNTS))
-    state, instructions = advance(START, late, CONFIG)
+    state, instructions = advance(start, late, CONFIG)
     assert [type(each) for each in instructions] == [EmitEvent, PlacementFailed, WriteProfile]
     event, failed, _ = instructions
     assert isinstance(event, EmitEvent)

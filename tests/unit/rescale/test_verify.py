@@ -1,5 +1,6 @@
 """A rescale has succeeded when the job trains; one that breaks it is undone, once."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -35,6 +36,8 @@ USUAL = replace(VERIFY, record=replace(VERIFY.record, restarts=1))
 def observe(
     state: Rescale, pods: ObservedPods, seconds: float, job: ObservedJob = RESUMED
 ) -> tuple[Rescale, tuple[Instruction, ...]]:
+    """Of a job that has been observed all the while."""
+    state = replace(state, observed_at=1000.0 + seconds, seen_since=-math.inf)
     return advance(state, Observed(1000.0 + seconds, job, pods), CONFIG)
 
 

@@ -1,5 +1,6 @@
 """Every wait of a rescale ends by itself, or with an Event that says who can end it."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -42,6 +43,8 @@ def suspended(*, confirmed: bool = True) -> ObservedJob:
 def observe(
     state: Rescale, at: float, job: ObservedJob, pods: ObservedPods
 ) -> tuple[Rescale, tuple[Instruction, ...]]:
+    """Of a job that has been observed all the while."""
+    state = replace(state, observed_at=at, seen_since=-math.inf)
     return advance(state, Observed(at, job, pods), CONFIG)
 
 
