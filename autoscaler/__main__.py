@@ -32,7 +32,7 @@ from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
-from autoscaler.settings import Settings, parse
+from autoscaler.settings import Settings, parse, parse_budget
 from autoscaler.web import create_app
 from autoscaler.windows import parse_windows
 from optimus.interval import IntervalConfig, ProfilingConfig
@@ -101,13 +101,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     poller = LogPoller(LogReader(client), readers=settings.log_readers, poll_seconds=poll_seconds)
     with (
         closing(poller) as logs,
-        Caches(
-            client,
-            eligibility,
-            settings.node_selector,
-            settings.node_kind_label,
-            ReflectorConfig.within(settings.cache_age_limit_seconds),
-        ) as caches,
+        _caches(settings, client, eligibility) as caches,
     ):
         controller = _controller(settings, client, caches, logs, metrics, instance)
         for cache in caches.all:
@@ -118,6 +112,13 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
         with HealthServer(app, *address(settings.listen)) as server:
             _LOG.info("serving /metrics, /healthz and /readyz on port %d", server.port)
             return _loop(settings, controller, caches, leadership, stopping)
+
+
+def _caches(settings: Settings, client: Client, eligibility: EligibilityConfig) -> Caches:
+    budgets = dict(parse_budget(each) for each in settings.namespace_budget)
+    labels = settings.node_selector, settings.node_kind_label
+    config = ReflectorConfig.within(settings.cache_age_limit_seconds)
+    return Caches(client, eligibility, *labels, config, budgets)
 
 
 def _guard(settings: Settings, fence: Fence) -> Guard | None:

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from optimus.jobs import Job
+from optimus.kube.admission import NO_BUDGETS, Admission, Namespaces
 from optimus.kube.client import Client
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.nodes import ClusterNode, watched_nodes
 from optimus.kube.pods import Pod, watched_pods
 from optimus.kube.profiles import TrainingProfile, watched_profiles
+from optimus.kube.quotas import watched_limit_ranges, watched_priority_classes, watched_quotas
 from optimus.kube.reflector import Reflector, ReflectorConfig, why_not_synced
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
 from optimus.kube.waiting_events import WaitingEvent, watched_waiting_events
+from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 
 
@@ -38,6 +41,9 @@ class Observation:
 
     waits: Mapping[str, str] = field(default_factory=dict)
     """Why jobs wait for nodes, as the extender last told their users."""
+
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Why pods of a job could not be made again, as quotas and limits of its namespace are."""
 
     since_break_seconds: float = math.inf
     """Since a list or watch failed last: other clients of the API server may be behind, too."""
@@ -81,8 +87,8 @@ class Observation:
 
 def _with_priority(job: Job, pods: Sequence[Pod]) -> Job:
     """The job with the lowest priority of its pods, as the extender orders gangs."""
-    priority = min((pod.priority for pod in pods if not pod.leaving), default=0)
-    return replace(job, priority=priority) if priority else job
+    priority = min((pod.priority for pod in pods if not pod.leaving), default=job.priority)
+    return replace(job, priority=priority) if priority != job.priority else job
 
 
 def _belongs_to(profile: TrainingProfile, job: TrainingJob | None) -> bool:
@@ -111,6 +117,7 @@ class Caches:
         node_selector: str,
         node_kind_label: str,
         config: ReflectorConfig,
+        budgets: Mapping[str, Resources] = NO_BUDGETS,
     ) -> None:
         """``config`` must have each watch opened anew within the age that decisions allow."""
         self._node_kind_label = node_kind_label
@@ -121,7 +128,11 @@ class Caches:
         self._nodes = Reflector(client, watched_nodes(node_selector), config=config)
         self._pods = Reflector(client, watched_pods(), config=config)
         self._profiles = Reflector(client, watched_profiles(), config=config)
+        self._quotas = Reflector(client, watched_quotas(), config=config)
+        self._ranges = Reflector(client, watched_limit_ranges(), config=config)
+        self._classes = Reflector(client, watched_priority_classes(), config=config)
         self._events = Reflector(client, watched_waiting_events(), config=config)
+        self._admission = Admission(budgets)
 
     @property
     def all(self) -> Sequence[Reflector[Any]]:
@@ -131,7 +142,8 @@ class Caches:
     @property
     def _needed(self) -> Sequence[Reflector[Any]]:
         """The caches that decisions rest on; Events are only shown."""
-        return *self._jobs, self._nodes, self._pods, self._profiles
+        admission = self._quotas, self._ranges, self._classes
+        return *self._jobs, self._nodes, self._pods, *admission, self._profiles
 
     def __enter__(self) -> Self:
         for cache in self.all:
@@ -153,11 +165,16 @@ class Caches:
 
     def observe(self, at: float) -> Observation:
         """The cluster as the caches have it."""
-        jobs = tuple(job for reflector in self._jobs for job in reflector.items())
+        stored = tuple(job for reflector in self._jobs for job in reflector.items())
+        spaces = Namespaces.of(self._quotas.items(), self._ranges.items(), self._classes.items())
+        jobs = self._admission.admitted(stored, spaces)
         nodes, pods, profiles = self._nodes.items(), self._pods.items(), self._profiles.items()
         observation = Observation.of(at, jobs, nodes, pods, profiles, self._node_kind_label)
+        allowed = self._admission.quotas(jobs, observation.pods, spaces)
         return replace(
             observation,
+            snapshot=replace(observation.snapshot, quotas=allowed),
+            refused=self._admission.refused(jobs, spaces),
             waits=waits_of(self._events.items(), observation.jobs),
             since_break_seconds=min(each.since_failure_seconds for each in self._needed),
             silent_seconds=max(each.silent_seconds or 0.0 for each in self._needed),

@@ -129,6 +129,9 @@ class JobState:
     held: str = ""
     """Why nothing may begin for it now; empty where it may."""
 
+    refused: str = ""
+    """Why its pods could not be made again; empty where they could."""
+
     recommends: bool = False
     """Whether it is only said what would be decided for it."""
 
@@ -580,7 +583,8 @@ class ManagedJobs:
         for state in self:
             with self._guard("observe", state):
                 state.update(observation, nodes_changed=nodes_changed)
-                state.held = self._holds.why(state.job, observation.at)
+                state.refused = observation.refused.get(state.job.uid, "")
+                state.held = self._holds.why(state.job, observation.at) or state.refused
                 state.recommends = self._holds.recommends(state.job)
             self._adopt(state, observation.at)
         leaving = [

@@ -7,7 +7,9 @@ from pathlib import Path
 from autoscaler.managed_jobs import Limit
 from autoscaler.windows import EXPECTED, parse_windows
 from optimus.kube.contract import SCHEDULER_NAME
+from optimus.kube.quotas import budget_amounts
 from optimus.policies import POLICIES
+from optimus.resources import Resources
 from optimus.runtime.settings import (
     LOG_LEVELS,
     Program,
@@ -126,6 +128,10 @@ class Settings:
     max_stopped_per_namespace: str = "50%"
     """The same for the jobs of each namespace."""
 
+    namespace_budget: tuple[str, ...] = ()
+    """What the training jobs of a namespace may request together:
+    NAMESPACE:cpu=40,nvidia.com/gpu=8. May be given several times, once for each namespace."""
+
     start_timeout_seconds: float = 600.0
     """A rescaled job whose pods do not all run after this returns to its previous counts."""
 
@@ -183,6 +189,7 @@ def _contradictions(settings: Settings) -> list[str]:
         *_not_a_lease(settings.leader_lease),
         *not_a_limit("max_stopped", settings.max_stopped),
         *not_a_limit("max_stopped_per_namespace", settings.max_stopped_per_namespace),
+        *_not_budgets(settings.namespace_budget),
         *not_an_address("listen", settings.listen),
         *not_a_version("operator_version", settings.operator_version),
         *not_a_selector("node_selector", settings.node_selector),
@@ -195,6 +202,35 @@ def _not_a_lease(lease: str) -> list[str]:
     if not lease or (lease.count("/") == 1 and all(lease.split("/"))):
         return []
     return [f"--leader-lease {lease!r}: NAMESPACE/NAME, or nothing, is expected"]
+
+
+def parse_budget(text: str) -> tuple[str, Resources]:
+    """The namespace of a budget, and its amounts by the names of quotas.
+
+    Raises:
+        ValueError: it is no budget.
+    """
+    namespace, _, amounts = text.partition(":")
+    pairs = [each.partition("=") for each in amounts.split(",")]
+    written = {name.strip(): amount.strip() for name, _, amount in pairs}
+    limited, budget = budget_amounts(written)
+    if not namespace.strip() or len(limited) < len(pairs) or len(budget) < len(limited):
+        raise ValueError(text)
+    return namespace.strip(), budget
+
+
+def _not_budgets(budgets: Sequence[str]) -> list[str]:
+    problems, known = list[str](), set[str]()
+    expected = "NAMESPACE:cpu=40,nvidia.com/gpu=8 with amounts above 0, once for each namespace,"
+    for text in budgets:
+        try:
+            namespace, _ = parse_budget(text)
+        except ValueError:
+            namespace = ""
+        good = namespace and namespace not in known
+        problems += check(good, "namespace_budget", text, expected)
+        known.add(namespace)
+    return problems
 
 
 def not_a_limit(name: str, text: str) -> list[str]:

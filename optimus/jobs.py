@@ -252,7 +252,10 @@ class Job:
     """The job, NAMESPACE/NAME, that the extender suspended this one for."""
 
     priority: int = 0
-    """The lowest of its pods, as far as they are known."""
+    """The lowest of its pods, or of its templates while it has none, as far as they are known."""
+
+    priority_class: str = ""
+    """The name of its PriorityClass."""
 
     left_alone: str | None = None
     loss_metric: str | None = None

@@ -11,6 +11,7 @@ from typing import Self
 
 from optimus.jobs import Counts, Job, Role
 from optimus.nodes import Node
+from optimus.quotas import Quota
 from optimus.resources import Resources
 
 _NONE_BOUND = Counts(0, 0)
@@ -49,6 +50,9 @@ class ClusterSnapshot:
     jobs: tuple[Job, ...]
     nodes: tuple[Node, ...]
     pods: tuple[BoundPod, ...]
+    quotas: tuple[Quota, ...] = ()
+    """What the namespaces of the jobs may use; none without an entry."""
+
     _bound: Mapping[str, Counts] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

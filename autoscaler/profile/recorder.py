@@ -91,6 +91,7 @@ class ProfileRecorder:
         """Of all jobs; unknown before the first observation."""
         self._warned: dict[_EventKey, str] = {}
         self._recommended: LRUCache[str, Counts] = LRUCache(_MOST_REFUSED)
+        self._limited_by: LRUCache[str, str] = LRUCache(_MOST_REFUSED)
         self._refused_lately: TTLCache[str | _EventKey, None] = TTLCache(
             _MOST_REFUSED, _REFUSED_SECONDS, timer=timer
         )
@@ -101,6 +102,9 @@ class ProfileRecorder:
         if status.complaint:
             self._warn_once(state.training_job, "LogNotUnderstood", status.complaint)
         self._recommend(state)
+        self._tell_quota(state)
+        if state.refused:
+            self._warn_once(state.training_job, "PodsWouldBeRefused", state.refused)
         if state.changed_from is not None:
             self._warn_once(state.training_job, "ReplicasChanged", _changed_text(state))
         if state.stored is not None and state.stored_at is not None:
@@ -119,6 +123,17 @@ class ProfileRecorder:
             state.training_job, EventType.NORMAL, "Recommended", str(recommended)
         ):
             self._recommended[uid] = recommended.counts
+
+    def _tell_quota(self, state: JobState) -> None:
+        """An Event when a quota limits the job for the first time; the profile has all figures."""
+        decision, uid = state.decision, state.job.uid
+        if decision is None or not decision.limited_by:
+            return
+        quota = decision.limited_by
+        if self._limited_by.get(uid) != quota and self._emit(
+            state.training_job, EventType.NORMAL, "QuotaReached", decision.reason
+        ):
+            self._limited_by[uid] = quota
 
     def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
         """Write the job's profile now; returns whether it is written."""

@@ -27,6 +27,7 @@ from optimus.allocation.problem import (
     fits,
     remaining_seconds,
 )
+from optimus.allocation.rooms import RoomDemands
 from optimus.jobs import Counts
 
 Gains = NDArray[np.float64]
@@ -64,13 +65,15 @@ class GrowthState:
     ps: Counted
     workers: Counted
     free: Amounts
+    left: Amounts | None = None
+    """What the quotas of namespaces leave (``Demands.rooms``); ``None`` without quotas."""
     known: dict[tuple[str, int, int], NDArray[Any]] = field(default_factory=dict)
     """What fits, and shares, worked out in this round for all jobs: the same at every step."""
 
     def some(self, at: Counted) -> "GrowthState":
         """Some of the rows, by their positions, as a column of shape (positions, 1)."""
         rows, ps, workers = (each[at, None] for each in (self.rows, self.ps, self.workers))
-        return GrowthState(self.jobs, rows, ps, workers, self.free)
+        return GrowthState(self.jobs, rows, ps, workers, self.free, self.left)
 
     def allows(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
         """Whether so many more (broadcast against the rows) lie within bounds and fit."""
@@ -87,7 +90,13 @@ class GrowthState:
         """Whether so many more of each job's tasks fit in what is free."""
         if isinstance(more_ps, int) and isinstance(more_workers, int):
             return self._once("fits", more_ps, more_workers)
-        return fits(self.cost(more_ps, more_workers), self.free)
+        return fits(self.cost(more_ps, more_workers), self.free) & self.within_quotas(
+            more_ps, more_workers
+        )
+
+    def within_quotas(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
+        """Whether the namespaces' quotas allow so many more of each job's tasks."""
+        return _within_quotas(self.jobs.demands, self.rows, (more_ps, more_workers), self.left)
 
     def share(self, more_ps: int, more_workers: int) -> NDArray[np.float64]:
         """The dominant share of so many more tasks."""
@@ -98,7 +107,12 @@ class GrowthState:
         if key not in self.known:
             demands = self.jobs.demands
             cost = demands.ps * more_ps + demands.workers * more_workers
-            self.known[key] = fits(cost, self.free) if what == "fits" else demands.shares(cost)
+            if what == "fits":
+                every = np.arange(len(cost))
+                allowed = _within_quotas(demands, every, (more_ps, more_workers), self.left)
+                self.known[key] = fits(cost, self.free) & allowed
+            else:
+                self.known[key] = demands.shares(cost)
         return self.known[key][self.rows]
 
     def pair(self) -> tuple[Counted, Counted]:
@@ -115,6 +129,17 @@ class GrowthState:
         return np.asarray(
             demands.ps[self.rows] * ps[..., None] + demands.workers[self.rows] * workers[..., None]
         )
+
+
+def _within_quotas(
+    demands: Demands,
+    rows: Counted,
+    more: tuple[int | Counted, int | Counted],
+    left: Amounts | None,
+) -> Mask:
+    if demands.rooms is None or left is None:
+        return np.ones((), dtype=np.bool_)
+    return demands.rooms.fits(rows, demands.rooms.cost(rows, *more), left)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,28 +165,38 @@ class Growth:
     ps: Counted
     workers: Counted
     free: Amounts
+    left: Amounts | None
+    """What the quotas leave."""
     lacking: str
     """What there was too little of when the first step did not fit; empty where every step did."""
 
 
 def grow(
-    jobs: GrowingJobs, free: Amounts, rule: StepRule, *, stop_at_misfit: bool = False
+    jobs: GrowingJobs,
+    free: Amounts,
+    rule: StepRule,
+    *,
+    left: Amounts | None = None,
+    stop_at_misfit: bool = False,
 ) -> Growth:
-    """Take steps until none fits; with ``stop_at_misfit`` until the first that does not fit."""
+    """Take steps until none fits; with ``stop_at_misfit`` until the first that does not fit on the
+    nodes. ``left`` is what the quotas leave."""
     ps, workers = jobs.ps.copy(), jobs.workers.copy()
     lacking = ""
     while True:
-        steps, taken = _round(jobs, ps, workers, free, rule)
+        steps, taken = _round(jobs, (ps, workers), (free, left), rule)
         rows = steps.row[taken.steps]
         np.add.at(ps, rows, steps.more_ps[taken.steps])
         np.add.at(workers, rows, steps.more_workers[taken.steps])
         free = free - taken.cost
+        if jobs.demands.rooms is not None and left is not None:
+            left = jobs.demands.rooms.less(rows, steps.taken_of_quotas(jobs)[taken.steps], left)
         if taken.misfit is None:
-            return Growth(ps, workers, free, lacking)
-        if not lacking:
-            lacking = jobs.demands.lacking(steps.cost[taken.misfit], free)
-        if stop_at_misfit:
-            return Growth(ps, workers, free, lacking)
+            return Growth(ps, workers, free, left, lacking)
+        lacks = jobs.demands.lacking(steps.cost[taken.misfit], free)
+        lacking = lacking or lacks
+        if stop_at_misfit and lacks:
+            return Growth(ps, workers, free, left, lacking)
 
 
 class _Taken(NamedTuple):
@@ -187,18 +222,34 @@ class _Steps:
         """These steps alone."""
         return _Steps(*(getattr(self, name)[which] for name in _STEP_FIELDS))
 
-    def taken_first(self, jobs: GrowingJobs, free: Amounts) -> _Taken:
+    def taken_of_quotas(self, jobs: GrowingJobs) -> Amounts:
+        """What each step takes of its namespace's quotas, shape (steps, limits)."""
+        rooms = jobs.demands.rooms
+        assert rooms is not None
+        return rooms.cost(self.row, self.more_ps, self.more_workers)
+
+    def taken_first(self, jobs: GrowingJobs, free: Amounts, left: Amounts | None) -> _Taken:
         """Take the steps in the greedy order: by gain, ties by the jobs' rank."""
         used = self.cost.sum(axis=0)
-        if (used <= np.maximum(free, 0)).all():
+        fit = bool((used <= np.maximum(free, 0)).all())
+        if fit and self._first_over_quota(jobs, np.arange(len(self.row)), left) == len(self.row):
             return _Taken(np.arange(len(self.row)), used, None)
         order = self._order(jobs)
         used = np.cumsum(self.cost.take(order, axis=0), axis=0)
-        # Sums ascend. The last is the total, of which something is more than what is free.
+        # Sums ascend. The last is the total, of which something is more than what is free, or than
+        # a quota leaves.
         ends = zip(used.T, np.maximum(free, 0), strict=True)
-        first = int(min(np.searchsorted(sums, left, side="right") for sums, left in ends))
+        first = int(min(np.searchsorted(sums, most, side="right") for sums, most in ends))
+        first = min(first, self._first_over_quota(jobs, order, left))
         cost = used[first - 1] if first else np.zeros_like(free)
         return _Taken(order[:first], cost, int(order[first]))
+
+    def _first_over_quota(self, jobs: GrowingJobs, order: Counted, left: Amounts | None) -> int:
+        """Of the steps in this order, the first that is beyond a quota beside those before it."""
+        rooms = jobs.demands.rooms
+        if rooms is None or left is None:
+            return len(order)
+        return rooms.first_over(self.row[order], self.taken_of_quotas(jobs)[order], left)
 
     def _order(self, jobs: GrowingJobs) -> Counted:
         order = np.argsort(-self.order_gain)
@@ -213,12 +264,16 @@ _STEP_FIELDS = tuple(each.name for each in fields(_Steps))
 
 
 def _round(
-    jobs: GrowingJobs, ps: Counted, workers: Counted, free: Amounts, rule: StepRule
+    jobs: GrowingJobs,
+    counts: tuple[Counted, Counted],
+    room: tuple[Amounts, Amounts | None],
+    rule: StepRule,
 ) -> tuple[_Steps, _Taken]:
-    """The jobs' steps from here as far as they matter, and which of them are taken."""
-    demands = jobs.demands
-    from_ps, from_workers = ps, workers
-    ps, workers = ps.copy(), workers.copy()
+    """The jobs' steps from here as far as they matter, and which of them are taken; ``room`` is
+    what is free, and what the quotas leave."""
+    demands, (free, left) = jobs.demands, room
+    from_ps, from_workers = counts
+    ps, workers = from_ps.copy(), from_workers.copy()
     least = np.full(len(ps), np.inf)
     rows = np.flatnonzero(jobs.may_grow)
     known: dict[tuple[str, int, int], NDArray[Any]] = {}
@@ -226,7 +281,7 @@ def _round(
     at, stride = 0, _FIRST_STRIDE
     while True:
         for _ in range(stride):
-            state = GrowthState(jobs, rows, ps[rows], workers[rows], free, known)
+            state = GrowthState(jobs, rows, ps[rows], workers[rows], free, left, known)
             rows, part = _step(state, rule, least, at)
             parts.append(part)
             ps[rows] += part.more_ps
@@ -235,14 +290,15 @@ def _round(
             if len(rows) == 0:
                 break
         steps = _join(parts)
-        taken = steps.taken_first(jobs, free)
+        taken = steps.taken_first(jobs, free, left)
         # Steps that come after the first that does not fit do not matter in this round.
         gain = NO_STEP if taken.misfit is None else steps.order_gain[taken.misfit]
         parts = [steps.chosen(np.flatnonzero(steps.order_gain >= gain))]
         rows = rows[least[rows] >= gain]
         # Nor do those of a job whose own steps take more than all that is free already.
         more_ps, more_workers = (ps - from_ps)[rows, None], (workers - from_workers)[rows, None]
-        rows = rows[fits(demands.ps[rows] * more_ps + demands.workers[rows] * more_workers, free)]
+        fit = fits(demands.ps[rows] * more_ps + demands.workers[rows] * more_workers, free)
+        rows = rows[fit & _within_quotas(demands, rows, (more_ps[:, 0], more_workers[:, 0]), left)]
         if len(rows) == 0:
             return steps, taken
         stride *= 2
@@ -275,6 +331,8 @@ class Baseline:
     admitted: tuple[Candidate, ...]
     jobs: GrowingJobs
     free: Amounts
+    left: Amounts | None
+    """What the quotas leave."""
     reasons: Mapping[str, str]
 
     def seconds(self) -> RemainingSeconds:
@@ -297,12 +355,13 @@ class Baseline:
             rank = np.empty(len(self.admitted), dtype=np.int64)
             rank[np.asarray(order, dtype=np.int64)] = np.arange(len(self.admitted))
             jobs = replace(jobs, rank=rank)
-        return grow(jobs, self.free - jobs.demands.reserve, rule, stop_at_misfit=stop_at_misfit)
+        free = self.free - jobs.demands.reserve
+        return grow(jobs, free, rule, left=self.left, stop_at_misfit=stop_at_misfit)
 
     def state(self, growth: Growth) -> GrowthState:
         """All jobs as they have grown, with what is left free."""
         rows = np.arange(len(self.admitted), dtype=np.int64)
-        return GrowthState(self.jobs, rows, growth.ps, growth.workers, growth.free)
+        return GrowthState(self.jobs, rows, growth.ps, growth.workers, growth.free, growth.left)
 
     def counts_at(self, growth: Growth) -> dict[str, Counts]:
         """Counts by UID."""
@@ -323,7 +382,7 @@ def start_at_minimum(problem: AllocationProblem, key: Order | None = None) -> Ba
     waiting = np.array([not each.running for each in candidates], dtype=np.bool_)
     by_uid = _ranks([each.job.uid for each in candidates])
     order = np.lexsort((by_uid, keys, waiting))
-    rows, free, reasons = _admit(problem, demands, needed, order)
+    rows, (free, left), reasons = _admit(problem, demands, needed, order)
     admitted = [candidates[row] for row in rows.tolist()]
     bounds = [each.job.bounds for each in admitted]
     jobs = GrowingJobs(
@@ -335,7 +394,7 @@ def start_at_minimum(problem: AllocationProblem, key: Order | None = None) -> Ba
         np.array([each.may_grow for each in admitted], dtype=np.bool_),
         np.arange(len(admitted), dtype=np.int64),
     )
-    return Baseline(tuple(admitted), jobs, free, reasons)
+    return Baseline(tuple(admitted), jobs, free, left, reasons)
 
 
 def _ranks(uids: Sequence[str]) -> Counted:
@@ -352,23 +411,66 @@ def _largest(bounds: Sequence[int | None]) -> Counted:
 
 def _admit(
     problem: AllocationProblem, demands: Demands, needed: Amounts, order: Counted
-) -> tuple[Counted, Amounts, dict[str, str]]:
-    """Admit in this order, passing over what does not fit; the rows, what is left, the reasons."""
+) -> tuple[Counted, tuple[Amounts, Amounts | None], dict[str, str]]:
+    """Admit in this order, passing over what does not fit; the rows, what is left (of the nodes and
+    of the quotas), the reasons."""
     used = np.cumsum(needed[order], axis=0)
     over = (used > np.maximum(demands.available, 0)).any(axis=1)
     # Up to the first that does not fit all of them do, in one go.
     first = int(np.argmax(over)) if over.any() else len(order)
-    admitted, reasons = order[:first].tolist(), {}
+    quotas = AdmissionByQuota.of(demands, [each.least for each in problem.candidates])
+    if quotas is not None:
+        first = quotas.admit_first(order[:first])
+    admitted, reasons = order[:first].tolist(), dict[str, str]()
     free = demands.available - (used[first - 1] if first else 0)
     for row in order[first:].tolist():
         job, demand = problem.candidates[row].job, needed[row]
-        if fits(demand, free):
+        least = problem.candidates[row].least
+        beyond = None if quotas is None else quotas.why_not(row, least)
+        if beyond is None and fits(demand, free):
             free = free - demand
             admitted.append(row)
+            if quotas is not None:
+                quotas.admit(row)
         else:
-            minimum = f"its minimum of {problem.candidates[row].least} does not fit"
-            reasons[job.uid] = f"{minimum}: too little {demands.lacking(demand, free)} is left"
-    return np.array(admitted, dtype=np.int64), free, reasons
+            lacking = f"too little {demands.lacking(demand, free)} is left"
+            reasons[job.uid] = f"its minimum of {least} does not fit: {beyond or lacking}"
+    left = None if quotas is None else quotas.left
+    return np.array(admitted, dtype=np.int64), (free, left), reasons
+
+
+@dataclass(slots=True, eq=False)
+class AdmissionByQuota:
+    """What the candidates take of the quotas at the counts wanted, and what is left of these."""
+
+    rooms: RoomDemands
+    cost: Amounts
+    left: Amounts
+
+    @classmethod
+    def of(cls, demands: Demands, wanted: Sequence[Counts]) -> "AdmissionByQuota | None":
+        """Nobody is admitted yet; ``None`` without quotas."""
+        rooms = demands.rooms
+        if rooms is None:
+            return None
+        ps, workers = as_columns(wanted)
+        return cls(
+            rooms, rooms.cost(np.arange(len(wanted)), ps, workers) + rooms.fixed, rooms.available
+        )
+
+    def admit_first(self, order: Counted) -> int:
+        """Admit in this order up to the first that is beyond a quota; how many these are."""
+        first = self.rooms.first_over(order, self.cost[order], self.left)
+        self.left = self.rooms.less(order[:first], self.cost[order[:first]], self.left)
+        return first
+
+    def admit(self, row: int) -> None:
+        """Admit one more."""
+        self.left = self.rooms.less(np.array([row]), self.cost[[row]], self.left)
+
+    def why_not(self, row: int, wanted: Counts) -> str | None:
+        """Why a quota does not let a candidate have these counts."""
+        return self.rooms.why_not(row, self.cost[row], self.left, wanted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,8 +22,10 @@ from typing import Any, Final, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from optimus.allocation.rooms import RoomDemands
 from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.models.forecast import Forecast
+from optimus.quotas import Quota
 from optimus.resources import NONE, Resources, total
 
 _MAX_FAILURES: Final = 8
@@ -239,6 +241,8 @@ class AllocationProblem:
     candidates: tuple[Candidate, ...]
     servers: Mapping[Resources, int] | None = None
     reserve: Resources = NONE
+    quotas: tuple[Quota, ...] = ()
+    """With what is left for the candidates as their room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +289,8 @@ class Demands:
     available: Amounts
     capacity: Amounts
     reserve: Amounts
+    rooms: RoomDemands | None = None
+    """What the quotas of namespaces allow; ``None`` where none concerns any of the jobs."""
 
     @classmethod
     def of(cls, problem: AllocationProblem) -> Self:
@@ -319,11 +325,14 @@ class Demands:
             np.append(available, np.array(list(slots.values()), dtype=np.int64)),
             capacity,
             np.append(reserve, no_slots),
+            RoomDemands.of([job.uid for job in jobs], problem.quotas) if problem.quotas else None,
         )
 
     def rows(self, rows: Counted) -> Self:
         """The same of some of the jobs."""
-        return replace(self, ps=self.ps[rows], workers=self.workers[rows], fixed=self.fixed[rows])
+        rooms = None if self.rooms is None else self.rooms.rows(rows)
+        ps, workers, fixed = (each[rows] for each in (self.ps, self.workers, self.fixed))
+        return replace(self, ps=ps, workers=workers, fixed=fixed, rooms=rooms)
 
     def at(self, ps: Counted, workers: Counted) -> Amounts:
         """What the jobs ask for at these counts, fixed roles included."""

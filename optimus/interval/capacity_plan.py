@@ -13,13 +13,14 @@ capacity is really free.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from optimus.jobs import Counts, Job, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity, is_admitted
 from optimus.placement.gang import Assignment, DoesNotFit, Gang, Member, PlacementRule
+from optimus.quotas import Quota
 from optimus.resources import NONE, Resources, total
 from optimus.snapshot import BoundPod, ClusterSnapshot, ReplicaId
 
@@ -45,17 +46,148 @@ class _Savepoint(NamedTuple):
     mark: int
     bound: tuple[Held, ...] | None
     assigned: Assigned | None
+    charged: tuple[Resources, ...]
+
+
+class QuotaRefusal(str):
+    """Why a quota lets a job not have some counts. Only jobs of its namespace can give room."""
+
+    __slots__ = ("namespace",)
+
+    namespace: str
+
+    @classmethod
+    def of(cls, quota: Quota, sentence: str) -> Self:
+        """The refusal by one quota."""
+        refusal = cls(sentence)
+        refusal.namespace = quota.namespace
+        return refusal
+
+
+@dataclass(slots=True)
+class QuotaLedger:
+    """What is left of every quota while jobs are tried at other counts; by default there is none.
+
+    A job that no quota concerns is never refused, and nothing is kept of it."""
+
+    quotas: Sequence[Quota] = ()
+    _of: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The numbers of the quotas that concern a job, by UID."""
+    _left: list[Resources] = field(default_factory=list)
+    _charged: dict[str, tuple[Resources, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, quotas: Sequence[Quota]) -> Self:
+        """Nobody is charged yet."""
+        found: dict[str, list[int]] = {}
+        for number, quota in enumerate(quotas):
+            for uid in quota.charges:
+                found.setdefault(uid, []).append(number)
+        of = {uid: tuple(numbers) for uid, numbers in found.items()}
+        return cls(quotas, of, [quota.room for quota in quotas])
+
+    @classmethod
+    def with_pods(cls, quotas: Sequence[Quota], *, leaving_counts: bool = False) -> Self:
+        """The jobs are charged with their pods; with ``leaving_counts`` also with those that are
+        being deleted."""
+        ledger, held = cls.of(quotas), dict[str, list[Resources]]()
+        for quota in quotas:
+            for uid, each in quota.charges.items():
+                taken = each.held + each.leaving if leaving_counts else each.held
+                held.setdefault(uid, []).append(taken)
+        for uid, amounts in held.items():
+            ledger.restore(uid, tuple(amounts))
+        return ledger
+
+    def copy(self) -> Self:
+        """A copy to try something on."""
+        return type(self)(self.quotas, self._of, list(self._left), dict(self._charged))
+
+    def charged(self, uid: str) -> tuple[Resources, ...]:
+        """What a job is charged now, for ``restore``."""
+        return self._charged.get(uid, ())
+
+    def restore(self, uid: str, amounts: tuple[Resources, ...]) -> None:
+        """Charge a job with just this, in place of what it was charged."""
+        numbers = self._of.get(uid, ())
+        for number, before in zip(numbers, self._charged.pop(uid, ()), strict=False):
+            self._left[number] += before
+        for number, amount in zip(numbers, amounts, strict=False):
+            self._left[number] -= amount
+        if amounts and numbers:
+            self._charged[uid] = amounts
+
+    def release(self, uid: str) -> None:
+        """Give back all that a job is charged."""
+        self.restore(uid, ())
+
+    def charge(self, uid: str, counts: Counts) -> None:
+        """Charge a job with these counts, whether they fit or not."""
+        if uid in self._of:
+            self.restore(uid, self._at(uid, counts))
+
+    def refusal(self, uid: str, counts: Counts) -> QuotaRefusal | None:
+        """Why a job may not have these counts; ``None`` where it may.
+
+        Those at which its pods are already make no new pods, whatever the quota is by now."""
+        numbers = self._of.get(uid)
+        if not numbers:
+            return None
+        asked = self._at(uid, counts)
+        if all(
+            self.quotas[number].charges[uid].held == amount
+            for number, amount in zip(numbers, asked, strict=True)
+        ):
+            return None
+        before = self._charged.get(uid) or (NONE,) * len(numbers)
+        for number, amount, own in zip(numbers, asked, before, strict=True):
+            quota = self.quotas[number]
+            why = quota.why_not(amount, self._left[number] + own, counts)
+            if why is not None:
+                return QuotaRefusal.of(quota, why)
+        return None
+
+    def most_more(self, uid: str, counts: Counts, *, role: int, wanted: int) -> int:
+        """How many of ``wanted`` more PSs (role 0) or workers (role 1) than ``counts``, which the
+        job is charged with, the quotas allow."""
+        for number in self._of.get(uid, ()):
+            quota = self.quotas[number]
+            charge, left = quota.charges[uid], self._left[number]
+            one = charge.ps if role == 0 else charge.worker
+            own = self._charged.get(uid, ())
+            if own:
+                left = left + own[self._of[uid].index(number)] - charge.at(counts)
+            for name in quota.limited:
+                if one[name] > 0:
+                    wanted = min(wanted, max(left[name], 0) // one[name])
+        return wanted
+
+    def named_in(self, uid: str, reason: str) -> str:
+        """The label of the quota that limits a job by this reason; empty where none does."""
+        labels = (self.quotas[number].label for number in self._of.get(uid, ()))
+        return next((each for each in labels if f"{each} leaves" in reason), "")
+
+    def remaining(self) -> tuple[Quota, ...]:
+        """The quotas with what is left of them as their room."""
+        pairs = zip(self.quotas, self._left, strict=True)
+        return tuple(replace(quota, room=left) for quota, left in pairs)
+
+    def _at(self, uid: str, counts: Counts) -> tuple[Resources, ...]:
+        return tuple(self.quotas[number].charges[uid].at(counts) for number in self._of[uid])
 
 
 @dataclass(slots=True)
 class CapacityPlan:
-    """Free capacity by node, and what each job holds by UID: bound pods or a tried assignment."""
+    """Free capacity by node, and what each job holds by UID: bound pods or a tried assignment.
+
+    ``quotas`` are charged with all pods that exist, whether they have a node or not."""
 
     nodes: Sequence[Node]
     rule: PlacementRule
     capacity: Capacity
     bound: dict[str, tuple[Held, ...]]
     assigned: dict[str, Assigned]
+    quotas: QuotaLedger
 
     @classmethod
     def of(
@@ -70,9 +202,9 @@ class CapacityPlan:
                 held = Held(pod.replica, pod.node, pod.resources)
                 bound.setdefault(pod.replica.job_uid, []).append(held)
         capacity = Capacity(snapshot.nodes, charged.free())
-        return cls(
-            snapshot.nodes, rule, capacity, {uid: tuple(each) for uid, each in bound.items()}, {}
-        )
+        by_job = {uid: tuple(each) for uid, each in bound.items()}
+        quotas = QuotaLedger.with_pods(snapshot.quotas, leaving_counts=leaving_counts)
+        return cls(snapshot.nodes, rule, capacity, by_job, {}, quotas)
 
     @property
     def free(self) -> Mapping[str, Resources]:
@@ -86,13 +218,14 @@ class CapacityPlan:
 
     def copy(self) -> Self:
         """A copy to try something on."""
-        return type(self)(
-            self.nodes, self.rule, self.capacity.copy(), dict(self.bound), dict(self.assigned)
-        )
+        bound, assigned = dict(self.bound), dict(self.assigned)
+        capacity, quotas = self.capacity.copy(), self.quotas.copy()
+        return type(self)(self.nodes, self.rule, capacity, bound, assigned, quotas)
 
     def adopt(self, other: Self) -> None:
         """Take over what was tried on a copy."""
         self.capacity, self.bound, self.assigned = other.capacity, other.bound, other.assigned
+        self.quotas = other.quotas
 
     def is_placed(self, uid: str) -> bool:
         """Whether any replica of the job holds room."""
@@ -119,10 +252,12 @@ class CapacityPlan:
         assigned = self.assigned.pop(uid, None)
         if assigned is not None:
             assigned.assignment.give_back_to(self.capacity, assigned.job)
+        self.quotas.release(uid)
 
     def savepoint(self, uid: str) -> _Savepoint:
         """What the job holds now, to come back to with ``undo``."""
-        return _Savepoint(self.capacity.mark(), self.bound.get(uid), self.assigned.get(uid))
+        mark, charged = self.capacity.mark(), self.quotas.charged(uid)
+        return _Savepoint(mark, self.bound.get(uid), self.assigned.get(uid), charged)
 
     def undo(self, uid: str, savepoint: _Savepoint) -> None:
         """Take back every change since then; the job holds what it held."""
@@ -132,6 +267,7 @@ class CapacityPlan:
             self.bound[uid] = savepoint.bound
         if savepoint.assigned is not None:
             self.assigned[uid] = savepoint.assigned
+        self.quotas.restore(uid, savepoint.charged)
 
     def fits(self, job: Job, counts: Counts) -> bool:
         """Whether ``move`` would find a place; changes nothing."""
@@ -150,15 +286,23 @@ class CapacityPlan:
             self.undo(job.uid, savepoint)
         return refusal
 
-    def assign(self, job: Job, counts: Counts, *, evenly: bool = False) -> str | None:
+    def assign(
+        self, job: Job, counts: Counts, *, evenly: bool = False, within_quotas: bool = True
+    ) -> str | None:
         """Place a job that holds nothing as a whole at ``counts``, or say why it does not fit."""
+        refusal = self.quotas.refusal(job.uid, counts) if within_quotas else None
+        if refusal is not None:
+            return refusal
         found = self.rule.place_job(job, counts, self.capacity, evenly=evenly)
         if isinstance(found, DoesNotFit):
             return found.reason
         self.assigned[job.uid] = Assigned(job, found)
+        self.quotas.charge(job.uid, counts)
         return None
 
-    def complete(self, job: Job, counts: Counts | None = None) -> str | None:
+    def complete(
+        self, job: Job, counts: Counts | None = None, *, within_quotas: bool = True
+    ) -> str | None:
         """Place the job's unbound replicas (at its own counts if not given) beside the bound."""
         where = {each.replica: each.node for each in self.held.get(job.uid, ())}
         if counts is None and len(where) == sum(job.counts) + sum(each.count for each in job.fixed):
@@ -168,7 +312,11 @@ class CapacityPlan:
                 return None
         gang = Gang.of(job, counts)
         members = [replace(each, node=where.get(_id(gang, each))) for each in gang.members]
-        return self.place(replace(gang, members=tuple(members)))
+        beyond = self.quotas.refusal(job.uid, counts or job.counts) if within_quotas else None
+        refusal = beyond or self.place(replace(gang, members=tuple(members)))
+        if refusal is None:
+            self.quotas.charge(job.uid, counts or job.counts)
+        return refusal
 
     def place(self, gang: Gang) -> str | None:
         """Take room for the gang's unbound replicas, or say why there is none."""
@@ -276,16 +424,21 @@ def _pods_of(
 
 def _keep(plan: CapacityPlan, claim: Claim, pods: Sequence[BoundPod]) -> bool:
     """Take the claim's room; false where there is none now, and nothing is taken."""
+    # What was decided already is charged even where a quota has become smaller since.
     if claim.keeps_pods:
-        return plan.complete(claim.job, claim.counts) is None
+        if plan.complete(claim.job, claim.counts, within_quotas=False) is None:
+            return True
+        plan.quotas.charge(claim.job.uid, claim.counts)
+        return False
     uid, mark = claim.job.uid, plan.capacity.mark()
     staying = plan.bound.get(uid)
     plan.release(uid)
     for pod in pods:
         if pod.leaving:
             plan.take(pod.node, NONE - pod.resources)
-    if plan.assign(claim.job, claim.counts) is not None:
+    if plan.assign(claim.job, claim.counts, within_quotas=False) is not None:
         plan.capacity.undo_to(mark)
+        plan.quotas.charge(uid, claim.counts)
         if staying is not None:
             plan.bound[uid] = staying
         return False

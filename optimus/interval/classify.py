@@ -183,6 +183,8 @@ class Decision:
     """Forecast seconds that the job saves by it; negative where it shrinks for others."""
     recommended: Recommendation | None = None
     """Of a job of which nothing is changed."""
+    limited_by: str = ""
+    """The quota or budget that its reason names."""
 
     @property
     def rescales(self) -> bool:

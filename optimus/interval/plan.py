@@ -24,7 +24,7 @@ from types import MappingProxyType
 
 from optimus.allocation import NO_HISTORY, Allocation, AllocationPolicy, JobHistory
 from optimus.allocation.problem import why_excluded
-from optimus.interval.capacity_plan import CapacityPlan
+from optimus.interval.capacity_plan import CapacityPlan, QuotaRefusal
 from optimus.interval.classify import (
     Action,
     Classified,
@@ -144,8 +144,9 @@ def _charge_fixed(jobs: Sequence[Classified], plan: CapacityPlan) -> None:
     for each in jobs:
         if each.rescaling:
             # A target that does not fit now keeps the room that its pods hold: the rescale decides
-            # by itself.
+            # by itself. Its pods will be made, and charged, in any case.
             plan.move(each.job, each.counts)
+            plan.quotas.charge(each.job.uid, each.counts)
         elif each.eligibility in {Eligibility.SUSPENDED, Eligibility.TO_SUSPEND}:
             plan.release(each.job.uid)
 
@@ -205,8 +206,16 @@ def _decision(job: Classified, settlement: "Settlement") -> Decision:
         action = Action.SUSPEND
     elif action is Action.KEEP and job.eligibility is Eligibility.WAITING:
         action = Action.WAIT
-    saves_seconds = job.saving(counts)
-    return Decision(of.key, of.uid, of.counts, counts, action, reason, saves_seconds=saves_seconds)
+    return Decision(
+        of.key,
+        of.uid,
+        of.counts,
+        counts,
+        action,
+        reason,
+        saves_seconds=job.saving(counts),
+        limited_by=settlement.plan.quotas.named_in(of.uid, reason),
+    )
 
 
 @dataclass(slots=True)
@@ -451,6 +460,30 @@ class Reclaimed:
     donors: tuple[Classified, ...]
 
 
+class _DonorsInTurn:
+    """Donors in their order; while a quota refuses, those of its namespace alone, which can help.
+
+    Those passed over have their turn once the nodes refuse."""
+
+    def __init__(self, donors: Sequence[tuple[Classified, float]]) -> None:
+        self._donors = donors
+        self._used = bytearray(len(donors))
+        self._from = 0
+
+    def next(self, refusal: str | None) -> tuple[Classified, float] | None:
+        """The next donor that may help against this refusal."""
+        while self._from < len(self._donors) and self._used[self._from]:
+            self._from += 1
+        namespace = refusal.namespace if isinstance(refusal, QuotaRefusal) else None
+        for number in range(self._from, len(self._donors)):
+            donor = self._donors[number]
+            is_near = namespace is None or donor[0].job.key.namespace == namespace
+            if is_near and not self._used[number]:
+                self._used[number] = 1
+                return donor
+        return None
+
+
 _Place = Callable[[CapacityPlan], str | None]
 """Places a job on a capacity plan, or returns why it does not fit and changes nothing."""
 
@@ -492,10 +525,15 @@ class Reclaim:
         if refusal is not None:
             return refusal
         trial, donors = plan.copy(), list[Classified]()
-        for donor, cost in self.donors:
-            if max_cost - cost <= 0 or self.attempts_left <= 0:
-                break
-            if not self._shrink(trial, donor):
+        # Without a quota it is the nodes that refuse.
+        if plan.quotas.quotas:
+            refusal = place(trial)
+            if refusal is None:
+                return Reclaimed(trial, ())
+        turn = _DonorsInTurn(self.donors)
+        while (found := turn.next(refusal)) is not None and self.attempts_left > 0:
+            donor, cost = found
+            if max_cost - cost <= 0 or not self._shrink(trial, donor):
                 continue
             max_cost -= cost
             donors.append(donor)

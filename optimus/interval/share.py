@@ -17,7 +17,7 @@ Step 2 is repeated while it places any task.
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -106,6 +106,11 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
     holders = [each.job.uid for each in running]
     available, servers = pool.available(plan, holders)
     spare = available - total(each.job.demand(each.job.bounds.minimum) for each in running)
+    quotas = plan.quotas.copy()
+    for candidate in candidates:
+        quotas.release(candidate.job.uid)
+        if candidate.running:
+            quotas.charge(candidate.job.uid, candidate.job.bounds.minimum)
     forced = [each for each in pool.jobs if each.forced and each.eligibility is Eligibility.FIXED]
     asked = [*forced, *(each for each in queue if not plan.is_placed(each.job.uid))]
     wanted = [(each, each.minimum) for each in asked]
@@ -114,16 +119,22 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
     rejected = list[tuple[Classified, str]]()
     for number, (each, counts) in enumerate(wanted):
         demand = each.job.demand(counts) - plan.usage(each.job.uid)
-        if demand.fits_in(spare):
+        beyond = quotas.refusal(each.job.uid, counts)
+        if beyond is None and demand.fits_in(spare):
             available, spare = available - demand, spare - demand
+            quotas.charge(each.job.uid, counts)
             (admitted if number < len(asked) else to_measure).append(each)
         elif number < len(asked):
-            rejected.append((each, _why_rejected(each, demand, spare)))
+            rejected.append((each, beyond or _why_rejected(each, demand, spare)))
     # Whole jobs leave fragments that no whole job fits. Part of the capacity is held back from them
     # and then allocated task by task. Not where jobs run: they would restart to use fragments.
     part = 0.0 if running else config.reserve_fraction
     reserve = Resources({name: int(max(each, 0) * part) for name, each in available.items()})
-    problem = AllocationProblem(available, capacity, candidates, servers, reserve)
+    for candidate in candidates:
+        quotas.release(candidate.job.uid)
+    problem = AllocationProblem(
+        available, capacity, candidates, servers, reserve, quotas.remaining()
+    )
     return Share(pool, problem, placed, admitted, rejected, starting, to_measure)
 
 
@@ -299,9 +310,11 @@ class StartingJobs:
         for uid, spec, column, count in self._further_tasks(allocated):
             if uid not in growing:
                 growing[uid], grown[uid] = self._incremental(uid), self.counts[uid]
-            added = growing[uid].add(spec, column, count)
             ps, workers = grown[uid]
+            allowed = self.plan.quotas.most_more(uid, grown[uid], role=column, wanted=count)
+            added = growing[uid].add(spec, column, allowed)
             grown[uid] = Counts(ps + added, workers) if column == 0 else Counts(ps, workers + added)
+            self.plan.quotas.charge(uid, grown[uid])
         for uid, counts in grown.items():
             if counts != self.counts[uid]:
                 found |= self._accept(uid, counts, growing[uid], counts == allocated[uid])
@@ -312,12 +325,15 @@ class StartingJobs:
         for uid, counts in self.counts.items():
             known = self._jobs[uid]
             if known.holds != counts:
-                self._jobs[uid] = Candidate(known.job, known.forecast, running=True, holds=counts)
+                self._jobs[uid] = replace(known, running=True, holds=counts)
         free, servers = self.share.pool.available(self.plan)
         if self._available is None:
             self._available = free + self._held()
-        jobs = tuple(self._jobs.values())
-        return AllocationProblem(self._available, self.share.problem.capacity, jobs, servers)
+        jobs, quotas = tuple(self._jobs.values()), self.plan.quotas.copy()
+        for uid in self._jobs:
+            quotas.release(uid)
+        capacity, left = self.share.problem.capacity, quotas.remaining()
+        return AllocationProblem(self._available, capacity, jobs, servers, quotas=left)
 
     def _held(self) -> Resources:
         # Thousands of jobs have few different requests: multiply once for each request.
@@ -343,9 +359,13 @@ class StartingJobs:
         if self.plan.assign(job, minimum) is not None:
             return False
         self.counts[uid] = minimum
-        growing = self._incremental(uid)
-        ps = minimum.ps + growing.add(job.ps, 0, wanted.ps - minimum.ps)
-        workers = minimum.workers + growing.add(job.worker, 1, wanted.workers - minimum.workers)
+        growing, quotas = self._incremental(uid), self.plan.quotas
+        more = quotas.most_more(uid, minimum, role=0, wanted=wanted.ps - minimum.ps)
+        ps = minimum.ps + growing.add(job.ps, 0, more)
+        quotas.charge(uid, Counts(ps, minimum.workers))
+        more = wanted.workers - minimum.workers
+        more = quotas.most_more(uid, Counts(ps, minimum.workers), role=1, wanted=more)
+        workers = minimum.workers + growing.add(job.worker, 1, more)
         self._accept(uid, Counts(ps, workers), growing, (ps, workers) == wanted)
         return True
 
@@ -363,11 +383,13 @@ class StartingJobs:
         self.plan.assigned[uid] = Assigned(job, growing.assignment)
         if is_whole or seconds(counts) < seconds(self.counts[uid]):
             self.counts[uid] = counts
+            self.plan.quotas.charge(uid, counts)
             return True
         self.plan.release(uid)
         # On the same nodes: a new placement might not fit beside tasks added since.
         before.assignment.take_from(self.plan.capacity, job)
         self.plan.assigned[uid] = before
+        self.plan.quotas.charge(uid, self.counts[uid])
         return False
 
     def _further_tasks(
@@ -398,6 +420,7 @@ class StartingJobs:
                 return
             self.max_attempts -= 1
             savepoint, before = self.plan.savepoint(victim), self.counts.pop(victim)
+            charged = self.plan.quotas.charged(uid)
             self.plan.release(victim)
             if self.plan.assign(job, minimum) is None:
                 if self._place_task_by_task(victim, before):
@@ -406,6 +429,7 @@ class StartingJobs:
                     victims.update(uid, minimum)
                     return
                 self.plan.assigned.pop(uid)
+                self.plan.quotas.restore(uid, charged)
             self.counts[victim] = before
             self.plan.undo(victim, savepoint)
 

@@ -43,6 +43,8 @@ class ListWatch(Generic[T]):
     label_selector: str = ""
     field_selector: str = ""
     optional: bool = False
+    without: str = ""
+    """What it means to go on without the right to list it; empty where that right is needed."""
 
     def selectors(self) -> list[tuple[str, str]]:
         """The part of a query that narrows a list or a watch down."""

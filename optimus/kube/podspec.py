@@ -180,6 +180,7 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     priority: int | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
+    active_deadline_seconds: int | None = None
 
 
 _ONE_POD = Resources({PODS: 1})
@@ -231,6 +232,70 @@ def requests_of(
         stated,
         requested(spec.overhead),
     )
+
+
+def limits_of(spec: PodSpec) -> Resources:
+    """What a pod with this spec may use at most, as quotas count it (PodLimits); a resource of
+    which no container states a limit is not there.
+
+    Raises:
+        Malformed: an amount is not a quantity.
+    """
+
+    def as_requests(given: ResourceRequirements | None) -> ResourceRequirements | None:
+        return None if given is None else ResourceRequirements(given.limits)
+
+    def all_of(containers: Iterable[Container] | None) -> list[Container]:
+        return [
+            msgspec.structs.replace(each, resources=as_requests(each.resources))
+            for each in containers or ()
+        ]
+
+    limits = requests_of(
+        PodSpec(
+            containers=all_of(spec.containers),
+            init_containers=all_of(spec.init_containers),
+            resources=as_requests(spec.resources),
+        )
+    )
+    overhead = requested(spec.overhead)
+    return Resources(
+        {name: amount + overhead[name] for name, amount in limits.items() if name != PODS}
+    )
+
+
+class Template(msgspec.Struct, frozen=True, eq=False):
+    """What admission looks at in a pod template; equal templates are one object."""
+
+    spec: PodSpec
+
+
+def template_of(spec: PodSpec) -> Template:
+    """The template with this spec."""
+
+    def amounts(containers: Iterable[Container] | None) -> list[Container]:
+        return [
+            Container(resources=each.resources, restart_policy=each.restart_policy)
+            for each in containers or ()
+        ]
+
+    return _shared_template(
+        msgspec.json.encode(
+            PodSpec(
+                containers=amounts(spec.containers),
+                init_containers=amounts(spec.init_containers),
+                overhead=spec.overhead,
+                resources=spec.resources,
+                priority_class_name=spec.priority_class_name,
+                active_deadline_seconds=spec.active_deadline_seconds,
+            )
+        )
+    )
+
+
+@lru_cache(maxsize=4096)
+def _shared_template(encoded: bytes) -> Template:
+    return Template(msgspec.json.decode(encoded, type=PodSpec))
 
 
 def _init_container(

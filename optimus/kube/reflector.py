@@ -56,7 +56,7 @@ class ReflectorConfig:
 
         A watch lasts for up to a quarter longer, then the next is opened: so something comes from
         the API server also about kinds that do not change and have no bookmarks."""
-        return cls(watch_seconds=age_seconds / 2)
+        return cls(watch_seconds=age_seconds / 2, absent_seconds=min(30.0, age_seconds / 2))
 
 
 class Reflector(Generic[T]):
@@ -92,6 +92,7 @@ class Reflector(Generic[T]):
         """Before the first contact: since when one is tried for."""
         self._failure: str | None = None
         self._failed_at: float | None = None
+        self._is_refused = False
         self._thread = threading.Thread(
             target=self._run, name=f"cache-{watched.plural}", daemon=True
         )
@@ -189,6 +190,9 @@ class Reflector(Generic[T]):
         if error.kind is ErrorKind.NOT_FOUND and self.watched.optional:
             self._be_absent()
             return self._config.absent_seconds
+        if error.kind is ErrorKind.FORBIDDEN and self.watched.without:
+            self._go_on_without(error)
+            return self._config.absent_seconds
         # A server that was restored from a backup answers 504 to a version that it has not reached
         # yet.
         if (
@@ -209,6 +213,14 @@ class Reflector(Generic[T]):
         if self._failure is not None:
             _LOG.info("%s are up to date again", self.watched.plural)
         self._failure = None
+
+    def _go_on_without(self, error: KubeError) -> None:
+        """What was known stays; it is tried again from time to time."""
+        if not self._is_refused:
+            _LOG.warning("%s; going on: %s", error.sentence, self.watched.without)
+        self._is_refused, self._version = True, ""
+        self._heard()
+        self._synced.set()
 
     def _be_absent(self) -> None:
         self._version = ""
@@ -231,7 +243,7 @@ class Reflector(Generic[T]):
         else:
             return
         self._store.replace(objects)
-        self._version = version
+        self._version, self._is_refused = version, False
         self._backoff.reset()
         self._heard()
         self._synced.set()

@@ -36,6 +36,7 @@ from optimus.kube.job_schema import (
     roles_of,
 )
 from optimus.kube.list_watch import ListWatch
+from optimus.kube.podspec import Template, template_of
 from optimus.kube.preempted import read_preempted
 from optimus.kube.suspension import SuspensionMark, read_suspension
 from optimus.kube.times import created_at
@@ -52,7 +53,8 @@ class TrainingJob:
 
     ``job`` is ``None`` where the job cannot be scheduled as a gang at all; ``left_alone`` then says
     why. ``problems`` are values that cannot be used, ``hints`` annotations that mean nothing.
-    ``replica_keys`` holds each role's key as stored. ``suspended_by`` is the interval that
+    ``replica_keys`` holds each role's key as stored, ``templates`` what admission looks at.
+    ``suspended_by`` is the interval that
     suspended the job, if it was this software, ``suspension`` all that its mark says.
     ``preempted_for`` is the text of the annotation of
     that name. ``not_suspendable`` says why nobody here may suspend it. ``started_at`` is the
@@ -75,6 +77,7 @@ class TrainingJob:
     problems: tuple[Problem, ...] = ()
     hints: tuple[Problem, ...] = ()
     replica_keys: Mapping[Role, str] = field(default_factory=dict)
+    templates: Mapping[Role, Template] = field(default_factory=dict)
     suspended: bool = False
     suspended_by: str | None = None
     suspension: SuspensionMark | None = None
@@ -131,7 +134,7 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         if entry.status == "True"
     }
     outcome = next((name for name in ("Failed", "Succeeded") if name in conditions), None)
-    job, left_alone, problems = _read(kind, raw, config)
+    job, left_alone, problems, templates = _read(kind, raw, config)
     mark = annotations.get(Annotation.SUSPENDED_BY)
     suspension = None if mark is None else read_suspension(mark)
     return TrainingJob(
@@ -151,6 +154,7 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         replica_keys={
             role: key for key in replicas_of(raw.spec) if (role := role_named(key)) is not None
         },
+        templates=templates,
         suspended=bool(policy.suspend),
         suspended_by=None if suspension is None else suspension.id,
         suspension=suspension,
@@ -165,16 +169,17 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
 
 def _read(
     kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig
-) -> tuple[Job | None, str | None, tuple[Problem, ...]]:
+) -> tuple[Job | None, str | None, tuple[Problem, ...], Mapping[Role, Template]]:
     annotations = raw.metadata.annotations or {}
     options, problems = read_options(annotations)
     managed = asks_for_management(annotations)
     try:
         roles = roles_of(raw.spec)
     except Malformed as error:
-        return None, str(error), problems
+        return None, str(error), problems, {}
     left_alone = why_unmanaged(kind, raw, roles, problems, config) if managed else None
-    return _job(kind, raw, roles, options, left_alone), left_alone, problems
+    templates = {role: template_of(found.template) for role, found in roles.items()}
+    return _job(kind, raw, roles, options, left_alone), left_alone, problems, templates
 
 
 def _job(

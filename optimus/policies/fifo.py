@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from optimus.allocation import Allocation, AllocationProblem
+from optimus.allocation.greedy import AdmissionByQuota
 from optimus.allocation.problem import Demands, fits
 from optimus.jobs import Counts
 
@@ -24,15 +25,17 @@ class FifoPolicy:
         jobs = [each.job for each in problem.candidates]
         wanted = [job.bounds.clamp(job.counts) for job in jobs]
         pairs = np.array(wanted, dtype=np.int64).reshape(-1, 2)
+        quotas = AdmissionByQuota.of(demands, wanted)
         asked, free = demands.at(pairs[:, 0], pairs[:, 1]), demands.available
         for row in sorted(range(len(jobs)), key=lambda row: (jobs[row].created_at, jobs[row].uid)):
             uid = jobs[row].uid
-            if fits(asked[row], free):
+            beyond = None if quotas is None else quotas.why_not(row, wanted[row])
+            if beyond is None and fits(asked[row], free):
                 free, counts[uid] = free - asked[row], wanted[row]
+                if quotas is not None:
+                    quotas.admit(row)
                 reasons[uid] = f"{wanted[row]} are the counts its user asked for"
             else:
-                lacking = demands.lacking(asked[row], free)
-                reasons[uid] = (
-                    f"{wanted[row]} do not fit after earlier jobs: too little {lacking} is left"
-                )
+                lacking = f"too little {demands.lacking(asked[row], free)} is left"
+                reasons[uid] = f"{wanted[row]} do not fit after earlier jobs: {beyond or lacking}"
         return Allocation(counts, reasons)

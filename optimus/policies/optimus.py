@@ -113,7 +113,7 @@ class _GainPerShare:
             return
         stuck, saved, good = stuck[hopeful], saved[hopeful], good[hopeful]
         cost = state.some(stuck).cost(more_ps, more_workers)
-        good &= fits(cost, state.free)
+        good &= fits(cost, state.free) & state.some(stuck).within_quotas(more_ps, more_workers)
         shares = np.maximum(state.jobs.demands.shares(cost), LEAST_SHARE)
         gains = np.where(good, saved / shares, NO_STEP)
         best = gains.argmax(axis=1)
@@ -175,11 +175,20 @@ class _Reasons(Mapping[str, str]):
             return f"{counts} is the most its bounds allow: {most}"
         if blocked >= 0:
             more_ps, more_workers = _NEAREST[blocked]
-            demands = self.baseline.jobs.demands
-            cost = demands.ps[row] * more_ps + demands.workers[row] * more_workers
-            lacking = demands.lacking(cost, self.growth.free)
             names = [f"PS {counts.ps + 1}"] * more_ps
             names += [f"worker {counts.workers + 1}"] * more_workers
-            return f"{' with '.join(names)} does not fit: too little {lacking} is left"
+            return self._why_not(row, (more_ps, more_workers), " with ".join(names))
         least = self.rule.min_gain_fraction
         return f"more than {counts} would save less than {least:.1%} of its remaining time"
+
+    def _why_not(self, row: int, more: tuple[int, int], tasks: str) -> str:
+        """Why the next tasks of a job do not fit: a quota, or the nodes."""
+        demands, left = self.baseline.jobs.demands, self.growth.left
+        if demands.rooms is not None and left is not None:
+            taken = demands.rooms.cost(np.array([row]), *more)[0]
+            why = demands.rooms.why_not(row, taken, left, tasks)
+            if why is not None:
+                return why
+        cost = demands.ps[row] * more[0] + demands.workers[row] * more[1]
+        lacking = demands.lacking(cost, self.growth.free)
+        return f"{tasks} does not fit: too little {lacking} is left"

@@ -112,7 +112,10 @@ class _GainPerAmount:
         with np.errstate(invalid="ignore"):
             saved = now - self.seconds(state.rows, state.ps + more[0], state.workers + more[1])
         # What is to end the loop must come up in its turn, though it does not fit.
-        allowed = state.within_bounds(*more) if self.stop is StopRule.LOOP else state.allows(*more)
+        # A full quota ends the growth of its namespace alone.
+        is_loop = self.stop is StopRule.LOOP
+        allowed = state.within_bounds(*more) if is_loop else state.allows(*more)
+        allowed &= state.within_quotas(*more)
         good = allowed & ~np.isnan(saved)
         return np.asarray(np.where(good, saved / amount[state.rows], NO_STEP))
 

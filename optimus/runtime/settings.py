@@ -32,7 +32,9 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Program(Generic[Values]):
-    """A program and its settings, a frozen dataclass of bool, int, float, str or optional Path.
+    """A program and its settings, a frozen dataclass of bool, int, float, str or optional Path, or
+    of tuples of str: such a flag may be given several times, its variable has the texts one after
+    the other with semicolons between them.
 
     ``contradictions`` gives a sentence for each value that is of the right type and wrong all the
     same."""
@@ -63,6 +65,9 @@ class Program(Generic[Values]):
                 field.name, environment.get(self.environment_prefix + field.name.upper())
             )
             if text is None:
+                continue
+            if field.type == tuple[str, ...]:
+                values[field.name] = _texts(text)
                 continue
             try:
                 values[field.name] = _value(field, text)
@@ -103,12 +108,17 @@ class Program(Generic[Values]):
         parser = argparse.ArgumentParser(prog=self.name, description=self.description)
         sentences = _sentences(self.settings)
         for field in self._fields:
-            default = "" if field.default in (None, "", False) else f" Default: {field.default}."
+            default = (
+                "" if field.default in (None, "", False, ()) else f" Default: {field.default}."
+            )
             text = (sentences[field.name] + default).replace("%", "%%")
             if field.type is bool:
                 parser.add_argument(
                     flag(field.name), nargs="?", const="true", help=text, metavar="true|false"
                 )
+            elif field.type == tuple[str, ...]:
+                name = field.name.rsplit("_", 1)[-1].upper()
+                parser.add_argument(flag(field.name), action="append", help=text, metavar=name)
             else:
                 parser.add_argument(
                     flag(field.name), help=text, metavar=field.name.rsplit("_", 1)[-1].upper()
@@ -137,6 +147,11 @@ def _sentences(settings: type[object]) -> dict[str, str]:
         and isinstance(following, ast.Expr)
         and isinstance(following.value, ast.Constant)
     }
+
+
+def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
+    written = given.split(";") if isinstance(given, str) else given
+    return tuple(each.strip() for each in written if each.strip())
 
 
 def _value(field: Field[Any], text: str) -> object:

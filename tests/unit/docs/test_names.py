@@ -85,7 +85,7 @@ def _setting(field: Field[Any], sentence: str) -> str:
     value = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
     default = (
         "-"
-        if field.default in (None, "")
+        if field.default in (None, "", ())
         else f"`{value.lower() if field.type is bool else value}`"
     )
     return f"`{flag(field.name)}` | {default} | {sentence}"

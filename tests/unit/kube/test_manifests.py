@@ -2,14 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 import yaml
 
+from autoscaler.cluster import Caches
 from extender.settings import parse
 from optimus.kube.annotations import asks_for_management
+from optimus.kube.client import Client
 from optimus.kube.contract import (
     GROUP,
     PROFILE_KIND,
@@ -25,6 +27,7 @@ from optimus.kube.list_watch import ListWatch
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
 from optimus.kube.profiles import ProfileStatus, RescaleStatus, watched_profiles
+from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.training_jobs import watched_training_jobs
 from optimus.kube.volumes import (
     watched_claims,
@@ -100,6 +103,22 @@ def test_the_extender_may_read_all_that_it_watches() -> None:
     for each in watched:
         group = each.path.split("/")[2] if each.path.startswith("/apis/") else ""
         assert (group, each.plural) in readable
+
+
+def test_the_autoscaler_may_read_all_that_it_watches() -> None:
+    rules = documents(ROOT / "manifests/rbac-autoscaler.yaml")[1]["rules"]
+    readable = {
+        (group, resource)
+        for rule in rules
+        if {"list", "watch"} <= {*rule["verbs"]}
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    caches = Caches(cast("Client", object()), EligibilityConfig(), "", "", ReflectorConfig())
+    for each in caches.all:
+        path = each.watched.path
+        group = path.split("/")[2] if path.startswith("/apis/") else ""
+        assert (group, each.watched.plural) in readable
 
 
 def test_the_extender_may_write_jobs_only_with_preemption() -> None:

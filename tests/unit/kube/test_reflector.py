@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from math import inf
 from random import Random
 
+import pytest
 import urllib3
 
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.pods import Pod, watched_pods
+from optimus.kube.quotas import ResourceQuota, watched_quotas
 from optimus.kube.reflector import Reflector, ReflectorConfig
 
 
@@ -61,3 +63,39 @@ def test_it_is_known_for_how_long_nothing_has_failed() -> None:
     copy._round()
     now[0] += 12.0
     assert copy.since_failure_seconds == 12.0
+
+
+@dataclass
+class ForbiddenLists(FailingWatches):
+    """A server that does not let this identity list, until it is told to."""
+
+    allowed: bool = False
+
+    def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
+        if not self.allowed:
+            raise KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: forbidden (HTTP 403)")
+        return super().get(what, path, query)
+
+
+def test_without_the_right_to_list_what_it_can_do_without_it_goes_on_and_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = ForbiddenLists(ErrorKind.TRANSIENT)
+    copy: Reflector[ResourceQuota] = Reflector(server, watched_quotas(), random=Random(1))
+    pauses = [copy._round() for _ in range(5)]
+    assert copy.synced
+    assert copy.failure is None
+    assert copy.since_failure_seconds == inf, "no resume waits for it"
+    assert min(pauses) >= 30
+    (said,) = caplog.messages
+    assert said.endswith("forbidden (HTTP 403); going on: quotas are not respected")
+    server.allowed = True
+    copy._round()
+    assert server.lists == 1
+
+
+def test_without_the_right_to_list_what_it_needs_it_is_not_synced() -> None:
+    server = ForbiddenLists(ErrorKind.TRANSIENT)
+    copy: Reflector[Pod] = Reflector(server, watched_pods(), random=Random(1))
+    copy._round()
+    assert not copy.synced
