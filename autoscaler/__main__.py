@@ -30,6 +30,7 @@ from autoscaler.logs.poller import LogPoller
 from autoscaler.managed_jobs import NO_LIMIT, DisruptionLimits, Holds, Limit
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
+from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
 from autoscaler.settings import Settings, parse, parse_budget
@@ -46,6 +47,7 @@ from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
 from optimus.kube.profiles import ProfileWriter
 from optimus.kube.reflector import Reflector, ReflectorConfig
+from optimus.kube.workload_profiles import WorkloadProfileWriter
 from optimus.kube.write_guard import Guard
 from optimus.kube.writer import JobWriter
 from optimus.models.forecast import forecast_job
@@ -246,7 +248,8 @@ def _controller(
     reader, config = LiveReader(client, _eligibility_config(settings)), _rescale_config(settings)
     rescales = RescaleExecutor(reader, JobWriter(client, instance), recorder, logs, config)
     decider = Decider(_decision_config(settings), metrics, dry_run=settings.dry_run)
-    components = Components(caches, logs, decider, rescales, recorder, metrics)
+    workloads = WorkloadRecorder(WorkloadProfileWriter(client), metrics, instance=instance)
+    components = Components(caches, logs, decider, rescales, recorder, metrics, workloads)
     timing = Timing(
         tick_seconds=settings.tick_seconds,
         half_bound_seconds=settings.start_timeout_seconds,

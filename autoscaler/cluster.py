@@ -23,6 +23,7 @@ from optimus.kube.quotas import watched_limit_ranges, watched_priority_classes, 
 from optimus.kube.reflector import Reflector, ReflectorConfig, why_not_synced
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
 from optimus.kube.waiting_events import WaitingEvent, watched_waiting_events
+from optimus.kube.workload_profiles import WorkloadProfile, watched_workload_profiles
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 
@@ -44,6 +45,9 @@ class Observation:
 
     refused: Mapping[str, str] = field(default_factory=dict)
     """Why pods of a job could not be made again, as quotas and limits of its namespace are."""
+
+    workloads: Mapping[tuple[str, str], WorkloadProfile] = field(default_factory=dict)
+    """What jobs of each workload have shown, by namespace and name."""
 
     since_break_seconds: float = math.inf
     """Since a list or watch failed last: other clients of the API server may be behind, too."""
@@ -132,16 +136,18 @@ class Caches:
         self._ranges = Reflector(client, watched_limit_ranges(), config=config)
         self._classes = Reflector(client, watched_priority_classes(), config=config)
         self._events = Reflector(client, watched_waiting_events(), config=config)
+        self._workloads = Reflector(client, watched_workload_profiles(), config=config)
         self._admission = Admission(budgets)
 
     @property
     def all(self) -> Sequence[Reflector[Any]]:
         """Every cache."""
-        return self._events, *self._needed
+        return self._events, self._workloads, *self._needed
 
     @property
     def _needed(self) -> Sequence[Reflector[Any]]:
-        """The caches that decisions rest on; Events are only shown."""
+        """The caches that no decision is made without: Events are only shown, and without profiles
+        of workloads every job begins anew."""
         admission = self._quotas, self._ranges, self._classes
         return *self._jobs, self._nodes, self._pods, *admission, self._profiles
 
@@ -176,6 +182,7 @@ class Caches:
             snapshot=replace(observation.snapshot, quotas=allowed),
             refused=self._admission.refused(jobs, spaces),
             waits=waits_of(self._events.items(), observation.jobs),
+            workloads={(each.namespace, each.name): each for each in self._workloads.items()},
             since_break_seconds=min(each.since_failure_seconds for each in self._needed),
             silent_seconds=max(each.silent_seconds or 0.0 for each in self._needed),
         )

@@ -25,6 +25,7 @@ from autoscaler.managed_jobs import (
 )
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder, phase_of
+from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from optimus.interval import IntervalPlan
 from optimus.interval.driver import RescalePurpose
@@ -99,6 +100,8 @@ class Components:
     rescales: RescaleExecutor
     recorder: ProfileRecorder
     metrics: Metrics
+    workloads: WorkloadRecorder | None = None
+    """``None``: what jobs have shown is not kept for later ones."""
 
 
 class Controller:
@@ -152,6 +155,10 @@ class Controller:
         leaving = self.managed.update(observation)
         with self._guard("logs"):
             self._read_logs(self._timing.log_seconds if log_seconds is None else log_seconds)
+        for state in self.managed:
+            if state.earlier:
+                with self._guard("compare", state):
+                    state.compare_if_young(now)
         is_current = self._is_current(observation, now)
         self._advance_rescales(observation, now, may_begin=is_current)
         plan = None
@@ -266,6 +273,7 @@ class Controller:
 
     def _report(self, states: list[JobState], observation: Observation, now: float) -> None:
         recorder, metrics = self._components.recorder, self._components.metrics
+        self._keep_for_workloads(states, now)
         began = time.monotonic()
         for state in sorted(states, key=_longest_unwritten):
             if time.monotonic() - began > self._timing.tick_seconds:
@@ -280,6 +288,19 @@ class Controller:
         phases = Counter(phase_of(state) for state in self.managed)
         for phase in Phase:
             metrics.jobs.labels(phase.value).set(phases[phase])
+
+    def _keep_for_workloads(self, states: list[JobState], now: float) -> None:
+        """Before the profiles are written, which say how much of each job is kept."""
+        workloads = self._components.workloads
+        if workloads is None:
+            return
+        for state in states:
+            if state.job.workload is not None:
+                with self._guard("workloads", state):
+                    workloads.note(state, now)
+        if workloads.waiting:
+            with self._guard("workloads"):
+                workloads.write(now, self._timing.tick_seconds / 2)
 
     def _report_half_bound(self, observation: Observation, now: float) -> None:
         """Jobs that are not managed are not changed; their users get an Event."""

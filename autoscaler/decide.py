@@ -4,6 +4,7 @@
 the cluster as observed, begins the rescales and records the decisions.
 """
 
+import dataclasses
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -160,10 +161,21 @@ class Decider:
 
     def _forecast(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
         """A fit that fails by a fault of ours leaves its job without a forecast, and only that."""
+        state = self._managed.get(job.uid)
+        if state is not None and progress.earlier:
+            progress = self._compared(state, progress)
         forecast = self._guarded(self._config.forecast, job, progress)
-        if job.uid in self._managed:
-            self._managed[job.uid].forecast = forecast
+        if state is not None:
+            state.forecast = forecast
         return forecast
+
+    def _compared(self, state: JobState, progress: TrainingProgress) -> TrainingProgress:
+        try:
+            return state.compare(progress)
+        except Exception:  # noqa: BLE001 - as below; the job goes its own way
+            _LOG.exception("job %s: comparing it with earlier runs failed", state.job.key)
+            self._metrics.faults.labels("forecast").inc()
+            return dataclasses.replace(progress, earlier=())
 
     def _assumed_forecast(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
         return self._guarded(forecast_assuming_speed, job, progress)

@@ -1,5 +1,6 @@
 """The managed jobs and what is known about each between two observations of the cluster."""
 
+import dataclasses
 import logging
 import math
 from collections import Counter
@@ -35,11 +36,13 @@ from optimus.kube.pods import Pod
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
+from optimus.models.earlier_runs import applicable, why_differs
 from optimus.models.forecast import Forecast
+from optimus.models.prior import speed_is_known
 from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
-from optimus.progress.types import TrainingProgress
+from optimus.progress.types import EarlierRun, TrainingProgress
 
 _LOG = logging.getLogger(__name__)
 
@@ -166,6 +169,15 @@ class JobState:
     marked_since: float | None = None
     """When the mark of another instance was first seen on it."""
 
+    earlier: tuple[EarlierRun, ...] = ()
+    """What earlier jobs of its workload have shown, under its conditions."""
+
+    speed_is_known: bool = False
+    """Whether that is enough for a speed model."""
+
+    earlier_source: tuple[object, Job] | None = None
+    """What ``earlier`` was made of."""
+
     @classmethod
     def first_seen(
         cls, training_job: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
@@ -198,6 +210,7 @@ class JobState:
         self.is_ending = any(pod.has_trained for pod in pods)
         self._update_age()
         self._update_floor()
+        self._update_earlier(observation)
         staying = [pod for pod in pods if not pod.leaving and not pod.finished]
         self._update_gang(staying, observation.at)
         waits = any(pod.node is None for pod in staying)
@@ -235,6 +248,32 @@ class JobState:
             since = min((start for start in starts if start is not None), default=None)
             self.record = replace(self.record, ran_since=since)
         self.is_new = False
+
+    def _update_earlier(self, observation: Observation) -> None:
+        """Take in what its workload's profile has for it now, unless it was found to differ."""
+        workload = self.job.workload
+        key = self.job.key.namespace, workload or ""
+        found = observation.workloads.get(key) if workload and not self.record.differs else None
+        known = self.earlier_source
+        if known is not None and known[0] is found and known[1] == self.job:
+            return
+        self.earlier_source = found, self.job
+        self.earlier = applicable(found.runs, self.job, observation.at) if found else ()
+        self.speed_is_known = speed_is_known(self.earlier, self.job.bounds)
+
+    def compare(self, progress: TrainingProgress) -> TrainingProgress:
+        """The progress without earlier runs where it shows that the job differs from them."""
+        differs = why_differs(self.job, progress)
+        if differs is None:
+            return progress
+        self.record = replace(self.record, differs=differs)
+        self.earlier, self.speed_is_known = (), False
+        return dataclasses.replace(progress, earlier=())
+
+    def compare_if_young(self, at: float) -> None:
+        """Compare a job that could still be profiled; later, each interval does."""
+        if self.earlier and not self._is_old(at):
+            self.compare(self.progress(at))
 
     def _update_floor(self) -> None:
         """Counts of a job that is not being rescaled are its user's, or such as it trains at."""
@@ -385,11 +424,13 @@ class JobState:
             floor=self._floor,
             is_ending=self.is_ending,
             lost_seconds=self._lost_seconds(at),
+            workload_known=self.speed_is_known,
         )
 
     def progress(self, now: float) -> TrainingProgress:
-        """The training so far, by its log."""
-        return self.log.progress(now)
+        """The training so far, by its log, with what earlier jobs of its workload have shown."""
+        progress = self.log.progress(now)
+        return dataclasses.replace(progress, earlier=self.earlier) if self.earlier else progress
 
     def begin(
         self, rescale_id: str, at: float, target: Counts, why: str, purpose: RescalePurpose

@@ -246,6 +246,11 @@ class Job:
     """Its user wants no change of it for now."""
 
     workload: str | None = None
+    """Jobs of one namespace with the same workload share what was learned of them."""
+
+    image: str = ""
+    """The image of its workers' first container, where it is known."""
+
     chief_trains: bool = False
     suspended: bool = False
     preempted_for: str = ""

@@ -80,6 +80,12 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
     suspended_at_target: bool = False
     """Whether this software suspended it at its goal."""
 
+    differs: str = ""
+    """In what it differs from earlier runs of its workload, which are not its prior any more."""
+
+    shared: int = 0
+    """How much of its run its workload's profile has (``profile.workloads.Shared``)."""
+
 
 class SavedState(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
     """The profile's ``state``."""

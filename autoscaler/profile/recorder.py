@@ -29,7 +29,8 @@ from optimus.kube.profiles import (
 from optimus.kube.results import Refused, Written
 from optimus.kube.times import format_instant, format_second
 from optimus.kube.training_jobs import TrainingJob
-from optimus.models.forecast import Forecast, current_loss
+from optimus.models.forecast import Forecast, current_loss, goal_from_earlier
+from optimus.models.prior import samples_of
 from optimus.progress.types import TrainingProgress
 
 _LOG = logging.getLogger(__name__)
@@ -107,11 +108,22 @@ class ProfileRecorder:
             self._warn_once(state.training_job, "PodsWouldBeRefused", state.refused)
         if state.changed_from is not None:
             self._warn_once(state.training_job, "ReplicasChanged", _changed_text(state))
+        self._tell_of_earlier_runs(state, now)
         if state.stored is not None and state.stored_at is not None:
             is_old = now - state.stored_at >= self._spacing_seconds and status != state.stored
             if not is_old and _urgent(status) == _urgent(state.stored):
                 return
         self.store(state, now, status)
+
+    def _tell_of_earlier_runs(self, state: JobState, now: float) -> None:
+        """One Event when earlier runs of its workload are used, one when they are dropped."""
+        job, key = state.training_job, (state.job.uid, "EarlierRunsUsed")
+        if state.record.differs:
+            text = f"{state.record.differs}; earlier runs are not used any more, {_own_way(state)}"
+            self._tell_once(job, EventType.NORMAL, "EarlierRunsDropped", text)
+        elif state.earlier and key not in self._warned:
+            text = _used_text(state, state.progress(now))
+            self._tell_once(job, EventType.NORMAL, "EarlierRunsUsed", text)
 
     def _recommend(self, state: JobState) -> None:
         """An Event for each recommendation that differs from the one before."""
@@ -301,10 +313,15 @@ class ProfileRecorder:
         self._warn_once(training_job, "HalfPlaced", message)
 
     def _warn_once(self, training_job: TrainingJob, reason: str, message: str) -> bool:
+        return self._tell_once(training_job, EventType.WARNING, reason, message)
+
+    def _tell_once(
+        self, training_job: TrainingJob, kind: EventType, reason: str, message: str
+    ) -> bool:
         key = (training_job.uid, reason)
         if self._warned.get(key) == message or key in self._refused_lately:
             return False
-        if not self._emit(training_job, EventType.WARNING, reason, message):
+        if not self._emit(training_job, kind, reason, message):
             self._retry_later(key)
             return False
         self._warned[key] = message
@@ -356,6 +373,7 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         trained_seconds=round(progress.trained_seconds, 1),
         complaint=progress.diagnostic or "",
         failed_counts=tuple(str(each) for each in record.failed_counts),
+        earlier_runs=0 if forecast is None else forecast.earlier_runs,
         recommended=_recommended(state),
     )
 
@@ -422,8 +440,39 @@ def _reason(state: JobState) -> str:
     if state.decision is not None:
         if state.decision.recommended is not None:
             return str(state.decision.recommended)
-        return state.held or state.decision.reason
+        return state.held or f"{state.decision.reason}{_basis(state)}"
     return str(state.forecast) if isinstance(state.forecast, NotReady) else ""
+
+
+def _basis(state: JobState) -> str:
+    """What a forecast rests on, where it is not the job's own losses."""
+    forecast = state.forecast
+    if not isinstance(forecast, Forecast) or forecast.goal_met or forecast.curve is not None:
+        return ""
+    runs = forecast.earlier_runs
+    return f"; forecast from {runs} earlier run{'s' if runs != 1 else ''}" if runs else ""
+
+
+def _used_text(state: JobState, progress: TrainingProgress) -> str:
+    """What earlier runs say of a job."""
+    runs, job = len(state.earlier), state.job
+    samples = samples_of(state.earlier)
+    counts = len({each.counts for each in samples})
+    of_runs = f"{runs} earlier run{'s' if runs != 1 else ''} of workload {job.workload}"
+    parts = [f"from {of_runs}: {len(samples)} speed samples at {counts} pairs of counts"]
+    found = None if job.goal is None else goal_from_earlier(progress, job.goal)
+    if found is not None:
+        time_to_goal, unit = found
+        low, high = time_to_goal.low, time_to_goal.high
+        parts.append(f"its goal is expected after {low:.4g} to {high:.4g} {unit}")
+    if state.speed_is_known:
+        parts.append("its speed is not profiled")
+    return "; ".join(parts)
+
+
+def _own_way(state: JobState) -> str:
+    young = len(state.record.profiled) == 0 and state.record.rescales == 0
+    return "and its speed is measured" if young else "only its own measurements"
 
 
 def _recommended(state: JobState) -> RecommendationStatus | None:

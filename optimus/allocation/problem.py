@@ -179,7 +179,7 @@ class JobHistory:
     suspended_at_target: bool = False
     """Suspended by this software as it met its goal, not by its user."""
     workload_known: bool = False
-    """Another job of its workload was measured."""
+    """Earlier jobs of its workload were measured at enough counts for a speed model."""
     measures: bool = False
     """The rescale in progress is a profiling run's."""
     placement_failures: PlacementFailures = ()

@@ -23,7 +23,7 @@ from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.files import results, write
 from optimus.simulator.forecasts import FittedForecasts, TrueForecasts
 from optimus.simulator.jobs import WorkloadMaker
-from optimus.simulator.presets import PreRun, preset, with_pre_run
+from optimus.simulator.presets import PreRun, preset, with_pre_run, without_earlier_runs
 from optimus.simulator.results import GPU, Simulation
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate, summarise
@@ -73,6 +73,7 @@ class Comparison:
     forecast: str
     placement: str | None
     pre_run: bool
+    uses_earlier_runs: bool = True
 
     def run(self, task: Task) -> Simulation:
         """One policy with one seed."""
@@ -83,6 +84,8 @@ class Comparison:
         forecasts = TrueForecasts() if self.forecast == "truth" else FittedForecasts()
         rule = PLACEMENT_RULES[self.placement] if self.placement else None
         config = preset(policy, forecasts, rule)
+        if not self.uses_earlier_runs:
+            config = without_earlier_runs(config)
         return simulate(workload, with_pre_run(config, PreRun()) if self.pre_run else config, seed)
 
 
@@ -107,6 +110,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--placement", choices=sorted(PLACEMENT_RULES), help=placement)
     pre_run = "measure speeds before a job starts, as the paper does, and not by profiling runs"
     add("--pre-run", action="store_true", help=pre_run)
+    families = "each job is a run of one of so many recurring workloads (default: 0, none is)"
+    add("--workloads", type=whole_number(0), default=0, metavar="N", help=families)
+    alone = "with --workloads: jobs learn nothing from earlier runs of their workload"
+    add("--no-earlier-runs", action="store_true", help=alone)
     add("--output", type=Path, metavar="DIR", help="write all results and plots into this folder")
     processes = "simulations that run at the same time (default: 1)"
     add("--processes", type=count, default=1, metavar="N", help=processes)
@@ -133,16 +140,29 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
 
 
 def _comparison(options: argparse.Namespace) -> Comparison:
-    name, maker = options.workload, WORKLOADS.get(options.workload)
+    name, usual = options.workload, WORKLOADS.get(options.workload)
     jobs = options.jobs or _JOBS
-    if maker is None:
+    maker: WorkloadMaker
+    if usual is None:
         if not name.lower().endswith(".csv"):
             expected = f"{', '.join(WORKLOADS)} or a file that ends in .csv is expected"
             raise BadInput("--workload", f"{expected}, not {name!r}")
         traced = read_trace(Path(name))
         maker, jobs = TraceWorkload(Path(name).stem, traced), options.jobs or len(traced)
+        if options.workloads:
+            raise BadInput("--workloads", "a trace says itself which jobs there are")
+    else:
+        maker = replace(usual, config=replace(usual.config, families=options.workloads))
     nodes = None if options.nodes is None else parse_nodes(options.nodes)
-    return Comparison(maker, jobs, nodes, options.forecast, options.placement, options.pre_run)
+    return Comparison(
+        maker,
+        jobs,
+        nodes,
+        options.forecast,
+        options.placement,
+        options.pre_run,
+        not options.no_earlier_runs,
+    )
 
 
 def _prepare_folder(folder: Path) -> None:

@@ -31,6 +31,7 @@ from optimus.interval.classify import Recommendation
 from optimus.interval.profiling import (
     MeasuredJobs,
     ProfilingMove,
+    is_admission,
     may_skip_checkpoint,
     plan_exploration,
     plan_profiling,
@@ -49,7 +50,8 @@ from optimus.snapshot import ClusterSnapshot
 class RescalePurpose(StrEnum):
     """What a rescale is for.
 
-    ``after-profiling`` ends the profiling of a job whose log shows no checkpoints, ``take-back``
+    ``after-profiling`` ends the profiling of a job whose log shows no checkpoints, ``admission`` is
+    the first one of a new job whose speed is known from earlier runs of its workload, ``take-back``
     stops and resumes a gang of which only a part was placed, ``restart`` one whose replicas were
     changed while it ran, ``recovery`` ends a suspension of which nothing else is recorded.
     """
@@ -58,6 +60,7 @@ class RescalePurpose(StrEnum):
     PROFILING = "profiling"
     EXPLORATION = "exploration"
     AFTER_PROFILING = "after-profiling"
+    ADMISSION = "admission"
     TAKE_BACK = "take-back"
     RESTART = "restart"
     RECOVERY = "recovery"
@@ -88,6 +91,7 @@ class RescalePurpose(StrEnum):
             RescalePurpose.INTERVAL,
             RescalePurpose.EXPLORATION,
             RescalePurpose.AFTER_PROFILING,
+            RescalePurpose.ADMISSION,
         }
 
     @property
@@ -97,6 +101,7 @@ class RescalePurpose(StrEnum):
         return self not in {
             RescalePurpose.PROFILING,
             RescalePurpose.AFTER_PROFILING,
+            RescalePurpose.ADMISSION,
             RescalePurpose.TAKE_BACK,
             RescalePurpose.RESTART,
         }
@@ -412,8 +417,8 @@ class IntervalDriver:
                 continue
             del pending[uid]
             purpose = RescalePurpose.INTERVAL
-            if not suspends and self._ends_profiling(cluster, uid, histories[uid]):
-                purpose = RescalePurpose.AFTER_PROFILING
+            if not suspends:
+                purpose = self._purpose(cluster, uid, histories[uid])
             yield BeginRescale(
                 uid=uid,
                 id=purpose.id_of(each.interval_id),
@@ -423,10 +428,14 @@ class IntervalDriver:
                 placement=placement,
             )
 
-    def _ends_profiling(self, cluster: ManagedCluster, uid: str, history: JobHistory) -> bool:
+    def _purpose(self, cluster: ManagedCluster, uid: str, history: JobHistory) -> RescalePurpose:
+        """What the rescale that an interval decided is for."""
         managed, profiling = cluster.managed[uid], self._config.interval.profiling
         progress = managed.progress(cluster.at)
-        return may_skip_checkpoint(managed.job, history, progress, cluster.at, profiling)
+        if may_skip_checkpoint(managed.job, history, progress, cluster.at, profiling):
+            return RescalePurpose.AFTER_PROFILING
+        is_first = is_admission(history, progress, profiling)
+        return RescalePurpose.ADMISSION if is_first else RescalePurpose.INTERVAL
 
     def _end_runs(
         self, cluster: ManagedCluster, histories: _Histories

@@ -106,6 +106,7 @@ def _may_explore(
         _cannot_move(job, snapshot, history)
         or history.profiling_since is not None
         or history.awaits_checkpoint
+        or history.workload_known
         or why_backing_off(history.placement_failures, at) is not None
         or (last is not None and at - last < config.cooldown_seconds)
         or why_moved_enough(history, at, config) is not None
@@ -141,7 +142,7 @@ def why_not_profiled(
     if why_backing_off(history.placement_failures, snapshot.at) is not None:
         return "its pods were not placed at its last rescale"
     if history.workload_known:
-        return "its workload is known"
+        return "its speed is known from earlier runs of its workload"
     if len(history.profiled) >= config.runs:
         return f"{config.runs} profiling runs were made"
     trained = trained_seconds(progress, history)
@@ -213,6 +214,14 @@ def may_skip_checkpoint(
     is_short = since is not None and max(at - since, history.running_seconds) < limit_seconds
     was_moved = return_counts(job, history) is not None
     return is_short and was_moved and _has_no_checkpoint(job, progress)
+
+
+def is_admission(history: JobHistory, progress: TrainingProgress, config: ProfilingConfig) -> bool:
+    """Whether a decision moves a new job to the counts that earlier runs let choose, which stands
+    in place of its profiling runs: it may lose as much training as one of them lasts, once."""
+    was_moved = history.rescales > 0 or history.profiled
+    trained = trained_seconds(progress, history)
+    return history.workload_known and not was_moved and trained < config.run_limit_seconds
 
 
 def return_counts(job: Job, history: JobHistory) -> Counts | None:

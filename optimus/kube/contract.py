@@ -11,6 +11,8 @@ GROUP: Final = "optimus.dl"
 VERSION: Final = "v1alpha1"
 PROFILES: Final = "trainingprofiles"
 PROFILE_KIND: Final = "TrainingProfile"
+WORKLOAD_PROFILES: Final = "workloadprofiles"
+WORKLOAD_PROFILE_KIND: Final = "WorkloadProfile"
 
 SCHEDULER_NAME: Final = "optimus-scheduler"
 """The default ``schedulerName``; both processes take another by flag."""

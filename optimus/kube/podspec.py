@@ -48,6 +48,7 @@ class Container(msgspec.Struct, gc=False, rename="camel"):
     """A container or init container."""
 
     name: str = ""
+    image: str = ""
     ports: list[_ContainerPort] | None = None
     resources: ResourceRequirements | None = None
     env: list[_EnvVar] | None = None

@@ -93,6 +93,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     trained_seconds: float = 0.0
     complaint: str = ""
     failed_counts: tuple[str, ...] = ()
+    earlier_runs: int = 0
     recommended: RecommendationStatus | None = None
     written_by: str = ""
     state: str | None = None

@@ -203,8 +203,14 @@ def _job(
         suspended=bool((raw.spec.run_policy or RunPolicy()).suspend),
         preempted_for=_preempting_job(raw.metadata.annotations or {}),
         left_alone=left_alone,
+        image=_image_of(worker),
         **{name: getattr(options, name) for name in _COPIED},
     )
+
+
+def _image_of(worker: StoredRole | None) -> str:
+    containers = worker.template.containers if worker else None
+    return containers[0].image if containers else ""
 
 
 def _preempting_job(annotations: Mapping[str, str]) -> str:

@@ -15,18 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimus.errors import NotReady
-from optimus.jobs import BatchScope, Counts, Goal, Job, TargetLoss, TrainingMode
+from optimus.jobs import BatchScope, Counts, Goal, Job, TrainingMode
 from optimus.models.convergence import (
     MEDIAN_OF,
-    QUIET_EPOCHS,
     LossCurve,
     LossSeries,
     PublishedCurve,
     TimeToGoal,
-    is_converged,
-    needed_plateau,
-    plateau_epochs,
+    meets,
 )
+from optimus.models.prior import combined, earlier_time_to_goal, met_at, with_earlier
 from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
 from optimus.progress.state import epoch_index
@@ -102,6 +100,8 @@ class Forecast:
     high_epochs: float | None = None
     time_to_goal: TimeToGoal | None = None
     """In epochs (steps) from the start of training; ``None`` once the goal is met."""
+    earlier_runs: int = 0
+    """So many earlier runs of its workload went into it."""
     _seconds: dict[Counts, float] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -161,9 +161,9 @@ def _forecast(
     goal = goal or job.goal
     if goal is None:
         return NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
-    losses = _losses_with_epochs(progress)
+    losses = losses_with_epochs(progress)
     curve = fit(losses)
-    if _is_met(goal, losses):
+    if meets(goal, losses):
         in_epochs = all(point.epoch is not None for point in losses)
         return Forecast(
             NoWorkLeft(),
@@ -176,19 +176,15 @@ def _forecast(
     if progress.diverged:
         # The last known losses would leave it nearly done for ever.
         return NotReady(progress.diagnostic or "the last losses in the log are no numbers")
-    if isinstance(curve, NotReady):
+    if isinstance(curve, NotReady) and progress.diagnostic:
         # What is wrong with the log explains more than a lack of points.
-        return NotReady(progress.diagnostic) if progress.diagnostic else curve
+        return NotReady(progress.diagnostic)
     return _until_goal(job, progress, goal, curve, speed)
 
 
 def goal_is_met(goal: Goal, progress: TrainingProgress) -> bool:
-    """Whether the losses so far meet the goal.
-
-    A target: the mean losses of two completed epochs in a row are at most that; without epochs the
-    median of the last 20 points. A threshold: ``is_converged``, and the plateau is no mere stage of
-    a schedule (``needed_plateau``)."""
-    return _is_met(goal, _losses_with_epochs(progress))
+    """Whether the losses so far meet the goal (``models.convergence.meets``)."""
+    return meets(goal, losses_with_epochs(progress))
 
 
 def current_loss(progress: TrainingProgress) -> float | None:
@@ -213,7 +209,7 @@ def current_loss(progress: TrainingProgress) -> float | None:
     return float(series.complete_loss[-1] if len(series.complete_loss) else series.loss[-1])
 
 
-def _losses_with_epochs(progress: TrainingProgress) -> tuple[LossPoint, ...]:
+def losses_with_epochs(progress: TrainingProgress) -> tuple[LossPoint, ...]:
     """The losses; points from before the epoch length was known get their epoch from their step."""
     return tuple(_with_epoch(point, progress.steps_per_epoch) for point in progress.losses)
 
@@ -224,37 +220,18 @@ def _with_epoch(point: LossPoint, steps_per_epoch: float | None) -> LossPoint:
     return replace(point, epoch=point.step / steps_per_epoch)
 
 
-def _is_met(goal: Goal, losses: Sequence[LossPoint]) -> bool:
-    if not losses:
-        return False
-    series = LossSeries.of(losses)
-    means = series.complete_loss
-    if isinstance(goal, TargetLoss):
-        if series.in_epochs:
-            met = means <= goal.loss
-            return bool((met[1:] & met[:-1]).any())
-        newest = losses[-MEDIAN_OF:]
-        return len(newest) == MEDIAN_OF and median(each.loss for each in newest) <= goal.loss
-    if not series.in_epochs or len(means) <= QUIET_EPOCHS:
-        return False
-    recent = means[-QUIET_EPOCHS - 1 :].tolist()
-    if not is_converged(recent, float(means.max()), float(means.min()), goal.fraction):
-        return False
-    plateau = plateau_epochs(series, goal.fraction)
-    return plateau >= needed_plateau(losses, series, goal.fraction)
-
-
 def _until_goal(
     job: Job,
     progress: TrainingProgress,
     goal: Goal,
-    curve: Curve,
+    curve: Curve | NotReady,
     speed_of: "Callable[[Job, TrainingProgress], Speed | NotReady]",
 ) -> Forecast | NotReady:
-    time_to_goal = curve.until(goal)
-    if isinstance(time_to_goal, NotReady):
-        return time_to_goal
-    steps_per_unit = progress.steps_per_epoch or job.steps_per_epoch if curve.in_epochs else 1.0
+    total = _total(progress, goal, curve)
+    if isinstance(total, NotReady):
+        return total
+    time_to_goal, in_epochs = total
+    steps_per_unit = _steps_per_epoch(job, progress) if in_epochs else 1.0
     if steps_per_unit is None:
         return NotReady(
             "the number of steps per epoch is not known yet: set the annotation "
@@ -263,34 +240,83 @@ def _until_goal(
     speed = speed_of(job, progress)
     if isinstance(speed, NotReady):
         return speed
-    known = progress.epoch if curve.in_epochs else progress.step
-    done = curve.seen if known is None else max(float(known), 0.0)
+    known = progress.epoch if in_epochs else progress.step
+    seen = 0.0 if isinstance(curve, NotReady) else curve.seen
+    done = seen if known is None else max(float(known), 0.0)
     # Where the curve has passed the goal but the losses have not, the running epoch may meet it.
-    least = math.floor(done) + 1 - done if curve.in_epochs else 1.0
+    least = math.floor(done) + 1 - done if in_epochs else 1.0
     left, low, high = (
         max(end - done, least) for end in (time_to_goal.point, time_to_goal.low, time_to_goal.high)
     )
-    per_worker, workers = _batch_rule(job, progress)
+    per_worker, workers = batch_rule(job, progress)
     forecast = Forecast(
         speed,
         left * steps_per_unit,
         per_worker,
         workers,
         progress_fraction=done / (done + left),
-        curve=curve,
+        curve=None if isinstance(curve, NotReady) else curve,
         time_to_goal=time_to_goal,
+        earlier_runs=len(progress.earlier),
     )
-    if not curve.in_epochs:
+    if not in_epochs:
         return forecast
     return replace(forecast, remaining_epochs=left, low_epochs=low, high_epochs=high)
 
 
+def _total(
+    progress: TrainingProgress, goal: Goal, curve: Curve | NotReady
+) -> tuple[TimeToGoal, bool] | NotReady:
+    """When the goal is met, and whether that counts epochs: by the job's own losses, by earlier
+    runs of its workload, or by both."""
+    own = curve if isinstance(curve, NotReady) else curve.until(goal)
+    in_epochs = _counts_epochs(curve, progress, goal)
+    if not progress.earlier:
+        return own if isinstance(own, NotReady) else (own, in_epochs)
+    prior = earlier_time_to_goal(progress.earlier, goal, in_epochs=in_epochs)
+    if prior is None:
+        return own if isinstance(own, NotReady) else (own, in_epochs)
+    return (prior if isinstance(own, NotReady) else combined(own, prior)), in_epochs
+
+
+def goal_from_earlier(progress: TrainingProgress, goal: Goal) -> tuple[TimeToGoal, str] | None:
+    """When the goal is met by earlier runs alone, and what that counts: epochs or steps."""
+    in_epochs = _counts_epochs(NotReady("not asked"), progress, goal)
+    found = earlier_time_to_goal(progress.earlier, goal, in_epochs=in_epochs)
+    return None if found is None else (found, "epochs" if in_epochs else "steps")
+
+
+def _counts_epochs(curve: Curve | NotReady, progress: TrainingProgress, goal: Goal) -> bool:
+    """Whether the job's training is counted in epochs: by its curve, its losses, earlier runs."""
+    if not isinstance(curve, NotReady):
+        return curve.in_epochs
+    if progress.losses:
+        return all(point.epoch is not None for point in losses_with_epochs(progress))
+    known = [run.in_epochs for run in progress.earlier if met_at(run, goal) is not None]
+    return known[-1] if known else True
+
+
+def _steps_per_epoch(job: Job, progress: TrainingProgress) -> float | None:
+    """As known of the job, else of the newest earlier run that tells, at the job's workers."""
+    own = progress.steps_per_epoch or job.steps_per_epoch
+    if own is not None:
+        return own
+    known = [run.steps_per_epoch for run in progress.earlier if run.steps_per_epoch]
+    if not known:
+        return None
+    per_worker, workers = batch_rule(job, progress)
+    return known[-1] / workers if per_worker else known[-1]
+
+
 def _speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
-    measured, kind = MergedSamples.of(progress.samples), progress.node_kind
+    kind, terms = progress.node_kind, SpeedTerms(job.mode, job.batch, SpeedForm.BLEND)
+    measured = MergedSamples.of(progress.samples)
+    if progress.earlier:
+        measured = with_earlier(measured, progress.earlier, terms)
     refusal = why_not_ready(measured, needed_counts(job.bounds))
     if refusal is not None:
         return refusal
-    model = SpeedModel.of(measured, SpeedTerms(job.mode, job.batch, SpeedForm.BLEND))
+    model = SpeedModel.of(measured, terms)
     latest = measured.latest_at(job.counts, kind)
     if latest is not None:
         model = model.on(latest.node_kind).anchored(job.counts, latest.steps_per_second)
@@ -305,7 +331,7 @@ def _assumed_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
     return AssumedSpeed(latest.counts, latest.steps_per_second, job.mode, job.splits_batch)
 
 
-def _batch_rule(job: Job, progress: TrainingProgress) -> tuple[bool, int]:
+def batch_rule(job: Job, progress: TrainingProgress) -> tuple[bool, int]:
     """Whether steps shrink as workers grow, and the workers at which steps were counted."""
     if job.batch is None or job.batch.scope is not BatchScope.WORKER:
         return False, job.counts.workers

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from optimus.jobs import Counts
+from optimus.jobs import Counts, Goal
 
 
 class LogLine(NamedTuple):
@@ -67,6 +67,37 @@ class SpeedSample:
     writes them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRun:
+    """What one job of a workload has shown, for the later jobs of that workload."""
+
+    uid: str
+    """The job's."""
+    job: str
+    """The job's name, for people."""
+    at: float
+    """When this was learned, seconds since the epoch, UTC."""
+    conditions: str
+    """What has to be the same for the samples to hold for another job, as
+    ``models.earlier_runs.conditions_of`` writes it."""
+    samples: tuple[SpeedSample, ...] = ()
+    """One for each pair of counts and class of nodes."""
+    in_epochs: bool = True
+    places: tuple[float, ...] = ()
+    """The epochs (steps) done at each of ``losses``; none for a job that has not succeeded."""
+    losses: tuple[float, ...] = ()
+    """The mean loss of each epoch, or of stretches of training."""
+    every_epoch: bool = False
+    """Whether ``losses`` has each epoch's mean."""
+    goal: Goal | None = None
+    met_at: float | None = None
+    """After how many epochs (steps) its own goal was met."""
+    steps_per_epoch: float | None = None
+    """Of one worker where each has a batch of its own, else of the job."""
+    differed: bool = False
+    """It was found to differ from the runs before it, which do not count any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
     """The progress of one job, as far as its log shows it."""
@@ -94,6 +125,8 @@ class TrainingProgress:
     """The last losses in the log are no finite numbers."""
     node_kind: str | None = None
     """The class of its workers' current nodes, or the last; ``None`` where not determined."""
+    earlier: tuple[EarlierRun, ...] = ()
+    """What earlier jobs of its workload have shown, the newest last."""
 
 
 NOTHING = TrainingProgress()

@@ -16,7 +16,7 @@ from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Job, Role
 from optimus.nodes import Node
 from optimus.placement.gang import PlacementRule
-from optimus.progress.types import TrainingProgress
+from optimus.progress.types import EarlierRun, TrainingProgress
 from optimus.resources import NONE, Resources
 from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.training import Training
@@ -53,6 +53,10 @@ class JobState:
     moving_to: Counts | None = None
     purpose: RescalePurpose = RescalePurpose.INTERVAL
     past: JobHistory = NO_HISTORY
+    earlier: tuple[EarlierRun, ...] = ()
+    """What earlier jobs of its workload have shown; none once it was found to differ."""
+
+    differed: bool = False
     is_forced: bool = False
     """Whether the move under way only gives capacity away."""
 
@@ -64,7 +68,8 @@ class JobState:
 
     def progress(self, _: float, /) -> TrainingProgress:
         """The progress that its log shows."""
-        return self.training.progress()
+        progress = self.training.progress()
+        return replace(progress, earlier=self.earlier) if self.earlier else progress
 
     def history(self, _: float, /) -> JobHistory:
         """Its rescales and profiling runs so far."""

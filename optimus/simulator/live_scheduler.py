@@ -2,7 +2,8 @@
 
 1. The extender: a waiting job is placed at its own counts as soon as there is room, in the
    extender's order.
-2. The autoscaler: takes the driver's steps and moves jobs as their instructions say.
+2. The autoscaler: takes the driver's steps and moves jobs as their instructions say. What jobs of
+   a workload have shown is kept for later ones (``models.earlier_runs``).
 """
 
 import math
@@ -21,8 +22,11 @@ from optimus.interval.driver import (
     RescalePurpose,
 )
 from optimus.jobs import Job
+from optimus.models.earlier_runs import applicable, kept, run_of, why_differs
+from optimus.models.prior import speed_is_known
 from optimus.nodes import Node
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key
+from optimus.progress.types import EarlierRun
 from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
 from optimus.simulator.speeds import EmptyCluster
@@ -47,6 +51,9 @@ class LiveConfig:
 
     tick_seconds: float = 2.0
     """Least seconds between two looks at the cluster."""
+
+    uses_earlier_runs: bool = True
+    """Whether jobs of one workload learn from one another."""
 
     def scheduler(self, strategies: Strategies, empty: EmptyCluster) -> "LiveScheduler":
         """A scheduler with these settings."""
@@ -91,6 +98,7 @@ class LiveScheduler:
         self._config, self._placement, self._empty = config, strategies.placement, empty
         self._driver = IntervalDriver(strategies, config.driver)
         self._driver.state.planned_at = 0.0
+        self._workloads = _Workloads()
 
     def next_action_at(self, cluster: SimulatedCluster) -> float:
         """When to act next even if nothing happens."""
@@ -107,6 +115,8 @@ class LiveScheduler:
     def act(self, cluster: SimulatedCluster) -> None:
         """Do all that is to be done at this instant."""
         cluster.catch_up()
+        if self._config.uses_earlier_runs:
+            self._workloads.update(cluster)
         self._place_waiting(cluster)
         self._skip_empty_intervals(cluster.now)
         view = _ManagedCluster.of(cluster)
@@ -169,6 +179,63 @@ class LiveScheduler:
         steady = sum(sample.seconds for sample in samples if sample.counts == counts)
         left = profiling.steady_seconds - steady - run.seconds
         return now + left + self._config.tick_seconds if left > 0 else math.inf
+
+
+@dataclass(slots=True)
+class _Workloads:
+    """What the jobs of each workload have shown: on a cluster, the WorkloadProfiles."""
+
+    runs: dict[str, tuple[EarlierRun, ...]] = field(default_factory=dict)
+    ended: int = 0
+    looked_at: dict[str, object] = field(default_factory=dict)
+    """What a job had shown when it was last compared with earlier runs, by UID."""
+
+    measured: set[str] = field(default_factory=set)
+
+    def update(self, cluster: SimulatedCluster) -> None:
+        """Keep what has ended or was measured, and give it to the jobs of the same workload."""
+        for state in cluster.ended[self.ended :]:
+            self._keep(state, cluster.now, succeeded=True)
+        self.ended = len(cluster.ended)
+        for state in cluster.visible:
+            if state.job.workload is None:
+                continue
+            shown = len(state.training.samples), math.floor(state.training.epochs)
+            if self.looked_at.get(state.job.uid) != shown:
+                self.looked_at[state.job.uid] = shown
+                self._keep_measured(state, cluster.now)
+                _compare(state)
+            self._provide(state, cluster.now)
+
+    def _keep(self, state: JobState, at: float, *, succeeded: bool) -> None:
+        workload = state.job.workload
+        if workload is not None:
+            progress = state.training.progress()
+            run = run_of(state.job, progress, at, succeeded=succeeded, differed=state.differed)
+            self.runs[workload] = kept(self.runs.get(workload, ()), run, at)
+
+    def _keep_measured(self, state: JobState, at: float) -> None:
+        """Speeds help others as soon as there are enough of them for a model."""
+        uid, progress = state.job.uid, state.training.progress()
+        own = run_of(state.job, progress, at, succeeded=False)
+        if uid not in self.measured and speed_is_known((own,), state.job.bounds):
+            self.measured.add(uid)
+            self._keep(state, at, succeeded=False)
+
+    def _provide(self, state: JobState, at: float) -> None:
+        if state.differed:
+            return
+        earlier = applicable(self.runs.get(state.job.workload or "", ()), state.job, at)
+        if earlier != state.earlier:
+            state.earlier = earlier
+            known = speed_is_known(earlier, state.job.bounds)
+            state.past = replace(state.past, workload_known=known)
+
+
+def _compare(state: JobState) -> None:
+    if why_differs(state.job, state.progress(0.0)) is not None:
+        state.differed, state.earlier = True, ()
+        state.past = replace(state.past, workload_known=False)
 
 
 def _gang(state: JobState) -> WaitingGang:

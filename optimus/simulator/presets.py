@@ -68,6 +68,14 @@ def preset(
     )
 
 
+def without_earlier_runs(usual: SchedulerConfig) -> SchedulerConfig:
+    """The same configuration, in which jobs of one workload learn nothing from one another."""
+    mode = usual.mode
+    if isinstance(mode, LiveConfig):
+        mode = replace(mode, uses_earlier_runs=False)
+    return replace(usual, mode=mode)
+
+
 def with_pre_run(usual: SchedulerConfig, pre_run: PreRun) -> SchedulerConfig:
     """The same configuration with a pre-run instead of profiling runs."""
     mode = usual.mode

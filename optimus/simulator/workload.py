@@ -5,7 +5,7 @@ scaled down, as there: an epoch takes at most so long with one PS and one worker
 a job does not depend on the settings, so that workloads of one seed differ in nothing else."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -36,7 +36,7 @@ from optimus.simulator.ground_truth.testbed import (
     nodes,
     rescale_seconds,
 )
-from optimus.simulator.jobs import SimulatedJob, Straggling, Workload, WorkloadMaker
+from optimus.simulator.jobs import SimulatedJob, Straggling, Workload
 
 WINDOW_SECONDS: Final = 12_000.0
 """Jobs arrive within so long (section 6.1)."""
@@ -110,6 +110,9 @@ class WorkloadConfig:
     """Speed of the containers."""
     machines: int = 1
     """Multiple of the testbed's 13 servers."""
+    families: int = 0
+    """Every job is a run of one of so many workloads, which are the first jobs that are drawn. 0:
+    no job has a workload."""
 
 
 class JobChoice(NamedTuple):
@@ -139,10 +142,15 @@ class RandomWorkload:
     def __call__(self, jobs: int, rng: Generator) -> Workload:
         """A workload of so many jobs; the same generator state gives the same workload."""
         arrivals = self.arrivals(jobs, rng)
+        choices = [(_draw_choice(rng), int(rng.integers(2**32))) for _ in arrivals]
+        families = min(self.config.families, len(choices))
         drawn = []
-        for number, arrival in enumerate(arrivals):
-            choice, seed = _draw_choice(rng), int(rng.integers(2**32))
-            drawn.append(_build_job(number, float(arrival), choice, seed, self.config))
+        for number, arrival in enumerate(arrivals.tolist()):
+            # By the job's own seed, so that arrivals do not depend on the number of families.
+            family = choices[number][1] % families if families else None
+            chosen = choices[number if family is None else family]
+            job = _build_job(number, arrival, *chosen, self.config)
+            drawn.append(job if family is None else _of_family(job, family))
         return Workload(self.name, tuple(drawn), nodes(self.config.machines))
 
 
@@ -165,7 +173,7 @@ class TraceWorkload:
         return Workload(self.name, tuple(built), nodes(self.config.machines))
 
 
-WORKLOADS: Final[Mapping[str, WorkloadMaker]] = MappingProxyType(
+WORKLOADS: Final[Mapping[str, RandomWorkload]] = MappingProxyType(
     {draw.__name__: RandomWorkload(draw.__name__, draw) for draw in (uniform, poisson, bursts)}
 )
 """Value of ``--workload`` -> the workload of Optimus, section 6.1, on its 13 servers."""
@@ -228,6 +236,10 @@ def _build_job(
         rescale_seconds=rescale_seconds(kind.model_mb),
         straggling=config.straggling,
     )
+
+
+def _of_family(simulated: SimulatedJob, family: int) -> SimulatedJob:
+    return replace(simulated, job=replace(simulated.job, workload=f"family-{family + 1}"))
 
 
 def _epoch_seconds(config: WorkloadConfig, seed: int) -> float:

@@ -12,6 +12,7 @@ from optimus.models.convergence.series import (
     TARGET_EPOCHS,
     LossSeries,
     is_converged,
+    meets,
     needed_plateau,
     plateau_epochs,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "PublishedCurve",
     "TimeToGoal",
     "is_converged",
+    "meets",
     "needed_plateau",
     "plateau_epochs",
 ]

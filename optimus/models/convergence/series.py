@@ -4,6 +4,7 @@
 2. The learning rate's drops cut them: Optimus, section 3.1, "treat the training after the
    adjustment as a new job".
 3. Their noise is estimated from differences of neighbours.
+4. They meet a goal, or do not yet.
 
 Drops: where the log has the learning rate, a fall to at most 0.6 of it. A log that names the rate
 only when it changes (MXNet's schedulers) leaves the first one unknown: its first change counts as a
@@ -20,11 +21,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from statistics import median
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from optimus.errors import NotReady
+from optimus.jobs import Goal, TargetLoss
 from optimus.models import Vector
 from optimus.progress.state import epoch_indexes
 from optimus.progress.types import LossPoint
@@ -289,3 +292,28 @@ def plateau_epochs(series: LossSeries, fraction: float) -> int:
     """For how many epochs the loss has changed by less than ``fraction`` of its largest mean."""
     loud = np.flatnonzero(np.abs(np.diff(series.loss)) >= fraction * series.loss.max())
     return len(series.loss) - 1 - (int(loud[-1]) + 1 if len(loud) else 0)
+
+
+def meets(goal: Goal, losses: Sequence[LossPoint]) -> bool:
+    """Whether losses in training order meet the goal.
+
+    A target: the mean losses of two completed epochs in a row are at most that; without epochs the
+    median of the last 20 points. A threshold: ``is_converged``, and the plateau is no mere stage of
+    a schedule (``needed_plateau``)."""
+    if not losses:
+        return False
+    series = LossSeries.of(losses)
+    means = series.complete_loss
+    if isinstance(goal, TargetLoss):
+        if series.in_epochs:
+            met = means <= goal.loss
+            return bool((met[1:] & met[:-1]).any())
+        newest = losses[-MEDIAN_OF:]
+        return len(newest) == MEDIAN_OF and median(each.loss for each in newest) <= goal.loss
+    if not series.in_epochs or len(means) <= QUIET_EPOCHS:
+        return False
+    recent = means[-QUIET_EPOCHS - 1 :].tolist()
+    if not is_converged(recent, float(means.max()), float(means.min()), goal.fraction):
+        return False
+    plateau = plateau_epochs(series, goal.fraction)
+    return plateau >= needed_plateau(losses, series, goal.fraction)

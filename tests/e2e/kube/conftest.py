@@ -14,6 +14,7 @@ MANIFESTS = Path(__file__).parents[3] / "manifests"
 GRANTED = (
     "namespace.yaml",
     "crd-trainingprofiles.yaml",
+    "crd-workloadprofiles.yaml",
     "rbac-autoscaler.yaml",
     "rbac-scheduler.yaml",
 )
@@ -24,9 +25,9 @@ def granted(cluster: LocalCluster) -> LocalCluster:
     """The cluster with the CRD and the rights; the two programs do not run."""
     for name in GRANTED:
         cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(MANIFESTS / name))
-    cluster.kubectl(
-        "wait", "--for=condition=Established", "crd/trainingprofiles.optimus.dl", "--timeout=30s"
-    )
+    for name in ("trainingprofiles", "workloadprofiles"):
+        established = "--for=condition=Established"
+        cluster.kubectl("wait", established, f"crd/{name}.optimus.dl", "--timeout=30s")
     return cluster
 
 

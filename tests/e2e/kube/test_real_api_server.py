@@ -5,13 +5,14 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
 import yaml
 
 from localcluster.cluster import LocalCluster
-from optimus.jobs import Counts, JobKey, Role
+from optimus.jobs import Counts, JobKey, Role, TargetLoss
 from optimus.kube.client import Client
 from optimus.kube.contract import Phase
 from optimus.kube.eligibility import EligibilityConfig
@@ -32,8 +33,15 @@ from optimus.kube.reflector import Reflector
 from optimus.kube.results import Refused, Written
 from optimus.kube.store import Cached
 from optimus.kube.training_jobs import TrainingJob
+from optimus.kube.workload_profiles import (
+    WorkloadProfile,
+    WorkloadProfileWriter,
+    status_of,
+    watched_workload_profiles,
+)
 from optimus.kube.writer import JobWriter, PodWriter
-from optimus.progress.types import LogRead
+from optimus.models.earlier_runs import MOST_LOSSES, MOST_RUNS, MOST_SAMPLES
+from optimus.progress.types import EarlierRun, LogRead, SpeedSample
 from tests.e2e.kube.conftest import MANIFESTS
 
 WAIT_SECONDS = 180.0
@@ -268,6 +276,51 @@ def test_the_profile_of_another_job_is_not_taken(
     assert isinstance(ProfileWriter(autoscaler).create(job), TrainingProfile)
 
 
+def test_what_runs_of_a_workload_have_shown_is_stored_within_its_bounds(
+    granted: LocalCluster, namespace: str, autoscaler: Client
+) -> None:
+    sample = SpeedSample(Counts(2, 4), 3.5, 61.5, 1_800_000_000.0, "a100")
+    run = EarlierRun(
+        uid="u-1",
+        job="train-1",
+        at=1_800_000_000.0,
+        conditions="TFJob; async; batch 32 of the job",
+        samples=(sample,) * MOST_SAMPLES,
+        places=tuple(float(n) for n in range(MOST_LOSSES)),
+        losses=(0.5,) * MOST_LOSSES,
+        every_epoch=True,
+        goal=TargetLoss(0.6),
+        met_at=2.0,
+        steps_per_epoch=100.0,
+    )
+    runs = [replace(run, uid=str(n)) for n in range(MOST_RUNS)]
+    writer = WorkloadProfileWriter(autoscaler)
+    made = writer.stored(namespace, "resnet")
+    assert isinstance(made, WorkloadProfile)
+    assert isinstance(writer.write(made, status_of(runs, "test")), Written)
+    stale = writer.write(made, status_of(runs, "another"))
+    assert isinstance(stale, Refused)
+    assert stale.kind is ErrorKind.CONFLICT
+    with followed(Reflector(autoscaler, watched_workload_profiles())) as profiles:
+
+        def whole() -> WorkloadProfile | None:
+            found = profiles.find(namespace, "resnet")
+            return found if found is not None and found.runs else None
+
+        assert until(profiles, whole).runs == tuple(runs)
+    printed = granted.kubectl("get", "wprof", "resnet", "-n", namespace)
+    assert printed.splitlines()[1].split()[:4] == ["resnet", "16", str(16 * MOST_SAMPLES), "2"]
+    read_again = writer.stored(namespace, "resnet")
+    assert isinstance(read_again, WorkloadProfile)
+    too_many = writer.write(read_again, status_of([*runs, run]))
+    assert isinstance(too_many, Refused)
+    assert too_many.kind is ErrorKind.INVALID
+    granted.kubectl("delete", "workloadprofile", "resnet", "-n", namespace)
+    forgotten = writer.stored(namespace, "resnet")
+    assert isinstance(forgotten, WorkloadProfile)
+    assert forgotten.runs == ()
+
+
 def test_equal_events_are_one_that_kubectl_describes(
     granted: LocalCluster, namespace: str, autoscaler: Client
 ) -> None:
@@ -296,6 +349,8 @@ def test_equal_events_are_one_that_kubectl_describes(
         ("optimus-autoscaler", "delete", "pods", False),
         ("optimus-autoscaler", "get", "secrets", False),
         ("optimus-autoscaler", "patch", "nodes", False),
+        ("optimus-autoscaler", "create", "workloadprofiles.optimus.dl", True),
+        ("optimus-autoscaler", "delete", "workloadprofiles.optimus.dl", False),
         ("optimus-scheduler", "patch", "tfjobs.kubeflow.org", False),
         ("optimus-scheduler", "patch", "trainingprofiles.optimus.dl", False),
         ("optimus-scheduler", "watch", "trainingprofiles.optimus.dl", True),

@@ -17,6 +17,7 @@ from tests.integration.faults.state_recorder import recorder
 _GRANTED = (
     "namespace.yaml",
     "crd-trainingprofiles.yaml",
+    "crd-workloadprofiles.yaml",
     "rbac-autoscaler.yaml",
     "rbac-scheduler.yaml",
 )

@@ -5,6 +5,7 @@ from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
+from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import LastReads, RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
 from optimus.interval import IntervalConfig, ProfilingConfig
@@ -78,7 +79,8 @@ class ControllerHarness:
             ),
         )
         decider = Decider(decision_config, self.metrics, dry_run=self._dry_run)
-        parts = Components(cluster, logs, decider, rescales, reporting, self.metrics)
+        workloads = WorkloadRecorder(cluster.workloads, self.metrics, timer=lambda: cluster.at)
+        parts = Components(cluster, logs, decider, rescales, reporting, self.metrics, workloads)
         self.controller = Controller(
             parts,
             self._timing,

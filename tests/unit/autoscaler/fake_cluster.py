@@ -26,6 +26,7 @@ from optimus.nodes import Node
 from optimus.progress.types import LogLine, LogRead
 from optimus.resources import Resources
 from tests.unit.autoscaler.fake_job import START_AT, STEPS_PER_EPOCH, FakeJob, pod_of
+from tests.unit.autoscaler.fake_workloads import FakeWorkloads
 
 
 @dataclass
@@ -62,6 +63,7 @@ class FakeCluster:
     operator_is_away: bool = False
     instance: str = ""
     """Whose marks the writes set."""
+    workloads: FakeWorkloads = field(default_factory=FakeWorkloads)
     writes: int = 0
     create_calls: int = 0
 
@@ -159,7 +161,7 @@ class FakeCluster:
     def observe(self, at: float) -> Observation:
         profiles = self.profiles if self.seen_profiles is None else self.seen_profiles
         found = Observation.of(at, *self.decoded(), list(profiles.values()))
-        return replace(found, silent_seconds=self.silent_seconds)
+        return replace(found, silent_seconds=self.silent_seconds, workloads=self.workloads.all())
 
     def _capacity(self) -> Resources:
         return Resources(cpu=1000 * self.cpus, pods=110)

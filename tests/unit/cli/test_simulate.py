@@ -124,6 +124,14 @@ class TestResults:
     ) -> None:
         assert output_of(capsys, *SMALL, "--placement", "theorem1") != printed
 
+    def test_recurring_jobs_learn_from_one_another_unless_they_may_not(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        recurring = ("--policies", "optimus", "--jobs", "6", "--seeds", "1", "--workloads", "1")
+        learnt = output_of(capsys, *recurring)
+        alone = output_of(capsys, *recurring, "--no-earlier-runs")
+        assert learnt != alone
+
 
 class TestErrors:
     @pytest.mark.parametrize(
@@ -151,6 +159,14 @@ class TestErrors:
         self, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
     ) -> None:
         assert message in error_of(capsys, "--jobs", "3", "--seeds", "1", *arguments)
+
+    def test_a_trace_has_no_families(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        trace = tmp_path / "jobs.csv"
+        trace.write_text(TRACE)
+        found = error_of(capsys, "--workload", str(trace), "--workloads", "2")
+        assert "--workloads: a trace says itself which jobs there are" in found
 
     def test_a_malformed_trace_line_is_reported_with_its_number(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -432,3 +432,41 @@ def test_a_profiling_run_leaves_capacity_for_a_profiled_job_to_return() -> None:
         cluster = cluster_of(replace(small), replace(young), cores=cores)
         found = step(driver_of(DriverConfig()), cluster, 0.0)
         assert [each.uid for each in found if isinstance(each, BeginRescale)] == begun
+
+
+@pytest.mark.parametrize(
+    ("trained", "fields", "purpose"),
+    [
+        pytest.param(100, {}, RescalePurpose.ADMISSION, id="a new job"),
+        pytest.param(
+            301, {}, RescalePurpose.INTERVAL, id="not one that trains for five minutes already"
+        ),
+        pytest.param(
+            100,
+            {"rescales": 1, "last_rescaled_at": AT - 1000},
+            RescalePurpose.INTERVAL,
+            id="not one that was moved already",
+        ),
+        pytest.param(
+            100, {"workload_known": False}, RescalePurpose.INTERVAL, id="not one without a prior"
+        ),
+    ],
+)
+def test_the_first_move_of_a_job_whose_workload_is_known_is_its_admission(
+    trained: float, fields: dict[str, object], purpose: RescalePurpose
+) -> None:
+    known = JobHistory(workload_known=True)
+    history = replace(known, **fields)  # type: ignore[arg-type]  # JobHistory's own
+    progress = progress_measured_at((1, 1), trained=trained)
+    cluster = cluster_of(FakeManagedJob(job("a"), progress, history))
+    driver = driver_of(DriverConfig(), {"a": steps(1e6)}, {"a": Counts(2, 4)})
+    _, begun = step(driver, cluster, 0.0)
+    assert isinstance(begun, BeginRescale)
+    assert begun.purpose is purpose
+    assert purpose.is_chosen, "it counts against the rate of rescales"
+
+
+def test_a_job_whose_workload_is_known_makes_no_exploratory_move() -> None:
+    known, old = JobHistory(workload_known=True), progress_measured_at((1, 1), trained=7000)
+    cluster = cluster_of(FakeManagedJob(job("a"), old, known))
+    assert types_of(step(driver_of(DriverConfig()), cluster, 0.0)) == [IntervalDecided]

@@ -75,7 +75,13 @@ REFUSALS: list[tuple[str, Job, TrainingProgress, JobHistory, str]] = [
         JobHistory(profiled=(Counts(1, 1),) * 4),
         "4 profiling runs",
     ),
-    ("its workload is known", YOUNG, FIRST, JobHistory(workload_known=True), "workload is known"),
+    (
+        "its workload is known",
+        YOUNG,
+        FIRST,
+        JobHistory(workload_known=True),
+        "known from earlier runs",
+    ),
     (
         "it says never",
         job("a", (1, 2), rescale=RescaleRule.NEVER),

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from optimus.jobs import BatchScope, ConvergenceThreshold, Counts, TrainingMode
+from optimus.models.earlier_runs import conditions_of
 from optimus.simulator.ground_truth.assignment import AssignmentRule
 from optimus.simulator.ground_truth.job_types import JOB_TYPES
 from optimus.simulator.ground_truth.testbed import shared_links
-from optimus.simulator.jobs import Workload, WorkloadMaker
+from optimus.simulator.jobs import SimulatedJob, Workload, WorkloadMaker
 from optimus.simulator.workload import (
     WORKLOADS,
     RandomWorkload,
@@ -116,3 +117,30 @@ def test_hardware_changes_speeds_and_nothing_that_is_drawn() -> None:
     for one, two in zip(usual.jobs, other.jobs, strict=True):
         assert one.job == two.job
         assert two.speed.steps_per_second(apart) < one.speed.steps_per_second(apart)
+
+
+class TestFamilies:
+    def drawn(self, families: int, jobs: int = 60) -> Workload:
+        return drawn(WorkloadConfig(families=families), jobs)
+
+    def test_each_job_is_a_run_of_one_of_so_many_workloads(self) -> None:
+        by_name: dict[str | None, list[SimulatedJob]] = {}
+        for each in self.drawn(5).jobs:
+            by_name.setdefault(each.job.workload, []).append(each)
+        assert sorted(map(str, by_name)) == [f"family-{n}" for n in range(1, 6)]
+        for first, *others in by_name.values():
+            for other in others:
+                assert (other.kind, other.job.goal) == (first.kind, first.job.goal)
+                assert conditions_of(other.job) == conditions_of(first.job)
+                assert other.steps_per_epoch == first.steps_per_epoch
+
+    def test_arrivals_and_the_first_jobs_do_not_depend_on_their_number(self) -> None:
+        usual, few, many = self.drawn(0), self.drawn(5), self.drawn(20)
+        for one, two, three in zip(usual.jobs, few.jobs, many.jobs, strict=True):
+            assert one.job.created_at == two.job.created_at == three.job.created_at
+            assert one.job.workload is None
+        kinds = {(each.kind, each.job.mode) for each in usual.jobs[:5]}
+        assert {(each.kind, each.job.mode) for each in few.jobs} <= kinds
+
+    def test_there_are_no_more_than_there_are_jobs(self) -> None:
+        assert len(self.drawn(50, jobs=3).jobs) == 3

@@ -1,0 +1,156 @@
+"""Keeps what the jobs of a workload have shown in its WorkloadProfile, for later jobs.
+
+A run is written three times at most: when the job's own speeds are enough for a model, when its
+goal is met, and when it has ended. What cannot be written waits in memory, is tried again each
+minute, and is said once: a missing CRD or right costs the jobs this feature and nothing else.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final, Protocol
+
+import msgspec
+
+from autoscaler.managed_jobs import JobState
+from autoscaler.metrics import Metrics
+from optimus.kube.contract import WORKLOAD_PROFILE_KIND
+from optimus.kube.errors import ErrorKind
+from optimus.kube.results import Refused, Written
+from optimus.kube.workload_profiles import WorkloadProfile, WorkloadStatus, status_of
+from optimus.models.earlier_runs import kept, run_of
+from optimus.models.forecast import Forecast
+from optimus.models.prior import speed_is_known
+from optimus.progress.types import EarlierRun
+
+_LOG = logging.getLogger(__name__)
+_RETRY_SECONDS: Final = 60.0
+_MOST_WAITING: Final = 1000
+_MOST_REFUSALS: Final = 10
+"""What the API server refuses so often in a row, although it answers, is dropped."""
+
+
+class Workloads(Protocol):
+    """Writes profiles of workloads; ``optimus.kube.workload_profiles.WorkloadProfileWriter`` is
+    one."""
+
+    def stored(self, namespace: str, name: str) -> WorkloadProfile | Refused:
+        """The profile as it is stored now, created if absent."""
+
+    def write(self, profile: WorkloadProfile, status: WorkloadStatus) -> Written | Refused:
+        """Replace the status; CONFLICT where the profile has changed since it was read."""
+
+
+class Shared(IntEnum):
+    """How much of a job's run its workload's profile has."""
+
+    NOTHING = 0
+    SPEEDS = 1
+    GOAL = 2
+    END = 3
+
+
+class _Waiting(msgspec.Struct):
+    """What is to be written to one profile."""
+
+    runs: dict[str, EarlierRun] = {}
+    refusals: int = 0
+
+
+class WorkloadRecorder:
+    """Notes runs and writes them; ``timer`` times the back-off after a refusal."""
+
+    def __init__(
+        self,
+        workloads: Workloads,
+        metrics: Metrics,
+        *,
+        instance: str = "",
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._workloads, self._metrics, self._instance = workloads, metrics, instance
+        self._timer = timer
+        self.waiting: dict[tuple[str, str], _Waiting] = {}
+        """What is to be written, by namespace and workload."""
+        self._retry_at = 0.0
+        self._said = ""
+
+    def note(self, state: JobState, now: float) -> None:
+        """Take in a job's run where it has shown something new that others can use."""
+        workload, reached = state.job.workload, _reached(state)
+        if workload is None or reached <= state.record.shared:
+            return
+        state.record = msgspec.structs.replace(state.record, shared=int(reached))
+        outcome = state.training_job.outcome
+        succeeded = outcome == "Succeeded" or (outcome is None and reached >= Shared.GOAL)
+        run = run_of(
+            state.job,
+            state.log.progress(now),
+            now,
+            succeeded=succeeded,
+            differed=bool(state.record.differs),
+        )
+        if not run.samples and not run.losses:
+            return  # as of a job that failed at once
+        if len(self.waiting) < _MOST_WAITING:
+            waiting = self.waiting.setdefault((state.job.key.namespace, workload), _Waiting())
+            waiting.runs[run.uid] = run
+
+    def write(self, now: float, timeout_seconds: float) -> None:
+        """Write what was noted, for at most about so long."""
+        if self._timer() < self._retry_at:
+            return
+        began = self._timer()
+        for key, waiting in list(self.waiting.items()):
+            outcome = self._write(*key, waiting, now)
+            if isinstance(outcome, Written):
+                del self.waiting[key]
+                self._said = ""
+            else:
+                self._refused(key, waiting, outcome)
+            if self._timer() - began > timeout_seconds:
+                return
+
+    def _write(self, namespace: str, name: str, waiting: _Waiting, now: float) -> Written | Refused:
+        for _ in range(2):  # again where another has written since it was read
+            profile = self._workloads.stored(namespace, name)
+            if isinstance(profile, Refused):
+                return profile
+            runs = profile.runs
+            for run in waiting.runs.values():
+                runs = kept(runs, run, now)
+            outcome = self._workloads.write(profile, status_of(runs, self._instance))
+            if isinstance(outcome, Written) or outcome.kind is not ErrorKind.CONFLICT:
+                return outcome
+        return outcome
+
+    def _refused(self, key: tuple[str, str], waiting: _Waiting, outcome: Refused) -> None:
+        self._retry_at = self._timer() + _RETRY_SECONDS
+        self._metrics.refusals.labels(outcome.kind.value).inc()
+        if self._said != outcome.kind.value:
+            self._said = outcome.kind.value
+            _LOG.warning(
+                "what jobs of workload %s/%s have shown is not kept for later ones for now: %s "
+                "(is the CRD of %s installed, and may this process write it?)",
+                *key,
+                outcome,
+                WORKLOAD_PROFILE_KIND,
+            )
+        if outcome.kind not in (ErrorKind.TRANSIENT, ErrorKind.THROTTLED, ErrorKind.CONFLICT):
+            waiting.refusals += 1
+            if waiting.refusals >= _MOST_REFUSALS:
+                del self.waiting[key]
+
+
+def _reached(state: JobState) -> Shared:
+    if state.training_job.outcome is not None:
+        return Shared.END
+    if isinstance(state.forecast, Forecast) and state.forecast.goal_met:
+        return Shared.GOAL
+    record = state.record
+    is_moved = state.rescale is not None or record.profiling_since is not None
+    if record.shared >= Shared.SPEEDS or is_moved or len(state.log.measured_counts()) < 2:
+        return Shared(record.shared)
+    own = run_of(state.job, state.log.progress(0.0), 0.0, succeeded=False)
+    return Shared.SPEEDS if speed_is_known((own,), state.job.bounds) else Shared.NOTHING

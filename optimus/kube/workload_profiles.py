@@ -1,0 +1,277 @@
+"""WorkloadProfiles: what the jobs of one workload have shown, and their only writer.
+
+One object for each value of the annotation ``optimus.dl/workload`` in a namespace, of that name and
+owned by no job: it outlives them. ``kubectl delete`` forgets."""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from statistics import median
+
+import msgspec
+
+from optimus.jobs import ConvergenceThreshold, Counts, Goal, TargetLoss
+from optimus.kube.client import Client, path_of
+from optimus.kube.contract import GROUP, VERSION, WORKLOAD_PROFILE_KIND, WORKLOAD_PROFILES
+from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
+from optimus.kube.list_watch import ListWatch
+from optimus.kube.profiles import JSON_PATCH
+from optimus.kube.results import Refused, Written, answer_of, written
+from optimus.kube.times import format_instant, parse_instant
+from optimus.models.earlier_runs import MOST_LOSSES, MOST_RUNS, MOST_SAMPLES
+from optimus.models.speed.curve import SPEEDS
+from optimus.progress.types import EarlierRun, SpeedSample
+
+
+class StoredSample(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A measured speed; ``seconds`` of steady training, until ``at`` (RFC 3339)."""
+
+    ps: int
+    workers: int
+    steps_per_second: float
+    seconds: float
+    at: str
+    node_kind: str = ""
+
+
+class StoredRun(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """What one job has shown; ``places`` are the epochs (steps) done at each of ``losses``."""
+
+    job: str
+    uid: str
+    at: str
+    conditions: str
+    samples: tuple[StoredSample, ...] = ()
+    counts_steps: bool = False
+    places: tuple[float, ...] = ()
+    losses: tuple[float, ...] = ()
+    every_epoch: bool = False
+    target_loss: float | None = None
+    convergence_threshold: float | None = None
+    met_at: float | None = None
+    steps_per_epoch: float | None = None
+    differed: bool = False
+
+
+class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The runs, and what ``kubectl get`` prints of them."""
+
+    runs: tuple[StoredRun, ...] = ()
+    run_count: int = 0
+    sample_count: int = 0
+    epochs_to_goal: float | None = None
+    last_run_at: str | None = None
+    written_by: str = ""
+
+
+class WorkloadProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """A profile as stored."""
+
+    uid: str
+    namespace: str
+    name: str
+    runs: tuple[EarlierRun, ...] = ()
+    resource_version: str = ""
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str
+    uid: str
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _RawProfile(msgspec.Struct):
+    metadata: _Metadata
+    status: WorkloadStatus | None = None
+
+
+_DECODER = msgspec.json.Decoder(_RawProfile)
+
+
+def decode_workload_profile(raw: bytes | msgspec.Raw) -> WorkloadProfile:
+    """A profile from its JSON; a run that cannot be used, as somebody has edited it, is left out.
+
+    Raises:
+        Malformed: the JSON is no profile of this version.
+    """
+    decoded = decode(_DECODER, raw, f"a {WORKLOAD_PROFILE_KIND}")
+    metadata, status = decoded.metadata, decoded.status or WorkloadStatus()
+    runs = (_run_from(each) for each in status.runs[-MOST_RUNS:])
+    return WorkloadProfile(
+        uid=metadata.uid,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        runs=tuple(run for run in runs if run is not None),
+        resource_version=metadata.resource_version,
+    )
+
+
+def watched_workload_profiles() -> ListWatch[WorkloadProfile]:
+    """Those of every namespace, for a ``Reflector``; without their CRD there are none."""
+    path = path_of(GROUP, VERSION, WORKLOAD_PROFILES)
+    return ListWatch(WORKLOAD_PROFILES, path, decode_workload_profile, optional=True)
+
+
+def _run_from(stored: StoredRun) -> EarlierRun | None:
+    try:
+        samples = tuple(
+            SpeedSample(
+                Counts(each.ps, each.workers),
+                each.steps_per_second,
+                each.seconds,
+                parse_instant(each.at),
+                each.node_kind,
+            )
+            for each in stored.samples[-MOST_SAMPLES:]
+        )
+        at = parse_instant(stored.at)
+    except Malformed:
+        return None
+    return EarlierRun(
+        uid=stored.uid,
+        job=stored.job,
+        at=at,
+        conditions=stored.conditions,
+        samples=tuple(each for each in samples if _is_usable(each)),
+        in_epochs=not stored.counts_steps,
+        **_losses_of(stored),
+        every_epoch=stored.every_epoch,
+        goal=_goal_of(stored),
+        met_at=stored.met_at if (stored.met_at or 0.0) > 0 else None,
+        steps_per_epoch=stored.steps_per_epoch if (stored.steps_per_epoch or 0.0) > 0 else None,
+        differed=stored.differed,
+    )
+
+
+def _is_usable(sample: SpeedSample) -> bool:
+    low, high = SPEEDS
+    fits = low <= sample.steps_per_second <= high and sample.seconds > 0
+    return fits and sample.counts.ps > 0 and sample.counts.workers > 0
+
+
+def _losses_of(stored: StoredRun) -> dict[str, tuple[float, ...]]:
+    """The losses, where they are as they were written: as many as places, which rise."""
+    places, losses = stored.places[:MOST_LOSSES], stored.losses[:MOST_LOSSES]
+    rises = all(one < other for one, other in pairwise(places))
+    is_whole = len(stored.places) == len(stored.losses) and rises
+    return {"places": places, "losses": losses} if is_whole else {}
+
+
+def _goal_of(stored: StoredRun) -> Goal | None:
+    if stored.target_loss is not None:
+        return TargetLoss(stored.target_loss)
+    if stored.convergence_threshold is not None:
+        return ConvergenceThreshold(stored.convergence_threshold)
+    return None
+
+
+def _stored_run(run: EarlierRun) -> StoredRun:
+    goal = run.goal
+    return StoredRun(
+        job=run.job,
+        uid=run.uid,
+        at=format_instant(run.at),
+        conditions=run.conditions,
+        samples=tuple(_stored_sample(each) for each in run.samples[-MOST_SAMPLES:]),
+        counts_steps=not run.in_epochs,
+        places=run.places,
+        losses=run.losses,
+        every_epoch=run.every_epoch,
+        target_loss=goal.loss if isinstance(goal, TargetLoss) else None,
+        convergence_threshold=goal.fraction if isinstance(goal, ConvergenceThreshold) else None,
+        met_at=run.met_at,
+        steps_per_epoch=run.steps_per_epoch,
+        differed=run.differed,
+    )
+
+
+def _stored_sample(sample: SpeedSample) -> StoredSample:
+    return StoredSample(
+        sample.counts.ps,
+        sample.counts.workers,
+        float(f"{sample.steps_per_second:.6g}"),
+        sample.seconds,
+        format_instant(sample.at),
+        sample.node_kind,
+    )
+
+
+def status_of(runs: Sequence[EarlierRun], written_by: str = "") -> WorkloadStatus:
+    """What is stored of these runs, oldest first."""
+    epochs = [run.met_at for run in runs if run.met_at is not None and run.in_epochs]
+    return WorkloadStatus(
+        runs=tuple(_stored_run(run) for run in runs),
+        run_count=len(runs),
+        sample_count=sum(len(run.samples) for run in runs),
+        epochs_to_goal=float(f"{median(epochs):.4g}") if epochs else None,
+        last_run_at=format_instant(math.floor(runs[-1].at)) if runs else None,
+        written_by=written_by,
+    )
+
+
+class WorkloadProfileWriter:
+    """Reads, creates and writes profiles of workloads; only the autoscaler does."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def stored(self, namespace: str, name: str) -> WorkloadProfile | Refused:
+        """The profile as it is stored now, created if absent."""
+        return answer_of(lambda: self._stored(namespace, name))
+
+    def _stored(self, namespace: str, name: str) -> WorkloadProfile:
+        what = f"read {WORKLOAD_PROFILE_KIND} {namespace}/{name}"
+        try:
+            body = self._call(what, "get_namespaced_custom_object", namespace, name=name)
+        except KubeError as error:
+            if error.kind is not ErrorKind.NOT_FOUND:
+                raise
+            what = f"create {WORKLOAD_PROFILE_KIND} {namespace}/{name}"
+            body = self._call(
+                what, "create_namespaced_custom_object", namespace, body=_new(namespace, name)
+            )
+        try:
+            return decode_workload_profile(body)
+        except Malformed as error:
+            raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
+
+    def write(self, profile: WorkloadProfile, status: WorkloadStatus) -> Written | Refused:
+        """Replace the status. INVALID where the profile is no longer the same object; CONFLICT
+        where it has changed since it was read."""
+        value = msgspec.json.decode(msgspec.json.encode(status))
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": profile.uid},
+            {"op": "add", "path": "/status", "value": value},
+            # Not a test, which would be refused as invalid: so the server sees a conflict.
+            {
+                "op": "replace",
+                "path": "/metadata/resourceVersion",
+                "value": profile.resource_version,
+            },
+        ]
+        what = f"write the status of {WORKLOAD_PROFILE_KIND} {profile.namespace}/{profile.name}"
+        method, arguments = "patch_namespaced_custom_object_status", {"name": profile.name}
+        write = partial(self._call, what, method, profile.namespace, **arguments, body=patch)
+        return written(partial(write, _content_type=JSON_PATCH))
+
+    def _call(self, what: str, method: str, namespace: str, **arguments: object) -> bytes:
+        return self._client.call(
+            what,
+            getattr(self._client.custom, method),
+            group=GROUP,
+            version=VERSION,
+            namespace=namespace,
+            plural=WORKLOAD_PROFILES,
+            **arguments,
+        )
+
+
+def _new(namespace: str, name: str) -> dict[str, object]:
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": WORKLOAD_PROFILE_KIND,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {},
+    }

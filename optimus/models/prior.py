@@ -1,0 +1,200 @@
+"""What earlier runs of a job's workload say before, and beside, its own measurements.
+
+Speed: the earlier samples are weak observations of the job's own speed function.
+1. The job is as fast as they say times a factor exp(d), d ~ N(0, 0.1^2): other nodes, other
+   neighbours. Its best linear unbiased prediction from the job's own samples is
+   d = (sum_i r_i / v_i) / (sum_i 1 / v_i + 1 / 0.1^2), where r_i is the log of (own speed / that of
+   the model of the earlier samples) and v_i the variance of both (Robinson 1991, "That BLUP is a
+   good thing").
+2. Earlier samples, times that factor, join the fit with half their weight: a power prior with
+   a0 = 1/2 (Ibrahim and Chen 2000). At counts at which the job was measured itself, on the same
+   class of nodes, they do not count any more.
+
+Goal: the logs of the epochs (steps) after which the earlier runs met it are normal. Their variance
+has a prior of 0.15^2 that counts for two runs; the forecast of one more run has that variance times
+1 + 1/n. The job's own curve, once there is one, has a variance in the log of its total, too, and
+the two are averaged by their precisions (conjugate normal update). The own one becomes exact
+towards the end of the run, so that it replaces the prior.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from optimus.jobs import CountBounds, Goal, TargetLoss
+from optimus.models.convergence import TimeToGoal, meets
+from optimus.models.speed.curve import MergedSamples, SpeedTerms
+from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
+from optimus.progress.types import EarlierRun, LossPoint, SpeedSample
+
+RUN_SPREAD: Final = 0.1
+"""Standard deviation of the log of (one run's speed / another's): other nodes and neighbours."""
+_POWER: Final = 0.5
+_GOAL_SPREAD: Final = 0.15
+"""Of the log of (one run's epochs to the goal / another's) a priori; counts for so many runs."""
+_GOAL_SPREAD_RUNS: Final = 2.0
+_LEAST_SPREAD: Final = 0.02
+"""Of a forecast from the job's own losses: no curve is more exact."""
+_SIGMAS_OF_80: Final = 1.2816
+_PLACES: Final = 33
+_REACH: Final = 3.0
+
+
+class _SpeedPrior(NamedTuple):
+    samples: MergedSamples
+    model: SpeedModel
+
+
+def samples_of(earlier: Iterable[EarlierRun]) -> tuple[SpeedSample, ...]:
+    """All samples of earlier runs."""
+    return tuple(sample for run in earlier for sample in run.samples)
+
+
+def speed_is_known(earlier: Sequence[EarlierRun], bounds: CountBounds) -> bool:
+    """Whether the samples of earlier runs are enough for a speed model: profiling is skipped."""
+    measured = MergedSamples.of(samples_of(earlier))
+    return why_not_ready(measured, needed_counts(bounds)) is None
+
+
+def with_earlier(
+    own: MergedSamples, earlier: Sequence[EarlierRun], terms: SpeedTerms
+) -> MergedSamples:
+    """The job's own samples and, where it has none, those of earlier runs."""
+    known = _speed_prior(samples_of(earlier), terms) if earlier else None
+    if known is None:
+        return own
+    past, factor = known.samples, math.exp(_log_factor(own, known.model))
+    measured = set(zip(own.counts, own.kinds, strict=True))
+    entries = [
+        *zip(own.counts, own.kinds, own.steps_per_second, own.runs, own.latest, strict=True),
+        *(
+            (counts, kind, factor * speed, _POWER * runs, latest)
+            for counts, kind, speed, runs, latest in zip(
+                past.counts, past.kinds, past.steps_per_second, past.runs, past.latest, strict=True
+            )
+            if (counts, kind) not in measured
+        ),
+    ]
+    counts, kinds, *figures = zip(*sorted(entries), strict=True)
+    weights = np.array([len(own.counts), len(past.counts)], dtype=np.float64)
+    noise = np.sqrt(weights @ np.array([own.noise**2, past.noise**2]) / weights.sum())
+    speeds, runs, latest = (np.array(each, dtype=np.float64) for each in figures)
+    return MergedSamples(counts, kinds, speeds, runs, latest, float(noise))
+
+
+class SpeedDifference(NamedTuple):
+    """One entry of the job's own samples beside what earlier runs let expect there."""
+
+    entry: int
+    log_ratio: float
+    spread: float
+    """Standard deviation of the log ratio."""
+    expected: float
+    """Steps per second."""
+
+
+def speed_differences(
+    own: MergedSamples, earlier: Sequence[EarlierRun], terms: SpeedTerms
+) -> list[SpeedDifference]:
+    """Each entry of the job's own samples against the model of the earlier ones."""
+    known = _speed_prior(samples_of(earlier), terms)
+    if known is None:
+        return []
+    logs, variances = _log_ratios(own, known.model)
+    spreads = np.sqrt(variances + RUN_SPREAD**2)
+    return [
+        SpeedDifference(index, log, spread, float(own.steps_per_second[index] / math.exp(log)))
+        for index, (log, spread) in enumerate(zip(logs.tolist(), spreads.tolist(), strict=True))
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _speed_prior(samples: tuple[SpeedSample, ...], terms: SpeedTerms) -> _SpeedPrior | None:
+    merged = MergedSamples.of(samples)
+    return _SpeedPrior(merged, SpeedModel.of(merged, terms)) if merged.counts else None
+
+
+def _log_ratios(own: MergedSamples, model: SpeedModel) -> tuple[np.ndarray, np.ndarray]:
+    """The logs of own speed / the model's, and their variances without that of whole runs."""
+    expected = np.array(
+        [model.on(kind).at(counts) for counts, kind in zip(own.counts, own.kinds, strict=True)]
+    )
+    uncertainty = model.uncertainty(own.ps, own.workers)
+    return np.log(own.steps_per_second / expected), own.variance + uncertainty**2
+
+
+def _log_factor(own: MergedSamples, model: SpeedModel) -> float:
+    if not own.counts:
+        return 0.0
+    logs, variances = _log_ratios(own, model)
+    precisions = 1 / variances
+    return float(precisions @ logs / (precisions.sum() + 1 / RUN_SPREAD**2))
+
+
+@lru_cache(maxsize=4096)
+def met_at(run: EarlierRun, goal: Goal) -> float | None:
+    """After how many epochs (steps) an earlier run met a goal; ``None`` if it did not, or where
+    its losses do not tell."""
+    if goal == run.goal and run.met_at is not None:
+        return run.met_at
+    if not run.losses or not (run.every_epoch or isinstance(goal, TargetLoss)):
+        return None
+    if not run.in_epochs:
+        return _first_at_most(run, goal)
+    points = [
+        LossPoint(loss, epoch=place) for place, loss in zip(run.places, run.losses, strict=True)
+    ]
+    ends = (end for end in range(1, len(points) + 1) if meets(goal, points[:end]))
+    return next((run.places[end - 1] for end in ends), None)
+
+
+def _first_at_most(run: EarlierRun, goal: Goal) -> float | None:
+    if not isinstance(goal, TargetLoss):
+        return None
+    pairs = zip(run.places, run.losses, strict=True)
+    return next((place for place, loss in pairs if loss <= goal.loss), None)
+
+
+def earlier_time_to_goal(
+    earlier: Sequence[EarlierRun], goal: Goal, *, in_epochs: bool
+) -> TimeToGoal | None:
+    """When the goal is met by the earlier runs; ``None`` where none of them tells."""
+    logs = goal_logs(earlier, goal, in_epochs=in_epochs)
+    return _lognormal(float(logs.mean()), _spread_of_next(logs)) if len(logs) else None
+
+
+def goal_logs(earlier: Sequence[EarlierRun], goal: Goal, *, in_epochs: bool) -> np.ndarray:
+    """The logs of the epochs (steps) after which earlier runs met a goal, (runs,)."""
+    found = (met_at(run, goal) for run in earlier if run.in_epochs == in_epochs)
+    return np.log([place for place in found if place is not None and place > 0])
+
+
+def _spread_of_next(logs: np.ndarray) -> float:
+    """The standard deviation of the forecast of one more run."""
+    squares = float(np.square(logs - logs.mean()).sum()) + _GOAL_SPREAD_RUNS * _GOAL_SPREAD**2
+    variance = squares / (_GOAL_SPREAD_RUNS + len(logs) - 1)
+    return math.sqrt(variance * (1 + 1 / len(logs)))
+
+
+def combined(own: TimeToGoal, prior: TimeToGoal) -> TimeToGoal:
+    """Both forecasts of the total, averaged by their precisions in the log."""
+    (own_log, own_spread), (log, spread) = _log_normal_of(own), _log_normal_of(prior)
+    precisions = own_spread**-2, spread**-2
+    total = sum(precisions)
+    return _lognormal((own_log * precisions[0] + log * precisions[1]) / total, total**-0.5)
+
+
+def _log_normal_of(found: TimeToGoal) -> tuple[float, float]:
+    spread = math.log(found.high / found.low) / (2 * _SIGMAS_OF_80)
+    return math.log(found.point), max(spread, _LEAST_SPREAD)
+
+
+def _lognormal(log: float, spread: float) -> TimeToGoal:
+    sigmas = np.linspace(-_REACH, _REACH, _PLACES)
+    low, high = (math.exp(log + sign * _SIGMAS_OF_80 * spread) for sign in (-1, 1))
+    k = np.exp(log + spread * sigmas)
+    return TimeToGoal(math.exp(log), low, high, k, np.asarray(ndtr(sigmas)), 1.0)

@@ -1,0 +1,227 @@
+"""A job learns from earlier jobs of its workload; where it cannot, it goes on as without one."""
+
+import logging
+
+import pytest
+
+from autoscaler.profile.codec import unpack
+from optimus.kube.errors import ErrorKind
+from optimus.kube.profiles import ProfileStatus
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import FakeJob, tf_job
+
+GOAL = {"target_loss": "0.25", "rescale": "any"}
+"""1 / (0.5 k + 1) + 0.05 is met at k = 8; the means of two epochs are at most that after 10."""
+KEY = "team", "resnet"
+
+
+def a_job(name: str, workers: int = 2, **annotations: str) -> FakeJob:
+    return tf_job(name, 1, workers, **{**GOAL, "workload": "resnet", **annotations})
+
+
+def end(cluster: FakeCluster, fake: FakeJob, condition: str = "Succeeded") -> None:
+    fake.manifest["status"]["conditions"] = [{"type": condition, "status": "True"}]
+    fake.pods.clear()
+    fake.changed()
+    cluster.pass_time(1)
+
+
+def harness_after_a_run(cluster: FakeCluster) -> ControllerHarness:
+    """One run was trained to its goal, and has ended."""
+    harness = ControllerHarness(cluster)
+    first = cluster.submit(a_job("first"))
+    harness.run_until("first", "AtTarget")
+    end(cluster, first)
+    harness.run(1)
+    del cluster.jobs["first"]
+    harness.run(1)
+    return harness
+
+
+def events(cluster: FakeCluster, name: str, reason: str) -> list[str]:
+    return [text for job, each, text in cluster.events if (job, each) == (name, reason)]
+
+
+def profiling_runs(status: ProfileStatus) -> int:
+    return len(unpack(status.state, "job", 1e12).record.profiled)
+
+
+def test_what_a_run_has_shown_is_kept() -> None:
+    cluster = FakeCluster()
+    harness_after_a_run(cluster)
+    profile = cluster.workloads.all()[KEY]
+    (run,) = profile.runs
+    assert run.uid == "uid-first"
+    assert len({each.counts for each in run.samples}) >= 3
+    assert run.met_at == 10
+    assert run.every_epoch
+    stored = cluster.workloads.objects[KEY]["status"]
+    assert stored["runCount"] == 1
+    assert stored["sampleCount"] == len(run.samples)
+    assert stored["epochsToGoal"] == run.met_at
+
+
+def test_a_second_run_is_not_profiled_and_begins_at_good_counts() -> None:
+    cluster = FakeCluster()
+    harness = harness_after_a_run(cluster)
+    second = cluster.submit(a_job("second", 1))
+    for _ in range(60):
+        harness.run(1)
+        assert harness.status("second").phase != "Profiling"
+    status = harness.status("second")
+    assert sum(second.counts) > 8, "it had 1 PS + 1 worker"
+    assert status.rescales == 1
+    assert status.earlier_runs == 1
+    assert profiling_runs(status) == 0
+    (used,) = events(cluster, "second", "EarlierRunsUsed")
+    assert used.startswith("from 1 earlier run of workload resnet: ")
+    assert used.endswith("epochs; its speed is not profiled")
+    harness.run_until("second", "AtTarget")
+    assert harness.status("second").rescales <= 2
+
+
+def test_its_first_forecast_says_that_it_is_from_earlier_runs() -> None:
+    cluster = FakeCluster()
+    harness = harness_after_a_run(cluster)
+    cluster.submit(a_job("second", 1, manage="recommend"))
+    harness.run(30)
+    status = harness.status("second")
+    assert status.earlier_runs == 1
+    assert status.remaining_seconds is not None
+    assert status.recommended is not None
+    assert status.recommended.seconds_then is not None
+    assert status.recommended.seconds_now is not None
+    assert status.recommended.seconds_then < status.recommended.seconds_now
+
+
+def test_it_is_moved_before_its_first_checkpoint_while_it_is_young() -> None:
+    cluster = FakeCluster(checkpoints_of={"first"})
+    harness = harness_after_a_run(cluster)
+    second = cluster.submit(a_job("second", 1, rescale="checkpoint"))
+    harness.run(40)
+    assert sum(second.counts) > 8
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [{"workload": "another"}, {"training_mode": "sync"}, {"global_batch_size": "99"}],
+    ids=["another workload", "another mode", "another batch"],
+)
+def test_a_job_under_other_conditions_is_profiled(annotations: dict[str, str]) -> None:
+    cluster = FakeCluster()
+    harness = harness_after_a_run(cluster)
+    cluster.submit(a_job("second", 2, **annotations))
+    harness.run_until("second", "Profiling")
+    assert not events(cluster, "second", "EarlierRunsUsed")
+
+
+def test_a_job_that_differs_is_told_so_and_goes_its_own_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = FakeCluster()
+    harness = harness_after_a_run(cluster)
+    second = cluster.submit(a_job("second"))
+    usual = FakeJob.speed
+    monkeypatch.setattr(FakeJob, "speed", lambda fake: usual(fake) * (0.2 if fake is second else 1))
+    harness.run(200)
+    (dropped,) = events(cluster, "second", "EarlierRunsDropped")
+    assert "steps/s at" in dropped
+    assert "where earlier runs let expect" in dropped
+    assert harness.status("second").earlier_runs == 0
+    harness.restart()
+    harness.run(30)
+    assert harness.status("second").earlier_runs == 0, "a restart does not forget it"
+    end(cluster, second)
+    harness.run(2)
+    first, last = cluster.workloads.all()[KEY].runs
+    assert (first.differed, last.differed) == (False, True)
+
+
+def test_what_is_deleted_is_forgotten() -> None:
+    cluster = FakeCluster()
+    harness = harness_after_a_run(cluster)
+    cluster.workloads.objects.clear()
+    cluster.submit(a_job("second"))
+    harness.run_until("second", "Profiling")
+
+
+def test_another_namespace_learns_nothing() -> None:
+    cluster = FakeCluster()
+    harness = harness_after_a_run(cluster)
+    fake = a_job("second")
+    fake.manifest["metadata"]["namespace"] = "others"
+    cluster.submit(fake)
+    harness.run(20)
+    assert not events(cluster, "second", "EarlierRunsUsed")
+
+
+@pytest.mark.parametrize("kind", [ErrorKind.NOT_FOUND, ErrorKind.FORBIDDEN, ErrorKind.INVALID])
+def test_what_cannot_be_written_is_said_once_and_costs_nothing_else(
+    kind: ErrorKind, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = FakeCluster()
+    cluster.workloads.refuse = kind
+    with caplog.at_level(logging.WARNING):
+        harness = harness_after_a_run(cluster)
+        cluster.submit(a_job("second"))
+        harness.run_until("second", "AtTarget")
+    said = [each for each in caplog.messages if "workload team/resnet" in each]
+    assert len(said) == 1
+    assert "is not kept for later ones" in said[0]
+
+
+def test_it_is_written_once_the_api_server_lets_it() -> None:
+    cluster = FakeCluster()
+    cluster.workloads.refuse = ErrorKind.TRANSIENT
+    harness = harness_after_a_run(cluster)
+    assert not cluster.workloads.objects
+    cluster.workloads.refuse = None
+    harness.run(61)
+    assert [run.uid for run in cluster.workloads.all()[KEY].runs] == ["uid-first"]
+
+
+def test_a_conflict_is_read_again() -> None:
+    cluster = FakeCluster()
+    cluster.workloads.conflicts = 1
+    harness_after_a_run(cluster)
+    assert len(cluster.workloads.all()[KEY].runs) == 1
+
+
+def test_a_job_that_failed_leaves_its_speeds_and_not_its_losses() -> None:
+    cluster = FakeCluster()
+    harness = ControllerHarness(cluster)
+    first = cluster.submit(a_job("first"))
+    harness.run(60)
+    end(cluster, first, "Failed")
+    harness.run(1)
+    (run,) = cluster.workloads.all()[KEY].runs
+    assert run.samples
+    assert not run.losses
+
+
+def test_a_job_without_a_workload_writes_nothing() -> None:
+    cluster = FakeCluster()
+    harness = ControllerHarness(cluster)
+    cluster.submit(tf_job("alone", 1, 2, **GOAL))
+    harness.run_until("alone", "AtTarget")
+    assert cluster.workloads.calls == 0
+
+
+def test_a_run_is_written_no_more_often_than_it_has_something_new() -> None:
+    cluster = FakeCluster()
+    harness = harness_after_a_run(cluster)
+    before = cluster.workloads.calls
+    assert before <= 6, "speeds, goal and end: one read and one write each"
+    harness.run(30)
+    assert cluster.workloads.calls == before
+
+
+def test_a_dry_run_writes_nothing() -> None:
+    cluster = FakeCluster()
+    harness = ControllerHarness(cluster, dry_run=True)
+    first = cluster.submit(a_job("first"))
+    harness.run(60)
+    end(cluster, first)
+    harness.run(2)
+    assert cluster.workloads.calls == 0
