@@ -273,7 +273,7 @@ class Controller:
 
     def _report(self, states: list[JobState], observation: Observation, now: float) -> None:
         recorder, metrics = self._components.recorder, self._components.metrics
-        self._keep_for_workloads(states, now)
+        self._keep_for_workloads(states, observation, now)
         began = time.monotonic()
         for state in sorted(states, key=_longest_unwritten):
             if time.monotonic() - began > self._timing.tick_seconds:
@@ -289,7 +289,9 @@ class Controller:
         for phase in Phase:
             metrics.jobs.labels(phase.value).set(phases[phase])
 
-    def _keep_for_workloads(self, states: list[JobState], now: float) -> None:
+    def _keep_for_workloads(
+        self, states: list[JobState], observation: Observation, now: float
+    ) -> None:
         """Before the profiles are written, which say how much of each job is kept."""
         workloads = self._components.workloads
         if workloads is None:
@@ -301,6 +303,9 @@ class Controller:
         if workloads.waiting:
             with self._guard("workloads"):
                 workloads.write(now, self._timing.tick_seconds / 2)
+        if observation.workloads:
+            with self._guard("workloads"):
+                workloads.expire(observation.workloads.values(), now)
 
     def _report_half_bound(self, observation: Observation, now: float) -> None:
         """Jobs that are not managed are not changed; their users get an Event."""

@@ -266,7 +266,8 @@ class JobState:
         differs = why_differs(self.job, progress)
         if differs is None:
             return progress
-        self.record = replace(self.record, differs=differs)
+        # Told to others at once, who use what it has shown itself from now on.
+        self.record = replace(self.record, differs=differs, shared=0)
         self.earlier, self.speed_is_known = (), False
         return dataclasses.replace(progress, earlier=())
 

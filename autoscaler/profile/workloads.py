@@ -7,7 +7,7 @@ minute, and is said once: a missing CRD or right costs the jobs this feature and
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Final, Protocol
 
@@ -27,6 +27,8 @@ from optimus.progress.types import EarlierRun
 _LOG = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 60.0
 _MOST_WAITING: Final = 1000
+_MOST_EXPIRED: Final = 10
+_EXPIRY_BACK_OFF_SECONDS: Final = 3600.0
 _MOST_REFUSALS: Final = 10
 """What the API server refuses so often in a row, although it answers, is dropped."""
 
@@ -40,6 +42,9 @@ class Workloads(Protocol):
 
     def write(self, profile: WorkloadProfile, status: WorkloadStatus) -> Written | Refused:
         """Replace the status; CONFLICT where the profile has changed since it was read."""
+
+    def delete(self, profile: WorkloadProfile) -> Written | Refused:
+        """Delete this very version of a profile."""
 
 
 class Shared(IntEnum):
@@ -73,7 +78,7 @@ class WorkloadRecorder:
         self._timer = timer
         self.waiting: dict[tuple[str, str], _Waiting] = {}
         """What is to be written, by namespace and workload."""
-        self._retry_at = 0.0
+        self._retry_at = self._expire_at = 0.0
         self._said = ""
 
     def note(self, state: JobState, now: float) -> None:
@@ -96,6 +101,25 @@ class WorkloadRecorder:
         if len(self.waiting) < _MOST_WAITING:
             waiting = self.waiting.setdefault((state.job.key.namespace, workload), _Waiting())
             waiting.runs[run.uid] = run
+
+    def expire(self, profiles: Iterable[WorkloadProfile], now: float) -> None:
+        """Delete profiles to which nothing was added for 30 days, a few of them in a minute."""
+        if self._timer() < self._expire_at:
+            return
+        self._expire_at = self._timer() + _RETRY_SECONDS
+        expired = [each for each in profiles if each.has_expired(now)]
+        for profile in expired[:_MOST_EXPIRED]:
+            outcome = self._workloads.delete(profile)
+            if isinstance(outcome, Refused):
+                self._metrics.refusals.labels(outcome.kind.value).inc()
+                _LOG.warning("%s", outcome)
+                self._expire_at = self._timer() + _EXPIRY_BACK_OFF_SECONDS
+                return
+            _LOG.info(
+                "workload %s/%s: nothing was added to its profile for 30 days: deleted",
+                profile.namespace,
+                profile.name,
+            )
 
     def write(self, now: float, timeout_seconds: float) -> None:
         """Write what was noted, for at most about so long."""
@@ -149,8 +173,10 @@ def _reached(state: JobState) -> Shared:
     if isinstance(state.forecast, Forecast) and state.forecast.goal_met:
         return Shared.GOAL
     record = state.record
+    # What differs is told at once; else the rest of a profiling is waited for.
     is_moved = state.rescale is not None or record.profiling_since is not None
-    if record.shared >= Shared.SPEEDS or is_moved or len(state.log.measured_counts()) < 2:
+    waits = is_moved and not record.differs
+    if record.shared >= Shared.SPEEDS or waits or len(state.log.measured_counts()) < 2:
         return Shared(record.shared)
     own = run_of(state.job, state.log.progress(0.0), 0.0, succeeded=False)
     return Shared.SPEEDS if speed_is_known((own,), state.job.bounds) else Shared.NOTHING

@@ -18,8 +18,8 @@ from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.profiles import JSON_PATCH
 from optimus.kube.results import Refused, Written, answer_of, written
-from optimus.kube.times import format_instant, parse_instant
-from optimus.models.earlier_runs import MOST_LOSSES, MOST_RUNS, MOST_SAMPLES
+from optimus.kube.times import created_at, format_instant, parse_instant
+from optimus.models.earlier_runs import KEPT_SECONDS, MOST_LOSSES, MOST_RUNS, MOST_SAMPLES
 from optimus.models.speed.curve import SPEEDS
 from optimus.progress.types import EarlierRun, SpeedSample
 
@@ -72,7 +72,15 @@ class WorkloadProfile(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     runs: tuple[EarlierRun, ...] = ()
+    created_at: float = 0.0
+    """Seconds since the epoch, UTC."""
+
     resource_version: str = ""
+
+    def has_expired(self, at: float) -> bool:
+        """Whether nothing was added to it for so long that nothing in it applies any more."""
+        newest = max((run.at for run in self.runs), default=0.0)
+        return at - max(newest, self.created_at) >= KEPT_SECONDS
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -80,6 +88,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
     uid: str
     namespace: str = ""
     resource_version: str = ""
+    creation_timestamp: str | None = None
 
 
 class _RawProfile(msgspec.Struct):
@@ -104,6 +113,7 @@ def decode_workload_profile(raw: bytes | msgspec.Raw) -> WorkloadProfile:
         namespace=metadata.namespace,
         name=metadata.name,
         runs=tuple(run for run in runs if run is not None),
+        created_at=created_at(metadata.creation_timestamp),
         resource_version=metadata.resource_version,
     )
 
@@ -255,6 +265,14 @@ class WorkloadProfileWriter:
         method, arguments = "patch_namespaced_custom_object_status", {"name": profile.name}
         write = partial(self._call, what, method, profile.namespace, **arguments, body=patch)
         return written(partial(write, _content_type=JSON_PATCH))
+
+    def delete(self, profile: WorkloadProfile) -> Written | Refused:
+        """Delete a profile of which nothing applies any more, this very version of it."""
+        what = f"delete {WORKLOAD_PROFILE_KIND} {profile.namespace}/{profile.name}"
+        version = {"uid": profile.uid, "resourceVersion": profile.resource_version}
+        method, body = "delete_namespaced_custom_object", {"preconditions": version}
+        arguments = {"name": profile.name, "body": body}
+        return written(partial(self._call, what, method, profile.namespace, **arguments))
 
     def _call(self, what: str, method: str, namespace: str, **arguments: object) -> bytes:
         return self._client.call(

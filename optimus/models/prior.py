@@ -100,16 +100,24 @@ class SpeedDifference(NamedTuple):
 def speed_differences(
     own: MergedSamples, earlier: Sequence[EarlierRun], terms: SpeedTerms
 ) -> list[SpeedDifference]:
-    """Each entry of the job's own samples against the model of the earlier ones."""
+    """Each entry of the job's own samples against the model of the earlier ones; of those on
+    classes of nodes on which earlier jobs have run."""
     known = _speed_prior(samples_of(earlier), terms)
     if known is None:
         return []
+    classes = {name for kind in known.samples.kinds for name in _classes(kind)}
     logs, variances = _log_ratios(own, known.model)
     spreads = np.sqrt(variances + RUN_SPREAD**2)
     return [
         SpeedDifference(index, log, spread, float(own.steps_per_second[index] / math.exp(log)))
         for index, (log, spread) in enumerate(zip(logs.tolist(), spreads.tolist(), strict=True))
+        if classes.issuperset(_classes(own.kinds[index]))
     ]
+
+
+def _classes(kind: str) -> list[str]:
+    """The classes of nodes of one sample, as ``mixed_kind`` writes several."""
+    return [part.rpartition("*")[0] or part for part in kind.split(",")]
 
 
 @lru_cache(maxsize=1024)

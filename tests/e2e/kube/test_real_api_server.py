@@ -315,7 +315,10 @@ def test_what_runs_of_a_workload_have_shown_is_stored_within_its_bounds(
     too_many = writer.write(read_again, status_of([*runs, run]))
     assert isinstance(too_many, Refused)
     assert too_many.kind is ErrorKind.INVALID
-    granted.kubectl("delete", "workloadprofile", "resnet", "-n", namespace)
+    outdated = writer.delete(made)
+    assert isinstance(outdated, Refused)
+    assert outdated.kind is ErrorKind.CONFLICT
+    assert isinstance(writer.delete(read_again), Written)
     forgotten = writer.stored(namespace, "resnet")
     assert isinstance(forgotten, WorkloadProfile)
     assert forgotten.runs == ()
@@ -350,7 +353,8 @@ def test_equal_events_are_one_that_kubectl_describes(
         ("optimus-autoscaler", "get", "secrets", False),
         ("optimus-autoscaler", "patch", "nodes", False),
         ("optimus-autoscaler", "create", "workloadprofiles.optimus.dl", True),
-        ("optimus-autoscaler", "delete", "workloadprofiles.optimus.dl", False),
+        ("optimus-autoscaler", "delete", "workloadprofiles.optimus.dl", True),
+        ("optimus-autoscaler", "update", "workloadprofiles.optimus.dl", False),
         ("optimus-scheduler", "patch", "tfjobs.kubeflow.org", False),
         ("optimus-scheduler", "patch", "trainingprofiles.optimus.dl", False),
         ("optimus-scheduler", "watch", "trainingprofiles.optimus.dl", True),

@@ -52,5 +52,12 @@ class FakeWorkloads:
         stored["status"] = msgspec.json.decode(msgspec.json.encode(status))
         return Written(str(version + 1))
 
+    def delete(self, profile: WorkloadProfile) -> Written | Refused:
+        self.calls += 1
+        if self.refuse is not None:
+            return Refused(self.refuse, "refused, as the test wants it")
+        del self.objects[profile.namespace, profile.name]
+        return Written()
+
     def _decoded(self, key: Key) -> WorkloadProfile:
         return decode_workload_profile(json.dumps(self.objects[key]).encode())

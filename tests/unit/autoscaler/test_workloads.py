@@ -7,6 +7,7 @@ import pytest
 from autoscaler.profile.codec import unpack
 from optimus.kube.errors import ErrorKind
 from optimus.kube.profiles import ProfileStatus
+from optimus.models.earlier_runs import KEPT_SECONDS
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import FakeJob, tf_job
@@ -132,6 +133,7 @@ def test_a_job_that_differs_is_told_so_and_goes_its_own_way(
     harness.restart()
     harness.run(30)
     assert harness.status("second").earlier_runs == 0, "a restart does not forget it"
+    assert cluster.workloads.all()[KEY].runs[-1].differed, "others know it before it has ended"
     end(cluster, second)
     harness.run(2)
     first, last = cluster.workloads.all()[KEY].runs
@@ -144,6 +146,34 @@ def test_what_is_deleted_is_forgotten() -> None:
     cluster.workloads.objects.clear()
     cluster.submit(a_job("second"))
     harness.run_until("second", "Profiling")
+
+
+def test_a_profile_to_which_nothing_is_added_is_deleted_after_thirty_days() -> None:
+    cluster = FakeCluster()
+    harness = harness_after_a_run(cluster)
+    cluster.at += KEPT_SECONDS - 100
+    harness.run(30)
+    assert cluster.workloads.objects
+    cluster.at += 100
+    harness.run(61)
+    assert not cluster.workloads.objects
+
+
+def test_a_deletion_that_is_refused_is_tried_again_after_an_hour(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster()
+    harness = harness_after_a_run(cluster)
+    cluster.at += KEPT_SECONDS
+    cluster.workloads.refuse = ErrorKind.FORBIDDEN
+    before = cluster.workloads.calls
+    with caplog.at_level(logging.WARNING):
+        harness.run(200)
+    assert cluster.workloads.calls == before + 1
+    cluster.workloads.refuse = None
+    cluster.at += 3600
+    harness.run(1)
+    assert not cluster.workloads.objects
 
 
 def test_another_namespace_learns_nothing() -> None:

@@ -21,7 +21,7 @@ from optimus.kube.workload_profiles import (
     status_of,
     watched_workload_profiles,
 )
-from optimus.models.earlier_runs import MOST_LOSSES, MOST_RUNS, MOST_SAMPLES
+from optimus.models.earlier_runs import KEPT_SECONDS, MOST_LOSSES, MOST_RUNS, MOST_SAMPLES
 from optimus.progress.types import EarlierRun, SpeedSample
 
 ROOT = Path(__file__).parents[3]
@@ -103,6 +103,17 @@ def test_impossible_samples_and_losses_are_left_out() -> None:
     assert (found.places, found.losses, found.met_at) == ((), (), None)
 
 
+def test_it_has_expired_when_nothing_was_added_for_thirty_days() -> None:
+    found = stored(status_of([RUN, replace(RUN, uid="u-2", at=RUN.at + 100)]))
+    assert not found.has_expired(RUN.at + KEPT_SECONDS + 99)
+    assert found.has_expired(RUN.at + KEPT_SECONDS + 100)
+
+
+def test_one_that_was_just_made_has_not_expired() -> None:
+    made = msgspec.structs.replace(stored({}), created_at=RUN.at)
+    assert not made.has_expired(RUN.at + 60)
+
+
 def test_what_is_no_profile_is_malformed() -> None:
     with pytest.raises(Malformed):
         decode_workload_profile(b'{"metadata": {}}')
@@ -152,7 +163,13 @@ def test_the_autoscaler_may_do_what_it_does_and_users_may_read() -> None:
         rules = (rule for each in documents for rule in each.get("rules", ()))
         return {verb for rule in rules if resource in rule["resources"] for verb in rule["verbs"]}
 
-    assert verbs("rbac-autoscaler.yaml", WORKLOAD_PROFILES) == {"get", "list", "watch", "create"}
+    assert verbs("rbac-autoscaler.yaml", WORKLOAD_PROFILES) == {
+        "get",
+        "list",
+        "watch",
+        "create",
+        "delete",
+    }
     assert verbs("rbac-autoscaler.yaml", f"{WORKLOAD_PROFILES}/status") == {"get", "patch"}
     users = verbs("rbac-users.yaml", WORKLOAD_PROFILES)
     assert users == {"get", "list", "watch", "delete"}, "what is deleted is forgotten"

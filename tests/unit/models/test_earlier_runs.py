@@ -177,6 +177,19 @@ class TestDiffers:
         own = scaled(replace(after(2), samples=short), speed=0.5)
         assert why_differs(JOB, with_run(own)) is None
 
+    @pytest.mark.parametrize(
+        ("kind", "differs"),
+        [("a100", True), ("v100", False), ("a100*2,v100*1", False), ("a100*3", True)],
+    )
+    def test_on_another_class_of_nodes_another_speed_is_no_difference(
+        self, kind: str, differs: bool
+    ) -> None:
+        on_a100 = tuple(replace(each, node_kind="a100") for each in run("a").samples)
+        own = tuple(replace(each, node_kind=kind) for each in samples(Counts(2, 2)))
+        progress = scaled(replace(after(2), samples=own), speed=0.4)
+        found = why_differs(JOB, with_run(progress, run("a", samples=on_a100)))
+        assert (found is not None) is differs
+
     def test_losses_on_one_side_of_the_band_are_said_with_both_figures(self) -> None:
         found = why_differs(JOB, with_run(scaled(after(10), loss=2.0)))
         assert found is not None
