@@ -276,6 +276,7 @@ _PATCH_RESULTS = {
     ErrorKind.CONFLICT: PatchResult.CONFLICT,
     ErrorKind.TRANSIENT: PatchResult.UNKNOWN,
     ErrorKind.THROTTLED: PatchResult.UNKNOWN,
+    ErrorKind.EXPIRED: PatchResult.UNKNOWN,  # what was read is old: it is read anew
     ErrorKind.NOT_LEADING: PatchResult.UNKNOWN,  # the next leader, or this one again, goes on
     ErrorKind.FORBIDDEN: PatchResult.DENIED,
     # The next observation shows that it is gone.

@@ -598,8 +598,14 @@ def _patch_answered(state: Rescale, event: PatchAnswered, config: RescaleConfig)
         if state.record.step is Step.SUSPEND:
             return _finish(state, Outcome.ABANDONED, f"the suspension was refused: {event.detail}")
         if state.record.step is Step.RESUME and not state.record.rolling_back:
+            record = state.record
+            message = (
+                f"the API server refused {record.target}: {event.detail}; returning to "
+                f"{record.before}"
+            )
+            state, emit = _emit_once(state, EmitEvent(True, "RollingBack", message))
             state, then = _roll_back(state, Step.RESUME, event.at)
-            return state, (PlacementFailed(waited_seconds), *then)
+            return state, (*emit, PlacementFailed(waited_seconds), *then)
     message = f"the API server refused the change to the job: {event.detail}; retrying"
     return _emit_once(state, EmitEvent(True, "RescaleRefused", message))
 

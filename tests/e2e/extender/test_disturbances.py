@@ -1,6 +1,7 @@
 """What happens to a cluster while gangs are planned and bound: the rest of each is bound whole, or
 waits whole, and nothing stays reserved."""
 
+import json
 import random
 import threading
 from collections.abc import Iterator
@@ -10,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import LocalCluster
+from localcluster.errors import KubectlError
 from localcluster.testing.waiting import holds_for
 from tests.e2e.extender.binding_policies import BindingPolicies
 from tests.e2e.extender.scheduler import (
     TrainingJobs,
     frozen,
-    nodes_of,
     reservations,
     unharmed,
     wait_until,
@@ -181,6 +182,29 @@ def test_the_extenders_clock_leaps_by_a_day(
         assert "reservations ended before" not in running.log("extender")
 
 
+def value_of_class(cluster: LocalCluster, name: str) -> int | None:
+    """The priority of a pod that would be created now; None where it would be refused."""
+    container = {"name": "c", "image": "busybox"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "tried", "namespace": "default"},
+        "spec": {"priorityClassName": name, "containers": [container]},
+    }
+    command = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+    try:
+        answer = json.loads(cluster.kubectl(*command, stdin=json.dumps(pod)))
+    except KubectlError:
+        return None
+    return int(answer["spec"]["priority"])
+
+
+def priority_of(api: Api, pod: str) -> int | None:
+    """A pod's priority; None where it is not there."""
+    found = api.find(f"{PODS}/{pod}")
+    return None if found is None else int(found["spec"]["priority"])
+
+
 def test_a_gang_whose_priority_class_is_made_anew_is_bound_whole(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
@@ -193,18 +217,20 @@ def test_a_gang_whose_priority_class_is_made_anew_is_bound_whole(
             jobs.create("moved", 2, 6, priorityClassName="test-moved")
             jobs.wait_refused("moved", 8, "Unschedulable")
             api.delete(f"{CLASSES}/test-moved")
+            api.create(CLASSES, {"metadata": {"name": "test-moved"}, "value": -5})
+            # The operator may wait for minutes after it was not allowed to create a pod.
+            wait_until("pods get the new value", lambda: value_of_class(own, "test-moved") == -5)
             api.delete(f"{PODS}/moved-worker-5")
             wait_until(
-                "it is gone, and may not be made anew",
-                lambda: "moved-worker-5" not in nodes_of(own, "default", "moved"),
+                "it is made anew, with the new value",
+                lambda: priority_of(api, "moved-worker-5") == -5,
             )
-            jobs.delete("first")
             holds_for(
                 lambda: not jobs.nodes("moved") and reservations(running) == 0,
-                "the others wait for it",
+                "the gang waits for room",
                 3.0,
             )
-            api.create(CLASSES, {"metadata": {"name": "test-moved"}, "value": -5})
+            jobs.delete("first")
             jobs.wait_bound("moved", 8)
     finally:
         if api.find(f"{CLASSES}/test-moved") is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from localcluster.faults.faults import Call, Calls
 from localcluster.faults.traffic import ServedCall
+from tests.integration.faults.fault_cases import RESUMES, SUSPENDS
 
 _NOT_OF_A_JOB = re.compile(r"/leases/|watch=true|[?&]limit=\d+$")
 """Leases, watches and the lists before them; tests/integration/leader and faults have these."""
@@ -54,21 +55,16 @@ def _points(calls: Iterable[Call]) -> Iterator[CallPoint]:
 def _kind(call: Call) -> Calls | None:
     """Return the calls that this one is among; None: it is not made for one job."""
     path = call.target.partition("?")[0]
-    if call.method == "GET":
-        if _LOG.search(path):
-            return Calls("GET", _LOG.pattern)
-        return (
-            None
-            if _NOT_OF_A_JOB.search(call.target) and "labelSelector" not in call.target
-            else Calls("GET", re.escape(path) + r"($|\?)")
-        )
-    if _NOT_OF_A_JOB.search(call.target):
+    if _NOT_OF_A_JOB.search(call.target) and "labelSelector" not in call.target:
         return None
+    if _LOG.search(path):
+        return Calls("GET", _LOG.pattern)
+    if call.method == "GET":
+        return Calls("GET", re.escape(path) + r"($|\?)")
     if "/events" in path:
         return Calls(call.method, "/events", _field("reason", json.loads(call.body)["reason"]))
     if "/tfjobs/" in path:
-        suspend = json.loads(call.body)["spec"]["runPolicy"]["suspend"]
-        return Calls(call.method, "/tfjobs/", rf'"suspend": ?{json.dumps(suspend)}')
+        return next((each for each in (SUSPENDS, RESUMES) if each.match(call)), None)
     if path.endswith("/status"):
         (status,) = (each["value"] for each in json.loads(call.body) if each["path"] == "/status")
         return Calls(call.method, "/trainingprofiles/", _field("phase", status["phase"]))

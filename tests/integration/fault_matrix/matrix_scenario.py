@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from localcluster.faults.faults import Call, Effect, Fault
+from localcluster.faults.faults import Call, Effect, ErrorResponse, Fault
 from tests.harness.api import Json
 from tests.harness.light_jobs import LightJob
 from tests.harness.training_runs import complaints
@@ -12,6 +12,7 @@ from tests.integration.faults.fault_scenario import LARGE, SMALL, Before, FaultS
 from tests.integration.faults.processes import AUTOSCALER
 from tests.integration.faults.state_recorder import GONE
 
+REFUSED = ErrorResponse(422)
 _PASSES = 2
 """Undisturbed rescales that the points are taken from: in one the job grows, in one it shrinks."""
 
@@ -42,8 +43,16 @@ class MatrixScenario:
         self._early_resumes.clear()
         self._proxy.inject(Fault(point.call, effect, after=point.after))
         rescaled = self._scenario.rescale(job)
-        self._scenario.wait_training(rescaled)
-        return list(self._harm(rescaled, before))
+        if not (effect == REFUSED and point.call == RESUMES):
+            self._scenario.wait_training(rescaled)
+            return list(self._harm(rescaled, before))
+        # Counts that are refused are not asked for again at once: it trains at those before.
+        self._scenario.wait(lambda: self.has_happened, "the resume is refused")
+        self._scenario.wait_training(job)
+        wrong = list(self._harm(job, before))
+        self._scenario.delete(job)
+        self._scenario.wait(lambda: not self._scenario.pods(), "its pods are gone")
+        return wrong
 
     @property
     def has_happened(self) -> bool:

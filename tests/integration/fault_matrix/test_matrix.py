@@ -12,14 +12,14 @@ import pytest
 
 from localcluster.faults.faults import Cut, Effect, ErrorResponse, Hang, Kill
 from tests.integration.fault_matrix.call_points import CallPoint
-from tests.integration.fault_matrix.matrix_scenario import MatrixScenario
+from tests.integration.fault_matrix.matrix_scenario import REFUSED, MatrixScenario
 
 pytestmark = pytest.mark.timeout(3600)
 
 EFFECTS: Final[Mapping[str, Effect]] = {
     "conflicts": ErrorResponse(409),
     "is too old": ErrorResponse(410),
-    "is invalid": ErrorResponse(422),
+    "is invalid": REFUSED,
     "is throttled": ErrorResponse(429, retry_after_seconds=1),
     "meets an internal error": ErrorResponse(500),
     "times out": Hang(20.0),  # longer than any call waits

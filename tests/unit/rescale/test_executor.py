@@ -197,6 +197,7 @@ def test_a_patch_is_guarded_by_the_version_that_it_was_decided_on(
         (ErrorKind.CONFLICT, PatchResult.CONFLICT),
         (ErrorKind.NOT_FOUND, PatchResult.CONFLICT),
         (ErrorKind.TRANSIENT, PatchResult.UNKNOWN),
+        (ErrorKind.EXPIRED, PatchResult.UNKNOWN),
         (ErrorKind.THROTTLED, PatchResult.UNKNOWN),
         (ErrorKind.FORBIDDEN, PatchResult.DENIED),
         (ErrorKind.INVALID, PatchResult.REFUSED),

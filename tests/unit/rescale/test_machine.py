@@ -356,8 +356,13 @@ def test_rolls_back_only_once() -> None:
 )
 def test_a_refusal(state: Rescale, expected: object) -> None:
     _, instructions = answer(state, PatchResult.REFUSED, "invalid")
-    assert only(instructions) == expected
-    assert isinstance(instructions[0], PlacementFailed) is (state.record.step is Step.RESUME)
+    assert only(without_events(instructions)) == expected
+    is_resume = state.record.step is Step.RESUME
+    assert any(isinstance(each, PlacementFailed) for each in instructions) is is_resume
+    told = [each for each in instructions if isinstance(each, EmitEvent)]
+    assert [(each.reason, "invalid" in each.message) for each in told] == (
+        [("RollingBack", True)] if is_resume else []
+    )
 
 
 @pytest.mark.parametrize(("at_seconds", "expected"), [(1030.0, None), (1060.0, Outcome.ABANDONED)])
@@ -374,7 +379,7 @@ def test_a_right_that_is_missing_for_a_moment_rolls_nothing_back() -> None:
 
 def test_a_right_that_stays_missing_restores_the_counts_before() -> None:
     state, instructions = answer(RESUME, PatchResult.DENIED, "policy", at=1060.0)
-    assert [type(each) for each in instructions] == [PlacementFailed, WriteProfile]
+    assert [type(each) for each in instructions] == [EmitEvent, PlacementFailed, WriteProfile]
     assert state.record.step_text == "undo-resume"
 
 
