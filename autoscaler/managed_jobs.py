@@ -211,6 +211,7 @@ class JobState:
         self._update_age()
         self._update_floor()
         self._update_earlier(observation)
+        self._update_user_counts()
         staying = [pod for pod in pods if not pod.leaving and not pod.finished]
         self._update_gang(staying, observation.at)
         waits = any(pod.node is None for pod in staying)
@@ -285,6 +286,13 @@ class JobState:
         least = Counts(min(each.ps for each in known), min(each.workers for each in known))
         if least != floor:
             self.record = replace(self.record, floor=least)
+
+    def _update_user_counts(self) -> None:
+        """Counts that no rescale has set are its user's."""
+        if self.rescale is not None or self.training_job.suspended_by is not None:
+            return
+        if self.job.counts not in (*self.record.rescaled_counts, self.record.user_counts):
+            self.record = replace(self.record, user_counts=self.job.counts)
 
     @property
     def _floor(self) -> Counts | None:
@@ -423,6 +431,7 @@ class JobState:
             running_seconds=self.running_seconds(at),
             failed_counts=self.record.failed_counts,
             floor=self._floor,
+            user_counts=self.record.user_counts,
             is_ending=self.is_ending,
             lost_seconds=self._lost_seconds(at),
             workload_known=self.speed_is_known,
@@ -482,6 +491,8 @@ class JobState:
             own_counts=None if settles else record.own_counts,
             checkpoint_missed=record.checkpoint_missed and not happened,
             suspended_at_target=record.suspended_at_target or end.outcome is Outcome.SUSPENDED,
+            # A cached copy may still show the counts before.
+            rescaled_counts=(end.record.before, end.record.target),
         )
 
 

@@ -79,6 +79,10 @@ class Resources(Mapping[str, int]):
         """The names of the resources of which ``free`` has too little."""
         return tuple(name for name, amount in self._amounts.items() if amount > free[name])
 
+    def beyond(self, free: "Resources") -> "Resources":
+        """What of it ``free`` lacks."""
+        return Resources({name: max(amount - free[name], 0) for name, amount in self.items()})
+
     def dominant(self, capacity: "Resources") -> tuple[str, float]:
         """The resource with the largest share of ``capacity``, and that share (section 4.1).
 

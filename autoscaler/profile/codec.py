@@ -71,6 +71,12 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
     floor: Counts | None = None
     """The least PSs, and the least workers, that its user has asked for or at which it trained."""
 
+    user_counts: Counts | None = None
+    """The counts that its user set last: those that no rescale has set."""
+
+    rescaled_counts: tuple[Counts, ...] = ()
+    """The counts before and after the last rescale."""
+
     gang_uids: tuple[str, ...] = ()
     """The UIDs of some pods of a gang of which all had a node."""
 

@@ -194,6 +194,8 @@ class JobHistory:
     """For how long some of its pods have had no node, where some are lost."""
     own_counts: Counts | None = None
     """Counts before it was moved to be measured, while nothing else has moved it since."""
+    user_counts: Counts | None = None
+    """The counts that its user set last; ``None`` where that is not known."""
     awaits_checkpoint: bool = False
     """Its wait for a checkpoint timed out: the job is not moved before the next one."""
     measured_at: float | None = None

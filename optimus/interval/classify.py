@@ -227,6 +227,8 @@ class Classified:
     placement_failures: PlacementFailures = ()
     failed_counts: tuple[FailedCounts, ...] = ()
     measure_at: Counts | None = None
+    returns_to: Counts | None = None
+    """Its user's counts, to which a job without a forecast shrinks where another job waits."""
     price_seconds: float = 0.0
     """What a rescale costs it."""
 
@@ -439,7 +441,22 @@ def _no_forecast(view: JobView) -> Classified | None:
     classified = view.fixed(f"no forecast yet: {view.forecast.reason}")
     if not view.running:
         return replace(classified, minimum=view.job.bounds.minimum)
-    return replace(classified, measure_at=_measure_at(view))
+    measure_at = _measure_at(view)
+    returns_to = _returns_to(view) if measure_at is None else None
+    return replace(classified, measure_at=measure_at, returns_to=returns_to)
+
+
+def _returns_to(view: JobView) -> Counts | None:
+    """Its user's counts, where it has grown beyond them and may be moved.
+
+    What it grew to was worth it by a forecast that it no longer has: nobody knows what the other
+    jobs wait for. Below its user's counts it does not shrink without one."""
+    own, now = view.history.user_counts, view.job.counts
+    if own is None or view.history.profiling_since is not None or _cooldown(view) is not None:
+        return None
+    fewer = view.job.bounds.clamp(Counts(min(own.ps, now.ps), min(own.workers, now.workers)))
+    is_less = fewer.ps <= now.ps and fewer.workers <= now.workers and fewer != now
+    return fewer if is_less else None
 
 
 def _measure_at(view: JobView) -> Counts | None:

@@ -9,7 +9,8 @@ Counts are a job's numbers of PSs and workers; a task is one PS or one worker.
    fit is trimmed task by task: the policy knows free capacity in sum, not what each node holds.
 4. Settle: keep only changes that are worth their restarts. A job shrinks only when another job uses
    the capacity: a restart for idle capacity is a loss. For a waiting job others always shrink, for
-   a growing one only where the growth saves more than all restarts and slower jobs cost.
+   a growing one only where the growth saves more than all restarts and slower jobs cost. A job that
+   has no forecast any more and more than its user gave it returns that to waiting jobs.
 5. Jobs without pods share the fragments of capacity that are left, task by task.
 6. Jobs whose profiling ended without a forecast return to the submitted counts.
 The same snapshot gives the same plan whatever the order of its jobs, nodes and pods.
@@ -236,12 +237,14 @@ class Settlement:
         plan: CapacityPlan,
         config: IntervalConfig,
         allocations: Sequence[Allocation],
-        jobs: Iterable[Classified],
+        jobs: Sequence[Classified],
     ) -> "Settlement":
-        """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster."""
+        """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster, and
+        those without a forecast that have more than their user gave them."""
         allocated, decided = dict[str, Counts](), dict[str, Counts]()
         for allocation in allocations:
             allocated |= allocation.counts
+        returning = [each for each in jobs if each.returns_to is not None]
         jobs = [each for each in jobs if each.eligibility is Eligibility.RESIZABLE]
         for each in jobs:
             current = each.job.counts
@@ -253,6 +256,10 @@ class Settlement:
             for each in jobs
             if _is_donor(each, allocated.get(each.job.uid, each.job.counts))
         ]
+        for each in returning:
+            if each.returns_to is not None and each.why_excluded(each.returns_to) is None:
+                allocated[each.job.uid] = each.returns_to
+                donors.append((each, math.inf))  # it gives to waiting jobs alone
         # Donors that lose least come first.
         donors.sort(key=lambda donor: (donor[0].capped, donor[1], donor[0].job.uid))
         reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts)

@@ -106,6 +106,11 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
     holders = [each.job.uid for each in running]
     available, servers = pool.available(plan, holders)
     spare = available - total(each.job.demand(each.job.bounds.minimum) for each in running)
+    returnable = total(
+        plan.usage(each.job.uid) - each.job.demand(each.returns_to)
+        for each in pool.jobs
+        if each.returns_to is not None
+    )
     quotas = plan.quotas.copy()
     for candidate in candidates:
         quotas.release(candidate.job.uid)
@@ -120,11 +125,15 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
     for number, (each, counts) in enumerate(wanted):
         demand = each.job.demand(counts) - plan.usage(each.job.uid)
         beyond = quotas.refusal(each.job.uid, counts)
-        if beyond is None and demand.fits_in(spare):
+        is_asked = number < len(asked)
+        # Only for a job that waits others return what they have beyond their users' counts.
+        returned = demand.beyond(spare) if is_asked else Resources()
+        if beyond is None and returned.fits_in(returnable) and (demand - returned).fits_in(spare):
+            returnable, demand = returnable - returned, demand - returned
             available, spare = available - demand, spare - demand
             quotas.charge(each.job.uid, counts)
-            (admitted if number < len(asked) else to_measure).append(each)
-        elif number < len(asked):
+            (admitted if is_asked else to_measure).append(each)
+        elif is_asked:
             rejected.append((each, beyond or _why_rejected(each, demand, spare)))
     # Whole jobs leave fragments that no whole job fits. Part of the capacity is held back from them
     # and then allocated task by task. Not where jobs run: they would restart to use fragments.
@@ -188,7 +197,7 @@ def pools_of(jobs: Iterable[Classified], nodes: Sequence[Node]) -> Iterator[Pool
 
 def _competes(each: Classified) -> bool:
     waits = each.candidate is not None or each.eligibility is Eligibility.WAITING
-    return waits or each.forced or each.measure_at is not None
+    return waits or each.forced or each.measure_at is not None or each.returns_to is not None
 
 
 def _constraints(job: Job) -> _Constraints:

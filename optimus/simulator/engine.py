@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
+from optimus.allocation import JobHistory
 from optimus.interval import Strategies
 from optimus.jobs import Counts
 from optimus.models.experiment_design import next_sample
@@ -98,7 +99,8 @@ class _Loop:
         visible_at = self.cluster.now
         if pre_run is not None:
             visible_at = _measure(training, pre_run, self._empty, visible_at)
-        self.cluster.add(JobState(truth, truth.job, training, visible_at))
+        past = JobHistory(user_counts=truth.job.counts)
+        self.cluster.add(JobState(truth, truth.job, training, visible_at, past=past))
 
     def _record_timeline(self) -> None:
         point = TimelinePoint.of(self.cluster)

@@ -114,6 +114,63 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
         },
     ),
     (
+        "a job that has lost its forecast returns to its user's counts where another waits",
+        Case([(BIG, FULL), (NEW, [])], history={"big": JobHistory(user_counts=Counts(2, 3))}),
+        {
+            "big": (
+                Action.SHRINK,
+                (2, 3),
+                "releases capacity to team/new, which waits for 1 PS + 1 worker",
+            ),
+            "new": (Action.SHRINK, (1, 1), "1 PS + 1 worker fit"),
+        },
+    ),
+    (
+        "it does so for one with a forecast",
+        Case(
+            [(BIG, FULL), (NEW, [])],
+            {"new": steps(1000)},
+            history={"big": JobHistory(user_counts=Counts(2, 3))},
+        ),
+        {
+            "big": (Action.SHRINK, (2, 3), "releases capacity to team/new"),
+            "new": (Action.WAIT, (1, 2), ""),
+        },
+    ),
+    (
+        "it keeps what it has where nobody waits",
+        Case([(BIG, FULL)], history={"big": JobHistory(user_counts=Counts(2, 3))}),
+        {"big": (Action.KEEP, (3, 5), "no forecast yet")},
+    ),
+    (
+        "it gives nothing to a running job that would grow",
+        Case(
+            [(job("big", (2, 4)), FULL[:6]), (job("a"), FULL[6:])],
+            {"a": steps(1000)},
+            history={"big": JobHistory(user_counts=Counts(1, 1))},
+        ),
+        {"big": (Action.KEEP, (2, 4), "no forecast yet"), "a": (Action.KEEP, (1, 1), "")},
+    ),
+    (
+        "it keeps what its user gave it",
+        Case([(BIG, FULL), (NEW, [])], history={"big": JobHistory(user_counts=Counts(3, 5))}),
+        {
+            "big": (Action.KEEP, (3, 5), "no forecast yet"),
+            "new": (Action.WAIT, (1, 2), "do not fit even with every job"),
+        },
+    ),
+    (
+        "it keeps all while it may not be moved again",
+        Case(
+            [(BIG, FULL), (NEW, [])],
+            history={"big": JobHistory(user_counts=Counts(2, 3), last_rescaled_at=AT - 10)},
+        ),
+        {
+            "big": (Action.KEEP, (3, 5), "no forecast yet"),
+            "new": (Action.WAIT, (1, 2), "do not fit even with every job"),
+        },
+    ),
+    (
         "a new job that is not managed gets its counts whole",
         Case([(BIG, FULL), (job("new", (1, 2), goal=None), [])], {"big": steps(1000)}),
         {"big": (Action.SHRINK, (2, 3), "releases capacity to team/new")},

@@ -115,7 +115,9 @@ def test_a_preempted_job_is_told_by_whom(goal: Goal | None) -> None:
 
 
 def test_shrinks_are_decided_before_grows() -> None:
-    actions = [each.action for each in CASES[11][1].plan().decisions]
+    cases = {sentence: case for sentence, case, _ in CASES}
+    plan = cases["a job at its goal gives its room to one that grows"].plan()
+    actions = [each.action for each in plan.decisions]
     assert actions == [Action.SHRINK, Action.GROW]
 
 
