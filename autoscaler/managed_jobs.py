@@ -56,6 +56,9 @@ between two intervals, and a few reads of the log."""
 _MOST_PRICES: Final = 9
 """The price of a rescale is the median of so many: what nodes and images were like of late."""
 
+_COMPARE_SECONDS: Final = 15.0
+"""After so much more steady training a young job is compared with earlier runs again."""
+
 _MOST_FAILED: Final = 16
 _MOST_GANG_UIDS: Final = 16
 """So many UIDs of a gang are kept: enough to recognise it when it has lost some pods."""
@@ -175,6 +178,9 @@ class JobState:
     speed_is_known: bool = False
     """Whether that is enough for a speed model."""
 
+    compared: object = None
+    """How much it had shown when it was last compared with them between two intervals."""
+
     earlier_source: tuple[object, Job] | None = None
     """What ``earlier`` was made of."""
 
@@ -274,8 +280,14 @@ class JobState:
 
     def compare_if_young(self, at: float) -> None:
         """Compare a job that could still be profiled; later, each interval does."""
-        if self.earlier and not self._is_old(at):
-            self.compare(self.progress(at))
+        if not self.earlier or self._is_old(at):
+            return
+        progress = self.progress(at)
+        steady_seconds = sum(sample.seconds for sample in progress.samples)
+        shown = len(progress.losses), steady_seconds // _COMPARE_SECONDS
+        if shown != self.compared:
+            self.compared = shown
+            self.compare(progress)
 
     def _update_floor(self) -> None:
         """Counts of a job that is not being rescaled are its user's, or such as it trains at."""

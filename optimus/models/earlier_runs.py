@@ -7,8 +7,9 @@ from the others any more, and those after it are not predicted from the ones bef
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -210,7 +211,8 @@ def _why_loss(progress: TrainingProgress) -> str | None:
     runs = [
         run
         for run in progress.earlier
-        if run.in_epochs == series.in_epochs and len(run.losses) >= _POINTS_OUTSIDE
+        if run.in_epochs == series.in_epochs
+        and sum(loss > 0 for loss in run.losses) >= _POINTS_OUTSIDE
     ]
     if known < _POINTS_OUTSIDE or not runs or not (series.complete_loss > 0).all():
         return None
@@ -229,19 +231,30 @@ def _why_loss(progress: TrainingProgress) -> str | None:
     return None
 
 
+class _Course(NamedTuple):
+    """One run's log losses, and their noise."""
+
+    places: Vector
+    logs: Vector
+    noise: float
+
+
+@lru_cache(maxsize=4096)
+def _course(run: EarlierRun) -> _Course:
+    places, losses = np.array(run.places), np.array(run.losses)
+    logs = np.log(losses[losses > 0])
+    return _Course(places[losses > 0], logs, estimate_noise(logs))
+
+
 def _band(runs: Sequence[EarlierRun], places: Vector) -> tuple[Vector, float]:
     """The mean log loss of earlier runs at these places (NaN beyond all of them), and the standard
     deviation of one more run's epoch about it."""
-    courses = np.full((len(runs), len(places)), np.nan)
-    squares, noise = 0.0, 0.0
+    courses, noise = np.empty((len(runs), len(places))), 0.0
     for row, run in enumerate(runs):
-        at, loss = np.array(run.places), np.array(run.losses)
-        good = loss > 0
-        if good.sum() < _POINTS_OUTSIDE:
-            continue
-        at, logs = at[good], np.log(loss[good])
-        courses[row] = np.interp(places, at, logs, left=np.nan, right=np.nan)
-        noise = max(noise, estimate_noise(logs))
+        course = _course(run)
+        courses[row] = np.interp(places, course.places, course.logs, left=np.nan, right=np.nan)
+        noise = max(noise, course.noise)
+    squares = 0.0
     known = ~np.isnan(courses)
     number = known.sum(axis=0)
     sums = np.where(known, courses, 0.0).sum(axis=0)

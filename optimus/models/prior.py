@@ -128,9 +128,7 @@ def _speed_prior(samples: tuple[SpeedSample, ...], terms: SpeedTerms) -> _SpeedP
 
 def _log_ratios(own: MergedSamples, model: SpeedModel) -> tuple[np.ndarray, np.ndarray]:
     """The logs of own speed / the model's, and their variances without that of whole runs."""
-    expected = np.array(
-        [model.on(kind).at(counts) for counts, kind in zip(own.counts, own.kinds, strict=True)]
-    )
+    expected = model.steps_per_second(own.ps, own.workers) * model.nodes.each(own)
     uncertainty = model.uncertainty(own.ps, own.workers)
     return np.log(own.steps_per_second / expected), own.variance + uncertainty**2
 
