@@ -6,6 +6,7 @@ same cluster gives the same plan byte for byte.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Self
 
@@ -73,7 +74,7 @@ class ClusterSnapshot:
         return cls(
             at,
             tuple(sorted(jobs, key=lambda job: job.uid)),
-            tuple(sorted(nodes, key=lambda node: node.name)),
+            tuple(sorted(nodes, key=attrgetter("name"))),
             tuple(sorted(pods, key=lambda pod: pod.uid)),
         )
 

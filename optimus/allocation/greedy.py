@@ -193,7 +193,8 @@ def grow(
             left = jobs.demands.rooms.less(rows, steps.taken_of_quotas(jobs)[taken.steps], left)
         if taken.misfit is None:
             return Growth(ps, workers, free, left, lacking)
-        lacks = jobs.demands.lacking(steps.cost[taken.misfit], free)
+        misfit = steps.chosen(np.array([taken.misfit]))
+        lacks = jobs.demands.lacking(misfit.costs(jobs.demands)[0], free)
         lacking = lacking or lacks
         if stop_at_misfit and lacks:
             return Growth(ps, workers, free, left, lacking)
@@ -216,7 +217,12 @@ class _Steps:
     order_gain: Gains
     more_ps: Counted
     more_workers: Counted
-    cost: Amounts
+
+    def costs(self, demands: Demands) -> Amounts:
+        """What each step asks for, of shape (steps, columns). Worked out when steps are ordered,
+        and not kept: it is much larger than all else."""
+        more_ps, more_workers = self.more_ps[:, None], self.more_workers[:, None]
+        return np.asarray(demands.ps[self.row] * more_ps + demands.workers[self.row] * more_workers)
 
     def chosen(self, which: Counted) -> "_Steps":
         """These steps alone."""
@@ -230,19 +236,18 @@ class _Steps:
 
     def taken_first(self, jobs: GrowingJobs, free: Amounts, left: Amounts | None) -> _Taken:
         """Take the steps in the greedy order: by gain, ties by the jobs' rank."""
-        used = self.cost.sum(axis=0)
-        fit = bool((used <= np.maximum(free, 0)).all())
+        costs, most = self.costs(jobs.demands), np.maximum(free, 0)
+        used = costs.sum(axis=0)
+        fit = bool((used <= most).all())
         if fit and self._first_over_quota(jobs, np.arange(len(self.row)), left) == len(self.row):
             return _Taken(np.arange(len(self.row)), used, None)
         order = self._order(jobs)
-        used = np.cumsum(self.cost.take(order, axis=0), axis=0)
-        # Sums ascend. The last is the total, of which something is more than what is free, or than
-        # a quota leaves.
-        ends = zip(used.T, np.maximum(free, 0), strict=True)
-        first = int(min(np.searchsorted(sums, most, side="right") for sums, most in ends))
-        first = min(first, self._first_over_quota(jobs, order, left))
-        cost = used[first - 1] if first else np.zeros_like(free)
-        return _Taken(order[:first], cost, int(order[first]))
+        first = self._first_over_quota(jobs, order, left)
+        # Sums ascend. Only what there is too little of for all steps can end them.
+        for column in np.flatnonzero(used > most).tolist():
+            sums = np.cumsum(costs[order, column])
+            first = min(first, int(np.searchsorted(sums, most[column], side="right")))
+        return _Taken(order[:first], costs[order[:first]].sum(axis=0), int(order[first]))
 
     def _first_over_quota(self, jobs: GrowingJobs, order: Counted, left: Amounts | None) -> int:
         """Of the steps in this order, the first that is beyond a quota beside those before it."""
@@ -312,9 +317,7 @@ def _step(state: GrowthState, rule: StepRule, least: Gains, at: int) -> tuple[Co
     least[rows] = np.minimum(least[rows], steps.gain[going])
     numbers = np.full(len(rows), at, dtype=np.int64)
     ps, workers = steps.more_ps[going], steps.more_workers[going]
-    demands = state.jobs.demands
-    cost = demands.ps[rows] * ps[:, None] + demands.workers[rows] * workers[:, None]
-    return rows, _Steps(rows, numbers, least[rows], ps, workers, cost)
+    return rows, _Steps(rows, numbers, least[rows], ps, workers)
 
 
 def _join(parts: list[_Steps]) -> _Steps:

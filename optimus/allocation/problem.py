@@ -385,9 +385,10 @@ def _matrix(amounts: Sequence[Resources], names: Sequence[str]) -> Amounts:
 def _indices(amounts: Sequence[Resources], index: dict[Resources, int]) -> Counted:
     """The number of each amount in ``index``, which gets those that it does not have."""
     # Most jobs share the objects of their requests: comparing these costs less than hashing each.
-    unique = {id(amount): amount for amount in amounts}
+    keys = list(map(id, amounts))
+    unique = dict(zip(keys, amounts, strict=True))
     numbers = {key: index.setdefault(amount, len(index)) for key, amount in unique.items()}
-    return np.array([numbers[id(amount)] for amount in amounts], dtype=np.int64)
+    return np.array(list(map(numbers.__getitem__, keys)), dtype=np.int64)
 
 
 def _placed(problem: AllocationProblem, ps: Counted, workers: Counted) -> list[int]:

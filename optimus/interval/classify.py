@@ -192,6 +192,11 @@ class Decision:
         return self.action in {Action.SHRINK, Action.CHANGE, Action.GROW}
 
 
+def saved_seconds(now: float | None, after: float | None) -> float:
+    """What a change of counts saves, by the forecasts before and after; 0 without a forecast."""
+    return 0.0 if now is None or after is None or now == after else now - after
+
+
 class Eligibility(Enum):
     """What may happen to a job's counts in this interval."""
 
@@ -240,8 +245,7 @@ class Classified:
         """Forecast seconds that these counts save; 0 without a forecast."""
         if counts == self.job.counts:
             return 0.0
-        now, after = self.seconds(self.job.counts), self.seconds(counts)
-        return 0.0 if now is None or after is None or now == after else now - after
+        return saved_seconds(self.seconds(self.job.counts), self.seconds(counts))
 
     def why_excluded(self, counts: Counts) -> str | None:
         """Why the job may not go to these counts: its pods found no place there, or failed."""
@@ -395,6 +399,8 @@ def _never(view: JobView) -> Classified | None:
 def _bounds_backing_off(view: JobView) -> Classified | None:
     """What the moved bounds ask for found no place; it is tried again after the back-off."""
     failures, counts = view.history.placement_failures, view.job.counts
+    if not failures and not view.history.failed_counts:
+        return None
     wanted = view.job.bounds.clamp(counts)
     failed = None if wanted == counts else why_excluded(view.history.failed_counts, wanted)
     if failed is not None and view.running:

@@ -34,6 +34,7 @@ from optimus.interval.classify import (
     IntervalConfig,
     JobView,
     classify,
+    saved_seconds,
 )
 from optimus.interval.profiling import decide_after_profiling
 from optimus.interval.share import StartingJobs, in_queue_order, pools_of, share_pool
@@ -198,7 +199,8 @@ def _share_remainder(
 def _decision(job: Classified, settlement: "Settlement") -> Decision:
     of = job.job
     counts = settlement.counts.get(of.uid, of.counts)
-    now, after = job.seconds(of.counts), job.seconds(counts)
+    now = job.seconds(of.counts)
+    after = now if counts == of.counts else job.seconds(counts)
     reason = settlement.reasons.get(of.uid) or job.reason
     if now is not None and after is not None and now != after:
         reason = f"{reason}; remaining {now:.0f} s become {after:.0f} s"
@@ -214,7 +216,7 @@ def _decision(job: Classified, settlement: "Settlement") -> Decision:
         counts,
         action,
         reason,
-        saves_seconds=job.saving(counts),
+        saves_seconds=saved_seconds(now, after),
         limited_by=settlement.plan.quotas.named_in(of.uid, reason),
     )
 

@@ -180,7 +180,8 @@ def decide_after_profiling(view: JobView, decision: Decision) -> Decision:
     forecast becomes ready. The next interval gets it back as ``JobHistory.forecast_awaited``.
     """
     history, job = view.history, view.job
-    decision = replace(decision, awaits_forecast=history.forecast_awaited)
+    if decision.awaits_forecast != history.forecast_awaited:
+        decision = replace(decision, awaits_forecast=history.forecast_awaited)
     target = return_counts(job, history)
     if target is None or _must_keep_counts(view, target):
         return decision

@@ -15,7 +15,7 @@ Starting jobs wait with a forecast. They have no pods yet: nothing is restarted 
 Step 2 is repeated while it places any task.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -173,9 +173,15 @@ _Constraints = frozenset[NodeConstraints]
 def pools_of(jobs: Iterable[Classified], nodes: Sequence[Node]) -> Iterator[Pool]:
     """The pools of the jobs whose counts are to be decided, in the order of their first jobs."""
     grouped: dict[_Constraints, list[Classified]] = {}
+    known: dict[tuple[int, ...], _Constraints] = {}
     for each in jobs:
         if _competes(each):
-            grouped.setdefault(_constraints(each.job), []).append(each)
+            # Most jobs share the objects of their constraints, which take long to hash.
+            specs = _specs(each.job)
+            key = tuple([id(spec.constraints) for spec in specs])
+            if key not in known:
+                known[key] = frozenset(spec.constraints for spec in specs)
+            grouped.setdefault(known[key], []).append(each)
     groups = list(grouped)
     admission = _Admission.of(groups)
     leader = list(range(len(groups)))
@@ -200,9 +206,8 @@ def _competes(each: Classified) -> bool:
     return waits or each.forced or each.measure_at is not None or each.returns_to is not None
 
 
-def _constraints(job: Job) -> _Constraints:
-    fixed = (each.spec.constraints for each in job.fixed)
-    return frozenset({job.ps.constraints, job.worker.constraints, *fixed})
+def _specs(job: Job) -> Sequence[ReplicaSpec]:
+    return job.ps, job.worker, *(each.spec for each in job.fixed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +229,12 @@ class _Admission:
 
     def of_alike(self, nodes: Iterable[Node]) -> Iterable[Sequence[Node]]:
         """The nodes, those together that admit the same groups."""
-        found: dict[Hashable, list[Node]] = {}
+        found, names = defaultdict[Hashable, list[Node]](list), self.labels
         for node in nodes:
-            labels = tuple([node.labels.get(key) for key in self.labels])
-            alike = node.cordoned, node.taints, labels, node.name if self.by_name else ""
-            found.setdefault(alike, []).append(node)
+            labels = tuple([node.labels.get(name) for name in names]) if names else ()
+            found[node.cordoned, node.taints, labels, node.name if self.by_name else ""].append(
+                node
+            )
         return found.values()
 
     def of_node(self, node: Node) -> list[int]:
@@ -262,7 +268,7 @@ class StartingJobs:
     _available: Resources | None = None
     """What is free and what these jobs hold, together: the same in every round of the remainder,
     in which nobody else takes or gives back."""
-    _tightest: TightestFit | None = None
+    _known_tightest: TightestFit | None = None
 
     def __post_init__(self) -> None:
         """Jobs whose last placement failed are left out; ``Settlement.place`` excludes counts."""
@@ -272,12 +278,22 @@ class StartingJobs:
             if each.candidate is not None and not each.placement_failures
         }
 
+    @property
+    def _tightest(self) -> TightestFit:
+        """The tightest nodes for single tasks of these jobs; made when first asked for."""
+        if self._known_tightest is None:
+            self._known_tightest = TightestFit(self.plan.capacity)
+            for candidate in self._jobs.values():
+                self._known_tightest.task(candidate.job.ps)
+                self._known_tightest.task(candidate.job.worker)
+        return self._known_tightest
+
     def place_whole(self, allocation: Allocation) -> None:
         """Place whole jobs at the counts that the policy allocated, the smallest first."""
         wanted = {uid: allocation.counts[uid] for uid in self._jobs if uid in allocation.counts}
-        capacity = self.plan.capacity
-        shares = {uid: capacity.share(self._jobs[uid].job, wanted[uid]) for uid in wanted}
-        for uid in sorted(wanted, key=lambda uid: (shares[uid], uid)):
+        jobs = [self._jobs[uid].job for uid in wanted]
+        shares = self.plan.capacity.shares(jobs, list(wanted.values()))
+        for _, uid in sorted(zip(shares, wanted, strict=True)):
             self._place(uid, wanted[uid])
         unplaced = [uid for uid in wanted if uid not in self.counts]
         if unplaced:
@@ -294,21 +310,11 @@ class StartingJobs:
     @property
     def may_grow(self) -> bool:
         """Whether any node has room for a further task of any of these jobs."""
-        capacity = self.plan.capacity
-        jobs = [candidate.job for candidate in self._jobs.values()]
-        asked = {
-            (capacity.vector(spec.resources), spec.constraints)
-            for job in jobs
-            for spec in (job.ps, job.worker)
-        }
-        return any(
-            amount is not None and capacity.able(amount, constraints).any()
-            for amount, constraints in asked
-        )
+        return self._tightest.any_fits_on(self.plan.capacity)
 
     def share_remainder(self, policy: AllocationPolicy) -> bool:
         """Allocate the fragments once; returns whether any task was placed."""
-        self._tightest = None  # computed before other jobs were placed
+        self._tightest.start_anew(self.plan.capacity)
         allocated = policy.allocate(self._remainder()).counts
         found = False
         for uid in self._jobs:
@@ -379,7 +385,6 @@ class StartingJobs:
         return True
 
     def _incremental(self, uid: str) -> IncrementalPlacement:
-        self._tightest = self._tightest or TightestFit(self.plan.capacity)
         assignment = self.plan.assigned[uid].assignment
         return IncrementalPlacement(assignment, self.plan.capacity, self._tightest)
 
@@ -395,6 +400,7 @@ class StartingJobs:
             self.plan.quotas.charge(uid, counts)
             return True
         self.plan.release(uid)
+        self._tightest.given_back()
         # On the same nodes: a new placement might not fit beside tasks added since.
         before.assignment.take_from(self.plan.capacity, job)
         self.plan.assigned[uid] = before
@@ -431,6 +437,7 @@ class StartingJobs:
             savepoint, before = self.plan.savepoint(victim), self.counts.pop(victim)
             charged = self.plan.quotas.charged(uid)
             self.plan.release(victim)
+            self._tightest.given_back()
             if self.plan.assign(job, minimum) is None:
                 if self._place_task_by_task(victim, before):
                     self.counts[uid] = minimum

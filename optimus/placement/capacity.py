@@ -11,11 +11,12 @@ so that a plan is tried without a copy.
 """
 
 from bisect import bisect_left, insort
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from itertools import chain
-from typing import Self
+from operator import attrgetter, neg, sub
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,14 @@ _EMPTY_CLASS = -(2**62)
 """What is free on a class without nodes: it holds nothing, not even nothing."""
 
 
+class _Changes(NamedTuple):
+    """What was free on nodes before they changed, oldest first: two lists of the same length, since
+    a plan makes some ten thousand changes."""
+
+    rows: list[int]
+    before: list[Vector]
+
+
 class Capacity:
     """What is free on each node, by node and by class of nodes.
 
@@ -46,7 +55,7 @@ class Capacity:
 
     def __init__(self, nodes: Sequence[Node], free: Mapping[str, Resources]) -> None:
         """Nodes that ``free`` does not know are left out."""
-        self.nodes = sorted((node for node in nodes if node.name in free), key=_name)
+        self.nodes = sorted((node for node in nodes if node.name in free), key=attrgetter("name"))
         """By row."""
         self.row_of = {node.name: row for row, node in enumerate(self.nodes)}
         # Most nodes share the objects of their amounts: these are compared before any is hashed.
@@ -68,7 +77,7 @@ class Capacity:
         self._shapes = [shapes.setdefault(each, len(shapes)) for each in self._node_totals]
         self._restricted = any(node.taints or node.cordoned for node in self.nodes)
         self._admissions: dict[NodeConstraints, Mask | None] = {}
-        self._changes: list[tuple[list[int], Vector]] = []
+        self._changes = _Changes([], [])
         self.derived: dict[object, object] = {}
         """What others have worked out of the nodes and keep here, each under a key of its own; a
         copy begins without."""
@@ -82,7 +91,7 @@ class Capacity:
         """A copy to try something on; what nodes admit is shared."""
         twin = copy(self)
         twin.derived = {}
-        twin.free, twin._changes = self.free.copy(), []  # noqa: SLF001 - of this class
+        twin.free, twin._changes = self.free.copy(), _Changes([], [])  # noqa: SLF001 - of this class
         twin._copy_classes()  # noqa: SLF001 - of this class
         return twin
 
@@ -90,7 +99,7 @@ class Capacity:
         """A copy in which nothing is free on these nodes."""
         twin, nothing = copy(self), (0,) * len(self.resources)
         twin.derived = {}
-        twin.free, twin._changes = self.free.copy(), []  # noqa: SLF001 - of this class
+        twin.free, twin._changes = self.free.copy(), _Changes([], [])  # noqa: SLF001 - of this class
         for name in names:
             if name in self.row_of:
                 twin.free[self.row_of[name]] = nothing
@@ -100,7 +109,7 @@ class Capacity:
     def only(self, rows: Sequence[int]) -> Self:
         """A copy without any other node; shares stay those of the whole cluster."""
         twin = copy(self)
-        twin.derived, twin._changes = {}, []  # noqa: SLF001 - of this class
+        twin.derived, twin._changes = {}, _Changes([], [])  # noqa: SLF001 - of this class
         twin.nodes = [self.nodes[row] for row in rows]
         twin.row_of = {node.name: row for row, node in enumerate(twin.nodes)}
         twin.free = [self.free[row] for row in rows]
@@ -139,15 +148,28 @@ class Capacity:
                     best, column = share, at
         return column
 
-    def share(self, job: Job, counts: Counts) -> float:
-        """The dominant share of the cluster that a job's PSs and workers ask for."""
-        ps, worker = self.vector(job.ps.resources), self.vector(job.worker.resources)
-        if ps is None or worker is None:
-            return float("inf")
-        demand = [counts.ps * a + counts.workers * b for a, b in zip(ps, worker, strict=True)]
-        column = self.dominant(demand)
-        whole = self._totals[column] if column >= 0 else 0
-        return demand[column] / whole if whole > 0 else 0.0
+    def shares(self, jobs: Sequence[Job], counts: Sequence[Counts]) -> list[float]:
+        """The dominant share of the cluster that each job's PSs and workers ask for at these
+        counts; infinite where it requests a resource that no node has."""
+        ps, workers = np.array(counts, dtype=np.int64).reshape(len(jobs), 2).T[:, :, None]
+        demands = ps * self._matrix([job.ps.resources for job in jobs])
+        demands = demands + workers * self._matrix([job.worker.resources for job in jobs])
+        totals = np.array(self._totals, dtype=np.float64)
+        # All of a resource of which nodes have none is no share of it.
+        shares = np.divide(demands, totals, out=np.zeros_like(demands), where=totals > 0)
+        found = shares.max(axis=1, initial=0.0)
+        return list(np.where(np.isnan(demands).any(axis=1), np.inf, found).tolist())
+
+    def _matrix(self, amounts: Sequence[Resources]) -> NDArray[np.float64]:
+        """Amounts as rows of shape (amounts, resources); rows of NaN where there is no vector."""
+        keys = list(map(id, amounts))
+        unique = dict(zip(keys, amounts, strict=True))
+        unknown = (np.nan,) * len(self.resources)
+        vectors = [self.vector(amount) or unknown for amount in unique.values()]
+        numbers = dict(zip(unique, range(len(unique)), strict=True))
+        rows = np.array(list(map(numbers.__getitem__, keys)), dtype=np.int64)
+        matrix = np.array(vectors, dtype=np.float64).reshape(len(unique), len(self.resources))
+        return np.asarray(matrix[rows])
 
     def free_by_name(self) -> dict[str, Resources]:
         """Free resources by node name."""
@@ -165,22 +187,28 @@ class Capacity:
     def take(self, row: int, amount: Vector) -> None:
         """Take resources from one node."""
         before = self.free[row]
-        self._changes.append(([row], before))
-        self._move([row], tuple([left - asked for left, asked in zip(before, amount, strict=True)]))
+        self._changes.rows.append(row)
+        self._changes.before.append(before)
+        # Some ten thousand times a plan: a comprehension takes twice as long as a map.
+        self._move((row,), tuple(map(sub, before, amount)))
 
-    def take_from_each(self, rows: Iterable[int], amount: Vector) -> None:
-        """Take the same resources from each of several nodes."""
-        members: dict[int, list[int]] = {}
-        for row in rows:
-            members.setdefault(self._class_of[row], []).append(row)
-        for alike in members.values():
-            before = self.free[alike[0]]
-            self._changes.append((alike, before))
-            self._move(alike, tuple([a - b for a, b in zip(before, amount, strict=True)]))
+    def take_replicas(
+        self, servers: Iterable[tuple[int, int, int]], ps: Vector, worker: Vector
+    ) -> None:
+        """Take what each server's PSs and workers request, by row, number of PSs and of workers."""
+        alike, class_of = defaultdict[tuple[int, int, int], list[int]](list), self._class_of
+        for row, p, w in servers:
+            alike[p, w, class_of[row]].append(row)
+        for (p, w, _), rows in alike.items():
+            before = self.free[rows[0]]
+            self._changes.rows.extend(rows)
+            self._changes.before.extend([before] * len(rows))
+            asked = zip(before, ps, worker, strict=True)
+            self._move(rows, tuple([left - p * a - w * b for left, a, b in asked]))
 
     def give_back(self, row: int, amount: Vector) -> None:
         """Give resources back to one node."""
-        self.take(row, tuple([-each for each in amount]))
+        self.take(row, tuple(map(neg, amount)))
 
     def set_free(self, name: str, amount: Resources) -> bool:
         """Correct what is free on one node, for good; false where the node or a resource is new
@@ -193,17 +221,18 @@ class Capacity:
 
     def set_vector(self, row: int, amount: Vector) -> None:
         """The same by row, in amounts of the resources that are known."""
-        self._changes.clear()
-        self._move([row], amount)
+        self._changes = _Changes([], [])
+        self._move((row,), amount)
 
     def mark(self) -> int:
         """The present, to return to with ``undo_to``."""
-        return len(self._changes)
+        return len(self._changes.rows)
 
     def undo_to(self, mark: int) -> None:
         """Undo every change since the mark."""
-        while len(self._changes) > mark:
-            self._move(*self._changes.pop())
+        rows, before = self._changes
+        while len(rows) > mark:
+            self._move((rows.pop(),), before.pop())
 
     # --- classes
 
@@ -385,11 +414,8 @@ class Capacity:
         mask = None if all(admitted) else np.array([able for _, able in numbers], dtype=np.bool_)
         self._admissions = {**self._admissions, constraints: mask}
 
-    def _class(self, free: Vector, shape: int) -> int:
-        """The number of a class, which is made if there is none."""
-        number = self._class_by_key.get((free, shape))
-        if number is not None:
-            return number
+    def _new_class(self, free: Vector, shape: int) -> int:
+        """The number of a class that has no nodes yet."""
         if self._unused:
             number = self._unused.pop()
         else:
@@ -420,14 +446,18 @@ class Capacity:
                         self._roomiest = None
                         return
 
-    def _move(self, rows: list[int], free: Vector) -> None:
+    def _move(self, rows: Sequence[int], free: Vector) -> None:
         """Move nodes of one class to the class in which this is free."""
         row = rows[0]
-        before, shape = self.free[row], self._shapes[row]
-        old, new = self._class_of[row], self._class(free, shape)
-        if old == new:
+        before, shape, old = self.free[row], self._shapes[row], self._class_of[row]
+        new = self._class_by_key.get((free, shape))
+        if new is None:
+            new = self._new_class(free, shape)
+        elif old == new:
             return
         members, others = self._rows[old], self._rows[new]
+        if others:
+            free = self.free[-others[0]]  # nodes of a class share one vector
         for row in rows:
             if members[-1] == -row:
                 members.pop()
@@ -448,7 +478,3 @@ def is_admitted(node: Node, constraints: NodeConstraints) -> bool:
     """Whether the node admits replicas with these constraints, whatever its free resources."""
     restricted = constraints.selector or constraints.affinity or node.taints or node.cordoned
     return not restricted or refusal(node, constraints) is None
-
-
-def _name(node: Node) -> str:
-    return node.name

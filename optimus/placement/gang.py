@@ -9,6 +9,7 @@ number in the text would make the pod spin.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import neg
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -144,27 +145,26 @@ class Assignment(NamedTuple):
 
     def take_from(self, capacity: Capacity, job: Job) -> None:
         """Take what every replica requests."""
-        for rows, amount in self._amounts(capacity, job):
-            capacity.take_from_each(rows, amount)
+        ps, worker = _amount(job.ps, capacity), _amount(job.worker, capacity)
+        capacity.take_replicas(self.servers, ps, worker)
+        for row, amount in self._fixed_amounts(capacity, job):
+            capacity.take(row, amount)
 
     def give_back_to(self, capacity: Capacity, job: Job) -> None:
         """Give back what every replica took."""
-        for rows, amount in self._amounts(capacity, job):
-            capacity.take_from_each(rows, tuple([-each for each in amount]))
+        ps, worker = _amount(job.ps, capacity), _amount(job.worker, capacity)
+        capacity.take_replicas(self.servers, tuple(map(neg, ps)), tuple(map(neg, worker)))
+        for row, amount in self._fixed_amounts(capacity, job):
+            capacity.give_back(row, amount)
 
-    def _amounts(self, capacity: Capacity, job: Job) -> Iterator[tuple[list[int], Vector]]:
-        """What is asked for on which rows; rows with the same counts together."""
-        nothing = (0,) * len(capacity.resources)
-        ps = capacity.vector(job.ps.resources) or nothing
-        worker = capacity.vector(job.worker.resources) or nothing
-        alike: dict[tuple[int, int], list[int]] = {}
-        for row, p, w in self.servers:
-            alike.setdefault((p, w), []).append(row)
-        for (p, w), rows in alike.items():
-            yield rows, tuple([p * a + w * b for a, b in zip(ps, worker, strict=True)])
+    def _fixed_amounts(self, capacity: Capacity, job: Job) -> Iterator[tuple[int, Vector]]:
         specs = {each.role: each.spec for each in job.fixed}
-        for fixed in self.fixed:
-            yield [fixed.row], capacity.vector(specs[fixed.role].resources) or nothing
+        for each in self.fixed:
+            yield each.row, _amount(specs[each.role], capacity)
+
+
+def _amount(spec: ReplicaSpec, capacity: Capacity) -> Vector:
+    return capacity.vector(spec.resources) or (0,) * len(capacity.resources)
 
 
 def shape(roles: Mapping[Role, int]) -> str:

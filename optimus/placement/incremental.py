@@ -22,32 +22,49 @@ def _has(free: Vector, asked: list[tuple[int, int]]) -> bool:
     return True
 
 
+class Task:
+    """One task as the nodes see it, and what is known of the nodes that it fills up best.
+
+    Compared by identity: thousands of tasks are alike, and hashing each one's amounts and
+    constraints takes longer than placing it.
+    """
+
+    __slots__ = ("amount", "asked", "constraints", "fits_nowhere", "tightest")
+
+    def __init__(self, amount: Vector, constraints: NodeConstraints) -> None:
+        self.amount, self.constraints = amount, constraints
+        self.asked = [(column, each) for column, each in enumerate(amount) if each > 0]
+        self.tightest: tuple[int, Vector] | None = None
+        """The class of nodes that was the tightest, and what was free on each."""
+        self.fits_nowhere = False
+        """No node had room for it, and nothing has been given back since."""
+
+
 class IncrementalPlacement:
     """One job while it grows; takes what its further tasks ask for."""
 
     def __init__(self, assignment: Assignment, capacity: Capacity, tightest: "TightestFit") -> None:
         self._capacity, self._tightest = capacity, tightest
         self._fixed = assignment.fixed
-        self._servers = {server.row: server for server in assignment.servers}
+        self._servers = {server[0]: server for server in assignment.servers}
 
     def add(self, spec: ReplicaSpec, column: int, count: int) -> int:
         """Add up to so many PSs (column 0) or workers (1); returns for how many there was room."""
-        task = self._capacity.vector(spec.resources)
+        task = self._tightest.task(spec)
         if task is None or count <= 0:
             return 0
-        asked = [(at, amount) for at, amount in enumerate(task) if amount > 0]
+        asked, servers = task.asked, self._servers
         own = self._own_with_room(column, asked)
         for added in range(count):
             row = self._next_own(own, asked) if own else None
             if row is None:
-                row = self._tightest.row(task, spec.constraints)
+                row = self._tightest.row(task)
                 if row is None:
                     return added
                 heappush(own, (self._count(row, column) + 1, row))
-            self._capacity.take(row, task)
-            _, ps, workers = self._servers.get(row) or (row, 0, 0)
-            more = (ps, workers + 1) if column else (ps + 1, workers)
-            self._servers[row] = Server(row, *more)
+            self._capacity.take(row, task.amount)
+            _, ps, workers = servers.get(row) or (row, 0, 0)
+            servers[row] = Server(row, ps, workers + 1) if column else Server(row, ps + 1, workers)
         return count
 
     def _count(self, row: int, column: int) -> int:
@@ -89,29 +106,66 @@ class IncrementalPlacement:
 class TightestFit:
     """The node that leaves least over beside one task, by the sum of its free shares.
 
-    A class of nodes that was the tightest is taken to be so until none of it is left.
+    A class of nodes that was the tightest is taken to be so until none of it is left. Whoever gives
+    something back meanwhile says so with ``given_back``.
     """
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
-        self._known: dict[tuple[Vector, NodeConstraints], tuple[int, Vector]] = {}
+        self._alike: dict[tuple[Vector, NodeConstraints], Task] = {}
+        self._known: dict[tuple[int, int], tuple[ReplicaSpec, Task | None]] = {}
+        """By the identity of what a spec holds, which most specs share. The spec is kept, so that
+        no other object gets that identity."""
 
-    def row(self, task: Vector, constraints: NodeConstraints) -> int | None:
+    def start_anew(self, capacity: Capacity) -> None:
+        """Forget which nodes were the tightest: others have been placed since."""
+        self._capacity = capacity
+        for task in self._alike.values():
+            task.tightest, task.fits_nowhere = None, False
+
+    def task(self, spec: ReplicaSpec) -> Task | None:
+        """One replica of this spec; ``None`` where it requests a resource that no node has."""
+        key = id(spec.resources), id(spec.constraints)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = spec, self._task(spec)
+        return known[1]
+
+    def _task(self, spec: ReplicaSpec) -> Task | None:
+        amount, constraints = self._capacity.vector(spec.resources), spec.constraints
+        if amount is None:
+            return None
+        return self._alike.setdefault((amount, constraints), Task(amount, constraints))
+
+    def any_fits_on(self, capacity: Capacity) -> bool:
+        """Whether any node has room for any of the tasks that were asked about."""
+        tasks = self._alike.values()
+        return any(capacity.able(task.amount, task.constraints).any() for task in tasks)
+
+    def row(self, task: Task) -> int | None:
         """A node for one task; ``None`` where there is none. Takes nothing."""
-        capacity = self._capacity
-        known = self._known.get((task, constraints))
+        capacity, known = self._capacity, task.tightest
+        if task.fits_nowhere:
+            return None
         if known is not None:
             row = capacity.first_row(known[0])
             if row is not None and capacity.free[row] == known[1]:
                 return row
-        number = self._find(task, constraints)
+        number = self._find(task)
         row = None if number is None else capacity.first_row(number)
         if number is not None and row is not None:
-            self._known[task, constraints] = number, capacity.free[row]
+            task.tightest = number, capacity.free[row]
+        else:
+            task.fits_nowhere = True
         return row
 
-    def _find(self, task: Vector, constraints: NodeConstraints) -> int | None:
-        classes = np.flatnonzero(self._capacity.able(task, constraints))
+    def given_back(self) -> None:
+        """Something has been given back to a node: what had no room may have some now."""
+        for task in self._alike.values():
+            task.fits_nowhere = False
+
+    def _find(self, task: Task) -> int | None:
+        classes = np.flatnonzero(self._capacity.able(task.amount, task.constraints))
         if len(classes) == 0:
             return None
         left = self._capacity.free_shares(classes)
