@@ -32,6 +32,17 @@ _EXPIRY_BACK_OFF_SECONDS: Final = 3600.0
 _MOST_REFUSALS: Final = 10
 """What the API server refuses so often in a row, although it answers, is dropped."""
 
+_PASSING: Final = frozenset(
+    {
+        ErrorKind.CONFLICT,
+        ErrorKind.EXISTS,
+        ErrorKind.THROTTLED,
+        ErrorKind.TRANSIENT,
+        ErrorKind.NOT_LEADING,
+    }
+)
+"""Refusals that end by themselves."""
+
 
 class Workloads(Protocol):
     """Writes profiles of workloads; ``optimus.kube.workload_profiles.WorkloadProfileWriter`` is
@@ -161,7 +172,7 @@ class WorkloadRecorder:
                 outcome,
                 WORKLOAD_PROFILE_KIND,
             )
-        if outcome.kind not in (ErrorKind.TRANSIENT, ErrorKind.THROTTLED, ErrorKind.CONFLICT):
+        if outcome.kind not in _PASSING:
             waiting.refusals += 1
             if waiting.refusals >= _MOST_REFUSALS:
                 del self.waiting[key]

@@ -211,6 +211,20 @@ def test_it_is_written_once_the_api_server_lets_it() -> None:
     assert [run.uid for run in cluster.workloads.all()[KEY].runs] == ["uid-first"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "waits"),
+    [(ErrorKind.TRANSIENT, True), (ErrorKind.NOT_LEADING, True), (ErrorKind.FORBIDDEN, False)],
+)
+def test_what_is_refused_for_good_does_not_wait_for_ever(kind: ErrorKind, waits: bool) -> None:
+    cluster = FakeCluster()
+    cluster.workloads.refuse = kind
+    harness = harness_after_a_run(cluster)
+    harness.run(11 * 61)
+    cluster.workloads.refuse = None
+    harness.run(61)
+    assert bool(cluster.workloads.objects) is waits
+
+
 def test_a_conflict_is_read_again() -> None:
     cluster = FakeCluster()
     cluster.workloads.conflicts = 1
