@@ -57,6 +57,8 @@ demo: $(DEMO_READY) ## train two jobs under Optimus on this machine; CLUSTER=rea
 
 # Side by side: the scenarios mostly wait, and mypy uses one core. The longest begin first.
 CHECKS := check-scenarios check-code check-units check-localcluster
+# Properties are tried on a quarter of their examples here, and on all of them by `make test`.
+check: export HYPOTHESIS_PROFILE ?= quick
 check: $(READY) ## format, lint, types, import contracts, dependencies, unit tests, both processes on the embedded control plane
 	@$(MAKE) --no-print-directory -j3 $(CHECKS)
 
@@ -77,7 +79,8 @@ check-localcluster:
 check-scenarios:
 	$(BIN)/python -m pytest -n 0 -m "not e2e and not slow" tests/scenarios
 
-test: check ## all checks, then integration, conformance and end-to-end tests on a real control plane
+test: $(READY) ## all checks, then integration, conformance and end-to-end tests on a real control plane
+	@HYPOTHESIS_PROFILE=no-deadline $(MAKE) --no-print-directory check
 	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/e2e
 	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/scenarios tests/e2e
 

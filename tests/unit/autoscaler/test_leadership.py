@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.leadership import (
@@ -24,6 +24,7 @@ from autoscaler.leadership import (
 )
 from optimus.kube.leases import Lease
 from tests.harness.leases import MemoryStore, check_store
+from tests.unit.properties import examples
 
 CONFIG: Final = ElectionConfig()
 
@@ -288,7 +289,7 @@ def test_a_process_beside_the_leader_in_its_pod_does_not_take_its_place() -> Non
     again.close()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.tuples(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import pytest
 from flask.testing import FlaskClient
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.filter import FilterResult
@@ -16,6 +16,7 @@ from extender.metrics import FaultHandler, Metrics
 from extender.preempt import Victims
 from optimus.jobs import JobKey
 from optimus.kube.pods import Pod
+from tests.unit.properties import examples
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": []}}
 LIMIT = 20_000
@@ -213,7 +214,7 @@ def test_until_the_caches_are_filled_nobody_is_preempted() -> None:
     }
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(verb=st.sampled_from(["/filter", "/prioritize", "/preempt"]), sent=st.binary(max_size=200))
 def test_any_bytes_get_200_and_a_sentence(browser: FlaskClient, verb: str, sent: bytes) -> None:
     answer = browser.post(verb, data=sent)
@@ -221,7 +222,7 @@ def test_any_bytes_get_200_and_a_sentence(browser: FlaskClient, verb: str, sent:
     assert answer.get_json()["Error"]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     pod=st.dictionaries(
         st.sampled_from(["metadata", "spec", "status"]),

@@ -6,12 +6,12 @@ and once events stop every gang is bound whole or not at all.
 
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from optimus.jobs import Counts
 from tests.unit.extender.fake_cluster import FakeCluster
+from tests.unit.properties import examples
 
 JOBS = [f"job{at}" for at in range(4)]
 NODES = ["a", "b", "c"]
@@ -144,5 +144,5 @@ class PlannerMachine(RuleBasedStateMachine):
         assert [name for name, pod in cluster.pods.items() if pod.node is None] == []
 
 
-PlannerMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+PlannerMachine.TestCase.settings = examples(60, stateful_step_count=40)
 TestPlannerMachine: Any = PlannerMachine.TestCase

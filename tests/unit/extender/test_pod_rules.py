@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.state.occupancy import Occupancy, Occupant
@@ -21,6 +21,7 @@ from optimus.placement.rules import (
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
+from tests.unit.properties import examples
 
 ALONE = PodSelector((Requirement("app", "In", ("t",)),), ("ns",))
 ANTI = PodRules(anti_affinity=(AffinityTerm("host", ALONE),))
@@ -160,7 +161,7 @@ members = st.builds(
 steps = st.lists(st.tuples(st.integers(0, 4), st.none() | occupants | members), max_size=20)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(steps, st.booleans())
 def test_what_is_kept_counted_is_what_counting_anew_gives(
     events: list[tuple[int, Occupant | Member | None]], labelled: bool

@@ -1,12 +1,12 @@
 """Random histories of preemption: whatever happens, no node is overcommitted, no job is suspended
 for one of its own priority, and in the end no job stays suspended."""
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from extender.settings import Settings
 from tests.unit.extender.preempting_cluster import PreemptingCluster, ProcessEnded
+from tests.unit.properties import examples
 
 SECONDS = 30.0
 """The time of one preemption."""
@@ -120,4 +120,4 @@ class Preemption(RuleBasedStateMachine):
 
 
 TestPreemption = Preemption.TestCase
-TestPreemption.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestPreemption.settings = examples(30, stateful_step_count=40)

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.preemption.victims import Candidate, Victims, choose_victims, harm
 from optimus.jobs import JobKey
 from optimus.resources import Resources
+from tests.unit.properties import examples
 
 
 def candidate(
@@ -93,7 +94,7 @@ _CANDIDATES = st.lists(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     _CANDIDATES,
     st.dictionaries(st.sampled_from("mno"), st.integers(0, 2)),
@@ -117,7 +118,7 @@ def test_no_set_does_less_harm(
     assert found == (None if best is None else tuple(sorted(best, key=lambda each: each.job_uid)))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=120, max_size=150),
     st.integers(20, 60),

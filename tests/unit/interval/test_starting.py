@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem, Candidate
@@ -15,6 +15,7 @@ from optimus.policies import PLACED_BY, POLICIES
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources, total
 from tests.unit.policies.problems import PaperSpeed, candidate
+from tests.unit.properties import examples
 
 tasks = st.builds(
     lambda cpu, gpu: Resources({"cpu": cpu, "gpu": gpu}),
@@ -73,7 +74,7 @@ def reason(found: Plan, uid: str) -> str:
     return next(each.reason for each in found.interval.decisions if each.uid == uid)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(given_candidates=candidates(), cluster=nodes(), data=st.data())
 def test_every_task_has_a_node_and_no_node_is_over_committed(
     given_candidates: list[Candidate],

@@ -18,6 +18,7 @@ from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LossPoint
 from tests.unit.models.losses import epochs
 from tests.unit.progress.jobs import START, stamped
+from tests.unit.properties import examples
 
 CURVES = Path(__file__).parents[2] / "data" / "curves"
 
@@ -178,7 +179,7 @@ def test_any_losses_give_an_arrival_or_a_reason(losses: list[float], goal: Goal)
 
 
 @given(st.integers(0, 2**32), st.floats(0.3, 0.99), st.floats(0.3, 0.99))
-@settings(deadline=None, max_examples=50)
+@examples(50)
 def test_a_lower_target_is_never_met_sooner(seed: int, one: float, other: float) -> None:
     assume(one != other)
     rng = np.random.default_rng(seed)

@@ -123,6 +123,9 @@ def is_spread(
     if any(each.topology_key not in node.labels for each in pod.rules.spread):
         return False
     domains: dict[str, int] = {}
+    on: dict[str, list[OnePod]] = {}
+    for other, where in placed:
+        on.setdefault(where.name, []).append(other)
     for each in nodes:
         if any(other.topology_key not in each.labels for other in pod.rules.spread):
             continue
@@ -135,8 +138,8 @@ def is_spread(
         if constraint.honours_taints and refusal(tainted, tolerations) is not None:
             continue
         count = sum(
-            where.name == each.name and not other.leaving and selects(constraint.selector, other)
-            for other, where in placed
+            not other.leaving and selects(constraint.selector, other)
+            for other in on.get(each.name, ())
         )
         domains[each.labels[key]] = domains.get(each.labels[key], 0) + count
     enough = len(domains) >= constraint.min_domains

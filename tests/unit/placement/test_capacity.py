@@ -4,7 +4,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.uneven_placement import job_of
@@ -24,6 +24,7 @@ from optimus.placement.per_pod import PACK, SPREAD
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources, total
 from tests.unit.placement.exhaustive_search import gang_of, is_even, spread_of
+from tests.unit.properties import examples
 from tests.unit.seeded import seeded
 
 RULES: tuple[PlacementRule, ...] = (Theorem1(), SPREAD, PACK)
@@ -100,14 +101,14 @@ def placed_as_job(
     )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(job=seeded(a_job), cluster=seeded(a_cluster))
 def test_a_whole_job_is_placed_as_its_gang_is(job: Job, cluster: Cluster) -> None:
     for rule in RULES:
         assert placed_as_job(rule, job, Capacity(*cluster)) == placed_as_gang(rule, job, cluster)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(seeded(jobs_and_a_cluster))
 def test_jobs_in_sequence_take_what_they_are_placed_on(case: tuple[list[Job], Cluster]) -> None:
     several, (nodes, whole) = case
@@ -134,7 +135,7 @@ def test_jobs_in_sequence_take_what_they_are_placed_on(case: tuple[list[Job], Cl
             assert_is_in_order(capacity)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(first=seeded(a_job), second=seeded(a_job), cluster=seeded(a_cluster))
 def test_undo_restores_the_index(first: Job, second: Job, cluster: Cluster) -> None:
     for rule in RULES:
@@ -148,7 +149,7 @@ def test_undo_restores_the_index(first: Job, second: Job, cluster: Cluster) -> N
         assert placed_as_job(rule, second, twin) == placed_as_job(rule, second, capacity)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(seeded(jobs_in_turns))
 def test_an_index_with_a_history_answers_like_a_new_one(
     case: tuple[list[Job], list[int], Cluster],
@@ -198,7 +199,7 @@ def assert_is_in_order(capacity: Capacity) -> None:
     assert capacity.count_free(found[::2]) == Counter(capacity.free[row] for row in found[::2])
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     ps=st.integers(1, 30),
     workers=st.integers(1, 30),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from optimus.jobs import Role
 from optimus.nodes import Node, refusal
@@ -16,10 +16,11 @@ from optimus.resources import Resources, total
 from optimus.snapshot import ReplicaId
 from tests.unit.placement.exhaustive_search import is_even, spread_of, transfer_time
 from tests.unit.placement.random_gangs import Case, many_alike
+from tests.unit.properties import examples
 from tests.unit.seeded import seeded
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(case=seeded(many_alike))
 def test_a_gang_goes_where_it_goes_if_no_two_nodes_are_alike(case: Case) -> None:
     gang, nodes, free = case
@@ -36,7 +37,7 @@ def test_a_gang_goes_where_it_goes_if_no_two_nodes_are_alike(case: Case) -> None
         assert rule.place(gang, Capacity(nodes, free)) == rule.place(gang, Capacity(marked, free))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(case=seeded(many_alike))
 def test_an_even_spread_is_on_the_fewest_and_roomiest_servers_or_there_is_a_better_one(
     case: Case,
@@ -69,7 +70,7 @@ def test_an_even_spread_is_on_the_fewest_and_roomiest_servers_or_there_is_a_bett
 
 
 @pytest.mark.parametrize("name", ["spread", "pack"])
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(case=seeded(many_alike))
 def test_replicas_go_one_by_one_to_the_emptiest_or_fullest_node(name: str, case: Case) -> None:
     gang, nodes, free = case

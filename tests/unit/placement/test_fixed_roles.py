@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from optimus.jobs import JobKey, ReplicaSpec, Role
 from optimus.nodes import Node
@@ -28,6 +28,7 @@ from tests.unit.placement.random_gangs import (
     placed,
     with_fixed,
 )
+from tests.unit.properties import examples
 from tests.unit.seeded import seeded
 
 
@@ -59,7 +60,7 @@ def test_where_a_fixed_role_goes(cpus: dict[str, int], gang: Gang, node: str) ->
     assert placed(gang, nodes, free).nodes[ReplicaId("uid", Role.CHIEF, 0)] == node
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(seeded(cases_and_requests))
 def test_a_chief_is_part_of_what_has_to_fit(
     case_and_request: tuple[Case, Resources],
@@ -91,7 +92,7 @@ def _leaves_room(gang: Gang, spread: Spread, free: dict[str, Resources], asked: 
     return False
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(seeded(cases_and_requests))
 def test_no_node_is_ruled_out_for_a_fixed_role_beside_which_the_gang_fits(
     case_and_request: tuple[Case, Resources],

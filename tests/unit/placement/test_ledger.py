@@ -3,7 +3,6 @@ say."""
 
 from dataclasses import replace
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -11,6 +10,7 @@ from optimus.jobs import Role
 from optimus.placement.ledger import Ledger, Reservation
 from optimus.resources import NONE, Resources, total
 from optimus.snapshot import ReplicaId
+from tests.unit.properties import examples
 
 NODES = ["a", "b", "c"]
 indices = st.integers(0, 3)
@@ -89,9 +89,7 @@ class LedgerAgainstAList(RuleBasedStateMachine):
                 assert self.ledger.held_for(job, node) == total(of_job)
 
 
-LedgerAgainstAList.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None
-)
+LedgerAgainstAList.TestCase.settings = examples(60, stateful_step_count=30)
 TestLedgerAgainstAList = LedgerAgainstAList.TestCase
 
 

@@ -3,7 +3,7 @@ and what fits is found."""
 
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.state.occupancy import Occupancy, Occupant
@@ -24,6 +24,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
 from tests.unit.placement.kubernetes_rules import OnePod, any_plan, can_bind
+from tests.unit.properties import examples
 
 ONE = Resources(cpu=1, pods=1)
 HOST = "kubernetes.io/hostname"
@@ -302,7 +303,7 @@ def others(rules: st.SearchStrategy[PodRules]) -> st.SearchStrategy[list[tuple[i
     return st.lists(st.tuples(st.integers(0, 3), pod), max_size=3)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(gangs(every_rule), clusters, others(every_rule))
 def test_every_plan_can_be_bound(
     members: list[Member], nodes: list[Node], picks: list[tuple[int, OnePod]]
@@ -312,7 +313,7 @@ def test_every_plan_can_be_bound(
         planned(members, nodes, placed)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(gangs(monotone), clusters, others(monotone))
 def test_what_fits_is_found(
     members: list[Member], nodes: list[Node], picks: list[tuple[int, OnePod]]

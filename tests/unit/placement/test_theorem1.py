@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.jobs import NodeConstraints, ReplicaSpec, Role, Toleration
@@ -33,10 +33,11 @@ from tests.unit.placement.random_gangs import (
     placed,
     with_fixed,
 )
+from tests.unit.properties import examples
 from tests.unit.seeded import seeded
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(seeded(cases))
 def test_no_plan_has_less_transfer_time_or_at_the_same_time_fewer_servers(
     case: Case,
@@ -53,7 +54,7 @@ def test_no_plan_has_less_transfer_time_or_at_the_same_time_fewer_servers(
             assert quality(spread) == min(map(quality, filter(None, found)))
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(seeded(cases))
 def test_on_equal_servers_the_spread_is_even_on_the_fewest_that_allow_it(
     case: Case,
@@ -99,7 +100,7 @@ def together(gang: Gang) -> int:
     return len(gang.members) - (len(roles) > 1)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(seeded(cases), st.integers(0, 2**32))
 def test_the_plan_does_not_depend_on_the_order_of_nodes_and_replicas(case: Case, seed: int) -> None:
     gang, nodes, free = case

@@ -5,7 +5,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.jobs import Role
@@ -17,6 +17,7 @@ from optimus.placement.topology import NodePreferences
 from optimus.resources import Resources
 from tests.unit.placement.exhaustive_search import gang_of, overfull
 from tests.unit.placement.random_gangs import Case, cases
+from tests.unit.properties import examples
 from tests.unit.seeded import seeded
 
 RACKS = Theorem1(preferences=NodePreferences(("zone", "rack"), one_kind=True))
@@ -108,7 +109,7 @@ def test_without_preferences_a_gang_goes_to_the_roomiest_nodes() -> None:
     assert "a" in where(gang_of(2, 4), *nodes, rule=Theorem1())
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(seeded(cases))
 def test_a_preference_refuses_nothing(
     case: Case,
@@ -123,7 +124,7 @@ def test_a_preference_refuses_nothing(
         assert not overfull(gang, answer, free)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.randoms(use_true_random=False))
 def test_what_is_kept_from_gang_to_gang_changes_no_answer(random: Random) -> None:
     nodes = [

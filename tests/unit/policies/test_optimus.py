@@ -18,6 +18,7 @@ from optimus.policies.optimus_paper import OptimusPaperPolicy
 from optimus.resources import NONE, Resources
 from tests.unit.policies.drawn import problems, speeds
 from tests.unit.policies.problems import PaperSpeed, candidate, objective, problem
+from tests.unit.properties import examples
 
 
 def slow_optimus(given_problem: AllocationProblem, least: float) -> dict[str, Counts]:
@@ -185,7 +186,7 @@ RATIOS = {"optimus": 1.10, "optimus-paper": 1.60}
 
 
 @pytest.mark.parametrize("policy", list(RATIOS))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     given_speeds=st.lists(speeds, min_size=2, max_size=2),
     work=st.lists(st.sampled_from([100.0, 1000.0]), min_size=2, max_size=2),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.allocation import AllocationPolicy, AllocationProblem, Candidate
@@ -14,6 +14,7 @@ from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources
 from tests.unit.policies.drawn import problems
 from tests.unit.policies.problems import candidate, problem
+from tests.unit.properties import examples
 
 _VAST = 10**15
 EQUIVALENT = ["optimus", "drf", "srtf", "fifo"]
@@ -60,7 +61,7 @@ def as_resources(given_problem: AllocationProblem) -> AllocationProblem:
 
 
 @pytest.mark.parametrize("name", EQUIVALENT)
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(drawn=problems(), rooms=st.tuples(st.integers(-2, 25), st.integers(-2, 25)))
 def test_a_quota_is_one_more_resource_of_its_namespace(
     name: str, drawn: AllocationProblem, rooms: tuple[int, int]

@@ -3,7 +3,7 @@ undid."""
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.jobs import Counts, Role
@@ -12,6 +12,7 @@ from optimus.progress.state import LogState
 from optimus.progress.types import LogLine
 from tests.unit.progress.jobs import START, stamped
 from tests.unit.progress.reads import GLUON, LATER, SYNC, pairs, read
+from tests.unit.properties import examples
 
 
 class TestReadingTwice:
@@ -131,7 +132,7 @@ class TestGoingBack:
         assert (progress.step, progress.checkpoint_step, len(progress.losses)) == (2, None, 2)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_how_a_log_is_cut_into_reads_does_not_matter(data: st.DataObject) -> None:
     """Reads overlap, the autoscaler restarts in between, and the progress is that of one single
@@ -178,7 +179,7 @@ LINES = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(st.tuples(st.floats(0, 1e10), LINES, st.integers(0, 2)), max_size=30))
 def test_no_line_can_break_the_log(lines: list[tuple[float, str, int]]) -> None:
     log = ProgressLog(SYNC)

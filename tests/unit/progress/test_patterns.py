@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from types import FrameType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.progress.patterns import MAX_LINE_CHARACTERS, bounded, check_pattern
+from tests.unit.properties import examples
 
 KATIB = r"([\w|-]+)\s*=\s*([+-]?\d*(\.\d+)?([Ee][+-]?\d+)?)"
 TAKEN = [
@@ -116,7 +117,7 @@ LINES = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 @pytest.mark.usefixtures("_alarm")
 def test_a_pattern_that_is_taken_never_hangs(pattern: str) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.allocation import Allocation, AllocationProblem
@@ -18,6 +18,7 @@ from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Straggling, Workload
 from optimus.simulator.paper_scheduler import PaperConfig
 from optimus.simulator.presets import PreRun, SchedulerConfig, preset, with_pre_run
+from tests.unit.properties import examples
 from tests.unit.simulator.workloads import JobParameters, Loss, Speed, job, nodes, workload
 
 ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)
@@ -229,7 +230,7 @@ class Witness:
             assert (training.speed > 0) == (state.phase is Phase.TRAINING)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(WORKLOADS, SCHEDULERS)
 def test_no_node_holds_too_much_and_the_work_done_is_speed_times_time_of_training(
     config: Workload, usual: SchedulerConfig
@@ -237,7 +238,7 @@ def test_no_node_holds_too_much_and_the_work_done_is_speed_times_time_of_trainin
     simulate(config, usual, seed=3, watch=Witness())
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(WORKLOADS, SCHEDULERS)
 def test_every_job_ends_after_its_arrival_with_all_its_work_done(
     config: Workload, usual: SchedulerConfig
@@ -251,7 +252,7 @@ def test_every_job_ends_after_its_arrival_with_all_its_work_done(
         assert 1 <= each.epochs <= truths[each.uid].most_epochs
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(WORKLOADS, SCHEDULERS, st.randoms())
 def test_the_same_seed_gives_the_same_result_in_any_order_of_the_jobs(
     config: Workload, usual: SchedulerConfig, order: object
@@ -263,7 +264,7 @@ def test_the_same_seed_gives_the_same_result_in_any_order_of_the_jobs(
     assert repr(simulate(config, usual, 5)) == repr(simulate(shuffled, usual, 5))
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.lists(RECIPES, min_size=1, max_size=4))
 def test_a_job_meets_its_goal_after_the_same_epochs_under_every_policy(
     parameters: list[JobParameters],
