@@ -33,7 +33,7 @@ from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
-from autoscaler.settings import Settings, parse, parse_budget
+from autoscaler.settings import Settings, fairness_of, parse, parse_budget
 from autoscaler.web import create_app
 from autoscaler.windows import parse_windows
 from optimus.interval import IntervalConfig, ProfilingConfig
@@ -277,6 +277,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
         hysteresis_fraction=settings.least_gain_percent / 100,
         cooldown_seconds=settings.rescale_spacing_seconds,
         moves_per_hour=settings.moves_per_hour,
+        fairness=fairness_of(settings),
         profiling=ProfilingConfig(
             # A process that decides once would leave a job at the counts of its profiling run.
             runs=0 if settings.once else max(settings.profiling_samples - 1, 0),

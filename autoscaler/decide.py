@@ -72,6 +72,11 @@ class _Cluster:
         return self.observation.snapshot.nodes
 
     @property
+    def allowed(self) -> object:
+        quotas = self.observation.snapshot.quotas
+        return tuple((each.namespace, each.name, each.limited, each.hard) for each in quotas)
+
+    @property
     def submitted(self) -> Iterable[Job]:
         return self.observation.snapshot.jobs
 

@@ -1,11 +1,13 @@
 """The autoscaler's settings; ``optimus.runtime.settings`` says how they are read."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaler.managed_jobs import Limit
 from autoscaler.windows import EXPECTED, parse_windows
+from optimus.allocation.fairness import Fairness
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.kube.quotas import budget_amounts
 from optimus.policies import POLICIES
@@ -132,6 +134,18 @@ class Settings:
     """What the training jobs of a namespace may request together:
     NAMESPACE:cpu=40,nvidia.com/gpu=8. May be given several times, once for each namespace."""
 
+    fairness: float = 0.0
+    """How much fairness counts in the objective (alpha): 0 minimises the sum of completion times,
+    larger values also the largest ratio of a job's time to that at its fair share. Typical: 1."""
+
+    namespace_weight: tuple[str, ...] = ()
+    """Weight of a namespace in the objective and in the fair shares: NAMESPACE=2. May be given
+    several times; others weigh 1."""
+
+    priority_weight: tuple[str, ...] = ()
+    """Weight of the jobs of a PriorityClass within their namespace: CLASS=3. May be given several
+    times; others weigh 1."""
+
     start_timeout_seconds: float = 600.0
     """A rescaled job whose pods do not all run after this returns to its previous counts."""
 
@@ -190,6 +204,14 @@ def _contradictions(settings: Settings) -> list[str]:
         *not_a_limit("max_stopped", settings.max_stopped),
         *not_a_limit("max_stopped_per_namespace", settings.max_stopped_per_namespace),
         *_not_budgets(settings.namespace_budget),
+        *_not_weights("namespace_weight", settings.namespace_weight),
+        *_not_weights("priority_weight", settings.priority_weight),
+        *check(
+            settings.policy == "optimus" or not _is_weighted(settings),
+            "policy",
+            settings.policy,
+            "optimus, the only policy with --fairness and weights,",
+        ),
         *not_an_address("listen", settings.listen),
         *not_a_version("operator_version", settings.operator_version),
         *not_a_selector("node_selector", settings.node_selector),
@@ -217,6 +239,48 @@ def parse_budget(text: str) -> tuple[str, Resources]:
     if not namespace.strip() or len(limited) < len(pairs) or len(budget) < len(limited):
         raise ValueError(text)
     return namespace.strip(), budget
+
+
+def fairness_of(settings: Settings) -> Fairness | None:
+    """The objective that is asked for; ``None`` for the plain sum of completion times.
+
+    Raises:
+        ValueError: a weight is none.
+    """
+    given = settings.namespace_weight, settings.priority_weight
+    if not _is_weighted(settings):
+        return None
+    return Fairness(settings.fairness, *(dict(map(parse_weight, each)) for each in given))
+
+
+def _is_weighted(settings: Settings) -> bool:
+    return bool(settings.fairness or settings.namespace_weight or settings.priority_weight)
+
+
+def parse_weight(text: str) -> tuple[str, float]:
+    """A name and its weight, above 0.
+
+    Raises:
+        ValueError: it is none.
+    """
+    name, _, figure = text.rpartition("=")
+    weight = float(figure)
+    if not name or not 0 < weight < math.inf:
+        raise ValueError(text)
+    return name, weight
+
+
+def _not_weights(name: str, weights: Sequence[str]) -> list[str]:
+    problems, known = list[str](), set[str]()
+    for text in weights:
+        try:
+            found, _ = parse_weight(text)
+        except ValueError:
+            found = ""
+        good = found and found not in known
+        problems += check(good, name, text, "NAME=2 with a number above 0, once for each name,")
+        known.add(found)
+    return problems
 
 
 def _not_budgets(budgets: Sequence[str]) -> list[str]:

@@ -43,6 +43,8 @@ class Quota:
     limited: tuple[str, ...]
     room: Resources
     charges: Mapping[str, QuotaCharge]
+    hard: Resources = NONE
+    """What it allows to all that it counts."""
 
     def why_not(self, asked: Resources, left: Resources, what: object) -> str | None:
         """A sentence on why ``what``, which takes ``asked``, is too much where this is left."""

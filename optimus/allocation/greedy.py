@@ -377,14 +377,16 @@ Order = Callable[[AllocationProblem, Demands], NDArray[np.float64]]
 
 
 def start_at_minimum(problem: AllocationProblem, key: Order | None = None) -> Baseline:
-    """Admit candidates at their minimum: running jobs first, then by demand or another key."""
+    """Admit candidates at their minimum: running jobs first, then by descending priority, then by
+    demand or another key."""
     demands, candidates = Demands.of(problem), problem.candidates
     ps, workers = as_columns([each.least for each in candidates])
     needed = demands.at(ps, workers)
     keys = demands.shares(needed) if key is None else key(problem, demands)
     waiting = np.array([not each.running for each in candidates], dtype=np.bool_)
     by_uid = _ranks([each.job.uid for each in candidates])
-    order = np.lexsort((by_uid, keys, waiting))
+    lowest_last = np.array([-each.job.priority for each in candidates], dtype=np.int64)
+    order = np.lexsort((by_uid, keys, lowest_last, waiting))
     rows, (free, left), reasons = _admit(problem, demands, needed, order)
     admitted = [candidates[row] for row in rows.tolist()]
     bounds = [each.job.bounds for each in admitted]

@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from optimus.allocation.fairness import JobObjective
 from optimus.allocation.rooms import RoomDemands
 from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.models.forecast import Forecast
@@ -133,6 +134,8 @@ class Candidate:
     forecast: Forecast
     running: bool = False
     holds: Counts | None = None
+    objective: JobObjective | None = None
+    """What its remaining time costs; without one it costs its seconds."""
 
     @property
     def may_grow(self) -> bool:

@@ -5,11 +5,13 @@ A job keeps its counts in this interval (*fixed*), holds no capacity (*suspended
 applies decides, in the order of ``_RULES``.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum, auto
 
 from optimus.allocation import Candidate, JobHistory
+from optimus.allocation.fairness import Fairness, JobObjective
 from optimus.allocation.problem import (
     Exclusions,
     FailedCounts,
@@ -104,6 +106,10 @@ class IntervalConfig:
 
     profiling: ProfilingConfig = field(default_factory=ProfilingConfig)
     """How much is spent on measuring: it decides when a job's profiling is over."""
+
+    fairness: Fairness | None = None
+    """Weights and the degree of fairness. Default: the sum of remaining times counts, as in the
+    paper."""
 
 
 class Action(StrEnum):
@@ -246,6 +252,19 @@ class Classified:
         if counts == self.job.counts:
             return 0.0
         return saved_seconds(self.seconds(self.job.counts), self.seconds(counts))
+
+    @property
+    def objective(self) -> JobObjective | None:
+        """What its remaining time costs, where that is not simply its seconds."""
+        return None if self.candidate is None else self.candidate.objective
+
+    def worth(self, counts: Counts, price_seconds: float = 0.0) -> float:
+        """What these counts save beyond a price, by the objective: seconds by default."""
+        saving = self.saving(counts)
+        if self.objective is None or not math.isfinite(saving):
+            return saving - price_seconds
+        now = self.seconds(self.job.counts) or 0.0
+        return self.objective.cost(now) - self.objective.cost(now - saving + price_seconds)
 
     def why_excluded(self, counts: Counts) -> str | None:
         """Why the job may not go to these counts: its pods found no place there, or failed."""

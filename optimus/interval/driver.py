@@ -157,6 +157,10 @@ class ManagedCluster(Protocol):
         """All nodes."""
 
     @property
+    def allowed(self) -> object:
+        """What the quotas allow: another value where one was changed."""
+
+    @property
     def submitted(self) -> Iterable[Job]:
         """All jobs, managed or not."""
 
@@ -294,8 +298,8 @@ class IntervalDriver:
 
     def _early_interval_trigger(self, cluster: ManagedCluster, histories: _Histories) -> object:
         """What causes an early interval when it changes: the capacity of nodes and which jobs they
-        admit, jobs, what their users ask for, and which of them have been measured, have met their
-        goal or may be moved again."""
+        admit, quotas, jobs, what their users ask for, and which of them have been measured, have
+        met their goal or may be moved again."""
 
         def is_suspended(job: Job) -> bool:
             history = histories.get(job.uid, NO_HISTORY)
@@ -314,7 +318,8 @@ class IntervalDriver:
             )
             for uid, history in histories.items()
         )
-        return self._offer(cluster.nodes, cluster.submitted), jobs, readiness
+        offer = self._offer(cluster.nodes, cluster.submitted)
+        return offer, cluster.allowed, jobs, readiness
 
     def _offer(self, nodes: tuple[Node, ...], jobs: Iterable[Job]) -> object:
         """What the nodes offer to these jobs; worked out anew only where a node has changed."""

@@ -25,7 +25,7 @@ from types import MappingProxyType
 
 from optimus.allocation import NO_HISTORY, Allocation, AllocationPolicy, JobHistory
 from optimus.allocation.problem import why_excluded
-from optimus.interval.capacity_plan import CapacityPlan, QuotaRefusal
+from optimus.interval.capacity_plan import CapacityPlan, QuotaRefusal, schedulable_capacity
 from optimus.interval.classify import (
     Action,
     Classified,
@@ -36,6 +36,7 @@ from optimus.interval.classify import (
     classify,
     saved_seconds,
 )
+from optimus.interval.fair_share import with_objectives
 from optimus.interval.profiling import decide_after_profiling
 from optimus.interval.share import StartingJobs, in_queue_order, pools_of, share_pool
 from optimus.jobs import Counts, Job
@@ -96,6 +97,8 @@ def plan_interval(
     views = _views(inputs, strategies, config, plan)
     jobs = [classify(view) for view in views]
     _charge_fixed(jobs, plan)
+    if config.fairness is not None:
+        jobs = with_objectives(jobs, schedulable_capacity(plan.nodes), config.fairness)
     # 2. Share
     shares = [share_pool(pool, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
     allocations = [policy.allocate(share.problem) for share in shares]
@@ -262,8 +265,15 @@ class Settlement:
             if each.returns_to is not None and each.why_excluded(each.returns_to) is None:
                 allocated[each.job.uid] = each.returns_to
                 donors.append((each, math.inf))  # it gives to waiting jobs alone
-        # Donors that lose least come first.
-        donors.sort(key=lambda donor: (donor[0].capped, donor[1], donor[0].job.uid))
+        # Donors of the lowest priority come first, among equals those that lose least.
+        donors.sort(
+            key=lambda donor: (
+                donor[0].job.priority,
+                donor[0].capped,
+                donor[1],
+                donor[0].job.uid,
+            )
+        )
         reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts)
         return cls(plan, config, allocated, _PolicyReasons(allocations), decided, reclaim)
 
@@ -338,7 +348,7 @@ class Settlement:
 
         def key(job: Classified) -> tuple[bool, float, str]:
             wanted = self.allocated.get(job.job.uid, job.job.counts)
-            return not job.forced, -job.saving(wanted), job.job.uid
+            return not job.forced, -job.worth(wanted), job.job.uid
 
         resizable = [each for each in jobs if each.eligibility is Eligibility.RESIZABLE]
         for job in sorted(resizable, key=key):
@@ -397,6 +407,9 @@ class Settlement:
         saving, now = job.saving(counts), job.seconds(job.job.counts) or 0.0
         if saving == math.inf:
             return saving
+        if job.objective is not None:
+            lost = job.price_seconds + self.config.hysteresis_fraction * now
+            return job.objective.cost(now) - job.objective.cost(now - saving + lost)
         return saving - job.price_seconds - self.config.hysteresis_fraction * now
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
@@ -435,7 +448,7 @@ def _cost_of_shrinking(donor: Classified, wanted: Counts) -> float:
         return math.inf
     if donor.candidate is not None and not donor.candidate.may_grow:
         return 0.0
-    return donor.price_seconds - donor.saving(wanted)
+    return -donor.worth(wanted, donor.price_seconds)
 
 
 def _placed_reason(job: Classified, counts: Counts) -> str:

@@ -289,11 +289,13 @@ class StartingJobs:
         return self._known_tightest
 
     def place_whole(self, allocation: Allocation) -> None:
-        """Place whole jobs at the counts that the policy allocated, the smallest first."""
+        """Place whole jobs at the counts that the policy allocated, those of the highest priority
+        first, among equals the smallest."""
         wanted = {uid: allocation.counts[uid] for uid in self._jobs if uid in allocation.counts}
         jobs = [self._jobs[uid].job for uid in wanted]
         shares = self.plan.capacity.shares(jobs, list(wanted.values()))
-        for _, uid in sorted(zip(shares, wanted, strict=True)):
+        order = zip((-job.priority for job in jobs), shares, wanted, strict=True)
+        for _, _, uid in sorted(order):
             self._place(uid, wanted[uid])
         unplaced = [uid for uid in wanted if uid not in self.counts]
         if unplaced:

@@ -252,11 +252,11 @@ class Admission:
                 own = total(each.held + each.leaving for each in charges.values())
                 room = quota.hard - _at_least_none(quota.used - own)
                 title = f"quota {quota.name}"
-                found.append(Quota(namespace, title, quota.limited, room, charges))
+                found.append(Quota(namespace, title, quota.limited, room, charges, quota.hard))
             if namespace in self._budgets:
                 limited, amounts = self._budgets[namespace]
                 charges = _charges(members, pods, of, limited)
-                found.append(Quota(namespace, "the budget", limited, amounts, charges))
+                found.append(Quota(namespace, "the budget", limited, amounts, charges, amounts))
         return tuple(found)
 
     def refused(self, jobs: Iterable[TrainingJob], of: Namespaces) -> dict[str, str]:

@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from optimus.allocation import Allocation, AllocationProblem, Candidate
+from optimus.allocation.fairness import Objectives
 from optimus.allocation.greedy import (
     NO_STEP,
     Baseline,
@@ -57,7 +58,10 @@ class OptimusPolicy:
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits, whatever the candidates' order."""
         baseline = start_at_minimum(problem)
-        rule = _GainPerShare(baseline.seconds(), self.min_gain_fraction, _blocks(self.look_ahead))
+        given = [each.objective for each in baseline.admitted]
+        objectives = Objectives.of(given) if any(given) else None
+        blocks = _blocks(self.look_ahead)
+        rule = _GainPerShare(baseline.seconds(), self.min_gain_fraction, blocks, objectives)
         growth = baseline.grow(rule)
         return Allocation(baseline.counts_at(growth), _Reasons(baseline, growth, rule))
 
@@ -76,15 +80,17 @@ class _GainPerShare:
     seconds: RemainingSeconds
     min_gain_fraction: float
     blocks: Counted
+    objectives: Objectives | None = None
 
     def next_steps(self, state: GrowthState) -> Steps:
-        """Gains are seconds saved per dominant share."""
+        """Gains are seconds saved per dominant share, or what these are worth."""
         now = self.seconds(state.rows, state.ps, state.workers)
         saved = self.saved(state, now, _NEAREST_PS, _NEAREST_WORKERS)
         allowed = state.within_bounds(_NEAREST_PS, _NEAREST_WORKERS)
         allowed &= np.stack([state.fits(*each) for each in _NEAREST])
         shares = np.maximum(np.stack([state.share(*each) for each in _NEAREST]), LEAST_SHARE)
-        gains = np.where(self.worthwhile(now, saved) & allowed, saved / shares, NO_STEP)
+        worth = self.worth(state.rows, now, saved)
+        gains = np.where(self.worthwhile(now, saved) & allowed, worth / shares, NO_STEP)
         gain = gains.max(axis=0)
         # The first of the best; argmax over rows of arrays takes ten times as long.
         kind = np.where(gains[0] == gain, 0, np.where(gains[1] == gain, 1, 2))
@@ -98,6 +104,10 @@ class _GainPerShare:
         """Whether the saving is more than noise, by the step."""
         least = self.min_gain_fraction * np.minimum(now, _MANY_SECONDS) * steps
         return np.asarray((saved > least) | (saved == np.inf))
+
+    def worth(self, rows: Counted, now: Seconds, saved: Seconds) -> Seconds:
+        """What saving so many seconds is worth by the jobs' objectives."""
+        return saved if self.objectives is None else self.objectives.worth(rows, now, saved)
 
     def saved(
         self, state: GrowthState, now: Seconds, more_ps: Counted, more_workers: Counted
@@ -117,7 +127,8 @@ class _GainPerShare:
         cost = state.some(stuck).cost(more_ps, more_workers)
         good &= fits(cost, state.free) & state.some(stuck).within_quotas(more_ps, more_workers)
         shares = np.maximum(state.jobs.demands.shares(cost), LEAST_SHARE)
-        gains = np.where(good, saved / shares, NO_STEP)
+        worth = self.worth(state.rows[stuck, None], now[stuck, None], saved)
+        gains = np.where(good, worth / shares, NO_STEP)
         best = gains.argmax(axis=1)
         steps.gain[stuck] = gains[np.arange(len(stuck)), best]
         steps.more_ps[stuck], steps.more_workers[stuck] = more_ps[best], more_workers[best]

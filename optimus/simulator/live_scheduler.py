@@ -80,6 +80,10 @@ class _ManagedCluster:
         return self.cluster.nodes
 
     @property
+    def allowed(self) -> object:
+        return ()
+
+    @property
     def submitted(self) -> Iterable[Job]:
         return (state.job for state in self.managed.values())
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.cluster import Observation
+from autoscaler.decide import _Cluster
 from optimus.jobs import Counts
 from optimus.kube.admission import Admission, Namespaces
 from optimus.kube.quotas import LimitRange, ResourceQuota
@@ -83,3 +84,18 @@ def test_a_job_whose_pods_would_be_refused_is_not_stopped() -> None:
     assert job.counts == Counts(1, 1)
     assert cluster.reasons("a").count("PodsWouldBeRefused") == 1
     assert "quota compute wants limits.cpu to be stated" in cluster.profiles["a"].status.reason
+
+
+def test_a_raised_quota_brings_the_next_interval_forward_and_what_others_use_does_not() -> None:
+    cluster = QuotaCluster(room=5)
+    cluster.submit(tf_job("a", 1, 1, **GOAL))
+
+    def allowed() -> object:
+        return _Cluster(cluster.observe(cluster.at), {}, 0.0).allowed
+
+    cluster.pass_time(1.0)
+    before = allowed()
+    cluster.pass_time(1.0)
+    assert allowed() == before
+    cluster.room = 6
+    assert allowed() != before

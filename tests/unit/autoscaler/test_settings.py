@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.settings import Settings, parse, parse_budget
+from autoscaler.settings import Settings, fairness_of, parse, parse_budget
 from extender import settings as extender_settings
+from optimus.allocation.fairness import Fairness
 from optimus.resources import Resources
 from optimus.runtime.settings import SettingsError
 
@@ -169,3 +170,29 @@ def test_a_budget_may_be_given_for_each_namespace() -> None:
 def test_what_is_no_budget_is_told_with_an_example(budgets: list[str]) -> None:
     with pytest.raises(SettingsError, match=r"--namespace-budget .*NAMESPACE:cpu=40.*expected"):
         parse([part for each in budgets for part in ("--namespace-budget", each)], {})
+
+
+def test_without_weights_and_fairness_the_objective_is_as_ever() -> None:
+    assert fairness_of(parse([], {})) is None
+
+
+def test_weights_and_fairness_are_the_objective() -> None:
+    flags = ["--fairness", "1", "--namespace-weight", "ml=2", "--namespace-weight", "vision=0.5"]
+    found = fairness_of(parse([*flags, "--priority-weight", "high=3"], {}))
+    assert found == Fairness(1.0, {"ml": 2.0, "vision": 0.5}, {"high": 3.0})
+    by_variable = {"OPTIMUS_NAMESPACE_WEIGHT": "ml=2;vision=0.5"}
+    assert fairness_of(parse([], by_variable)) == Fairness(0.0, {"ml": 2.0, "vision": 0.5})
+
+
+@pytest.mark.parametrize("flag", ["--namespace-weight", "--priority-weight"])
+@pytest.mark.parametrize("weight", ["ml", "ml=0", "ml=-1", "ml=nan", "ml=inf", "=2", "ml=much"])
+def test_what_is_no_weight_is_told(flag: str, weight: str) -> None:
+    with pytest.raises(SettingsError, match=rf"{flag} .*NAME=2 with a number above 0"):
+        parse([flag, weight], {})
+    with pytest.raises(SettingsError, match="once for each name"):
+        parse([flag, "ml=2", flag, "ml=3"], {})
+
+
+def test_fairness_is_of_one_policy_alone() -> None:
+    with pytest.raises(SettingsError, match=r"--policy 'drf': optimus, the only policy"):
+        parse(["--policy", "drf", "--fairness", "1"], {})

@@ -65,6 +65,7 @@ class FakeManagedCluster:
     nodes: tuple[Node, ...]
     at: float = AT
     claimed: list[Claim] = field(default_factory=list)
+    allowed: object = ()
 
     @property
     def submitted(self) -> list[Job]:
@@ -187,6 +188,10 @@ def change_history(**changes: object) -> Callable[[FakeManagedCluster], None]:
     return lambda cluster: cluster.update("uid-a", **changes)
 
 
+def raise_quota(cluster: FakeManagedCluster) -> None:
+    cluster.allowed = (("team", "quota compute", ("pods",), Resources(pods=9)),)
+
+
 def train(cluster: FakeManagedCluster) -> None:
     cluster.managed["uid-a"].known = progress_measured_at((1, 1))
 
@@ -207,6 +212,7 @@ EARLY = [
     ("the end of the last profiling run", change_history(profiled=(Counts(1, 1),)), True),
     ("a checkpoint that is awaited", change_history(awaits_checkpoint=True), True),
     ("a rescale that suspends a job", change_history(rescaling_to=Counts(1, 2)), False),
+    ("a quota that was raised", raise_quota, True),
     ("training that goes on", train, False),
 ]
 

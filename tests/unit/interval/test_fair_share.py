@@ -1,0 +1,156 @@
+"""Weights and fairness in the objective."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optimus.allocation import Allocation, AllocationProblem, Candidate
+from optimus.allocation.fairness import Fairness, JobObjective, Objectives
+from optimus.interval import Action, IntervalConfig, IntervalInput, plan_interval
+from optimus.interval.fair_share import fair_shares
+from optimus.jobs import Job, JobKey
+from optimus.policies.optimus import OptimusPolicy
+from optimus.resources import Resources
+from optimus.snapshot import ClusterSnapshot
+from tests.unit.interval.cases import AT, Case
+from tests.unit.interval.cluster import job, nodes, steps, strategies
+from tests.unit.policies.drawn import problems
+from tests.unit.policies.problems import candidate, problem
+
+costs = st.builds(JobObjective, st.floats(0.1, 8), st.floats(0, 4), st.floats(1, 1e5))
+
+
+def in_namespace(
+    name: str, namespace: str, counts: tuple[int, int] = (1, 1), *, priority_class: str = ""
+) -> Job:
+    return job(name, counts, key=JobKey(namespace, name), priority_class=priority_class)
+
+
+@given(objective=costs, seconds=st.floats(0, 1e6), less=st.floats(0, 1))
+def test_the_arrays_say_what_the_formula_says(
+    objective: JobObjective, seconds: float, less: float
+) -> None:
+    objectives = Objectives.of([None, objective])
+    saved = seconds * less
+    (worth,) = objectives.worth(np.array([1]), np.array([seconds]), np.array([saved]))
+    expected = objective.cost(seconds) - objective.cost(seconds - saved)
+    assert worth == pytest.approx(expected, rel=1e-6, abs=1e-6 * objective.cost(seconds) + 1e-9)
+    (plain,) = objectives.worth(np.array([0]), np.array([seconds]), np.array([saved]))
+    assert plain == pytest.approx(saved, rel=1e-6, abs=1e-6 * seconds + 1e-9)
+
+
+@given(objective=costs, seconds=st.floats(0, 1e6), more=st.floats(0, 1e6))
+def test_more_seconds_cost_more_and_ever_more(
+    objective: JobObjective, seconds: float, more: float
+) -> None:
+    near, far = objective.cost(seconds + more), objective.cost(seconds + 2 * more)
+    begin = objective.cost(seconds)
+    assert begin <= near <= far
+    assert far - near >= (near - begin) * (1 - 1e-6) - 1e-9 * far
+
+
+def test_at_the_fair_share_a_second_costs_the_weight_whatever_alpha_is() -> None:
+    for alpha in (0.0, 1.0, 4.0):
+        objective = JobObjective(3.0, alpha, 1000.0)
+        slope = objective.cost(1000.5) - objective.cost(999.5)
+        assert slope == pytest.approx(3.0, rel=1e-4)
+    assert JobObjective(1.0, 2.0, 10.0).cost(math.inf) == math.inf
+
+
+@settings(deadline=None, max_examples=60)
+@given(drawn=problems())
+def test_equal_weights_without_fairness_change_no_counts(drawn: AllocationProblem) -> None:
+    plain = JobObjective(1.0, 0.0, 1.0)
+    weighted = tuple(replace(each, objective=plain) for each in drawn.candidates)
+    policy = OptimusPolicy()
+    with_objectives = replace(drawn, candidates=weighted)
+    assert policy.allocate(with_objectives).counts == policy.allocate(drawn).counts
+
+
+class Recording:
+    """The policy ``optimus``, and the candidates that it was given."""
+
+    name = "recording"
+
+    def __init__(self) -> None:
+        self.candidates: tuple[Candidate, ...] = ()
+
+    def allocate(self, given_problem: AllocationProblem) -> Allocation:
+        self.candidates = given_problem.candidates
+        return OptimusPolicy().allocate(given_problem)
+
+
+@pytest.mark.parametrize("fairness", [None, Fairness(1.0)])
+def test_without_weights_no_job_has_an_objective(fairness: Fairness | None) -> None:
+    policy, waiting = Recording(), job("a")
+    snapshot = ClusterSnapshot.of(AT, [waiting], nodes(1, 8), [])
+    given_strategies = replace(strategies({"a": steps(1000)}), policy=policy)
+    config = IntervalConfig(fairness=fairness)
+    plan_interval("i1", IntervalInput(snapshot), given_strategies, config)
+    (found,) = policy.candidates
+    assert (found.objective is None) == (fairness is None)
+
+
+def test_the_cluster_is_shared_among_namespaces_and_then_among_their_jobs() -> None:
+    jobs = [in_namespace(name, "many") for name in "abc"]
+    jobs += [in_namespace("x", "few", priority_class="high"), in_namespace("y", "few")]
+    equal = fair_shares(jobs, Fairness())
+    assert equal["uid-a"] == pytest.approx(1 / 6)
+    assert equal["uid-x"] == equal["uid-y"] == pytest.approx(1 / 4)
+    weighted = fair_shares(jobs, Fairness(0.0, {"few": 3.0}, {"high": 2.0}))
+    assert weighted["uid-a"] == pytest.approx(1 / 12)
+    assert weighted["uid-x"] == pytest.approx(1 / 2)
+    assert sum(weighted.values()) == pytest.approx(1.0)
+
+
+def test_a_heavier_job_gets_more_of_the_policy() -> None:
+    equal = [replace(candidate(uid), objective=JobObjective(1.0, 0.0, 1.0)) for uid in "ab"]
+    heavy = replace(equal[0], objective=JobObjective(4.0, 0.0, 1.0))
+    room = Resources(cpu=14_000)
+    counts = OptimusPolicy().allocate(problem(room, *equal)).counts
+    weighted = OptimusPolicy().allocate(problem(room, heavy, equal[1])).counts
+    assert sum(weighted["a"]) > sum(counts["a"])
+    assert sum(weighted["b"]) < sum(counts["b"])
+
+
+def crowd(fairness: Fairness | None) -> dict[str, int]:
+    """Tasks by job: six starting jobs of one namespace beside one of another."""
+    jobs = [in_namespace(f"j{number}", "many") for number in range(6)]
+    jobs.append(in_namespace("alone", "few"))
+    known = {each.key.name: steps(1000) for each in jobs}
+    case = Case(
+        [(each, []) for each in jobs],
+        known,
+        nodes=nodes(2, 18),
+        rules=IntervalConfig(fairness=fairness),
+    )
+    decided = case.plan()
+    return {each.key.name: sum(each.counts) for each in decided.decisions}
+
+
+def test_a_namespace_with_many_jobs_crowds_out_one_with_few_only_without_fairness() -> None:
+    plain, fair = crowd(None), crowd(Fairness(2.0))
+    assert fair["alone"] > plain["alone"]
+    assert fair["alone"] > max(count for name, count in fair.items() if name != "alone")
+
+
+def test_a_weight_moves_capacity_between_running_jobs_where_it_is_worth_the_restarts() -> None:
+    heavy, light = in_namespace("heavy", "h"), in_namespace("light", "l", counts=(3, 5))
+    placed = [(heavy, ["node-00"] * 2), (light, ["node-00"] * 2 + ["node-01"] * 6)]
+    known = {"heavy": steps(1000), "light": steps(1000)}
+    weights = Fairness(0.0, {"h": 20.0})
+    cluster = nodes(2, 6)
+
+    def heavy_gets(fairness: Fairness | None) -> tuple[int, Action]:
+        rules = IntervalConfig(fairness=fairness)
+        found = Case(placed, known, nodes=cluster, rules=rules).decisions()
+        return sum(found["heavy"].counts), found["light"].action
+
+    plain, _ = heavy_gets(None)
+    weighted, light_action = heavy_gets(weights)
+    assert weighted > plain
+    assert light_action is Action.SHRINK
