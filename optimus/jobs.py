@@ -134,7 +134,27 @@ class ConvergenceThreshold:
     fraction: float
 
 
-Goal = TargetLoss | ConvergenceThreshold
+@dataclass(frozen=True, slots=True)
+class TargetEpochs:
+    """Done after so many epochs, whatever the loss."""
+
+    epochs: float
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSteps:
+    """Done after so many steps, whatever the loss."""
+
+    steps: int
+
+
+LossGoal = TargetLoss | ConvergenceThreshold
+"""A goal that the losses meet."""
+
+AmountGoal = TargetEpochs | TargetSteps
+"""A goal that an amount of training meets."""
+
+Goal = LossGoal | AmountGoal
 
 
 class AtTarget(StrEnum):

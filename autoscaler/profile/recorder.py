@@ -16,7 +16,17 @@ from autoscaler.profile.codec import pack, pack_rescale
 from autoscaler.rescale.machine import EmitEvent, End, Outcome, Rescale, Step
 from optimus.errors import NotReady
 from optimus.interval.classify import why_suspended
-from optimus.jobs import NO_COUNTS, ConvergenceThreshold, Counts, Goal, RescaleRule, TargetLoss
+from optimus.jobs import (
+    NO_COUNTS,
+    AmountGoal,
+    ConvergenceThreshold,
+    Counts,
+    Goal,
+    RescaleRule,
+    TargetEpochs,
+    TargetLoss,
+    TargetSteps,
+)
 from optimus.kube.contract import Phase
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
@@ -460,7 +470,8 @@ def _used_text(state: JobState, progress: TrainingProgress) -> str:
     counts = len({each.counts for each in samples})
     of_runs = f"{runs} earlier run{'s' if runs != 1 else ''} of workload {job.workload}"
     parts = [f"from {of_runs}: {len(samples)} speed samples at {counts} pairs of counts"]
-    found = None if job.goal is None else goal_from_earlier(progress, job.goal)
+    goal = None if isinstance(job.goal, AmountGoal) else job.goal
+    found = None if goal is None else goal_from_earlier(progress, goal)
     if found is not None:
         time_to_goal, unit = found
         low, high = time_to_goal.low, time_to_goal.high
@@ -493,6 +504,10 @@ def goal_text(goal: Goal | None) -> str:
             return f"loss <= {loss:g}"
         case ConvergenceThreshold(fraction=fraction):
             return f"falls < {100 * fraction:g} %"
+        case TargetEpochs(epochs=epochs):
+            return f"{epochs:g} epochs"
+        case TargetSteps(steps=steps):
+            return f"{steps} steps"
         case None:
             return ""
 

@@ -17,7 +17,9 @@ from optimus.jobs import (
     Goal,
     Manage,
     RescaleRule,
+    TargetEpochs,
     TargetLoss,
+    TargetSteps,
     TrainingMode,
 )
 from optimus.kube.contract import GROUP, Annotation
@@ -61,9 +63,18 @@ class JobOptions:
     checkpoint_format: str | None = None
 
 
+GOALS: Final = (
+    Annotation.TARGET_LOSS,
+    Annotation.CONVERGENCE_THRESHOLD,
+    Annotation.TARGET_EPOCHS,
+    Annotation.TARGET_STEPS,
+)
+"""One of these turns management on."""
+
+
 def asks_for_management(annotations: Mapping[str, str]) -> bool:
     """Whether the user wants the job managed, even if a value cannot be used."""
-    return Annotation.TARGET_LOSS in annotations or Annotation.CONVERGENCE_THRESHOLD in annotations
+    return any(goal in annotations for goal in GOALS)
 
 
 def read_options(annotations: Mapping[str, str]) -> tuple[JobOptions, tuple[Problem, ...]]:
@@ -185,19 +196,33 @@ class _Reader:
         return text
 
     def goal(self) -> Goal | None:
-        target = self.number(Annotation.TARGET_LOSS)
-        fraction = self.positive(Annotation.CONVERGENCE_THRESHOLD)
-        if fraction is not None and fraction >= 1:
-            self.refuse(
-                Annotation.CONVERGENCE_THRESHOLD, "a fraction below 1, such as 0.02, is expected"
-            )
-            fraction = None
-        if target is None:
-            return None if fraction is None else ConvergenceThreshold(fraction)
-        both = fraction is not None
-        if both:
-            self.refuse_second(Annotation.CONVERGENCE_THRESHOLD, Annotation.TARGET_LOSS)
-        return None if both else TargetLoss(target)
+        goals = {name: self._goal(name) for name in GOALS if name in self._annotations}
+        given = [(name, goal) for name, goal in goals.items() if goal is not None]
+        for other, _ in given[1:]:
+            self.refuse_second(other, given[0][0])
+        return given[0][1] if len(given) == 1 else None
+
+    def _goal(self, annotation: str) -> Goal | None:
+        match annotation:
+            case Annotation.TARGET_LOSS:
+                loss = self.number(annotation)
+                return None if loss is None else TargetLoss(loss)
+            case Annotation.CONVERGENCE_THRESHOLD:
+                fraction = self._fraction(annotation)
+                return None if fraction is None else ConvergenceThreshold(fraction)
+            case Annotation.TARGET_EPOCHS:
+                epochs = self.positive(annotation)
+                return None if epochs is None else TargetEpochs(epochs)
+            case _:
+                steps = self.count(annotation, 10**12)
+                return None if steps is None else TargetSteps(steps)
+
+    def _fraction(self, annotation: str) -> float | None:
+        value = self.positive(annotation)
+        if value is not None and value >= 1:
+            self.refuse(annotation, "a fraction below 1, such as 0.02, is expected")
+            return None
+        return value
 
     def batch(self) -> Batch | None:
         job = self.count(Annotation.GLOBAL_BATCH_SIZE, 10**9)

@@ -23,6 +23,8 @@ class Annotation:
 
     TARGET_LOSS: Final = "optimus.dl/target-loss"
     CONVERGENCE_THRESHOLD: Final = "optimus.dl/convergence-threshold"
+    TARGET_EPOCHS: Final = "optimus.dl/target-epochs"
+    TARGET_STEPS: Final = "optimus.dl/target-steps"
     AT_TARGET: Final = "optimus.dl/at-target"
     TRAINING_MODE: Final = "optimus.dl/training-mode"
     GLOBAL_BATCH_SIZE: Final = "optimus.dl/global-batch-size"

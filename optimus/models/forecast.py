@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimus.errors import NotReady
-from optimus.jobs import BatchScope, Counts, Goal, Job, TrainingMode
+from optimus.jobs import (
+    AmountGoal,
+    BatchScope,
+    Counts,
+    Goal,
+    Job,
+    LossGoal,
+    TargetEpochs,
+    TrainingMode,
+)
 from optimus.models.convergence import (
     MEDIAN_OF,
     LossCurve,
@@ -31,6 +40,9 @@ from optimus.progress.state import epoch_index
 from optimus.progress.types import LossPoint, TrainingProgress
 
 Curve = LossCurve | PublishedCurve
+
+_SLACK = 1e-6
+"""An epoch that is step / steps per epoch may miss a whole number by rounding."""
 
 
 class Speed(Protocol):
@@ -163,6 +175,8 @@ def _forecast(
         return NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
     losses = losses_with_epochs(progress)
     curve = fit(losses)
+    if isinstance(goal, AmountGoal):
+        return _until_amount(job, progress, goal, curve, speed)
     if meets(goal, losses):
         in_epochs = all(point.epoch is not None for point in losses)
         return Forecast(
@@ -179,11 +193,48 @@ def _forecast(
     if isinstance(curve, NotReady) and progress.diagnostic:
         # What is wrong with the log explains more than a lack of points.
         return NotReady(progress.diagnostic)
-    return _until_goal(job, progress, goal, curve, speed)
+    total = _total(progress, goal, curve)
+    if isinstance(total, NotReady):
+        return total
+    return _until(job, progress, curve, total, speed)
+
+
+def _until_amount(
+    job: Job,
+    progress: TrainingProgress,
+    goal: AmountGoal,
+    curve: Curve | NotReady,
+    speed: "Callable[[Job, TrainingProgress], Speed | NotReady]",
+) -> Forecast | NotReady:
+    """The forecast of a job that is done after an amount of training: only its speed is fitted."""
+    in_epochs = isinstance(goal, TargetEpochs)
+    if goal_is_met(goal, progress):
+        return Forecast(
+            NoWorkLeft(),
+            0.0,
+            goal_met=True,
+            progress_fraction=1.0,
+            curve=None if isinstance(curve, NotReady) else curve,
+            remaining_epochs=0.0 if in_epochs else None,
+        )
+    if (progress.epoch if in_epochs else progress.step) is None:
+        unit = "epoch" if in_epochs else "step"
+        return NotReady(progress.diagnostic or f"its log has shown no {unit} yet")
+    total = TimeToGoal.at(amount(goal)), in_epochs
+    return _until(job, progress, curve, total, speed)
+
+
+def amount(goal: AmountGoal) -> float:
+    """The epochs, or steps, after which the job is done."""
+    return goal.epochs if isinstance(goal, TargetEpochs) else float(goal.steps)
 
 
 def goal_is_met(goal: Goal, progress: TrainingProgress) -> bool:
-    """Whether the losses so far meet the goal (``models.convergence.meets``)."""
+    """Whether the losses so far meet the goal (``models.convergence.meets``), or the epochs or
+    steps."""
+    if isinstance(goal, AmountGoal):
+        done = progress.epoch if isinstance(goal, TargetEpochs) else progress.step
+        return done is not None and done >= amount(goal) - _SLACK
     return meets(goal, losses_with_epochs(progress))
 
 
@@ -220,16 +271,13 @@ def _with_epoch(point: LossPoint, steps_per_epoch: float | None) -> LossPoint:
     return replace(point, epoch=point.step / steps_per_epoch)
 
 
-def _until_goal(
+def _until(
     job: Job,
     progress: TrainingProgress,
-    goal: Goal,
     curve: Curve | NotReady,
+    total: tuple[TimeToGoal, bool],
     speed_of: "Callable[[Job, TrainingProgress], Speed | NotReady]",
 ) -> Forecast | NotReady:
-    total = _total(progress, goal, curve)
-    if isinstance(total, NotReady):
-        return total
     time_to_goal, in_epochs = total
     steps_per_unit = _steps_per_epoch(job, progress) if in_epochs else 1.0
     if steps_per_unit is None:
@@ -265,7 +313,7 @@ def _until_goal(
 
 
 def _total(
-    progress: TrainingProgress, goal: Goal, curve: Curve | NotReady
+    progress: TrainingProgress, goal: LossGoal, curve: Curve | NotReady
 ) -> tuple[TimeToGoal, bool] | NotReady:
     """When the goal is met, and whether that counts epochs: by the job's own losses, by earlier
     runs of its workload, or by both."""
@@ -279,14 +327,14 @@ def _total(
     return (prior if isinstance(own, NotReady) else combined(own, prior)), in_epochs
 
 
-def goal_from_earlier(progress: TrainingProgress, goal: Goal) -> tuple[TimeToGoal, str] | None:
+def goal_from_earlier(progress: TrainingProgress, goal: LossGoal) -> tuple[TimeToGoal, str] | None:
     """When the goal is met by earlier runs alone, and what that counts: epochs or steps."""
     in_epochs = _counts_epochs(NotReady("not asked"), progress, goal)
     found = earlier_time_to_goal(progress.earlier, goal, in_epochs=in_epochs)
     return None if found is None else (found, "epochs" if in_epochs else "steps")
 
 
-def _counts_epochs(curve: Curve | NotReady, progress: TrainingProgress, goal: Goal) -> bool:
+def _counts_epochs(curve: Curve | NotReady, progress: TrainingProgress, goal: LossGoal) -> bool:
     """Whether the job's training is counted in epochs: by its curve, its losses, earlier runs."""
     if not isinstance(curve, NotReady):
         return curve.in_epochs

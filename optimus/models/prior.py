@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from optimus.jobs import CountBounds, Goal, TargetLoss
+from optimus.jobs import CountBounds, LossGoal, TargetLoss
 from optimus.models.convergence import TimeToGoal, meets
 from optimus.models.speed.curve import MergedSamples, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
@@ -142,7 +142,7 @@ def _log_factor(own: MergedSamples, model: SpeedModel) -> float:
 
 
 @lru_cache(maxsize=4096)
-def met_at(run: EarlierRun, goal: Goal) -> float | None:
+def met_at(run: EarlierRun, goal: LossGoal) -> float | None:
     """After how many epochs (steps) an earlier run met a goal; ``None`` if it did not, or where
     its losses do not tell."""
     if goal == run.goal and run.met_at is not None:
@@ -158,7 +158,7 @@ def met_at(run: EarlierRun, goal: Goal) -> float | None:
     return next((run.places[end - 1] for end in ends), None)
 
 
-def _first_at_most(run: EarlierRun, goal: Goal) -> float | None:
+def _first_at_most(run: EarlierRun, goal: LossGoal) -> float | None:
     if not isinstance(goal, TargetLoss):
         return None
     pairs = zip(run.places, run.losses, strict=True)
@@ -166,14 +166,14 @@ def _first_at_most(run: EarlierRun, goal: Goal) -> float | None:
 
 
 def earlier_time_to_goal(
-    earlier: Sequence[EarlierRun], goal: Goal, *, in_epochs: bool
+    earlier: Sequence[EarlierRun], goal: LossGoal, *, in_epochs: bool
 ) -> TimeToGoal | None:
     """When the goal is met by the earlier runs; ``None`` where none of them tells."""
     logs = goal_logs(earlier, goal, in_epochs=in_epochs)
     return _lognormal(float(logs.mean()), _spread_of_next(logs)) if len(logs) else None
 
 
-def goal_logs(earlier: Sequence[EarlierRun], goal: Goal, *, in_epochs: bool) -> np.ndarray:
+def goal_logs(earlier: Sequence[EarlierRun], goal: LossGoal, *, in_epochs: bool) -> np.ndarray:
     """The logs of the epochs (steps) after which earlier runs met a goal, (runs,)."""
     found = (met_at(run, goal) for run in earlier if run.in_epochs == in_epochs)
     return np.log([place for place in found if place is not None and place > 0])

@@ -10,7 +10,7 @@ from typing import Final
 
 from numpy.random import Generator
 
-from optimus.jobs import Counts, Goal, TargetLoss
+from optimus.jobs import Counts, TargetEpochs, TargetLoss, TargetSteps
 from optimus.models.convergence import QUIET_EPOCHS, TARGET_EPOCHS, is_converged
 from optimus.progress.log import MAX_LOSSES, MAX_SAMPLES
 from optimus.progress.state import thin_losses
@@ -203,15 +203,20 @@ def observed_losses(truth: SimulatedJob, rng: Generator) -> tuple[float, ...]:
         loss = truth.loss.after(float(len(losses) + 1))
         losses.append(loss * lognormal_factor(rng, truth.loss_noise))
         largest, lowest = max(largest, losses[-1]), min(lowest, losses[-1])
-        if _is_met(truth.job.goal, losses, largest, lowest):
+        if _is_met(truth, losses, largest, lowest):
             break
     return tuple(losses)
 
 
-def _is_met(goal: Goal | None, losses: list[float], largest: float, lowest: float) -> bool:
+def _is_met(truth: SimulatedJob, losses: list[float], largest: float, lowest: float) -> bool:
     """``models.forecast.goal_is_met``, one epoch at a time."""
+    goal = truth.job.goal
     if goal is None:
         return False
+    if isinstance(goal, TargetEpochs):
+        return len(losses) >= goal.epochs
+    if isinstance(goal, TargetSteps):
+        return len(losses) * truth.steps_per_epoch >= goal.steps
     if isinstance(goal, TargetLoss):
         newest = losses[-TARGET_EPOCHS:]
         return len(newest) == TARGET_EPOCHS and max(newest) <= goal.loss

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from optimus.errors import NotReady
-from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
+from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
 from optimus.models import Matrix, Vector
 from optimus.models.convergence.posterior import (
     INEXACT,
@@ -179,7 +179,7 @@ class LossCurve:
         low, high = self._quantiles(k, (1 - probability) / 2, (1 + probability) / 2)
         return np.exp(low - noise), np.exp(high + noise)
 
-    def until(self, goal: Goal) -> TimeToGoal | NotReady:
+    def until(self, goal: LossGoal) -> TimeToGoal | NotReady:
         """When the goal, not met yet, is met; not ready where that is unlikely within the run."""
         if isinstance(goal, ConvergenceThreshold) and not self.in_epochs:
             return NO_EPOCHS
@@ -199,7 +199,7 @@ class LossCurve:
             f"probability of {probability:.0%}, the loss being near {loss:.4g}"
         )
 
-    def time_to_goal(self, goal: Goal) -> TimeToGoal | None:
+    def time_to_goal(self, goal: LossGoal) -> TimeToGoal | None:
         """When the goal is met, however unlikely; ``None``: never. A threshold needs epochs."""
         tables, span = decay_tables(), self.seen - self.start
         ahead = tables.ahead * span

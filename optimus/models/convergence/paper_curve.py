@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimus.errors import NotReady
-from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
+from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
 from optimus.models import Vector
 from optimus.models.convergence.curve import NO_EPOCHS, TimeToGoal
 from optimus.models.convergence.series import QUIET_EPOCHS, since_last_drop
@@ -79,7 +79,7 @@ class PublishedCurve:
         with np.errstate(divide="ignore"):
             return np.asarray(self.largest * (1 / at + self.b2), dtype=np.float64)
 
-    def until(self, goal: Goal) -> TimeToGoal | NotReady:
+    def until(self, goal: LossGoal) -> TimeToGoal | NotReady:
         """When the curve meets the goal, from the start of training; may lie in the past."""
         k = self._until_target(goal) if isinstance(goal, TargetLoss) else self._until_quiet(goal)
         if isinstance(k, NotReady):

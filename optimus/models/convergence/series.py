@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from optimus.errors import NotReady
-from optimus.jobs import Goal, TargetLoss
+from optimus.jobs import LossGoal, TargetLoss
 from optimus.models import Vector
 from optimus.progress.state import epoch_indexes
 from optimus.progress.types import LossPoint
@@ -294,7 +294,7 @@ def plateau_epochs(series: LossSeries, fraction: float) -> int:
     return len(series.loss) - 1 - (int(loud[-1]) + 1 if len(loud) else 0)
 
 
-def meets(goal: Goal, losses: Sequence[LossPoint]) -> bool:
+def meets(goal: LossGoal, losses: Sequence[LossPoint]) -> bool:
     """Whether losses in training order meet the goal.
 
     A target: the mean losses of two completed epochs in a row are at most that; without epochs the

@@ -10,7 +10,9 @@ from optimus.jobs import (
     CountBounds,
     Counts,
     RescaleRule,
+    TargetEpochs,
     TargetLoss,
+    TargetSteps,
     TrainingMode,
 )
 from tests.unit.kube.job_json import job_json, managed, read
@@ -57,6 +59,22 @@ def test_convergence_may_be_the_goal() -> None:
     assert found.job.goal == ConvergenceThreshold(0.02)
 
 
+@pytest.mark.parametrize(
+    ("annotations", "goal"),
+    [
+        ({"target_epochs": "90"}, TargetEpochs(90.0)),
+        ({"target_epochs": "2.5"}, TargetEpochs(2.5)),
+        ({"target_steps": "1000000"}, TargetSteps(1_000_000)),
+    ],
+)
+def test_an_amount_of_training_may_be_the_goal(
+    annotations: dict[str, str], goal: TargetEpochs | TargetSteps
+) -> None:
+    found = read(job_json(**annotations))
+    assert found.job is not None
+    assert found.job.goal == goal
+
+
 BAD = [
     ("target_loss", "low", "a number such as 0.25 is expected"),
     ("target_loss", "nan", "a number such as"),
@@ -64,6 +82,9 @@ BAD = [
     ("convergence_threshold", "2", "a fraction below 1"),
     ("convergence_threshold", "0", "a number above 0"),
     ("convergence_threshold", "0.02", "not both"),
+    ("target_epochs", "90", "not both"),
+    ("target_epochs", "0", "a number above 0"),
+    ("target_steps", "1.5", "a whole number from 1"),
     ("at_target", "stop", "one of continue, suspend is expected"),
     ("training_mode", "both", "one of sync, async is expected"),
     ("global_batch_size", "0", "a whole number from 1"),

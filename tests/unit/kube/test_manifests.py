@@ -10,7 +10,7 @@ import yaml
 
 from autoscaler.cluster import Caches
 from extender.settings import parse
-from optimus.kube.annotations import asks_for_management
+from optimus.kube.annotations import GOALS, asks_for_management
 from optimus.kube.client import Client
 from optimus.kube.contract import (
     GROUP,
@@ -18,7 +18,6 @@ from optimus.kube.contract import (
     PROFILES,
     SCHEDULER_NAME,
     VERSION,
-    Annotation,
     Phase,
 )
 from optimus.kube.eligibility import EligibilityConfig
@@ -210,9 +209,8 @@ def test_the_admission_policy_exempts_the_autoscaler_and_names_what_makes_a_job_
     (account, *_) = documents(ROOT / "manifests/rbac-autoscaler.yaml")
     name = f"{account['metadata']['namespace']}:{account['metadata']['name']}"
     assert f'"system:serviceaccount:{name}"' in conditions["by-others-than-the-autoscaler"]
-    goals = [Annotation.TARGET_LOSS, Annotation.CONVERGENCE_THRESHOLD]
-    assert all(asks_for_management({goal: "0.1"}) for goal in goals)
-    assert json.dumps(goals) in conditions["with-a-goal"]
+    assert all(asks_for_management({goal: "0.1"}) for goal in GOALS)
+    assert json.dumps(GOALS) in conditions["with-a-goal"]
 
 
 def containers() -> list[Any]:

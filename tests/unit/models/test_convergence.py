@@ -9,7 +9,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from optimus.errors import NotReady
-from optimus.jobs import ConvergenceThreshold, Counts, Goal, Role, TargetLoss, TrainingMode
+from optimus.jobs import ConvergenceThreshold, Counts, LossGoal, Role, TargetLoss, TrainingMode
 from optimus.models.convergence import LossCurve, LossSeries, TimeToGoal
 from optimus.models.convergence.posterior import binned, decay_tables, posterior
 from optimus.models.convergence.series import estimate_noise, sliding_noise
@@ -44,7 +44,7 @@ def fitted(points: list[LossPoint]) -> LossCurve:
     return curve
 
 
-def arrival(points: list[LossPoint], goal: Goal) -> TimeToGoal:
+def arrival(points: list[LossPoint], goal: LossGoal) -> TimeToGoal:
     found = fitted(points).until(goal)
     assert isinstance(found, TimeToGoal), found
     return found
@@ -164,7 +164,7 @@ class TestInvariance:
 )
 @example([4.0, 3.0, 2.0, 1.0, 5e-324], TargetLoss(0.5))
 @settings(deadline=None)
-def test_any_losses_give_an_arrival_or_a_reason(losses: list[float], goal: Goal) -> None:
+def test_any_losses_give_an_arrival_or_a_reason(losses: list[float], goal: LossGoal) -> None:
     curve = LossCurve.fit(epochs(np.array(losses)))
     if isinstance(curve, NotReady):
         assert "needed" in curve.reason or max(losses) == 0
