@@ -259,6 +259,9 @@ class Job:
     batch: Batch | None = None
     steps_per_epoch: float | None = None
     goal: Goal | None = None
+    finish_by: float | None = None
+    """The instant, in seconds since the epoch, by which the goal should be met."""
+
     at_target: AtTarget = AtTarget.CONTINUE
     rescale: RescaleRule = RescaleRule.CHECKPOINT
     manage: Manage = Manage.AUTO

@@ -102,6 +102,7 @@ class ProfileRecorder:
         """Of all jobs; unknown before the first observation."""
         self._warned: dict[_EventKey, str] = {}
         self._recommended: LRUCache[str, Counts] = LRUCache(_MOST_REFUSED)
+        self._late: LRUCache[str, tuple[float, bool]] = LRUCache(_MOST_REFUSED)
         self._limited_by: LRUCache[str, str] = LRUCache(_MOST_REFUSED)
         self._refused_lately: TTLCache[str | _EventKey, None] = TTLCache(
             _MOST_REFUSED, _REFUSED_SECONDS, timer=timer
@@ -114,6 +115,7 @@ class ProfileRecorder:
             self._warn_once(state.training_job, "LogNotUnderstood", status.complaint)
         self._recommend(state)
         self._tell_quota(state)
+        self._tell_deadline(state)
         if state.refused:
             self._warn_once(state.training_job, "PodsWouldBeRefused", state.refused)
         if state.changed_from is not None:
@@ -156,6 +158,17 @@ class ProfileRecorder:
             state.training_job, EventType.NORMAL, "QuotaReached", decision.reason
         ):
             self._limited_by[uid] = quota
+
+    def _tell_deadline(self, state: JobState) -> None:
+        """An Event when a deadline is not met for the first time, and when no counts meet it."""
+        found = None if state.decision is None else state.decision.deadline
+        if found is None or found.is_met:
+            return
+        key, uid = (found.finish_by, found.possible), state.job.uid
+        if self._late.get(uid) != key and self._emit(
+            state.training_job, EventType.WARNING, "DeadlineAtRisk", _deadline_text(state)
+        ):
+            self._late[uid] = key
 
     def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
         """Write the job's profile now; returns whether it is written."""
@@ -288,6 +301,9 @@ class ProfileRecorder:
             if training_job.hints:
                 hints = "; ".join(str(hint) for hint in training_job.hints)
                 self._warn_once(training_job, "UnknownAnnotation", hints)
+            if training_job.ignored:
+                ignored = "; ".join(str(each) for each in training_job.ignored)
+                self._warn_once(training_job, "AnnotationIgnored", ignored)
         self._warned = {
             key: message for key, message in self._warned.items() if key[0] in observation.jobs
         }
@@ -372,6 +388,7 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         target_workers=target.workers if target else None,
         loss=_significant(current_loss(progress)),
         goal=goal_text(state.job.goal),
+        deadline=_deadline_text(state),
         progress_percent=None if forecast is None else _percent(forecast),
         steps_per_second=_significant(_present_speed(state, progress)),
         remaining_seconds=_remaining_seconds(state, forecast),
@@ -450,8 +467,39 @@ def _reason(state: JobState) -> str:
     if state.decision is not None:
         if state.decision.recommended is not None:
             return str(state.decision.recommended)
-        return state.held or f"{state.decision.reason}{_basis(state)}"
+        return state.held or f"{state.decision.reason}{_lateness(state)}{_basis(state)}"
     return str(state.forecast) if isinstance(state.forecast, NotReady) else ""
+
+
+def _lateness(state: JobState) -> str:
+    """What the reason of a decision adds where the deadline is not met."""
+    found = None if state.decision is None else state.decision.deadline
+    if found is None or found.is_met:
+        return ""
+    return "; its deadline is at risk" if found.possible else "; no counts meet its deadline"
+
+
+def _deadline_text(state: JobState) -> str:
+    """The deadline, and whether it is met by the last decision; empty without one."""
+    if state.job.finish_by is None:
+        return ""
+    by = format_second(state.job.finish_by)
+    found = None if state.decision is None else state.decision.deadline
+    if found is None or found.finish_by != state.job.finish_by or state.decided_at is None:
+        return by
+    if found.seconds <= 0:
+        return f"{by}: it has passed"
+    late = f"{found.late_seconds:.0f} s with a probability of 90 %"
+    left = f"{found.seconds:.0f} s are left"
+    if found.fastest is None:
+        return f"{by}: met at {found.counts}, which need at most {late}; {left}"
+    if found.possible:
+        return (
+            f"{by}: at risk: {found.counts} need up to {late}, and {left}; {found.fastest} would "
+            "meet it if they could be had"
+        )
+    needed = found.fastest_seconds
+    return f"{by}: no counts meet it: {found.fastest} would need {needed:.0f} s, and {left}"
 
 
 def _basis(state: JobState) -> str:

@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from optimus.allocation.deadline import Deadline
 from optimus.allocation.fairness import JobObjective
 from optimus.allocation.rooms import RoomDemands
 from optimus.jobs import NO_COUNTS, Counts, Job
@@ -136,6 +137,7 @@ class Candidate:
     holds: Counts | None = None
     objective: JobObjective | None = None
     """What its remaining time costs; without one it costs its seconds."""
+    deadline: Deadline | None = None
 
     @property
     def may_grow(self) -> bool:

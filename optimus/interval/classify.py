@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum, auto
 
 from optimus.allocation import Candidate, JobHistory
+from optimus.allocation.deadline import Deadline, DeadlineOutlook
 from optimus.allocation.fairness import Fairness, JobObjective
 from optimus.allocation.problem import (
     Exclusions,
@@ -191,6 +192,8 @@ class Decision:
     """Of a job of which nothing is changed."""
     limited_by: str = ""
     """The quota or budget that its reason names."""
+    deadline: DeadlineOutlook | None = None
+    """Of a job with a deadline and a forecast."""
 
     @property
     def rescales(self) -> bool:
@@ -252,6 +255,17 @@ class Classified:
         if counts == self.job.counts:
             return 0.0
         return saved_seconds(self.seconds(self.job.counts), self.seconds(counts))
+
+    def keeps_deadline(self, counts: Counts) -> bool:
+        """Whether these counts meet its deadline."""
+        found = self.candidate
+        if found is None or found.deadline is None:
+            return False
+        return found.deadline.is_met(found.forecast, counts)
+
+    def rescues_deadline(self, counts: Counts) -> bool:
+        """Whether these counts meet a deadline that its present ones do not."""
+        return self.keeps_deadline(counts) and not self.keeps_deadline(self.job.counts)
 
     @property
     def objective(self) -> JobObjective | None:
@@ -317,6 +331,19 @@ class JobView:
         """What a rescale costs the job: as measured, else as configured."""
         measured = self.history.price_seconds
         return self.config.rescale_seconds if measured is None else measured
+
+    @property
+    def deadline(self) -> Deadline | None:
+        """How long it has, where it has a deadline and a forecast and is not done."""
+        finish_by, forecast = self.job.finish_by, self.forecast
+        if finish_by is None or isinstance(forecast, NotReady) or forecast.goal_met:
+            return None
+        return Deadline(
+            finish_by - self.at,
+            self.job.counts if self.running else None,
+            self.price_seconds,
+            self.config.hysteresis_fraction,
+        )
 
     @property
     def why_backing_off(self) -> str | None:
@@ -559,7 +586,7 @@ def _resizable(view: JobView) -> Classified:
         job.counts,
         reason,
         job.bounds.minimum,
-        Candidate(bounded, view.forecast, running=view.running),
+        Candidate(bounded, view.forecast, running=view.running, deadline=view.deadline),
         forced=forced,
         capped=capped,
         placement_failures=history.placement_failures,

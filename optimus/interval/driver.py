@@ -306,7 +306,8 @@ class IntervalDriver:
             return job.suspended and history.rescaling_to is None
 
         jobs = tuple(
-            (job.uid, job.bounds, job.goal, is_suspended(job)) for job in cluster.submitted
+            (job.uid, job.bounds, job.goal, job.finish_by, is_suspended(job))
+            for job in cluster.submitted
         )
         readiness = tuple(
             (

@@ -9,8 +9,9 @@ Counts are a job's numbers of PSs and workers; a task is one PS or one worker.
    fit is trimmed task by task: the policy knows free capacity in sum, not what each node holds.
 4. Settle: keep only changes that are worth their restarts. A job shrinks only when another job uses
    the capacity: a restart for idle capacity is a loss. For a waiting job others always shrink, for
-   a growing one only where the growth saves more than all restarts and slower jobs cost. A job that
-   has no forecast any more and more than its user gave it returns that to waiting jobs.
+   a growing one only where the growth saves more than all restarts and slower jobs cost, or where
+   it lets the job meet its deadline. A job that has no forecast any more and more than its user
+   gave it returns that to waiting jobs.
 5. Jobs without pods share the fragments of capacity that are left, task by task.
 6. Jobs whose profiling ended without a forecast return to the submitted counts.
 The same snapshot gives the same plan whatever the order of its jobs, nodes and pods.
@@ -19,12 +20,14 @@ The same snapshot gives the same plan whatever the order of its jobs, nodes and 
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from types import MappingProxyType
 
 from optimus.allocation import NO_HISTORY, Allocation, AllocationPolicy, JobHistory
+from optimus.allocation.deadline import outlook
 from optimus.allocation.problem import why_excluded
+from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan, QuotaRefusal, schedulable_capacity
 from optimus.interval.classify import (
     Action,
@@ -43,6 +46,7 @@ from optimus.jobs import Counts, Job
 from optimus.models.forecast import ForecastFn, forecast_assuming_speed, forecast_job
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import NOTHING, TrainingProgress
+from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 
 
@@ -119,7 +123,11 @@ def plan_interval(
     ]
     # A return keeps the position of the decision that it replaces.
     decisions.sort(key=lambda each: (_ORDER[each[1].action], each[1].uid))
-    decided = tuple(decide_after_profiling(*each) for each in decisions)
+    capacity = cache(lambda: schedulable_capacity(plan.nodes))
+    decided = tuple(
+        _with_deadline(decide_after_profiling(view, decision), view, capacity)
+        for view, decision in decisions
+    )
     return IntervalPlan(interval_id, at, decided, plan)
 
 
@@ -197,6 +205,17 @@ def _share_remainder(
         if counts is not None and counts != settlement.counts[job.job.uid]:
             settlement.counts[job.job.uid] = counts
             settlement.reasons[job.job.uid] = _placed_reason(job, counts)
+
+
+def _with_deadline(
+    decision: Decision, view: JobView, capacity: Callable[[], Resources]
+) -> Decision:
+    """The decision with what it means for the job's deadline, whatever the policy."""
+    deadline = view.deadline
+    if deadline is None or isinstance(view.forecast, NotReady):
+        return decision
+    found = outlook(view.job, view.forecast, deadline, decision.counts, capacity())
+    return replace(decision, deadline=found)
 
 
 def _decision(job: Classified, settlement: "Settlement") -> Decision:
@@ -346,9 +365,10 @@ class Settlement:
     def resize_running(self, jobs: Iterable[Classified]) -> None:
         """Running jobs that are not decided yet: forced ones first, then by seconds saved."""
 
-        def key(job: Classified) -> tuple[bool, float, str]:
+        def key(job: Classified) -> tuple[bool, bool, float, str]:
             wanted = self.allocated.get(job.job.uid, job.job.counts)
-            return not job.forced, -job.worth(wanted), job.job.uid
+            is_late = job.rescues_deadline(wanted)
+            return not job.forced, not is_late, -job.worth(wanted), job.job.uid
 
         resizable = [each for each in jobs if each.eligibility is Eligibility.RESIZABLE]
         for job in sorted(resizable, key=key):
@@ -404,6 +424,8 @@ class Settlement:
 
         Without hysteresis, noise in the forecasts would move tasks back and forth between two jobs
         of similar gain, at a restart each time."""
+        if job.rescues_deadline(counts):
+            return math.inf
         saving, now = job.saving(counts), job.seconds(job.job.counts) or 0.0
         if saving == math.inf:
             return saving
@@ -439,15 +461,20 @@ def _is_donor(job: Classified, wanted: Counts) -> bool:
     # A job with fewer tasks releases capacity even where it is a little faster with them: by itself
     # that is not worth its restart.
     is_less = wanted.ps <= now.ps and wanted.workers <= now.workers
+    if job.rescues_deadline(wanted):
+        return False
     return (is_less or job.saving(wanted) <= 0) and job.why_excluded(wanted) is None
 
 
 def _cost_of_shrinking(donor: Classified, wanted: Counts) -> float:
-    """Seconds that shrinking costs the donor; 0 for a job that has met its goal."""
+    """Seconds that shrinking costs the donor; 0 for a job that has met its goal, and the price of
+    the rescale for one that meets its deadline with what it keeps."""
     if donor.capped:
         return math.inf
     if donor.candidate is not None and not donor.candidate.may_grow:
         return 0.0
+    if donor.keeps_deadline(wanted):
+        return donor.price_seconds  # in time all the same
     return -donor.worth(wanted, donor.price_seconds)
 
 

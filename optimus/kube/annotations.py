@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from optimus.jobs import (
     AtTarget,
@@ -23,6 +23,8 @@ from optimus.jobs import (
     TrainingMode,
 )
 from optimus.kube.contract import GROUP, Annotation
+from optimus.kube.errors import Malformed
+from optimus.kube.times import parse_instant
 from optimus.progress.patterns import check_pattern
 
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
@@ -48,6 +50,7 @@ class JobOptions:
     """What a job's annotations ask for. What is not annotated has its default."""
 
     goal: Goal | None = None
+    finish_by: float | None = None
     bounds: CountBounds = field(default_factory=CountBounds)
     mode: TrainingMode | None = None
     batch: Batch | None = None
@@ -77,11 +80,22 @@ def asks_for_management(annotations: Mapping[str, str]) -> bool:
     return any(goal in annotations for goal in GOALS)
 
 
-def read_options(annotations: Mapping[str, str]) -> tuple[JobOptions, tuple[Problem, ...]]:
-    """The options that can be used, and the problems of those that cannot."""
+class ReadOptions(NamedTuple):
+    """The options that can be used, and the problems of those that cannot.
+
+    With ``problems`` a job is not managed; what is ``ignored`` is left out."""
+
+    options: JobOptions
+    problems: tuple[Problem, ...]
+    ignored: tuple[Problem, ...]
+
+
+def read_options(annotations: Mapping[str, str]) -> ReadOptions:
+    """What the annotations ask for."""
     reader = _Reader(annotations)
     options = JobOptions(
         goal=reader.goal(),
+        finish_by=reader.deadline(),
         bounds=reader.bounds(),
         mode=reader.choice(Annotation.TRAINING_MODE, TrainingMode),
         batch=reader.batch(),
@@ -96,7 +110,7 @@ def read_options(annotations: Mapping[str, str]) -> tuple[JobOptions, tuple[Prob
         metrics_format=reader.pattern(Annotation.METRICS_FORMAT, groups=2),
         checkpoint_format=reader.pattern(Annotation.CHECKPOINT_FORMAT, groups=0),
     )
-    return options, tuple(reader.problems)
+    return ReadOptions(options, tuple(reader.problems), tuple(reader.ignored))
 
 
 def unknown_annotations(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
@@ -121,6 +135,7 @@ class _Reader:
     def __init__(self, annotations: Mapping[str, str]) -> None:
         self._annotations = annotations
         self.problems: list[Problem] = []
+        self.ignored: list[Problem] = []
 
     def refuse(self, annotation: str, right: str) -> None:
         self.problems.append(Problem(annotation, self._annotations[annotation], right))
@@ -223,6 +238,24 @@ class _Reader:
             self.refuse(annotation, "a fraction below 1, such as 0.02, is expected")
             return None
         return value
+
+    def deadline(self) -> float | None:
+        """Seconds since the epoch; a wrong one does not keep the job from being managed."""
+        annotation = Annotation.FINISH_BY
+        if annotation not in self._annotations:
+            return None
+        if not asks_for_management(self._annotations):
+            self._ignore(annotation, f"it needs a goal beside it, such as {GOALS[0]}")
+            return None
+        try:
+            return parse_instant(self._annotations[annotation].strip())
+        except Malformed:
+            right = "an RFC 3339 time is expected, such as 2026-01-31T18:00:00Z"
+            self._ignore(annotation, f"{right}; the job goes on without a deadline")
+            return None
+
+    def _ignore(self, annotation: str, right: str) -> None:
+        self.ignored.append(Problem(annotation, self._annotations[annotation], right))
 
     def batch(self) -> Batch | None:
         job = self.count(Annotation.GLOBAL_BATCH_SIZE, 10**9)

@@ -25,6 +25,7 @@ class Annotation:
     CONVERGENCE_THRESHOLD: Final = "optimus.dl/convergence-threshold"
     TARGET_EPOCHS: Final = "optimus.dl/target-epochs"
     TARGET_STEPS: Final = "optimus.dl/target-steps"
+    FINISH_BY: Final = "optimus.dl/finish-by"
     AT_TARGET: Final = "optimus.dl/at-target"
     TRAINING_MODE: Final = "optimus.dl/training-mode"
     GLOBAL_BATCH_SIZE: Final = "optimus.dl/global-batch-size"

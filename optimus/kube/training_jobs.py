@@ -15,6 +15,7 @@ from optimus.jobs import Counts, FixedRole, Job, JobKey, ReplicaSpec, Role
 from optimus.kube.annotations import (
     JobOptions,
     Problem,
+    ReadOptions,
     asks_for_management,
     read_options,
     unknown_annotations,
@@ -52,7 +53,8 @@ class TrainingJob:
     """One TFJob or MXJob as stored.
 
     ``job`` is ``None`` where the job cannot be scheduled as a gang at all; ``left_alone`` then says
-    why. ``problems`` are values that cannot be used, ``hints`` annotations that mean nothing.
+    why. ``problems`` are values that cannot be used, ``hints`` annotations that mean nothing,
+    ``ignored`` values without which the job is managed all the same.
     ``replica_keys`` holds each role's key as stored, ``templates`` what admission looks at.
     ``suspended_by`` is the interval that
     suspended the job, if it was this software, ``suspension`` all that its mark says.
@@ -76,6 +78,7 @@ class TrainingJob:
     left_alone: str | None = None
     problems: tuple[Problem, ...] = ()
     hints: tuple[Problem, ...] = ()
+    ignored: tuple[Problem, ...] = ()
     replica_keys: Mapping[Role, str] = field(default_factory=dict)
     templates: Mapping[Role, Template] = field(default_factory=dict)
     suspended: bool = False
@@ -134,7 +137,8 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         if entry.status == "True"
     }
     outcome = next((name for name in ("Failed", "Succeeded") if name in conditions), None)
-    job, left_alone, problems, templates = _read(kind, raw, config)
+    read = read_options(annotations)
+    job, left_alone, templates = _read(kind, raw, read, config)
     mark = annotations.get(Annotation.SUSPENDED_BY)
     suspension = None if mark is None else read_suspension(mark)
     return TrainingJob(
@@ -149,8 +153,9 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         active_deadline_seconds=policy.active_deadline_seconds,
         backoff_limit=policy.backoff_limit,
         left_alone=left_alone,
-        problems=problems,
+        problems=read.problems,
         hints=unknown_annotations(annotations),
+        ignored=read.ignored,
         replica_keys={
             role: key for key in replicas_of(raw.spec) if (role := role_named(key)) is not None
         },
@@ -168,18 +173,16 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
 
 
 def _read(
-    kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig
-) -> tuple[Job | None, str | None, tuple[Problem, ...], Mapping[Role, Template]]:
-    annotations = raw.metadata.annotations or {}
-    options, problems = read_options(annotations)
-    managed = asks_for_management(annotations)
+    kind: str, raw: StoredJob[StoredSpec], read: ReadOptions, config: EligibilityConfig
+) -> tuple[Job | None, str | None, Mapping[Role, Template]]:
+    managed = asks_for_management(raw.metadata.annotations or {})
     try:
         roles = roles_of(raw.spec)
     except Malformed as error:
-        return None, str(error), problems, {}
-    left_alone = why_unmanaged(kind, raw, roles, problems, config) if managed else None
+        return None, str(error), {}
+    left_alone = why_unmanaged(kind, raw, roles, read.problems, config) if managed else None
     templates = {role: template_of(found.template) for role, found in roles.items()}
-    return _job(kind, raw, roles, options, left_alone), left_alone, problems, templates
+    return _job(kind, raw, roles, read.options, left_alone), left_alone, templates
 
 
 def _job(

@@ -45,6 +45,10 @@ _SLACK = 1e-6
 """An epoch that is step / steps per epoch may miss a whole number by rounding."""
 
 
+_NORMAL_90 = 1.2816
+"""The 90th percentile of the standard normal distribution."""
+
+
 class Speed(Protocol):
     """Predicts the whole job's training steps per second."""
 
@@ -110,6 +114,8 @@ class Forecast:
     """Median, with the 80 % interval ``low_epochs`` to ``high_epochs``; ``None`` without epochs."""
     low_epochs: float | None = None
     high_epochs: float | None = None
+    late_factor: float = 1.0
+    """The upper end of the 80 % interval of the work left, as a multiple of its median."""
     time_to_goal: TimeToGoal | None = None
     """In epochs (steps) from the start of training; ``None`` once the goal is met."""
     earlier_runs: int = 0
@@ -126,6 +132,17 @@ class Forecast:
         speed = self.speed.steps_per_second(ps, workers)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(steps > 0, steps / speed, 0.0)
+
+    def late_seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """The seconds within which the goal is met with a probability of 90 %, at each pair of
+        counts (arrays broadcast): both the work left and the speed may be worse than expected.
+
+        Their logarithms are taken as normal and independent."""
+        work = math.log(max(self.late_factor, 1.0))
+        speed: ArrayLike = 0.0
+        if isinstance(self.speed, SpeedModel):
+            speed = _NORMAL_90 * self.speed.uncertainty(ps, workers)
+        return np.asarray(self.remaining_seconds(ps, workers) * np.exp(np.hypot(work, speed)))
 
     def at(self, counts: Counts) -> float:
         """Remaining seconds at these counts; cached, as a plan asks for the same few repeatedly."""
@@ -304,6 +321,7 @@ def _until(
         workers,
         progress_fraction=done / (done + left),
         curve=None if isinstance(curve, NotReady) else curve,
+        late_factor=high / left,
         time_to_goal=time_to_goal,
         earlier_runs=len(progress.earlier),
     )

@@ -1,12 +1,12 @@
 """The allocation of Optimus (EuroSys 2018, section 4.1), with the repairs that its text calls for.
 
-Every candidate starts at its minimum. Then, again and again, the job whose next step saves the most
-remaining time per dominant share of the cluster gets it, until nothing fits or nothing helps. Apart
-from the published rule (module
-``optimus_paper``): the gain is per share and not per amount, so that a GPU and a core compare; one
-PS and one worker together are a step of their own, and where none of the three helps the job looks
-further ahead; a task that does not fit ends only that kind of step of that job; a step that saves
-less than a small fraction of the remaining time is not taken.
+Every candidate starts at its minimum. Jobs with a deadline, the earliest first, get the least
+counts that meet it. Then, again and again, the job whose next step saves the most remaining time
+per dominant share of the cluster gets it, until nothing fits or nothing helps. Apart from the
+published rule (module ``optimus_paper``): the gain is per share and not per amount, so that a GPU
+and a core compare; one PS and one worker together are a step of their own, and where none of the
+three helps the job looks further ahead; a task that does not fit ends only that kind of step of
+that job; a step that saves less than a small fraction of the remaining time is not taken.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from optimus.allocation import Allocation, AllocationProblem, Candidate
+from optimus.allocation.earliest_deadline import meet_deadlines
 from optimus.allocation.fairness import Objectives
 from optimus.allocation.greedy import (
     NO_STEP,
@@ -57,13 +58,15 @@ class OptimusPolicy:
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits, whatever the candidates' order."""
-        baseline = start_at_minimum(problem)
+        baseline, met = start_at_minimum(problem), dict[int, Counts]()
+        if any(each.deadline for each in baseline.admitted):
+            baseline, met = meet_deadlines(baseline)
         given = [each.objective for each in baseline.admitted]
         objectives = Objectives.of(given) if any(given) else None
         blocks = _blocks(self.look_ahead)
         rule = _GainPerShare(baseline.seconds(), self.min_gain_fraction, blocks, objectives)
         growth = baseline.grow(rule)
-        return Allocation(baseline.counts_at(growth), _Reasons(baseline, growth, rule))
+        return Allocation(baseline.counts_at(growth), _Reasons(baseline, growth, rule, met))
 
 
 def _blocks(look_ahead: int) -> Counted:
@@ -151,8 +154,14 @@ def _difference(now: Seconds, after: Seconds) -> Seconds:
 class _Reasons(Mapping[str, str]):
     """Why each job grows no further, by UID; the sentences are made when the first is asked for."""
 
-    def __init__(self, baseline: Baseline, growth: Growth, rule: _GainPerShare) -> None:
-        self.baseline, self.growth, self.rule = baseline, growth, rule
+    def __init__(
+        self,
+        baseline: Baseline,
+        growth: Growth,
+        rule: _GainPerShare,
+        met: Mapping[int, Counts],
+    ) -> None:
+        self.baseline, self.growth, self.rule, self.met = baseline, growth, rule, met
 
     def __getitem__(self, uid: str) -> str:
         return self._by_uid[uid]
@@ -180,6 +189,8 @@ class _Reasons(Mapping[str, str]):
 
     def _sentence(self, candidate: Candidate, row: int, is_bounded: bool, blocked: int) -> str:
         counts = Counts(int(self.growth.ps[row]), int(self.growth.workers[row]))
+        if row in self.met:
+            return f"{counts} are the least that meet its deadline"
         if not candidate.may_grow:
             return f"its goal is met: {counts} is its minimum"
         if is_bounded:

@@ -130,3 +130,32 @@ def test_a_misspelt_annotation_is_a_hint_and_does_no_harm() -> None:
     assert "did you mean optimus.dl/target-loss?" in str(found.hints[0])
     assert found.job is not None
     assert found.job.managed
+
+
+def test_a_deadline_is_an_instant() -> None:
+    found = managed(finish_by=" 2027-01-15T08:00:00.5+01:00")
+    assert found.job is not None
+    assert found.job.finish_by == 1_799_996_400.5
+    assert found.ignored == ()
+
+
+@pytest.mark.parametrize("text", ["tomorrow", "2027-01-15", "2027-01-15T08:00:00", ""])
+def test_a_wrong_deadline_is_left_out(text: str) -> None:
+    found = managed(finish_by=text)
+    assert found.job is not None
+    assert found.job.managed
+    assert found.job.finish_by is None
+    (ignored,) = found.ignored
+    assert str(ignored) == (
+        f"optimus.dl/finish-by: {text!r} is invalid; an RFC 3339 time is expected, such as "
+        "2026-01-31T18:00:00Z; the job goes on without a deadline"
+    )
+
+
+def test_a_deadline_without_a_goal_is_left_out() -> None:
+    found = read(job_json(finish_by="2027-01-15T08:00:00Z"))
+    assert found.job is not None
+    assert not found.job.managed
+    assert found.job.finish_by is None
+    (ignored,) = found.ignored
+    assert "it needs a goal beside it, such as optimus.dl/target-loss" in str(ignored)

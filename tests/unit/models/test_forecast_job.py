@@ -22,7 +22,7 @@ from optimus.jobs import (
     TrainingMode,
 )
 from optimus.models.convergence import LossCurve, PublishedCurve
-from optimus.models.forecast import CurveFit, Forecast, forecast_job
+from optimus.models.forecast import AssumedSpeed, CurveFit, Forecast, forecast_job
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LogLine, LossPoint, SpeedSample, TrainingProgress
@@ -59,6 +59,23 @@ def test_the_products_own_curve_gives_an_interval_too() -> None:
     assert found.low_epochs < 29.5 < found.high_epochs
     assert found.time_to_goal.point == pytest.approx(15.5 + found.remaining_epochs)
     assert found.time_to_goal.probability_by(20) < found.time_to_goal.probability_by(80)
+
+
+def test_late_seconds_are_those_of_the_upper_end_of_the_work_left_and_of_a_slower_speed() -> None:
+    found = forecast_job(JOB, after(20))
+    assert isinstance(found, Forecast)
+    assert found.remaining_epochs is not None
+    assert found.high_epochs is not None
+    assert found.late_factor == found.high_epochs / found.remaining_epochs > 1
+    here, far = Counts(2, 2), Counts(2, 12)
+    late = {each: float(found.late_seconds(*each)) / found.at(each) for each in (here, far)}
+    assert late[here] >= found.late_factor
+    assert late[far] > late[here]
+
+
+def test_a_known_amount_at_a_known_speed_is_never_late() -> None:
+    found = Forecast(AssumedSpeed(Counts(1, 2), 2.0, TrainingMode.SYNC, True), 100.0)
+    assert float(found.late_seconds(1, 2)) == found.at(Counts(1, 2)) == 50
 
 
 def test_the_part_of_an_epoch_that_is_done_counts() -> None:
