@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from autoscaler.cluster import Caches
+from autoscaler.completion import CompletionTeller
 from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.leadership import (
@@ -49,7 +50,7 @@ from optimus.kube.profiles import ProfileWriter
 from optimus.kube.reflector import Reflector, ReflectorConfig
 from optimus.kube.workload_profiles import WorkloadProfileWriter
 from optimus.kube.write_guard import Guard
-from optimus.kube.writer import JobWriter
+from optimus.kube.writer import JobWriter, PodWriter
 from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import POLICIES
@@ -249,12 +250,16 @@ def _controller(
     rescales = RescaleExecutor(reader, JobWriter(client, instance), recorder, logs, config)
     decider = Decider(_decision_config(settings), metrics, dry_run=settings.dry_run)
     workloads = WorkloadRecorder(WorkloadProfileWriter(client), metrics, instance=instance)
-    components = Components(caches, logs, decider, rescales, recorder, metrics, workloads)
+    completion = CompletionTeller(PodWriter(client), recorder)
+    components = Components(
+        caches, logs, decider, rescales, recorder, metrics, workloads, completion
+    )
     timing = Timing(
         tick_seconds=settings.tick_seconds,
         half_bound_seconds=settings.start_timeout_seconds,
         cache_age_limit_seconds=settings.cache_age_limit_seconds,
         age_limit_seconds=settings.profiling_lifetime_seconds,
+        completion_seconds=settings.completion_timeout_seconds,
         disruption=DisruptionLimits(
             Limit.parse(settings.max_stopped) or NO_LIMIT,
             Limit.parse(settings.max_stopped_per_namespace) or NO_LIMIT,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from autoscaler.cluster import Observation
+from autoscaler.completion import CompletionTeller
 from autoscaler.decide import Decider
 from autoscaler.logs.poller import LogPoller, run_of
 from autoscaler.managed_jobs import (
@@ -29,7 +30,7 @@ from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from optimus.interval import IntervalPlan
 from optimus.interval.driver import RescalePurpose
-from optimus.jobs import NO_COUNTS, RescaleRule
+from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule
 from optimus.kube.contract import Phase
 
 _LOG = logging.getLogger(__name__)
@@ -76,6 +77,9 @@ class Timing:
     """A gang of which only a part has nodes for so long is suspended and resumed as a whole."""
     age_limit_seconds: float = 600.0
     """A job that has run for longer is not rescaled without a checkpoint."""
+    completion_seconds: float = 600.0
+    """A job that is told to end at its goal and has not after so long is treated as one that goes
+    on."""
     disruption: DisruptionLimits = field(default_factory=DisruptionLimits)
     """How many jobs may be stopped at once."""
     holds: Holds = field(default_factory=Holds)
@@ -102,6 +106,8 @@ class Components:
     metrics: Metrics
     workloads: WorkloadRecorder | None = None
     """``None``: what jobs have shown is not kept for later ones."""
+    completion: CompletionTeller | None = None
+    """``None``: no job is told to end."""
 
 
 class Controller:
@@ -121,6 +127,7 @@ class Controller:
             dry_run=dry_run,
             age_limit_seconds=timing.age_limit_seconds,
             holds=timing.holds,
+            completion_seconds=timing.completion_seconds,
             instance=instance,
         )
         self.last_tick_at: float | None = None
@@ -169,6 +176,7 @@ class Controller:
                     self.managed.states, observation, timer, decides=decides, alive=self._alive
                 )
         if not self._dry_run:
+            self._tell_completion(observation, now)
             self._report([*leaving, *self.managed], observation, now)
         self._alive()
         return plan
@@ -243,6 +251,16 @@ class Controller:
             state.job.uid for state in waiting if state.job.uid not in reached
         )
         self._alive()
+
+    def _tell_completion(self, observation: Observation, now: float) -> None:
+        """Tell jobs that have met their goal to end, where their users want that."""
+        completion = self._components.completion
+        if completion is None:
+            return
+        for state in self.managed:
+            if state.job.at_target is AtTarget.COMPLETE or state.told_at is not None:
+                with self._guard("completion", state):
+                    completion.advance(state, observation.pods.get(state.job.uid, ()), now)
 
     def _restart_if_changed(self, state: JobState, now: float) -> None:
         """Stop a job whose replicas were changed while it runs, before the operator fails it."""

@@ -129,6 +129,12 @@ class JobState:
     age_limit_seconds: float = 600.0
     """A job that has run for longer is not rescaled without a checkpoint."""
 
+    told_at: float | None = None
+    """Since when its pods have been told to end, as its goal is met."""
+
+    completion_seconds: float = 600.0
+    """So long it has to end then."""
+
     waits_for: str = ""
     """Why its pods wait for nodes, as the extender says, while any does."""
 
@@ -331,6 +337,10 @@ class JobState:
         since = self.record.ran_since
         return since is not None and at - since >= self.age_limit_seconds
 
+    def is_overdue(self, at: float) -> bool:
+        """Whether it has not ended although it was told to long ago."""
+        return self.told_at is not None and at - self.told_at >= self.completion_seconds
+
     def _update_gang(self, pods: Sequence[Pod], at: float) -> None:
         bound = [pod.node is not None for pod in pods]
         is_half_bound = any(bound) and not all(bound)
@@ -447,6 +457,7 @@ class JobState:
             is_ending=self.is_ending,
             lost_seconds=self._lost_seconds(at),
             workload_known=self.speed_is_known,
+            completion_overdue=self.is_overdue(at),
         )
 
     def progress(self, now: float) -> TrainingProgress:
@@ -612,6 +623,7 @@ class ManagedJobs:
         dry_run: bool,
         age_limit_seconds: float,
         holds: Holds,
+        completion_seconds: float = 600.0,
         instance: str = "",
     ) -> None:
         """``instance`` is this autoscaler, as the marks that it sets name it."""
@@ -620,6 +632,7 @@ class ManagedJobs:
         self._instance = instance
         self._dry_run = dry_run
         self._age_limit_seconds = age_limit_seconds
+        self._completion_seconds = completion_seconds
         self.states: dict[str, JobState] = {}
         self._nodes: tuple[Node, ...] | None = None
 
@@ -677,6 +690,7 @@ class ManagedJobs:
     ) -> None:
         state = JobState.first_seen(training_job, job, profile, at)
         state.age_limit_seconds = self._age_limit_seconds
+        state.completion_seconds = self._completion_seconds
         mark = training_job.suspension
         if mark is not None:
             state.marked_since = -math.inf  # by an instance that does not lead any more

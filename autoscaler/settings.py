@@ -149,6 +149,10 @@ class Settings:
     start_timeout_seconds: float = 600.0
     """A rescaled job whose pods do not all run after this returns to its previous counts."""
 
+    completion_timeout_seconds: float = 600.0
+    """A job that is told to end at its goal (at-target: complete) and has not after this goes on as
+    one with at-target: continue."""
+
     resume_grace_seconds: float = 1.0
     """Seconds between the end of a suspended job's last pod and its resumption: the operator's
     copies of the pods must have followed, or it would adopt one and fail the job."""
@@ -191,6 +195,7 @@ def _contradictions(settings: Settings) -> list[str]:
             "moves_per_hour",
             "interval_seconds",
             "start_timeout_seconds",
+            "completion_timeout_seconds",
             "lease_seconds",
             "cache_age_limit_seconds",
         ),

@@ -162,6 +162,8 @@ class AtTarget(StrEnum):
 
     CONTINUE = "continue"
     SUSPEND = "suspend"
+    COMPLETE = "complete"
+    """Its pods are told to end by themselves."""
 
 
 class RescaleRule(StrEnum):

@@ -27,7 +27,7 @@ from optimus.jobs import (
     TargetLoss,
     TargetSteps,
 )
-from optimus.kube.contract import Phase
+from optimus.kube.contract import Annotation, Phase
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
 from optimus.kube.profiles import (
@@ -51,6 +51,7 @@ _MOST_REFUSED: Final = 10_000
 _NAME_TAKEN_SECONDS: Final = 30.0
 """Back-off before a name that another job's profile holds is asked for again."""
 
+_TOLD_BY: Final = f"the annotation {Annotation.GOAL_MET}"
 _EventKey: TypeAlias = tuple[str, str]
 """A job's UID and the reason of an Event."""
 
@@ -275,6 +276,27 @@ class ProfileRecorder:
             self._emit(state.training_job, EventType.NORMAL, "SuspendedAtTarget", message)
         elif end.outcome in (Outcome.ABANDONED, Outcome.USER):
             self._emit(state.training_job, EventType.NORMAL, "RescaleEnded", end.reason)
+
+    def told_to_end(self, state: JobState) -> None:
+        """Say that a job's pods are told to end."""
+        message = f"{goal_text(state.job.goal)} is met: its pods are told to end by {_TOLD_BY}"
+        self._tell_once(state.training_job, EventType.NORMAL, "GoalMet", message)
+
+    def not_completed(self, state: JobState) -> None:
+        """Warn of a job that was told to end and goes on."""
+        message = (
+            f"it was told {state.completion_seconds:.0f} s ago to end and has not; it goes on as "
+            "with at-target: continue. Its script has to end with exit code 0 once the file of "
+            f"{_TOLD_BY} has content"
+        )
+        self._warn_once(state.training_job, "NotCompleted", message)
+
+    def not_told(self, state: JobState, why: Refused) -> None:
+        """Warn of a job whose pods cannot be told to end."""
+        self._refused(why)
+        if why.kind is not ErrorKind.TRANSIENT:
+            message = f"its pods cannot be told that its goal is met: {why}"
+            self._warn_once(state.training_job, "NotCompleted", message)
 
     def left_alone(self, observation: Observation, moving: Collection[str]) -> int:
         """Tell the users of jobs that are left alone why; returns how many there are.

@@ -32,6 +32,8 @@ class Settings:
     costs: Costs
     checkpoint_dir: Path | None
     """Where checkpoints are kept; without it a restart begins anew."""
+    stop_file: Path | None
+    """End after the epoch in which this file gets content: the goal is met."""
     checkpoint_steps: int
     """Save every so many steps; 0: not by steps."""
     checkpoint_seconds: float
@@ -107,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--message-seconds", type=float, default=0.0, help="simulated time to handle a message")
     add("--model-mbytes", type=float, default=0.0, help="simulated size of the model")
     add("--checkpoint-dir", type=Path, default=None)
+    add("--stop-file", type=Path, default=None, help="end after the epoch in which it gets content")
     add("--checkpoint-steps", type=int, default=0)
     add("--checkpoint-seconds", type=float, default=0.0)
     add("--log-steps", type=int, default=0, help="log every so many steps, besides --log-seconds")

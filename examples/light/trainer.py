@@ -175,8 +175,20 @@ class Trainer:
         epoch_loss = self._journal.record(reached.step, loss, gradient.examples)
         if self._index == 0 and self._save_due(reached.step):
             self._save(reached)
-        met = epoch_loss is not None and epoch_loss <= self._settings.target_loss
-        return not (met and self._index == 0)
+        if self._index != 0 or epoch_loss is None:
+            return True
+        return epoch_loss > self._settings.target_loss and not self._told_to_end()
+
+    def _told_to_end(self) -> bool:
+        """Whether the file that stands for a met goal has content."""
+        path = self._settings.stop_file
+        try:
+            told = path is not None and path.stat().st_size > 0
+        except OSError:
+            return False
+        if told:
+            self._write(f"the goal is met, says {path}: the training ends")
+        return told
 
     def _save_due(self, step: int) -> bool:
         steps, seconds = self._settings.checkpoint_steps, self._settings.checkpoint_seconds

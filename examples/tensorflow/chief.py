@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf  # type: ignore[import-untyped]  # lives only in the environment of this example
@@ -54,6 +55,14 @@ class StallWatch:
             flush=True,
         )
         os._exit(1)
+
+
+def told_to_end(stop_file: Path | None) -> bool:
+    """Whether the file that stands for a met goal has content."""
+    try:
+        return stop_file is not None and stop_file.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _paced(step_seconds: float) -> Any:
@@ -135,6 +144,9 @@ class Chief:
                 self._watch.progressed(f"step {step + 1}")
             done = until
             self._save(done, loss)
+            if told_to_end(self._settings.stop_file):
+                print("The goal is met: the training ends", flush=True)
+                return
 
     def _losses(self, first: int, last: int) -> Iterator[tuple[int, float]]:
         """Run the steps from first to last; each with its loss, in order, as they end."""

@@ -60,6 +60,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         default=50,
         help="steps from one checkpoint to the next",
     )
+    add("--stop-file", type=Path, default=None, help="end at the checkpoint after it gets content")
     add("--learning-rate", type=float, default=0.1)
     add("--hidden", type=positive, default=48, help="width of the hidden layer")
     add("--seed", type=int, default=1)

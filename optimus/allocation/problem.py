@@ -183,6 +183,8 @@ class JobHistory:
     """Counts of all profiling runs so far, the current one included."""
     suspended_at_target: bool = False
     """Suspended by this software as it met its goal, not by its user."""
+    completion_overdue: bool = False
+    """It was told to end since its goal is met, and has not ended in time."""
     workload_known: bool = False
     """Earlier jobs of its workload were measured at enough counts for a speed model."""
     measures: bool = False

@@ -431,6 +431,8 @@ def _no_checkpoint(view: JobView) -> Classified | None:
 def _goal_met(view: JobView) -> Classified | None:
     if isinstance(view.forecast, NotReady) or not view.forecast.goal_met:
         return None
+    if view.job.at_target is AtTarget.COMPLETE and not view.history.completion_overdue:
+        return view.fixed("its goal is met, and it is told to end")
     if view.job.at_target is not AtTarget.SUSPEND or view.history.suspended_at_target:
         return None  # suspended once already, and it runs: its user has resumed it
     return view.suspended("its goal is met, and at-target is suspend", Eligibility.TO_SUSPEND)

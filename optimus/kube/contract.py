@@ -19,7 +19,7 @@ SCHEDULER_NAME: Final = "optimus-scheduler"
 
 
 class Annotation:
-    """Annotations on a TFJob or MXJob; the user's, but for the last three."""
+    """Annotations on a TFJob or MXJob; the user's, but for the last four."""
 
     TARGET_LOSS: Final = "optimus.dl/target-loss"
     CONVERGENCE_THRESHOLD: Final = "optimus.dl/convergence-threshold"
@@ -49,6 +49,9 @@ class Annotation:
 
     PREEMPTED_FOR: Final = "optimus.dl/preempted-for"
     """On a job that the extender suspended: for which gang, and when (``Preempted``)."""
+
+    GOAL_MET: Final = "optimus.dl/goal-met"
+    """On the pods of a job that is to end by itself: since when, RFC 3339."""
 
     REQUEUED: Final = "optimus.dl/requeued"
     """On a pending pod that kube-scheduler should try again: why, and when."""

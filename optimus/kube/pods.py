@@ -13,6 +13,7 @@ import msgspec
 
 from optimus.jobs import TRAINERS, JobKey, NodeConstraints, Role
 from optimus.kube.client import path_of
+from optimus.kube.contract import Annotation
 from optimus.kube.errors import decode
 from optimus.kube.job_kinds import JOB_KINDS, MOST_REPLICAS, OPERATOR_GROUP, replica_of, role_named
 from optimus.kube.list_watch import ListWatch
@@ -100,6 +101,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Whether ``spec.preemptionPolicy``, of the same class, is not Never."""
 
     container: ContainerState = _NEW_CONTAINER
+    goal_met: str = ""
+    """Since when it has been told that its job's goal is met, as its annotation says."""
 
     @property
     def job_key(self) -> JobKey | None:
@@ -143,6 +146,12 @@ class _OwnerReference(msgspec.Struct, gc=False, rename="camel"):
     controller: bool | None = None
 
 
+class _Annotations(msgspec.Struct, gc=False, rename={"goal_met": Annotation.GOAL_MET}):
+    """Those that are read; pods have many others."""
+
+    goal_met: str = ""
+
+
 class _Metadata(msgspec.Struct, gc=False, rename="camel"):
     name: str
     uid: str
@@ -151,6 +160,7 @@ class _Metadata(msgspec.Struct, gc=False, rename="camel"):
     deletion_timestamp: str | None = None
     resource_version: str | None = None
     labels: dict[str, str] | None = None
+    annotations: _Annotations | None = None
     owner_references: list[_OwnerReference] | None = None
 
 
@@ -242,6 +252,7 @@ def _view(raw: _RawPod) -> Pod:
         container=_container(status, container) if owner else _NEW_CONTAINER,
         priority_class=sys.intern(raw.spec.priority_class_name or ""),
         may_preempt=raw.spec.preemption_policy != "Never",
+        goal_met=metadata.annotations.goal_met if metadata.annotations else "",
     )
 
 

@@ -91,7 +91,8 @@ class JobWriter:
 
 
 class PodWriter:
-    """Nominates and requeues pending pods, by ``pods/status``, which a scheduler may write.
+    """Nominates and requeues pending pods, and tells pods that their job's goal is met; all by
+    ``pods/status``, which also holds annotations, and which a scheduler may write.
 
     Each patch names the pod's UID: a new pod of the same name must not get the old one's."""
 
@@ -108,6 +109,12 @@ class PodWriter:
         """Make kube-scheduler try the pod again, by an annotation whose text changes."""
         metadata = {"uid": pod.uid, "annotations": {Annotation.REQUEUED: reason}}
         return self._patch("requeue", pod, {"metadata": metadata})
+
+    def set_goal_met(self, pod: Pod, at: str | None) -> Written | Refused:
+        """Tell the pod, by an annotation, since when its job's goal has been met; or take that
+        back."""
+        metadata = {"uid": pod.uid, "annotations": {Annotation.GOAL_MET: at}}
+        return self._patch("annotate", pod, {"metadata": metadata})
 
     def _patch(self, verb: str, pod: Pod, body: dict[str, object]) -> Written | Refused:
         path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{quote(pod.name, safe='')}/status"

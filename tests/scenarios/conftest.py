@@ -21,7 +21,10 @@ from tests.harness.scenario import Scenario, scenario_namespace
 TUNING = replace(QUICK_TUNING, autoscaler={**QUICK_TUNING.autoscaler, "interval_seconds": "2"})
 # A process that was killed is started again at once: a kubelet's usual back-off is not what is
 # tested here.
-AGENT = {"settings": {"back_off": {"base_seconds": 0.5, "cap_seconds": 1.0}}}
+# Annotations are shown to pods within seconds, as nobody waits for a kubelet's minute here.
+AGENT = {
+    "settings": {"back_off": {"base_seconds": 0.5, "cap_seconds": 1.0}, "refresh_seconds": 2.0}
+}
 
 _FOLDER = Path(__file__).parent
 _SCENARIO_SECONDS = 600

@@ -1,5 +1,6 @@
 """An autoscaler that rules a cluster."""
 
+from autoscaler.completion import CompletionTeller
 from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.logs.poller import LogPoller
@@ -80,7 +81,16 @@ class ControllerHarness:
         )
         decider = Decider(decision_config, self.metrics, dry_run=self._dry_run)
         workloads = WorkloadRecorder(cluster.workloads, self.metrics, timer=lambda: cluster.at)
-        parts = Components(cluster, logs, decider, rescales, reporting, self.metrics, workloads)
+        parts = Components(
+            cluster,
+            logs,
+            decider,
+            rescales,
+            reporting,
+            self.metrics,
+            workloads,
+            CompletionTeller(cluster, reporting),
+        )
         self.controller = Controller(
             parts,
             self._timing,

@@ -219,6 +219,23 @@ class FakeCluster:
         fake.changed()
         return Written(str(fake.version))
 
+    # -- PodAnnotator
+    def set_goal_met(self, pod: Pod, at: str | None) -> Written | Refused:
+        if self.refuse is not None:
+            return Refused(self.refuse, "refused, as the test wants it")
+        stored = next(
+            each
+            for fake in self.jobs.values()
+            for each in fake.pods
+            if each["metadata"]["uid"] == pod.uid
+        )
+        annotations = stored["metadata"].setdefault("annotations", {})
+        annotations.pop("optimus.dl/goal-met", None)
+        if at is not None:
+            annotations["optimus.dl/goal-met"] = at
+        self.writes += 1
+        return Written()
+
     # -- PodLogs
     def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
         if pod.owner is None or pod.replica is None or pod.replica.role != "worker":

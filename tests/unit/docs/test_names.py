@@ -42,6 +42,7 @@ _NOT_WRITTEN_BY_USERS: Final = {
     Annotation.SUSPENDED_BY,
     Annotation.PREEMPTED_FOR,
     Annotation.REQUEUED,
+    Annotation.GOAL_MET,
 }
 _LABELS_AND_TAINTS: Final = {"optimus.dl/pool", "optimus.dl/training", "optimus.dl/v1alpha1"}
 _MISSPELT_ON_PURPOSE: Final = {"optimus.dl/target-los"}

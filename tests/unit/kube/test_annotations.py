@@ -85,7 +85,7 @@ BAD = [
     ("target_epochs", "90", "not both"),
     ("target_epochs", "0", "a number above 0"),
     ("target_steps", "1.5", "a whole number from 1"),
-    ("at_target", "stop", "one of continue, suspend is expected"),
+    ("at_target", "stop", "one of continue, suspend, complete is expected"),
     ("training_mode", "both", "one of sync, async is expected"),
     ("global_batch_size", "0", "a whole number from 1"),
     ("worker_batch_size", "1.5", "a whole number from 1"),

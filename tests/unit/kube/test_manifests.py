@@ -120,6 +120,19 @@ def test_the_autoscaler_may_read_all_that_it_watches() -> None:
         assert (group, each.watched.plural) in readable
 
 
+def test_of_pods_the_autoscaler_may_write_the_status_part_alone() -> None:
+    """Its write is ``PodWriter.set_goal_met``, one patch."""
+    rules = documents(ROOT / "manifests/rbac-autoscaler.yaml")[1]["rules"]
+    writes = {
+        (resource, verb)
+        for rule in rules
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if resource.split("/")[0] == "pods" and verb not in ("get", "list", "watch")
+    }
+    assert writes == {("pods/status", "patch")}
+
+
 def test_the_extender_may_write_jobs_only_with_preemption() -> None:
     """Its writes are ``JobWriter.preempt`` and ``end_preemption``, each one patch."""
     (role, binding) = documents(PREEMPTION / "rbac.yaml")

@@ -7,7 +7,14 @@ from typing import Any, Final
 Json = Mapping[str, Any]
 
 PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
-VOLUME_TYPES: Final = ("emptyDir", "hostPath", "persistentVolumeClaim", "configMap", "projected")
+VOLUME_TYPES: Final = (
+    "emptyDir",
+    "hostPath",
+    "persistentVolumeClaim",
+    "configMap",
+    "projected",
+    "downwardAPI",
+)
 HOST_IP: Final = "127.0.0.1"
 _UNSUPPORTED_POD_FIELDS: Final = ("activeDeadlineSeconds", "readinessGates", "resourceClaims")
 _UNSUPPORTED_CONTAINER_FIELDS: Final = ("envFrom", "lifecycle", "volumeDevices", "workingDir")
@@ -117,6 +124,10 @@ def field_value(pod: Json, path: str) -> str:
         "status.hostIP": HOST_IP,
         "status.podIP": HOST_IP,
     }
+    for part in ("annotations", "labels"):
+        key = path.removeprefix(f"metadata.{part}['").removesuffix("']")
+        if path == f"metadata.{part}['{key}']":
+            return str((metadata.get(part) or {}).get(key) or "")
     if path not in values:
         raise Unresolved(f'field "{path}" is not known to process nodes')
     return str(values[path])

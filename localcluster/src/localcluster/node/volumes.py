@@ -1,8 +1,8 @@
 """A pod's volumes as folders of this machine, and the folder behind each mount path.
 
 An emptyDir is a folder of the pod; a hostPath, and a claim bound to a hostPath volume, is that very
-folder, made where it is not there; config maps and projected volumes are files written here, and
-again when they change."""
+folder, made where it is not there; config maps, fields of the pod and projected volumes are files
+written here, and again when they change."""
 
 import json
 import threading
@@ -95,6 +95,8 @@ class PodVolumes:
                 _write(folder, self._config_map(volume["configMap"], pod, rewriting))
             elif "projected" in volume:
                 _write(folder, self._projected(volume["projected"], pod, folder, rewriting))
+            elif "downwardAPI" in volume:
+                _write(folder, _fields(volume["downwardAPI"], pod))
 
     def _projected(self, source: Json, pod: Json, folder: Path, rewriting: Rewriting) -> Files:
         files: Files = {}
@@ -102,9 +104,7 @@ class PodVolumes:
             if "configMap" in part:
                 files.update(self._config_map(part["configMap"], pod, rewriting))
             elif "downwardAPI" in part:
-                for item in part["downwardAPI"].get("items") or ():
-                    value = field_value(pod, item["fieldRef"]["fieldPath"])
-                    files[item["path"]] = value
+                files.update(_fields(part["downwardAPI"], pod))
             elif "serviceAccountToken" in part:
                 files.update(self._token(part["serviceAccountToken"], pod, folder))
             else:
@@ -133,6 +133,12 @@ class PodVolumes:
             raise Unresolved(f'configmap "{name}" has no key {", ".join(missing)}')
         chosen = keys or [(key, key) for key in values]
         return {path: rewriting.file(values[key]) for key, path in chosen}
+
+
+def _fields(source: Json, pod: Json) -> Files:
+    """The fields of the pod that a downward API volume shows."""
+    items = source.get("items") or ()
+    return {item["path"]: field_value(pod, item["fieldRef"]["fieldPath"]) for item in items}
 
 
 def _write(folder: Path, files: Files) -> None:

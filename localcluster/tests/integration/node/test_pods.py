@@ -153,6 +153,21 @@ def test_a_pod_waits_for_its_config_map_and_follows_changes(node_harness: NodeHa
     assert not file.with_name("old").exists()
 
 
+def test_a_pod_sees_its_annotations_and_follows_changes(node_harness: NodeHarness) -> None:
+    field = {"path": "told", "fieldRef": {"fieldPath": "metadata.annotations['a.example/b']"}}
+    raw = pod(
+        script(f"wc -c </d/told; {SLEEP}", volumeMounts=[{"name": "d", "mountPath": "/d"}]),
+        volumes=[{"name": "d", "downwardAPI": {"items": [field]}}],
+    )
+    running = node_harness.run(raw)
+    running.wait_log("0")
+    file = node_harness.folder / "pods" / "u1" / "volumes" / "d" / "told"
+    metadata = {**raw["metadata"], "annotations": {"a.example/b": "now", "other": "x"}}
+    running.runner.update({**raw, "metadata": metadata})
+    running.runner.refresh()
+    assert file.read_text() == "now"
+
+
 def test_the_service_account_has_a_token_and_a_kubeconfig_beside_it(
     node_harness: NodeHarness,
 ) -> None:

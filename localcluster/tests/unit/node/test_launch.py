@@ -198,6 +198,7 @@ def field(path: str) -> list[dict[str, Any]]:
         pytest.param("spec.nodeName", "n1", id="the node"),
         pytest.param("spec.serviceAccountName", "me", id="the service account"),
         pytest.param("status.podIP", "127.0.0.1", id="the address of the pod"),
+        pytest.param("metadata.annotations['a.example/b']", "", id="an annotation that it lacks"),
     ],
 )
 def test_a_field_of_the_pod(tmp_path: Path, image: Environment, path: str, expected: str) -> None:

@@ -1,0 +1,88 @@
+"""Tells the pods of jobs that have met their goal to end: ``at-target: complete``.
+
+Each pod gets an annotation with the instant, which its containers see as a file where the pod
+template has a downward API volume for it. The job then ends by its own means, and the training
+operator sets Succeeded. All that is remembered is on the pods.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from autoscaler.managed_jobs import JobState
+from autoscaler.profile.recorder import ProfileRecorder
+from optimus.jobs import AtTarget
+from optimus.kube.errors import Malformed
+from optimus.kube.pods import Pod
+from optimus.kube.results import Refused, Written
+from optimus.kube.times import format_second, parse_instant
+from optimus.models.forecast import Forecast
+
+_LOG = logging.getLogger(__name__)
+
+_MOST_AT_ONCE: Final = 50
+"""So many pods of a job are patched in one tick; the others in the next."""
+
+
+class PodAnnotator(Protocol):
+    """Writes the annotation; ``optimus.kube.writer.PodWriter`` is one."""
+
+    def set_goal_met(self, pod: Pod, at: str | None) -> Written | Refused:
+        """Set it to this instant, or remove it."""
+
+
+class CompletionTeller:
+    """Tells jobs to end, and reports those that do not."""
+
+    def __init__(self, pods: PodAnnotator, recorder: ProfileRecorder) -> None:
+        self._pods, self._recorder = pods, recorder
+
+    def advance(self, state: JobState, pods: Sequence[Pod], now: float) -> None:
+        """Bring the annotations of one job's pods up to date."""
+        staying = [pod for pod in pods if not pod.leaving and not pod.finished]
+        told = [pod for pod in staying if pod.goal_met]
+        state.told_at = min((_instant(pod, now) for pod in told), default=None)
+        if state.rescale is not None or state.training_job.suspended:
+            return
+        if _is_revoked(state):
+            self._write(state, told, None)
+        elif _is_asked(state) and not state.held and not state.is_ending:
+            untold = [pod for pod in staying if not pod.goal_met]
+            done = self._write(state, untold, format_second(now))
+            if done and state.told_at is None:
+                state.told_at = now
+                self._recorder.told_to_end(state)
+            if state.is_overdue(now):
+                self._recorder.not_completed(state)
+
+    def _write(self, state: JobState, pods: Sequence[Pod], at: str | None) -> int:
+        """Set or remove the annotation of these pods; returns of how many."""
+        done = 0
+        for pod in pods[:_MOST_AT_ONCE]:
+            outcome = self._pods.set_goal_met(pod, at)
+            if isinstance(outcome, Refused):
+                _LOG.warning("job %s: %s", state.job.key, outcome)
+                self._recorder.not_told(state, outcome)
+                break
+            done += 1
+        return done
+
+
+def _is_asked(state: JobState) -> bool:
+    """Whether the job is to end: its goal is met, and its user wants that."""
+    is_met = isinstance(state.forecast, Forecast) and state.forecast.goal_met
+    return is_met and state.job.at_target is AtTarget.COMPLETE
+
+
+def _is_revoked(state: JobState) -> bool:
+    """Whether it is not to end any more, as its user has changed the goal or what happens there."""
+    is_other = isinstance(state.forecast, Forecast) and not state.forecast.goal_met
+    return is_other or state.job.at_target is not AtTarget.COMPLETE
+
+
+def _instant(pod: Pod, now: float) -> float:
+    """Since when a pod has been told; what nobody here wrote counts from now on."""
+    try:
+        return min(parse_instant(pod.goal_met), now)
+    except Malformed:
+        return now

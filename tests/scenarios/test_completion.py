@@ -1,0 +1,55 @@
+"""A job that meets its goal is told so, and ends as Succeeded by its own means."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.harness.api import Json
+from tests.harness.light_jobs import Kind, LightJob
+from tests.harness.scenario import Scenario
+from tests.harness.small_jobs import small_job
+
+COUNTS = (1, 2)
+
+
+def a_job(kind: Kind) -> LightJob:
+    """A job without an end of its own, of epochs of two steps."""
+    job = small_job("done", COUNTS, kind)
+    goal = {
+        "optimus.dl/target-loss": "0.9",
+        "optimus.dl/at-target": "complete",
+        "optimus.dl/steps-per-epoch": "2",
+    }
+    short = {**job.flags, "--examples-per-epoch": "128"}
+    if kind == "MXJob":
+        goal["optimus.dl/steps-per-epoch"] = "4"
+    return replace(job, annotations={**(job.annotations or {}), **goal}, flags=short)
+
+
+@pytest.mark.parametrize("kind", ["TFJob", pytest.param("MXJob", marks=pytest.mark.slow)])
+def test_a_job_at_its_goal_ends_by_itself_with_at_target_complete(
+    scenario: Scenario, kind: Kind
+) -> None:
+    job = a_job(kind)
+    seen: list[str] = []
+    with scenario.history(lambda pod: seen.append(goal_met_of(pod))):
+        scenario.submit(job)
+        scenario.wait(
+            lambda: "Succeeded" in scenario.conditions(job), "the operator says Succeeded", 180
+        )
+    assert any(seen), "its pods were told"
+    assert "Failed" not in scenario.conditions(job)
+    assert "the goal is met, says " in scenario.log(f"{job.name}-worker-0")
+    scenario.wait(
+        lambda: ((scenario.profile(job) or {}).get("status") or {}).get("phase") == "Completed",
+        "its profile says so",
+    )
+    reasons = {event["reason"] for event in scenario.events(job.name)}
+    assert "GoalMet" in reasons
+    assert not reasons & {"NotCompleted", "SuspendedAtTarget"}
+
+
+def goal_met_of(pod: Json) -> str:
+    """What a pod was told."""
+    annotations = pod["metadata"].get("annotations") or {}
+    return str(annotations.get("optimus.dl/goal-met") or "")

@@ -1,0 +1,182 @@
+"""``at-target: complete``: pods are told that the goal is met, and end the job by themselves."""
+
+from dataclasses import replace
+
+import pytest
+
+from optimus.kube.contract import Phase
+from optimus.kube.errors import ErrorKind
+from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import FakeJob, tf_job
+
+LIMIT_SECONDS = 60.0
+GOAL = {"target_steps": "60", "training_mode": "sync", "at_target": "complete"}
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+@pytest.fixture
+def harness(cluster: FakeCluster) -> ControllerHarness:
+    return ControllerHarness(cluster, timing=replace(TIMING, completion_seconds=LIMIT_SECONDS))
+
+
+def told(job: FakeJob) -> list[str]:
+    """What each of its pods has been told."""
+    return [
+        pod["metadata"].get("annotations", {}).get("optimus.dl/goal-met", "") for pod in job.pods
+    ]
+
+
+def run_until_told(harness: ControllerHarness, job: FakeJob) -> None:
+    for _ in range(300):
+        harness.run(1)
+        if job.pods and all(told(job)):
+            return
+    raise AssertionError(f"its pods were not told: {told(job)}")
+
+
+def messages(cluster: FakeCluster, reason: str) -> list[str]:
+    return [message for _, found, message in cluster.events if found == reason]
+
+
+def test_every_pod_is_told_once_the_goal_is_met(
+    harness: ControllerHarness, cluster: FakeCluster
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 2, **GOAL))
+    harness.run(20)
+    assert not any(told(job))
+    run_until_told(harness, job)
+    assert job.step >= 60
+    assert len(set(told(job))) == 1
+    (message,) = messages(cluster, "GoalMet")
+    assert message.startswith("60 steps is met: its pods are told to end")
+    assert not job.suspended
+    harness.run(5)
+    assert "its goal is met, and it is told to end" in harness.status("a").reason
+    assert harness.status("a").phase == Phase.AT_TARGET
+
+
+def test_a_job_that_ends_then_is_completed(
+    harness: ControllerHarness, cluster: FakeCluster
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 2, **GOAL))
+    run_until_told(harness, job)
+    job.manifest["status"]["conditions"] = [{"type": "Succeeded", "status": "True"}]
+    job.changed()
+    harness.run(3)
+    assert harness.status("a").phase == Phase.COMPLETED
+    assert messages(cluster, "NotCompleted") == []
+
+
+def test_one_that_does_not_end_in_time_goes_on_and_gives_what_it_has(
+    harness: ControllerHarness, cluster: FakeCluster
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 2, **GOAL, min_workers="1"))
+    run_until_told(harness, job)
+    counts, writes = job.counts, cluster.writes
+    harness.run(int(LIMIT_SECONDS) - 5)
+    assert messages(cluster, "NotCompleted") == []
+    assert job.counts == counts
+    harness.run(30)
+    (message,) = messages(cluster, "NotCompleted")
+    assert message.startswith("it was told 60 s ago to end and has not; it goes on as with")
+    assert "its goal is met: it does not grow" in harness.status("a").reason
+    other = cluster.submit(tf_job("b", 1, 2, target_loss="0.1"))
+    harness.run(120)
+    assert sum(job.counts) < sum(counts)
+    assert other.pods
+    assert cluster.writes > writes
+
+
+def test_while_it_is_told_to_end_it_is_not_moved_for_others(
+    harness: ControllerHarness, cluster: FakeCluster
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 2, **GOAL, min_workers="1"))
+    run_until_told(harness, job)
+    counts = job.counts
+    cluster.submit(tf_job("b", 1, 2, target_loss="0.1"))
+    harness.run(int(LIMIT_SECONDS) - 15)
+    assert job.counts == counts
+    assert not job.suspended
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"target_steps": "6000"}, id="another goal"),
+        pytest.param({"at_target": "continue"}, id="another end"),
+    ],
+)
+def test_what_it_was_told_is_taken_back_when_its_user_changes(
+    harness: ControllerHarness, cluster: FakeCluster, change: dict[str, str]
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 2, **GOAL))
+    run_until_told(harness, job)
+    job.annotate(**change)
+    harness.run(40)
+    assert not any(told(job))
+
+
+def test_a_pod_that_is_made_anew_is_told_too(
+    harness: ControllerHarness, cluster: FakeCluster
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 2, **GOAL))
+    run_until_told(harness, job)
+    del job.pods[-1]["metadata"]["annotations"]
+    harness.run(3)
+    assert all(told(job))
+
+
+def test_another_process_goes_on_without_telling_it_again(
+    harness: ControllerHarness, cluster: FakeCluster
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 2, **GOAL))
+    run_until_told(harness, job)
+    before = told(job)
+    harness.restart()
+    harness.run(10)
+    assert told(job) == before
+    assert len(messages(cluster, "GoalMet")) == 1
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        pytest.param({"pause": "true"}, id="paused"),
+        pytest.param({"manage": "recommend"}, id="recommend only"),
+        pytest.param({"at_target": "continue"}, id="to go on"),
+    ],
+)
+def test_nothing_is_told_to_a_job_that_is(
+    harness: ControllerHarness, cluster: FakeCluster, annotations: dict[str, str]
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 2, **(GOAL | annotations)))
+    harness.run(150)
+    assert job.step > 80
+    assert not any(told(job))
+
+
+def test_that_its_pods_may_not_be_written_is_said(
+    harness: ControllerHarness, cluster: FakeCluster
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 2, **GOAL, rescale="never"))
+    cluster.refuse = ErrorKind.FORBIDDEN
+    harness.run(150)
+    (message,) = messages(cluster, "NotCompleted")
+    assert message.startswith("its pods cannot be told that its goal is met: ")
+    assert not any(told(job))
+
+
+def test_a_word_that_nobody_here_wrote_counts_from_now_on(
+    harness: ControllerHarness, cluster: FakeCluster
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 2, **GOAL))
+    run_until_told(harness, job)
+    for pod in job.pods:
+        pod["metadata"]["annotations"]["optimus.dl/goal-met"] = "yes"
+    harness.run(2 * int(LIMIT_SECONDS))
+    assert messages(cluster, "NotCompleted") == []
