@@ -5,7 +5,6 @@ import logging
 import math
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -78,8 +77,7 @@ def main() -> int:
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _interrupt)
-        with tempfile.TemporaryDirectory(prefix="optimus-demo-") as folder:
-            return _run_on_cluster(jobs, console, arguments.cluster, Path(folder))
+        return _run_on_cluster(jobs, console, arguments.cluster)
     except KeyboardInterrupt:
         console.print("stopped; everything is cleaned up")
         return 130
@@ -106,8 +104,10 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _run_on_cluster(jobs: DemoJobs, console: Console, backend: Backend, folder: Path) -> int:
+def _run_on_cluster(jobs: DemoJobs, console: Console, backend: Backend) -> int:
     with LocalCluster("demo", scenario.nodes(), backend=backend) as cluster:
+        folder = cluster.paths.root / "demo"  # ends with the cluster
+        folder.mkdir()
         try:
             done = _run_demo(jobs, console, cluster, folder)
         except KeyboardInterrupt:

@@ -22,7 +22,7 @@ from localcluster.embedded import manifests
 from localcluster.errors import ClusterError, KubectlError
 from localcluster.images import default_images
 from localcluster.paths import ClusterPaths
-from localcluster.processes import ProcessId, base_environ, send, wait_for
+from localcluster.processes import ProcessId, base_environ, send, signals_deferred, wait_for
 from localcluster.progress import PlainProgress, Progress
 from localcluster.specs import Backend, NodeSpec
 from localcluster.supervisor import control
@@ -75,18 +75,21 @@ class LocalCluster:
         """Start it and wait until every component is ready. Raises BuildError or ClusterError."""
         if self.backend is Backend.REAL:
             self._binaries = resolve(self._named_binaries, self.progress)
-        root = self._state_dir or Path(tempfile.mkdtemp(prefix=f"localcluster-{self.name}-"))
-        self._paths = ClusterPaths(root.resolve())
         try:
             with self.progress.step(f"starting the cluster {self.name!r}"):
-                self._process, self._owner_end = control.launch(
-                    self._paths, self._plan(), owned=True
-                )
-                control.wait_running(self._paths, self._process, _READY_SECONDS)
+                paths, process = self._launch()
+                control.wait_running(paths, process, _READY_SECONDS)
         except BaseException:
             self.close()
             raise
         return self
+
+    def _launch(self) -> "tuple[ClusterPaths, subprocess.Popen[bytes]]":
+        with signals_deferred():
+            root = self._state_dir or Path(tempfile.mkdtemp(prefix=f"localcluster-{self.name}-"))
+            self._paths = ClusterPaths(root.resolve())
+            self._process, self._owner_end = control.launch(self._paths, self._plan(), owned=True)
+            return self._paths, self._process
 
     def __exit__(self, *exc: object) -> None:
         """Stop it in order; nothing of it is left."""
@@ -94,6 +97,10 @@ class LocalCluster:
 
     def close(self) -> None:
         """Stop it in order, as leaving the context does; more than once does no harm."""
+        with signals_deferred():
+            self._close()
+
+    def _close(self) -> None:
         if self._owner_end is not None:
             os.close(self._owner_end)  # the supervisor reads this as: your owner is gone
             self._owner_end = None

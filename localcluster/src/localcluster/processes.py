@@ -6,9 +6,10 @@ import ctypes
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,6 +117,30 @@ class Launch:
                 start_new_session=True,
                 preexec_fn=bind_to_parent,  # noqa: PLW1509 - safe: the supervisor has a single thread
             )
+
+
+@contextmanager
+def signals_deferred() -> Iterator[None]:
+    """Call the handlers of SIGINT and SIGTERM after the block instead of in it.
+
+    Ctrl-C raises at any bytecode: in the middle of what begins a process or removes a folder, the
+    half that is done would stay. Only the main thread runs handlers; in others nothing changes, and
+    a signal without a handler of Python's has its usual effect."""
+    received: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    if threading.current_thread() is not threading.main_thread():
+        handlers = {}
+    replaced = {number: each for number, each in handlers.items() if callable(each)}
+    for number in replaced:
+        signal.signal(number, lambda came, _: received.append(came))
+    try:
+        yield
+    finally:
+        for number, handler in replaced.items():
+            signal.signal(number, handler)
+        for came in dict.fromkeys(received):
+            signal.raise_signal(came)
 
 
 def base_environ() -> dict[str, str]:

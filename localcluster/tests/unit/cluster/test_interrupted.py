@@ -1,0 +1,86 @@
+"""Ctrl-C while a cluster is launched or stopped: what has begun is finished first."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from localcluster.processes import signals_deferred
+from localcluster.specs import Backend
+from localcluster.supervisor import control
+
+
+@pytest.fixture(autouse=True)
+def default_handler() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def press_ctrl_c() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_a_signal_waits_for_the_end_of_the_block() -> None:
+    done: list[str] = []
+
+    def block() -> None:
+        with signals_deferred():
+            press_ctrl_c()
+            press_ctrl_c()
+            done.append("block")
+
+    with pytest.raises(KeyboardInterrupt):
+        block()
+    assert done == ["block"]
+    with pytest.raises(KeyboardInterrupt):
+        press_ctrl_c()
+
+
+def test_an_error_of_the_block_comes_with_the_interrupt() -> None:
+    def block() -> None:
+        with signals_deferred():
+            press_ctrl_c()
+            raise OSError("no space")
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        block()
+    assert isinstance(raised.value.__context__, OSError)
+
+
+def test_another_thread_runs_its_block_as_it_is() -> None:
+    handlers: list[object] = []
+
+    def look() -> None:
+        with signals_deferred():
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert handlers == [signal.default_int_handler]
+
+
+def test_a_launch_that_is_interrupted_is_finished_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+    def launch(*_: Any, **__: Any) -> tuple[subprocess.Popen[bytes], None]:
+        press_ctrl_c()
+        started.append(subprocess.Popen([sys.executable, "-c", "pass"]))
+        return started[0], None
+
+    monkeypatch.setattr(control, "launch", launch)
+    with pytest.raises(KeyboardInterrupt):
+        LocalCluster("test", backend=Backend.EMBEDDED).__enter__()
+    assert started[0].returncode == 0
+    assert list(tmp_path.iterdir()) == []
