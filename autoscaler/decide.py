@@ -165,14 +165,18 @@ class Decider:
         )
 
     def _forecast(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
-        """A fit that fails by a fault of ours leaves its job without a forecast, and only that."""
+        """The job's forecast; the one before where nothing has changed, since fits take most of an
+        interval's time."""
         state = self._managed.get(job.uid)
-        if state is not None and progress.earlier:
+        if state is None:
+            return self._guarded(self._config.forecast, job, progress)
+        if progress.earlier:
             progress = self._compared(state, progress)
-        forecast = self._guarded(self._config.forecast, job, progress)
-        if state is not None:
-            state.forecast = forecast
-        return forecast
+        made_of = job, _without_checkpoint(progress)
+        if state.forecast is None or made_of != state.forecast_of:
+            state.forecast = self._guarded(self._config.forecast, job, progress)
+            state.forecast_of = made_of
+        return state.forecast
 
     def _compared(self, state: JobState, progress: TrainingProgress) -> TrainingProgress:
         try:
@@ -188,6 +192,7 @@ class Decider:
     def _guarded(
         self, make: ForecastFn, job: Job, progress: TrainingProgress
     ) -> Forecast | NotReady:
+        """A fit that fails by a fault of ours leaves its job without a forecast, and only that."""
         self._alive()
         forecast: Forecast | NotReady
         try:
@@ -209,6 +214,17 @@ class Decider:
             if state is not None:
                 state.decision, state.interval_id = decision, plan.interval_id
                 state.decided_at = plan.at
+
+
+def _without_checkpoint(progress: TrainingProgress) -> TrainingProgress:
+    """What forecasts are made from: a new checkpoint, or the time of a read, changes none."""
+    return dataclasses.replace(
+        progress,
+        checkpoint_step=None,
+        checkpoint_at=None,
+        checkpoint_since=None,
+        read_interval_seconds=0.0,
+    )
 
 
 def _begin(state: JobState, begun: BeginRescale, at: float) -> None:

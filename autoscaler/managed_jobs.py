@@ -114,6 +114,9 @@ class JobState:
     interval_id: str = ""
     decided_at: float | None = None
     forecast: Forecast | NotReady | None = None
+    forecast_of: tuple[Job, TrainingProgress] | None = None
+    """What the forecast was made from, without what no forecast reads."""
+
     half_bound_since: float | None = None
     """Since when some of its pods have a node, but not all."""
 
