@@ -73,6 +73,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         default=10,
         help="batches of one worker from one Speedometer line to the next",
     )
+    add("--stop-file", type=Path, default=None, help="end after the epoch in which it gets content")
     add("--learning-rate", type=float, default=0.1)
     add("--hidden", type=positive, default=48, help="width of the hidden layer")
     add("--seed", type=int, default=1)

@@ -19,6 +19,7 @@ import logging
 import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import mxnet as mx  # type: ignore[import-not-found]  # lives only in the environment of this example
@@ -26,6 +27,7 @@ import numpy as np
 
 from examples.mxnet.checkpoints import CheckpointFolder
 from examples.mxnet.dataset import CLASSES, FEATURES, make_dataset, share
+from examples.mxnet.ending import has_content
 
 _LOG = logging.getLogger()  # the root, as MXNet's own lines: INFO:root:
 
@@ -116,6 +118,29 @@ class Progress:
         self._metric.reset()
 
 
+class GoalWatch:
+    """Whether the job's goal is met, which all workers learn at the same step with `dist_sync`.
+
+    Each sees the file in its own pod, filled at its own time. They agree by a value in the kvstore:
+    0 until some worker, which has seen content, pushes something else at the end of an epoch."""
+
+    _KEY = "goal-met"
+
+    def __init__(self, kvstore: Any, stop_file: Path | None) -> None:
+        self._kvstore, self._file = kvstore, stop_file
+        if stop_file is not None:
+            kvstore.init(self._KEY, mx.nd.zeros((1,)))
+
+    def is_met(self) -> bool:
+        """Ask at the end of an epoch: all workers do."""
+        if self._file is None:
+            return False
+        self._kvstore.push(self._KEY, mx.nd.full((1,), float(has_content(self._file))))
+        value = mx.nd.zeros((1,))
+        self._kvstore.pull(self._KEY, out=value)
+        return bool(value.asscalar() != 0)
+
+
 class Worker:
     """One worker's model, data and part of the job."""
 
@@ -129,6 +154,7 @@ class Worker:
         rescale = 1.0 / self._part.step_batch
         options = {"learning_rate": settings.learning_rate, "rescale_grad": rescale}
         self._module.init_optimizer(kvstore, "sgd", options)
+        self._goal = GoalWatch(kvstore, settings.stop_file)
         self._saved = self._done
 
     def _restore(self) -> int:
@@ -167,10 +193,16 @@ class Worker:
             self._folder.forget_unfinished()
         epoch_steps = self._data.steps_per_epoch(part.step_batch)
         progress = Progress(part.batch, settings.log_steps)
-        for step in part.steps(self._done, settings.steps):
+        steps = part.steps(self._done, settings.steps)
+        for step in steps:
             label = self._train(step)
-            progress.batch_done(self._module, label, step, (step - 1) // epoch_steps)
-            self._save_if_due(min(part.done_after(step), settings.steps))
+            epoch, done = (step - 1) // epoch_steps, min(part.done_after(step), settings.steps)
+            progress.batch_done(self._module, label, step, epoch)
+            self._save_if_due(done)
+            if (step + steps.step - 1) // epoch_steps > epoch and self._goal.is_met():
+                _LOG.info("The goal is met: the training ends after step %d", done)
+                self._save(done)
+                break
         progress.epoch_done()
 
     def _train(self, step: int) -> Any:
@@ -187,7 +219,11 @@ class Worker:
 
     def _save_if_due(self, done: int) -> None:
         due = done - self._saved >= self._settings.checkpoint_steps or done == self._settings.steps
-        if self._part.worker != 0 or not due:
+        if due:
+            self._save(done)
+
+    def _save(self, done: int) -> None:
+        if self._part.worker != 0 or done == self._saved:
             return
         parameters, _ = self._module.get_params()
         stored = {f"arg:{name}": array for name, array in parameters.items()}

@@ -197,3 +197,26 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_a_sentence(
         assert (
             "model-0001.params does not hold this model's parameters" in job["worker-0"].lines[-1]
         )
+
+
+@pytest.mark.parametrize("kvstore", ["dist_sync", "dist_async"])
+def test_a_file_of_one_worker_that_gets_content_ends_the_job(
+    mxnet_python: str, tmp_path: Path, kvstore: str
+) -> None:
+    told = tmp_path / "told"
+    told.mkdir()
+    flags = [f"--kvstore={kvstore}", "--steps=99999", "--step-seconds=0.02"]
+    flags.append(f"--stop-file={told / 'goal-met'}")
+    with start(mxnet_python, tmp_path / "saved", 1, 2, flags) as job:
+        job["worker-0"].wait_for_line(lambda line: " epoch=1 " in line)
+        (told / "goal-met").write_text("2027-01-15T08:00:00Z")
+        assert [job[f"worker-{index}"].wait() for index in (0, 1)] == [0, 0]
+        ends = [
+            [line for line in job[f"worker-{index}"].lines if "The goal is met" in line]
+            for index in (0, 1)
+        ]
+        saved = [int(step) for line in job["worker-0"].lines for step in SAVED.findall(line)]
+    assert all(len(each) == 1 for each in ends), ends
+    assert str(saved[-1]) == ends[0][0].rsplit(" ", 1)[1]
+    if kvstore == "dist_sync":
+        assert ends[0][0].rsplit(" ", 1)[1] == ends[1][0].rsplit(" ", 1)[1]
