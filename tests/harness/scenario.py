@@ -161,7 +161,7 @@ class Scenario:
 
     # --- waiting
 
-    def wait(self, condition: Callable[[], T], sentence: str, seconds: float = 120.0) -> T:
+    def wait(self, condition: Callable[[], T], sentence: str, seconds: float = 180.0) -> T:
         """Wait until `condition` is true; describe the namespace where it never is."""
         return wait_until(condition, sentence, seconds, self.describe)
 
@@ -169,7 +169,7 @@ class Scenario:
         """Make sure that something stays true."""
         holds_for(true, sentence, seconds, self.describe)
 
-    def wait_bound(self, job: LightJob, seconds: float = 120.0) -> Observed:
+    def wait_bound(self, job: LightJob, seconds: float = 180.0) -> Observed:
         """Wait until every pod of the job has a node; return the placement."""
         self.wait(
             lambda: len(self.bound(job)) == job.pods,

@@ -111,7 +111,7 @@ class SchedulerProcesses:
         for process in self._processes.values():
             process.terminate()
         for process in self._processes.values():
-            process.wait(30)
+            process.wait(120)  # gunicorn itself lets a worker finish for 30 s
         self._processes.clear()
 
     def get(self, path: str) -> str:

@@ -81,7 +81,7 @@ def test_it_ends_without_ever_having_failed(run: RescaleRun) -> None:
     warnings = [
         event["message"]
         for event in run.events
-        if event["type"] == "Warning" and _is_of_optimus(event)
+        if event["type"] == "Warning" and _is_of_optimus(event) and not _is_of_slow_saves(event)
     ]
     assert not warnings
 
@@ -93,6 +93,12 @@ def test_what_a_pod_that_stays_printed_last_is_read(run: RescaleRun, job: Framew
     assert run.profile["checkpointStep"] == job.steps
     *_, loss = present_losses(run.before[0], run.after[0], job.steps_per_epoch, job.steps)
     assert run.profile["loss"] == pytest.approx(loss, rel=EPOCH_TOLERANCE)
+
+
+def _is_of_slow_saves(event: Json) -> bool:
+    """With intervals of 5 s it is said that no checkpoint came for 10 s: on a busy machine, an
+    epoch takes as long."""
+    return bool(event["reason"] == "WaitingForCheckpoint")
 
 
 def _is_of_optimus(event: Json) -> bool:

@@ -70,7 +70,7 @@ def limited(granted: LocalCluster, tmp_path: Path) -> Iterator[str]:
         yield server
     finally:
         second.terminate()
-        second.wait(30)
+        second.wait(120)
 
 
 def create_pod(cluster: LocalCluster, *flags: str) -> str:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).parents[3]
-DEADLINE_SECONDS = 120.0
+DEADLINE_SECONDS = 300.0
 _STEP = re.compile(r"\bstep=(\d+) .*?loss=(\S+)")
 
 

@@ -157,7 +157,7 @@ def started(command: list[str], log: Path) -> Iterator[Extender]:
     finally:
         running.connection.close()
         process.terminate()
-        process.wait(30)
+        process.wait(120)  # gunicorn itself lets a worker finish for 30 s
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def stopped(scenario: LeaderScenario) -> None:
     since = scenario.send(leader, signal.SIGTERM)
     took = scenario.wait_leads(standby, since)
     assert took <= TAKE_OVER_SECONDS / 2, f"{took:.1f} s"
-    assert scenario.product.processes[leader].wait(30) == 0
+    assert scenario.product.processes[leader].wait(120) == 0
     scenario.rescaled_once(job, [leader, standby])
 
 
