@@ -14,12 +14,15 @@ from typing import Final, Self
 
 from optimus.jobs import TRAINERS, Counts, Role
 from optimus.progress.formats import parse_line
+from optimus.progress.metric_names import ValueName, describe
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
 from optimus.progress.pod_progress import Move, PodState, advance, new_lines, next_since
 from optimus.progress.state import (
     LogState,
+    MetricState,
     add_epoch_mean,
     add_loss,
+    add_metric,
     drop_undone_losses,
     job_rate,
     keep_epoch_length,
@@ -32,6 +35,10 @@ from optimus.progress.types import LogLine, LossPoint, PodRun, SpeedSample, Trai
 
 MAX_LOSSES: Final = 400
 MAX_STORED_LOSSES: Final = 200
+MAX_METRICS: Final = 8
+MAX_VALUES: Final = 120
+"""Of one metric; ``MAX_STORED_VALUES`` are stored."""
+MAX_STORED_VALUES: Final = 60
 MAX_SAMPLES: Final = 64
 MAX_PODS: Final = 8
 _MAX_PRINTED: Final = 32
@@ -63,6 +70,8 @@ class ProgressLog:
         """A copy of all that is remembered, bounded (some 200 losses, 64 samples)."""
         state = self._state.copied()
         state.losses = thin_losses(state.losses, MAX_STORED_LOSSES)
+        for series in state.series:
+            series.points = thin_losses(series.points, MAX_STORED_VALUES)
         return state
 
     def observe(
@@ -122,6 +131,8 @@ class ProgressLog:
             diagnostic=_diagnostic(state, self.options),
             diverged=state.bad_losses >= _BAD_LOSSES,
             node_kind=state.node_kind,
+            metrics=tuple(series.frozen() for series in state.series),
+            declared=state.declared,
         )
 
     def trains_in(self, run: str) -> bool:
@@ -163,11 +174,17 @@ class ProgressLog:
         return found
 
     def _epoch_from_zero(self, parsed: ParsedLine) -> ParsedLine:
-        if not parsed.epoch_as_printed or parsed.epoch is None:
+        if not parsed.epoch_as_printed:
             return parsed
-        if parsed.epoch == 0:
+        epoch, evaluated = parsed.epoch, parsed.evaluated_epoch
+        if epoch is None and evaluated is None:
+            return parsed
+        if 0 in (epoch, evaluated):
             self._state.first_epoch = 0
-        return replace(parsed, epoch=max(parsed.epoch - self._state.first_epoch, 0))
+        first = self._state.first_epoch
+        parsed.epoch = None if epoch is None else max(epoch - first, 0)
+        parsed.evaluated_epoch = None if evaluated is None else max(evaluated - first, 0)
+        return parsed
 
     def _take(self, pod: PodState, at: float, parsed: ParsedLine) -> None:
         state = self._state
@@ -184,7 +201,11 @@ class ProgressLog:
                 pod.tells_loss = pod.tells_loss or parsed.loss is not None
                 self._follow_lead(pod, parsed, move)
         elif parsed.epoch is not None:
-            pod.header, pod.header_batches = parsed.epoch, None
+            pod.header, pod.header_batches, pod.header_assumed = parsed.epoch, None, False
+        if parsed.declared is not None:
+            state.declared = state.declared.updated(parsed.declared)
+        if parsed.evaluated and state.lead in (None, pod.name):
+            self._note_evaluated(parsed)
         if parsed.saved is not None:
             self._note_saved(pod, at, parsed.saved)
 
@@ -232,7 +253,8 @@ class ProgressLog:
         if step is not None and parsed.saved is not None and parsed.saved.step is not None:
             step = min(step, parsed.saved.step)
         epoch = None if move.epoch is None else float(move.epoch)
-        drop_undone_losses(state.losses, step=step, epoch=epoch)
+        for points in (state.losses, *(series.points for series in state.series)):
+            drop_undone_losses(points, step=step, epoch=epoch)
         state.clock.epoch = None
         if step is not None and state.checkpoint_step is not None and state.checkpoint_step > step:
             # It was restored from an older checkpoint than the last one known.
@@ -257,6 +279,7 @@ class ProgressLog:
 
     def _note_loss(self, parsed: ParsedLine, move: Move) -> None:
         state = self._state
+        self._note_metrics(parsed, move)
         if parsed.loss is None:
             new = (name for name in parsed.metrics if name not in state.metrics)
             state.metrics = [*state.metrics, *new][:_MAX_METRICS]
@@ -264,6 +287,8 @@ class ProgressLog:
             return
         if not abs(parsed.loss) < _MAX_LOSS:
             state.bad_losses += 1
+            return
+        if not self._is_of_rank(parsed.loss_rank):
             return
         state.bad_losses = 0
         rate = state.learning_rate if parsed.learning_rate is None else parsed.learning_rate
@@ -274,6 +299,48 @@ class ProgressLog:
             add_loss(state.losses, point, replace_last=move.repeat, cumulative=parsed.cumulative)
         if len(state.losses) > self._max_losses:
             state.losses = thin_losses(state.losses, self._max_losses * 3 // 4)
+
+    def _is_of_rank(self, rank: int) -> bool:
+        """Whether a loss is of the kind that is kept; the first of a better kind replaces all."""
+        state = self._state
+        if state.loss_rank is not None and rank < state.loss_rank:
+            state.losses = []
+        if state.loss_rank is None or rank < state.loss_rank:
+            state.loss_rank = rank
+        return rank == state.loss_rank
+
+    def _note_metrics(self, parsed: ParsedLine, move: Move) -> None:
+        """The metrics of the training on a line."""
+        state, closes = self._state, parsed.epoch_ended and parsed.batch is None
+        is_mean = parsed.cumulative or (closes and state.epoch_line_is_mean)
+        for name, described in parsed.beside:
+            points, value = self._points(name, described), parsed.values[name]
+            if points is not None and abs(value) < _MAX_LOSS:
+                point = LossPoint(value, state.epoch, state.step, float(move.steps))
+                add_metric(points, point, is_mean=is_mean, closes=closes, limit=MAX_VALUES)
+
+    def _note_evaluated(self, parsed: ParsedLine) -> None:
+        """The values of an evaluation, which are of the current position or of a named epoch."""
+        state, epoch = self._state, self._state.epoch
+        if parsed.evaluated_epoch is not None:
+            epoch = parsed.evaluated_epoch + state.epoch_offset + 1.0
+        for name, value in parsed.evaluated.items():
+            described = replace(describe(name), evaluated=True)
+            points = self._points(name, described)
+            if points is not None and abs(value) < _MAX_LOSS:
+                point = LossPoint(value, epoch, state.step)
+                add_metric(points, point, is_mean=True, closes=True, limit=MAX_VALUES)
+
+    def _points(self, name: str, described: ValueName) -> list[LossPoint] | None:
+        """The kept values of a metric; ``None`` for one too many."""
+        evaluated = described.evaluated
+        for series in self._state.series:
+            if series.name == name and series.evaluated == evaluated:
+                return series.points
+        if len(self._state.series) >= MAX_METRICS:
+            return None
+        self._state.series.append(MetricState(name, evaluated, described.rises))
+        return self._state.series[-1].points
 
     def _note_saved(self, pod: PodState, at: float, saved: Saved) -> None:
         """Take a checkpoint that a pod's log names at ``at``: the job may be stopped right after a

@@ -3,11 +3,13 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 from optimus.jobs import Batch, Job, Role, TrainingMode
+from optimus.progress.metric_names import LossChoice, ValueName, line_names
 from optimus.progress.patterns import bounded, check_pattern
+from optimus.progress.types import Declared
 
 NUMBER: Final = r"(?>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?i:nan|inf(?:inity)?))(?!\w)"
 """A number as programs print it, nan and inf included. Atomic: 1.9K does not parse as 1."""
@@ -23,15 +25,6 @@ _STAMP: Final = re.compile(
 _INVISIBLE: Final = " \t\b\n\v\f"
 _INTEGER: Final = re.compile(r"\+?\d{1,15}(?:\.0*)?")
 _PAIR: Final = re.compile(rf"(?:^|[\s,])([A-Za-z][\w./|-]*)=({NUMBER})")
-_CROSS_ENTROPIES: Final = (
-    "cross-entropy",
-    "cross_entropy",
-    "crossentropy",
-    "softmax-cross-entropy",
-)
-_LOSSES: Final = ("loss", *_CROSS_ENTROPIES, "nll-loss", "nll_loss")
-_PERPLEXITIES: Final = ("perplexity", "ppl")
-_LEARNING_RATES: Final = ("lr", "LR", "learning_rate", "learning-rate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +73,11 @@ class Saved:
     """False: the line announces that the save begins."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ParsedLine:
-    """The content of one line; ``None`` or false where it has none."""
+    """The content of one line; ``None`` or false where it has none.
+
+    Not frozen, for speed: a thousand are made in a second."""
 
     epoch: int | None = None
     """The running epoch, counted from 0."""
@@ -95,6 +90,8 @@ class ParsedLine:
     step: int | None = None
     """The job's global step."""
     loss: float | None = None
+    loss_rank: int = 0
+    """Where lines of one log give different losses, those of the lowest rank count."""
     cumulative: bool = False
     """``loss`` is the mean since the epoch began."""
     epoch_line_is_mean: bool = False
@@ -105,8 +102,21 @@ class ParsedLine:
     """Of the whole job."""
     learning_rate: float | None = None
     saved: Saved | None = None
-    metrics: tuple[str, ...] = ()
-    """The names of all values on the line."""
+    values: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """All values on the line that are of the training, by name."""
+    beside: tuple[tuple[str, ValueName], ...] = field(default=(), compare=False)
+    """Which of them may be a goal beside the loss."""
+    evaluated: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """Those of an evaluation."""
+    evaluated_epoch: int | None = field(default=None, compare=False)
+    """The epoch that was evaluated, as printed; ``None``: the current one."""
+    declared: Declared | None = None
+    """What the program said of the whole run."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of all values on the line."""
+        return tuple(self.values)
 
     @property
     def trained(self) -> bool:
@@ -114,9 +124,18 @@ class ParsedLine:
         return self.step is not None or self.batch is not None or self.epoch_ended
 
     def with_values(self, values: Mapping[str, float], loss_metric: str | None) -> Self:
-        """The same with the loss, the learning rate and the names of the line's values."""
-        loss, rate = choose_loss(values, loss_metric), learning_rate(values)
-        return replace(self, loss=loss, learning_rate=rate, metrics=tuple(values))
+        """This line with the loss, the learning rate and all values.
+
+        A user's ``loss_metric`` is taken literally; without one the names decide."""
+        names = line_names(tuple(values))
+        self.values, self.beside = values, names.beside
+        if loss_metric is not None:
+            self.loss = values.get(loss_metric)
+        elif names.loss is not None:
+            self.loss, self.loss_rank = _loss(values, names.loss), names.loss.rank
+        for name in names.rate:
+            self.learning_rate = positive(values[name])
+        return self
 
 
 NO_PROGRESS: Final = ParsedLine()
@@ -154,25 +173,13 @@ def numbers(found: Iterable[tuple[str, str]]) -> dict[str, float]:
     return {name: float(value) for name, value in found}
 
 
-def choose_loss(values: Mapping[str, float], wanted: str | None) -> float | None:
-    """The training loss among a line's values, or ``None``.
-
-    A user's ``loss-metric`` (``wanted``) is taken literally. Without one: ``loss``, else the
-    cross-entropy, else the negative log-likelihood, else the log of the perplexity, which is the
-    exponential of the cross-entropy. Never an accuracy."""
-    if wanted is not None:
-        return values.get(wanted)
-    lowered = {name.lower(): value for name, value in values.items()}
-    for name in _LOSSES:
-        if name in lowered:
-            return lowered[name]
-    perplexity = next((lowered[name] for name in _PERPLEXITIES if name in lowered), None)
-    if perplexity is None:
-        return None
-    return math.log(perplexity) if perplexity > 0 else math.nan
+def _loss(values: Mapping[str, float], choice: LossChoice) -> float:
+    if choice.logarithm:
+        perplexity = values[choice.names[0]]
+        return math.log(perplexity) if perplexity > 0 else math.nan
+    return sum([values[name] for name in choice.names])
 
 
-def learning_rate(values: Mapping[str, float]) -> float | None:
-    """The learning rate among a line's values, or ``None``."""
-    rate = next((values[name] for name in _LEARNING_RATES if name in values), None)
-    return rate if rate is not None and 0 < rate < math.inf else None
+def positive(value: float) -> float | None:
+    """A learning rate, or ``None`` where it is none."""
+    return value if 0 < value < math.inf else None

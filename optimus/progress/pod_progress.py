@@ -135,6 +135,8 @@ class PodState:
     header: int | None = None
     """The epoch of a Keras header whose progress bars are being read, of ``header_batches``."""
     header_batches: int | None = None
+    header_assumed: bool = False
+    """No line has had an epoch yet; it is taken for the first."""
     tells_loss: bool = False
     """Whether its log has a loss."""
     meter: RateMeter = field(default_factory=RateMeter)
@@ -225,9 +227,16 @@ def _to_step(pod: PodState, at: float, step: int, epoch: int | None) -> Move:
 def _epoch_of(pod: PodState, parsed: ParsedLine) -> int | None:
     """The running epoch: a progress bar's is its header's, if it has the length of the bars before.
 
-    A bar of another length is not of the training (``evaluate``)."""
-    if parsed.epoch is not None or pod.header is None:
+    A bar of another length is not of the training (``evaluate``). Where no line has had an epoch
+    yet, batches of a known number are those of the first."""
+    if parsed.epoch is not None:
+        if pod.header_assumed:
+            pod.header, pod.header_assumed = None, False
         return parsed.epoch
+    if pod.header is None and pod.epoch is None and parsed.batches:
+        pod.header, pod.header_batches, pod.header_assumed = 0, parsed.batches, True
+    if pod.header is None:
+        return None
     if None not in (parsed.batches, pod.header_batches) and parsed.batches != pod.header_batches:
         return None
     epoch, pod.header_batches = pod.header, parsed.batches
@@ -237,10 +246,14 @@ def _epoch_of(pod: PodState, parsed: ParsedLine) -> int | None:
 
 
 def _to_batch(pod: PodState, at: float, epoch: int, parsed: ParsedLine) -> Move:
+    former = pod.epoch
     back = _enter_epoch(pod, epoch, parsed.batch)
     steps, repeat = _count_batches(pod, at, parsed.batch)
+    repeat = repeat and epoch == former  # batch 0 of the next epoch is another position
     if parsed.batches:
         pod.batches = parsed.batches
+    elif pod.batches == 1.0 and pod.batch > 1:
+        pod.batches = None  # epochs were steps until batches were seen
     if parsed.epoch_ended:
         _end_epoch(pod, at, length_known=parsed.batches is not None)
         return Move(None, epoch, epoch + 1.0, back, repeat, steps)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from optimus.jobs import BatchScope, Counts, TrainingMode
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.pod_progress import PodState, Rate
-from optimus.progress.types import LossPoint, SpeedSample
+from optimus.progress.types import Declared, LossPoint, MetricSeries, SpeedSample
 
 _SLACK_EPOCHS: Final = 1e-6
 """An epoch that is step / steps per epoch may miss a whole number by rounding."""
@@ -64,6 +64,20 @@ class EpochClock:
         if self.last[1] <= self.first[1]:
             return max(self.last[1] - 1, 1) / self.last[0]
         return (self.last[1] - self.first[1]) / (self.last[0] - self.first[0])
+
+
+@dataclass(slots=True)
+class MetricState:
+    """One metric beside the loss, as ``MetricSeries`` has it."""
+
+    name: str
+    evaluated: bool
+    rises: bool | None
+    points: list[LossPoint] = field(default_factory=list)
+
+    def frozen(self) -> MetricSeries:
+        """The same as models read it."""
+        return MetricSeries(self.name, self.evaluated, self.rises, tuple(self.points))
 
 
 @dataclass(slots=True)
@@ -109,6 +123,11 @@ class LogState:
     unread_lines: int = 0
     """Lines that say nothing about the training."""
     metrics: list[str] = field(default_factory=list)
+    series: list[MetricState] = field(default_factory=list)
+    """The metrics beside the loss, bounded in number and length."""
+    declared: Declared = field(default_factory=Declared)
+    loss_rank: int | None = None
+    """The rank of the losses that are kept; lines with a worse one do not count."""
     epoch_line_is_mean: bool = False
     """The line at an epoch's end gives the whole epoch's mean."""
     learning_rate: float | None = None
@@ -125,7 +144,8 @@ class LogState:
         """A copy that later lines do not change."""
         # Immutable values are shared: there may be thousands of losses, and every job is stored
         # again and again.
-        shared = (*self.losses, *self.samples)
+        metrics = (point for series in self.series for point in series.points)
+        shared = (*self.losses, *self.samples, *metrics)
         return deepcopy(self, {id(each): each for each in shared})
 
 
@@ -167,6 +187,25 @@ def add_epoch_mean(points: list[LossPoint], point: LossPoint, *, of_all: bool) -
         points[-1] = replace(last, epoch=point.epoch, step=point.step)
     else:
         points.append(point)
+
+
+def add_metric(
+    points: list[LossPoint], point: LossPoint, *, is_mean: bool, closes: bool, limit: int
+) -> None:
+    """Append a metric's value: one for each epoch, the mean of its values.
+
+    With ``is_mean`` the value is the mean since the epoch began and replaces the epoch's; with
+    ``closes`` it is of the epoch's last line and adds nothing to what the epoch has. Without
+    epochs each value is kept, at most ``limit``."""
+    index = epoch_index(point)
+    if index is None or not points or epoch_index(points[-1]) != index:
+        points.append(point)
+    elif is_mean:
+        points[-1] = point
+    elif not closes:
+        points[-1] = _mean(points[-1], point)
+    if len(points) > limit:
+        points[:] = thin_losses(points, limit * 3 // 4)
 
 
 def drop_undone_losses(points: list[LossPoint], *, step: int | None, epoch: float | None) -> None:

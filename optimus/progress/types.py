@@ -1,7 +1,7 @@
 """What is known of one job's training at one instant: the values that models are fitted to."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 from optimus.jobs import Counts, Goal
 
@@ -52,6 +52,25 @@ class LossPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricSeries:
+    """One metric of the log: an accuracy, an error rate, the loss of an evaluation."""
+
+    name: str
+    """As the log prints it."""
+    evaluated: bool
+    """Of an evaluation, and not of the training."""
+    rises: bool | None
+    """Whether better values are larger; ``None`` where the name does not say."""
+    points: tuple[LossPoint, ...] = ()
+    """Its values (as ``loss``) in training order, mostly one for each epoch."""
+
+    @property
+    def is_percent(self) -> bool:
+        """Whether a rising metric is printed in percent, and not as a part of 1."""
+        return self.rises is True and any(point.loss > 1.5 for point in self.points)
+
+
+@dataclass(frozen=True, slots=True)
 class SpeedSample:
     """The job's measured speed at given counts."""
 
@@ -99,6 +118,31 @@ class EarlierRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Declared:
+    """What a program says of the whole run, mostly at its top; ``None`` where it does not."""
+
+    epochs: int | None = None
+    """After so many the run ends."""
+    steps: int | None = None
+    """Likewise, in the job's global steps."""
+    batch: int | None = None
+    """Examples in a batch of the process that prints."""
+    learning_rate: float | None = None
+    schedule: str | None = None
+    """``step``, ``cosine``, ``linear``, ... as the program calls it."""
+    drops: tuple[float, ...] = ()
+    """After these epochs the learning rate is multiplied by ``drop_factor``."""
+    drop_factor: float | None = None
+    warmup_epochs: float | None = None
+    warmup_steps: float | None = None
+
+    def updated(self, later: Self) -> Self:
+        """These with what a later line says."""
+        said = {name: value for name in self.__slots__ if (value := getattr(later, name))}
+        return replace(self, **said)
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingProgress:
     """The progress of one job, as far as its log shows it."""
 
@@ -125,6 +169,10 @@ class TrainingProgress:
     """The last losses in the log are no finite numbers."""
     node_kind: str | None = None
     """The class of its workers' current nodes, or the last; ``None`` where not determined."""
+    metrics: tuple[MetricSeries, ...] = ()
+    """What the log prints beside the training loss."""
+    declared: Declared = Declared()
+    """What the program said of the whole run."""
     earlier: tuple[EarlierRun, ...] = ()
     """What earlier jobs of its workload have shown, the newest last."""
 

@@ -8,9 +8,19 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from optimus.progress.formats import keras, mxnet, name_value, tensorflow
+from optimus.progress.formats import (
+    boosting,
+    dictionary,
+    free_text,
+    keras,
+    mxnet,
+    name_value,
+    progress_bar,
+    settings,
+    tensorflow,
+)
+from optimus.progress.metric_names import EVALUATION_WORDS, describe
 from optimus.progress.parsed_line import (
-    NO_PROGRESS,
     LogFormatOptions,
     ParsedLine,
     Saved,
@@ -18,17 +28,22 @@ from optimus.progress.parsed_line import (
     without_prefix,
 )
 from optimus.progress.patterns import MAX_LINE_CHARACTERS
+from optimus.progress.printed_values import printed_values
 
 _FORMATS = (
     (mxnet.MARKERS, mxnet.parse),
     (tensorflow.MARKERS, tensorflow.parse),
     (keras.MARKERS, keras.parse),
+    (progress_bar.MARKERS, progress_bar.parse),
+    (boosting.MARKERS, boosting.parse),
+    (dictionary.MARKERS, dictionary.parse),
+    (settings.MARKERS, settings.parse),
     (name_value.MARKERS, name_value.parse),
+    (free_text.MARKERS, free_text.parse),
 )
+"""The first that parses a line; the last two read anybody's words."""
 
-_EVALUATION: Final = "(?:eval(?:uat(?:e|ion|ing))?|valid(?:at(?:e|ion|ing))?|val|test(?:ing)?|dev)"
-_MARKS: Final = re.compile("eval|val|test|dev", re.IGNORECASE)
-"""Found in every evaluation line, and quickly."""
+_EVALUATION: Final = f"(?:{EVALUATION_WORDS})"
 _MARKED: Final = re.compile(
     rf"^[\W_]*{_EVALUATION}\b(?!\s*=)|\[\s*{_EVALUATION}\s*\]"
     rf'|\b(?:mode|phase|split|stage|subset|dataset)"?\s*[=:]\s*"?{_EVALUATION}\b',
@@ -41,13 +56,11 @@ def parse_line(text: str, options: LogFormatOptions) -> ParsedLine | None:
     """Parse one clean line; ``None`` where it is not about the training.
 
     A line of an evaluation is known, and says nothing of the training."""
-    parsed = None
     if is_evaluation(text):
-        parsed = NO_PROGRESS
+        values, evaluated = printed_values(text)
+        parsed: ParsedLine | None = ParsedLine(evaluated=_metrics({**values, **evaluated}))
     else:
-        for markers, parse in _FORMATS:
-            if parsed is None and any(marker in text for marker in markers):
-                parsed = parse(text, options)
+        parsed = _first_form(text, options)
         if options.metrics_format is not None:
             parsed = _with_user_metrics(text, parsed, options)
     if options.checkpoint_format is not None:
@@ -58,11 +71,34 @@ def parse_line(text: str, options: LogFormatOptions) -> ParsedLine | None:
     return parsed
 
 
+def _first_form(text: str, options: LogFormatOptions) -> ParsedLine | None:
+    parsed = None
+    for markers, parse in _FORMATS:
+        for marker in markers:
+            if marker in text:
+                break
+        else:
+            continue
+        parsed = parse(text, options) or parsed
+        # A loss in pairs may have its position in other words, which a later form reads.
+        if parsed is not None and (
+            parsed.loss is None or parsed.trained or parsed.epoch is not None
+        ):
+            return parsed
+    return parsed
+
+
 def is_evaluation(text: str) -> bool:
     """Whether a line says that its values are of an evaluation."""
-    if _MARKS.search(text) is None:
+    lowered = text.lower()
+    # One of these is in every word of an evaluation; looking for them is quick.
+    if "val" not in lowered and "test" not in lowered and "dev" not in lowered:
         return False
     return _MARKED.search(without_prefix(text)) is not None
+
+
+def _metrics(values: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if describe(name).is_metric}
 
 
 def _with_user_metrics(
@@ -75,4 +111,4 @@ def _with_user_metrics(
     if parsed is None:
         return own
     step = parsed.step if own.step is None else own.step
-    return replace(parsed, loss=own.loss, step=step, metrics=own.metrics)
+    return replace(parsed, loss=own.loss, step=step, values=own.values)

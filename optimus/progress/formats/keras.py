@@ -6,6 +6,7 @@ prints bars too, without a header before them; the caller distinguishes them by 
 import re
 from typing import Final
 
+from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import (
     NUMBER,
     LogFormatOptions,
@@ -14,9 +15,10 @@ from optimus.progress.parsed_line import (
     numbers,
     without_prefix,
 )
+from optimus.progress.types import Declared
 
 MARKERS: Final = ("/",)
-_HEADER: Final = re.compile(r"^Epoch (\d{1,9})/(\d+)\s*$")
+_HEADER: Final = re.compile(r"^Epoch (\d{1,9})/(\d{1,9})\s*$")
 _BAR: Final = re.compile(r"^\s*(\d{1,15})/(\d{1,15}|Unknown)\b")
 _PAIR: Final = re.compile(rf" - (\w+): ({NUMBER})")
 _SAVING: Final = re.compile(r"Epoch (\d{1,9}): (finished saving|.*saving) model to ")
@@ -27,7 +29,8 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     plain = without_prefix(text)
     header = _HEADER.search(plain)
     if header:
-        return ParsedLine(epoch=max(int(header[1]) - 1, 0))
+        declared = Declared(epochs=int(header[2])) if header[2] != "0" else None
+        return ParsedLine(epoch=max(int(header[1]) - 1, 0), declared=declared)
     if "saving model" in plain:
         found = _SAVING.search(plain)
         if found is None:
@@ -47,5 +50,12 @@ def _bar(text: str, options: LogFormatOptions) -> ParsedLine | None:
         return None
     batch, batches = int(found[1]), None if found[2] == "Unknown" else int(found[2])
     ended = batch == batches
-    parsed = ParsedLine(batch=batch, batches=batches, epoch_ended=ended, cumulative=True)
+    evaluated = {name: values.pop(name) for name in list(values) if describe(name).evaluated}
+    parsed = ParsedLine(
+        batch=batch,
+        batches=batches,
+        epoch_ended=ended,
+        cumulative=True,
+        evaluated=evaluated if ended else {},
+    )
     return parsed.with_values(values, options.loss_metric)

@@ -11,13 +11,12 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from optimus.progress.metric_names import describe, line_names
 from optimus.progress.parsed_line import (
     NUMBER,
     LogFormatOptions,
     ParsedLine,
     Saved,
-    choose_loss,
-    learning_rate,
     numbers,
 )
 from optimus.progress.patterns import MAX_LINE_CHARACTERS
@@ -26,7 +25,8 @@ MARKERS: Final = ("=", "{")
 _PAIR: Final = re.compile(rf"(?<![\w./|-])([A-Za-z_][\w./|-]*)\s?=\s?({NUMBER})")
 _STEPS: Final = ("step", "global_step", "global_steps", "global-step")
 _EPOCHS: Final = ("epoch", "epochs")
-_WITHIN_EPOCH: Final = frozenset({*_STEPS, "batch", "batch_idx", "iter", "iteration"})
+_BATCHES: Final = ("batch", "batch_idx", "iter", "iteration")
+_WITHIN_EPOCH: Final = frozenset({*_STEPS, *_BATCHES})
 _CHECKPOINTS: Final = ("checkpoint", "checkpoint_step")
 _SPEEDS: Final = ("samples_per_sec", "samples_per_second", "examples/sec")
 _DUMPS: Final = ("Namespace(", "dict(", "{'")
@@ -42,8 +42,11 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
         parsed = from_values(_json_pairs(text), options)
     else:
         return None
-    known = parsed.saved is not None or parsed.samples_per_second is not None
-    return parsed if parsed.loss is not None or (parsed.step is not None and known) else None
+    if parsed.loss is None:
+        known = parsed.saved is not None or parsed.samples_per_second is not None
+        known = known or any(describe(name).is_metric for name in parsed.values)
+        return parsed if known and parsed.step is not None else None
+    return parsed
 
 
 def user_metrics(text: str, options: LogFormatOptions) -> dict[str, float]:
@@ -60,17 +63,24 @@ def user_metrics(text: str, options: LogFormatOptions) -> dict[str, float]:
 def from_values(values: Mapping[str, float], options: LogFormatOptions) -> ParsedLine:
     """A parsed line from values by name; a position that is no integer is left out."""
     checkpoint = _integer(values, _CHECKPOINTS)
-    epoch, loss = _integer(values, _EPOCHS), choose_loss(values, options.loss_metric)
-    return ParsedLine(
+    epoch, step = _integer(values, _EPOCHS), _integer(values, _STEPS)
+    evaluated = {name: value for name, value in values.items() if describe(name).evaluated}
+    trained = {name: value for name, value in values.items() if name not in evaluated}
+    has_loss = line_names(tuple(trained)).loss is not None
+    loss = has_loss if options.loss_metric is None else options.loss_metric in values
+    parsed = ParsedLine(
         epoch=epoch,
         epoch_as_printed=True,
-        epoch_ended=None not in (epoch, loss) and not _WITHIN_EPOCH.intersection(values),
-        step=_integer(values, _STEPS),
-        loss=loss,
+        epoch_ended=epoch is not None and loss and not _WITHIN_EPOCH.intersection(values),
+        batch=_integer(values, _BATCHES) if epoch is not None and step is None else None,
+        step=step,
         samples_per_second=_first(values, _SPEEDS),
-        learning_rate=learning_rate(values),
         saved=Saved(step=checkpoint) if checkpoint else None,
-        metrics=tuple(values),
+        evaluated=evaluated,
+    )
+    # A user may name a value of an evaluation as the loss.
+    return parsed.with_values(
+        values if options.loss_metric in evaluated else trained, options.loss_metric
     )
 
 

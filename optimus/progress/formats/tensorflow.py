@@ -11,7 +11,6 @@ from optimus.progress.parsed_line import (
     LogFormatOptions,
     ParsedLine,
     Saved,
-    choose_loss,
     without_prefix,
 )
 
@@ -39,6 +38,6 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     if found := _DIST_MNIST.search(without_prefix(text)):
         return ParsedLine(step=int(found[1]))
     if found := _SLIM.search(text):
-        loss = choose_loss({"loss": float(found[2])}, options.loss_metric)
-        return ParsedLine(step=int(found[1]), loss=loss, metrics=("loss",))
+        values = {"loss": float(found[2])}
+        return ParsedLine(step=int(found[1])).with_values(values, options.loss_metric)
     return None

@@ -65,7 +65,15 @@ def test_a_restart_goes_back_to_the_epoch_it_prints() -> None:
     ],
 )
 def test_no_epoch_has_ended_by(line: str) -> None:
-    assert progress_of("epoch=1 loss=3", line).epoch == 1.0
+    epoch = progress_of("epoch=1 loss=3", line).epoch
+    assert epoch is not None
+    assert epoch < 2.0
+
+
+def test_a_batch_of_which_nobody_knows_how_many_there_are_is_training_in_its_epoch() -> None:
+    progress = progress_of("epoch=1 loss=3", "epoch=2 batch=30 loss=1.5", "epoch=2 loss=1.4")
+    assert [point.loss for point in progress.losses] == [3.0, 1.5]
+    assert progress.epoch == 2.0
 
 
 def test_steps_are_preferred_to_epochs() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from optimus.progress.formats import parse_line
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
+from optimus.progress.types import Declared
 
 MXNET = [
     pytest.param(
@@ -67,8 +68,8 @@ MXNET = [
     ),
     pytest.param(
         "[Epoch 0][Batch 99], Speed: 20.321 samples/sec, RPN_Conf=0.353,RPN_SmoothL1=0.084",
-        {"epoch": 0, "batch": 100, "loss": None, "metrics": ("RPN_Conf", "RPN_SmoothL1")},
-        id="GluonCV with parts of a loss and no total",
+        {"epoch": 0, "batch": 100, "loss": 0.437, "cumulative": True},
+        id="GluonCV with parts of a loss and no total, which is their sum",
     ),
     pytest.param(
         "[Epoch 1][Batch 9], LR: 1.0E-03, Speed: 20.321 samples/sec, ObjLoss=3.1,loss=2",
@@ -109,8 +110,8 @@ MXNET = [
     ),
     pytest.param(
         "[step 250]\tmlm_loss=7.88\tmlm_acc=2.5\tnsp_loss=0.69\tthroughput=12.3K tks/s\tlr=0.1",
-        {"step": 250, "loss": None, "metrics": ("mlm_loss", "mlm_acc", "nsp_loss", "lr")},
-        id="GluonNLP pre-training by steps, two losses and no total",
+        {"step": 250, "loss": 8.57, "metrics": ("mlm_loss", "mlm_acc", "nsp_loss", "lr")},
+        id="GluonNLP pre-training by steps, two losses and no total, which is their sum",
     ),
     pytest.param(
         "Epoch[2] Train-cross-entropy=2.308108",
@@ -265,12 +266,16 @@ PAIRS = [
     ),
     pytest.param("loss=1e-03", {"loss": 1e-3}, id="a loss alone"),
     pytest.param(
-        "val_loss=0.3 accuracy=0.9 my.loss=2", None, id="names that only contain the wanted one"
+        "step=5 val_loss=0.3 accuracy=0.9 my.loss=2",
+        {"step": 5, "loss": 2.0, "evaluated": {"val_loss": 0.3}},
+        id="a loss of one's own name, and not that of the validation",
     ),
     pytest.param("loss=1.9K", None, id="thousands are not read as a number"),
     pytest.param("loss= step=3", None, id="an empty value"),
     pytest.param(
-        "Namespace(batch_size=8, loss=1, step=3)", None, id="a user's print of the settings"
+        "Namespace(batch_size=8, loss=1, step=3)",
+        {"loss": None, "step": None, "declared": Declared(batch=8)},
+        id="a user's print of the settings is no loss",
     ),
     pytest.param("batch_size=64 lr=0.1", None, id="pairs without a loss"),
     pytest.param(
@@ -298,7 +303,182 @@ CHECKPOINTS = [
 ]
 
 
-@pytest.mark.parametrize(("line", "says"), [*MXNET, *TENSORFLOW, *KERAS, *PAIRS, *CHECKPOINTS])
+FREE_TEXT = [
+    pytest.param(
+        "Epoch 0 iteration 0250/3981: training loss 0.110",
+        {"epoch": 0, "batch": 250, "batches": 3981, "loss": 0.11},
+        id="segmentation and depth scripts of GluonCV",
+    ),
+    pytest.param(
+        "Epoch 3 iteration 0050/0100: cls loss 0.2, loc loss 0.1, training loss 0.35",
+        {"epoch": 3, "batch": 50, "loss": 0.35},
+        id="a total and its parts",
+    ),
+    pytest.param(
+        "INFO:gluonnlp:16:38:39 Epoch: 0, Batch: 49/7387, Loss=5.6445, lr=0.000001 Time cost=21.1 "
+        "Thoughput=28.48 samples/s",
+        {"epoch": 0, "batch": 49, "loss": 5.6445, "samples_per_second": 28.48},
+        id="question answering of GluonNLP",
+    ),
+    pytest.param(
+        "Epoch 7. Train loss: 5.1, Val loss 4.2, Time 00:01:23, lr 0.1",
+        {"epoch": 7, "epoch_ended": True, "loss": 5.1, "evaluated": {"Val loss": 4.2}},
+        id="person re-identification of GluonCV",
+    ),
+    pytest.param(
+        "epoch 4, loss 0.3, train acc 0.8, test acc 0.7, time 5.2 sec",
+        {"epoch": 4, "epoch_ended": True, "loss": 0.3},
+        id="loops of text books",
+    ),
+    pytest.param(
+        "Epoch: [3][ 10/5005]\tTime  0.3 ( 0.5)\tLoss 6.9e+00 (7.0e+00)\tAcc@1   0.20 (  0.1)",
+        {"epoch": 3, "batch": 10, "batches": 5005, "loss": 6.9},
+        id="PyTorch's ImageNet example",
+    ),
+    pytest.param(
+        "Epoch [3/10], Step [100/600], Loss: 0.25",
+        {"epoch": 3, "batch": 100, "batches": 600, "declared": Declared(epochs=10)},
+        id="PyTorch tutorials",
+    ),
+    pytest.param(
+        "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.3",
+        {"epoch": 1, "batch": 640, "batches": 60000, "loss": 2.3},
+        id="PyTorch's MNIST example, which counts examples",
+    ),
+    pytest.param(
+        "[1/25][100/1583]\tLoss_D: 0.5\tLoss_G: 1.2",
+        {"epoch": 1, "batch": 100, "batches": 1583, "loss": 1.7},
+        id="two losses and no total",
+    ),
+    pytest.param(
+        "[2,  4000] loss: 2.2", {"epoch": 2, "batch": 4000, "loss": 2.2}, id="epoch and batch"
+    ),
+    pytest.param(
+        "| epoch   1 |   200/ 2983 batches | lr 20.00 | ms/batch 23.1 | loss  7.6 | ppl  2000.5",
+        {"epoch": 1, "batch": 200, "batches": 2983, "loss": 7.6, "learning_rate": 20.0},
+        id="PyTorch's language model",
+    ),
+    pytest.param(
+        "Train: 2 [  50/1251 (  4%)]  Loss: 6.9 (6.95)  Time: 0.3s, 500.1/s  LR: 1.000e-05",
+        {"epoch": 2, "batch": 50, "batches": 1251, "loss": 6.9, "learning_rate": 1e-5},
+        id="timm",
+    ),
+    pytest.param(
+        "eta: 0:10:00  iter: 19  total_loss: 9.6  loss_cls: 4.1  loss_box_reg: 0.1  lr: 0.0001",
+        {"step": 19, "loss": 9.6, "learning_rate": 1e-4},
+        id="Detectron 2",
+    ),
+    pytest.param(
+        "Epoch [1][50/7330]\tlr: 1.9e-03, eta: 1 day, time: 0.3, loss_cls: 0.2, loss: 1.2",
+        {"epoch": 1, "batch": 50, "batches": 7330, "loss": 1.2},
+        id="MMDetection",
+    ),
+    pytest.param(
+        "iteration      100/  500000 | elapsed time 1.0 | learning rate: 1.5E-04 | lm loss: 9.1",
+        {"step": 100, "loss": 9.1, "declared": Declared(steps=500000)},
+        id="Megatron",
+    ),
+    pytest.param("step 250: train loss 1.9, val loss 2.0", {"step": 250, "loss": 1.9}, id="steps"),
+    pytest.param(
+        "Iteration 100 (5.1 iter/s, 2.0s/100 iters), loss = 1.2", {"step": 100, "loss": 1.2}, id="C"
+    ),
+    pytest.param(
+        "Training loss (for one batch) at step 200: 1.2",
+        {"step": 200, "loss": 1.2},
+        id="Keras loop",
+    ),
+    pytest.param(
+        "Epoch 2, Loss: 0.13, Accuracy: 95.9, Test Loss: 0.06, Test Accuracy: 97.9",
+        {
+            "epoch": 2,
+            "epoch_ended": True,
+            "loss": 0.13,
+            "evaluated": {"Test Loss": 0.06, "Test Accuracy": 97.9},
+        },
+        id="TensorFlow 2's loop",
+    ),
+    pytest.param(
+        "Epoch 0, validation pixAcc: 0.8, mIoU: 0.5",
+        {"loss": None, "epoch": None, "evaluated": {"validation pixAcc": 0.8, "mIoU": 0.5}},
+        id="the values after the word validation",
+    ),
+    pytest.param("mAP=0.7765", {"loss": None, "evaluated": {"mAP": 0.7765}}, id="mAP alone"),
+    pytest.param(
+        "[Epoch 20] Set learning rate to 0.002", {"learning_rate": 0.002}, id="a drop of the rate"
+    ),
+    pytest.param(
+        "Starting Epoch: 4", {"epoch": 4, "epoch_ended": False, "batch": None}, id="a header"
+    ),
+    pytest.param(
+        "Epoch 3: 100%|####| 469/469 [00:10<00:00, 45.3it/s, loss=0.25, v_num=0]",
+        {"epoch": 3, "batch": 469, "batches": 469, "epoch_ended": True, "loss": 0.25},
+        id="PyTorch Lightning's bar",
+    ),
+    pytest.param(
+        "Epoch 0, training loss 1.234:  12%|#2  | 100/800 [01:23<09:41,  1.2it/s]",
+        {"epoch": 0, "batch": 100, "batches": 800, "loss": 1.234},
+        id="a bar with the loss in front",
+    ),
+    pytest.param(
+        "{'loss': 0.69, 'grad_norm': 1.2, 'learning_rate': 4.5e-05, 'epoch': 1.25}",
+        {"epoch": 1, "batch": 2500, "batches": 10000, "loss": 0.69, "learning_rate": 4.5e-5},
+        id="Hugging Face's Trainer",
+    ),
+    pytest.param(
+        "{'eval_loss': 0.61, 'eval_accuracy': 0.71, 'eval_runtime': 3.1, 'epoch': 1.0}",
+        {"loss": None, "batch": None},
+        id="its evaluation",
+    ),
+    pytest.param(
+        "{'train_runtime': 9.1, 'train_loss': 0.41, 'epoch': 3.0}",
+        {"loss": None, "batch": None},
+        id="its summary",
+    ),
+    pytest.param(
+        "[10]\ttrain-logloss:0.20\teval-logloss:0.30",
+        {"step": 10, "loss": 0.2, "evaluated": {"eval-logloss": 0.3}},
+        id="XGBoost",
+    ),
+    pytest.param(
+        "[10]\ttraining's binary_logloss: 0.5\tvalid_1's auc: 0.8",
+        {"step": 10, "loss": 0.5, "evaluated": {"valid_1_auc": 0.8}},
+        id="LightGBM",
+    ),
+    pytest.param(
+        "10:\tlearn: 0.69\ttest: 0.68\tbest: 0.68 (9)\ttotal: 50ms\tremaining: 4s",
+        {"step": 10, "loss": 0.69, "evaluated": {"test_loss": 0.68}},
+        id="CatBoost",
+    ),
+    pytest.param(
+        "Namespace(batch_size=32, epochs=240, lr=0.001, lr_decay=0.1, lr_decay_epoch='160,200')",
+        {
+            "declared": Declared(
+                epochs=240,
+                batch=32,
+                learning_rate=0.001,
+                schedule="step",
+                drops=(160.0, 200.0),
+                drop_factor=0.1,
+            )
+        },
+        id="arguments",
+    ),
+    pytest.param(
+        "INFO:root:08:01:46 training steps=56851",
+        {"declared": Declared(steps=56851)},
+        id="a number of steps",
+    ),
+    pytest.param(
+        "  Total optimization steps = 1,500",
+        {"declared": Declared(steps=1500)},
+        id="Hugging Face's Trainer at its start",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"), [*MXNET, *TENSORFLOW, *KERAS, *PAIRS, *CHECKPOINTS, *FREE_TEXT]
+)
 def test_a_line_says(line: str, says: dict[str, object] | None) -> None:
     parsed_line = parse_line(clean(line), LogFormatOptions())
     if says is None:
