@@ -16,7 +16,7 @@ from tests.integration.faults.setup import fault_scenario
 _TUNING = replace(TUNING, autoscaler={**TUNING.autoscaler, "lease_seconds": "6"})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MatrixScenario]:
     """The cluster, and the points of an undisturbed rescale."""
     folder = tmp_path_factory.mktemp("matrix")

@@ -12,14 +12,14 @@ from tests.integration.faults.fault_scenario import FaultScenario
 from tests.integration.faults.setup import fault_scenario
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[LocalCluster]:
     nodes = training_nodes("4", "4")
     with LocalCluster("faults", nodes, backend=Backend.EMBEDDED) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def scenario(
     cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FaultScenario]:
