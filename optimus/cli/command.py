@@ -36,6 +36,8 @@ class Answer:
     text: str
     plot: "Callable[[Figure], None] | None" = None
     """``None`` for a command that has no picture."""
+    status: int = 0
+    """The exit status: 1 where the answer is that something is wrong."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from optimus.cli.command import Answer, BadInput, Command, Item
+from optimus.cli.doctor import COMMAND as DOCTOR
 from optimus.cli.evaluate_convergence import COMMAND as EVALUATE_CONVERGENCE
 from optimus.cli.evaluate_speed import COMMAND as EVALUATE_SPEED
 from optimus.cli.forecast import COMMAND as FORECAST
@@ -22,6 +23,7 @@ COMMANDS: tuple[Command, ...] = (
     EVALUATE_SPEED,
     EVALUATE_CONVERGENCE,
     FORECAST,
+    DOCTOR,
     PLAN,
     WHY,
 )
@@ -33,7 +35,8 @@ GROUPS = {"evaluate": "how well a model predicts what you have measured"}
 
 
 def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = COMMANDS) -> int:
-    """Run one command; the exit status is 0, 1 for wrong input, or 2 for wrong arguments."""
+    """Run one command; the exit status is 0, 1 for wrong input or a bad answer, or 2 for wrong
+    arguments."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal without ± in its encoding must not end in a traceback.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -51,7 +54,7 @@ def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = C
         return _fail(f"{problem.filename or 'output'}: {problem.strerror or problem}")
     except KeyboardInterrupt:
         return _fail("interrupted")
-    return 0
+    return answer.status
 
 
 def _fail(sentence: str) -> int:

@@ -88,6 +88,16 @@ def _first_form(text: str, options: LogFormatOptions) -> ParsedLine | None:
     return parsed
 
 
+def form_of(text: str, options: LogFormatOptions) -> str:
+    """The name of the form that parses a line which ``parse_line`` knows, for people."""
+    if is_evaluation(text):
+        return "evaluation"
+    for markers, parse in _FORMATS:
+        if any(marker in text for marker in markers) and parse(text, options) is not None:
+            return parse.__module__.rpartition(".")[2].replace("_", " ")
+    return "your own"
+
+
 def is_evaluation(text: str) -> bool:
     """Whether a line says that its values are of an evaluation."""
     lowered = text.lower()

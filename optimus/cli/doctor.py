@@ -1,0 +1,223 @@
+"""``optimus doctor LOG``: what is read in a training log, as what, and what is missing."""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from optimus.cli.command import Answer, Command, Progress
+from optimus.cli.table import table
+from optimus.cli.training_log import read_progress
+from optimus.jobs import TrainingMode
+from optimus.progress.formats import form_of, parse_line
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, clean
+from optimus.progress.types import Declared, LossPoint, MetricSeries, TrainingProgress
+
+_SUMMARY: Final = "what is read in a training log, as what, and which line of code is missing"
+_EXAMPLE_CHARACTERS: Final = 72
+_LINES_TO_ADD: Final = (
+    (
+        "Keras",
+        (
+            "keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: "
+            "print(f\"epoch={epoch + 1} loss={logs['loss']:.6g}\", flush=True))"
+        ),
+    ),
+    ("TensorFlow loop", 'print(f"epoch={epoch} step={step} loss={float(loss):.6g}", flush=True)'),
+    (
+        "MXNet Module",
+        (
+            'model.fit(..., eval_metric="ce", '
+            "batch_end_callback=mx.callback.Speedometer(batch_size, 50))"
+        ),
+    ),
+    (
+        "MXNet Gluon",
+        'print(f"epoch={epoch} step={step} loss={loss.mean().asscalar():.6g}", flush=True)',
+    ),
+    ("PyTorch", 'print(f"epoch={epoch} step={step} loss={loss.item():.6g}", flush=True)'),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a log tells."""
+
+    what: str
+    value: str
+    line: str = ""
+    """An example."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What one log tells, and what it does not."""
+
+    file: Path
+    lines: int
+    read: int
+    """Lines that say something of the training."""
+    forms: Counter[str]
+    """How many lines each form has parsed."""
+    progress: TrainingProgress
+    examples: dict[str, str]
+    """The last line that tells each thing."""
+
+    @classmethod
+    def of(cls, file: Path, metric: str | None) -> "Diagnosis":
+        """The diagnosis of a file; ``metric`` is the name of the loss, where it is another."""
+        texts = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        options = LogFormatOptions(mode=TrainingMode.SYNC, loss_metric=metric)
+        forms: Counter[str] = Counter()
+        examples: dict[str, str] = {}
+        read = 0
+        for text in map(clean, texts):
+            parsed = parse_line(text, options)
+            if parsed is not None:
+                read += 1
+                forms[form_of(text, options)] += 1
+                examples |= dict.fromkeys(_told(parsed), text)
+        return cls(file, len(texts), read, forms, read_progress(texts, metric), examples)
+
+    @property
+    def missing(self) -> list[str]:
+        """What a forecast needs and the log does not tell, as sentences."""
+        progress = self.progress
+        found = []
+        if progress.epoch is None and progress.step is None:
+            found.append("progress: no line has an epoch, or a step, with its values")
+        if not progress.losses:
+            found.append(f"a training loss: no value of a line is one{_instead(progress)}")
+        if progress.diverged:
+            found.append("finite losses: the last are nan or infinite")
+        return found
+
+    def findings(self) -> Iterator[Finding]:
+        """All that was found, the most important first."""
+        progress, example = self.progress, self.examples
+        for what, number in (
+            ("epochs done", progress.epoch),
+            ("steps done", progress.step),
+            ("steps of an epoch", progress.steps_per_epoch),
+        ):
+            if number is not None:
+                yield Finding(what, f"{number:.9g}", example.get("progress", ""))
+        if progress.losses:
+            yield Finding("training loss", _course(progress.losses), example.get("loss", ""))
+        for series in progress.metrics:
+            name = f"{'evaluated' if series.evaluated else 'metric'} {series.name}"
+            line = example.get(f"{series.evaluated}{series.name}", "")
+            yield Finding(name, f"{_course(series.points)}{_direction(series)}", line)
+        for key, what in _BY_EXAMPLE:
+            if key in example:
+                yield Finding(what, "", example[key])
+        yield from _declared(progress.declared, example.get("declared", ""))
+
+
+_BY_EXAMPLE: Final = (
+    ("speed", "samples per second"),
+    ("rate", "learning rate"),
+    ("saved", "checkpoint"),
+)
+
+
+def _declared(declared: Declared, line: str) -> Iterator[Finding]:
+    for field in fields(declared):
+        value = getattr(declared, field.name)
+        if value:
+            text = ", ".join(f"{each:g}" for each in value) if field.name == "drops" else str(value)
+            yield Finding(f"declared {field.name.replace('_', ' ')}", text, line)
+
+
+def _told(parsed: ParsedLine) -> Iterator[str]:
+    """The things that a line tells."""
+    if parsed.trained:
+        yield "progress"
+        if parsed.loss is not None:
+            yield "loss"
+        yield from (f"{False}{name}" for name, _ in parsed.beside)
+    yield from (f"{True}{name}" for name in parsed.evaluated)
+    for name, value in (
+        ("speed", parsed.samples_per_second or parsed.steps_per_second),
+        ("rate", parsed.learning_rate),
+        ("declared", parsed.declared),
+        ("saved", parsed.saved),
+    ):
+        if value is not None:
+            yield name
+
+
+def _instead(progress: TrainingProgress) -> str:
+    """What the log has in place of a training loss."""
+    training = [each for each in progress.metrics if not each.evaluated]
+    falls = next((each.name for each in training if each.rises is False), None)
+    if falls is not None:
+        return f"; {falls} falls and can be named: optimus.dl/loss-metric: {falls}"
+    return f"; it has {', '.join(each.name for each in training)}" if training else ""
+
+
+def _course(points: Sequence[LossPoint]) -> str:
+    """From the first to the last value."""
+    return f"{points[0].loss:.4g} to {points[-1].loss:.4g}" if points else "-"
+
+
+def _direction(series: MetricSeries) -> str:
+    way = {True: "rises", False: "falls", None: "direction unknown"}[series.rises]
+    return f" ({way}, in percent)" if series.is_percent else f" ({way})"
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("log", type=Path, metavar="LOG", help="a log as the trainer prints it")
+    metric = "name of the training loss in the log (default: the usual)"
+    parser.add_argument("--metric", metavar="NAME", help=metric)
+
+
+def _run(options: argparse.Namespace, _: Progress) -> Answer:
+    found = Diagnosis.of(options.log, options.metric)
+    return Answer(_value(found), "\n".join(_lines(found)), status=1 if found.missing else 0)
+
+
+def _value(found: Diagnosis) -> dict[str, object]:
+    progress = found.progress
+    return {
+        "log": str(found.file),
+        "lines": found.lines,
+        "read": found.read,
+        "forms": dict(found.forms.most_common()),
+        "epochs": progress.epoch,
+        "steps": progress.step,
+        "losses": len(progress.losses),
+        "findings": [
+            {"what": each.what, "value": each.value, "line": each.line} for each in found.findings()
+        ],
+        "missing": found.missing,
+        "add": dict(_LINES_TO_ADD) if found.missing else {},
+    }
+
+
+def _lines(found: Diagnosis) -> Iterator[str]:
+    forms = ", ".join(f"{name} {count}" for name, count in found.forms.most_common())
+    read = f"{found.read} of {found.lines} lines are read" + (f" ({forms})" if forms else "")
+    yield f"{found.file.name}: {read}"
+    rows = [(each.what, each.value, _cut(each.line)) for each in found.findings()]
+    if rows:
+        yield ""
+        yield table("<<<", ("what", "value", "for example"), rows)
+    for sentence in found.missing:
+        yield ""
+        yield f"missing: {sentence}"
+    if found.missing:
+        yield ""
+        yield "Add one line to the training, or name the loss with optimus.dl/loss-metric:"
+        yield table("<<", ("framework", "line"), _LINES_TO_ADD)
+
+
+def _cut(line: str) -> str:
+    plain = " ".join(line.split())
+    whole = len(plain) <= _EXAMPLE_CHARACTERS
+    return plain if whole else plain[: _EXAMPLE_CHARACTERS - 3] + "..."
+
+
+COMMAND = Command(("doctor",), _SUMMARY, _add_arguments, _run)

@@ -1,0 +1,134 @@
+"""``optimus doctor LOG``: what is read, what is missing, and what to add."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optimus.cli.doctor import _LINES_TO_ADD
+from optimus.cli.main import main
+from optimus.progress.formats import parse_line
+from optimus.progress.parsed_line import LogFormatOptions
+
+LOGS = Path(__file__).parents[2] / "data" / "logs"
+PUBLISHED = LOGS / "published"
+
+
+class Doctor:
+    """Runs the command on a log."""
+
+    def __init__(self, folder: Path, printed: pytest.CaptureFixture[str]) -> None:
+        self._folder, self._printed = folder, printed
+
+    def log(self, *lines: str) -> Path:
+        file = self._folder / "train.log"
+        file.write_text("\n".join(lines) + "\n")
+        return file
+
+    def json(self, file: Path, *more: str) -> tuple[int, Any]:
+        status = main(["doctor", str(file), "--json", *more])
+        return status, json.loads(self._printed.readouterr().out)
+
+    def text(self, file: Path) -> tuple[int, str]:
+        status = main(["doctor", str(file)])
+        return status, self._printed.readouterr().out
+
+
+@pytest.fixture
+def doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Doctor:
+    return Doctor(tmp_path, capsys)
+
+
+def values(answer: Any) -> dict[str, str]:
+    return {each["what"]: each["value"] for each in answer["findings"]}
+
+
+def test_a_log_with_all_that_is_needed(doctor: Doctor) -> None:
+    log = "gluoncv__detection__ssd_512_resnet50_v1_voc_train.log"
+    status, answer = doctor.json(PUBLISHED / log)
+    assert (status, answer["missing"], answer["add"]) == (0, [], {})
+    found = values(answer)
+    assert found["epochs done"] == "240"
+    assert found["training loss"] == "7.786 to 1.898"
+    assert found["metric accuracy"] == "0.7281 to 0.8825 (rises)"
+    assert found["evaluated mAP"] == "0.1743 to 0.8006 (rises)"
+    assert found["declared epochs"] == "240"
+    assert found["declared drops"] == "160, 200"
+
+
+def test_each_finding_has_a_line_that_tells_it(doctor: Doctor) -> None:
+    log = doctor.log(
+        "Namespace(epochs=3, lr=0.1)",
+        "Epoch 1, Loss: 0.5, Accuracy: 0.8, Test Accuracy: 0.7",
+        "Epoch 2, Loss: 0.4, Accuracy: 0.9, Test Accuracy: 0.75",
+        "epoch=2 checkpoint=2 step=20 samples_per_sec=11",
+    )
+    _, answer = doctor.json(log)
+    lines = {each["what"]: each["line"].split(" ")[0] for each in answer["findings"]}
+    assert lines["training loss"] == "Epoch"
+    assert lines["evaluated Test Accuracy"] == "Epoch"
+    assert lines["declared epochs"] == "Namespace(epochs=3,"
+    assert lines["checkpoint"] == lines["samples per second"] == "epoch=2"
+
+
+def test_an_accuracy_without_a_loss_is_missing_one(doctor: Doctor) -> None:
+    log = doctor.log(*(f"Epoch[{n}] Train-accuracy={n / 10}" for n in range(5)))
+    status, answer = doctor.json(log)
+    assert status == 1
+    assert answer["missing"] == ["a training loss: no value of a line is one; it has accuracy"]
+    assert set(answer["add"]) == {each for each, _ in _LINES_TO_ADD}
+
+
+def test_an_error_rate_can_be_named_as_the_loss(doctor: Doctor) -> None:
+    log = doctor.log(*(f"Epoch[{n}] Train-top1-err={1 - n / 10}" for n in range(5)))
+    status, answer = doctor.json(log)
+    assert status == 1
+    assert "optimus.dl/loss-metric: top1-err" in answer["missing"][0]
+    status, answer = doctor.json(log, "--metric", "top1-err")
+    assert (status, answer["missing"]) == (0, [])
+
+
+def test_a_log_that_tells_nothing_gets_lines_to_add(doctor: Doctor) -> None:
+    status, text = doctor.text(doctor.log("training has started", "working", "done"))
+    assert status == 1
+    assert "0 of 3 lines are read" in text
+    assert "missing: progress" in text
+    assert "missing: a training loss" in text
+    for framework in ("Keras", "TensorFlow loop", "MXNet Module", "MXNet Gluon", "PyTorch"):
+        assert framework in text
+
+
+def test_losses_that_are_no_numbers_are_missing(doctor: Doctor) -> None:
+    status, answer = doctor.json(doctor.log(*(f"step={n} loss=nan" for n in range(9))))
+    assert status == 1
+    assert any("nan or infinite" in each for each in answer["missing"])
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff" * 5000, b"\r" * 9999, b"loss=1 " * 9999])
+def test_any_file_is_answered(doctor: Doctor, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "train.log"
+    file.write_bytes(content)
+    status, answer = doctor.json(file)
+    assert status == 1
+    assert answer["missing"]
+
+
+def test_a_file_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "/nowhere/train.log"]) == 1
+    assert "/nowhere/train.log" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"epoch={1} step={20} loss={0.512345:.6g}",
+        f"epoch={3} loss={0.4:.6g}",
+        "Epoch[0] Batch [0-50]\tSpeed: 812.50 samples/sec\tcross-entropy=2.30",
+    ],
+)
+def test_what_the_suggested_lines_print_is_read(line: str) -> None:
+    parsed = parse_line(line, LogFormatOptions())
+    assert parsed is not None
+    assert parsed.trained
+    assert parsed.loss is not None
