@@ -144,8 +144,9 @@ class LogState:
         """A copy that later lines do not change."""
         # Immutable values are shared: there may be thousands of losses, and every job is stored
         # again and again.
+        marks = (mark for pod in self.pods for mark in pod.meter.marks)
         metrics = (point for series in self.series for point in series.points)
-        shared = (*self.losses, *self.samples, *metrics)
+        shared = (*self.losses, *self.samples, *marks, *metrics)
         return deepcopy(self, {id(each): each for each in shared})
 
 

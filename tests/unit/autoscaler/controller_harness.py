@@ -104,17 +104,19 @@ class ControllerHarness:
         """How many intervals were planned."""
         return self.metrics.registry.get_sample_value("optimus_autoscaler_intervals_total") or 0.0
 
-    def run(self, seconds: int) -> None:
-        """Tick once a second."""
+    def run(self, seconds: int, *, tick: int = 1) -> None:
+        """Tick every ``tick`` seconds. The autoscaler does so every 2 s: enough for a long run."""
         self.cluster.instance = self._instance
-        for _ in range(seconds):
-            self.cluster.pass_time(1.0)
+        for _ in range(0, seconds, tick):
+            self.cluster.pass_time(float(tick))
             self.controller.tick()
 
-    def run_until(self, name: str, *phases: str, seconds: int = 400) -> ProfileStatus:
+    def run_until(
+        self, name: str, *phases: str, seconds: int = 400, tick: int = 1
+    ) -> ProfileStatus:
         """Tick until the job's profile shows one of these phases."""
-        for _ in range(seconds):
-            self.run(1)
+        for _ in range(0, seconds, tick):
+            self.run(tick, tick=tick)
             if name in self.cluster.profiles and self.status(name).phase in phases:
                 return self.status(name)
         shown = self.status(name) if name in self.cluster.profiles else None

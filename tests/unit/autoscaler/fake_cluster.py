@@ -4,6 +4,7 @@ Everything the controller reads is made from the JSON that a real API server wou
 """
 
 import json
+import marshal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -304,10 +305,11 @@ class FakeCluster:
 
 
 def _pod(stored: dict[str, Any]) -> Pod:
-    return _decoded(json.dumps(stored).encode())
+    # Version 2 writes equal objects as equal bytes, in a fraction of the time of JSON.
+    return _decoded(marshal.dumps(stored, 2))
 
 
 @lru_cache(maxsize=1000)
 def _decoded(stored: bytes) -> Pod:
     """Once for each change of a pod, as a reflector does it."""
-    return decode_pod(stored)
+    return decode_pod(json.dumps(marshal.loads(stored)).encode())

@@ -16,7 +16,7 @@ def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(
         tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64")
     )
     harness.run_until("a", "Profiling")
-    harness.run_until("a", "AtTarget", seconds=900)
+    harness.run_until("a", "AtTarget", seconds=900, tick=2)
     assert cluster.reasons("a").count("Rescaling") >= 4
     assert harness.status("a").rescales <= 2
     assert harness.status("a").progress_percent == 100
@@ -72,7 +72,7 @@ def test_killed_at_any_second_the_next_one_continues(
     )
     harness.run(second)
     harness.restart()
-    harness.run_until("a", "AtTarget", seconds=900)
+    harness.run_until("a", "AtTarget", seconds=900, tick=2)
     assert "optimus.dl/suspended-by" not in job.manifest["metadata"]["annotations"]
     assert not job.suspended
 
@@ -174,7 +174,7 @@ def test_a_log_that_breaks_its_reader_affects_only_its_own_job(
     cluster.submit(
         tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64")
     )
-    harness.run_until("a", "AtTarget", seconds=900)
+    harness.run_until("a", "AtTarget", seconds=900, tick=2)
     assert harness.status("deaf").phase == "Training"
 
 
@@ -277,7 +277,7 @@ def test_an_api_server_that_refuses_every_write_only_delays(
     harness.run(60)
     assert not job.suspended
     cluster.refuse = None
-    harness.run_until("a", "AtTarget", seconds=900)
+    harness.run_until("a", "AtTarget", seconds=900, tick=2)
 
 
 def test_an_annotated_suspension_without_a_record_is_ended(

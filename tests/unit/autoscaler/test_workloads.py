@@ -32,7 +32,7 @@ def harness_after_a_run(cluster: FakeCluster) -> ControllerHarness:
     """One run was trained to its goal, and has ended."""
     harness = ControllerHarness(cluster)
     first = cluster.submit(a_job("first"))
-    harness.run_until("first", "AtTarget")
+    harness.run_until("first", "AtTarget", tick=2)
     end(cluster, first)
     harness.run(1)
     del cluster.jobs["first"]
@@ -78,7 +78,7 @@ def test_a_second_run_is_not_profiled_and_begins_at_good_counts() -> None:
     (used,) = events(cluster, "second", "EarlierRunsUsed")
     assert used.startswith("from 1 earlier run of workload resnet: ")
     assert used.endswith("epochs; its speed is not profiled")
-    harness.run_until("second", "AtTarget")
+    harness.run_until("second", "AtTarget", tick=2)
     assert harness.status("second").rescales <= 2
 
 
@@ -168,7 +168,7 @@ def test_a_deletion_that_is_refused_is_tried_again_after_an_hour(
     cluster.workloads.refuse = ErrorKind.FORBIDDEN
     before = cluster.workloads.calls
     with caplog.at_level(logging.WARNING):
-        harness.run(200)
+        harness.run(200, tick=2)
     assert cluster.workloads.calls == before + 1
     cluster.workloads.refuse = None
     cluster.at += 3600
@@ -195,7 +195,7 @@ def test_what_cannot_be_written_is_said_once_and_costs_nothing_else(
     with caplog.at_level(logging.WARNING):
         harness = harness_after_a_run(cluster)
         cluster.submit(a_job("second"))
-        harness.run_until("second", "AtTarget")
+        harness.run_until("second", "AtTarget", tick=2)
     said = [each for each in caplog.messages if "workload team/resnet" in each]
     assert len(said) == 1
     assert "is not kept for later ones" in said[0]
@@ -219,7 +219,7 @@ def test_what_is_refused_for_good_does_not_wait_for_ever(kind: ErrorKind, waits:
     cluster = FakeCluster()
     cluster.workloads.refuse = kind
     harness = harness_after_a_run(cluster)
-    harness.run(11 * 61)
+    harness.run(11 * 61, tick=2)
     cluster.workloads.refuse = None
     harness.run(61)
     assert bool(cluster.workloads.objects) is waits
@@ -248,7 +248,7 @@ def test_a_job_without_a_workload_writes_nothing() -> None:
     cluster = FakeCluster()
     harness = ControllerHarness(cluster)
     cluster.submit(tf_job("alone", 1, 2, **GOAL))
-    harness.run_until("alone", "AtTarget")
+    harness.run_until("alone", "AtTarget", tick=2)
     assert cluster.workloads.calls == 0
 
 

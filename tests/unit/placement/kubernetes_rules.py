@@ -6,7 +6,7 @@ for one pod at a time, with every pod that is on a node already.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import permutations, product
+from itertools import islice, permutations, product
 
 from optimus.jobs import NodeConstraints, Requirement
 from optimus.nodes import Node, refusal
@@ -155,22 +155,22 @@ def can_bind(plan: Sequence[tuple[OnePod, Node]], placed: Placed, nodes: Sequenc
     Of plans of more than eight pods one order is tried: there are too many.
     """
     every = tuple(plan)
+    tried = 1 if len(every) > 8 else None
     seen = {0}
     states = [0]
     while states:
         bound = states.pop()
         there = [*placed, *(each for at, each in enumerate(every) if bound >> at & 1)]
-        further = [
+        possible = (
             bound | 1 << at
             for at, (pod, node) in enumerate(every)
             if not bound >> at & 1 and may_go(pod, node, there, nodes)
-        ]
+        )
+        further = {*islice(possible, tried)}
         if not further and bound != (1 << len(every)) - 1:
             return False
-        if len(every) > 8:
-            further = further[:1]
-        states += {*further} - seen
-        seen.update(further)
+        states += further - seen
+        seen |= further
     return True
 
 
