@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.unit.docs.sources import files
+
 ROOT: Final = Path(__file__).parents[3]
-_SKIPPED: Final = (".venv", ".mutants", "tests", ".git", ".pytest_cache", "node_modules")
+_SKIPPED: Final = ("tests", "node_modules")
 _FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _CODE: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _LINK: Final = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
@@ -81,7 +83,7 @@ def page(name: str) -> Page:
 
 def all_pages() -> list[Page]:
     """Every Markdown file of the checkout."""
-    paths = sorted(ROOT.rglob("*.md"))
+    paths = (path for path in files() if path.suffix == ".md")
     return [
         page(str(path.relative_to(ROOT)))
         for path in paths

@@ -1,6 +1,5 @@
 """What is imported is declared, what is declared is imported, and the page says why."""
 
-import ast
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.docs.pages import ROOT, Page
+from tests.unit.docs.sources import imported
 
 _DISTRIBUTIONS: Final = {"prometheus_client": "prometheus-client", "yaml": "pyyaml"}
 """Import names that differ from the name of their distribution."""
@@ -41,11 +41,7 @@ def _imported(folders: Iterable[str], without: tuple[str, ...] = ()) -> set[str]
     for path in (each for folder in folders for each in (ROOT / folder).rglob("*.py")):
         if str(path.relative_to(ROOT)).startswith(without):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                found |= {each.name.partition(".")[0] for each in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.partition(".")[0])
+        found |= imported(path)
     others = found - set(sys.stdlib_module_names) - _OWN
     return {_DISTRIBUTIONS.get(name, name) for name in others}
 
@@ -105,7 +101,9 @@ sys.exit(main(sys.argv[1:]))
         pytest.param(
             ["plan", "--jobs", "tests/data/allocation/jobs_100.csv", "--nodes", "300"], id="plan"
         ),
-        pytest.param(["simulate", "--jobs", "2", "--policies", "drf"], id="simulate"),
+        pytest.param(
+            ["simulate", "--jobs", "2", "--policies", "drf", "--seeds", "1"], id="simulate"
+        ),
         pytest.param(
             ["forecast", "tests/data/curves/mlp_noisy.log", "--target-loss", "0.15"], id="forecast"
         ),

@@ -1,29 +1,18 @@
 """The image holds what its two programs import, and is built as its Dockerfile and .dockerignore
 say."""
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.unit.docs.pages import ROOT
+from tests.unit.docs.sources import files, imported
 
 _PROGRAMS: Final = ("autoscaler", "extender")
 _PACKAGES: Final = {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()}
-_DOCKERFILES: Final = sorted(
-    path for path in ROOT.rglob("Dockerfile") if not {".venv", ".mutants"} & {*path.parts}
-)
-
-
-def _imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (each.name.partition(".")[0] for each in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.partition(".")[0]
+_DOCKERFILES: Final = [path for path in files() if path.name == "Dockerfile"]
 
 
 def _needed() -> set[str]:
@@ -31,8 +20,8 @@ def _needed() -> set[str]:
     while waiting:
         package = waiting.pop()
         needed.add(package)
-        files = (ROOT / package).rglob("*.py")
-        waiting |= {name for path in files for name in _imported(path)} & _PACKAGES - needed
+        modules = (ROOT / package).rglob("*.py")
+        waiting |= {name for path in modules for name in imported(path)} & _PACKAGES - needed
     return needed
 
 

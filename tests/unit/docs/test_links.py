@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.unit.docs.pages import ROOT, Page, all_pages, page
+from tests.unit.docs.sources import files
 
 _PAGES: Final = all_pages()
 _FOLDERS: Final = "|".join(
@@ -18,11 +19,7 @@ _FILE: Final = re.compile(
     rf"(?<![\w./-])((?:{_FOLDERS}|docs|manifests|scheduler-config|requirements)/[\w./-]*\.(?:py|md|yaml|txt|svg|csv|in))\b"
 )
 _PROGRAM_FILE: Final = re.compile(r"(?<![\w./*-])[\w/]+\.py\b")
-_PROGRAM_FILES: Final = [
-    f"/{path.relative_to(ROOT)}"
-    for path in ROOT.rglob("*.py")
-    if not {".venv", ".mutants"} & {*path.parts}
-]
+_PROGRAM_FILES: Final = [f"/{path.relative_to(ROOT)}" for path in files() if path.suffix == ".py"]
 _MODULE: Final = re.compile(r"python -m ([a-z_.]+)")
 _MADE: Final = re.compile(r"\bmake ([a-z-]+)$")
 

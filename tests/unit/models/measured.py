@@ -1,9 +1,12 @@
-"""The measured table of speeds: real MXNet, 1 to 6 PSs and workers."""
+"""The measured table of speeds: real MXNet, 1 to 6 PSs and workers; and models of any table."""
 
 import csv
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
+from optimus.models.experiment_design import next_sample
+from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
 
 _FILE = Path(__file__).parents[2] / "data" / "ps_speed" / "mxnet_ps_links200.csv"
@@ -28,3 +31,20 @@ def speeds(mode: TrainingMode) -> dict[Counts, float]:
 def sample(counts: Counts, steps_per_second: float, seconds: float = 10.0) -> SpeedSample:
     """A sample of ten seconds."""
     return SpeedSample(counts, steps_per_second, seconds, at=0.0)
+
+
+def learned(
+    table: dict[Counts, float], numbers: Iterable[int], mode: TrainingMode, batch: Batch
+) -> Iterator[tuple[SpeedModel, list[Counts]]]:
+    """Models of so many designed samples from the smallest counts on, and what they have not
+    seen. The design of few samples is the beginning of that of many."""
+    samples: list[SpeedSample] = []
+    for number in numbers:
+        while len(samples) < number:
+            counts = next_sample(samples, list(table), mode, batch)
+            assert counts is not None
+            samples.append(SpeedSample(counts, table[counts], 60.0, 0.0))
+        model = SpeedModel.fit(samples, mode, batch)
+        assert isinstance(model, SpeedModel)
+        seen = {each.counts for each in samples}
+        yield model, [counts for counts in table if counts not in seen]
