@@ -163,7 +163,7 @@ class ProfileRecorder:
     def _tell_deadline(self, state: JobState) -> None:
         """An Event when a deadline is not met for the first time, and when no counts meet it."""
         found = None if state.decision is None else state.decision.deadline
-        if found is None or found.is_met:
+        if found is None or not found.is_at_risk:
             return
         key, uid = (found.finish_by, found.possible), state.job.uid
         if self._late.get(uid) != key and self._emit(
@@ -496,7 +496,7 @@ def _reason(state: JobState) -> str:
 def _lateness(state: JobState) -> str:
     """What the reason of a decision adds where the deadline is not met."""
     found = None if state.decision is None else state.decision.deadline
-    if found is None or found.is_met:
+    if found is None or not found.is_at_risk:
         return ""
     return "; its deadline is at risk" if found.possible else "; no counts meet its deadline"
 
@@ -515,6 +515,8 @@ def _deadline_text(state: JobState) -> str:
     left = f"{found.seconds:.0f} s are left"
     if found.fastest is None:
         return f"{by}: met at {found.counts}, which need at most {late}; {left}"
+    if not found.is_at_risk:
+        return f"{by}: {found.counts} need up to {late}, and {left}; its counts are to be decided"
     if found.possible:
         return (
             f"{by}: at risk: {found.counts} need up to {late}, and {left}; {found.fastest} would "

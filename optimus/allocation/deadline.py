@@ -67,6 +67,13 @@ class DeadlineOutlook:
     fastest: Counts | None = None
     fastest_seconds: float = math.inf
     possible: bool = True
+    provisional: bool = False
+    """The job is being measured or moved, or was a moment ago: its counts are decided later."""
+
+    @property
+    def is_at_risk(self) -> bool:
+        """Whether it is known that the deadline is not met as things are."""
+        return self.fastest is not None and not self.provisional
 
     @property
     def is_met(self) -> bool:

@@ -333,6 +333,13 @@ class JobView:
         return self.config.rescale_seconds if measured is None else measured
 
     @property
+    def is_provisional(self) -> bool:
+        """Whether its counts are not up for decision, but will be in a moment."""
+        history = self.history
+        moves = history.profiling_since is not None or history.rescaling_to is not None
+        return moves or _cooldown(self) is not None
+
+    @property
     def deadline(self) -> Deadline | None:
         """How long it has, where it has a deadline and a forecast and is not done."""
         finish_by, forecast = self.job.finish_by, self.forecast

@@ -87,6 +87,10 @@ class IntervalPlan:
     capacity_plan: CapacityPlan = field(repr=False, compare=False)
 
 
+_WORTH_ANY_RESTART = 1e300
+"""Seconds that meeting a deadline counts as. Finite: what donors without a limit to their cost keep
+from jobs that grow, they keep from it too."""
+
 _ORDER = {action: number for number, action in enumerate(Action)}
 """Decisions that free capacity come before those that use it."""
 
@@ -215,7 +219,7 @@ def _with_deadline(
     if deadline is None or isinstance(view.forecast, NotReady):
         return decision
     found = outlook(view.job, view.forecast, deadline, decision.counts, capacity())
-    return replace(decision, deadline=found)
+    return replace(decision, deadline=replace(found, provisional=view.is_provisional))
 
 
 def _decision(job: Classified, settlement: "Settlement") -> Decision:
@@ -425,7 +429,7 @@ class Settlement:
         Without hysteresis, noise in the forecasts would move tasks back and forth between two jobs
         of similar gain, at a restart each time."""
         if job.rescues_deadline(counts):
-            return math.inf
+            return _WORTH_ANY_RESTART
         saving, now = job.saving(counts), job.seconds(job.job.counts) or 0.0
         if saving == math.inf:
             return saving

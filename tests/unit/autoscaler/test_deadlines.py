@@ -69,3 +69,12 @@ def test_a_deadline_that_is_no_time_is_left_out_with_an_event() -> None:
     assert "optimus.dl/finish-by: 'tomorrow' is invalid; an RFC 3339 time is expected" in message
     assert sum(job.counts) > 3
     assert harness.status("a").deadline == ""
+
+
+def test_while_its_counts_are_being_measured_nothing_is_said_too_early() -> None:
+    cluster = FakeCluster()
+    harness = ControllerHarness(cluster)
+    job = due(cluster, 2700)  # not met at the counts of its profiling runs
+    harness.run(160)
+    assert told(cluster, "DeadlineAtRisk") == []
+    assert f"met at {job.counts}, which need at most" in harness.status("a").deadline

@@ -9,7 +9,7 @@ from optimus.allocation.deadline import DeadlineOutlook
 from optimus.interval import Action
 from optimus.jobs import CountBounds, Counts
 from optimus.models.forecast import Forecast
-from tests.unit.interval.cases import AT, FULL, ON_NODE_00, Case
+from tests.unit.interval.cases import AT, FULL, OFTEN, ON_NODE_00, Case
 from tests.unit.interval.cluster import Sync, done, job, nodes, steps
 
 
@@ -145,3 +145,32 @@ def test_of_a_job_that_is_not_moved_it_is_said_too() -> None:
     found = outlook_of(case)
     assert not found.is_met
     assert found.possible
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        pytest.param(JobHistory(profiling_since=AT - 10), id="being measured"),
+        pytest.param(JobHistory(last_rescaled_at=AT - 10), id="cooldown"),
+        pytest.param(JobHistory(rescaling_to=Counts(1, 2)), id="being moved"),
+    ],
+)
+def test_it_is_known_that_a_job_has_not_been_decided_on_yet(history: JobHistory) -> None:
+    case = Case([(job("a", finish_by=AT + 4000), ON_NODE_00)], {"a": steps(1000)})
+    assert outlook_of(case).is_met
+    case.history = {"a": history}
+    found = outlook_of(case)
+    assert not found.is_met
+    assert found.provisional
+    assert not found.is_at_risk
+
+
+def test_a_job_that_was_moved_often_keeps_what_a_deadline_would_need() -> None:
+    """It gives to waiting jobs, and to none that grows."""
+    big, late = job("big", (2, 4)), job("late", finish_by=AT + 5000)
+    case = Case([(big, FULL[:6]), (late, FULL[6:])], {"big": steps(1000), "late": steps(1000)})
+    assert case.decisions()["big"].action is Action.SHRINK
+    case.history = {"big": OFTEN}
+    found = case.decisions()
+    assert found["big"].action is Action.KEEP
+    assert found["late"].action is Action.KEEP
