@@ -241,7 +241,7 @@ def _view(raw: _RawPod) -> Pod:
         constraints=constraints_of(raw.spec),
         scheduler_name=raw.spec.scheduler_name or "default-scheduler",
         nominated_node=status.nominated_node_name or None,
-        gang=gang_of(containers) if owner else None,
+        gang=gang_of(containers, container) if owner else None,
         log_container=container,
         resource_version=metadata.resource_version or "",
         labels=labels,
@@ -317,6 +317,8 @@ def _replica(owner: Owner | None, pod_labels: Mapping[str, str]) -> ReplicaId | 
 
 def log_container(containers: Sequence[Container]) -> str:
     """The container that trains, by the operator's name for it; else the first."""
+    if len(containers) == 1:
+        return containers[0].name
     names = [container.name for container in containers]
     return next((name for name in _CONTAINERS if name in names), names[0] if names else "")
 
@@ -333,12 +335,12 @@ _GANG_VARIABLES = [kind.gang_variable for kind in JOB_KINDS.values()]
 _CONTAINERS = [kind.container for kind in JOB_KINDS.values()]
 
 
-def gang_of(containers: Sequence[Container]) -> Mapping[Role, int] | None:
-    """Replicas by role in the pod's TF_CONFIG or MX_CONFIG; ``None`` without a whole gang."""
-    name = log_container(containers)
-    found = environment_value(
-        sorted(containers, key=lambda each: each.name != name), _GANG_VARIABLES
-    )
+def gang_of(containers: Sequence[Container], first: str) -> Mapping[Role, int] | None:
+    """Replicas by role in the pod's TF_CONFIG or MX_CONFIG, looked for in the container ``first``,
+    then in the others; ``None`` without a whole gang."""
+    if len(containers) > 1:
+        containers = sorted(containers, key=lambda each: each.name != first)
+    found = environment_value(containers, _GANG_VARIABLES)
     if found is None:
         return None
     try:

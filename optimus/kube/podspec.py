@@ -219,16 +219,21 @@ def requests_of(
         Malformed: an amount is not a quantity.
     """
 
+    containers, stated = spec.containers or (), None
+    if len(containers) == 1 and not (
+        allocated or spec.init_containers or spec.resources or spec.overhead
+    ):  # as most pods
+        return _summed((_amounts(containers[0].resources),), (), None, NONE)
+
     def asked(container: Container) -> Resources:
         amounts, given = _amounts(container.resources), allocated.get(container.name)
         return amounts if given is None else _larger(amounts, given.amounts())
 
-    stated = None
     if spec.resources is not None:
         stated = _amounts(spec.resources)
         stated = stated if pod_level is None else _larger(stated, pod_level.amounts())
     return _summed(
-        tuple([asked(container) for container in spec.containers or ()]),
+        tuple([asked(container) for container in containers]),
         tuple([_init_container(each, asked) for each in spec.init_containers or ()]),
         stated,
         requested(spec.overhead),
@@ -330,6 +335,8 @@ def _summed(
 def _amounts(requirements: ResourceRequirements | None) -> Resources:
     if requirements is None:
         return NONE
+    if not requirements.limits:
+        return requested(requirements.requests)
     # The API server turns a limit without a request into a request; a job's template has not been
     # through that yet.
     return requested({**(requirements.limits or {}), **(requirements.requests or {})})
@@ -405,9 +412,12 @@ def _shared_rules(rules: PodRules) -> PodRules:
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    sidecars = (each for each in spec.init_containers or () if each.restart_policy == "Always")
+    containers = spec.containers or []
+    if spec.init_containers:
+        sidecars = [each for each in spec.init_containers if each.restart_policy == "Always"]
+        containers = [*containers, *sidecars]
     found = set()
-    for container in (*(spec.containers or ()), *sidecars):
+    for container in containers:
         for port in container.ports or ():
             number = port.host_port or (port.container_port if spec.host_network else 0)
             if number > 0:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from kubernetes.utils import quantity
 
 from optimus.kube.errors import Malformed
-from optimus.resources import CPU, Resources
+from optimus.resources import CPU, NONE, Resources
 
 # Stricter than the parser: Python's Decimal also reads "NaN", "1_000" and digits of other scripts.
 _FORM = re.compile(
@@ -39,14 +39,18 @@ def offered(amounts: Mapping[str, Amount] | None) -> Resources:
 
 
 def _resources(amounts: Mapping[str, Amount] | None, rounding: str) -> Resources:
-    # Thousands of pods ask for the same few amounts; they share one object.
-    return _shared(
-        tuple(sorted((name, str(amount)) for name, amount in (amounts or {}).items())), rounding
-    )
+    # Thousands of pods ask for the same few amounts.
+    return _parsed(tuple(amounts.items()), rounding) if amounts else NONE
+
+
+@lru_cache(maxsize=4096)
+def _parsed(amounts: tuple[tuple[str, Amount], ...], rounding: str) -> Resources:
+    return _shared(tuple(sorted((name, str(amount)) for name, amount in amounts)), rounding)
 
 
 @lru_cache(maxsize=4096)
 def _shared(amounts: tuple[tuple[str, str], ...], rounding: str) -> Resources:
+    """One object for the same amounts, in whatever order they are written."""
     return Resources({name: _integer(name, text, rounding) for name, text in amounts})
 
 
