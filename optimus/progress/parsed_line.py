@@ -16,6 +16,8 @@ NUMBER: Final = r"(?>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?i:nan|inf(
 MAX_CHARACTERS: Final = 4096
 """Longer lines are cut: no training log needs more, and matching time grows with the length."""
 
+_MAX_RAW: Final = 16 * MAX_CHARACTERS
+"""Of a longer line, only so much is looked at: it may have megabytes."""
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _LAUNCHER: Final = re.compile(r"^\[\d+,\d+\]<std(?:out|err)>:\s?")
 _STAMP: Final = re.compile(
@@ -147,10 +149,20 @@ def clean(raw: str) -> str:
 
     A progress bar rewrites itself with carriage returns and backspaces, so hundreds of its states
     share one line; colours may be between a name and its number."""
+    raw = _last_part(raw) if len(raw) > _MAX_RAW else raw
     states = (state for state in reversed(raw.rstrip("\n").split("\r")) if state.strip(_INVISIBLE))
     text = _ANSI.sub("", next(states, "")).replace("\b", "")
     # A number that the cut went through still parses, as another number: drop the last word.
     return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS].rpartition(" ")[0]
+
+
+def _last_part(raw: str) -> str:
+    """The complete states in the end of a very long line; its beginning where it has one state."""
+    end = raw[-_MAX_RAW:]
+    if "\r" in end:
+        return end.partition("\r")[2]
+    begin = raw.rfind("\r") + 1
+    return raw[begin : begin + _MAX_RAW]
 
 
 def without_prefix(text: str) -> str:

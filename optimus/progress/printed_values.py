@@ -11,9 +11,10 @@ from optimus.progress.metric_names import EVALUATION_WORDS, describe
 from optimus.progress.parsed_line import NUMBER
 
 _VALUE: Final = re.compile(
-    rf"(?<![\w@/.'-])((?>[A-Za-z_][\w@/.'-]*))[\"']?(?>\s?[=:]\s*[\"']?|\s+)({NUMBER})"
+    rf"(?<![\w@/.'-])((?>[A-Za-z_][\w@/.'-]*))[\"']?(?>\s?[=:]\s*[\"']?|\s+)({NUMBER})(?!/\d)"
 )
-"""Words are atomic and begin where a word begins: the time is linear in the line's length."""
+"""``Accuracy: 9850/10000`` is none. Words are atomic and begin where a word begins: the time is
+linear in the line's length."""
 _BEFORE: Final = re.compile(r"(?:(?<![\w@/.'-])[A-Za-z][\w']* ){1,2}$")
 _LOOK_BACK: Final = 32
 _POSITIONS: Final = ("epoch", "step", "iter", "iteration", "batch", "update", "time", "lr")

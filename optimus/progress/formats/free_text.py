@@ -39,7 +39,7 @@ MARKERS: Final = (
 )
 
 _EPOCH: Final = re.compile(
-    r"\bepochs?(?:\s?\((?:train|val|test)\))?[\s:#.=\[(|_]{0,8}(\d{1,9})(?![\d.]*\d|\s?%|\s?s\b)"
+    r"\b(?:epochs?|ep)(?:\s?\((?:train|val|test)\))?[\s:#.=\[(|_]{0,8}(\d{1,9})(?![\d.]*\d|\s?%|\s?s\b)"
     r"(?:\s?(?:/|of)\s?(\d{1,9}))?[\])]?",
     re.IGNORECASE,
 )
@@ -52,7 +52,8 @@ _COUNT: Final = re.compile(
 )
 _TRAIN: Final = re.compile(r"^Train:\s{1,4}(\d{1,9})\s{1,4}\[\s{0,8}(\d{1,15})/(\d{1,15})\b")
 _BRACKETS: Final = re.compile(
-    r"^\[\s?(\d{1,9})(?:/(\d{1,9})\]\s?\[\s?(\d{1,15})/(\d{1,15})\]|,\s{1,8}(\d{1,15})\])"
+    r"\[\s?(\d{1,9})/(\d{1,9})\]\s?\[\s{0,8}(\d{1,15})/(\d{1,15})\]"
+    r"|^\[(\d{1,9}),\s{1,8}(\d{1,15})\]"
 )
 _LOSS_AT: Final = re.compile(
     rf"\bloss\b[^:=]{{0,60}}\bat (step|iteration|epoch) (\d{{1,15}})\s?[:=]\s?({NUMBER})",
@@ -166,9 +167,9 @@ def _position(text: str) -> _Position:
     place = _Position()
     if found := _TRAIN.search(text):
         place.epoch, place.batch, place.batches = (int(each) for each in found.groups())
-    elif text.startswith("[") and (found := _BRACKETS.search(text)):
-        epoch, epochs, batch, batches, index = found.groups()
-        place.epoch, place.batch = int(epoch), int(batch or index)
+    elif "[" in text and (found := _BRACKETS.search(text)):
+        epoch, epochs, batch, batches, first, second = found.groups()
+        place.epoch, place.batch = int(epoch or first), int(batch or second)
         place.batches = int(batches) if batches else None
         place.declared = Declared(epochs=int(epochs)) if epochs else None
     else:

@@ -351,6 +351,26 @@ FREE_TEXT = [
         id="two losses and no total",
     ),
     pytest.param(
+        "INFO Train: [4/300][10/1251]\teta 1:00:00 lr 0.001\ttime 0.3 (0.4)\tloss 6.9 (6.95)",
+        {"epoch": 4, "batch": 10, "batches": 1251, "loss": 6.9, "learning_rate": 0.001},
+        id="epoch and batch in brackets behind a word",
+    ),
+    pytest.param(
+        "Test set: Average loss: 0.05, Accuracy: 9850/10000 (98%)",
+        {"loss": None, "evaluated": {"Average loss": 0.05}},
+        id="a count of right answers is no accuracy",
+    ),
+    pytest.param(
+        "INFO Train: [4/300][10/1251]\teta 1:00:00 lr 0.001\ttime 0.3 (0.4)\tloss 6.9 (6.95)",
+        {"epoch": 4, "batch": 10, "batches": 1251, "loss": 6.9, "learning_rate": 0.001},
+        id="epoch and batch in brackets behind a word",
+    ),
+    pytest.param(
+        "Test set: Average loss: 0.05, Accuracy: 9850/10000 (98%)",
+        {"loss": None, "evaluated": {"Average loss": 0.05}},
+        id="a count of right answers is no accuracy",
+    ),
+    pytest.param(
         "[2,  4000] loss: 2.2", {"epoch": 2, "batch": 4000, "loss": 2.2}, id="epoch and batch"
     ),
     pytest.param(

@@ -36,6 +36,19 @@ def test_a_number_that_a_cut_goes_through_is_dropped() -> None:
     assert clean(line) == "x" * (MAX_CHARACTERS - 9)
 
 
+@pytest.mark.parametrize(
+    ("raw", "cleaned"),
+    [
+        pytest.param("loss=1 " + "x" * 10**7, "loss=1", id="one state: its beginning"),
+        pytest.param("\r".join([f"loss={n}" for n in range(10**6)]), "loss=999999", id="states"),
+        pytest.param("loss=1 " + "\r" * 10**7, "", id="nothing but ends of states for long"),
+        pytest.param("y" * 10**6 + "\rloss=1 " + "x" * 10**6, "loss=1", id="a long last state"),
+    ],
+)
+def test_of_megabytes_only_the_last_state_is_looked_at(raw: str, cleaned: str) -> None:
+    assert clean(raw).rstrip() == cleaned
+
+
 @given(st.text())
 def test_any_text_is_cleaned(raw: str) -> None:
     cleaned = clean(raw * 50)

@@ -1,0 +1,71 @@
+"""Garbage never stops the reading of a log, nor makes its state grow."""
+
+import random
+from collections.abc import Sequence
+from math import isfinite
+from typing import Final
+
+import msgspec
+import pytest
+
+from benchmarks.log_forms import mutated_lines
+from optimus.jobs import Counts, Role
+from optimus.progress.log import MAX_LOSSES, MAX_METRICS, MAX_VALUES, ProgressLog
+from optimus.progress.state import LogState
+from tests.unit.progress.jobs import stamped
+from tests.unit.progress.reads import DATA, LATER, SYNC
+
+_LINES: Final = [
+    line
+    for path in sorted(DATA.rglob("*.log"))
+    for line in path.read_text(errors="replace").splitlines()
+]
+
+
+def read_in_parts(lines: Sequence[str]) -> ProgressLog:
+    """A log that is read, stored and restored again and again."""
+    log = ProgressLog(SYNC)
+    for begin in range(0, len(lines), 500):
+        part = stamped(lines[begin : begin + 500], start=float(begin))
+        log.observe("job-worker-0", Role.WORKER, 0, Counts(1, 1), part, "run")
+        stored = msgspec.json.decode(msgspec.json.encode(log.to_state()), type=LogState)
+        log = ProgressLog.from_state(SYNC, stored)
+    return log
+
+
+def check(log: ProgressLog) -> None:
+    """What holds of any log."""
+    progress = log.progress(LATER)
+    assert len(progress.losses) <= MAX_LOSSES
+    assert all(isfinite(point.loss) for point in progress.losses)
+    assert len(progress.metrics) <= MAX_METRICS
+    for series in progress.metrics:
+        assert len(series.points) <= MAX_VALUES
+        assert all(isfinite(point.loss) for point in series.points)
+    assert progress.epoch is None or isfinite(progress.epoch)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mutated_lines_of_many_logs(seed: int) -> None:
+    check(read_in_parts(list(mutated_lines(_LINES, 1000, random.Random(seed)))))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("loss" * 10**6, id="one word"),
+        pytest.param("1" * 10**6, id="one number"),
+        pytest.param("epoch " * 10**5, id="a position without numbers"),
+        pytest.param("val 1 train " * 10**5, id="sides"),
+        pytest.param("[" * 10**6, id="brackets"),
+        pytest.param("{'loss': " * 10**5, id="dictionaries"),
+        pytest.param("\udcff\x00\x1b[" * 10**5, id="bytes"),
+        pytest.param("Epoch 1: 50%|" + "#" * 10**6, id="a bar without an end"),
+        pytest.param("Namespace(" + "a='" * 10**5, id="settings"),
+        pytest.param(" ".join(f"n{n}_loss={n}" for n in range(10**5)), id="names"),
+        pytest.param("epoch=1 loss=" + "9" * 10**5, id="a loss with many digits"),
+        pytest.param("epoch=" + "9" * 10**5 + " loss=1", id="an epoch with many digits"),
+    ],
+)
+def test_a_line_of_megabytes(line: str) -> None:
+    check(read_in_parts([line, "epoch=1 loss=0.5", line, "epoch=2 loss=0.4"]))
