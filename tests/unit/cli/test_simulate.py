@@ -11,7 +11,7 @@ from optimus.cli.main import main
 from optimus.cli.trace import COLUMNS
 from optimus.simulator.files import JOB_COLUMNS
 
-SMALL = ["--policies", "drf,fifo", "--jobs", "5", "--seeds", "2"]
+SMALL = ["--policies", "drf,fifo", "--jobs", "3", "--seeds", "2"]
 TRACE = ",".join(COLUMNS) + "\n0,ResNet-50,sync,0.03,\n60,Seq2Seq,async,0.02,2000\n"
 
 
@@ -50,14 +50,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestResults:
     def test_the_table_has_a_row_for_each_policy(self, printed: str) -> None:
         lines = printed.splitlines()
-        assert lines[0].startswith("5 jobs (uniform), 2 seeds")
+        assert lines[0].startswith("3 jobs (uniform), 2 seeds")
         assert [line.split()[0] for line in lines[3:]] == ["drf", "fifo"]
 
     def test_the_json_has_figures_of_every_policy_by_seed(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
         found = json.loads(output_of(capsys, *SMALL, "--seed", "7", "--json"))
-        assert (found["jobs"], found["seeds"], found["ratios_to"]) == (5, [7, 8], "drf")
+        assert (found["jobs"], found["seeds"], found["ratios_to"]) == (3, [7, 8], "drf")
         assert len(found["policies"]["fifo"]["figures"]["makespan_seconds"]["by_seed"]) == 2
 
     def test_the_files_are_the_same_with_one_process_and_with_two(
@@ -80,7 +80,7 @@ class TestResults:
         }
         lines = (written / "jobs.csv").read_text().splitlines()
         assert lines[0] == ",".join(JOB_COLUMNS)
-        assert len(lines) == 1 + 2 * 2 * 5
+        assert len(lines) == 1 + 2 * 2 * 3
 
     def test_a_trace_file_is_the_workload(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path
