@@ -465,6 +465,13 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
         where = f"more than {_UNREAD_LINES} log lines"
     else:
         return None
+    training = (series for series in state.series if not series.evaluated)
+    falls = next((series.name for series in training if series.rises is False), None)
+    if falls is not None:
+        return (
+            f"no training loss {named}was found in {where}: print it, or let {falls}, which falls, "
+            f"be the loss with the annotation optimus.dl/loss-metric: {falls}"
+        )
     return (
         f"no training loss {named}was found in {where}: name it with the annotation "
         "optimus.dl/loss-metric, or describe it with optimus.dl/metrics-format"

@@ -11,6 +11,12 @@ class TestDiagnostics:
         assert "optimus.dl/loss-metric" in diagnostic
         assert "accuracy" in diagnostic
 
+    def test_an_error_rate_in_place_of_a_loss_is_named_with_its_annotation(self) -> None:
+        form = "Epoch[0] Batch [{}]\tSpeed: 5 samples/sec\taccuracy=0.1\ttop1-err=0.9"
+        diagnostic = read([form.format(n) for n in range(40)]).diagnostic
+        assert diagnostic is not None
+        assert diagnostic.endswith("optimus.dl/loss-metric: top1-err")
+
     def test_a_log_of_unknown_lines_gets_a_diagnostic(self) -> None:
         diagnostic = read([f"iteration {n} done" for n in range(300)]).diagnostic
         assert diagnostic is not None
