@@ -148,13 +148,27 @@ class TargetSteps:
     steps: int
 
 
+@dataclass(frozen=True, slots=True)
+class TargetMetric:
+    """Done when a metric of the log reaches ``value``.
+
+    ``name`` is the metric's as the user writes it: ``accuracy``, ``validation mAP``. ``evaluated``:
+    of an evaluation, or of the training; ``None``: of an evaluation where there is one."""
+
+    name: str
+    value: float
+    at_least: bool
+    """Whether better values are larger."""
+    evaluated: bool | None = None
+
+
 LossGoal = TargetLoss | ConvergenceThreshold
 """A goal that the losses meet."""
 
 AmountGoal = TargetEpochs | TargetSteps
 """A goal that an amount of training meets."""
 
-Goal = LossGoal | AmountGoal
+Goal = LossGoal | TargetMetric | AmountGoal
 
 
 class AtTarget(StrEnum):

@@ -18,13 +18,14 @@ from optimus.errors import NotReady
 from optimus.interval.classify import why_suspended
 from optimus.jobs import (
     NO_COUNTS,
-    AmountGoal,
     ConvergenceThreshold,
     Counts,
     Goal,
+    LossGoal,
     RescaleRule,
     TargetEpochs,
     TargetLoss,
+    TargetMetric,
     TargetSteps,
 )
 from optimus.kube.contract import Annotation, Phase
@@ -39,7 +40,7 @@ from optimus.kube.profiles import (
 from optimus.kube.results import Refused, Written
 from optimus.kube.times import format_instant, format_second
 from optimus.kube.training_jobs import TrainingJob
-from optimus.models.forecast import Forecast, current_loss, goal_from_earlier
+from optimus.models.forecast import Forecast, current_loss, current_value, goal_from_earlier
 from optimus.models.prior import samples_of
 from optimus.progress.types import TrainingProgress
 
@@ -410,6 +411,7 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         target_workers=target.workers if target else None,
         loss=_significant(current_loss(progress)),
         goal=goal_text(state.job.goal),
+        metric=_metric_text(state, progress),
         deadline=_deadline_text(state),
         progress_percent=None if forecast is None else _percent(forecast),
         steps_per_second=_significant(_present_speed(state, progress)),
@@ -425,6 +427,12 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         earlier_runs=0 if forecast is None else forecast.earlier_runs,
         recommended=_recommended(state),
     )
+
+
+def _metric_text(state: JobState, progress: TrainingProgress) -> str:
+    """The metric that the goal is about, by the log's own name for it, and its newest value."""
+    found = current_value(state.job.goal, progress)
+    return "" if found is None else f"{found[0]} {found[1]:.4g}"
 
 
 def _changed_text(state: JobState) -> str:
@@ -542,7 +550,7 @@ def _used_text(state: JobState, progress: TrainingProgress) -> str:
     counts = len({each.counts for each in samples})
     of_runs = f"{runs} earlier run{'s' if runs != 1 else ''} of workload {job.workload}"
     parts = [f"from {of_runs}: {len(samples)} speed samples at {counts} pairs of counts"]
-    goal = None if isinstance(job.goal, AmountGoal) else job.goal
+    goal = job.goal if isinstance(job.goal, LossGoal) else None
     found = None if goal is None else goal_from_earlier(progress, goal)
     if found is not None:
         time_to_goal, unit = found
@@ -576,6 +584,8 @@ def goal_text(goal: Goal | None) -> str:
             return f"loss <= {loss:g}"
         case ConvergenceThreshold(fraction=fraction):
             return f"falls < {100 * fraction:g} %"
+        case TargetMetric(name=name, value=value, at_least=at_least):
+            return f"{name} {'>=' if at_least else '<='} {value:g}"
         case TargetEpochs(epochs=epochs):
             return f"{epochs:g} epochs"
         case TargetSteps(steps=steps):

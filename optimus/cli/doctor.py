@@ -12,6 +12,7 @@ from optimus.cli.table import table
 from optimus.cli.training_log import read_progress
 from optimus.jobs import TrainingMode
 from optimus.progress.formats import form_of, parse_line
+from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, clean
 from optimus.progress.types import Declared, LossPoint, MetricSeries, TrainingProgress
 
@@ -88,11 +89,22 @@ class Diagnosis:
         found = []
         if progress.epoch is None and progress.step is None:
             found.append("progress: no line has an epoch, or a step, with its values")
-        if not progress.losses:
+        if not progress.losses and self.other_goal is None:
             found.append(f"a training loss: no value of a line is one{_instead(progress)}")
         if progress.diverged:
             found.append("finite losses: the last are nan or infinite")
         return found
+
+    @property
+    def other_goal(self) -> str | None:
+        """A goal for a log without a training loss: a metric whose direction is known."""
+        known = [each for each in self.progress.metrics if each.rises is not None and each.points]
+        best = max(known, key=lambda each: (each.evaluated, len(each.points)), default=None)
+        if best is None or self.progress.losses:
+            return None
+        said = not best.evaluated or describe(best.name).evaluated
+        validation = "" if said else "validation "
+        return f"{validation}{best.name}{'>=' if best.rises else '<='}{best.points[-1].loss:.3g}"
 
     def findings(self) -> Iterator[Finding]:
         """All that was found, the most important first."""
@@ -205,6 +217,10 @@ def _lines(found: Diagnosis) -> Iterator[str]:
     if rows:
         yield ""
         yield table("<<<", ("what", "value", "for example"), rows)
+    if found.other_goal is not None:
+        yield ""
+        yield "There is no training loss. A metric can be the goal instead, for example:"
+        yield f'    optimus.dl/target: "{found.other_goal}"'
     for sentence in found.missing:
         yield ""
         yield f"missing: {sentence}"

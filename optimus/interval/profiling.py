@@ -30,7 +30,7 @@ from optimus.interval.classify import (
 )
 from optimus.jobs import Counts, Job, RescaleRule
 from optimus.models.experiment_design import next_sample
-from optimus.models.forecast import goal_is_met
+from optimus.models.forecast import goal_is_met, why_never_ready
 from optimus.models.speed.curve import MergedSamples
 from optimus.models.speed.model import needed_counts, why_not_ready
 from optimus.progress.types import NOTHING, TrainingProgress
@@ -117,6 +117,7 @@ def _may_explore(
         )
         is None
         or _is_goal_met(job, progress)
+        or why_never_ready(job.goal, progress) is not None
     )
 
 
@@ -150,8 +151,9 @@ def why_not_profiled(
         return f"it has trained {trained:.0f} s"
     # What follows looks at all losses and samples: too much to do for thousands of old jobs in
     # every tick.
-    if progress.diverged or _is_goal_met(job, progress):
-        return "its loss is no number any more" if progress.diverged else "its goal is met"
+    pointless = _why_pointless(job, progress)
+    if pointless is not None:
+        return pointless
     if not run_is_over(job, snapshot.at, measured, config):
         return f"its speed at {job.counts} is being measured"
     return None
@@ -293,6 +295,14 @@ def _cannot_move(job: Job, snapshot: ClusterSnapshot, history: JobHistory) -> bo
 
 def _is_goal_met(job: Job, progress: TrainingProgress) -> bool:
     return job.goal is not None and goal_is_met(job.goal, progress)
+
+
+def _why_pointless(job: Job, progress: TrainingProgress) -> str | None:
+    if progress.diverged:
+        return "its loss is no number any more"
+    if _is_goal_met(job, progress):
+        return "its goal is met"
+    return why_never_ready(job.goal, progress)
 
 
 def _steady_seconds(job: Job, progress: TrainingProgress) -> float:

@@ -19,16 +19,24 @@ from optimus.jobs import (
     RescaleRule,
     TargetEpochs,
     TargetLoss,
+    TargetMetric,
     TargetSteps,
     TrainingMode,
 )
 from optimus.kube.contract import GROUP, Annotation
 from optimus.kube.errors import Malformed
 from optimus.kube.times import parse_instant
+from optimus.progress.metric_names import Meaning, describe, is_of_training
 from optimus.progress.patterns import check_pattern
 
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_TARGET: Final = re.compile(
+    r"([A-Za-z][ -;?-~]{0,62}?)\s*(>=|<=|=>|=<|>|<)\s*"
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)\s*(%?)",
+    re.ASCII,
+)
+_LONGEST_TARGET: Final = 100
 _LARGEST_COUNT: Final = 10_000
 _KNOWN: Final = frozenset(value for name, value in vars(Annotation).items() if name.isupper())
 
@@ -68,6 +76,7 @@ class JobOptions:
 
 GOALS: Final = (
     Annotation.TARGET_LOSS,
+    Annotation.TARGET,
     Annotation.CONVERGENCE_THRESHOLD,
     Annotation.TARGET_EPOCHS,
     Annotation.TARGET_STEPS,
@@ -219,6 +228,8 @@ class _Reader:
 
     def _goal(self, annotation: str) -> Goal | None:
         match annotation:
+            case Annotation.TARGET:
+                return self._target()
             case Annotation.TARGET_LOSS:
                 loss = self.number(annotation)
                 return None if loss is None else TargetLoss(loss)
@@ -231,6 +242,30 @@ class _Reader:
             case _:
                 steps = self.count(annotation, 10**12)
                 return None if steps is None else TargetSteps(steps)
+
+    def _target(self) -> TargetLoss | TargetMetric | None:
+        """A metric, a direction and a value. The training loss is the goal ``target-loss``."""
+        text = self._annotations[Annotation.TARGET]
+        found = _TARGET.fullmatch(text.strip()[:_LONGEST_TARGET])
+        if found is None:
+            right = "a metric, >= or <=, and a number are expected"
+            self.refuse(Annotation.TARGET, f"{right}, such as accuracy>=0.76 or loss<=0.3")
+            return None
+        name, sign, number, percent = found.groups()
+        at_least, value = ">" in sign, float(number) / (100 if percent else 1)
+        described = describe(name)
+        if described.rises is not None and described.rises != at_least:
+            way, right = ("rises", ">=") if described.rises else ("falls", "<=")
+            better = (
+                f"{name} {way} as training goes on: {name}{right}{number}{percent} would be a goal"
+            )
+            self.refuse(Annotation.TARGET, better)
+            return None
+        of_training = False if is_of_training(name) else None
+        evaluated = True if described.evaluated else of_training
+        if described.meaning is Meaning.LOSS and not evaluated:
+            return TargetLoss(value)
+        return TargetMetric(name, value, at_least, evaluated)
 
     def _fraction(self, annotation: str) -> float | None:
         value = self.positive(annotation)

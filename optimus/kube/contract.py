@@ -21,6 +21,7 @@ SCHEDULER_NAME: Final = "optimus-scheduler"
 class Annotation:
     """Annotations on a TFJob or MXJob; the user's, but for the last four."""
 
+    TARGET: Final = "optimus.dl/target"
     TARGET_LOSS: Final = "optimus.dl/target-loss"
     CONVERGENCE_THRESHOLD: Final = "optimus.dl/convergence-threshold"
     TARGET_EPOCHS: Final = "optimus.dl/target-epochs"

@@ -82,6 +82,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     target_workers: int | None = None
     loss: float | None = None
     goal: str = ""
+    metric: str = ""
     deadline: str = ""
     progress_percent: int | None = None
     steps_per_second: float | None = None

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from optimus.jobs import AmountGoal, Job, ReplicaSpec
+from optimus.jobs import Job, LossGoal, ReplicaSpec
 from optimus.models import Vector
 from optimus.models.convergence import MEDIAN_OF, LossSeries, meets
 from optimus.models.convergence.series import estimate_noise
@@ -129,7 +129,7 @@ def _with_losses(run: EarlierRun, losses: Sequence[LossPoint]) -> EarlierRun:
 def _met_at(run: EarlierRun, losses: Sequence[LossPoint], series: LossSeries) -> float | None:
     """After how many epochs (steps) the run met its own goal first."""
     goal = run.goal
-    if goal is None or isinstance(goal, AmountGoal):
+    if not isinstance(goal, LossGoal):
         return None
     if not series.in_epochs:
         windows = range(MEDIAN_OF, len(losses) + 1)
@@ -269,7 +269,7 @@ def _band(runs: Sequence[EarlierRun], places: Vector) -> tuple[Vector, float]:
 
 
 def _why_late(job: Job, progress: TrainingProgress) -> str | None:
-    if job.goal is None or isinstance(job.goal, AmountGoal):
+    if not isinstance(job.goal, LossGoal):
         return None
     for in_epochs, done in ((True, progress.epoch), (False, progress.step)):
         logs = goal_logs(progress.earlier, job.goal, in_epochs=in_epochs)

@@ -23,6 +23,7 @@ from optimus.jobs import (
     Job,
     LossGoal,
     TargetEpochs,
+    TargetMetric,
     TrainingMode,
 )
 from optimus.models.convergence import (
@@ -33,6 +34,7 @@ from optimus.models.convergence import (
     TimeToGoal,
     meets,
 )
+from optimus.models.metric_goal import as_losses, series_of
 from optimus.models.prior import combined, earlier_time_to_goal, met_at, with_earlier
 from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
@@ -44,6 +46,9 @@ Curve = LossCurve | PublishedCurve
 _SLACK = 1e-6
 """An epoch that is step / steps per epoch may miss a whole number by rounding."""
 
+
+_ENOUGH_EPOCHS = 2.0
+"""What a log prints at all, it prints at the end of an epoch."""
 
 _NORMAL_90 = 1.2816
 """The 90th percentile of the standard normal distribution."""
@@ -190,20 +195,14 @@ def _forecast(
     goal = goal or job.goal
     if goal is None:
         return NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
+    if isinstance(goal, TargetMetric):
+        return _until_metric(job, progress, goal, fit, speed)
     losses = losses_with_epochs(progress)
     curve = fit(losses)
     if isinstance(goal, AmountGoal):
         return _until_amount(job, progress, goal, curve, speed)
     if meets(goal, losses):
-        in_epochs = all(point.epoch is not None for point in losses)
-        return Forecast(
-            NoWorkLeft(),
-            0.0,
-            goal_met=True,
-            progress_fraction=1.0,
-            curve=None if isinstance(curve, NotReady) else curve,
-            remaining_epochs=0.0 if in_epochs else None,
-        )
+        return _met(curve, in_epochs=all(point.epoch is not None for point in losses))
     if progress.diverged:
         # The last known losses would leave it nearly done for ever.
         return NotReady(progress.diagnostic or "the last losses in the log are no numbers")
@@ -216,6 +215,46 @@ def _forecast(
     return _until(job, progress, curve, total, speed)
 
 
+def _met(curve: Curve | NotReady, *, in_epochs: bool) -> Forecast:
+    return Forecast(
+        NoWorkLeft(),
+        0.0,
+        goal_met=True,
+        progress_fraction=1.0,
+        curve=None if isinstance(curve, NotReady) else curve,
+        remaining_epochs=0.0 if in_epochs else None,
+    )
+
+
+def _until_metric(
+    job: Job,
+    progress: TrainingProgress,
+    goal: TargetMetric,
+    fit: CurveFit,
+    speed: "Callable[[Job, TrainingProgress], Speed | NotReady]",
+) -> Forecast | NotReady:
+    """The forecast towards a value of a metric: that of its error as the loss."""
+    found = as_losses(goal, progress.metrics)
+    if isinstance(found, NotReady):
+        return NotReady(progress.diagnostic or found.reason)
+    if progress.diverged:
+        return NotReady(progress.diagnostic or "the last losses in the log are no numbers")
+    # Earlier runs of the workload have told of losses alone.
+    seen = replace(progress, losses=found.losses, earlier=())
+    losses = losses_with_epochs(seen)
+    curve = fit(losses) if found.bounded else NotReady(_unbounded(found.series.name))
+    if found.is_met:
+        return _met(curve, in_epochs=all(point.epoch is not None for point in losses))
+    total = _total(seen, found.goal, curve)
+    if isinstance(total, NotReady):
+        return total
+    return _until(job, progress, curve, total, speed)
+
+
+def _unbounded(name: str) -> str:
+    return f"{name} rises without a bound: when it reaches its goal cannot be foretold"
+
+
 def _until_amount(
     job: Job,
     progress: TrainingProgress,
@@ -226,14 +265,7 @@ def _until_amount(
     """The forecast of a job that is done after an amount of training: only its speed is fitted."""
     in_epochs = isinstance(goal, TargetEpochs)
     if goal_is_met(goal, progress):
-        return Forecast(
-            NoWorkLeft(),
-            0.0,
-            goal_met=True,
-            progress_fraction=1.0,
-            curve=None if isinstance(curve, NotReady) else curve,
-            remaining_epochs=0.0 if in_epochs else None,
-        )
+        return _met(curve, in_epochs=in_epochs)
     if (progress.epoch if in_epochs else progress.step) is None:
         unit = "epoch" if in_epochs else "step"
         return NotReady(progress.diagnostic or f"its log has shown no {unit} yet")
@@ -252,7 +284,31 @@ def goal_is_met(goal: Goal, progress: TrainingProgress) -> bool:
     if isinstance(goal, AmountGoal):
         done = progress.epoch if isinstance(goal, TargetEpochs) else progress.step
         return done is not None and done >= amount(goal) - _SLACK
+    if isinstance(goal, TargetMetric):
+        found = as_losses(goal, progress.metrics)
+        return not isinstance(found, NotReady) and found.is_met
     return meets(goal, losses_with_epochs(progress))
+
+
+def why_never_ready(goal: Goal | None, progress: TrainingProgress) -> str | None:
+    """Why a job will have no forecast, as far as its log shows after two epochs: it prints nothing
+    that the goal is about. ``None`` where it may have one."""
+    if progress.epoch is None or progress.epoch < _ENOUGH_EPOCHS:
+        return None
+    if isinstance(goal, LossGoal) and not progress.losses:
+        return progress.diagnostic or "its log has shown no training loss in two epochs"
+    if isinstance(goal, TargetMetric):
+        found = series_of(goal, progress.metrics)
+        return found.reason if isinstance(found, NotReady) else None
+    return None
+
+
+def current_value(goal: Goal | None, progress: TrainingProgress) -> tuple[str, float] | None:
+    """Name and newest value of the metric that a goal is about, as the log prints them."""
+    if not isinstance(goal, TargetMetric):
+        return None
+    found = series_of(goal, progress.metrics)
+    return None if isinstance(found, NotReady) else (found.name, found.points[-1].loss)
 
 
 def current_loss(progress: TrainingProgress) -> float | None:

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from optimus.jobs import TRAINERS, Counts, Role
 from optimus.progress.formats import parse_line
-from optimus.progress.metric_names import ValueName, describe
+from optimus.progress.metric_names import ValueName, core_words, describe
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
 from optimus.progress.pod_progress import Move, PodState, advance, new_lines, next_since
 from optimus.progress.state import (
@@ -337,10 +337,16 @@ class ProgressLog:
         for series in self._state.series:
             if series.name == name and series.evaluated == evaluated:
                 return series.points
-        if len(self._state.series) >= MAX_METRICS:
+        if len(self._state.series) >= MAX_METRICS and not self._is_aimed_at(name):
             return None
         self._state.series.append(MetricState(name, evaluated, described.rises))
         return self._state.series[-1].points
+
+    def _is_aimed_at(self, name: str) -> bool:
+        """Whether the job's goal may be about a metric, however many others there are."""
+        aim = self.options.aim
+        most = len(self._state.series) >= 2 * MAX_METRICS
+        return aim is not None and not most and set(core_words(aim)) <= set(core_words(name))
 
     def _note_saved(self, pod: PodState, at: float, saved: Saved) -> None:
         """Take a checkpoint that a pod's log names at ``at``: the job may be stopped right after a
@@ -455,7 +461,7 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
     No figure in it grows: each becomes an Event, and a changed sentence would become another."""
     if state.bad_losses >= _BAD_LOSSES:
         return "the last losses in the log are nan or infinite: training may have diverged"
-    if state.losses:
+    if state.losses or (options.aim and state.series):
         return None
     named = f"named {options.loss_metric!r} " if options.loss_metric else ""
     if state.lossless >= _LINES_WITHOUT_LOSS:
@@ -465,6 +471,11 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
         where = f"more than {_UNREAD_LINES} log lines"
     else:
         return None
+    if options.aim:
+        return (
+            f"no {options.aim} was found in {where}: print lines such as "
+            f"'epoch=3 {options.aim.replace(' ', '_')}=0.5'"
+        )
     training = (series for series in state.series if not series.evaluated)
     falls = next((series.name for series in training if series.rises is False), None)
     if falls is not None:
@@ -474,5 +485,6 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
         )
     return (
         f"no training loss {named}was found in {where}: name it with the annotation "
-        "optimus.dl/loss-metric, or describe it with optimus.dl/metrics-format"
+        "optimus.dl/loss-metric, describe it with optimus.dl/metrics-format, or aim at another "
+        "metric, such as optimus.dl/target: accuracy>=0.9"
     )

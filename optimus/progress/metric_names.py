@@ -111,6 +111,28 @@ def describe(name: str) -> ValueName:
     return ValueName(meaning, evaluated and meaning is not Meaning.OTHER, rises)
 
 
+_TRAINING: Final = re.compile(r"train(?:ing)?|trn")
+_SYNONYMS: Final = {
+    "acc": "accuracy",
+    "ppl": "perplexity",
+    "ppx": "perplexity",
+    "err": "error",
+}
+
+
+def is_of_training(name: str) -> bool:
+    """Whether a name says that the value is of the training."""
+    return any(map(_TRAINING.fullmatch, _SPLIT.split(name.lower())))
+
+
+def core_words(name: str) -> tuple[str, ...]:
+    """The words that say which value it is, without those that say over what it was taken:
+    ``Validation-accuracy``, ``val_acc`` and ``accuracy`` have the same."""
+    words = [word for word in _SPLIT.split(name.lower()) if word]
+    rest = [word for word in words if not (_SCOPES.fullmatch(word) or _EVALUATION.fullmatch(word))]
+    return tuple([_SYNONYMS.get(word, word) for word in rest])
+
+
 def _meaning(name: str, words: list[str]) -> tuple[Meaning, bool | None]:
     joined = "".join(words)
     if words == ["loss"] or joined == "cost":

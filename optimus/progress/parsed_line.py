@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from optimus.jobs import Batch, Job, Role, TrainingMode
+from optimus.jobs import Batch, Job, Role, TargetMetric, TrainingMode
 from optimus.progress.metric_names import LossChoice, ValueName, line_names
 from optimus.progress.patterns import bounded, check_pattern
 from optimus.progress.types import Declared
@@ -42,6 +42,8 @@ class LogFormatOptions:
     checkpoint_format: re.Pattern[str] | None = None
     chiefs: int = 0
     """Replicas that train beside the workers."""
+    aim: str | None = None
+    """The metric that the job's goal is about, where that is not the training loss."""
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -56,6 +58,7 @@ class LogFormatOptions:
             metrics_format=_compiled(job.metrics_format, groups=2),
             checkpoint_format=_compiled(job.checkpoint_format, groups=0),
             chiefs=sum(chiefs) if job.chief_trains else 0,
+            aim=job.goal.name if isinstance(job.goal, TargetMetric) else None,
         )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from numpy.random import Generator
 
-from optimus.jobs import Counts, TargetEpochs, TargetLoss, TargetSteps
+from optimus.jobs import Counts, TargetEpochs, TargetLoss, TargetMetric, TargetSteps
 from optimus.models.convergence import QUIET_EPOCHS, TARGET_EPOCHS, is_converged
 from optimus.progress.log import MAX_LOSSES, MAX_SAMPLES
 from optimus.progress.state import thin_losses
@@ -211,8 +211,8 @@ def observed_losses(truth: SimulatedJob, rng: Generator) -> tuple[float, ...]:
 def _is_met(truth: SimulatedJob, losses: list[float], largest: float, lowest: float) -> bool:
     """``models.forecast.goal_is_met``, one epoch at a time."""
     goal = truth.job.goal
-    if goal is None:
-        return False
+    if goal is None or isinstance(goal, TargetMetric):
+        return False  # a simulated job has a loss and no other metric
     if isinstance(goal, TargetEpochs):
         return len(losses) >= goal.epochs
     if isinstance(goal, TargetSteps):

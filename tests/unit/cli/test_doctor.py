@@ -8,6 +8,11 @@ import pytest
 
 from optimus.cli.doctor import _LINES_TO_ADD
 from optimus.cli.main import main
+from optimus.cli.training_log import read_progress
+from optimus.errors import NotReady
+from optimus.jobs import TargetMetric
+from optimus.kube.annotations import read_options
+from optimus.models.metric_goal import as_losses
 from optimus.progress.formats import parse_line
 from optimus.progress.parsed_line import LogFormatOptions
 
@@ -72,19 +77,37 @@ def test_each_finding_has_a_line_that_tells_it(doctor: Doctor) -> None:
     assert lines["checkpoint"] == lines["samples per second"] == "epoch=2"
 
 
-def test_an_accuracy_without_a_loss_is_missing_one(doctor: Doctor) -> None:
-    log = doctor.log(*(f"Epoch[{n}] Train-accuracy={n / 10}" for n in range(5)))
+@pytest.mark.parametrize(
+    ("line", "goal"),
+    [
+        ("Epoch[{n}] Train-accuracy=0.{n}5", "accuracy>=0.45"),
+        ("Epoch[{n}] Train-top1-err=0.{n}", "top1-err<=0.4"),
+        ("epoch={n} step={n}5 acc=7{n}", "acc>=74"),
+    ],
+)
+def test_a_log_without_a_loss_is_told_which_metric_can_be_the_goal(
+    doctor: Doctor, line: str, goal: str
+) -> None:
+    log = doctor.log(*(line.format(n=n) for n in range(5)))
+    status, text = doctor.text(log)
+    assert f'optimus.dl/target: "{goal}"' in text
+    assert status == 0
+    read = read_options({"optimus.dl/target": goal})
+    assert isinstance(read.options.goal, TargetMetric)
+    progress = read_progress(log.read_text().splitlines(), None)
+    assert not isinstance(as_losses(read.options.goal, progress.metrics), NotReady)
+
+
+def test_a_value_of_unknown_direction_is_no_goal(doctor: Doctor) -> None:
+    log = doctor.log(*(f"Epoch[{n}] Train-gizmo=0.{n}" for n in range(5)))
     status, answer = doctor.json(log)
     assert status == 1
-    assert answer["missing"] == ["a training loss: no value of a line is one; it has accuracy"]
+    assert answer["missing"] == ["a training loss: no value of a line is one"]
     assert set(answer["add"]) == {each for each, _ in _LINES_TO_ADD}
 
 
 def test_an_error_rate_can_be_named_as_the_loss(doctor: Doctor) -> None:
     log = doctor.log(*(f"Epoch[{n}] Train-top1-err={1 - n / 10}" for n in range(5)))
-    status, answer = doctor.json(log)
-    assert status == 1
-    assert "optimus.dl/loss-metric: top1-err" in answer["missing"][0]
     status, answer = doctor.json(log, "--metric", "top1-err")
     assert (status, answer["missing"]) == (0, [])
 

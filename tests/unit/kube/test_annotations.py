@@ -12,6 +12,7 @@ from optimus.jobs import (
     RescaleRule,
     TargetEpochs,
     TargetLoss,
+    TargetMetric,
     TargetSteps,
     TrainingMode,
 )
@@ -75,7 +76,33 @@ def test_an_amount_of_training_may_be_the_goal(
     assert found.job.goal == goal
 
 
+@pytest.mark.parametrize(
+    ("text", "goal"),
+    [
+        ("accuracy>=0.76", TargetMetric("accuracy", 0.76, at_least=True)),
+        (" top-1 acc => 76% ", TargetMetric("top-1 acc", 0.76, at_least=True)),
+        ("validation mAP > .8", TargetMetric("validation mAP", 0.8, True, evaluated=True)),
+        ("train_acc>=0.9", TargetMetric("train_acc", 0.9, True, evaluated=False)),
+        ("perplexity<=70", TargetMetric("perplexity", 70.0, at_least=False)),
+        ("val_loss<1.5e-1", TargetMetric("val_loss", 0.15, False, evaluated=True)),
+        ("my/own=<3", TargetMetric("my/own", 3.0, at_least=False)),
+        ("loss<=0.3", TargetLoss(0.3)),
+        ("training loss <= 0.3", TargetLoss(0.3)),
+    ],
+)
+def test_any_metric_may_be_the_goal(text: str, goal: TargetLoss | TargetMetric) -> None:
+    found = read(job_json(target=text))
+    assert found.job is not None
+    assert found.job.goal == goal
+
+
 BAD = [
+    ("target", "accuracy", "a metric, >= or <=, and a number are expected"),
+    ("target", "accuracy==1", "such as accuracy>=0.76 or loss<=0.3"),
+    ("target", "0.3", "a metric, >= or <="),
+    ("target", "accuracy<=0.3", "accuracy rises as training goes on: accuracy>=0.3 would be"),
+    ("target", "perplexity>=70", "perplexity falls as training goes on: perplexity<=70 would"),
+    ("target", "a" * 200 + ">=1", "a metric, >= or <="),
     ("target_loss", "low", "a number such as 0.25 is expected"),
     ("target_loss", "nan", "a number such as"),
     ("target_loss", "1e999", "a number such as"),

@@ -1,0 +1,81 @@
+"""Goals in a metric of the log that is not its training loss: which series is meant, as losses.
+
+The convergence models know one quantity, a loss that falls. A metric that is to fall is taken as
+it is printed. One that is to rise towards a bound B (1, or 100 where the log prints percent) is
+taken as its error
+
+    e = (B - value) / B        and the goal as        e <= (B - target) / B
+
+which falls towards a floor as losses do. A metric that rises beyond 100 has no bound: whether its
+goal is met is known, when it will be is not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from optimus.errors import NotReady
+from optimus.jobs import TargetLoss, TargetMetric
+from optimus.models.convergence import meets
+from optimus.progress.metric_names import core_words
+from optimus.progress.types import LossPoint, MetricSeries
+
+_PERCENT: Final = 100.0
+_NEEDED: Final = 3
+"""So many values have to be known before a goal can be met: by then a log that prints percent has
+printed one beyond 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricAsLoss:
+    """One series of the log as losses, and the goal in their terms."""
+
+    series: MetricSeries
+    losses: tuple[LossPoint, ...]
+    goal: TargetLoss
+    bounded: bool
+    """Whether the losses can be fitted."""
+
+    @property
+    def is_met(self) -> bool:
+        """Whether two epochs in a row have met the goal (without epochs, the last 20 values)."""
+        return len(self.losses) >= _NEEDED and meets(self.goal, self.losses)
+
+
+def series_of(goal: TargetMetric, metrics: Sequence[MetricSeries]) -> MetricSeries | NotReady:
+    """The series that a goal means: its words are in the name, the fewest others, the most values.
+
+    A goal that says neither means the evaluation's, where there is one."""
+    wanted = set(core_words(goal.name))
+    named = [each for each in metrics if each.points and wanted <= set(core_words(each.name))]
+    if goal.evaluated is not None:
+        named = [each for each in named if each.evaluated == goal.evaluated]
+    if named:
+        return min(named, key=lambda each: _distance(each, wanted))
+    known = sorted({each.name for each in metrics if each.points})
+    found = f"; it has {', '.join(known)}" if known else ""
+    return NotReady(f"its log has shown no {goal.name} yet{found}")
+
+
+def _distance(series: MetricSeries, wanted: set[str]) -> tuple[bool, int, int]:
+    others = len(set(core_words(series.name)) - wanted)
+    return not series.evaluated, others, -len(series.points)
+
+
+def as_losses(goal: TargetMetric, metrics: Sequence[MetricSeries]) -> MetricAsLoss | NotReady:
+    """The values that a goal is about, as losses; or that the log has none."""
+    series = series_of(goal, metrics)
+    if isinstance(series, NotReady):
+        return series
+    if not goal.at_least:
+        return MetricAsLoss(series, series.points, TargetLoss(goal.value), bounded=True)
+    largest = max(point.loss for point in series.points)
+    bound = _PERCENT if series.is_percent or largest > 1 else 1.0
+    value = goal.value
+    if value <= 1 < bound:
+        value *= _PERCENT
+    elif bound == 1 < value <= _PERCENT:
+        value /= _PERCENT
+    losses = tuple(replace(point, loss=(bound - point.loss) / bound) for point in series.points)
+    goal_loss = TargetLoss((bound - value) / bound)
+    return MetricAsLoss(series, losses, goal_loss, bounded=max(largest, value) <= bound)
