@@ -55,11 +55,11 @@ $(DEMO_READY): requirements/demo.txt requirements/uv.txt
 demo: $(DEMO_READY) ## train two jobs under Optimus on this machine; CLUSTER=real: on a real control plane
 	@PYTHONPATH=localcluster/src $(BIN)/python -m examples.demo --cluster $(CLUSTER)
 
-# Side by side: the scenarios mostly wait, and mypy uses one core. The longest begin first.
-CHECKS := check-scenarios check-code check-units check-localcluster
+# Side by side, since mypy uses one core. The longest begin first.
+CHECKS := check-code check-units check-localcluster
 # Properties are tried on a quarter of their examples here, and on all of them by `make test`.
 check: export HYPOTHESIS_PROFILE ?= quick
-check: $(READY) ## format, lint, types, import contracts, dependencies, unit tests, both processes on the embedded control plane
+check: $(READY) ## format, lint, types, import contracts, dependencies, unit tests
 	@$(MAKE) --no-print-directory -j3 $(CHECKS)
 
 check-code:
@@ -76,7 +76,7 @@ check-units:
 check-localcluster:
 	cd localcluster && ../$(BIN)/python -m pytest -n 2 $(BY_FOLDER) tests/unit
 
-check-scenarios:
+check-scenarios: $(READY) ## both processes on the embedded control plane: some minutes; part of `make test`
 	$(BIN)/python -m pytest -n 0 -m "not e2e and not slow" tests/scenarios
 
 test: $(READY) ## all checks, then integration, conformance and end-to-end tests on a real control plane
