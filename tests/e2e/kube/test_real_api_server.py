@@ -16,7 +16,7 @@ from optimus.jobs import Counts, JobKey, Role, TargetLoss
 from optimus.kube.client import Client
 from optimus.kube.contract import Phase
 from optimus.kube.eligibility import EligibilityConfig
-from optimus.kube.errors import ErrorKind
+from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.events import EventType, EventWriter
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
@@ -176,8 +176,8 @@ def test_a_log_is_read_with_the_agents_timestamps(
     assert LogReader(autoscaler).read(pod, since=lines[0].at + 5) == LogRead([])
 
 
-def test_pending_pods_are_nominated_and_woken_by_the_scheduler_alone(
-    granted: LocalCluster, namespace: str, scheduler: Client, autoscaler: Client
+def test_pending_pods_are_nominated_and_woken_by_the_scheduler(
+    granted: LocalCluster, namespace: str, scheduler: Client
 ) -> None:
     granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j", scheduler="nobody"))
     with followed(Reflector(scheduler, watched_pods())) as pods:
@@ -198,9 +198,24 @@ def test_pending_pods_are_nominated_and_woken_by_the_scheduler_alone(
             yaml.safe_load(stored)["metadata"]["annotations"]["optimus.dl/requeued"]
             == "room appeared"
         )
-    refused = PodWriter(autoscaler).nominate(pod, "node-1")
-    assert isinstance(refused, Refused)
-    assert refused.kind is ErrorKind.FORBIDDEN
+
+
+def test_the_autoscaler_tells_a_pod_that_its_goal_is_met_and_cannot_change_it(
+    granted: LocalCluster, namespace: str, scheduler: Client, autoscaler: Client
+) -> None:
+    granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j", scheduler="nobody"))
+    at = "2026-01-01T00:00:00Z"
+    with followed(Reflector(scheduler, watched_pods())) as pods:
+        pod = until(pods, lambda: next(iter(pods_in(pods, namespace)), None))
+        assert isinstance(PodWriter(autoscaler).set_goal_met(pod, at), Written)
+        until(pods, lambda: (again := pods.find(namespace, pod.name)) and again.goal_met == at)
+        assert isinstance(PodWriter(autoscaler).set_goal_met(pod, None), Written)
+        until(pods, lambda: (again := pods.find(namespace, pod.name)) and not again.goal_met)
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod.name}"
+    change = json.dumps({"spec": {"activeDeadlineSeconds": 1}}).encode()
+    with pytest.raises(KubeError) as refused:
+        autoscaler.patch("change the pod", path, change)
+    assert refused.value.kind is ErrorKind.FORBIDDEN
 
 
 def suspending(profile: TrainingProfile | None) -> TrainingProfile | None:
