@@ -1,6 +1,7 @@
 """The admission policy on a real API server: who may change the replicas of which job, and when."""
 
 import copy
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -75,13 +76,13 @@ def policed(granted: LocalCluster) -> Iterator[LocalCluster]:
     granted.kubectl("apply", "--server-side", "-f", path)
     jobs, probe = Jobs(granted, "default"), job("TFJob", "probe")
     jobs.apply(probe)
+    another = itertools.cycle((3, 2))  # it may come into force between any two changes
 
     def in_force() -> bool:
         try:
-            jobs.patch(probe, of("TFJob", {"Worker": {"replicas": 3}}))
+            jobs.patch(probe, of("TFJob", {"Worker": {"replicas": next(another)}}))
         except KubectlError as error:
             return SENTENCE in str(error)
-        jobs.patch(probe, of("TFJob", {"Worker": {"replicas": 2}}))
         return False
 
     wait_until(in_force, "the policy is in force", 180)
