@@ -29,7 +29,7 @@ from localcluster.supervisor import control
 from localcluster.supervisor.status import ClusterStatus, ComponentStatus, read_events, read_status
 
 _READY_SECONDS = 180.0
-_KUBECTL_SECONDS = 120.0
+_KUBECTL_SECONDS = 240.0
 _SHOWN_EVENTS = 40
 
 
@@ -236,7 +236,7 @@ class LocalCluster:
         return process
 
     def wait_restarted(
-        self, component: str, previous: ProcessId, timeout_seconds: float = 60.0
+        self, component: str, previous: ProcessId, timeout_seconds: float = 180.0
     ) -> None:
         """Wait until a component is ready in another process. Raises ClusterError."""
 

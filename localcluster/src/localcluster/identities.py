@@ -10,7 +10,7 @@ from pathlib import Path
 
 import trustme
 
-from localcluster.kubeconfig import encoded, write_kubeconfig, write_private
+from localcluster.kubeconfig import write_kubeconfig, write_private
 from localcluster.paths import ClusterPaths
 
 _LOOPBACK_NAMES = (
@@ -62,15 +62,17 @@ def write_identities(paths: ClusterPaths, api_port: int) -> None:
     tokens = _client_cert(authority, Identity("tokens")).private_key_pem
     write_private(paths.pki / "service-account.key", tokens.bytes())
     for name, identity in IDENTITIES.items():
-        cert = _client_cert(authority, identity)
-        _write_pair(paths.pki, name, cert)
+        _write_pair(paths.pki, name, _client_cert(authority, identity))
         target = paths.kubeconfig if name == ADMIN else paths.kubeconfig_of(name)
+        # Files are named, not embedded: the official client copies what is embedded to temporary
+        # files, which a process that is killed leaves behind. A copy of the kubeconfig names them
+        # as well.
+        pki = paths.pki.resolve()
         user = {
-            "client-certificate-data": encoded(cert.cert_chain_pems[0].bytes()),
-            "client-key-data": encoded(cert.private_key_pem.bytes()),
+            "client-certificate": str(pki / f"{name}.crt"),
+            "client-key": str(pki / f"{name}.key"),
         }
-        ca_pem = authority.cert_pem.bytes().decode()
-        write_kubeconfig(target, f"https://127.0.0.1:{api_port}", ca_pem, user)
+        write_kubeconfig(target, f"https://127.0.0.1:{api_port}", pki / "ca.crt", user)
 
 
 def _client_cert(authority: trustme.CA, identity: Identity) -> trustme.LeafCert:

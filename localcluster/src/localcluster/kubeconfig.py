@@ -42,13 +42,12 @@ def tls_context(ca_pem: str) -> ssl.SSLContext:
 
 
 def kubeconfig_body(
-    server: str, ca_pem: str, user: Mapping[str, str], namespace: str = "default"
+    server: str, ca: str | Path, user: Mapping[str, str], namespace: str = "default"
 ) -> dict[str, Any]:
-    """A kubeconfig with one cluster, user and context; no `ca_pem` means plain HTTP."""
-    cluster = {
-        "server": server,
-        **({"certificate-authority-data": encoded(ca_pem.encode())} if ca_pem else {}),
-    }
+    """A kubeconfig with one cluster, user and context.
+
+    `ca`: the authority's certificate, embedded, or its file, which is named; "": plain HTTP."""
+    cluster = {"server": server, **_authority(ca)}
     context = {"cluster": "local", "user": "local", "namespace": namespace}
     return {
         "apiVersion": "v1",
@@ -60,9 +59,15 @@ def kubeconfig_body(
     }
 
 
-def write_kubeconfig(path: Path, server: str, ca_pem: str, user: Mapping[str, str]) -> None:
-    """Write a kubeconfig that only its owner may read."""
-    body = kubeconfig_body(server, ca_pem, user)
+def _authority(ca: str | Path) -> dict[str, str]:
+    if isinstance(ca, Path):
+        return {"certificate-authority": str(ca)}
+    return {"certificate-authority-data": base64.b64encode(ca.encode()).decode()} if ca else {}
+
+
+def write_kubeconfig(path: Path, server: str, ca: str | Path, user: Mapping[str, str]) -> None:
+    """Write a kubeconfig that only its owner may read; `ca` as for `kubeconfig_body`."""
+    body = kubeconfig_body(server, ca, user)
     write_private(path, json.dumps(body, indent=1).encode())  # JSON is YAML
 
 
@@ -70,8 +75,3 @@ def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner may read."""
     path.touch(mode=0o600)
     path.write_bytes(data)
-
-
-def encoded(pem: bytes) -> str:
-    """Return a certificate or a key as a kubeconfig holds it."""
-    return base64.b64encode(pem).decode()

@@ -17,6 +17,8 @@ import urllib3
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
+from localcluster.testing.waiting import wait_until
+
 Json: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 
@@ -119,15 +121,7 @@ class ApiCalls:
         self, look: Callable[[], T], sentence: str, seconds: float = _PATIENCE_SECONDS
     ) -> T:
         """Return what `look` returns once that is true. Raises AssertionError."""
-        deadline = time.monotonic() + seconds
-        while True:
-            found = look()
-            if found:
-                return found
-            assert time.monotonic() < deadline, (
-                f"not within {seconds:.0f} s: {sentence} (last seen: {found!r})"
-            )
-            time.sleep(_POLL_SECONDS)
+        return wait_until(look, sentence, seconds, poll_seconds=_POLL_SECONDS)
 
     def holds(self, look: Callable[[], T], sentence: str, seconds: float = 1.0) -> None:
         """Raise AssertionError as soon as what `look` returns is false, within some seconds."""

@@ -11,6 +11,7 @@ from localcluster.environments import framework_environments
 from localcluster.progress import PlainProgress
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown, build_control_plane
+from localcluster.testing.waiting import wait_until
 
 __all__ = [
     "cluster",
@@ -54,9 +55,12 @@ def cluster(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalClust
 
 @pytest.fixture
 def namespace(cluster: LocalCluster) -> Iterator[str]:
-    """A namespace of the test's own on the shared cluster, removed afterwards."""
+    """A namespace of the test's own on the shared cluster, in which pods can be made; removed
+    afterwards."""
     name = f"test-{secrets.token_hex(4)}"
     cluster.kubectl("create", "namespace", name)
+    account = ("get", "serviceaccount", "-n", name, "-o", "name")
+    wait_until(lambda: "default" in cluster.kubectl(*account), f"{name} has its account", 180)
     yield name
     cluster.kubectl("delete", "namespace", name, "--wait=false")
 

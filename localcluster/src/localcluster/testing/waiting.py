@@ -10,7 +10,11 @@ _POLL_SECONDS = 0.2
 
 
 def wait_until(
-    look: Callable[[], T], sentence: str, seconds: float, explain: Callable[[], str] = lambda: ""
+    look: Callable[[], T],
+    sentence: str,
+    seconds: float,
+    explain: Callable[[], str] = lambda: "",
+    poll_seconds: float = _POLL_SECONDS,
 ) -> T:
     """Return what `look` returns as soon as that is true.
 
@@ -25,7 +29,7 @@ def wait_until(
             raise AssertionError(
                 f"not within {seconds:.0f} s: {sentence} (last seen: {found!r})\n{explain()}"
             )
-        time.sleep(_POLL_SECONDS)
+        time.sleep(poll_seconds)
 
 
 def holds_for(

@@ -138,7 +138,7 @@ class Kubelet:
                 self.wfile.write(b"2026-01-01T00:00:00Z first\n")
                 self.wfile.flush()
                 if "follow" in url.query:
-                    kubelet.more.wait(20)
+                    kubelet.more.wait(180)
                     self.wfile.write(b"second\n")
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class names it so

@@ -1,5 +1,6 @@
 """Watches lose no event, and end so that a client can continue."""
 
+import json
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ class TestWatches:
         api.core.create_namespaced_pod(namespace, pod("p"))
         following: Any = watch.Watch
         stream = following().stream(
-            api.core.list_namespaced_pod, namespace=namespace, timeout_seconds=5
+            api.core.list_namespaced_pod, namespace=namespace, timeout_seconds=180
         )
         event = next(iter(stream))
         assert event["type"] == "ADDED"
@@ -99,7 +100,7 @@ class TestWatches:
             "allowWatchBookmarks": "true",
             "labelSelector": "own=1",
         }
-        with api.watch(maps(namespace), seconds=5, **query) as watching:
+        with api.watch(maps(namespace), seconds=10, **query) as watching:
             api.core.create_namespaced_config_map(namespace, config_map("other"))
             events = watching.wait_ended()
         assert {event["type"] for event in events} == {"BOOKMARK"}
@@ -110,7 +111,9 @@ class TestWatches:
         self, api: ApiCalls, namespace: str, written: str
     ) -> None:
         api.core.create_namespaced_config_map(namespace, config_map("c", {"own": "1"}))
-        event = api.get(maps(namespace), watch=written, timeoutSeconds="1", labelSelector="own=1")
+        query = {"watch": written, "timeoutSeconds": "180", "labelSelector": "own=1"}
+        with api.stream(maps(namespace), **query) as response:
+            event = json.loads(next(response.stream()))
         assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "c")
 
     @pytest.mark.parametrize("written", ["false", "False", "0"])

@@ -20,7 +20,7 @@ class TestSuspending:
     def test_nothing_counts_as_active_while_pods_are_still_there(self, training: Job) -> None:
         training.suspend()
         training.wait_condition("Suspended")
-        assert all(map(training.leaving, ALL))
+        training.api.wait_until(lambda: all(map(training.leaving, ALL)), "its pods are told to go")
         assert (training.counts("PS"), training.counts("Worker")) == ({}, {})
 
     def test_pods_that_fail_while_they_go_do_not_fail_the_job(self, training: Job) -> None:

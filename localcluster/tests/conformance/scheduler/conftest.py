@@ -47,7 +47,7 @@ def scheduling(backend: LocalCluster, tmp_path_factory: pytest.TempPathFactory) 
                 yield name
             finally:
                 process.terminate()
-                process.wait(30)
+                process.wait(120)
 
     return run
 
@@ -74,11 +74,11 @@ STANDARD: Json = {
     "filterVerb": "filter",
     "prioritizeVerb": "prioritize",
     "weight": 121,
-    "httpTimeout": "1s",
+    "httpTimeout": "60s",
     "nodeCacheCapable": True,
     "ignorable": False,
 }
-"""As in the product's own configuration, but for the time-out."""
+"""As in the product's own configuration, but for the time-out, which no answer is to meet."""
 
 
 @pytest.fixture(scope="session")
@@ -179,7 +179,7 @@ class SchedulingHarness:
         The scheduler's copies of nodes and pods do not grow alike: its first sentence may lack the
         newest node."""
         try:
-            self.api.wait_until(lambda: self.why(name) == sentence, f"{name} is told why", 10)
+            self.api.wait_until(lambda: self.why(name) == sentence, f"{name} is told why")
         except AssertionError:
             assert self.why(name) == sentence
             raise

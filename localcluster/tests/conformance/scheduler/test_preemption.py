@@ -19,7 +19,7 @@ LOW, MIDDLE, HIGH = LEVELS
 NEVER = "conformance-never"
 NO_CLAIMS = "no new claims to deallocate"
 FULL = "0/1 nodes are available: 1 Insufficient cpu."
-_ANSWER_SECONDS = 25
+_ANSWER_SECONDS = 60
 """The extender's time-out where it holds an answer back."""
 
 
@@ -372,7 +372,7 @@ def test_the_highest_priority_is_tried_first(
         for level in (LOW, MIDDLE, HIGH):
             harness.pod(level, "1", priorityClassName=level, schedulerName=name)
         harness.api.holds(
-            lambda: not extender.asked(HIGH), "it waits while its watch shows them", 2
+            lambda: not extender.asked(HIGH), "it waits while its watch shows them", 4
         )
         answered.set()
         assert {harness.wait_bound(HIGH), harness.wait_bound(MIDDLE)} == {node}

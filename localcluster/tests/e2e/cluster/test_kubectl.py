@@ -12,6 +12,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.progress import PlainProgress
 from localcluster.specs import Backend, NodeSpec
 from localcluster.testing.clusters import Shown
+from localcluster.testing.waiting import wait_until
 
 
 def pod(name: str, script: str, sign: Path) -> str:
@@ -51,10 +52,10 @@ def test_a_pod_is_applied_followed_shown_and_deleted(
     # It runs until it is told to go on, so that whoever waits for it comes in time.
     script = "echo one; while [ ! -e /sign/go ]; do sleep 0.05; done; echo two"
     assert kubectl("apply", "-f", "-", stdin=pod("p", script, sign)) == "pod/p created\n"
-    kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=30s")
+    kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=180s")
     sign.touch()
     assert kubectl("logs", "-f", "p") == "one\ntwo\n"
-    kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/p", "--timeout=30s")
+    kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/p", "--timeout=180s")
     header, row = (line.split() for line in kubectl("get", "pods", "-l", "app=said").splitlines())
     assert dict(zip(header, row, strict=True)) | {"AGE": ""} == {
         "NAME": "p",
@@ -63,7 +64,11 @@ def test_a_pod_is_applied_followed_shown_and_deleted(
         "RESTARTS": "0",
         "AGE": "",
     }
-    assert "Successfully assigned default/p to n1" in kubectl("describe", "pod", "p")
+    wait_until(
+        lambda: "Successfully assigned default/p to n1" in kubectl("describe", "pod", "p"),
+        "an Event tells its node",
+        180,
+    )
     assert kubectl("delete", "pod", "p").startswith('pod "p" deleted')
 
 

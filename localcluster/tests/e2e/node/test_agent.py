@@ -8,6 +8,7 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.specs import NodeSpec, Taint
 from localcluster.testing.clusters import Shown
+from localcluster.testing.waiting import wait_until
 from tests.e2e.node.pods import Namespace, container, pod
 
 
@@ -29,13 +30,19 @@ def own(shown: Shown) -> Iterator[Namespace]:
 
 
 def test_nodes_are_ready_as_they_were_specified(own: Namespace) -> None:
-    own.kubectl("wait", "node", "--all", "--for=condition=Ready", "--timeout=60s")
+    own.kubectl("wait", "node", "--all", "--for=condition=Ready", "--timeout=180s")
     node = own.get("node", "pool")
     assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
     assert node["metadata"]["labels"]["pool"] == "training"
     assert {"key": "only", "value": "training", "effect": "NoSchedule"} in node["spec"]["taints"]
-    lease = own.cluster.get("-n", "kube-node-lease", "lease", "pool")
-    assert lease["spec"]["holderIdentity"] == "pool"
+
+    def lease() -> str:
+        return own.cluster.kubectl(
+            *("get", "lease", "pool", "-n", "kube-node-lease", "--ignore-not-found"),
+            "-o=jsonpath={.spec.holderIdentity}",
+        )
+
+    assert wait_until(lease, "the node has a Lease", 180) == "pool"
 
 
 def test_a_label_that_is_added_later_counts_at_admission(own: Namespace) -> None:
@@ -84,4 +91,4 @@ def test_pods_of_a_killed_agent_end_with_it_and_are_run_again_by_the_next(own: N
     )
     assert own.get("pod", "over")["status"]["phase"] == "Succeeded"
     assert own.kubectl("logs", "over") == "done\n"
-    own.kubectl("delete", "pod", "restarts", "never", "over", "--timeout=60s")
+    own.kubectl("delete", "pod", "restarts", "never", "over", "--timeout=180s")

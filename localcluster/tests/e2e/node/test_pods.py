@@ -46,7 +46,7 @@ def test_a_log_is_followed_while_the_container_runs(
         assert reader.stdout.readline() == "first\n"
         (tmp_path / "go").touch()
         assert reader.stdout.read() == "last\n"
-        assert reader.wait(timeout=30) == 0
+        assert reader.wait(timeout=180) == 0
 
 
 def test_a_container_that_fails_is_run_again_and_its_first_log_is_kept(space: Namespace) -> None:
@@ -81,14 +81,14 @@ def test_a_deleted_pod_gets_its_grace_and_leaves_no_process(space: Namespace) ->
         space.wait(name, ".status.phase=Running")
         processes.append(int(_first_line(space, name)))
     assert all(Path(f"/proc/{each}").exists() for each in processes)
-    space.kubectl("delete", "pod", "forced", "--grace-period=0", "--force", "--timeout=60s")
-    space.kubectl("delete", "pod", "stubborn", "kind", "--timeout=60s")
+    space.kubectl("delete", "pod", "forced", "--grace-period=0", "--force", "--timeout=180s")
+    space.kubectl("delete", "pod", "stubborn", "kind", "--timeout=180s")
     # The object of the forced one went before its process: the node ends that as soon as it hears
     # of it.
     wait_until(
         lambda: not any(Path(f"/proc/{each}").exists() for each in processes),
         "no process is left",
-        30,
+        180,
     )
 
 
@@ -268,11 +268,11 @@ def test_a_deployment_rolls_out_and_is_replaced_pod_by_pod(space: Namespace) -> 
     space.make(
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
     )
-    space.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    space.kubectl("rollout", "status", "deployment/web", "--timeout=180s")
     pods = space.cluster.get("-n", space.name, "pods")["items"]
     ports = [
         json.loads(each["metadata"]["annotations"]["localcluster/ports"])["8080"] for each in pods
     ]
     assert len(set(ports)) == 2
     space.kubectl("set", "env", "deployment/web", "X=1")
-    space.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    space.kubectl("rollout", "status", "deployment/web", "--timeout=180s")

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from localcluster.errors import KubectlError
+from localcluster.testing.waiting import wait_until
 from tests.e2e.node.pods import Namespace
 
 TELL = (
@@ -37,7 +39,7 @@ def addresses(space: Namespace, *pods: str) -> list[list[str]]:
     """Wait until the pods run and return what each is told of the whole cluster."""
     found = []
     for name in pods:
-        space.kubectl("wait", f"pod/{name}", "--for=create", "--timeout=60s")
+        space.kubectl("wait", f"pod/{name}", "--for=create", "--timeout=180s")
         space.wait(name, ".status.phase=Running")
         cluster = json.loads(_log(space, name))["cluster"]
         found.append([address for role in sorted(cluster) for address in cluster[role]])
@@ -46,11 +48,15 @@ def addresses(space: Namespace, *pods: str) -> list[list[str]]:
 
 def _log(space: Namespace, name: str) -> str:
     """Return a pod's log once it has a line."""
-    for _ in range(200):
-        text = space.kubectl("logs", name)
-        if text.endswith("\n"):
-            return text
-    raise AssertionError(f"{name} logs nothing")
+
+    def whole_lines() -> str:
+        try:
+            text = space.kubectl("logs", name)
+        except KubectlError:  # its container has not started yet
+            return ""
+        return text if text.endswith("\n") else ""
+
+    return wait_until(whole_lines, f"{name} logs a line", 180)
 
 
 def test_a_resumed_job_gets_ports_of_its_own_anew(space: Namespace) -> None:
@@ -62,7 +68,7 @@ def test_a_resumed_job_gets_ports_of_its_own_anew(space: Namespace) -> None:
     assert all(each.startswith("127.0.0.1:") for each in first[0])
     suspend = '{"spec":{"runPolicy":{"suspend":%s}}}'
     space.kubectl("patch", "tfjob", "j", "--type=merge", "-p", suspend % "true")
-    space.kubectl("wait", *(f"pod/{each}" for each in pods), "--for=delete", "--timeout=60s")
+    space.kubectl("wait", *(f"pod/{each}" for each in pods), "--for=delete", "--timeout=180s")
     space.kubectl("patch", "tfjob", "j", "--type=merge", "-p", suspend % "false")
     second = addresses(space, *pods)
     assert second[0] == second[1] == second[2]
@@ -83,8 +89,8 @@ def test_an_mxjob_is_told_its_scheduler_in_both_forms_and_succeeds_with_it(
     space.make(
         {"apiVersion": "kubeflow.org/v1", "kind": "MXJob", "metadata": {"name": "m"}, "spec": spec}
     )
-    space.kubectl("wait", "mxjob/m", "--for=condition=Succeeded", "--timeout=60s")
-    root = json.loads(space.kubectl("logs", "m-scheduler-0"))["cluster"]["scheduler"][0]
+    space.kubectl("wait", "mxjob/m", "--for=condition=Succeeded", "--timeout=180s")
+    root = json.loads(_log(space, "m-scheduler-0"))["cluster"]["scheduler"][0]
     assert root["url"] == "127.0.0.1"
     assert root["port"] == int(_log(space, "m-server-0"))
-    assert space.kubectl("logs", "m-worker-0") == "127.0.0.1\n"
+    assert _log(space, "m-worker-0") == "127.0.0.1\n"

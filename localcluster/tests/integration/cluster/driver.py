@@ -1,5 +1,5 @@
 """Runs a supervisor over tiny shell scripts instead of a control plane: `driver.py STATE STAGES
-[OWNER_FD]`.
+READY_SECONDS GRACE_SECONDS [OWNER_FD]`.
 
 STAGES is JSON: a list of stages, each a list of [name, shell script, line that means ready or
 null]."""
@@ -27,21 +27,25 @@ class Running:
         return log_offset >= 0
 
 
-def component(paths: ClusterPaths, name: str, script: str, ready: str | None) -> Component:
+def component(
+    paths: ClusterPaths, grace_seconds: float, name: str, script: str, ready: str | None
+) -> Component:
     probe: Probe = LogLineProbe(paths.log(name), ready) if ready else Running()
-    return Component(name, ("/bin/sh", "-c", script), probe, grace_seconds=1.0)
+    return Component(name, ("/bin/sh", "-c", script), probe, grace_seconds=grace_seconds)
 
 
 def main() -> int:
     paths = ClusterPaths(Path(sys.argv[1]))
-    interrupts = Interrupts(int(sys.argv[3]) if len(sys.argv) > 3 else None)
+    ready_seconds, grace_seconds = (float(each) for each in sys.argv[3:5])
+    interrupts = Interrupts(int(sys.argv[5]) if len(sys.argv) > 5 else None)
     stages = [
-        Stage([component(paths, *each) for each in stage]) for stage in json.loads(sys.argv[2])
+        Stage([component(paths, grace_seconds, *each) for each in stage])
+        for stage in json.loads(sys.argv[2])
     ]
     records = StatusWriter(paths, identify(os.getpid()))
     quick = BackOff(base_seconds=0.05, cap_seconds=0.2, reset_seconds=60.0)
     supervisor = Supervisor(
-        paths, records, interrupts, quick, StartLimits(ready_seconds=3.0, deaths=3)
+        paths, records, interrupts, quick, StartLimits(ready_seconds=ready_seconds, deaths=3)
     )
     try:
         with interrupts.installed():

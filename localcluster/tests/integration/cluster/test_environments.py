@@ -46,7 +46,7 @@ def test_its_programs_run_from_its_final_folder_and_it_is_made_once(
     folder = ensure_environment(pins, None, PlainProgress(), cache)
     assert folder.parent == cache
     ran = subprocess.run(
-        [folder / "bin" / "tiny"], capture_output=True, text=True, check=True, timeout=30
+        [folder / "bin" / "tiny"], capture_output=True, text=True, check=True, timeout=180
     )
     assert ran.stdout == "tiny runs\n"
     assert ensure_environment(pins, None, PlainProgress(), cache) == folder

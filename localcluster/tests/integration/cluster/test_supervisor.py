@@ -17,17 +17,15 @@ from localcluster.paths import ClusterPaths
 from localcluster.processes import ProcessId, alive, identify
 from localcluster.storage import write_json
 from localcluster.supervisor.status import ClusterStatus, end_recorded, read_events, read_status
+from localcluster.testing.waiting import wait_until
 
 LOCALCLUSTER = Path(__file__).resolve().parents[3]
 FOREVER = "echo ready; exec sleep 1000"
 Stages = list[list[tuple[str, str, str | None]]]
 
 
-def eventually(true: Callable[[], bool], seconds: float = 180.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s"
-        time.sleep(0.02)
+def eventually(true: Callable[[], bool]) -> None:
+    wait_until(true, "it comes about", 180, poll_seconds=0.02)
 
 
 class Run:
@@ -38,9 +36,18 @@ class Run:
         self.paths.logs.mkdir(parents=True)
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, stages: Stages, owner_fd: int | None = None) -> "Run":
+    def start(
+        self,
+        stages: Stages,
+        owner_fd: int | None = None,
+        *,
+        ready_seconds: float = 180.0,
+        grace_seconds: float = 60.0,
+    ) -> "Run":
+        """Start the components. The limits are those of the start and of the end of each."""
         command = [sys.executable, "-m", "tests.integration.cluster.driver", str(self.paths.root)]
-        command += [json.dumps(stages), *([str(owner_fd)] if owner_fd is not None else [])]
+        command += [json.dumps(stages), str(ready_seconds), str(grace_seconds)]
+        command += [str(owner_fd)] if owner_fd is not None else []
         with (self.paths.root / "driver.log").open("wb") as log:
             fds = () if owner_fd is None else (owner_fd,)
             self.process = subprocess.Popen(
@@ -66,12 +73,12 @@ class Run:
 
     def wait_ended(self) -> None:
         assert self.process is not None
-        assert self.process.wait(20) == 0
+        assert self.process.wait(180) == 0
 
     def end(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(20)
+            self.process.wait(180)
 
 
 @pytest.fixture
@@ -106,7 +113,8 @@ class TestStart:
         assert list(run.status.processes()) == []
 
     def test_a_component_that_never_becomes_ready_fails_the_start(self, run: Run) -> None:
-        run.start([[("silent", "echo thinking; exec sleep 1000", "ready")]]).wait("failed")
+        silent = ("silent", "echo thinking; exec sleep 1000", "ready")
+        run.start([[silent]], ready_seconds=3.0).wait("failed")
         assert run.status.reason == "silent was not ready within 3 s:\nthinking"
         run.wait_ended()
 
@@ -171,7 +179,7 @@ class TestStop:
         self, run: Run
     ) -> None:
         stubborn = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
-        run.start([[("stubborn", stubborn, "ready")]]).wait("running")
+        run.start([[("stubborn", stubborn, "ready")]], grace_seconds=1.0).wait("running")
         child = run.pid("stubborn")
         run.end()
         assert not alive(child)
@@ -212,7 +220,7 @@ class TestLeftovers:
             paths = ClusterPaths(tmp_path)
             write_json(paths.status, {"components": {"a": self._entry(identify(recorded.pid))}})
             end_recorded(paths)
-            assert recorded.wait(10) == -signal.SIGTERM
+            assert recorded.wait(180) == -signal.SIGTERM
             assert stranger.poll() is None
         finally:
             for process in (recorded, stranger):

@@ -40,7 +40,7 @@ def test_a_machine_without_go_has_none() -> None:
 
 class TestACommand:
     def test_reads_what_it_wrote(self) -> None:
-        assert run(["/bin/echo", "hello"], 10) == "hello\n"
+        assert run(["/bin/echo", "hello"], 180) == "hello\n"
 
     @pytest.mark.parametrize(
         ("command", "sentence"),
@@ -55,7 +55,7 @@ class TestACommand:
     )
     def test_that_fails_says_why(self, command: list[str], sentence: str) -> None:
         with pytest.raises(BuildError, match=sentence):
-            run(command, 10)
+            run(command, 180)
 
     def test_that_hangs_is_ended(self) -> None:
         with pytest.raises(BuildError, match="did not end within 0 s"):
@@ -63,7 +63,7 @@ class TestACommand:
 
 
 def test_two_builders_of_one_folder_build_once(tmp_path: Path) -> None:
-    inside = threading.Barrier(2, timeout=10)
+    inside = threading.Barrier(2, timeout=180)
     builds: list[Path] = []
 
     def fill(work: Path) -> None:
@@ -78,6 +78,6 @@ def test_two_builders_of_one_folder_build_once(tmp_path: Path) -> None:
         thread.start()
     inside.wait()
     for thread in threads:
-        thread.join(10)
+        thread.join(180)
     assert len(builds) == 1
     assert (tmp_path / "key").is_dir()

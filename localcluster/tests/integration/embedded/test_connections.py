@@ -38,7 +38,7 @@ def watch(cluster: LocalCluster, version: str) -> socket.socket:
     server = urlsplit(credentials.server)
     asking = socket.socket()
     asking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    asking.settimeout(60)
+    asking.settimeout(180)
     asking.connect((server.hostname, server.port))
     path = f"/api/v1/namespaces/default/configmaps?watch=1&resourceVersion={version}"
     asking.sendall(
@@ -114,4 +114,4 @@ def test_sigterm_ends_the_server_and_its_watches_cleanly(
             assert stream.readline().startswith(b"HTTP/1.1 200")
             server.send_signal(number)
             assert stream.read().endswith(b"0\r\n\r\n"), "the end of the stream is told"
-        assert server.wait(20) == 0
+        assert server.wait(180) == 0

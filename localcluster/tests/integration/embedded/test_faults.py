@@ -24,7 +24,7 @@ def pods(cluster: LocalCluster) -> Iterator[Reflector[Pod]]:
         connect(cluster.kubeconfig, user_agent="test"), watched_pods(), config=RULES
     )
     reflector.start()
-    assert reflector.wait_synced(30.0), reflector.failure
+    assert reflector.wait_synced(180.0), reflector.failure
     yield reflector
     reflector.stop()
 

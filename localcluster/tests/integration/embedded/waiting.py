@@ -1,8 +1,9 @@
 """Waiting for a state, and the client that reads it."""
 
-import time
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
+
+from localcluster.testing.waiting import wait_until
 
 Core: TypeAlias = Any
 """The official client's CoreV1Api. Its types know no plain JSON, which it takes."""
@@ -12,11 +13,7 @@ _SECONDS = 180.0
 
 
 def until(find: Callable[[], Found | None], what: str) -> Found:
-    """What `find` finds at last; fails after a minute."""
-    deadline = time.monotonic() + _SECONDS
-    while True:
-        found = find()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.05)
+    """What `find` finds at last. Raises AssertionError where it does not."""
+    found = wait_until(find, what, _SECONDS, poll_seconds=0.05)
+    assert found is not None
+    return found

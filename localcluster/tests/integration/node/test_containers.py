@@ -37,7 +37,7 @@ def run(table: ProcessTable, launch: Launch, folder: Path) -> tuple[int, str]:
     ended: queue.Queue[int] = queue.Queue()
     log = LogFile(folder / "log")
     table.start("one", launch, log, ended.put)
-    code = ended.get(timeout=30)
+    code = ended.get(timeout=180)
     return code, (folder / "log").read_text()
 
 
@@ -111,9 +111,9 @@ def test_sigterm_reaches_the_first_process_and_kill_the_whole_group(
     fifo.read_text()
     table.signal("one", kill=False)
     with log.changed:
-        assert log.changed.wait_for(lambda: "asked" in log.path.read_text(), 30)
+        assert log.changed.wait_for(lambda: "asked" in log.path.read_text(), 180)
     table.signal("one", kill=True)
-    assert ended.get(timeout=30) == 137
+    assert ended.get(timeout=180) == 137
 
 
 _OWNER = """
@@ -142,7 +142,7 @@ def test_containers_end_with_a_killed_agent_and_the_next_agent_removes_leftovers
     environ = Path(f"/proc/{child}/environ")
     wait_until(lambda: str(tmp_path) in environ.read_text(), "the child runs", 180)
     owner.kill()
-    owner.wait(timeout=30)
+    owner.wait(timeout=180)
     _wait_gone(descriptors[0])
     assert end_marked(f"{tmp_path}-other") == 0
     assert end_marked(str(tmp_path)) == 1
@@ -154,7 +154,7 @@ def test_containers_end_with_a_killed_agent_and_the_next_agent_removes_leftovers
 def _wait_gone(pidfd: int) -> None:
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
-    assert poll.poll(30000), "the process is still there"
+    assert poll.poll(180_000), "the process is still there"
 
 
 def test_end_all_sends_sigterm_and_then_sigkill(tmp_path: Path) -> None:
@@ -164,6 +164,6 @@ def test_end_all_sends_sigterm_and_then_sigkill(tmp_path: Path) -> None:
         log = LogFile(tmp_path / str(index))
         table.start(str(index), shell(script, tmp_path), log, ended.put)
         with log.changed:
-            assert log.changed.wait_for(log.path.read_text, 30)
-    table.end_all(0.5)
-    assert {ended.get(timeout=30), ended.get(timeout=30)} == {128 + signal.SIGTERM, 137}
+            assert log.changed.wait_for(log.path.read_text, 180)
+    table.end_all(2.0)
+    assert {ended.get(timeout=180), ended.get(timeout=180)} == {128 + signal.SIGTERM, 137}

@@ -34,7 +34,7 @@ def logs(tmp_path: Path) -> Iterator[tuple[OneLog, TlsServer, urllib3.PoolManage
     server = serve_logs(source, authority)
     context = ssl.create_default_context()
     authority.configure_trust(context)
-    client = urllib3.PoolManager(ssl_context=context, retries=False, timeout=urllib3.Timeout(20))
+    client = urllib3.PoolManager(ssl_context=context, retries=False, timeout=urllib3.Timeout(180))
     yield source, server, client
     client.clear()
     server.stop()

@@ -67,13 +67,13 @@ def test_restarts_are_counted_and_the_previous_log_is_kept(node_harness: NodeHar
 def test_sigterm_grace_and_sigkill_of_a_deleted_pod(node_harness: NodeHarness) -> None:
     running = node_harness.run(pod(script(f"trap 'echo asked' TERM; echo up; {SLEEP}")))
     running.wait_log("up")
-    running.delete(1)
+    running.delete(3)
     node_harness.api.wait(lambda: bool(node_harness.api.of("delete")))
     path, options = node_harness.api.of("delete")[0]
     assert path == running.path
     assert options == {"gracePeriodSeconds": 0, "preconditions": {"uid": "u1"}}
     running.runner.post(life.Vanished())
-    assert node_harness.forgotten.wait(30)
+    assert node_harness.forgotten.wait(180)
     assert not (node_harness.folder / "pods" / "u1").exists()
     assert "asked" in (node_harness.folder / "ended" / "ns_p_u1" / "main" / "0.log").read_text()
 

@@ -5,6 +5,7 @@ import json
 import random
 import re
 import socket
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from cryptography.x509.oid import NameOID
 from localcluster import components
 from localcluster.binaries.locate import Binaries
 from localcluster.binaries.modules import MODULES
+from localcluster.client import api_client
 from localcluster.components import Component, Ports, Recipe
 from localcluster.identities import IDENTITIES, write_identities
 from localcluster.paths import ClusterPaths
@@ -103,12 +105,29 @@ class TestIdentities:
         assert groups == [identity.group or "localcluster"]
         assert ("system:masters" in groups) == (name == "admin")
 
-    def test_a_kubeconfig_stands_alone_and_points_to_this_cluster(
+    def test_a_kubeconfig_points_to_this_cluster_and_its_files_from_wherever_it_is_read(
         self, paths: ClusterPaths
     ) -> None:
         body = yaml.safe_load(paths.kubeconfig.read_text())
-        assert body["clusters"][0]["cluster"]["server"] == f"https://127.0.0.1:{PORTS.api}"
-        assert set(body["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
+        cluster, user = body["clusters"][0]["cluster"], body["users"][0]["user"]
+        assert cluster["server"] == f"https://127.0.0.1:{PORTS.api}"
+        files = {**user, "certificate-authority": cluster["certificate-authority"]}
+        assert files == {
+            "certificate-authority": str(paths.pki / "ca.crt"),
+            "client-certificate": str(paths.pki / "admin.crt"),
+            "client-key": str(paths.pki / "admin.key"),
+        }
+        assert all(Path(each).is_absolute() for each in files.values())
+
+    def test_a_client_leaves_no_copy_of_a_key_where_it_is_killed(
+        self, paths: ClusterPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The official client writes what a kubeconfig embeds to files, and removes them at its
+        orderly end."""
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        with api_client(paths.kubeconfig) as client:
+            assert client.configuration.key_file == str(paths.pki / "admin.key")
+        assert list(tmp_path.iterdir()) == []
 
     def test_nobody_else_can_read_a_key(self, paths: ClusterPaths) -> None:
         secrets = [paths.kubeconfig, *paths.pki.glob("*.key"), *paths.pki.glob("*.kubeconfig")]

@@ -77,7 +77,7 @@ def test_config_maps_are_texts_by_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("results", "verdicts"),
+    ("results", "states"),
     [
         pytest.param("++", "+", id="a verdict is reported once"),
         pytest.param("---", "-", id="a failure needs two in a row"),
@@ -85,7 +85,7 @@ def test_config_maps_are_texts_by_key() -> None:
         pytest.param("+--+", "+-+", id="it turns and turns back"),
     ],
 )
-def test_thresholds(results: str, verdicts: str) -> None:
+def test_thresholds(results: str, states: str) -> None:
     threshold = Threshold(success=1, failure=2)
     turned = [each for each in results if threshold.count(healthy=each == "+")]
-    assert "".join(turned) == verdicts
+    assert "".join(turned) == states
