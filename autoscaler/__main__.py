@@ -8,7 +8,7 @@ import threading
 import time
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from autoscaler.cluster import Caches
 from autoscaler.completion import CompletionTeller
@@ -19,8 +19,8 @@ from autoscaler.leadership import (
     ElectionConfig,
     Fence,
     Leadership,
+    LeadershipState,
     OnlyInstance,
-    Standing,
     announce,
     claim_place,
     instance_name,
@@ -28,6 +28,7 @@ from autoscaler.leadership import (
     told,
 )
 from autoscaler.logs.poller import LogPoller
+from autoscaler.logs.rotation import READ_BYTES, WorkerRotation
 from autoscaler.managed_jobs import NO_LIMIT, DisruptionLimits, Holds, Limit
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
@@ -35,6 +36,7 @@ from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
 from autoscaler.settings import Settings, fairness_of, parse, parse_budget
+from autoscaler.stragglers import ReplacementConfig, StragglerReplacer
 from autoscaler.web import create_app
 from autoscaler.windows import parse_windows
 from optimus.interval import IntervalConfig, ProfilingConfig
@@ -54,6 +56,7 @@ from optimus.kube.writer import JobWriter, PodWriter
 from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import POLICIES
+from optimus.progress.stragglers import StragglerConfig
 from optimus.runtime.health import HealthServer
 from optimus.runtime.settings import SettingsError, address
 
@@ -99,11 +102,13 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     client = connect(settings.kubeconfig, user_agent=agent, guard=guard)
     leadership = _leadership(settings, instance, fence, client)
     eligibility, metrics = _eligibility_config(settings), Metrics()
-    metrics.leads.set_function(lambda: float(leadership.standing is Standing.LEADER))
+    metrics.leads.set_function(lambda: float(leadership.state is LeadershipState.LEADER))
     poll_seconds = settings.log_poll_seconds
     poller = LogPoller(LogReader(client), readers=settings.log_readers, poll_seconds=poll_seconds)
+    windows = StragglerConfig(window_seconds=settings.straggler_window_seconds)
+    rotation = WorkerRotation(LogReader(client, READ_BYTES), windows)
     with (
-        closing(poller) as logs,
+        closing(_Logs(poller, rotation)) as logs,
         _caches(settings, client, eligibility) as caches,
     ):
         controller = _controller(settings, client, caches, logs, metrics, instance)
@@ -115,6 +120,17 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
         with HealthServer(app, *address(settings.listen)) as server:
             _LOG.info("serving /metrics, /healthz and /readyz on port %d", server.port)
             return _loop(settings, controller, caches, leadership, stopping)
+
+
+class _Logs(NamedTuple):
+    """What reads logs."""
+
+    poller: LogPoller
+    rotation: WorkerRotation
+
+    def close(self) -> None:
+        self.poller.close()
+        self.rotation.close()
 
 
 def _caches(settings: Settings, client: Client, eligibility: EligibilityConfig) -> Caches:
@@ -194,7 +210,7 @@ def _act(
     stopping: threading.Event,
 ) -> int:
     began = time.monotonic()
-    while leadership.wait(_STANDBY_SECONDS) is not Standing.LEADER:
+    while leadership.wait(_STANDBY_SECONDS) is not LeadershipState.LEADER:
         if stopping.is_set():
             return 0
         if settings.once and time.monotonic() - began > 3 * settings.lease_seconds:
@@ -206,9 +222,9 @@ def _act(
         return 0
 
     def has_ended(seconds: float) -> bool:
-        return stopping.wait(seconds) or leadership.standing is Standing.LOST
+        return stopping.wait(seconds) or leadership.state is LeadershipState.LOST
 
-    controller.run(has_ended, lambda: leadership.standing is Standing.LEADER)
+    controller.run(has_ended, lambda: leadership.state is LeadershipState.LEADER)
     if stopping.is_set():
         _LOG.info("stopping; rescales in progress are recorded in their profiles")
         return 0
@@ -237,7 +253,7 @@ def _controller(
     settings: Settings,
     client: Client,
     caches: Caches,
-    logs: LogPoller,
+    logs: "_Logs",
     metrics: Metrics,
     instance: str,
 ) -> Controller:
@@ -247,12 +263,23 @@ def _controller(
         ProfileWriter(client), events, metrics, spacing_seconds=spacing_seconds, instance=instance
     )
     reader, config = LiveReader(client, _eligibility_config(settings)), _rescale_config(settings)
-    rescales = RescaleExecutor(reader, JobWriter(client, instance), recorder, logs, config)
-    decider = Decider(_decision_config(settings), metrics, dry_run=settings.dry_run)
+    rescales = RescaleExecutor(reader, JobWriter(client, instance), recorder, logs.poller, config)
+    decisions = _decision_config(settings)
+    decider = Decider(decisions, metrics, dry_run=settings.dry_run)
     workloads = WorkloadRecorder(WorkloadProfileWriter(client), metrics, instance=instance)
     completion = CompletionTeller(PodWriter(client), recorder)
+    stragglers = None
+    if settings.replacements_per_day and not settings.once:
+        replacement = ReplacementConfig(
+            detection=logs.rotation.config,
+            interval=decisions.driver.interval,
+            placement=decisions.placement,
+            per_day=settings.replacements_per_day,
+            hold_seconds=decisions.hold_seconds,
+        )
+        stragglers = StragglerReplacer(logs.rotation, recorder, metrics, replacement)
     components = Components(
-        caches, logs, decider, rescales, recorder, metrics, workloads, completion
+        caches, logs.poller, decider, rescales, recorder, metrics, workloads, completion, stragglers
     )
     timing = Timing(
         tick_seconds=settings.tick_seconds,

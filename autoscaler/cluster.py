@@ -6,10 +6,12 @@ API server itself.
 """
 
 import math
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from operator import attrgetter
+from typing import Any, Final, Self
 
 from optimus.jobs import Job
 from optimus.kube.admission import NO_BUDGETS, Admission, Namespaces
@@ -24,8 +26,11 @@ from optimus.kube.reflector import Reflector, ReflectorConfig, why_not_synced
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
 from optimus.kube.waiting_events import WaitingEvent, watched_waiting_events
 from optimus.kube.workload_profiles import WorkloadProfile, watched_workload_profiles
+from optimus.nodes import Node
 from optimus.resources import Resources
-from optimus.snapshot import ClusterSnapshot
+from optimus.snapshot import BoundPod, ClusterSnapshot
+
+_UID: Final = attrgetter("uid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,33 +71,132 @@ class Observation:
         node_kind_label: str = "",
     ) -> Self:
         """Freeze what the caches hold."""
-        by_job: dict[str, list[Pod]] = {}
-        for pod in sorted(pods, key=lambda pod: pod.name):
-            if pod.owner is not None:
-                by_job.setdefault(pod.owner.uid, []).append(pod)
+        index = PodIndex()
+        for pod in pods:
+            index.note(None, pod)
+        return cls.of_nodes(at, jobs, NodeList.of(nodes, node_kind_label), index.freeze(), profiles)
+
+    @classmethod
+    def of_nodes(
+        cls,
+        at: float,
+        jobs: Sequence[TrainingJob],
+        nodes: "NodeList",
+        pods: "FrozenPods",
+        profiles: Sequence[TrainingProfile],
+    ) -> Self:
+        """The same of nodes and pods that are in order."""
         active = (job.active for job in jobs if job.active is not None)
-        snapshot = ClusterSnapshot.of(
-            at,
-            (_with_priority(job, by_job.get(job.uid, ())) for job in active),
-            (node.node for node in nodes),
-            (placed for pod in pods if (placed := pod.bound() or pod.ended()) is not None),
-        )
-        by_uid = {job.uid: job for job in sorted(jobs, key=lambda job: job.uid)}
+        found = (_with_priority(job, pods.priorities.get(job.uid)) for job in active)
+        by_uid = {job.uid: job for job in sorted(jobs, key=_UID)}
         own = [each for each in profiles if _belongs_to(each, by_uid.get(each.job.uid))]
         return cls(
             at,
-            snapshot,
+            ClusterSnapshot(at, tuple(sorted(found, key=_UID)), nodes.nodes, pods.placed),
             by_uid,
-            {uid: tuple(found) for uid, found in by_job.items()},
+            pods.by_job,
             {profile.job.uid: profile for profile in own},
-            {node.name: kind for node in nodes if (kind := node.node.labels.get(node_kind_label))},
+            nodes.kinds,
         )
 
 
-def _with_priority(job: Job, pods: Sequence[Pod]) -> Job:
+@dataclass(frozen=True, slots=True)
+class NodeList:
+    """Nodes by name, and the kinds of those that have the label of kinds."""
+
+    nodes: tuple[Node, ...]
+    kinds: Mapping[str, str]
+
+    @classmethod
+    def of(cls, nodes: Iterable[ClusterNode], node_kind_label: str) -> Self:
+        """In order, whatever order they were read in."""
+        found = tuple(sorted((each.node for each in nodes), key=attrgetter("name")))
+        kinds = ((each.name, each.labels.get(node_kind_label)) for each in found)
+        return cls(found, {name: kind for name, kind in kinds if kind})
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenPods:
+    """The pods at one moment."""
+
+    by_job: Mapping[str, tuple[Pod, ...]]
+    """By the UID of the job that controls them, in the order of their names."""
+
+    priorities: Mapping[str, int]
+    """The lowest priority of each job's pods, without those that are leaving."""
+
+    placed: tuple[BoundPod, ...]
+    """In the order of their UIDs."""
+
+
+class PodIndex:
+    """The pods of each job, and those that take room on nodes; kept with each change of a pod.
+
+    Of a hundred thousand pods hardly one changes between two ticks: only what has changed is put
+    in order again, and what has not is the same object as before. Safe to use from two threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owned: dict[str, dict[str, Pod]] = {}
+        self._placed: dict[str, BoundPod] = {}
+        self._changed: set[str] = set()
+        """The UIDs of jobs of which a pod has changed."""
+        self._places_changed = False
+        self._frozen = FrozenPods({}, {}, ())
+
+    def note(self, before: Pod | None, after: Pod | None) -> None:
+        """Take in a change of one pod; ``None``: it was not there, or is gone."""
+        with self._lock:
+            if before is not None:
+                self._forget(before)
+            if after is None:
+                return
+            if after.owner is not None:
+                self._owned.setdefault(after.owner.uid, {})[after.uid] = after
+                self._changed.add(after.owner.uid)
+            placed = after.bound() or after.ended()
+            if placed is not None:
+                self._placed[after.uid] = placed
+                self._places_changed = True
+
+    def _forget(self, pod: Pod) -> None:
+        if pod.owner is not None:
+            self._owned.get(pod.owner.uid, {}).pop(pod.uid, None)
+            self._changed.add(pod.owner.uid)
+        if self._placed.pop(pod.uid, None) is not None:
+            self._places_changed = True
+
+    def freeze(self) -> FrozenPods:
+        """The pods as they are now."""
+        with self._lock:
+            if not self._changed and not self._places_changed:
+                return self._frozen
+            by_job, priorities = dict(self._frozen.by_job), dict(self._frozen.priorities)
+            for uid in self._changed:
+                pods = tuple(sorted(self._owned[uid].values(), key=attrgetter("name")))
+                staying = [pod.priority for pod in pods if not pod.leaving]
+                for found in (by_job, priorities):
+                    found.pop(uid, None)
+                if pods:
+                    by_job[uid] = pods
+                else:
+                    del self._owned[uid]
+                if staying:
+                    priorities[uid] = min(staying)
+            placed = self._frozen.placed
+            if self._places_changed:
+                placed = tuple(map(self._placed.__getitem__, sorted(self._placed)))
+            self._frozen = FrozenPods(by_job, priorities, placed)
+            self._changed, self._places_changed = set(), False
+            return self._frozen
+
+
+def _with_priority(job: Job, priority: int | None) -> Job:
     """The job with the lowest priority of its pods, as the extender orders gangs."""
-    priority = min((pod.priority for pod in pods if not pod.leaving), default=job.priority)
-    return replace(job, priority=priority) if priority != job.priority else job
+    if priority is None or priority == job.priority:
+        return job
+    return replace(job, priority=priority)
 
 
 def _belongs_to(profile: TrainingProfile, job: TrainingJob | None) -> bool:
@@ -130,7 +234,8 @@ class Caches:
             for kind in JOB_KINDS
         ]
         self._nodes = Reflector(client, watched_nodes(node_selector), config=config)
-        self._pods = Reflector(client, watched_pods(), config=config)
+        self._index = PodIndex()
+        self._pods = Reflector(client, watched_pods(), config=config, observer=self._index.note)
         self._profiles = Reflector(client, watched_profiles(), config=config)
         self._quotas = Reflector(client, watched_quotas(), config=config)
         self._ranges = Reflector(client, watched_limit_ranges(), config=config)
@@ -138,6 +243,8 @@ class Caches:
         self._events = Reflector(client, watched_waiting_events(), config=config)
         self._workloads = Reflector(client, watched_workload_profiles(), config=config)
         self._admission = Admission(budgets)
+        self._node_list = (-1, NodeList((), {}))
+        """The nodes after so many changes."""
 
     @property
     def all(self) -> Sequence[Reflector[Any]]:
@@ -169,13 +276,19 @@ class Caches:
         """A sentence on what was not read yet, and why; ``None`` once all was."""
         return why_not_synced(self._needed)
 
+    def _present_nodes(self) -> NodeList:
+        changes = self._nodes.changes.count
+        if self._node_list[0] != changes:
+            self._node_list = changes, NodeList.of(self._nodes.items(), self._node_kind_label)
+        return self._node_list[1]
+
     def observe(self, at: float) -> Observation:
         """The cluster as the caches have it."""
         stored = tuple(job for reflector in self._jobs for job in reflector.items())
         spaces = Namespaces.of(self._quotas.items(), self._ranges.items(), self._classes.items())
         jobs = self._admission.admitted(stored, spaces)
-        nodes, pods, profiles = self._nodes.items(), self._pods.items(), self._profiles.items()
-        observation = Observation.of(at, jobs, nodes, pods, profiles, self._node_kind_label)
+        pods, profiles = self._index.freeze(), self._profiles.items()
+        observation = Observation.of_nodes(at, jobs, self._present_nodes(), pods, profiles)
         allowed = self._admission.quotas(jobs, observation.pods, spaces)
         return replace(
             observation,

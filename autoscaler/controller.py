@@ -28,6 +28,7 @@ from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder, phase_of
 from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import RescaleExecutor
+from autoscaler.stragglers import StragglerReplacer
 from optimus.interval import IntervalPlan
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule
@@ -108,6 +109,8 @@ class Components:
     """``None``: what jobs have shown is not kept for later ones."""
     completion: CompletionTeller | None = None
     """``None``: no job is told to end."""
+    stragglers: StragglerReplacer | None = None
+    """``None``: workers are not compared."""
 
 
 class Controller:
@@ -137,6 +140,7 @@ class Controller:
         self._clock = clock
         self._unmanaged_since: dict[str, float] = {}
         self._silent_since: float | None = None
+        self._phases: Counter[Phase] | None = None
         self._not_reached: frozenset[str] = frozenset()
 
     def run(
@@ -167,6 +171,7 @@ class Controller:
                 with self._guard("compare", state):
                     state.compare_if_young(now)
         is_current = self._is_current(observation, now)
+        self._replace_stragglers(observation, now, may_begin=is_current)
         self._advance_rescales(observation, now, may_begin=is_current)
         plan = None
         with self._guard("decisions"):
@@ -225,6 +230,12 @@ class Controller:
                 uid: since + silent_seconds for uid, since in self._unmanaged_since.items()
             }
         return True
+
+    def _replace_stragglers(self, observation: Observation, now: float, *, may_begin: bool) -> None:
+        stragglers = self._components.stragglers
+        if stragglers is not None and not self._dry_run:
+            with self._guard("stragglers"):
+                stragglers.step(self.managed.states, observation, now, may_begin=may_begin)
 
     def _advance_rescales(self, observation: Observation, now: float, *, may_begin: bool) -> None:
         if self._dry_run:
@@ -304,8 +315,10 @@ class Controller:
             metrics.left_alone.set(recorder.left_alone(observation, moving))
             self._report_half_bound(observation, now)
         phases = Counter(phase_of(state) for state in self.managed)
-        for phase in Phase:
-            metrics.jobs.labels(phase.value).set(phases[phase])
+        if phases != self._phases:
+            self._phases = phases
+            for phase in Phase:
+                metrics.jobs.labels(phase.value).set(phases[phase])
 
     def _keep_for_workloads(
         self, states: list[JobState], observation: Observation, now: float

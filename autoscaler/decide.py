@@ -84,17 +84,24 @@ class _Cluster:
         return self.observation.snapshot
 
     def claims(self, snapshot: ClusterSnapshot, /) -> Iterator[Claim]:
-        for uid, state in self.managed.items():
-            if state.rescale is None:
-                continue
-            record = state.rescale.record
-            bound, target = snapshot.bound_counts(uid), record.current_target
-            if target == NO_COUNTS or (bound.ps >= target.ps and bound.workers >= target.workers):
-                continue
-            waited_seconds = self.at - record.step_at
-            is_stopped = record.phase in RESCALING and waited_seconds < self.hold_seconds
-            keeps_pods = record.step is Step.START
-            yield Claim(state.job, target, keeps_pods=keeps_pods, is_stopped=is_stopped)
+        return claims_of(self.managed, snapshot, self.at, self.hold_seconds)
+
+
+def claims_of(
+    managed: Mapping[str, JobState], snapshot: ClusterSnapshot, at: float, hold_seconds: float
+) -> Iterator[Claim]:
+    """The room that is kept for rescales in progress, beyond that of their pods."""
+    for uid, state in managed.items():
+        if state.rescale is None:
+            continue
+        record = state.rescale.record
+        bound, target = snapshot.bound_counts(uid), record.current_target
+        if target == NO_COUNTS or (bound.ps >= target.ps and bound.workers >= target.workers):
+            continue
+        waited_seconds = at - record.step_at
+        is_stopped = record.phase in RESCALING and waited_seconds < hold_seconds
+        keeps_pods = record.step is Step.START
+        yield Claim(state.job, target, keeps_pods=keeps_pods, is_stopped=is_stopped)
 
 
 class Decider:

@@ -66,7 +66,7 @@ class ElectionConfig:
         return self.renew_seconds / 2
 
 
-class Standing(Enum):
+class LeadershipState(Enum):
     """Where this instance stands. FENCED: it holds the Lease, and could not renew it in time."""
 
     STANDBY = auto()
@@ -160,13 +160,13 @@ class Election:
         """Who leads, as last known."""
 
     @property
-    def standing(self) -> Standing:
+    def state(self) -> LeadershipState:
         """Where this instance stands now."""
         if self._fence.is_closed:
-            return Standing.LOST
+            return LeadershipState.LOST
         if self._fence.why_not() is None:
-            return Standing.LEADER
-        return Standing.STANDBY if self._own is None else Standing.FENCED
+            return LeadershipState.LEADER
+        return LeadershipState.STANDBY if self._own is None else LeadershipState.FENCED
 
     def step(self) -> float:
         """Renew the Lease or try to take it; returns the seconds until the next step."""
@@ -341,9 +341,9 @@ class Leadership:
         self._thread = threading.Thread(target=self._run, name="leader-election", daemon=True)
 
     @property
-    def standing(self) -> Standing:
+    def state(self) -> LeadershipState:
         """Where this instance stands now."""
-        return self._election.standing
+        return self._election.state
 
     @property
     def holder(self) -> str:
@@ -359,11 +359,11 @@ class Leadership:
         """Take part."""
         self._thread.start()
 
-    def wait(self, seconds: float) -> Standing:
-        """Wait for a change of standing, at most so long."""
+    def wait(self, seconds: float) -> LeadershipState:
+        """Wait for a change of the state, at most so long."""
         if self._changed.wait(seconds):
             self._changed.clear()
-        return self.standing
+        return self.state
 
     def stop(self) -> None:
         """End the part in it, and release the Lease."""
@@ -375,16 +375,16 @@ class Leadership:
     def _run(self) -> None:
         wait_seconds = 0.0
         while not self._stopping.wait(wait_seconds):
-            before = self.standing
+            before = self.state
             try:
                 wait_seconds = self._election.step()
             except Exception:  # noqa: BLE001 - logged; and a Lease that is not renewed runs out
                 _LOG.exception("leader election failed")
                 wait_seconds = 1.0
             self._stepped_at = self._timer()
-            if self.standing is not before:
+            if self.state is not before:
                 self._changed.set()
-                if before is Standing.STANDBY and self.standing is Standing.LEADER:
+                if before is LeadershipState.STANDBY and self.state is LeadershipState.LEADER:
                     # Not here: an Event that hangs would hold up the next renewal.
                     threading.Thread(target=self._on_lead, daemon=True).start()
 
@@ -392,16 +392,16 @@ class Leadership:
 class OnlyInstance:
     """Stands in for ``Leadership`` where no other instance can be, and in a dry run."""
 
-    standing = Standing.LEADER
+    state = LeadershipState.LEADER
     holder = ""
     silent_seconds = 0.0
 
     def start(self) -> None:
         """There is nothing to take part in."""
 
-    def wait(self, seconds: float) -> Standing:  # noqa: ARG002 - as ``Leadership`` has it
+    def wait(self, seconds: float) -> LeadershipState:  # noqa: ARG002 - as ``Leadership`` has it
         """Leads at once."""
-        return self.standing
+        return self.state
 
     def stop(self) -> None:
         """There is nothing to release."""
@@ -409,10 +409,10 @@ class OnlyInstance:
 
 def told(leadership: Leadership | OnlyInstance) -> str:
     """What ``/readyz`` says of an instance that is ready."""
-    match leadership.standing:
-        case Standing.LEADER:
+    match leadership.state:
+        case LeadershipState.LEADER:
             return "ok: leader"
-        case Standing.FENCED:
+        case LeadershipState.FENCED:
             return "ok: leader, but its Lease cannot be renewed: nothing is written"
         case _:
             return f"ok: standby; {leadership.holder or 'nobody'} leads"

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from operator import is_
 from statistics import median
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from msgspec.structs import replace
 
@@ -89,6 +90,14 @@ class Holds:
         return why_closed(self.windows, at) if self.windows else ""
 
 
+class Shown(NamedTuple):
+    """What a profile should show, until an instant or until what it is made of is other values."""
+
+    status: ProfileStatus
+    made_of: tuple[object, ...]
+    until: float
+
+
 @dataclass(slots=True)
 class JobState:
     """One managed job."""
@@ -103,6 +112,10 @@ class JobState:
     record: JobRecord = field(default_factory=JobRecord)
     rescale: Rescale | None = None
     run: Run | None = None
+    run_started_at: float | None = None
+    """When the first of the run's pods that are read began to train; ``None`` where nothing shows
+    it."""
+
     profile: TrainingProfile | None = None
     stored: ProfileStatus | None = None
     """What the profile shows, without the saved state."""
@@ -159,6 +172,9 @@ class JobState:
     name_taken_at: float | None = None
     """When another job's profile was last found to hold the name."""
 
+    straggler: str = ""
+    """Which worker is far slower than the others, and what is done about it; empty: none."""
+
     goal_changed: bool = False
     """Whether its user has set another goal since the rescale in progress began."""
 
@@ -193,6 +209,18 @@ class JobState:
     earlier_source: tuple[object, Job] | None = None
     """What ``earlier`` was made of."""
 
+    seen: tuple[object, ...] | None = None
+    """The job, its pods and what else was looked at when its pods were last taken in."""
+
+    waits: bool = False
+    """Whether one of its pods has no node yet."""
+
+    with_earlier: tuple[TrainingProgress, TrainingProgress] | None = None
+    """The last progress, without and with ``earlier``."""
+
+    shown: Shown | None = None
+    """What its profile should show."""
+
     @classmethod
     def first_seen(
         cls, training_job: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
@@ -215,22 +243,33 @@ class JobState:
         """Take in what the caches show of the job now."""
         failures = self.record.placement_failures
         recent = recent_failures(failures, observation.at, lifted=nodes_changed)
-        self.record = replace(self.record, placement_failures=recent)
+        if recent != failures:
+            self.record = replace(self.record, placement_failures=recent)
         before = self.job.counts
         self.refresh(observation.jobs[self.job.uid])
         self._update_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
-        self.changed_from = self._changed_from(pods, before)
-        self.run = run_of(pods, self.job.counts, observation.node_kinds)
-        self.is_ending = any(pod.has_trained for pod in pods)
+        seen = self.training_job, pods, observation.node_kinds, self.rescale is None
+        is_same = self.seen is not None and all(map(is_, seen, self.seen))
+        if not is_same or self.changed_from is not None or before != self.job.counts:
+            self._update_pods(pods, observation, before)
+            self.seen = seen
         self._update_age()
         self._update_floor()
         self._update_earlier(observation)
         self._update_user_counts()
+        self.waits_for = observation.waits.get(self.job.uid, "") if self.waits else ""
+
+    def _update_pods(self, pods: Sequence[Pod], observation: Observation, before: Counts) -> None:
+        """Take in the job's pods. Of a hundred thousand few have changed since the last tick."""
+        self.changed_from = self._changed_from(pods, before)
+        self.run = run_of(pods, self.job.counts, observation.node_kinds)
+        starts = (pod.container.started_at for pod in (self.run.pods if self.run else ()))
+        self.run_started_at = min((start for start in starts if start is not None), default=None)
+        self.is_ending = any(pod.has_trained for pod in pods)
         staying = [pod for pod in pods if not pod.leaving and not pod.finished]
         self._update_gang(staying, observation.at)
-        waits = any(pod.node is None for pod in staying)
-        self.waits_for = observation.waits.get(self.job.uid, "") if waits else ""
+        self.waits = any(pod.node is None for pod in staying)
 
     def _changed_from(self, pods: Sequence[Pod], before: Counts) -> Counts | None:
         """Counts other than the job's, with which it has pods although it is not suspended.
@@ -260,7 +299,7 @@ class JobState:
     def _update_age(self) -> None:
         """Of a job that ran before it was first seen only its status shows how long."""
         if self.is_new and self.run is not None:
-            starts = [self._run_started_at(), self.training_job.started_at]
+            starts = [self.run_started_at, self.training_job.started_at]
             since = min((start for start in starts if start is not None), default=None)
             self.record = replace(self.record, ran_since=since)
         self.is_new = False
@@ -320,15 +359,9 @@ class JobState:
         floor = self.record.floor
         return floor if floor is None or self.job.splits_batch else floor._replace(workers=1)
 
-    def _run_started_at(self) -> float | None:
-        """When the first of its pods that train began to, ``None`` where nothing shows it."""
-        pods = self.run.pods if self.run is not None else ()
-        starts = (pod.container.started_at for pod in pods)
-        return min((start for start in starts if start is not None), default=None)
-
     def running_seconds(self, at: float) -> float:
         """So long it has run at least, by its pods, whatever of its log is left."""
-        starts = (self._run_started_at(), self.record.ran_since)
+        starts = (self.run_started_at, self.record.ran_since)
         return max((at - start for start in starts if start is not None), default=0.0)
 
     def _is_old(self, at: float) -> bool:
@@ -416,9 +449,11 @@ class JobState:
     def why_unwanted(self, before: Counts, target: Counts) -> str | None:
         """Why a rescale is not what the job's user wants now, as a sentence; ``None`` if it may be.
 
-        Where the counts stay there is nothing to undo.
+        Where the counts stay there is nothing to undo, unless it is not to be stopped at all.
         """
-        if before == target:
+        record = None if self.rescale is None else self.rescale.record
+        replaces = record is not None and record.purpose is RescalePurpose.STRAGGLER
+        if before == target and not replaces:
             return None
         if self.held and self.rescale is not None and self.rescale.record.step in _NOT_BEGUN:
             return self.held
@@ -466,7 +501,13 @@ class JobState:
     def progress(self, now: float) -> TrainingProgress:
         """The training so far, by its log, with what earlier jobs of its workload have shown."""
         progress = self.log.progress(now)
-        return dataclasses.replace(progress, earlier=self.earlier) if self.earlier else progress
+        if not self.earlier:
+            return progress
+        known = self.with_earlier
+        if known is None or known[0] is not progress or known[1].earlier is not self.earlier:
+            with_earlier = dataclasses.replace(progress, earlier=self.earlier)
+            known = self.with_earlier = progress, with_earlier
+        return known[1]
 
     def begin(
         self, rescale_id: str, at: float, target: Counts, why: str, purpose: RescalePurpose
@@ -481,6 +522,10 @@ class JobState:
         """Record that the target of the rescale in progress was not placed in time."""
         if self.rescale is not None:
             record = self.rescale.record
+            if record.purpose is RescalePurpose.STRAGGLER:
+                # It had room at these counts before: it may have its old nodes again.
+                self.record = replace(self.record, avoided=())
+                return
             failure = PlacementFailure(record.target, record.before, at, waited_seconds)
             self.record = replace(
                 self.record,
@@ -500,11 +545,12 @@ class JobState:
         happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.SUSPENDED)
         is_profiling = end.record.purpose is RescalePurpose.PROFILING
         reached = end.outcome is Outcome.REACHED
-        settles = reached and not end.record.purpose.measures
+        replaces = end.record.purpose is RescalePurpose.STRAGGLER
+        settles = reached and not end.record.purpose.measures and not replaces
         record = self.record
-        is_own = end.record.purpose.is_chosen and not is_forced(
-            end.record.before, end.record.target
-        )
+        gives = is_forced(end.record.before, end.record.target) and not replaces
+        is_own = end.record.purpose.is_chosen and not gives
+        replacements = (*record.replacements, at)[-MOST_MOVES:]
         self.record = replace(
             record,
             # Profiling runs have a limit of their own and do not count against that of rescales.
@@ -517,6 +563,7 @@ class JobState:
             own_counts=None if settles else record.own_counts,
             checkpoint_missed=record.checkpoint_missed and not happened,
             suspended_at_target=record.suspended_at_target or end.outcome is Outcome.SUSPENDED,
+            replacements=replacements if happened and replaces else record.replacements,
             # A cached copy may still show the counts before.
             rescaled_counts=(end.record.before, end.record.target),
         )
@@ -608,7 +655,8 @@ def gains_most(state: JobState) -> tuple[bool, float]:
     rescale, decision = state.rescale, state.decision
     if rescale is None:
         return True, 0.0
-    releases = is_forced(rescale.record.before, rescale.record.target)
+    replaces = rescale.record.purpose is RescalePurpose.STRAGGLER
+    releases = is_forced(rescale.record.before, rescale.record.target) and not replaces
     return not releases, 0.0 if decision is None else -decision.saves_seconds
 
 

@@ -23,6 +23,8 @@ class Metrics:
         self.log_lag = self._gauge("log_lag_seconds", lag)
         left_alone = "Jobs that set a goal and are not managed."
         self.left_alone = self._gauge("jobs_left_alone", left_alone)
+        slow = "Workers that are far slower than the others of their job."
+        self.stragglers = self._gauge("stragglers", slow)
         self.leads = self._gauge("leads", "1 while this instance holds the Lease and acts.")
         silence = "Seconds since the last answer of the API server, by kind of object."
         self.cache_silence = self._gauge("cache_silence_seconds", silence, "kind")

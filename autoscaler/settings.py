@@ -146,6 +146,14 @@ class Settings:
     """Weight of the jobs of a PriorityClass within their namespace: CLASS=3. May be given several
     times; others weigh 1."""
 
+    replacements_per_day: int = 2
+    """How often within 24 h a job is restarted since a worker is far slower than the others (a
+    straggler). 0: workers are not compared."""
+
+    straggler_window_seconds: float = 60.0
+    """Seconds of a worker's log by which its speed is compared with the others'. A straggler is
+    below half their median in five windows in a row."""
+
     start_timeout_seconds: float = 600.0
     """A rescaled job whose pods do not all run after this returns to its previous counts."""
 
@@ -197,7 +205,14 @@ def _contradictions(settings: Settings) -> list[str]:
             "start_timeout_seconds",
             "completion_timeout_seconds",
             "lease_seconds",
+            "straggler_window_seconds",
             "cache_age_limit_seconds",
+        ),
+        *check(
+            settings.replacements_per_day >= 0,
+            "replacements_per_day",
+            str(settings.replacements_per_day),
+            "a whole number, 0 or more,",
         ),
         *check(
             parse_windows(settings.maintenance_windows) is not None,

@@ -1,13 +1,17 @@
 """Which part of the paper's system does what, and why ratios differ:
-``python -m benchmarks.ablation [--seeds 10]``.
+``python -m benchmarks.ablation [--seeds 10] [--settings testbed]``.
 
 ``ablation`` exchanges one part at a time: allocation, placement, the assignment of parameters
-(Optimus, EuroSys 2018, section 6.3). ``causes`` repeats the testbed's ratios with what the paper
-leaves open exchanged one at a time. JSON on the standard output.
+(Optimus, EuroSys 2018, section 6.3), in each of ``--settings``. ``causes`` repeats the testbed's
+ratios with what the paper leaves open exchanged one at a time. JSON on the standard output.
 """
 
 import argparse
 import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Final
 
 from benchmarks.paper_evaluation import with_dots
 from benchmarks.paper_setups import (
@@ -17,6 +21,7 @@ from benchmarks.paper_setups import (
     PLACEMENT_ONLY,
     SETTINGS,
     Ratios,
+    Setting,
     absolute,
     allocation_setups,
     assignment_setups,
@@ -38,38 +43,36 @@ def main() -> None:
     parser.add_argument(
         "--parts", nargs="+", choices=("ablation", "causes"), default=("ablation", "causes")
     )
-    parser.add_argument("--causes", nargs="*", choices=tuple(CAUSES), default=tuple(CAUSES))
+    causes = (*CAUSES, *_OTHER_CAUSES)
+    parser.add_argument("--causes", nargs="*", choices=causes, default=causes)
+    parser.add_argument("--settings", nargs="+", choices=tuple(SETTINGS), default=["testbed"])
     options = parser.parse_args()
     seeds = range(1, options.seeds + 1)
     answer: dict[str, object] = {"seeds": options.seeds}
     if "ablation" in options.parts:
-        answer["ablation"] = ablation(seeds)
+        answer["ablation"] = {name: ablation(SETTINGS[name], seeds) for name in options.settings}
     if "causes" in options.parts:
         answer["causes"] = {
-            **{name: cause(name, seeds) for name in options.causes},
-            "links shared by all jobs": shared(seeds),
-            "a reference that looks past plateaus": past_plateaus(seeds),
+            name: _OTHER_CAUSES[name](seeds) if name in _OTHER_CAUSES else cause(name, seeds)
+            for name in options.causes
         }
     print(json.dumps(answer, indent=1, allow_nan=False))
 
 
-def ablation(seeds: range) -> dict[str, object]:
+def ablation(setting: Setting, seeds: range) -> dict[str, object]:
     """One part of the paper's system exchanged at a time."""
-    testbed = SETTINGS["testbed"]
-    allocation = compare(testbed, allocation_setups(), seeds, with_dots)
-    assignment = compare(testbed, assignment_setups(), seeds, with_dots)
+    allocation = compare(setting, allocation_setups(setting.forecasts), seeds, with_dots)
+    assignment = compare(setting, assignment_setups(setting.forecasts), seeds, with_dots)
     return {
         "allocation": ratios_to_first(allocation, ALLOCATION_ONLY),
-        "placement": placement(seeds),
+        "placement": placement(setting, seeds),
         "assignment": ratios_to_first(assignment, {}),
     }
 
 
-def placement(seeds: range, setting: str | None = None) -> dict[str, object]:
+def placement(setting: Setting, seeds: range) -> dict[str, object]:
     """The paper's allocation with the baselines' placements, by the baseline's name."""
-    found = compare(
-        CAUSES[setting] if setting else SETTINGS["testbed"], placement_setups(), seeds, with_dots
-    )
+    found = compare(setting, placement_setups(setting.forecasts), seeds, with_dots)
     published = {each.policy: _published_placement(each.policy) for each in found[1:]}
     return {
         each.policy: ratios_to_first([found[0], each], {"optimus-paper": published[each.policy]})[
@@ -85,13 +88,14 @@ def _published_placement(name: str) -> Ratios:
 
 def cause(name: str, seeds: range) -> dict[str, object]:
     """The testbed's ratios with one thing exchanged."""
-    whole = compare(CAUSES[name], evaluation_setups()[:3], seeds, with_dots)
-    allocation = compare(CAUSES[name], allocation_setups(), seeds, with_dots)
+    setting = CAUSES[name]
+    whole = compare(setting, evaluation_setups(setting.forecasts)[:3], seeds, with_dots)
+    allocation = compare(setting, allocation_setups(setting.forecasts), seeds, with_dots)
     return {
         "optimus-paper": absolute(whole[0]),
         "whole": ratios_to_first(whole, EVALUATION["testbed"]),
         "allocation": ratios_to_first(allocation, ALLOCATION_ONLY),
-        "placement": placement(seeds, name),
+        "placement": placement(setting, seeds),
     }
 
 
@@ -111,11 +115,25 @@ def shared(seeds: range) -> dict[str, object]:
     }
 
 
-def past_plateaus(seeds: range) -> dict[str, object]:
+def past_plateaus(seeds: range, name: str = "testbed") -> dict[str, object]:
     """The ratios to a reference that is not stuck where one PS or one worker more does not help."""
-    setups = [looking_past_plateaus(), *evaluation_setups()[:3], *allocation_setups()[1:]]
-    found = compare(SETTINGS["testbed"], setups, seeds, with_dots)
+    setting = SETTINGS[name]
+    policies, allocations = (
+        make(setting.forecasts) for make in (evaluation_setups, allocation_setups)
+    )
+    setups = [looking_past_plateaus(setting.forecasts), *policies[:3], *allocations[1:]]
+    found = compare(setting, setups, seeds, with_dots)
     return {"reference": absolute(found[0]), "all": ratios_to_first(found, {})}
+
+
+_OTHER_CAUSES: Final[Mapping[str, Callable[[range], dict[str, object]]]] = MappingProxyType(
+    {
+        "links shared by all jobs": shared,
+        "a reference that looks past plateaus": past_plateaus,
+        "the same where the ratios are reproduced": partial(past_plateaus, name="reproduced"),
+    }
+)
+"""Causes that change the setups, and not the setting."""
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ def evaluate(runs: Sequence[Run]) -> dict[str, Mapping[str, object]]:
         for question in questions_after_drops(run, AFTER_DROP, TARGETS):
             asked.setdefault(f"from {question.origin}", []).append((run, question))
     return {
-        origin: summary([predict(*each) for each in of_origin])
+        origin: summary([predict(run, None, question) for run, question in of_origin])
         for origin, of_origin in sorted(asked.items())
     }
 

@@ -1,4 +1,5 @@
-"""How much wrong forecasts cost: ``python -m benchmarks.error_sensitivity [--seeds 10]``.
+"""How much wrong forecasts cost: ``python -m benchmarks.error_sensitivity [--seeds 10]
+[--setting testbed]``.
 
 The paper's policy with a convergence or a speed that is off by 10 to 50 %, to itself with true
 forecasts (Optimus, EuroSys 2018, section 6.4 and figure 15). ``--crowded`` asks the same where jobs
@@ -43,11 +44,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10, help="how many seeds, from 1 on")
     parser.add_argument("--crowded", action="store_true", help="where jobs compete for room")
+    parser.add_argument("--setting", choices=tuple(SETTINGS), default="testbed")
     options = parser.parse_args()
     setting, setups = (
         (CROWDED, past_plateaus())
         if options.crowded
-        else (SETTINGS["testbed"], sensitivity_setups())
+        else (SETTINGS[options.setting], sensitivity_setups())
     )
     found = compare(setting, setups, range(1, options.seeds + 1), with_dots)
     published = (*CONVERGENCE_SENSITIVITY, *SPEED_SENSITIVITY)

@@ -102,6 +102,9 @@ class Length(NamedTuple):
     seconds: float = math.inf
     """No kill begins later; then fewer gangs arrive, too."""
 
+    take_over_seconds: float = TAKE_OVER_SECONDS
+    """A take-over that lasts longer is a fault."""
+
 
 def run(
     api: Api,
@@ -364,7 +367,7 @@ class Replica:
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
             for name in programs:
-                self.processes[name].wait(10)
+                self.processes[name].wait(120)
 
     def is_ready(self) -> bool:
         """Whether the extender says so, and kube-scheduler serves."""
@@ -459,10 +462,11 @@ class Kills:
         self._made = self._in_part = 0
         self._seconds: dict[str, list[float]] = {}
         self._faults = ledger.faults
+        self._take_over_seconds = TAKE_OVER_SECONDS
 
     def run(self, length: Length) -> dict[str, Any]:
         """All rounds, then the end of everything that still waits."""
-        began = time.monotonic()
+        began, self._take_over_seconds = time.monotonic(), length.take_over_seconds
         for number in range(1, length.kills + 1):
             if time.monotonic() - began > length.seconds:
                 break
@@ -473,7 +477,7 @@ class Kills:
             pods = self._ledger.waiting_pods() + sum(len(bodies) for bodies in made)
             until = self._ledger.count() + self._random.randint(0, pods)
             # The other replica, which was killed before, is to be there again.
-            wait(lambda: all(each.is_ready() for each in self._replicas.values()), 60.0)
+            wait(lambda: all(each.is_ready() for each in self._replicas.values()), 180.0)
             with ThreadPoolExecutor(1) as thread:
                 arriving = thread.submit(self._arrive, made)
                 self._wait_bindings(until, arriving.done)
@@ -518,7 +522,7 @@ class Kills:
         """Until there have been so many bindings, or nothing is left to bind."""
         wait_or_say(
             lambda: self._ledger.count() >= until or (arrived() and not self._ledger.waiting()),
-            TAKE_OVER_SECONDS,
+            self._take_over_seconds,
             lambda: self._faults.append(
                 f"no more bindings before a kill; bound: {self._ledger.waiting()}"
             ),
@@ -539,12 +543,12 @@ class Kills:
         name = " and ".join(victims)
         wait_or_say(
             lambda: self._ledger.bound_after(killed_at + IN_FLIGHT_SECONDS) is not None,
-            3 * TAKE_OVER_SECONDS,
+            3 * self._take_over_seconds,
             lambda: self._faults.append(f"kill {number} of {name}: nothing is bound any more"),
         )
         at = self._ledger.bound_after(killed_at + IN_FLIGHT_SECONDS) or time.monotonic()
         taken = at - killed_at
-        if taken > TAKE_OVER_SECONDS:
+        if taken > self._take_over_seconds:
             self._faults.append(f"kill {number} of {name}: taken over after {taken:.1f} s")
         self._seconds.setdefault(name, []).append(taken)
         print(
@@ -564,7 +568,7 @@ class Kills:
             found = (lease["spec"].get("holderIdentity") or "").rpartition("_")[0]
             return found in self._replicas
 
-        wait(is_held, 60.0)
+        wait(is_held, 180.0)
         return found
 
 

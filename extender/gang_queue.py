@@ -64,6 +64,7 @@ class GangQueue:
         observed = observe_gang(pod, others, job, self._offers.absent(job_uid))
         beyond_plan = observed.beyond_plan or self._cluster.occupancy.is_beyond_plan(observed.gang)
         gang = self._reservations.with_assumed(observed.gang)
+        gang = replace(gang, avoided=self._cluster.avoided_by(job_uid))
         return replace(observed, gang=gang, beyond_plan=beyond_plan)
 
     def observe_waiting(self, job_uid: str) -> ObservedGang | None:
@@ -82,6 +83,8 @@ class GangQueue:
     def waiting(self, now: Instant) -> list[QueuedGang]:
         """Every gang that waits without a plan and can be planned, in no particular order."""
         queued = []
+        for job_uid in self._cluster.expire_avoided(now.epoch):
+            self.changed(job_uid)
         for job_uid in {*self._cluster.waiting_jobs(), *self._unseen}:
             if job_uid in self.paused or self._rescales.is_leaving(job_uid, now.monotonic):
                 continue

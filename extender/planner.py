@@ -405,6 +405,7 @@ class Planner:
         self.queue.forget(job_uid)
         self.future_room.forget(job_uid)
         self.cluster.forecasts.pop(job_uid, None)
+        self.cluster.set_avoided(job_uid, {})
         assumed = self.reservations.assumed
         for replica in [replica for replica in assumed if replica.job_uid == job_uid]:
             del assumed[replica]

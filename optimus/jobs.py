@@ -126,10 +126,10 @@ class TargetLoss:
 
 @dataclass(frozen=True, slots=True)
 class ConvergenceThreshold:
-    """Done when, for several epochs, the loss falls by less than ``fraction`` of its largest value.
+    """Done when, for several epochs, the loss changes by less than ``fraction`` of the first one.
 
-    Optimus, section 2, leaves open of what the threshold is a fraction; here it is of the largest
-    loss."""
+    Optimus, section 2, leaves open of what the threshold is a fraction, and what must hold beside
+    it; ``models.goals`` has the whole rule."""
 
     fraction: float
 
@@ -162,13 +162,37 @@ class TargetMetric:
     evaluated: bool | None = None
 
 
+Target = TargetLoss | TargetMetric
+"""A value that a loss or another metric has to reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwoTargets:
+    """Done when both targets are met, or when the first of them is."""
+
+    first: Target
+    second: Target
+    both: bool
+
+    @property
+    def targets(self) -> tuple[Target, Target]:
+        """The two, in the order in which the user wrote them."""
+        return self.first, self.second
+
+
 LossGoal = TargetLoss | ConvergenceThreshold
 """A goal that the losses meet."""
 
 AmountGoal = TargetEpochs | TargetSteps
 """A goal that an amount of training meets."""
 
-Goal = LossGoal | TargetMetric | AmountGoal
+Goal = LossGoal | TargetMetric | TwoTargets | AmountGoal
+
+
+def target_metrics(goal: Goal | None) -> tuple[TargetMetric, ...]:
+    """The parts of a goal that are about a metric other than the training loss."""
+    targets = goal.targets if isinstance(goal, TwoTargets) else (goal,)
+    return tuple(each for each in targets if isinstance(each, TargetMetric))
 
 
 class AtTarget(StrEnum):
@@ -259,7 +283,9 @@ class Job:
     is not managed. ``suspended`` is ``runPolicy.suspend``. ``created_at`` is in
     seconds since the epoch, UTC.
     ``loss_metric``, ``metrics_format`` and ``checkpoint_format`` say how the job's log is to be
-    read, as its user wrote them: the name of the loss, and two regular expressions.
+    read, as its user wrote them: the name of the loss, and two regular expressions; ``lr_schedule``
+    is the schedule of the learning rate, likewise. ``command`` is the beginning of what its workers
+    run, with the arguments.
     """
 
     key: JobKey
@@ -302,6 +328,8 @@ class Job:
     """The name of its PriorityClass."""
 
     left_alone: str | None = None
+    command: str = ""
+    lr_schedule: str | None = None
     loss_metric: str | None = None
     metrics_format: str | None = None
     checkpoint_format: str | None = None

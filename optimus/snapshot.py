@@ -54,10 +54,12 @@ class ClusterSnapshot:
     quotas: tuple[Quota, ...] = ()
     """What the namespaces of the jobs may use; none without an entry."""
 
-    _bound: Mapping[str, Counts] = field(init=False, repr=False, compare=False)
+    _bound: Mapping[str, Counts] | None = field(default=None, init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        """Each job's pods, counted once and cached."""
+    def _counted(self) -> Mapping[str, Counts]:
+        """Each job's pods, counted once, when they are first asked for."""
+        if self._bound is not None:
+            return self._bound
         counts: dict[str, Counts] = {}
         for pod in self.pods:
             if pod.replica is not None and not pod.leaving and not pod.ended:
@@ -65,6 +67,7 @@ class ClusterSnapshot:
                 ps, workers = counts.get(uid, _NONE_BOUND)
                 counts[uid] = Counts(ps + (role is Role.PS), workers + (role is Role.WORKER))
         object.__setattr__(self, "_bound", MappingProxyType(counts))
+        return counts
 
     @classmethod
     def of(
@@ -94,4 +97,4 @@ class ClusterSnapshot:
 
     def bound_counts(self, job_uid: str) -> Counts:
         """How many PSs and workers of a job are bound, not leaving and not ended."""
-        return self._bound.get(job_uid, _NONE_BOUND)
+        return self._counted().get(job_uid, _NONE_BOUND)

@@ -112,6 +112,16 @@ def _node_of(pod: Pod) -> str:
     return pod.node or pod.uid
 
 
+def _are_same(
+    runs: Sequence[tuple[ProgressLog, Run]], before: Sequence[tuple[ProgressLog, Run]]
+) -> bool:
+    """Whether these are the very same runs: mostly no job's pods change between two polls."""
+    return len(runs) == len(before) and all(
+        run is run_before and log is log_before
+        for (log, run), (log_before, run_before) in zip(runs, before, strict=True)
+    )
+
+
 class _Backoff(NamedTuple):
     pause_seconds: float
     until: float
@@ -255,7 +265,10 @@ class LogPoller:
         self._begun: set[str] = set()
         """The UIDs of pods of which a read began since the last poll."""
         self._is_closed = False
+        self._polled: tuple[tuple[ProgressLog, Run], ...] = ()
         self._running: dict[str, _Source] = {}
+        self._leading: list[str] = []
+        """The UIDs of the running pods that lead."""
         self._known_since: dict[str, float] = {}
         self._uids: dict[tuple[str, str], str] = {}
         """By namespace and name, the UID of the pod that has it now."""
@@ -279,10 +292,14 @@ class LogPoller:
         taken in at a later poll. ``awaited`` are the names of runs that wait for a checkpoint.
         """
         self._last_seconds_left = self._last_read_seconds
-        running = {pod.uid: _Source(log, run, pod) for log, run in runs for pod in run.pods}
+        polled = tuple(runs)
         with self._changed:
             self._now = now
-            self._update_sources(running)
+            if self._ended or self._last or self._hanging or not _are_same(polled, self._polled):
+                self._polled = polled
+                self._update_sources(
+                    {pod.uid: _Source(log, run, pod) for log, run in polled for pod in run.pods}
+                )
         self._take_done()
         with self._changed:
             self._throttle.begin_poll()
@@ -297,9 +314,10 @@ class LogPoller:
 
     def lag_seconds(self, now: float) -> float:
         """How long ago the leading pod was read that has waited longest; 0 while there is none."""
-        leading = [uid for uid, source in self._running.items() if source.weight > 1]
         with self._changed:
-            seen = [self._read_at.get(uid, self._known_since.get(uid, now)) for uid in leading]
+            seen = [
+                self._read_at.get(uid, self._known_since.get(uid, now)) for uid in self._leading
+            ]
         return max((now - at for at in seen), default=0.0)
 
     def close(self) -> None:
@@ -329,6 +347,7 @@ class LogPoller:
             and self._now - ended_at <= _ENDED_SECONDS
         }
         self._running = running
+        self._leading = [uid for uid, source in running.items() if source.weight > 1]
         self._known_since = {uid: self._known_since.get(uid, self._now) for uid in running}
         ended = (source for source, _ in self._ended.values())
         self._throttle.forget_all_but([source.pod for source in (*running.values(), *ended)])

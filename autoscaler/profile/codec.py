@@ -8,7 +8,7 @@ import logging
 import zlib
 from base64 import b64decode, b64encode
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -36,6 +36,13 @@ _STORED_NAMES: Final = {
     "gang_uids": "whole",
 }
 """Names in profiles of fields whose names have changed since: stored profiles stay readable."""
+
+
+class Avoided(NamedTuple):
+    """A node that the job avoids until an instant, since a worker was slow there."""
+
+    node: str
+    until: float
 
 
 class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
@@ -76,6 +83,11 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
 
     rescaled_counts: tuple[Counts, ...] = ()
     """The counts before and after the last rescale."""
+
+    replacements: tuple[float, ...] = ()
+    """When it was restarted of late since a worker was slow, oldest first."""
+
+    avoided: tuple[Avoided, ...] = ()
 
     gang_uids: tuple[str, ...] = ()
     """The UIDs of some pods of a gang of which all had a node."""
@@ -146,6 +158,7 @@ def _until(record: JobRecord, at: float) -> JobRecord:
         record,
         last_rescaled_at=_past(record.last_rescaled_at, at),
         moves=tuple(min(each, at) for each in record.moves),
+        replacements=tuple(min(each, at) for each in record.replacements),
         profiling_since=_past(record.profiling_since, at),
         measured_at=_past(record.measured_at, at),
         placement_failures=tuple(replace(each, at=min(each.at, at)) for each in failures),

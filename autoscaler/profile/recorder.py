@@ -3,14 +3,16 @@
 import logging
 import time
 from collections.abc import Callable, Collection
-from math import isfinite
+from dataclasses import fields
+from math import inf, isfinite
+from operator import attrgetter, is_
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 from cachetools import LRUCache, TTLCache
 
 from autoscaler.cluster import Observation
-from autoscaler.managed_jobs import JobState
+from autoscaler.managed_jobs import JobState, Shown
 from autoscaler.metrics import Metrics
 from autoscaler.profile.codec import pack, pack_rescale
 from autoscaler.rescale.machine import EmitEvent, End, Outcome, Rescale, Step
@@ -27,11 +29,13 @@ from optimus.jobs import (
     TargetLoss,
     TargetMetric,
     TargetSteps,
+    TwoTargets,
 )
 from optimus.kube.contract import Annotation, Phase
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
 from optimus.kube.profiles import (
+    AvoidedNode,
     NameTaken,
     ProfileStatus,
     RecommendationStatus,
@@ -40,6 +44,7 @@ from optimus.kube.profiles import (
 from optimus.kube.results import Refused, Written
 from optimus.kube.times import format_instant, format_second
 from optimus.kube.training_jobs import TrainingJob
+from optimus.models.convergence import AnnealedCurve
 from optimus.models.forecast import Forecast, current_loss, current_value, goal_from_earlier
 from optimus.models.prior import samples_of
 from optimus.progress.types import TrainingProgress
@@ -124,6 +129,8 @@ class ProfileRecorder:
             self._warn_once(state.training_job, "ReplicasChanged", _changed_text(state))
         self._tell_of_earlier_runs(state, now)
         if state.stored is not None and state.stored_at is not None:
+            if status is state.stored:
+                return
             is_old = now - state.stored_at >= self._spacing_seconds and status != state.stored
             if not is_old and _urgent(status) == _urgent(state.stored):
                 return
@@ -278,6 +285,10 @@ class ProfileRecorder:
         elif end.outcome in (Outcome.ABANDONED, Outcome.USER):
             self._emit(state.training_job, EventType.NORMAL, "RescaleEnded", end.reason)
 
+    def straggler_found(self, state: JobState) -> None:
+        """Warn of a worker that is far slower than the others."""
+        self._warn_once(state.training_job, "StragglerFound", state.straggler)
+
     def told_to_end(self, state: JobState) -> None:
         """Say that a job's pods are told to end."""
         message = f"{goal_text(state.job.goal)} is met: its pods are told to end by {_TOLD_BY}"
@@ -395,8 +406,45 @@ class ProfileRecorder:
 
 
 def status_of(state: JobState, now: float) -> ProfileStatus:
-    """What the profile of a managed job shows at ``now``, without the saved state."""
+    """What the profile of a managed job shows at ``now``, without the saved state.
+
+    The same object as before where nothing has changed: it is asked for at every tick."""
     progress = state.progress(now)
+    made_of, known = _made_of(state, progress), state.shown
+    if known is not None and now < known.until and all(map(is_, made_of, known.made_of)):
+        return known.status
+    ends = (each.until for each in state.record.avoided if each.until > now)
+    until = min(ends, default=inf)
+    state.shown = Shown(_status_of(state, progress, now), made_of, until)
+    return state.shown.status
+
+
+_NOT_SHOWN: Final = {
+    "log": "its progress is looked at",
+    "seen": "what it has seen",
+    "run": "only whether there is one",
+    "rescale": "its record is looked at; the rest changes from tick to tick",
+    "profile": "what is stored",
+    "stored": "what is stored",
+    "stored_at": "what is stored",
+    "shown": "what is made",
+    "with_earlier": "its progress is looked at",
+}
+"""Fields of a job's state that no status is made of, and why. All others count as such."""
+
+_shown_fields: Final = attrgetter(
+    *(each.name for each in fields(JobState) if each.name not in _NOT_SHOWN)
+)
+
+
+def _made_of(state: JobState, progress: TrainingProgress) -> tuple[object, ...]:
+    """All that a status is made of. Each value is immutable."""
+    rescale = state.rescale
+    moving = (None, False) if rescale is None else (rescale.record, rescale.needs_checkpoint)
+    return progress, state.run is None, *moving, *_shown_fields(state)
+
+
+def _status_of(state: JobState, progress: TrainingProgress, now: float) -> ProfileStatus:
     forecast = state.forecast if isinstance(state.forecast, Forecast) else None
     target, record = state.rescaling_to, state.record
     saved_at = progress.checkpoint_at
@@ -413,6 +461,7 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         goal=goal_text(state.job.goal),
         metric=_metric_text(state, progress),
         deadline=_deadline_text(state),
+        declared_end=_declared_end(state),
         progress_percent=None if forecast is None else _percent(forecast),
         steps_per_second=_significant(_present_speed(state, progress)),
         remaining_seconds=_remaining_seconds(state, forecast),
@@ -426,6 +475,12 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         failed_counts=tuple(str(each) for each in record.failed_counts),
         earlier_runs=0 if forecast is None else forecast.earlier_runs,
         recommended=_recommended(state),
+        straggler=state.straggler,
+        avoided_nodes=tuple(
+            AvoidedNode(each.node, format_second(each.until))
+            for each in record.avoided
+            if each.until > now
+        ),
     )
 
 
@@ -455,7 +510,8 @@ def _urgent(status: ProfileStatus) -> tuple[object, ...]:
     decided = (status.phase, status.reason, status.interval_id, status.complaint, status.goal)
     recommended = status.recommended and (status.recommended.ps, status.recommended.workers)
     counts = (status.ps, status.workers, status.target_ps, status.target_workers, recommended)
-    return *decided, *counts, status.rescale, status.rescales
+    slow = status.straggler, status.avoided_nodes
+    return *decided, *counts, status.rescale, status.rescales, *slow
 
 
 def phase_of(state: JobState) -> Phase:
@@ -534,6 +590,19 @@ def _deadline_text(state: JobState) -> str:
     return f"{by}: no counts meet it: {found.fastest} would need {needed:.0f} s, and {left}"
 
 
+def _declared_end(state: JobState) -> str:
+    """The declared end of a run, and what it means for a goal in one value of the log; else
+    empty."""
+    forecast = state.forecast
+    if not isinstance(forecast, Forecast) or not isinstance(forecast.curve, AnnealedCurve):
+        return ""
+    if forecast.time_to_goal is None or not isinstance(state.job.goal, LossGoal | TargetMetric):
+        return ""
+    end, unit = forecast.curve.schedule.end, "epochs" if forecast.curve.in_epochs else "steps"
+    met = forecast.time_to_goal.in_run
+    return f"after {end:g} {unit}; its goal is met by then with a probability of {met:.0%}"
+
+
 def _basis(state: JobState) -> str:
     """What a forecast rests on, where it is not the job's own losses."""
     forecast = state.forecast
@@ -586,6 +655,8 @@ def goal_text(goal: Goal | None) -> str:
             return f"falls < {100 * fraction:g} %"
         case TargetMetric(name=name, value=value, at_least=at_least):
             return f"{name} {'>=' if at_least else '<='} {value:g}"
+        case TwoTargets(first=first, second=second, both=both):
+            return f"{goal_text(first)} {'and' if both else 'or'} {goal_text(second)}"
         case TargetEpochs(epochs=epochs):
             return f"{epochs:g} epochs"
         case TargetSteps(steps=steps):

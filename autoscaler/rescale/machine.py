@@ -820,7 +820,8 @@ def _at_start(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
         return _undo(state, observed)
     if not observed.pods.all_started(target):
         return _not_all_started(state, observed, config)
-    if not record.rolling_back and record.before != record.target:
+    is_verified = record.before != record.target or record.purpose is RescalePurpose.STRAGGLER
+    if not record.rolling_back and is_verified:
         return _go(state, record, Step.VERIFY, observed.at)
     took = f"all its pods run, {observed.at - record.started_at:.0f} s after it was decided"
     return _finish(state, Outcome.ROLLED_BACK if record.rolling_back else Outcome.REACHED, took)

@@ -10,10 +10,10 @@ def create_app(
     registry: CollectorRegistry,
     healthy: Callable[[], str | None],
     ready: Callable[[], str | None],
-    standing: Callable[[], str] = lambda: "ok",
+    leadership_state: Callable[[], str] = lambda: "ok",
 ) -> Flask:
     """The web application; ``healthy`` and ``ready`` return ``None`` or what is wrong, and
-    ``standing`` says whether a process that is ready leads."""
+    ``leadership_state`` says whether a process that is ready leads."""
     app = Flask(__name__)
 
     @app.get("/metrics")
@@ -26,7 +26,7 @@ def create_app(
 
     @app.get("/readyz")
     def readyz() -> Response:
-        return _status(ready(), standing())
+        return _status(ready(), leadership_state())
 
     return app
 

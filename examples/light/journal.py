@@ -42,15 +42,21 @@ class Journal:
         self._write = write
         self._last_step = step
         self._line_loss, self._epoch_loss = _Mean(), _Mean()
+        self._line_compute = _Mean()
         self._own_examples = 0
         self._line_at_seconds = time.monotonic()
         self._first = True
         self.checkpoint_step: int | None = None
         """Step of the newest complete checkpoint, where this trainer knows it."""
 
-    def record(self, step: int, loss: float, own_examples: int) -> float | None:
-        """Take a step in; return the mean loss of the epoch when the step completed one."""
+    def record(
+        self, step: int, loss: float, own_examples: int, compute_seconds: float
+    ) -> float | None:
+        """Take a step in; return the mean loss of the epoch when the step completed one.
+
+        `compute_seconds`: how long this trainer computed in it, without waiting for the others."""
         self._line_loss.add(loss)
+        self._line_compute.add(compute_seconds)
         self._epoch_loss.add(loss)
         self._own_examples += own_examples
         epoch_over = self._epochs_done(step) > self._epochs_done(self._last_step)
@@ -76,7 +82,7 @@ class Journal:
         loss = self._line_loss.take()
         self._write(
             f"epoch={self._epoch(step)} step={step} loss={loss:.6f} "
-            f"samples_per_sec={speed:.1f}{saved}"
+            f"samples_per_sec={speed:.1f} compute_seconds={self._line_compute.take():.4f}{saved}"
         )
         self._own_examples, self._line_at_seconds = 0, now
 

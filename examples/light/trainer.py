@@ -141,7 +141,9 @@ class Trainer:
         costs = self._settings.costs
         ready_at = self._link.carry(time.monotonic(), costs.model_bytes, messages=len(group))
         first, examples = self._share(position.step)
+        began_at = time.monotonic()
         gradient = self._problem.gradient(position.parameters, first, examples)
+        compute_seconds = max(costs.compute_seconds(examples), time.monotonic() - began_at)
         computed_at = ready_at + costs.compute_seconds(examples)
         sleep_until(self._link.carry(computed_at, costs.model_bytes, messages=len(group)))
         answers = group.push(self._index, position.run, position.step, gradient)
@@ -150,7 +152,7 @@ class Trainer:
         reached = agree(answers, self._synchronous)
         if reached is None:
             return self._join(group)
-        if self._note_step(reached, gradient):
+        if self._note_step(reached, gradient, compute_seconds):
             return reached
         self._finish(group, reached)
         return None
@@ -167,12 +169,13 @@ class Trainer:
         self._batches_done += 1
         return place * batch, batch
 
-    def _note_step(self, reached: Position, gradient: Gradient) -> bool:
+    def _note_step(self, reached: Position, gradient: Gradient, compute_seconds: float) -> bool:
         """Log and save what is due; False where the target is met and trainer 0 is to end the
         training."""
         assert self._journal is not None
         loss = reached.loss if self._synchronous else gradient.loss / gradient.examples
-        epoch_loss = self._journal.record(reached.step, loss, gradient.examples)
+        examples = gradient.examples
+        epoch_loss = self._journal.record(reached.step, loss, examples, compute_seconds)
         if self._index == 0 and self._save_due(reached.step):
             self._save(reached)
         if self._index != 0 or epoch_loss is None:

@@ -112,8 +112,8 @@ class Access:
     """Counts preemptions by how they ended, with their victims."""
 
 
-class Standing(StrEnum):
-    """Where the gang stands that others were preempted for."""
+class PreemptorState(StrEnum):
+    """The state of the gang that others were preempted for."""
 
     WAITS = "waits for its nodes"
     BINDING = "is being bound to its nodes"
@@ -185,7 +185,7 @@ class PreemptionController:
         marked = _marked(self._access.jobs())
         for uid, victims in sorted(marked.items()):
             mark = _mark(victims)
-            if mark is not None and self._standing(uid) is Standing.WAITS:
+            if mark is not None and self._preemptor_state(uid) is PreemptorState.WAITS:
                 self._keep_room(uid, victims, mark, now)
 
     # --- what has been begun
@@ -197,42 +197,46 @@ class PreemptionController:
         mark = begun[0] if begun is not None else _mark(victims)
         is_new, count = False, max(len(victims), len(self._victims_of(uid)))
         with self._planner.locked() as now:
-            standing = self._standing(uid)
+            state = self._preemptor_state(uid)
             if mark is not None:
-                if self._goes_on(mark, standing, victims, now):
+                if self._goes_on(mark, state, victims, now):
                     self._begun.setdefault(uid, (mark, ()))
                     return
-                failed = standing is Standing.WAITS and count > 0
+                failed = state is PreemptorState.WAITS and count > 0
                 is_new = self._end(uid, failed=failed, now=now)
         if is_new and mark is not None and count:
-            self._tell_end(mark, standing, jobs.get(uid), count)
+            self._tell_end(mark, state, jobs.get(uid), count)
         for victim in victims:
-            self._resume(victim, mark, standing, now)
+            self._resume(victim, mark, state, now)
 
     def _goes_on(
-        self, mark: Preempted, standing: Standing, victims: Sequence[TrainingJob], now: Instant
+        self, mark: Preempted, state: PreemptorState, victims: Sequence[TrainingJob], now: Instant
     ) -> bool:
         """Whether the gang may still get its nodes by this preemption; under the lock."""
-        if standing not in (Standing.WAITS, Standing.BINDING) or self._is_over(mark, now):
+        if state not in (PreemptorState.WAITS, PreemptorState.BINDING) or self._is_over(mark, now):
             return False
         if self._keep_room(mark.uid, victims, mark, now):
             return True
         self._misfits[mark.uid] = self._misfits.get(mark.uid, 0) + 1
         return self._misfits[mark.uid] < _MOST_MISFITS
 
-    def _standing(self, uid: str) -> Standing:
+    def _preemptor_state(self, uid: str) -> PreemptorState:
         """Where a gang stands; under the lock."""
         planner, cluster = self._planner, self._planner.cluster
         job = cluster.jobs.get(uid)
         pods = [pod for pod in cluster.pods_of(uid).values() if not pod.leaving]
         if not cluster.may_run(uid) or not pods or (job is not None and job.suspended):
-            return Standing.GONE
+            return PreemptorState.GONE
         if not any(is_waiting(pod) for pod in pods):
-            return Standing.PLACED
+            return PreemptorState.PLACED
         found = planner.queue.find(uid)
         if found is None or planner.future_room.awaits(uid) is not None:
-            return Standing.WAITS
-        return Standing.BINDING if planner.queue.is_held(found.observed) else Standing.WAITS
+            return PreemptorState.WAITS
+        return (
+            PreemptorState.BINDING
+            if planner.queue.is_held(found.observed)
+            else PreemptorState.WAITS
+        )
 
     def _is_over(self, mark: Preempted, now: Instant) -> bool:
         given_up = mark.at <= self._given_up.get(mark.uid, float("-inf"))
@@ -289,12 +293,12 @@ class PreemptionController:
         return True
 
     def _tell_end(
-        self, mark: Preempted, standing: Standing, job: TrainingJob | None, victims: int
+        self, mark: Preempted, state: PreemptorState, job: TrainingJob | None, victims: int
     ) -> None:
-        outcome = "failed" if standing is Standing.WAITS else standing.name.lower()
+        outcome = "failed" if state is PreemptorState.WAITS else state.name.lower()
         self._access.count(outcome, victims)
-        _LOG.info("preemption for job %s is over: the job %s", mark.job, standing)
-        if standing is Standing.WAITS and job is not None:
+        _LOG.info("preemption for job %s is over: the job %s", mark.job, state)
+        if state is PreemptorState.WAITS and job is not None:
             back_off = self._back_off.get(mark.uid)
             again = "" if back_off is None else f"; tried again after {back_off.seconds:.0f} s"
             message = (
@@ -304,7 +308,7 @@ class PreemptionController:
             self._access.emit(job, EventType.WARNING, "PreemptionFailed", message)
 
     def _resume(
-        self, victim: TrainingJob, mark: Preempted | None, standing: Standing, now: Instant
+        self, victim: TrainingJob, mark: Preempted | None, state: PreemptorState, now: Instant
     ) -> None:
         """Resume a job once none of its pods is left; a copy may lag, so the last word is a list.
 
@@ -333,7 +337,7 @@ class PreemptionController:
         _LOG.info("job %s: resumed after its preemption", victim.key)
         if fresh.suspended:
             why = "the job that preempted it" if mark is None else f"{mark.job}"
-            message = f"resumed: {why} {standing}; its pods wait for capacity as a whole again"
+            message = f"resumed: {why} {state}; its pods wait for capacity as a whole again"
             access.emit(fresh, EventType.NORMAL, "Resumed", message)
 
     # --- what is to be begun

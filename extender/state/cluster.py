@@ -52,6 +52,8 @@ class Cluster:
         """What pods on nodes mean for the rules of others."""
         self.forecasts: dict[str, Forecast] = {}
         """What the profiles of jobs foretell, by UID."""
+        self.avoided: dict[str, Mapping[str, float]] = {}
+        """By job UID, the nodes that its profile asks to avoid, each until an instant (epoch)."""
         self.ending: dict[str, Pod] = {}
         """The replicas that are being deleted and still take their room, by UID."""
         self.node_generation = 0
@@ -151,6 +153,25 @@ class Cluster:
             self.rescales[job_uid] = rescale
             self.have_run.add(job_uid)
             self.priority_of(job_uid)  # remembered while the job has no pods
+
+    def avoided_by(self, job_uid: str) -> frozenset[str]:
+        """The nodes that a job goes to only where it does not fit on others."""
+        return frozenset(self.avoided.get(job_uid, ()))
+
+    def set_avoided(self, job_uid: str, nodes: Mapping[str, float]) -> bool:
+        """Record the nodes that a job avoids; returns whether they are others than before."""
+        before = self.avoided.pop(job_uid, {})
+        if nodes:
+            self.avoided[job_uid] = nodes
+        return before.keys() != nodes.keys()
+
+    def expire_avoided(self, epoch: float) -> list[str]:
+        """Drop the nodes whose time is over; returns the UIDs of the jobs that this concerns."""
+        ended = [uid for uid, each in self.avoided.items() if min(each.values()) <= epoch]
+        for uid in ended:
+            nodes = self.avoided[uid].items()
+            self.set_avoided(uid, {node: until for node, until in nodes if until > epoch})
+        return ended
 
     def knows_gang_of(self, pod: Pod) -> bool:
         """Whether the members of the pod's gang are known: from its own list, else from its job.

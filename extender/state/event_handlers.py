@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -218,6 +219,7 @@ class EventHandlers:
             )
             if moved and self._job_uids.get(_job_name(before)) == before.job.uid:
                 self._set_forecast(before.job.uid, None)
+                self.set_avoided(before.job.uid, {})
                 self.set_rescale(before.job.uid, None)
         if after is not None:
             self._profiles[_job_name(after)] = after
@@ -227,6 +229,7 @@ class EventHandlers:
         profile = self._profiles.get(name)
         if profile is not None and self._job_uids.get(name) == profile.job.uid:
             self._set_forecast(profile.job.uid, forecast_of(profile))
+            self.set_avoided(profile.job.uid, avoided_of(profile))
             self.set_rescale(profile.job.uid, rescale_of(profile), has_run=has_run(profile))
 
     def _set_forecast(self, job_uid: str, forecast: Forecast | None) -> None:
@@ -235,6 +238,13 @@ class EventHandlers:
             forecasts.pop(job_uid, None)
             if forecast is not None:
                 forecasts[job_uid] = forecast
+
+    def set_avoided(self, job_uid: str, nodes: Mapping[str, float]) -> None:
+        """A job avoids these nodes, each until an instant (epoch, seconds), where it fits so."""
+        planner = self._planner
+        with planner.locked():
+            if planner.cluster.set_avoided(job_uid, nodes):
+                planner.job_changed(job_uid)
 
     def set_rescale(self, job_uid: str, rescale: Rescale | None, *, has_run: bool = False) -> None:
         """A job's rescale began, went a step further, or ended (``None``)."""
@@ -293,6 +303,17 @@ def forecast_of(profile: TrainingProfile) -> Forecast | None:
     except Malformed:
         return None
     return Forecast(decided_at, float(status.remaining_seconds))
+
+
+def avoided_of(profile: TrainingProfile) -> dict[str, float]:
+    """The nodes that the job avoids, and until when (epoch, seconds)."""
+    avoided: dict[str, float] = {}
+    for each in profile.status.avoided_nodes:
+        try:
+            avoided[each.node] = parse_instant(each.until)
+        except Malformed:
+            continue
+    return avoided
 
 
 def has_run(profile: TrainingProfile) -> bool:

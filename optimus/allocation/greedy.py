@@ -193,8 +193,8 @@ def grow(
             left = jobs.demands.rooms.less(rows, steps.taken_of_quotas(jobs)[taken.steps], left)
         if taken.misfit is None:
             return Growth(ps, workers, free, left, lacking)
-        misfit = steps.chosen(np.array([taken.misfit]))
-        lacks = jobs.demands.lacking(misfit.costs(jobs.demands)[0], free)
+        misfit = steps.cost(jobs.demands, np.array([taken.misfit]))
+        lacks = jobs.demands.lacking(misfit, free)
         lacking = lacking or lacks
         if stop_at_misfit and lacks:
             return Growth(ps, workers, free, left, lacking)
@@ -208,6 +208,9 @@ class _Taken(NamedTuple):
     misfit: int | None
 
 
+_EVERY = slice(None)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Steps:
     """Steps of all jobs: row, the step's index within its row, and the gain it is ordered by."""
@@ -218,11 +221,19 @@ class _Steps:
     more_ps: Counted
     more_workers: Counted
 
-    def costs(self, demands: Demands) -> Amounts:
-        """What each step asks for, of shape (steps, columns). Worked out when steps are ordered,
-        and not kept: it is much larger than all else."""
-        more_ps, more_workers = self.more_ps[:, None], self.more_workers[:, None]
-        return np.asarray(demands.ps[self.row] * more_ps + demands.workers[self.row] * more_workers)
+    def cost(self, demands: Demands, which: Counted | slice = _EVERY) -> Amounts:
+        """What these steps ask for together, by column: added up by row first, since there are many
+        more steps than rows."""
+        rows, jobs = self.row[which], len(demands.ps)
+        ps = np.bincount(rows, weights=self.more_ps[which], minlength=jobs)
+        workers = np.bincount(rows, weights=self.more_workers[which], minlength=jobs)
+        return ps.astype(np.int64) @ demands.ps + workers.astype(np.int64) @ demands.workers
+
+    def costs_in(self, column: int, demands: Demands) -> Counted:
+        """What each step asks for in one column. All columns at once would be by far the largest
+        array here, and are not needed."""
+        ps, workers = demands.ps[:, column], demands.workers[:, column]
+        return np.asarray(ps[self.row] * self.more_ps + workers[self.row] * self.more_workers)
 
     def chosen(self, which: Counted) -> "_Steps":
         """These steps alone."""
@@ -236,8 +247,7 @@ class _Steps:
 
     def taken_first(self, jobs: GrowingJobs, free: Amounts, left: Amounts | None) -> _Taken:
         """Take the steps in the greedy order: by gain, ties by the jobs' rank."""
-        costs, most = self.costs(jobs.demands), np.maximum(free, 0)
-        used = costs.sum(axis=0)
+        used, most = self.cost(jobs.demands), np.maximum(free, 0)
         fit = bool((used <= most).all())
         if fit and self._first_over_quota(jobs, np.arange(len(self.row)), left) == len(self.row):
             return _Taken(np.arange(len(self.row)), used, None)
@@ -245,9 +255,10 @@ class _Steps:
         first = self._first_over_quota(jobs, order, left)
         # Sums ascend. Only what there is too little of for all steps can end them.
         for column in np.flatnonzero(used > most).tolist():
-            sums = np.cumsum(costs[order, column])
+            sums = np.cumsum(self.costs_in(column, jobs.demands)[order])
             first = min(first, int(np.searchsorted(sums, most[column], side="right")))
-        return _Taken(order[:first], costs[order[:first]].sum(axis=0), int(order[first]))
+        taken = order[:first]
+        return _Taken(taken, self.cost(jobs.demands, taken), int(order[first]))
 
     def _first_over_quota(self, jobs: GrowingJobs, order: Counted, left: Amounts | None) -> int:
         """Of the steps in this order, the first that is beyond a quota beside those before it."""

@@ -4,6 +4,9 @@ import argparse
 import math
 from collections.abc import Callable, Collection
 
+from optimus.jobs import Target, TwoTargets
+from optimus.progress.targets import InvalidTarget, parse_target
+
 
 def whole_number(least: int) -> Callable[[str], int]:
     """A whole number of at least ``least``."""
@@ -46,6 +49,14 @@ def number_between(low: float, high: float, what: str = "a number") -> Callable[
 def fractions(text: str) -> tuple[float, ...]:
     """Numbers between 0 and 1, joined by commas."""
     return tuple(map(number_between(0, 1), text.split(",")))
+
+
+def target_goal(text: str) -> Target | TwoTargets:
+    """A goal as in the annotation ``optimus.dl/target``."""
+    goal = parse_target(text)
+    if isinstance(goal, InvalidTarget):
+        raise argparse.ArgumentTypeError(f"{goal.expected}, not {text!a}")
+    return goal
 
 
 _MOST = 1_000_000

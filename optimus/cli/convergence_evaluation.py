@@ -9,11 +9,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from optimus.cli.training_log import met_at
 from optimus.errors import NotReady
-from optimus.jobs import TargetLoss
-from optimus.models.convergence import LossCurve, PublishedCurve, TimeToGoal
+from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
+from optimus.models.convergence import LearningRateSchedule, PublishedCurve, TimeToGoal
 from optimus.models.convergence.series import learning_rate_drops
-from optimus.progress.types import LossPoint
+from optimus.models.forecast import fit_curve
+from optimus.progress.types import NOTHING_DECLARED, Declared, LossPoint
 
 _ROUNDING: Final = 1e-9
 """A fraction times a number of epochs may miss a whole number by rounding."""
@@ -27,11 +29,17 @@ class Question:
     seen: int
     """Epochs that the models see, of ``run``."""
     run: int
-    target: float
+    goal: LossGoal
     at: float | None
-    """The target is the smallest loss of this part of the run; ``None``: it is never reached."""
+    """The target is the smallest loss of this part of the run; ``None``: it is never reached, or
+    the goal is a threshold."""
     true: int | None
-    """The epoch that met the target; ``None``: never."""
+    """The epoch that met the goal; ``None``: never."""
+
+    @property
+    def target(self) -> float | None:
+        """The loss to be met."""
+        return self.goal.loss if isinstance(self.goal, TargetLoss) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ def questions_at(
             target = float(lowest[max(_floor(at * run), 1) - 1])
             true = _first_at_most(lowest, target)
             if true > _floor(part * run):
-                yield Question(f"{part:g}", _floor(part * run), run, target, at, true)
+                yield Question(f"{part:g}", _floor(part * run), run, TargetLoss(target), at, true)
 
 
 def questions_after_drops(
@@ -90,7 +98,9 @@ def questions_after_drops(
             target = float(lowest[max(_floor(at * len(lowest)), 1) - 1])
             true = start + _first_at_most(lowest, target)
             if true > start + after:
-                yield Question(f"drop+{after}", start + after, len(points), target, at, true)
+                yield Question(
+                    f"drop+{after}", start + after, len(points), TargetLoss(target), at, true
+                )
 
 
 def unreachable(
@@ -98,13 +108,32 @@ def unreachable(
 ) -> Iterator[Question]:
     """From each question's epochs: a target never reached, that part of the run's smallest loss."""
     for origin, seen in dict.fromkeys((question.origin, question.seen) for question in asked):
-        yield Question(origin, seen, len(losses), part * min(losses), None, None)
+        yield Question(origin, seen, len(losses), TargetLoss(part * min(losses)), None, None)
 
 
-def predict(points: Sequence[LossPoint], question: Question) -> EvaluatedForecast:
-    """Forecasts of both models, which see nothing after the epochs seen, nor the run's length."""
-    seen, goal = points[: question.seen], TargetLoss(question.target)
-    curve, paper = LossCurve.fit(seen), PublishedCurve.fit(seen)
+def questions_of_threshold(
+    points: Sequence[LossPoint],
+    parts: Sequence[float],
+    fraction: float,
+    declared: Declared = NOTHING_DECLARED,
+) -> Iterator[Question]:
+    """From each part of the run: when its losses converge by the threshold's rule, judged on the
+    whole run; nothing is asked after that epoch."""
+    goal, run = ConvergenceThreshold(fraction), len(points)
+    found = met_at(points, goal, declared)
+    true = None if found is None else int(found)
+    for part in parts:
+        if true is None or true > _floor(part * run):
+            yield Question(f"{part:g}", _floor(part * run), run, goal, None, true)
+
+
+def predict(
+    points: Sequence[LossPoint], schedule: LearningRateSchedule | None, question: Question
+) -> EvaluatedForecast:
+    """Forecasts of both models, which see nothing after the epochs seen; nor the run's length,
+    unless the program declared it with the schedule of its learning rate."""
+    seen, goal = points[: question.seen], question.goal
+    curve, paper = fit_curve(seen, schedule), PublishedCurve.fit(seen)
     found, any_time = (
         (None, None)
         if isinstance(curve, NotReady)

@@ -9,14 +9,16 @@ from typing import Final
 
 from optimus.cli.command import Answer, Command, Progress
 from optimus.cli.table import table
-from optimus.cli.training_log import read_progress
+from optimus.cli.training_log import read_log_lines, read_progress
 from optimus.jobs import TrainingMode
+from optimus.progress import value_table
 from optimus.progress.formats import form_of, parse_line
 from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, clean
 from optimus.progress.types import Declared, LossPoint, MetricSeries, TrainingProgress
 
 _SUMMARY: Final = "what is read in a training log, as what, and which line of code is missing"
+_LOG: Final = "a log as the trainer prints it; also packed (.gz, .xz, .bz2)"
 _EXAMPLE_CHARACTERS: Final = 72
 _LINES_TO_ADD: Final = (
     (
@@ -69,16 +71,23 @@ class Diagnosis:
     @classmethod
     def of(cls, file: Path, metric: str | None) -> "Diagnosis":
         """The diagnosis of a file; ``metric`` is the name of the loss, where it is another."""
-        texts = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        texts = read_log_lines(file)
         options = LogFormatOptions(mode=TrainingMode.SYNC, loss_metric=metric)
         forms: Counter[str] = Counter()
         examples: dict[str, str] = {}
         read = 0
+        columns: tuple[str, ...] = ()
         for text in map(clean, texts):
             parsed = parse_line(text, options)
+            form = "table"
+            if parsed is None:
+                columns = value_table.header(text) or columns
+                parsed = value_table.row(text, columns, options)
+            else:
+                form = form_of(text, options)
             if parsed is not None:
                 read += 1
-                forms[form_of(text, options)] += 1
+                forms[form] += 1
                 examples |= dict.fromkeys(_told(parsed), text)
         return cls(file, len(texts), read, forms, read_progress(texts, metric), examples)
 
@@ -167,6 +176,10 @@ def _instead(progress: TrainingProgress) -> str:
     falls = next((each.name for each in training if each.rises is False), None)
     if falls is not None:
         return f"; {falls} falls and can be named: optimus.dl/loss-metric: {falls}"
+    unknown = next((each.name for each in progress.metrics if each.rises is None), None)
+    if unknown is not None:
+        goals = f'optimus.dl/target: "{unknown}>=VALUE" or "{unknown}<=VALUE"'
+        return f"; of {unknown} only you know which way it improves, it can be the goal: {goals}"
     return f"; it has {', '.join(each.name for each in training)}" if training else ""
 
 
@@ -181,7 +194,7 @@ def _direction(series: MetricSeries) -> str:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", type=Path, metavar="LOG", help="a log as the trainer prints it")
+    parser.add_argument("log", type=Path, metavar="LOG", help=_LOG)
     metric = "name of the training loss in the log (default: the usual)"
     parser.add_argument("--metric", metavar="NAME", help=metric)
 

@@ -15,6 +15,7 @@ from optimus.cli.convergence_evaluation import (
     predict,
     questions_after_drops,
     questions_at,
+    questions_of_threshold,
     roc_auc,
     unreachable,
 )
@@ -36,7 +37,7 @@ Evaluated = Sequence[tuple[TrainingLog, EvaluatedForecast]]
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     parts: dict[str, Any] = {"type": fractions, "metavar": "PART,PART"}
-    log = "a log as the trainer prints it, or a CSV epoch,loss"
+    log = "a log as the trainer prints it, or a CSV epoch,loss; also packed (.gz, .xz, .bz2)"
     add("logs", nargs="+", type=Path, metavar="LOG", help=log)
     at = "predict from these parts of a run, with nothing after them known (default 0.3,0.5)"
     add("--at", default=(0.3, 0.5), help=at, **parts)
@@ -46,11 +47,22 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "instead of --at: predict from K epochs after each drop of the learning rate, "
         "targets until the next one"
     )
-    add("--after-drop", type=whole_number(1), metavar="K", help=drop)
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--after-drop", type=whole_number(1), metavar="K", help=drop)
     never = "ask also for a target that is never reached: this part of the run's smallest loss"
     add("--unreachable", type=number_between(0, 1), metavar="PART", help=never)
-    metric = "name of the training loss in the logs (default: the usual)"
+    threshold = (
+        "instead of targets: when the losses converge by this threshold, as in the annotation "
+        "optimus.dl/convergence-threshold"
+    )
+    instead.add_argument("--threshold", type=number_between(0, 1), metavar="T", help=threshold)
+    metric = (
+        "name of the training loss in the logs (default: the usual); one that rises, such as "
+        "accuracy, is judged by its error"
+    )
     add("--metric", metavar="NAME", help=metric)
+    schedule = "predict without the end and the learning rates that the logs declare at their top"
+    add("--no-schedule", action="store_true", help=schedule)
 
 
 def _run(options: argparse.Namespace, progress: Progress) -> Answer:
@@ -61,13 +73,22 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
     ]
     if not asked:
         expected = "runs with a target in their hidden part are expected"
-        if options.after_drop is not None:
+        if options.threshold is not None:
+            expected = f"runs that converge by {options.threshold:g} in their hidden part, or not"
+            expected = f"{expected} at all, are expected"
+        elif options.after_drop is not None:
             after = f"more than {options.after_drop} epochs after it"
             expected = f"a drop of the learning rate with {after} is expected"
         raise BadInput(options.logs[0], expected)
-    means = {log.file: log.epoch_means() for log, _ in asked}
+    runs = {
+        log.file: (
+            log.epoch_means(),
+            log.schedule if log.in_epochs and not options.no_schedule else None,
+        )
+        for log, _ in asked
+    }
     work = progress(asked, "Predicting")
-    evaluated = [(log, predict(means[log.file], question)) for log, question in work]
+    evaluated = [(log, predict(*runs[log.file], question)) for log, question in work]
     values = [_value(*each) for each in evaluated]
     return Answer(values, _text(evaluated), partial(_plot, evaluated))
 
@@ -84,6 +105,10 @@ def _read(file: Path, metric: str | None) -> TrainingLog:
 def _questions(log: TrainingLog, options: argparse.Namespace) -> list[Question]:
     means = log.epoch_means()
     losses = [point.loss for point in means]
+    if options.threshold is not None:
+        if not log.in_epochs:
+            raise BadInput(log.file, "a threshold needs epochs, which this log does not show")
+        return list(questions_of_threshold(means, options.at, options.threshold, log.declared))
     if options.after_drop is None:
         asked = list(questions_at(losses, options.at, options.target_at))
     else:
@@ -102,6 +127,7 @@ def _value(log: TrainingLog, evaluated: EvaluatedForecast) -> dict[str, object]:
         "run_epochs": question.run,
         "target_at": question.at,
         "target_loss": question.target,
+        "threshold": getattr(question.goal, "fraction", None),
         "true_epoch": question.true,
         "predicted_epoch": time_to_goal and _rounded(time_to_goal.point),
         "low": time_to_goal and _rounded(time_to_goal.low),
@@ -151,6 +177,8 @@ def _row(log: TrainingLog, each: EvaluatedForecast) -> Sequence[object]:
 
 def _summary_row(origin: str, evaluated: Sequence[EvaluatedForecast]) -> Sequence[object]:
     known = [each for each in evaluated if each.question.true is not None]
+    if not known:
+        return (origin, 0, *"-----", 0, "-")
     errors = zip(*((each.error, each.paper_error, each.twice_error) for each in known), strict=True)
     separation = roc_auc(evaluated)
     return (

@@ -1,4 +1,4 @@
-"""``optimus forecast``: when one run meets a target loss, from its log so far."""
+"""``optimus forecast``: when one run meets its goal, from its log so far."""
 
 import argparse
 import math
@@ -10,121 +10,227 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optimus.cli.arguments import number_between
+from optimus.cli.arguments import number_between, target_goal
 from optimus.cli.command import Answer, Command, Progress
-from optimus.cli.training_log import TrainingLog, read_training_log
+from optimus.cli.training_log import TrainingLog, met_at, read_metric, read_training_log
 from optimus.errors import NotReady
-from optimus.jobs import TargetLoss
-from optimus.models.convergence import MEDIAN_OF, LossCurve, LossSeries, TimeToGoal
+from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss, TargetMetric, TwoTargets
+from optimus.models.convergence import (
+    MEDIAN_OF,
+    AnnealedCurve,
+    LearningRateSchedule,
+    LossCurve,
+    LossSeries,
+    TimeToGoal,
+)
 from optimus.models.convergence.series import learning_rate_drops
+from optimus.models.forecast import fit_curve
+from optimus.models.metric_goal import MetricAsLoss
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SUMMARY = "when a training run will meet a target loss, with an interval, from its log so far"
+_SUMMARY = "when a training run will meet its goal, with an interval, from its log so far"
+_UNBOUNDED = "it rises without a bound: when it reaches its goal cannot be foretold"
 _BLUE, _RED = "#0072b2", "#d55e00"
+
+
+Goal = TargetLoss | TargetMetric | ConvergenceThreshold
 
 
 @dataclass(frozen=True, slots=True)
 class LogForecast:
-    """The forecast of one log."""
+    """The forecast of one log towards one goal."""
 
-    log: TrainingLog
+    file: Path
+    goal: Goal
+    metric: MetricAsLoss | None
+    """The metric that the goal is about, as losses; ``None``: the training loss."""
     series: LossSeries
-    target: float
-    curve: LossCurve | NotReady
+    schedule: LearningRateSchedule | None
+    """The declared end and learning rates, if any."""
+    curve: LossCurve | AnnealedCurve | NotReady
     time_to_goal: TimeToGoal | NotReady
     met: float | None
-    """Epochs (steps) after which the target was met already."""
+    """Epochs (steps) after which the goal was met already."""
     drops: tuple[float, ...]
     """Epochs (steps) after which the learning rate dropped."""
 
     @classmethod
-    def of(cls, log: TrainingLog, target: float) -> "LogForecast":
-        """The forecast of a log towards a target loss."""
-        series = LossSeries.of(log.points)
-        curve = LossCurve.fit(log.points)
-        time_to_goal = curve if isinstance(curve, NotReady) else curve.until(TargetLoss(target))
-        starts = [log.points[drop.index] for drop in learning_rate_drops(log.points)]
+    def of(cls, file: Path, goal: Goal, metric: str | None = None) -> "LogForecast":
+        """The forecast of a log; ``metric`` is the name of its loss, if it is not a usual one."""
+        if isinstance(goal, TargetMetric):
+            log, found = read_metric(file, goal)
+            met = met_at(log.points, found.goal) if found.is_met else None
+            return cls._of(log, goal, found.goal, found, met)
+        log = read_training_log(file, metric)
+        return cls._of(log, goal, goal, None, met_at(log.points, goal, log.declared))
+
+    @classmethod
+    def _of(
+        cls,
+        log: TrainingLog,
+        goal: Goal,
+        as_loss: LossGoal,
+        metric: MetricAsLoss | None,
+        met: float | None,
+    ) -> "LogForecast":
+        points, schedule = log.points, log.schedule
+        series, bounded = LossSeries.of(points), metric is None or metric.bounded
+        curve = fit_curve(points, schedule) if bounded else NotReady(_UNBOUNDED)
+        time_to_goal = curve if isinstance(curve, NotReady) else curve.until(as_loss)
+        if metric is not None and isinstance(time_to_goal, NotReady) and curve is not time_to_goal:
+            time_to_goal = metric.explained(time_to_goal)
+        starts = [points[drop.index] for drop in learning_rate_drops(points)]
         places = [point.epoch if series.in_epochs else point.step for point in starts]
         drops = tuple(float(math.ceil(place) - 1) for place in places if place is not None)
-        return cls(log, series, target, curve, time_to_goal, _met(series, target), drops)
+        return cls(log.file, goal, metric, series, schedule, curve, time_to_goal, met, drops)
 
     @property
-    def loss(self) -> float:
-        """The loss now: the last epoch's mean; without epochs the median of the last 20."""
+    def value(self) -> float:
+        """The loss or metric now: the last epoch's mean; without epochs the median of 20."""
         if self.series.in_epochs:
-            return float(self.series.loss[-1])
-        return float(np.median(self.series.loss[-MEDIAN_OF:]))
+            loss = float(self.series.loss[-1])
+        else:
+            loss = float(np.median(self.series.loss[-MEDIAN_OF:]))
+        return loss if self.metric is None else self.metric.printed(loss)
 
+    @property
+    def declared_end(self) -> float | None:
+        """The epochs (steps) after which the run ends, if the forecast rests on them."""
+        return self.curve.schedule.end if isinstance(self.curve, AnnealedCurve) else None
 
-def _met(series: LossSeries, target: float) -> float | None:
-    """Where the target was met first: by an epoch's mean, or by the median of 20 points."""
-    means, k = series.complete_loss, series.k
-    if not series.in_epochs:
-        if len(means) < MEDIAN_OF:
-            return None
-        means = np.median(np.lib.stride_tricks.sliding_window_view(means, MEDIAN_OF), axis=1)
-        k = k[MEDIAN_OF - 1 :]
-    low = np.flatnonzero(means <= target)
-    return float(k[low[0]]) if low.size else None
+    @property
+    def name(self) -> str:
+        """What the goal is about."""
+        return "loss" if self.metric is None else self.metric.series.name
+
+    @property
+    def level(self) -> float | None:
+        """The loss that a target is met at; ``None`` for a threshold."""
+        if self.metric is not None:
+            return self.metric.goal.loss
+        return self.goal.loss if isinstance(self.goal, TargetLoss) else None
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    log = "a log as the trainer prints it, or a CSV epoch,loss"
+    log = "a log as the trainer prints it, or a CSV epoch,loss; also packed (.gz, .xz, .bz2)"
     add("log", type=Path, metavar="LOG", help=log)
-    add(
-        "--target-loss",
-        type=number_between(0, math.inf, "a loss"),
-        required=True,
-        metavar="X",
-        help="the loss to be met",
-    )
+    goal = parser.add_mutually_exclusive_group(required=True)
+    loss = number_between(0, math.inf, "a loss")
+    goal.add_argument("--target-loss", type=loss, metavar="X", help="the loss to be met")
+    target = "a goal as in optimus.dl/target, such as 'accuracy>=0.76' or 'acc>=0.7 and loss<=0.3'"
+    goal.add_argument("--target", type=target_goal, metavar="GOAL", help=target)
+    threshold = "a fall of an epoch, as in optimus.dl/convergence-threshold"
+    goal.add_argument("--threshold", type=number_between(0, 1), metavar="T", help=threshold)
     metric = "name of the training loss in the log (default: the usual)"
     add("--metric", metavar="NAME", help=metric)
 
 
 def _run(options: argparse.Namespace, _: Progress) -> Answer:
-    forecast = LogForecast.of(read_training_log(options.log, options.metric), options.target_loss)
+    goal: Goal | TwoTargets = options.target
+    if options.target_loss is not None:
+        goal = TargetLoss(options.target_loss)
+    elif options.threshold is not None:
+        goal = ConvergenceThreshold(options.threshold)
+    if isinstance(goal, TwoTargets):
+        return _of_two(options, goal)
+    forecast = LogForecast.of(options.log, goal, options.metric)
     return Answer(_value(forecast), "\n".join(_lines(forecast)), partial(_plot, forecast))
+
+
+def _of_two(options: argparse.Namespace, goal: TwoTargets) -> Answer:
+    """The forecasts towards both targets, and which of them decides."""
+    forecasts = [LogForecast.of(options.log, each, options.metric) for each in goal.targets]
+    ends = [_end(forecast) for forecast in forecasts]
+    decides = ends.index(max(ends) if goal.both else min(ends))
+    rule = "both targets are asked for" if goal.both else "the first of two targets is asked for"
+    last = f"{rule}: {_goal_text(forecasts[decides])} decides"
+    value = {
+        "log": str(options.log),
+        "both": goal.both,
+        "goals": [_value(each) for each in forecasts],
+        "decides": decides,
+    }
+    lines = [line for each in forecasts for line in _lines(each)]
+    plot = partial(_plot, forecasts[decides])
+    return Answer(value, "\n".join([*lines, last]), plot)
+
+
+def _end(forecast: LogForecast) -> float:
+    """When the goal is or was met; infinite where there is no forecast."""
+    if forecast.met is not None:
+        return forecast.met
+    found = forecast.time_to_goal
+    return math.inf if isinstance(found, NotReady) else found.point
 
 
 def _value(forecast: LogForecast) -> dict[str, object]:
     found, seen, met = forecast.time_to_goal, float(forecast.series.k[-1]), forecast.met
     known = found if met is None and isinstance(found, TimeToGoal) else None
+    goal, metric = forecast.goal, forecast.metric
+    about: dict[str, object] = {"metric": forecast.name, "value": forecast.value}
+    if metric is None:
+        about |= {"loss": forecast.value, "target_loss": forecast.level}
+    else:
+        about |= {
+            "target": metric.printed(metric.goal.loss),
+            "evaluated": metric.series.evaluated,
+            "rises": metric.bound is not None,
+            "bound": metric.bound if metric.bounded else None,
+        }
+    if isinstance(goal, ConvergenceThreshold):
+        about["threshold"] = goal.fraction
     return {
-        "log": str(forecast.log.file),
+        "log": str(forecast.file),
         "unit": forecast.series.unit,
         "seen": seen,
-        "loss": forecast.loss,
-        "target_loss": forecast.target,
+        **about,
         "met_at": met,
         "predicted": known and round(known.point, 3),
         "low": known and round(known.low, 3),
         "high": known and round(known.high, 3),
         "probability_by_twice": known and round(known.probability_by(2 * seen), 6),
         "rate_dropped_at": list(forecast.drops),
+        "declared_end": forecast.declared_end,
+        "probability_by_end": known
+        and forecast.declared_end
+        and round(known.probability_by(forecast.declared_end), 6),
         "reason": str(found) if met is None and isinstance(found, NotReady) else None,
     }
 
 
 def _lines(forecast: LogForecast) -> Sequence[str]:
     unit, seen, found = forecast.series.unit, float(forecast.series.k[-1]), forecast.time_to_goal
-    lines = [f"{forecast.log.file.name}: {seen:g} {unit} seen, the loss is {forecast.loss:.4g}"]
+    what = "the loss" if forecast.metric is None else str(forecast.metric)
+    lines = [f"{forecast.file.name}: {seen:g} {unit} seen, {what} is {forecast.value:.4g}"]
     if forecast.drops:
         drops = ", ".join(f"{each:g}" for each in forecast.drops)
         lines.append(f"the learning rate dropped after {drops} {unit}")
     if forecast.met is not None:
-        lines.append(f"the target {forecast.target:g} was met after {forecast.met:g} {unit}")
+        lines.append(f"{_goal_text(forecast)} was met after {forecast.met:g} {unit}")
     elif isinstance(found, NotReady):
         lines.append(str(found))
     else:
+        end = forecast.declared_end
+        by = f"{2 * seen:g} {unit}" if end is None else f"the declared end, {end:g} {unit},"
+        chance = found.probability_by(2 * seen if end is None else end)
         lines.append(
-            f"the target {forecast.target:g} is met {_interval(found, unit)}; "
-            f"by {2 * seen:g} {unit} with {found.probability_by(2 * seen):.0%}"
+            f"{_goal_text(forecast)} is met {_interval(found, unit)}; by {by} with {chance:.0%}"
         )
     return lines
+
+
+def _goal_text(forecast: LogForecast) -> str:
+    """The goal with its figure as the log prints it."""
+    if isinstance(forecast.goal, ConvergenceThreshold):
+        return f"the threshold {forecast.goal.fraction:g}"
+    if forecast.metric is None:
+        return f"the target {forecast.level:g}"
+    sign = "<=" if forecast.metric.bound is None else ">="
+    target = forecast.metric.printed(forecast.metric.goal.loss)
+    return f"the target {forecast.name} {sign} {target:.6g}"
 
 
 def _interval(found: TimeToGoal, unit: str) -> str:
@@ -141,7 +247,9 @@ def _plot(forecast: LogForecast, figure: "Figure") -> None:
     end = 1.5 * seen
     if isinstance(found, TimeToGoal) and forecast.met is None:
         end = max(end, min(found.high * 1.05, 6 * seen))
-    if isinstance(curve, LossCurve):
+    if isinstance(curve, AnnealedCurve):
+        end = curve.schedule.end
+    if not isinstance(curve, NotReady):
         past = np.linspace(max(curve.start, series.k[0]), seen, 200)
         ahead = np.linspace(seen, end, 200)
         panel.plot(past, curve.predict(past), color=_BLUE, linewidth=1.5, label="fit")
@@ -149,24 +257,38 @@ def _plot(forecast: LogForecast, figure: "Figure") -> None:
         band = curve.band(ahead)
         label = "80 % of the losses"
         panel.fill_between(ahead, *band, color=_BLUE, alpha=0.15, linewidth=0, label=label)
-    panel.axhline(forecast.target, color=_RED, linewidth=1, label=f"target {forecast.target:g}")
+    level, goal = forecast.level, _goal_text(forecast).removeprefix("the ")
+    if level is None:
+        level = float(series.loss[-1])
+    else:
+        panel.axhline(level, color=_RED, linewidth=1, label=goal)
     for index, drop in enumerate(forecast.drops):
         drops = "the learning rate drops" if index == 0 else None
         panel.axvline(drop, color="0.6", linewidth=1, linestyle=":", label=drops)
+    if isinstance(curve, AnnealedCurve):
+        for index, drop in enumerate(each for each in curve.schedule.drops if each > seen):
+            drops = None if index else "the learning rate will drop"
+            panel.axvline(drop, color="0.6", linewidth=1, linestyle="--", label=drops)
     if forecast.met is not None:
         title = f"met after {forecast.met:g} {unit}"
-        panel.plot([forecast.met], [forecast.target], "o", color=_RED)
+        panel.plot([forecast.met], [level], "o", color=_RED)
     elif isinstance(found, TimeToGoal):
         title = f"met {_interval(found, unit)}"
         errors = [[found.point - found.low], [found.high - found.point]]
-        panel.errorbar(
-            [found.point], [forecast.target], xerr=errors, fmt="o", color=_RED, capsize=4
-        )
+        panel.errorbar([found.point], [level], xerr=errors, fmt="o", color=_RED, capsize=4)
     else:
         title = "no forecast yet" if isinstance(curve, NotReady) else "not reachable at this rate"
-    panel.set_title(f"{forecast.log.file.name}: {forecast.target:g} {title}", fontsize=11)
-    panel.set(yscale="log", xlim=(0, end), xlabel=unit, ylabel="training loss")
+    panel.set_title(f"{forecast.file.name}: {goal} {title}", fontsize=11)
+    panel.set(yscale="log", xlim=(0, end), xlabel=unit, ylabel=_axis(forecast.metric))
     panel.legend(frameon=False, fontsize=9)
+
+
+def _axis(metric: MetricAsLoss | None) -> str:
+    if metric is None:
+        return "training loss"
+    bound = metric.bound
+    name = metric.series.name
+    return name if bound is None else f"error of {name}: 1 - value / {bound:g}"
 
 
 COMMAND = Command(("forecast",), _SUMMARY, _add_arguments, _run)

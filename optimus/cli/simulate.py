@@ -23,7 +23,13 @@ from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.files import results, write
 from optimus.simulator.forecasts import FittedForecasts, TrueForecasts
 from optimus.simulator.jobs import WorkloadMaker
-from optimus.simulator.presets import PreRun, preset, with_pre_run, without_earlier_runs
+from optimus.simulator.presets import (
+    PUBLISHED_RULES,
+    preset,
+    with_pre_run,
+    with_published_forecasts,
+    without_earlier_runs,
+)
 from optimus.simulator.results import GPU, Simulation
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate, summarise
@@ -74,6 +80,8 @@ class Comparison:
     placement: str | None
     pre_run: bool
     uses_earlier_runs: bool = True
+    rules: str = "authors"
+    equal_terms: bool = False
 
     def run(self, task: Task) -> Simulation:
         """One policy with one seed."""
@@ -83,10 +91,15 @@ class Comparison:
             workload = replace(workload, nodes=self.nodes)
         forecasts = TrueForecasts() if self.forecast == "truth" else FittedForecasts()
         rule = PLACEMENT_RULES[self.placement] if self.placement else None
-        config = preset(policy, forecasts, rule)
+        rules = PUBLISHED_RULES[self.rules]
+        config = preset(policy, forecasts, rule, rules)
+        if self.equal_terms:
+            config = with_published_forecasts(config, rules)
         if not self.uses_earlier_runs:
             config = without_earlier_runs(config)
-        return simulate(workload, with_pre_run(config, PreRun()) if self.pre_run else config, seed)
+        if self.pre_run:
+            config = with_pre_run(config, rules.pre_run)
+        return simulate(workload, config, seed)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,6 +123,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--placement", choices=sorted(PLACEMENT_RULES), help=placement)
     pre_run = "measure speeds before a job starts, as the paper does, and not by profiling runs"
     add("--pre-run", action="store_true", help=pre_run)
+    rules = "where there is no forecast, the others take 20 epochs as left as the paper's authors "
+    rules += "do, or wait for their pre-run and a fit (default: authors)"
+    add("--published-rules", choices=sorted(PUBLISHED_RULES), default="authors", help=rules)
+    equal = "all policies get what the published ones get before a job starts, instead of profiling"
+    add("--equal-terms", action="store_true", help=equal)
     families = "each job is a run of one of so many recurring workloads (default: 0, none is)"
     add("--workloads", type=whole_number(0), default=0, metavar="N", help=families)
     alone = "with --workloads: jobs learn nothing from earlier runs of their workload"
@@ -162,6 +180,8 @@ def _comparison(options: argparse.Namespace) -> Comparison:
         options.placement,
         options.pre_run,
         not options.no_earlier_runs,
+        options.published_rules,
+        options.equal_terms,
     )
 
 

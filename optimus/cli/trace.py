@@ -1,7 +1,7 @@
 """Traces: a CSV file with one job a line, ``arrival_seconds,type,mode,threshold[,examples]``.
 
 ``arrival_seconds`` counts from the trace's beginning; ``type`` is one of the nine job types;
-``mode`` is sync or async. ``threshold``: converged when the loss, divided by its largest value,
+``mode`` is sync or async. ``threshold``: converged when the loss, divided by the first epoch's,
 falls by less than this from epoch to epoch. ``examples`` of an epoch may be left out or empty: the
 type's data set, scaled down where it is large. Lines that begin with # are skipped."""
 

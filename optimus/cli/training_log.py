@@ -1,25 +1,53 @@
 """Training logs as files: any format that is read from pods, or a CSV ``epoch,loss``."""
 
+import bz2
+import gzip
+import io
+import lzma
 import math
 import re
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
+
+import numpy as np
 
 from optimus.cli.command import BadInput
 from optimus.cli.csv_table import Row, split_rows
-from optimus.jobs import Counts, Role, TrainingMode
-from optimus.models.convergence import LossSeries
+from optimus.errors import NotReady
+from optimus.jobs import ConvergenceThreshold, Counts, LossGoal, Role, TargetMetric, TrainingMode
+from optimus.models.convergence import MEDIAN_OF, LearningRateSchedule, LossSeries
+from optimus.models.forecast import schedule_of
+from optimus.models.goals import meets
+from optimus.models.metric_goal import MetricAsLoss, as_losses
 from optimus.progress.log import ProgressLog
+from optimus.progress.metric_names import core_words, describe
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.state import epoch_index
-from optimus.progress.types import LogLine, LossPoint, TrainingProgress
+from optimus.progress.types import (
+    NOTHING_DECLARED,
+    Declared,
+    LogLine,
+    LossPoint,
+    MetricSeries,
+    TrainingProgress,
+)
 
 _ALL: Final = 10**9
 _LARGEST: Final = math.nextafter(1e30, 0)
 """More counts as infinite, as in the logs of pods."""
 _RATES: Final = ("learning_rate", "lr")
+_Opener = Callable[[IO[bytes]], gzip.GzipFile | lzma.LZMAFile | bz2.BZ2File]
+_ARCHIVES: Final[tuple[tuple[str, str, bytes, _Opener], ...]] = (
+    ("gzip", ".gz", b"\x1f\x8b", lambda packed: gzip.GzipFile(fileobj=packed)),
+    ("xz", ".xz", b"\xfd7zXZ\x00", lzma.LZMAFile),
+    ("bzip2", ".bz2", b"BZh", bz2.BZ2File),
+)
+"""Each with its suffix and its first bytes."""
+_MOST_UNPACKED: Final = 1 << 30
+"""An archive of a few kilobytes may hold more than any memory."""
 _FORMATS: Final = (
     "a log of MXNet, Keras or TensorFlow, lines of name=value, or a CSV epoch,loss is expected"
 )
@@ -31,6 +59,13 @@ class TrainingLog:
 
     file: Path
     points: tuple[LossPoint, ...]
+    declared: Declared = NOTHING_DECLARED
+    """What the program has said of the whole run."""
+
+    @property
+    def schedule(self) -> LearningRateSchedule | None:
+        """The run's end and the schedule of its learning rate, if they are declared."""
+        return schedule_of(self.declared, self.points)
 
     @property
     def in_epochs(self) -> bool:
@@ -39,22 +74,111 @@ class TrainingLog:
 
     def epoch_means(self) -> tuple[LossPoint, ...]:
         """One point per completed epoch, numbered from 1; without epochs, each point is one."""
-        series, points = LossSeries.of(self.points), enumerate(self.points, 1)
-        if not series.in_epochs:
-            return tuple(replace(point, epoch=float(n), step=None) for n, point in points)
-        rates = {(epoch_index(point) or 0) + 1.0: point.learning_rate for point in self.points}
-        pairs = zip(series.k.tolist(), series.complete_loss.tolist(), strict=False)
-        return tuple(
-            LossPoint(loss, n + 1.0, learning_rate=rates[k]) for n, (k, loss) in enumerate(pairs)
-        )
+        means = _means(self.points) if self.in_epochs else self.points
+        return tuple(replace(each, epoch=float(n), step=None) for n, each in enumerate(means, 1))
+
+
+def _means(points: Sequence[LossPoint]) -> list[LossPoint]:
+    """One point per completed epoch."""
+    series = LossSeries.of(points)
+    rates = {(epoch_index(point) or 0) + 1.0: point.learning_rate for point in points}
+    pairs = zip(series.k.tolist(), series.complete_loss.tolist(), strict=False)
+    return [LossPoint(loss, k, learning_rate=rates[k]) for k, loss in pairs]
 
 
 def read_training_log(file: Path, metric: str | None = None) -> TrainingLog:
-    """Read a log; ``metric`` is the name of the loss, where it is not one of the usual."""
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    """Read a log; ``metric`` is the name of the loss, where it is not one of the usual.
+
+    One that rises, such as an accuracy, is read as its error, which falls as a loss does."""
+    if metric is not None and describe(metric).rises:
+        aim = TargetMetric(metric, 1.0, at_least=True, evaluated=describe(metric).evaluated or None)
+        return read_metric(file, aim)[0]
+    lines = read_log_lines(file)
     if not _is_csv(lines):
-        return TrainingLog(file, tuple(_of_log(file, lines, metric)))
+        progress = read_progress(lines, metric)
+        return TrainingLog(file, tuple(_of_log(file, lines, progress, metric)), progress.declared)
     return TrainingLog(file, tuple(_of_csv(file, lines, metric)))
+
+
+def read_metric(file: Path, goal: TargetMetric) -> tuple[TrainingLog, MetricAsLoss]:
+    """The values that a goal is about, as losses, from a log or a CSV with a column of them."""
+    lines, declared = read_log_lines(file), NOTHING_DECLARED
+    if _is_csv(lines):
+        names = _columns(file, lines, goal)
+        metrics: Sequence[MetricSeries] = [_column(file, lines, name) for name in names]
+    else:
+        progress = read_progress(lines, None, (goal.name,))
+        metrics, declared = progress.metrics, progress.declared
+    found = as_losses(goal, metrics)
+    if isinstance(found, NotReady):
+        raise BadInput(file, found.reason)
+    return TrainingLog(file, found.losses, declared), found
+
+
+def met_at(
+    points: Sequence[LossPoint], goal: LossGoal, declared: Declared = NOTHING_DECLARED
+) -> float | None:
+    """The epochs (steps) after which losses first met a goal, as ``models.goals.meets`` says.
+
+    A target: the first of the two epochs that meet it; without epochs the last of the 20 points. A
+    threshold: the last epoch of its plateau. Before the third epoch nothing is met."""
+    series = LossSeries.of(points)
+    means, k = series.complete_loss, series.k
+    if isinstance(goal, ConvergenceThreshold):
+        whole = _means(points) if series.in_epochs else []
+        ends = (n for n in range(1, len(whole) + 1) if meets(goal, whole[:n], declared))
+        end = next(ends, None)
+        return None if end is None else whole[end - 1].epoch
+    if not series.in_epochs:
+        if len(means) < MEDIAN_OF:
+            return None
+        means = np.median(np.lib.stride_tricks.sliding_window_view(means, MEDIAN_OF), axis=1)
+        met, k = means <= goal.loss, k[MEDIAN_OF - 1 :]
+    else:
+        met = (means[:-1] <= goal.loss) & (means[1:] <= goal.loss)
+    first = np.flatnonzero(met)
+    return float(k[first[0]]) if first.size else None
+
+
+def _columns(file: Path, lines: Sequence[str], goal: TargetMetric) -> list[str]:
+    """The columns of a CSV that a goal may be about."""
+    header = _names(next(line for line in lines if line.strip()))
+    wanted = set(core_words(goal.name))
+    named = [name for name in header if name != "epoch" and wanted <= set(core_words(name))]
+    if not named:
+        expected = f"a column {goal.name!r} beside 'epoch' is expected"
+        raise BadInput(file, f"{expected}; it has {','.join(header)[:80]!a}")
+    return named
+
+
+def _column(file: Path, lines: Sequence[str], name: str) -> MetricSeries:
+    described = describe(name)
+    points = tuple(_of_csv(file, lines, name, lowest=-_LARGEST))
+    return MetricSeries(name, described.evaluated, described.rises, points)
+
+
+def read_log_lines(file: Path) -> list[str]:
+    """The lines of a text file, which may be packed with gzip, xz or bzip2.
+
+    Raises ``BadInput`` for an archive that is damaged, or holds more than 1 GiB."""
+    content = file.read_bytes()
+    for name, suffix, beginning, unpack in _ARCHIVES:
+        if file.suffix.lower() == suffix or content.startswith(beginning):
+            content = _unpacked(file, content, name, unpack)
+            break
+    return content.decode("utf-8", errors="replace").splitlines()
+
+
+def _unpacked(file: Path, content: bytes, name: str, unpack: _Opener) -> bytes:
+    try:
+        with unpack(io.BytesIO(content)) as archive:
+            text = archive.read(_MOST_UNPACKED + 1)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as damage:
+        expected = f"a complete {name} archive is expected: {str(damage).rstrip('.')}"
+        raise BadInput(file, expected) from damage
+    if len(text) > _MOST_UNPACKED:
+        raise BadInput(file, f"at most {_MOST_UNPACKED >> 30} GiB of text in an archive is read")
+    return text
 
 
 def _is_csv(lines: Sequence[str]) -> bool:
@@ -71,7 +195,9 @@ def _names(header: str) -> list[str]:
     return [name.strip().strip("\"'").lower() for name in header.lstrip("\ufeff").split(",")]
 
 
-def _of_csv(file: Path, lines: Sequence[str], metric: str | None) -> Iterator[LossPoint]:
+def _of_csv(
+    file: Path, lines: Sequence[str], metric: str | None, lowest: float = 0.0
+) -> Iterator[LossPoint]:
     name, previous, shift = (metric or "loss").lower(), -math.inf, 0.0
     rows = list(split_rows(file, lines))
     header = _names(",".join(rows[0][1]))
@@ -85,7 +211,7 @@ def _of_csv(file: Path, lines: Sequence[str], metric: str | None) -> Iterator[Lo
     rate_column = next((each for each in _RATES if each in header), None)
     for line, cells in rows[1:]:
         row = Row(file, line, dict(zip(header, cells, strict=False)))
-        epoch, loss = row.number("epoch", -_LARGEST, _LARGEST), row.number(name, 0, _LARGEST)
+        epoch, loss = row.number("epoch", -_LARGEST, _LARGEST), row.number(name, lowest, _LARGEST)
         if epoch < max(previous, 0):
             raise row.error(f"epochs from 0 on that do not fall are expected, found {epoch:g}")
         shift = 1.0 if previous == -math.inf and epoch == 0 else shift
@@ -95,8 +221,9 @@ def _of_csv(file: Path, lines: Sequence[str], metric: str | None) -> Iterator[Lo
         yield LossPoint(loss, epoch + shift, learning_rate=rate)
 
 
-def _of_log(file: Path, lines: Sequence[str], metric: str | None) -> Sequence[LossPoint]:
-    progress = read_progress(lines, metric)
+def _of_log(
+    file: Path, lines: Sequence[str], progress: TrainingProgress, metric: str | None
+) -> Sequence[LossPoint]:
     if not progress.losses:
         named = f"named {metric!r} " if metric else ""
         found = progress.diagnostic or f"no training loss {named}was found in {len(lines)} lines"
@@ -111,9 +238,12 @@ def _of_log(file: Path, lines: Sequence[str], metric: str | None) -> Sequence[Lo
     return [replace(point, epoch=None) for point in progress.losses]
 
 
-def read_progress(lines: Sequence[str], metric: str | None) -> TrainingProgress:
-    """The progress as read from a pod's log, with all losses."""
-    log = ProgressLog(LogFormatOptions(mode=TrainingMode.SYNC, loss_metric=metric), max_losses=_ALL)
+def read_progress(
+    lines: Sequence[str], metric: str | None, aims: tuple[str, ...] = ()
+) -> TrainingProgress:
+    """The progress as read from a pod's log, with all losses; ``aims`` are the goal's metrics."""
+    options = LogFormatOptions(mode=TrainingMode.SYNC, loss_metric=metric, aims=aims)
+    log = ProgressLog(options, max_losses=_ALL, max_values=_ALL)
     stamped = [LogLine(float(second), text) for second, text in enumerate(lines)]
     log.observe("log", Role.WORKER, 0, Counts(1, 1), stamped, "file")
     return log.progress(float(len(lines)))

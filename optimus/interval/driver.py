@@ -53,7 +53,8 @@ class RescalePurpose(StrEnum):
     ``after-profiling`` ends the profiling of a job whose log shows no checkpoints, ``admission`` is
     the first one of a new job whose speed is known from earlier runs of its workload, ``take-back``
     stops and resumes a gang of which only a part was placed, ``restart`` one whose replicas were
-    changed while it ran, ``recovery`` ends a suspension of which nothing else is recorded.
+    changed while it ran, ``straggler`` one of which a worker is far slower than the others,
+    ``recovery`` ends a suspension of which nothing else is recorded.
     """
 
     INTERVAL = "interval"
@@ -63,6 +64,7 @@ class RescalePurpose(StrEnum):
     ADMISSION = "admission"
     TAKE_BACK = "take-back"
     RESTART = "restart"
+    STRAGGLER = "straggler"
     RECOVERY = "recovery"
 
     def id_of(self, interval_id: str) -> str:
@@ -92,6 +94,7 @@ class RescalePurpose(StrEnum):
             RescalePurpose.EXPLORATION,
             RescalePurpose.AFTER_PROFILING,
             RescalePurpose.ADMISSION,
+            RescalePurpose.STRAGGLER,
         }
 
     @property

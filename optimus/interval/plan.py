@@ -17,6 +17,7 @@ Counts are a job's numbers of PSs and workers; a task is one PS or one worker.
 The same snapshot gives the same plan whatever the order of its jobs, nodes and pods.
 """
 
+import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -90,6 +91,10 @@ class IntervalPlan:
 _WORTH_ANY_RESTART = 1e300
 """Seconds that meeting a deadline counts as. Finite: what donors without a limit to their cost keep
 from jobs that grow, they keep from it too."""
+
+_TRIMS_AT_ONCE = 8
+"""A forecast is evaluated at all counts that so many trims may come to: 81 at once take about as
+long as one."""
 
 _ORDER = {action: number for number, action in enumerate(Action)}
 """Decisions that free capacity come before those that use it."""
@@ -492,7 +497,9 @@ def _placed_reason(job: Classified, counts: Counts) -> str:
 def _trims(job: Classified, wanted: Counts, end: Counts) -> Iterator[Counts]:
     """The counts between wanted and end, without the least useful task each time."""
     counts = wanted
-    while True:
+    for number in itertools.count():
+        if number % _TRIMS_AT_ONCE == 0:
+            _prefetch_trims(job, counts, end)
         nearer = []
         if counts.ps != end.ps:
             nearer.append(Counts(counts.ps + (1 if end.ps > counts.ps else -1), counts.workers))
@@ -503,6 +510,21 @@ def _trims(job: Classified, wanted: Counts, end: Counts) -> Iterator[Counts]:
         if counts == end:
             return
         yield counts
+
+
+def _prefetch_trims(job: Classified, counts: Counts, end: Counts) -> None:
+    """Evaluate the forecast at all counts that the next trims may come to, in one call."""
+    if job.candidate is None:
+        return
+    ps, workers = map(_next_counts, counts, end)
+    job.candidate.forecast.prefetch(*(Counts(p, w) for p in ps for w in workers))
+
+
+def _next_counts(first: int, last: int) -> range:
+    """The first of the numbers on the way from one to the other, both included."""
+    steps = min(abs(last - first), _TRIMS_AT_ONCE)
+    least = first if last >= first else first - steps
+    return range(least, least + steps + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,10 +68,12 @@ def plan_profiling(
     """The profiling runs to begin now, oldest job first, together within the free capacity."""
     free, moves = free.copy(), list[ProfilingMove]()
     managed = [job for job in snapshot.jobs if job.managed]
-    at_once = max(config.jobs_at_once, int(config.jobs_at_once_fraction * len(managed)))
-    left = at_once - sum(_is_under_way(job, measured) for job in managed)
+    under_way = {job.uid for job in managed if _is_under_way(job, measured)}
+    running = sum(job.uid in under_way or any(snapshot.bound_counts(job.uid)) for job in managed)
+    at_once = max(config.jobs_at_once, int(config.jobs_at_once_fraction * running))
+    left = at_once - len(under_way)
     for job in _oldest_first(snapshot.jobs):
-        continues = _is_under_way(job, measured)
+        continues = job.uid in under_way
         if left <= 0 and not continues:
             continue
         if why_not_profiled(job, snapshot, measured, config) is not None:

@@ -17,7 +17,7 @@ Step 2 is repeated while it places any task.
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -325,11 +325,15 @@ class StartingJobs:
                 found |= uid in self.counts
         growing, grown = dict[str, IncrementalPlacement](), dict[str, Counts]()
         for uid, spec, column, count in self._further_tasks(allocated):
+            if self._tightest.fits_nowhere(spec):
+                continue
             if uid not in growing:
                 growing[uid], grown[uid] = self._incremental(uid), self.counts[uid]
             ps, workers = grown[uid]
             allowed = self.plan.quotas.most_more(uid, grown[uid], role=column, wanted=count)
             added = growing[uid].add(spec, column, allowed)
+            if not added:
+                continue
             grown[uid] = Counts(ps + added, workers) if column == 0 else Counts(ps, workers + added)
             self.plan.quotas.charge(uid, grown[uid])
         for uid, counts in grown.items():
@@ -342,12 +346,12 @@ class StartingJobs:
         for uid, counts in self.counts.items():
             known = self._jobs[uid]
             if known.holds != counts:
-                self._jobs[uid] = replace(known, running=True, holds=counts)
+                self._jobs[uid] = known.holding(counts)
         free, servers = self.share.pool.available(self.plan)
         if self._available is None:
             self._available = free + self._held()
         jobs, quotas = tuple(self._jobs.values()), self.plan.quotas.copy()
-        for uid in self._jobs:
+        for uid in self._jobs if quotas.quotas else ():
             quotas.release(uid)
         capacity, left = self.share.problem.capacity, quotas.remaining()
         return AllocationProblem(self._available, capacity, jobs, servers, quotas=left)

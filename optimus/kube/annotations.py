@@ -17,26 +17,22 @@ from optimus.jobs import (
     Goal,
     Manage,
     RescaleRule,
+    Target,
     TargetEpochs,
     TargetLoss,
-    TargetMetric,
     TargetSteps,
     TrainingMode,
+    TwoTargets,
 )
 from optimus.kube.contract import GROUP, Annotation
 from optimus.kube.errors import Malformed
 from optimus.kube.times import parse_instant
-from optimus.progress.metric_names import Meaning, describe, is_of_training
 from optimus.progress.patterns import check_pattern
+from optimus.progress.schedule import InvalidSchedule, parse_schedule
+from optimus.progress.targets import InvalidTarget, parse_target
 
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-_TARGET: Final = re.compile(
-    r"([A-Za-z][ -;?-~]{0,62}?)\s*(>=|<=|=>|=<|>|<)\s*"
-    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)\s*(%?)",
-    re.ASCII,
-)
-_LONGEST_TARGET: Final = 100
 _LARGEST_COUNT: Final = 10_000
 _KNOWN: Final = frozenset(value for name, value in vars(Annotation).items() if name.isupper())
 
@@ -69,6 +65,7 @@ class JobOptions:
     paused: bool = False
     workload: str | None = None
     chief_trains: bool = False
+    lr_schedule: str | None = None
     loss_metric: str | None = None
     metrics_format: str | None = None
     checkpoint_format: str | None = None
@@ -115,6 +112,7 @@ def read_options(annotations: Mapping[str, str]) -> ReadOptions:
         paused=reader.flag(Annotation.PAUSE),
         workload=reader.name(Annotation.WORKLOAD),
         chief_trains=reader.flag(Annotation.CHIEF_TRAINS),
+        lr_schedule=reader.schedule(),
         loss_metric=reader.text(Annotation.LOSS_METRIC),
         metrics_format=reader.pattern(Annotation.METRICS_FORMAT, groups=2),
         checkpoint_format=reader.pattern(Annotation.CHECKPOINT_FORMAT, groups=0),
@@ -219,6 +217,15 @@ class _Reader:
             return None
         return text
 
+    def schedule(self) -> str | None:
+        """As it is written; a wrong one does not keep the job from being managed."""
+        text = self._annotations.get(Annotation.LR_SCHEDULE)
+        wrong = None if text is None else parse_schedule(text)
+        if isinstance(wrong, InvalidSchedule):
+            self._ignore(Annotation.LR_SCHEDULE, f"{wrong.expected}; the log's own is used")
+            return None
+        return text
+
     def goal(self) -> Goal | None:
         goals = {name: self._goal(name) for name in GOALS if name in self._annotations}
         given = [(name, goal) for name, goal in goals.items() if goal is not None]
@@ -243,29 +250,12 @@ class _Reader:
                 steps = self.count(annotation, 10**12)
                 return None if steps is None else TargetSteps(steps)
 
-    def _target(self) -> TargetLoss | TargetMetric | None:
-        """A metric, a direction and a value. The training loss is the goal ``target-loss``."""
-        text = self._annotations[Annotation.TARGET]
-        found = _TARGET.fullmatch(text.strip()[:_LONGEST_TARGET])
-        if found is None:
-            right = "a metric, >= or <=, and a number are expected"
-            self.refuse(Annotation.TARGET, f"{right}, such as accuracy>=0.76 or loss<=0.3")
+    def _target(self) -> Target | TwoTargets | None:
+        target = parse_target(self._annotations[Annotation.TARGET])
+        if isinstance(target, InvalidTarget):
+            self.refuse(Annotation.TARGET, target.expected)
             return None
-        name, sign, number, percent = found.groups()
-        at_least, value = ">" in sign, float(number) / (100 if percent else 1)
-        described = describe(name)
-        if described.rises is not None and described.rises != at_least:
-            way, right = ("rises", ">=") if described.rises else ("falls", "<=")
-            better = (
-                f"{name} {way} as training goes on: {name}{right}{number}{percent} would be a goal"
-            )
-            self.refuse(Annotation.TARGET, better)
-            return None
-        of_training = False if is_of_training(name) else None
-        evaluated = True if described.evaluated else of_training
-        if described.meaning is Meaning.LOSS and not evaluated:
-            return TargetLoss(value)
-        return TargetMetric(name, value, at_least, evaluated)
+        return target
 
     def _fraction(self, annotation: str) -> float | None:
         value = self.positive(annotation)

@@ -146,8 +146,15 @@ def _role(key: str, replica: _StoredReplicas) -> StoredRole:
 
 def mode_of(worker: StoredRole | None) -> TrainingMode:
     """The mode in the workers' command (MXNet's ``--kv-store``); asynchronous by default."""
-    for container in (worker.template.containers or ()) if worker else ():
-        found = _DIST_MODE.search(" ".join([*(container.command or ()), *(container.args or ())]))
-        if found:
-            return TrainingMode(found.group(1))
-    return TrainingMode.ASYNC
+    found = _DIST_MODE.search(command_of(worker))
+    return TrainingMode(found.group(1)) if found else TrainingMode.ASYNC
+
+
+def command_of(replicas: StoredRole | None) -> str:
+    """What the containers of a replica type run, with its arguments, as one text."""
+    containers = (replicas.template.containers or ()) if replicas else ()
+    return " ".join(
+        word
+        for container in containers
+        for word in (*(container.command or ()), *(container.args or ()))
+    )

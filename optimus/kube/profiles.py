@@ -65,6 +65,13 @@ class RecommendationStatus(msgspec.Struct, frozen=True, rename="camel", omit_def
     seconds_then: int | None = None
 
 
+class AvoidedNode(msgspec.Struct, frozen=True):
+    """A node that the extender avoids for the job until an instant (RFC 3339)."""
+
+    node: str
+    until: str
+
+
 class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What the autoscaler decided and learned. Instants are RFC 3339, durations seconds.
 
@@ -84,6 +91,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     goal: str = ""
     metric: str = ""
     deadline: str = ""
+    declared_end: str = ""
     progress_percent: int | None = None
     steps_per_second: float | None = None
     remaining_seconds: int | None = None
@@ -97,6 +105,8 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     failed_counts: tuple[str, ...] = ()
     earlier_runs: int = 0
     recommended: RecommendationStatus | None = None
+    straggler: str = ""
+    avoided_nodes: tuple[AvoidedNode, ...] = ()
     written_by: str = ""
     state: str | None = None
 

@@ -32,6 +32,7 @@ from optimus.kube.job_schema import (
     StoredRole,
     StoredSpec,
     StoredStatus,
+    command_of,
     mode_of,
     replicas_of,
     roles_of,
@@ -45,6 +46,8 @@ from optimus.kube.times import created_at
 _COPIED: Final = tuple(each.name for each in fields(JobOptions) if each.name != "mode")
 """The options that a job takes as they are."""
 
+_LONGEST_COMMAND: Final = 2000
+"""Of a command so many characters are kept: some carry a whole script."""
 _RESIZED: Final = (Role.PS, Role.WORKER)
 
 
@@ -207,6 +210,7 @@ def _job(
         preempted_for=_preempting_job(raw.metadata.annotations or {}),
         left_alone=left_alone,
         image=_image_of(worker),
+        command=command_of(worker)[:_LONGEST_COMMAND],
         **{name: getattr(options, name) for name in _COPIED},
     )
 

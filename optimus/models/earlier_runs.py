@@ -15,9 +15,10 @@ import numpy as np
 
 from optimus.jobs import Job, LossGoal, ReplicaSpec
 from optimus.models import Vector
-from optimus.models.convergence import MEDIAN_OF, LossSeries, meets
+from optimus.models.convergence import MEDIAN_OF, LossSeries
 from optimus.models.convergence.series import estimate_noise
 from optimus.models.forecast import batch_rule, goal_is_met, losses_with_epochs
+from optimus.models.goals import meets
 from optimus.models.prior import goal_logs, speed_differences
 from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.progress.types import EarlierRun, LossPoint, SpeedSample, TrainingProgress

@@ -18,6 +18,7 @@ from optimus.errors import NotReady
 from optimus.jobs import (
     AmountGoal,
     BatchScope,
+    ConvergenceThreshold,
     Counts,
     Goal,
     Job,
@@ -25,23 +26,28 @@ from optimus.jobs import (
     TargetEpochs,
     TargetMetric,
     TrainingMode,
+    TwoTargets,
+    target_metrics,
 )
 from optimus.models.convergence import (
     MEDIAN_OF,
+    AnnealedCurve,
+    LearningRateSchedule,
     LossCurve,
     LossSeries,
     PublishedCurve,
     TimeToGoal,
     meets,
 )
+from optimus.models.goals import has_converged
 from optimus.models.metric_goal import as_losses, series_of
 from optimus.models.prior import combined, earlier_time_to_goal, met_at, with_earlier
 from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
 from optimus.progress.state import epoch_index
-from optimus.progress.types import LossPoint, TrainingProgress
+from optimus.progress.types import Declared, LossPoint, TrainingProgress
 
-Curve = LossCurve | PublishedCurve
+Curve = LossCurve | AnnealedCurve | PublishedCurve
 
 _SLACK = 1e-6
 """An epoch that is step / steps per epoch may miss a whole number by rounding."""
@@ -167,12 +173,35 @@ class Forecast:
 ForecastFn = Callable[[Job, TrainingProgress], Forecast | NotReady]
 """Makes one job's forecast, or gives the reason why there is none."""
 
-CurveFit = Callable[[Sequence[LossPoint]], Curve | NotReady]
-"""Fits a convergence curve: ``LossCurve.fit`` or ``PublishedCurve.fit``."""
+CurveFit = Callable[[Sequence[LossPoint], LearningRateSchedule | None], Curve | NotReady]
+"""Fits a convergence curve: ``fit_curve``, or ``PublishedCurve.fit``, which needs no schedule."""
+
+
+def fit_curve(
+    points: Sequence[LossPoint], schedule: LearningRateSchedule | None = None
+) -> LossCurve | AnnealedCurve | NotReady:
+    """The curve under the declared schedule; without one, or where the log contradicts it, that of
+    the losses alone."""
+    scheduled = None if schedule is None else AnnealedCurve.fit(points, schedule)
+    return scheduled if isinstance(scheduled, AnnealedCurve) else LossCurve.fit(points)
+
+
+def schedule_of(declared: Declared, losses: Sequence[LossPoint]) -> LearningRateSchedule | None:
+    """The declared schedule in the unit in which the losses are known, if it has an end there."""
+    if declared.epochs is None and declared.steps is None:
+        return None
+    in_epochs = all(point.epoch is not None for point in losses)
+    schedule = LearningRateSchedule.of(declared, in_epochs=in_epochs)
+    known = [each for each in losses if each.learning_rate is not None]
+    if schedule is None or not known:
+        return schedule
+    k = [(each.epoch if in_epochs else each.step) or 0.0 for each in known]
+    rates = [each.learning_rate or 0.0 for each in known]
+    return schedule.seen_in(np.array(k, dtype=np.float64), np.array(rates))
 
 
 def forecast_job(
-    job: Job, progress: TrainingProgress, goal: Goal | None = None, fit: CurveFit = LossCurve.fit
+    job: Job, progress: TrainingProgress, goal: Goal | None = None, fit: CurveFit = fit_curve
 ) -> Forecast | NotReady:
     """The job's forecast towards its goal (or the one given), or why no model can be fitted."""
     return _forecast(job, progress, goal, fit, _speed)
@@ -182,7 +211,7 @@ def forecast_assuming_speed(job: Job, progress: TrainingProgress) -> Forecast | 
     """The same, where the job was not measured at enough counts, from ``AssumedSpeed``.
 
     Only for what is merely said: nobody restarts a job for an assumption."""
-    return _forecast(job, progress, None, LossCurve.fit, _assumed_speed)
+    return _forecast(job, progress, None, fit_curve, _assumed_speed)
 
 
 def _forecast(
@@ -195,13 +224,27 @@ def _forecast(
     goal = goal or job.goal
     if goal is None:
         return NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
+    if isinstance(goal, TwoTargets):
+        first, second = (_forecast(job, progress, each, fit, speed) for each in goal.targets)
+        return _of_two(first, second, both=goal.both)
     if isinstance(goal, TargetMetric):
         return _until_metric(job, progress, goal, fit, speed)
     losses = losses_with_epochs(progress)
-    curve = fit(losses)
+    curve = fit(losses, schedule_of(progress.declared, losses))
     if isinstance(goal, AmountGoal):
         return _until_amount(job, progress, goal, curve, speed)
-    if meets(goal, losses):
+    return _until_loss(job, progress, goal, curve, speed)
+
+
+def _until_loss(
+    job: Job,
+    progress: TrainingProgress,
+    goal: LossGoal,
+    curve: Curve | NotReady,
+    speed: "Callable[[Job, TrainingProgress], Speed | NotReady]",
+) -> Forecast | NotReady:
+    losses = losses_with_epochs(progress)
+    if _losses_meet(goal, progress, losses):
         return _met(curve, in_epochs=all(point.epoch is not None for point in losses))
     if progress.diverged:
         # The last known losses would leave it nearly done for ever.
@@ -242,13 +285,29 @@ def _until_metric(
     # Earlier runs of the workload have told of losses alone.
     seen = replace(progress, losses=found.losses, earlier=())
     losses = losses_with_epochs(seen)
-    curve = fit(losses) if found.bounded else NotReady(_unbounded(found.series.name))
+    schedule = schedule_of(progress.declared, losses)
+    curve = fit(losses, schedule) if found.bounded else NotReady(_unbounded(found.series.name))
     if found.is_met:
         return _met(curve, in_epochs=all(point.epoch is not None for point in losses))
     total = _total(seen, found.goal, curve)
     if isinstance(total, NotReady):
-        return total
+        return total if isinstance(curve, NotReady) else found.explained(total)
     return _until(job, progress, curve, total, speed)
+
+
+def _of_two(
+    first: Forecast | NotReady, second: Forecast | NotReady, *, both: bool
+) -> Forecast | NotReady:
+    """The later of two forecasts where both goals are asked for, else the earlier.
+
+    Where one has no forecast, neither have both; of either, the other's counts."""
+    if isinstance(first, NotReady) or isinstance(second, NotReady):
+        refusals = [each for each in (first, second) if isinstance(each, NotReady)]
+        if both or len(refusals) == 2:
+            return NotReady("; ".join(dict.fromkeys(each.reason for each in refusals)))
+        return second if isinstance(first, NotReady) else first
+    is_later = second.remaining_steps > first.remaining_steps
+    return second if is_later == both else first
 
 
 def _unbounded(name: str) -> str:
@@ -279,15 +338,24 @@ def amount(goal: AmountGoal) -> float:
 
 
 def goal_is_met(goal: Goal, progress: TrainingProgress) -> bool:
-    """Whether the losses so far meet the goal (``models.convergence.meets``), or the epochs or
+    """Whether the losses so far meet the goal (``models.goals.meets``), or the epochs or
     steps."""
     if isinstance(goal, AmountGoal):
         done = progress.epoch if isinstance(goal, TargetEpochs) else progress.step
         return done is not None and done >= amount(goal) - _SLACK
+    if isinstance(goal, TwoTargets):
+        met = [goal_is_met(each, progress) for each in goal.targets]
+        return all(met) if goal.both else any(met)
     if isinstance(goal, TargetMetric):
         found = as_losses(goal, progress.metrics)
         return not isinstance(found, NotReady) and found.is_met
-    return meets(goal, losses_with_epochs(progress))
+    return _losses_meet(goal, progress, losses_with_epochs(progress))
+
+
+def _losses_meet(goal: LossGoal, progress: TrainingProgress, losses: Sequence[LossPoint]) -> bool:
+    if isinstance(goal, ConvergenceThreshold):
+        return has_converged(goal, losses, progress.declared)
+    return meets(goal, losses)
 
 
 def why_never_ready(goal: Goal | None, progress: TrainingProgress) -> str | None:
@@ -295,6 +363,10 @@ def why_never_ready(goal: Goal | None, progress: TrainingProgress) -> str | None
     that the goal is about. ``None`` where it may have one."""
     if progress.epoch is None or progress.epoch < _ENOUGH_EPOCHS:
         return None
+    if isinstance(goal, TwoTargets):
+        reasons = [why_never_ready(each, progress) for each in goal.targets]
+        known = [each for each in reasons if each is not None]
+        return "; ".join(known) if len(known) > (0 if goal.both else 1) else None
     if isinstance(goal, LossGoal) and not progress.losses:
         return progress.diagnostic or "its log has shown no training loss in two epochs"
     if isinstance(goal, TargetMetric):
@@ -304,11 +376,13 @@ def why_never_ready(goal: Goal | None, progress: TrainingProgress) -> str | None
 
 
 def current_value(goal: Goal | None, progress: TrainingProgress) -> tuple[str, float] | None:
-    """Name and newest value of the metric that a goal is about, as the log prints them."""
-    if not isinstance(goal, TargetMetric):
-        return None
-    found = series_of(goal, progress.metrics)
-    return None if isinstance(found, NotReady) else (found.name, found.points[-1].loss)
+    """Name and newest value of the metric that a goal is about, as the log prints them.
+
+    Of two metrics the first that has not met its target."""
+    found = [as_losses(each, progress.metrics) for each in target_metrics(goal)]
+    known = [each for each in found if not isinstance(each, NotReady)]
+    shown = next((each for each in known if not each.is_met), known[0] if known else None)
+    return None if shown is None else (shown.series.name, shown.series.points[-1].loss)
 
 
 def current_loss(progress: TrainingProgress) -> float | None:

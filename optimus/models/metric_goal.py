@@ -35,11 +35,35 @@ class MetricAsLoss:
     goal: TargetLoss
     bounded: bool
     """Whether the losses can be fitted."""
+    bound: float | None = None
+    """What the metric rises to, 1 or 100 in percent; ``None`` for one that falls."""
 
     @property
     def is_met(self) -> bool:
         """Whether two epochs in a row have met the goal (without epochs, the last 20 values)."""
         return len(self.losses) >= _NEEDED and meets(self.goal, self.losses)
+
+    def printed(self, loss: float) -> float:
+        """The value of the metric, as the log prints it, that is this loss."""
+        return loss if self.bound is None else self.bound * (1 - loss)
+
+    def explained(self, refusal: NotReady) -> NotReady:
+        """A refusal of the convergence model, which speaks of a loss, in the metric's terms."""
+        name = self.series.name
+        as_loss = (
+            name if self.bound is None else f"the error of {name}, 1 - value / {self.bound:g},"
+        )
+        return NotReady(f"{as_loss} is fitted as a loss: {refusal}")
+
+    def __str__(self) -> str:
+        """Name, origin, direction and scale, for people."""
+        side = "of an evaluation" if self.series.evaluated else "of the training"
+        if self.bound is None:
+            return f"{self.series.name} ({side}, falls)"
+        if not self.bounded:
+            return f"{self.series.name} ({side}, rises without a bound)"
+        scale = "in percent" if self.bound == _PERCENT else "as a part of 1"
+        return f"{self.series.name} ({side}, rises, {scale})"
 
 
 def series_of(goal: TargetMetric, metrics: Sequence[MetricSeries]) -> MetricSeries | NotReady:
@@ -78,4 +102,4 @@ def as_losses(goal: TargetMetric, metrics: Sequence[MetricSeries]) -> MetricAsLo
         value /= _PERCENT
     losses = tuple(replace(point, loss=(bound - point.loss) / bound) for point in series.points)
     goal_loss = TargetLoss((bound - value) / bound)
-    return MetricAsLoss(series, losses, goal_loss, bounded=max(largest, value) <= bound)
+    return MetricAsLoss(series, losses, goal_loss, max(largest, value) <= bound, bound)

@@ -26,7 +26,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from optimus.jobs import CountBounds, LossGoal, TargetLoss
-from optimus.models.convergence import TimeToGoal, meets
+from optimus.models.convergence import TimeToGoal
+from optimus.models.goals import meets
 from optimus.models.speed.curve import MergedSamples, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
 from optimus.progress.types import EarlierRun, LossPoint, SpeedSample

@@ -14,6 +14,7 @@ from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from functools import lru_cache
 from itertools import chain
 from operator import attrgetter, neg, sub
 from typing import NamedTuple, Self
@@ -203,8 +204,7 @@ class Capacity:
             before = self.free[rows[0]]
             self._changes.rows.extend(rows)
             self._changes.before.extend([before] * len(rows))
-            asked = zip(before, ps, worker, strict=True)
-            self._move(rows, tuple([left - p * a - w * b for left, a, b in asked]))
+            self._move(rows, tuple(map(sub, before, _together(p, ps, w, worker))))
 
     def give_back(self, row: int, amount: Vector) -> None:
         """Give resources back to one node."""
@@ -456,15 +456,16 @@ class Capacity:
         elif old == new:
             return
         members, others = self._rows[old], self._rows[new]
+        class_of, free_on = self._class_of, self.free
         if others:
-            free = self.free[-others[0]]  # nodes of a class share one vector
+            free = free_on[-others[0]]  # nodes of a class share one vector
         for row in rows:
             if members[-1] == -row:
                 members.pop()
             else:
                 del members[bisect_left(members, -row)]
             insort(others, -row)
-            self._class_of[row], self.free[row] = new, free
+            class_of[row], free_on[row] = new, free
         self._class_sizes[old], self._class_sizes[new] = len(members), len(others)
         if not members:
             del self._class_by_key[before, shape]
@@ -472,6 +473,12 @@ class Capacity:
             self._unused.append(old)
             if self._roomiest is not None and self._roomiest[0] == old:
                 self._roomiest = None
+
+
+@lru_cache(maxsize=4096)
+def _together(ps: int, one_ps: Vector, workers: int, one_worker: Vector) -> Vector:
+    """What so many PSs and workers ask for; servers ask the same thousands of times a plan."""
+    return tuple([ps * a + workers * b for a, b in zip(one_ps, one_worker, strict=True)])
 
 
 def is_admitted(node: Node, constraints: NodeConstraints) -> bool:

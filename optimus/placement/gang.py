@@ -8,7 +8,7 @@ number in the text would make the pod spin.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import neg
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -50,6 +50,9 @@ class Gang:
     surroundings: Surroundings | None = field(default=None, compare=False)
     """What the pods that are there mean for its rules, or their rules for it; ``None``: nothing."""
 
+    avoided: frozenset[str] = frozenset()
+    """Nodes that it goes to only where it does not fit on others."""
+
     @classmethod
     def of(cls, job: Job, counts: Counts | None = None) -> "Gang":
         """The gang of a job at ``counts`` (the job's own when not given), none of it bound."""
@@ -71,6 +74,14 @@ class Gang:
     def replica(self, member: Member) -> ReplicaId:
         """What identifies a member."""
         return ReplicaId(self.job_uid, member.role, member.index)
+
+    def without_avoided(self) -> "Gang":
+        """The gang with the nodes that it avoids excluded for the replicas that need a node."""
+        members = (
+            member if member.node else replace(member, excluded=member.excluded | self.avoided)
+            for member in self.members
+        )
+        return replace(self, members=tuple(members), avoided=frozenset())
 
     @property
     def differs_within_roles(self) -> bool:

@@ -142,6 +142,11 @@ class TightestFit:
         tasks = self._alike.values()
         return any(capacity.able(task.amount, task.constraints).any() for task in tasks)
 
+    def fits_nowhere(self, spec: ReplicaSpec) -> bool:
+        """Whether it is known that no node has room for a replica of this spec."""
+        task = self.task(spec)
+        return task is not None and task.fits_nowhere
+
     def row(self, task: Task) -> int | None:
         """A node for one task; ``None`` where there is none. Takes nothing."""
         capacity, known = self._capacity, task.tightest

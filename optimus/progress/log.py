@@ -13,9 +13,11 @@ from dataclasses import replace
 from typing import Final, Self
 
 from optimus.jobs import TRAINERS, Counts, Role
+from optimus.progress import value_table
 from optimus.progress.formats import parse_line
+from optimus.progress.formats.settings import of_command
 from optimus.progress.metric_names import ValueName, core_words, describe
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
+from optimus.progress.parsed_line import NO_PROGRESS, LogFormatOptions, ParsedLine, Saved, clean
 from optimus.progress.pod_progress import Move, PodState, advance, new_lines, next_since
 from optimus.progress.state import (
     LogState,
@@ -31,7 +33,14 @@ from optimus.progress.state import (
     steps_per_epoch,
     thin_losses,
 )
-from optimus.progress.types import LogLine, LossPoint, PodRun, SpeedSample, TrainingProgress
+from optimus.progress.types import (
+    Declared,
+    LogLine,
+    LossPoint,
+    PodRun,
+    SpeedSample,
+    TrainingProgress,
+)
 
 MAX_LOSSES: Final = 400
 MAX_STORED_LOSSES: Final = 200
@@ -53,11 +62,27 @@ _BAD_LOSSES: Final = 3
 class ProgressLog:
     """Takes log lines, gives the progress. Can be stored and restored (``to_state``)."""
 
-    def __init__(self, options: LogFormatOptions, max_losses: int = MAX_LOSSES) -> None:
-        self._max_losses = max_losses
-        self.options = options
-        """May be replaced when the job's annotations change."""
+    def __init__(
+        self,
+        options: LogFormatOptions,
+        max_losses: int = MAX_LOSSES,
+        max_values: int = MAX_VALUES,
+    ) -> None:
+        self._max_losses, self._max_values = max_losses, max_values
+        self._options = options
         self._state = LogState()
+        self._known: TrainingProgress | None = None
+        """The progress until a new line is observed."""
+        self._newest_sample_at = -math.inf
+
+    @property
+    def options(self) -> LogFormatOptions:
+        """How the log is read; may be replaced when the job's annotations change."""
+        return self._options
+
+    @options.setter
+    def options(self, options: LogFormatOptions) -> None:
+        self._options, self._known = options, None
 
     @classmethod
     def from_state(cls, options: LogFormatOptions, state: LogState) -> Self:
@@ -93,6 +118,7 @@ class ProgressLog:
             return
         is_new = run.name != self._state.run
         if is_new:
+            self._known = None
             self._begin_run(run.name, counts)
         self._note_node_kind(run, is_new=is_new)
         state = self._pod(pod, role, index)
@@ -101,12 +127,25 @@ class ProgressLog:
         state.read_before_at, state.read_at = state.read_at, run.read_at
         state.behind = run.truncated
         for line in new_lines(state, lines):
-            parsed = parse_line(clean(line.text), self.options)
+            self._known = None
+            text = clean(line.text)
+            parsed = parse_line(text, self.options) or self._of_table(state, text)
             if parsed is not None:
                 self._take(state, line.at, self._epoch_from_zero(parsed))
             elif line.text.strip():
                 self._state.unread_lines += 1
         self._age_checkpoint(state)
+        self._note_read()
+
+    def _note_read(self) -> None:
+        """What a read changes that brings no new line."""
+        known, since = self._known, self._checkpoint_since()
+        interval_seconds = self._read_interval_seconds()
+        if known is None or (
+            known.checkpoint_since == since and known.read_interval_seconds == interval_seconds
+        ):
+            return
+        self._known = replace(known, checkpoint_since=since, read_interval_seconds=interval_seconds)
 
     def next_since(self, pod: str) -> float | None:
         """From when on to read the pod's log next, seconds since the epoch; ``None``: its start."""
@@ -114,26 +153,45 @@ class ProgressLog:
 
     def progress(self, now: float) -> TrainingProgress:
         """What is known at ``now``, seconds since the epoch; no sample is later, whatever a node's
-        clock says."""
+        clock says.
+
+        The same object as before where nothing was observed since: it is asked for several times at
+        every tick."""
+        known = self._known
+        if known is None:
+            known = self._known = self._progress()
+            self._newest_sample_at = max((each.at for each in known.samples), default=-math.inf)
+        if self._newest_sample_at <= now:
+            return known
+        samples = tuple(replace(sample, at=min(sample.at, now)) for sample in known.samples)
+        return replace(known, samples=samples)
+
+    def _progress(self) -> TrainingProgress:
         state, current = self._state, self._sample()
-        samples = [*state.samples, *((current,) if current else ())]
         return TrainingProgress(
             losses=tuple(state.losses),
             epoch=state.epoch,
             step=state.step,
             steps_per_epoch=steps_per_epoch(state, self.options),
-            samples=tuple(replace(sample, at=min(sample.at, now)) for sample in samples),
+            samples=(*state.samples, *((current,) if current else ())),
             checkpoint_step=state.checkpoint_step,
             checkpoint_at=state.checkpoint_at,
-            checkpoint_since=None if self._is_behind() else state.checkpoint_since,
+            checkpoint_since=self._checkpoint_since(),
             read_interval_seconds=self._read_interval_seconds(),
             trained_seconds=state.trained_seconds + self._run_seconds(),
             diagnostic=_diagnostic(state, self.options),
             diverged=state.bad_losses >= _BAD_LOSSES,
             node_kind=state.node_kind,
             metrics=tuple(series.frozen() for series in state.series),
-            declared=state.declared,
+            declared=self._declared(),
         )
+
+    def _declared(self) -> Declared:
+        """What is known of the whole run: by the command, the log, the user; the last one holds."""
+        declared, options = self._state.declared, self.options
+        if " --" in options.command:
+            declared = of_command(options.command).updated(declared)
+        return declared if options.declared is None else declared.updated(options.declared)
 
     def trains_in(self, run: str) -> bool:
         """Whether the log of this run shows training steps: two positions, the first of which may
@@ -160,6 +218,8 @@ class ProgressLog:
         if kind is None or (not kind and not is_new and state.node_kind):
             # A node that is gone while its pods are still listed does not make its class unknown.
             return
+        if kind != state.node_kind:
+            self._known = None
         if state.node_kind is None:
             # Samples from before the class was determined are most likely of the same class.
             state.samples = [replace(sample, node_kind=kind) for sample in state.samples]
@@ -185,6 +245,17 @@ class ProgressLog:
         parsed.epoch = None if epoch is None else max(epoch - first, 0)
         parsed.evaluated_epoch = None if evaluated is None else max(evaluated - first, 0)
         return parsed
+
+    def _of_table(self, pod: PodState, text: str) -> ParsedLine | None:
+        """A row of a table, or its header, which is remembered."""
+        found = value_table.row(text, pod.columns, self.options) if pod.columns else None
+        if (
+            found is None
+            and ("poch" in text or "tep" in text)
+            and (named := value_table.header(text))
+        ):
+            pod.columns, found = named, NO_PROGRESS
+        return found
 
     def _take(self, pod: PodState, at: float, parsed: ParsedLine) -> None:
         state = self._state
@@ -317,7 +388,7 @@ class ProgressLog:
             points, value = self._points(name, described), parsed.values[name]
             if points is not None and abs(value) < _MAX_LOSS:
                 point = LossPoint(value, state.epoch, state.step, float(move.steps))
-                add_metric(points, point, is_mean=is_mean, closes=closes, limit=MAX_VALUES)
+                add_metric(points, point, is_mean=is_mean, closes=closes, limit=self._max_values)
 
     def _note_evaluated(self, parsed: ParsedLine) -> None:
         """The values of an evaluation, which are of the current position or of a named epoch."""
@@ -329,7 +400,7 @@ class ProgressLog:
             points = self._points(name, described)
             if points is not None and abs(value) < _MAX_LOSS:
                 point = LossPoint(value, epoch, state.step)
-                add_metric(points, point, is_mean=True, closes=True, limit=MAX_VALUES)
+                add_metric(points, point, is_mean=True, closes=True, limit=self._max_values)
 
     def _points(self, name: str, described: ValueName) -> list[LossPoint] | None:
         """The kept values of a metric; ``None`` for one too many."""
@@ -344,9 +415,10 @@ class ProgressLog:
 
     def _is_aimed_at(self, name: str) -> bool:
         """Whether the job's goal may be about a metric, however many others there are."""
-        aim = self.options.aim
-        most = len(self._state.series) >= 2 * MAX_METRICS
-        return aim is not None and not most and set(core_words(aim)) <= set(core_words(name))
+        if len(self._state.series) >= 2 * MAX_METRICS:
+            return False
+        words = set(core_words(name))
+        return any(set(core_words(aim)) <= words for aim in self.options.aims)
 
     def _note_saved(self, pod: PodState, at: float, saved: Saved) -> None:
         """Take a checkpoint that a pod's log names at ``at``: the job may be stopped right after a
@@ -381,10 +453,11 @@ class ProgressLog:
             age_seconds = max(pod.read_until - saved_at, 0.0)
             state.checkpoint_since = min(since, pod.read_at - age_seconds)
 
-    def _is_behind(self) -> bool:
-        """Whether the log that has the last checkpoint goes on after what was read of it."""
-        name = self._state.checkpoint_pod
-        return any(pod.behind for pod in self._state.pods if pod.name == name)
+    def _checkpoint_since(self) -> float | None:
+        """``None`` also while the log that has the last checkpoint goes on after what was read."""
+        state = self._state
+        is_behind = any(pod.behind for pod in state.pods if pod.name == state.checkpoint_pod)
+        return None if is_behind else state.checkpoint_since
 
     def _read_interval_seconds(self) -> float:
         name = self._state.checkpoint_pod
@@ -461,7 +534,7 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
     No figure in it grows: each becomes an Event, and a changed sentence would become another."""
     if state.bad_losses >= _BAD_LOSSES:
         return "the last losses in the log are nan or infinite: training may have diverged"
-    if state.losses or (options.aim and state.series):
+    if state.losses or (options.aims and state.series):
         return None
     named = f"named {options.loss_metric!r} " if options.loss_metric else ""
     if state.lossless >= _LINES_WITHOUT_LOSS:
@@ -471,11 +544,10 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
         where = f"more than {_UNREAD_LINES} log lines"
     else:
         return None
-    if options.aim:
-        return (
-            f"no {options.aim} was found in {where}: print lines such as "
-            f"'epoch=3 {options.aim.replace(' ', '_')}=0.5'"
-        )
+    if options.aims:
+        values = " ".join(f"{aim.replace(' ', '_')}=0.5" for aim in options.aims)
+        names = " and no ".join(options.aims)
+        return f"no {names} was found in {where}: print lines such as 'epoch=3 {values}'"
     training = (series for series in state.series if not series.evaluated)
     falls = next((series.name for series in training if series.rises is False), None)
     if falls is not None:

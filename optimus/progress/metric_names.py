@@ -117,6 +117,9 @@ _SYNONYMS: Final = {
     "ppl": "perplexity",
     "ppx": "perplexity",
     "err": "error",
+    "ap": "map",
+    "ap50": "map50",
+    "ap75": "map75",
 }
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from optimus.jobs import Batch, Job, Role, TargetMetric, TrainingMode
+from optimus.jobs import Batch, Job, Role, TrainingMode, target_metrics
 from optimus.progress.metric_names import LossChoice, ValueName, line_names
 from optimus.progress.patterns import bounded, check_pattern
+from optimus.progress.schedule import InvalidSchedule, parse_schedule
 from optimus.progress.types import Declared
 
 NUMBER: Final = r"(?>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?i:nan|inf(?:inity)?))(?!\w)"
@@ -22,7 +23,7 @@ _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _LAUNCHER: Final = re.compile(r"^\[\d+,\d+\]<std(?:out|err)>:\s?")
 _STAMP: Final = re.compile(
     r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\s+)?"
-    r"(?:[A-Z]+:[\w.]+:\s?)?(?:[IWEF]\d{4} [\d:.]+\s+\d+ [^\s:]+:\d+\] )?"
+    r"(?:[A-Z]+:[\w.]+:\s?(?:\d\d:\d\d:\d\d\s)?)?(?:[IWEF]\d{4} [\d:.]+\s+\d+ [^\s:]+:\d+\] )?"
 )
 _INVISIBLE: Final = " \t\b\n\v\f"
 _INTEGER: Final = re.compile(r"\+?\d{1,15}(?:\.0*)?")
@@ -42,8 +43,12 @@ class LogFormatOptions:
     checkpoint_format: re.Pattern[str] | None = None
     chiefs: int = 0
     """Replicas that train beside the workers."""
-    aim: str | None = None
-    """The metric that the job's goal is about, where that is not the training loss."""
+    command: str = ""
+    """What the job's workers run; the log replaces what its arguments say of the whole run."""
+    declared: Declared | None = None
+    """What the user has said of the whole run; it replaces what the log says."""
+    aims: tuple[str, ...] = ()
+    """The metrics that the job's goal is about, where that is not the training loss."""
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -58,8 +63,15 @@ class LogFormatOptions:
             metrics_format=_compiled(job.metrics_format, groups=2),
             checkpoint_format=_compiled(job.checkpoint_format, groups=0),
             chiefs=sum(chiefs) if job.chief_trains else 0,
-            aim=job.goal.name if isinstance(job.goal, TargetMetric) else None,
+            command=job.command,
+            declared=_declared(job.lr_schedule),
+            aims=tuple(each.name for each in target_metrics(job.goal)),
         )
+
+
+def _declared(text: str | None) -> Declared | None:
+    found = None if text is None else parse_schedule(text)
+    return None if isinstance(found, InvalidSchedule) else found
 
 
 def _compiled(text: str | None, groups: int) -> re.Pattern[str] | None:

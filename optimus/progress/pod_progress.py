@@ -10,7 +10,7 @@ interval between marks is warm-up, at about half the usual speed, and is left ou
 far from the median speed (validation, a checkpoint, a stall); the others are averaged."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -108,6 +108,8 @@ class PodState:
     """The timestamp of the last line taken."""
     texts: list[str] = field(default_factory=list)
     """The lines with that timestamp, the last one last."""
+    columns: tuple[str, ...] = ()
+    """Those of the table that the log prints, if it does."""
     news_at: float | None = None
     """When the last read began that brought a new line, by the reader's clock."""
     quiet_reads: int = 0
@@ -146,6 +148,16 @@ class PodState:
     speeds_since: float | None = None
     saving: Saved | None = None
     """A checkpoint that has begun, until the next sign of training."""
+
+    def copied(self) -> "PodState":
+        """A copy that later lines do not change."""
+        return replace(
+            self,
+            texts=[*self.texts],
+            meter=replace(self.meter, marks=[*self.meter.marks]),
+            samples_per_second=[*self.samples_per_second],
+            steps_per_second=[*self.steps_per_second],
+        )
 
 
 class Move(NamedTuple):

@@ -18,7 +18,6 @@ a step: printed samples per second over steps per second).
 
 import math
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Final
@@ -141,13 +140,19 @@ class LogState:
         return Counts(self.ps, self.workers)
 
     def copied(self) -> "LogState":
-        """A copy that later lines do not change."""
-        # Immutable values are shared: there may be thousands of losses, and every job is stored
-        # again and again.
-        marks = (mark for pod in self.pods for mark in pod.meter.marks)
-        metrics = (point for series in self.series for point in series.points)
-        shared = (*self.losses, *self.samples, *marks, *metrics)
-        return deepcopy(self, {id(each): each for each in shared})
+        """A copy that later lines do not change.
+
+        Only what is changed in place is copied: there may be thousands of losses, and every job is
+        stored again and again."""
+        return replace(
+            self,
+            pods=[pod.copied() for pod in self.pods],
+            losses=[*self.losses],
+            samples=[*self.samples],
+            clock=replace(self.clock),
+            metrics=[*self.metrics],
+            series=[replace(each, points=[*each.points]) for each in self.series],
+        )
 
 
 def epoch_index(point: LossPoint) -> int | None:

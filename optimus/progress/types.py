@@ -1,7 +1,7 @@
 """What is known of one job's training at one instant: the values that models are fitted to."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from optimus.jobs import Counts, Goal
 
@@ -129,17 +129,27 @@ class Declared:
     """Examples in a batch of the process that prints."""
     learning_rate: float | None = None
     schedule: str | None = None
-    """``step``, ``cosine``, ``linear``, ... as the program calls it."""
+    """``step``, ``cosine``, ``linear``, ``poly``, ``constant`` or ``exponential``."""
     drops: tuple[float, ...] = ()
     """After these epochs the learning rate is multiplied by ``drop_factor``."""
     drop_factor: float | None = None
     warmup_epochs: float | None = None
     warmup_steps: float | None = None
+    warmup_fraction: float | None = None
+    """The part of all steps in which the learning rate rises."""
 
     def updated(self, later: Self) -> Self:
-        """These with what a later line says."""
-        said = {name: value for name in self.__slots__ if (value := getattr(later, name))}
+        """These with what a later line says; one that names a schedule replaces the whole of it."""
+        said = {
+            name: value
+            for name in self.__slots__
+            if (value := getattr(later, name)) or (later.schedule and name in _OF_SCHEDULE)
+        }
         return replace(self, **said)
+
+
+_OF_SCHEDULE: Final = ("drops", "drop_factor", "warmup_epochs", "warmup_steps", "warmup_fraction")
+NOTHING_DECLARED: Final = Declared()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +181,7 @@ class TrainingProgress:
     """The class of its workers' current nodes, or the last; ``None`` where not determined."""
     metrics: tuple[MetricSeries, ...] = ()
     """What the log prints beside the training loss."""
-    declared: Declared = Declared()
+    declared: Declared = NOTHING_DECLARED
     """What the program said of the whole run."""
     earlier: tuple[EarlierRun, ...] = ()
     """What earlier jobs of its workload have shown, the newest last."""

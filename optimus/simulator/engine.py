@@ -98,7 +98,8 @@ class _Loop:
         training, pre_run = self._trainings[truth.job.uid], self._config.pre_run
         visible_at = self.cluster.now
         if pre_run is not None:
-            visible_at = _measure(training, pre_run, self._empty, visible_at)
+            measured_at = _measure(training, pre_run, self._empty, visible_at)
+            visible_at = measured_at if pre_run.delays else visible_at
         past = JobHistory(user_counts=truth.job.counts)
         self.cluster.add(JobState(truth, truth.job, training, visible_at, past=past))
 
@@ -138,10 +139,10 @@ def _measure(training: Training, pre_run: PreRun, empty: EmptyCluster, at: float
     fitting = [counts for counts in within if empty.servers(job, counts) is not None]
     for _ in range(pre_run.samples):
         first = job.counts if job.counts in fitting and not training.samples else None
-        counts = first or next_sample(training.samples, fitting, job.mode, job.batch)
+        counts = first or next_sample(training.samples, fitting, job.mode, job.batch, pre_run.form)
         servers = None if counts is None else empty.servers(job, counts)
         if servers is None:
             break
-        at += pre_run.seconds
+        at += pre_run.seconds if pre_run.delays else 0.0
         training.add_sample(training.measure(servers, pre_run.seconds, at))
     return at

@@ -3,7 +3,8 @@
 Every interval, from scratch: the policy chooses all counts; jobs whose counts stay keep their
 nodes; the others are suspended and placed again, by ascending demand; one that does not fit is
 trimmed task by task, and paused until the next interval where it does not fit at its minimum.
-Restarts are not weighed against their gain. A job without a forecast runs at its minimum."""
+Restarts are not weighed against their gain. A job without a forecast runs at its minimum: under the
+rules of the paper's authors (``presets.AUTHORS``) only one whose speed is not known."""
 
 import math
 from bisect import bisect_left

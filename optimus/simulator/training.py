@@ -10,8 +10,16 @@ from typing import Final
 
 from numpy.random import Generator
 
-from optimus.jobs import Counts, TargetEpochs, TargetLoss, TargetMetric, TargetSteps
-from optimus.models.convergence import QUIET_EPOCHS, TARGET_EPOCHS, is_converged
+from optimus.jobs import (
+    Counts,
+    TargetEpochs,
+    TargetLoss,
+    TargetMetric,
+    TargetSteps,
+    TwoTargets,
+)
+from optimus.models.convergence import TARGET_EPOCHS
+from optimus.models.goals import has_converged
 from optimus.progress.log import MAX_LOSSES, MAX_SAMPLES
 from optimus.progress.state import thin_losses
 from optimus.progress.types import LossPoint, SpeedSample, TrainingProgress
@@ -198,20 +206,18 @@ class Training:
 def observed_losses(truth: SimulatedJob, rng: Generator) -> tuple[float, ...]:
     """Every epoch's mean loss as seen, until the goal is met or after ``most_epochs``."""
     losses: list[float] = []
-    largest, lowest = 0.0, math.inf
     while len(losses) < truth.most_epochs:
         loss = truth.loss.after(float(len(losses) + 1))
         losses.append(loss * lognormal_factor(rng, truth.loss_noise))
-        largest, lowest = max(largest, losses[-1]), min(lowest, losses[-1])
-        if _is_met(truth, losses, largest, lowest):
+        if _is_met(truth, losses):
             break
     return tuple(losses)
 
 
-def _is_met(truth: SimulatedJob, losses: list[float], largest: float, lowest: float) -> bool:
+def _is_met(truth: SimulatedJob, losses: list[float]) -> bool:
     """``models.forecast.goal_is_met``, one epoch at a time."""
     goal = truth.job.goal
-    if goal is None or isinstance(goal, TargetMetric):
+    if goal is None or isinstance(goal, TargetMetric | TwoTargets):
         return False  # a simulated job has a loss and no other metric
     if isinstance(goal, TargetEpochs):
         return len(losses) >= goal.epochs
@@ -220,4 +226,7 @@ def _is_met(truth: SimulatedJob, losses: list[float], largest: float, lowest: fl
     if isinstance(goal, TargetLoss):
         newest = losses[-TARGET_EPOCHS:]
         return len(newest) == TARGET_EPOCHS and max(newest) <= goal.loss
-    return is_converged(losses[-QUIET_EPOCHS - 1 :], largest, lowest, goal.fraction)
+    changes = (abs(losses[-1] - each) for each in losses[-3:-1])
+    if min(changes, default=math.inf) >= goal.fraction * max(losses[:2]):
+        return False  # neither quiet nor after an outlier: most epochs need no closer look
+    return has_converged(goal, [LossPoint(loss, float(k)) for k, loss in enumerate(losses, 1)])

@@ -72,7 +72,10 @@ def poisson(jobs: int, rng: Generator) -> NDArray[np.float64]:
 
 
 def at_intervals(jobs: int, rng: Generator) -> NDArray[np.float64]:
-    """As ``uniform``, but each at the beginning of its interval."""
+    """As ``uniform``, but each at the beginning of its interval: published policies decide then.
+
+    The authors' program submits jobs so (pengyanghua/optimus, scheduler/generator.py: 60 jobs over
+    20 intervals, "enqueue jobs at the beginning of each time slot"); section 6.1 says uniform."""
     return np.floor(uniform(jobs, rng) / SLOT_SECONDS) * SLOT_SECONDS
 
 
@@ -174,7 +177,15 @@ class TraceWorkload:
 
 
 WORKLOADS: Final[Mapping[str, RandomWorkload]] = MappingProxyType(
-    {draw.__name__: RandomWorkload(draw.__name__, draw) for draw in (uniform, poisson, bursts)}
+    {
+        name: RandomWorkload(name, draw)
+        for name, draw in {
+            "uniform": uniform,
+            "interval-starts": at_intervals,
+            "poisson": poisson,
+            "bursts": bursts,
+        }.items()
+    }
 )
 """Value of ``--workload`` -> the workload of Optimus, section 6.1, on its 13 servers."""
 

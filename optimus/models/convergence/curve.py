@@ -137,14 +137,14 @@ class LossCurve:
     decays: Posterior
     noise: float
     """Standard deviation of the log of a loss about its course."""
-    largest: float
-    """The largest loss."""
+    start_loss: float
+    """The loss at the start, of which a convergence threshold is a part."""
     start: float
     """The k from which the decays count: 0, or where the learning rate dropped last."""
     seen: float
     """The k up to which the losses are known."""
     spacing: float
-    """The k between two losses."""
+    """The k between two checks of the goal: an epoch, or the steps between two losses."""
     in_epochs: bool
     points: int
     prior: PostDropPrior | None = None
@@ -155,18 +155,18 @@ class LossCurve:
         segment = since_last_drop(points)
         if isinstance(segment, NotReady):
             return segment
-        series, _, drops = segment
+        series, whole, drops = segment
         log_loss, spacing = series.log_loss, series.spacing
         start, seen = float(series.k[0]) - spacing, float(series.k[-1])
         start = start if drops else min(start, 0.0)
         x = (series.k - spacing / 2 - start) / (seen - start)
         decays = posterior(binned(x, log_loss), len(log_loss))
-        noise, largest, prior = estimate_noise(log_loss), float(series.loss.max()), None
+        noise, spacing = series.noise_and_spacing
+        prior = None
         if drops:
-            largest = max(largest, *(point.loss for point in points))
             noise, prior = _from_before(points, drops, log_loss, noise)
         in_epochs, count = series.in_epochs, len(log_loss)
-        return cls(decays, noise, largest, start, seen, spacing, in_epochs, count, prior)
+        return cls(decays, noise, whole.start_loss, start, seen, spacing, in_epochs, count, prior)
 
     def predict(self, k: ArrayLike) -> Vector:
         """The loss after k epochs (steps, where epochs are unknown): the posterior median."""
@@ -249,13 +249,7 @@ class LossCurve:
 
     def _quiet_streak(self, fraction: float, courses: Matrix, falls: Matrix) -> Matrix:
         """The probability per epoch that the third quiet epoch in a row is reached."""
-        loss = np.exp(courses)
-        sigmas = (fraction * self.largest / loss - falls) / (np.sqrt(2) * self.noise)
-        quiet = np.maximum(ndtr(np.clip(sigmas, -_MAX_SIGMAS, _MAX_SIGMAS)), 1e-30)
-        # The mean wait for three successes in a row is (1 + p + p^2) / p^3; two of the epochs are
-        # no wait.
-        wait = (1 + quiet + quiet**2) / quiet**3 - (QUIET_EPOCHS - 1)
-        return np.asarray(1 / wait, dtype=np.float64)
+        return quiet_streak((fraction * self.start_loss / np.exp(courses) - falls) / self.noise)
 
     def _checks(self, ahead: ArrayLike) -> Vector:
         """How often the loss is compared with the target in so much training."""
@@ -270,6 +264,17 @@ class LossCurve:
         expected = np.cumsum(_hazard(each) * np.diff(self._checks(ahead), prepend=0.0), axis=1)
         rate = _GAMMA_SHAPE + np.asarray(missed, dtype=np.float64)[..., np.newaxis]
         return np.asarray(1 - (rate / (rate + expected)) ** _GAMMA_SHAPE, dtype=np.float64)
+
+
+def quiet_streak(margin: Matrix) -> Matrix:
+    """The probability per epoch that the third quiet epoch in a row is reached, given by how many
+    standard deviations of a loss an epoch falls short of the threshold."""
+    sigmas = np.clip(margin / np.sqrt(2), -_MAX_SIGMAS, _MAX_SIGMAS)
+    quiet = np.maximum(ndtr(sigmas), 1e-30)
+    # The mean wait for three successes in a row is (1 + p + p^2) / p^3; two of the epochs are
+    # no wait.
+    wait = (1 + quiet + quiet**2) / quiet**3 - (QUIET_EPOCHS - 1)
+    return np.asarray(1 / wait, dtype=np.float64)
 
 
 def _hazard(probability: Matrix) -> Matrix:

@@ -20,6 +20,7 @@ from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
 from optimus.models import Vector
 from optimus.models.convergence.curve import NO_EPOCHS, TimeToGoal
+from optimus.models.convergence.schedule import LearningRateSchedule
 from optimus.models.convergence.series import QUIET_EPOCHS, since_last_drop
 from optimus.progress.types import LossPoint
 
@@ -59,8 +60,12 @@ class PublishedCurve:
     """The k from which the curve counts: 0, or where the learning rate dropped last."""
 
     @classmethod
-    def fit(cls, points: Sequence[LossPoint]) -> "PublishedCurve | NotReady":
-        """Fit to losses in training order; not ready with fewer than 5 points (or epochs)."""
+    def fit(
+        cls, points: Sequence[LossPoint], _schedule: LearningRateSchedule | None = None
+    ) -> "PublishedCurve | NotReady":
+        """Fit to losses in training order; not ready with fewer than 5 points (or epochs).
+
+        The paper knows of no schedule."""
         segment = since_last_drop(points)
         if isinstance(segment, NotReady):
             return segment

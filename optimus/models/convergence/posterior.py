@@ -14,6 +14,7 @@ smaller than the number of points, as residuals are autocorrelated. The past is 
 40 % and from 70 % of it on, since the beginning of a run follows another course; the two posteriors
 count half each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, NamedTuple
@@ -37,7 +38,7 @@ _AHEAD: Final = (1e-3, 2e3, 100)
 _GONE: Final = 1e-9
 _LEAST_LOG: Final = -40.0
 
-_WINDOWS: Final = (0.4, 0.7)
+PAST_WINDOWS: Final = (0.4, 0.7)
 _FEW: Final = 8
 """With fewer points all of them are fitted, the later ones weighing more."""
 _FIRST_WEIGHT: Final = 0.3
@@ -106,17 +107,35 @@ class DecayTables:
     """(decays, 100); ``future_steepness`` likewise."""
     future_steepness: Matrix
 
+    def residuals(self, log_losses: Matrix, weights: Vector) -> tuple[Matrix, Matrix]:
+        """The best level of each decay for each row of logs of losses (rows, 48), and the weighted
+        mean square of what remains; both (decays, rows). The weights of the bins sum to 1."""
+        mean = log_losses @ weights
+        levels = mean - (self.past @ weights)[:, np.newaxis]
+        # The products below would lose their digits to a mean far from 0.
+        centred = log_losses - mean[:, np.newaxis]
+        total, products = centred**2 @ weights, self.past @ (centred * weights).T
+        own = (self.past_squared @ weights)[:, np.newaxis]
+        return levels, np.maximum(total - 2 * products + own - (levels - mean) ** 2, 0.0)
+
 
 @cache
 def decay_tables() -> DecayTables:
     """The family's tables, built on the first call."""
+    return make_decay_tables(_FORMS, _SPEEDS, _FLOORS)
+
+
+def make_decay_tables(
+    forms: Sequence[float], speeds: Sequence[float], floors: Sequence[float]
+) -> DecayTables:
+    """The tables of the decays with each form, speed and floor; the first floor is 0."""
     form, speed, floor = (
-        each.ravel() for each in np.meshgrid(_FORMS, _SPEEDS, _FLOORS, indexing="ij")
+        each.ravel() for each in np.meshgrid(forms, speeds, floors, indexing="ij")
     )
     # A line that has reached its floor is no course of a loss that is still falling.
     running = 1 + 1.02 * form * speed > 0
     form, speed, floor = form[running], speed[running], floor[running]
-    with_floor = (1 - _NO_FLOOR) / (len(_FLOORS) - 1)
+    with_floor = (1 - _NO_FLOOR) / (len(floors) - 1)
     spread = np.where(form < 0, *_FORM_SPREAD)
     log_prior = np.log(np.where(floor > 0, with_floor, _NO_FLOOR)) - (form / spread) ** 2 / 2
     decays = Decays(form[:, np.newaxis], speed[:, np.newaxis], floor[:, np.newaxis])
@@ -158,7 +177,7 @@ class Posterior(NamedTuple):
 
 def posterior(past: Binned, points: int, least: float = LEAST_WEIGHT) -> Posterior:
     """The posterior of losses at so many points, without weights below ``least`` of the largest."""
-    windows = [_bin_weights(past, begin, points) for begin in _WINDOWS]
+    windows = [bin_weights(past, begin, points) for begin in PAST_WINDOWS]
     found = [_of_window(past.log_loss, weights, points * share) for weights, share in windows]
     weights = np.concatenate([each / len(found) for each, _ in found])
     levels = np.concatenate([each for _, each in found])
@@ -167,7 +186,7 @@ def posterior(past: Binned, points: int, least: float = LEAST_WEIGHT) -> Posteri
     return Posterior(rows, weights[kept] / weights[kept].sum(), levels[kept])
 
 
-def _bin_weights(past: Binned, begin: float, points: int) -> tuple[Vector, float]:
+def bin_weights(past: Binned, begin: float, points: int) -> tuple[Vector, float]:
     """Each bin's weight in the window that begins there, and the share of all points in it."""
     centres = (np.arange(PAST_BINS) + 0.5) / PAST_BINS
     if points <= _FEW:
@@ -177,20 +196,19 @@ def _bin_weights(past: Binned, begin: float, points: int) -> tuple[Vector, float
     return (weights, 1 - begin) if weights.any() else (past.known, 1.0)
 
 
+def independent_residuals(points: float) -> float:
+    """How many independent residuals so many points count for."""
+    return max(_TEMPER * points, _LEAST_RESIDUALS)
+
+
 def _of_window(log_loss: Vector, weights: Vector, points: float) -> tuple[Vector, Vector]:
     """Posterior weight and level of each decay in one window."""
     tables = decay_tables()
-    weights = weights / weights.sum()
-    mean = float((weights * log_loss).sum())
-    levels = mean - tables.past @ weights
-    centred = log_loss - mean  # the products below would lose their digits to a mean far from 0
-    products = tables.past @ (weights * centred)
-    total = float(weights @ centred**2)
-    square = total - 2 * products + tables.past_squared @ weights - (levels - mean) ** 2
-    residuals = max(_TEMPER * points, _LEAST_RESIDUALS)
-    log_weights = tables.log_prior - residuals / 2 * np.log(np.maximum(square, 0) + INEXACT**2)
+    levels, squares = tables.residuals(log_loss[np.newaxis], weights / weights.sum())
+    residuals = independent_residuals(points)
+    log_weights = tables.log_prior - residuals / 2 * np.log(squares[:, 0] + INEXACT**2)
     posterior_weights = np.exp(log_weights - log_weights.max())
-    return posterior_weights / posterior_weights.sum(), levels
+    return posterior_weights / posterior_weights.sum(), levels[:, 0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -48,13 +48,18 @@ epochs: common schedules drop it after 30 epochs and more."""
 MEDIAN_OF: Final = 20
 """Without epochs a target is compared with the median of so many points."""
 _LEAST_LOSS: Final = 1e-300
+_PARTS: Final = 10
+"""Into so many parts an epoch is cut where few epochs are known."""
 _NEARLY: Final = 0.1
 """An epoch whose last loss is this close to its end (a part of an epoch) counts as complete."""
 
 _RATE_DROP: Final = 0.6
 """A learning rate that falls to this part of the last one at once is a drop, not a smooth decay."""
+_JITTER: Final = 3
+"""So many rates on either side of a drop show that it lasts."""
 _BEFORE: Final = 8
 _MEDIAN_WINDOW: Final = 3
+_FIRST_IS_SPIKE: Final = 10.0
 _LEAST_FALL: Final = 0.1
 _TIMES_SLOPE: Final = 6.0
 _TIMES_NOISE: Final = 8.0
@@ -83,11 +88,20 @@ class LossSeries:
     in_epochs: bool
     complete: bool = True
     """False: the first epoch is still running, and the one mean is of its beginning."""
+    part: float = 1.0
+    """Each mean is of so much of an epoch."""
 
     @property
     def complete_loss(self) -> Vector:
         """The losses of completed epochs; none while the first is running."""
         return self.loss if self.complete else self.loss[:0]
+
+    @property
+    def start_loss(self) -> float:
+        """The scale of a convergence threshold: the first mean, or the second where the first is
+        more than ten times as large and tells nothing about the others."""
+        first_is_spike = len(self.loss) > 1 and self.loss[0] > _FIRST_IS_SPIKE * self.loss[1]
+        return float(self.loss[1 if first_is_spike else 0])
 
     @property
     def unit(self) -> str:
@@ -96,8 +110,16 @@ class LossSeries:
 
     @property
     def spacing(self) -> float:
-        """How far apart in k the losses are: an epoch, or the usual number of steps."""
-        return 1.0 if self.in_epochs or len(self.k) < 2 else float(np.median(np.diff(self.k)))
+        """How far apart in k the losses are: a part of an epoch, or the usual number of steps."""
+        if self.in_epochs:
+            return self.part
+        return float(np.median(np.diff(self.k))) if len(self.k) > 1 else 1.0
+
+    @property
+    def noise_and_spacing(self) -> tuple[float, float]:
+        """The noise of what a goal is compared with, and how often it is: that of epochs' means,
+        also where the losses are those of parts, whose noise is independent."""
+        return estimate_noise(self.log_loss) * math.sqrt(self.part), self.spacing / self.part
 
     @property
     def log_loss(self) -> Vector:
@@ -131,6 +153,30 @@ class LossSeries:
         steps = [float(point.step or 0) for point in known] or list(range(1, len(points) + 1))
         loss = np.array([point.loss for point in known or points])
         return cls(np.array(steps, dtype=np.float64), loss, in_epochs=False)
+
+    @classmethod
+    def of_parts(cls, points: Sequence[LossPoint]) -> "LossSeries":
+        """Means of tenths of an epoch, where epochs are so long that few are complete.
+
+        The newest is left out until it is complete. The same as ``of`` without epochs, with fewer
+        than 10 losses an epoch, or where fewer than 5 tenths are known."""
+        whole = cls.of(points)
+        if not whole.in_epochs:
+            return whole
+        epoch = np.array([point.epoch for point in points], dtype=np.float64)
+        if len(points) < _PARTS * (epoch[-1] - math.floor(epoch[0])):
+            return whole
+        loss, weight = (
+            np.array(each) for each in zip(*((p.loss, p.weight) for p in points), strict=True)
+        )
+        index = np.ceil(epoch * _PARTS - _NEARLY).astype(np.intp)
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(index)) + 1])
+        means = np.add.reduceat(loss * weight, starts) / np.add.reduceat(weight, starts)
+        ended = bool(epoch[-1] * _PARTS > index[-1] - _NEARLY)
+        count = len(starts) if ended else len(starts) - 1
+        if count < NEEDED_POINTS:
+            return whole
+        return cls(index[starts][:count] / _PARTS, means[:count], in_epochs=True, part=1 / _PARTS)
 
     @classmethod
     def _per_epoch(cls, points: Sequence[LossPoint]) -> "LossSeries":
@@ -169,7 +215,11 @@ def since_last_drop(points: Sequence[LossPoint]) -> Segment | NotReady:
     """What a curve is fitted to; not ready with fewer than 5 points (complete epochs)."""
     whole = LossSeries.of(points)
     drops = learning_rate_drops(points, whole)
-    series = (LossSeries.of(points[drops[-1].index :]) if drops else whole).rising
+    since = points[drops[-1].index :] if drops else points
+    series = LossSeries.of(since) if drops else whole
+    if len(series.complete_loss) < NEEDED_POINTS:
+        series = LossSeries.of_parts(since)
+    series = series.rising
     return series.refusal(since_drop=bool(drops)) or Segment(series, whole, drops)
 
 
@@ -189,11 +239,19 @@ def learning_rate_drops(
     always_named = len(rates) == len(points) - first
     decays_smoothly = len(changes) > 1 and changes[1][1] > _RATE_DROP * changes[0][1]
     drops = [Drop(first)] if first > 0 and always_named and not decays_smoothly else []
+    values = [rate for _, rate in rates]
     return drops + [
         Drop(n, rate / former)
-        for (_, former), (n, rate) in pairwise(changes)
-        if former > 0 and rate <= _RATE_DROP * former
+        for i, ((_, former), (n, rate)) in enumerate(pairwise(rates), 1)
+        if former > 0 and rate <= _RATE_DROP * former and _stays(values, i)
     ]
+
+
+def _stays(rates: Sequence[float], fallen: int) -> bool:
+    """Whether a fall of the rate is no jitter, as of scripts that scale it by each batch's length:
+    the rates after it, as far as they are known, are lower than those before it."""
+    before, after = rates[max(fallen - _JITTER, 0) : fallen], rates[fallen : fallen + _JITTER]
+    return max(after) <= _RATE_DROP * min(before)
 
 
 def _drops_of_loss(points: Sequence[LossPoint], series: LossSeries) -> list[Drop]:

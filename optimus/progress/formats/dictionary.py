@@ -2,15 +2,15 @@
 
 ``{'loss': 0.69, 'grad_norm': 1.2, 'learning_rate': 4.5e-05, 'epoch': 0.32}``. The epoch is what is
 done, in parts; without a step it is the position, in ten thousandths of an epoch where no
-``steps-per-epoch`` is known. ``eval_`` in front of names is an evaluation's. A dictionary without a
-loss or metric, or without a position, is none of the training's (settings)."""
+``steps-per-epoch`` is known. ``eval_`` in front of names is an evaluation's, and so are metrics
+without a position. A dictionary without a loss or metric is none of the training's (settings)."""
 
 import math
 import re
 from collections.abc import Mapping
 from typing import Final
 
-from optimus.progress.metric_names import describe
+from optimus.progress.metric_names import Meaning, describe
 from optimus.progress.parsed_line import (
     NO_PROGRESS,
     NUMBER,
@@ -41,7 +41,11 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     if not known:
         return ParsedLine(evaluated=evaluated) if evaluated else None
     parsed = _at(found, options)
-    return None if parsed is None else parsed.with_values(values, options.loss_metric)
+    if parsed is not None:
+        return parsed.with_values(values, options.loss_metric)
+    # Without a position and a loss it is a result: {'exact_match': 81.3, 'f1': 88.6}.
+    is_result = all(describe(name).meaning is Meaning.METRIC for name in values)
+    return ParsedLine(evaluated=values) if is_result else None
 
 
 def _at(found: Mapping[str, float], options: LogFormatOptions) -> ParsedLine | None:

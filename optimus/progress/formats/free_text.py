@@ -2,7 +2,8 @@
 
 ``Epoch 3 iteration 250/3981: training loss 0.110``, ``Epoch: [0][10/5005] Loss 6.9 (7.0)``,
 ``| epoch 1 | 200/2983 batches | lr 20.0 | loss 7.6``, ``Step 100: loss = 0.5``,
-``Train Epoch: 1 [640/60000 (1%)] Loss: 2.3``, ``eta: 0:10  iter: 19  total_loss: 9.6``.
+``Train Epoch: 1 [640/60000 (1%)] Loss: 2.3``, ``eta: 0:10  iter: 19  total_loss: 9.6``. Of COCO's
+table of average precisions those over all areas are read.
 
 1. The epoch and what follows it in brackets, else a number after ``iter``, ``step`` or ``batch``.
    With a total (``250/3981``) beside an epoch it is the position within it.
@@ -13,7 +14,7 @@
 import re
 from typing import Final
 
-from optimus.progress.metric_names import describe
+from optimus.progress.metric_names import describe, is_of_training
 from optimus.progress.parsed_line import (
     NUMBER,
     LogFormatOptions,
@@ -34,6 +35,7 @@ MARKERS: Final = (
     "acc",
     "Acc",
     "mAP",
+    "(AP)",
     "valid",
     "rate",
 )
@@ -69,10 +71,16 @@ _RATE: Final = re.compile(
     rf".{{0,40}}?(?:to|:|=)\s?({NUMBER})|^learning rate\b.{{0,40}}? ({NUMBER})$",
     re.IGNORECASE,
 )
-_SUMMARY: Final = re.compile(r"^\W{0,8}(?:best|total|average|k-fold)\b", re.IGNORECASE)
+_SUMMARY: Final = re.compile(r"^\W{0,8}(?:best|better|total|average|k-fold)\b", re.IGNORECASE)
 """A result over the whole run."""
 _EVALUATED_ONLY: Final = re.compile(r"m?(?:AP|IoU)\w*|BLEU|bleu")
 """Metrics that nobody computes in training: alone on a line they are of an evaluation."""
+_COCO: Final = re.compile(
+    r"\(AP\) @\[ IoU=(0\.50:0\.95|0\.50|0\.75)\s{0,8}\| area=\s{0,4}all \|.{0,24}\] = "
+    r"(\d\.\d{1,9})\b"
+)
+"""The table of the COCO evaluation, which has a line for each metric."""
+_COCO_NAMES: Final = {"0.50:0.95": "AP", "0.50": "AP50", "0.75": "AP75"}
 _HIGHER: Final = re.compile(rf"\b([A-Za-z]*mAP) ({NUMBER}) higher than")
 
 
@@ -89,6 +97,9 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
         return ParsedLine(evaluated={found[1]: float(found[2])})
     if found := _LOSS_AT.search(plain):
         return _loss_at(found, options)
+    if "(AP) @[" in plain:
+        found = _COCO.search(plain)
+        return found and ParsedLine(evaluated={_COCO_NAMES[found[1]]: float(found[2])})
     if _SUMMARY.search(plain):
         return None
     values, evaluated = printed_values(plain)
@@ -102,10 +113,12 @@ def _with_position(
 ) -> ParsedLine | None:
     place = _position(text)
     evaluated = {name: value for name, value in evaluated.items() if describe(name).is_metric}
-    if not any(describe(name).is_metric for name in values):
+    ends_epoch = place.ends_epoch(text)
+    # "Epoch 3: train=0.10 val=0.12": which metric it is nobody says, but the epoch has ended.
+    is_whole = ends_epoch and any(map(is_of_training, values))
+    if not is_whole and not any(describe(name).is_metric for name in values):
         # An evaluation; its batches are not the training's.
         return _evaluation(evaluated, place)
-    ends_epoch = place.ends_epoch(text)
     if place.epoch is None and place.batch is None and place.step is None and not ends_epoch:
         alone = {name: values[name] for name in values if _EVALUATED_ONLY.fullmatch(name)}
         return _evaluation(alone, place)

@@ -34,7 +34,7 @@ def test_the_libraries_that_a_bare_machine_lacks_come_with_the_environment(
 ) -> None:
     environment = Path(mxnet_python).parents[1].resolve()
     loaded = subprocess.run(
-        [mxnet_python, "-c", LIBRARIES], capture_output=True, text=True, check=True, timeout=100
+        [mxnet_python, "-c", LIBRARIES], capture_output=True, text=True, check=True, timeout=300
     )
     for name in ("libgomp", "libquadmath"):
         found = [path for path in loaded.stdout.splitlines() if Path(path).name.startswith(name)]

@@ -48,7 +48,7 @@ def job_of(
 def test_a_job_with_other_counts_goes_on_after_its_checkpoint_and_its_chief_ends_it(
     tensorflow_python: str, tmp_path: Path
 ) -> None:
-    flags = ["--steps=150", "--checkpoint-steps=30", "--step-seconds=0.05"]
+    flags = ["--steps=150", "--checkpoint-steps=30", "--step-seconds=0.1"]
     with job_of(tensorflow_python, tmp_path, {"chief": 1, "ps": 1, "worker": 1}, flags) as job:
         job["chief-0"].wait_for_line(lambda line: " step=95 " in line)
         assert job.terminate_all() == [143] * 3
@@ -78,7 +78,7 @@ def test_a_file_that_gets_content_ends_the_job_at_the_next_checkpoint(
 ) -> None:
     told = tmp_path / "goal-met"
     told.touch()
-    flags = ["--steps=9999", "--checkpoint-steps=30", "--step-seconds=0.05", f"--stop-file={told}"]
+    flags = ["--steps=9999", "--checkpoint-steps=30", "--step-seconds=0.2", f"--stop-file={told}"]
     counts = {"chief": 1, "ps": 1, "worker": 1}
     with job_of(tensorflow_python, tmp_path / "saved", counts, flags) as job:
         job["chief-0"].wait_for_line(lambda line: " step=40 " in line)
@@ -93,7 +93,7 @@ def test_a_file_that_gets_content_ends_the_job_at_the_next_checkpoint(
     ("lost", "sentence"),
     [
         pytest.param(
-            "worker-0", "giving up: waited 8 s for step", id="the only worker, which may come back"
+            "worker-0", "giving up: waited 30 s for step", id="the only worker, which may come back"
         ),
         pytest.param("ps-0", "giving up: ", id="a parameter server"),
     ],
@@ -103,7 +103,7 @@ def test_the_chief_ends_with_a_sentence_when_it_loses(
 ) -> None:
     flags = ["--steps=9999", "--step-seconds=0.05", "--stall-seconds=60"]
     if lost == "worker-0":
-        flags[-1] = "--stall-seconds=8"
+        flags[-1] = "--stall-seconds=30"
     with job_of(tensorflow_python, tmp_path, {"chief": 1, "ps": 1, "worker": 1}, flags) as job:
         job["chief-0"].wait_for_line(lambda line: " step=5 " in line)
         job[lost].kill()

@@ -20,10 +20,10 @@ pytestmark = pytest.mark.integration
 _EVERY_STEP = ["--log-steps=1", "--log-seconds=0"]
 _SLOWLY = [
     *_EVERY_STEP,
-    "--step-seconds=0.005",
+    "--step-seconds=0.02",
     "--epochs=20",
     "--checkpoint-steps=50",
-    "--peer-timeout-seconds=30",
+    "--peer-timeout-seconds=120",
 ]
 _STEPS_OF_20_EPOCHS = 400
 
@@ -107,7 +107,10 @@ def test_a_file_that_gets_content_ends_the_job_for_every_worker(mode: str, tmp_p
 
 
 def _train_until_checkpoint(folder: Path, step: int) -> tuple[dict[int, float], dict[str, int]]:
-    with Job(tensorflow_environments(2, 2), [*_SLOWLY, f"--checkpoint-dir={folder}"]) as job:
+    with Job(
+        tensorflow_environments(2, 2),
+        [*_SLOWLY, "--step-seconds=0.05", f"--checkpoint-dir={folder}"],
+    ) as job:
         job["worker-0"].wait_for_line(
             lambda line: line.endswith(f" checkpoint={step}") and "loss" not in line
         )
@@ -186,12 +189,13 @@ def test_a_killed_server_of_an_mxjob_registers_again(
 def test_what_is_no_frame_costs_its_sender_the_connection_and_one_line() -> None:
     with Job(tensorflow_environments(1, 1), ["--step-seconds=0.005", "--epochs=5"]) as job:
         line = job["ps-0"].wait_for_line(lambda line: "listens on" in line)
-        with socket.create_connection(("127.0.0.1", int(line.split()[-1])), timeout=10) as stranger:
+        with socket.create_connection(("127.0.0.1", int(line.split()[-1])), timeout=60) as stranger:
             stranger.sendall(
                 b"GET / HTTP/1.1\r\nHost: somewhere.example\r\nAccept: everything\r\n\r\n"
             )
             with contextlib.suppress(ConnectionResetError):  # closed while bytes were unread
                 assert stranger.recv(1) == b""
+        job["ps-0"].wait_for_line(lambda line: "dropped the connection" in line)
         assert job.ends("worker") == {"worker-0": 0}
         assert len([line for line in job["ps-0"].lines if "dropped the connection" in line]) == 1
 

@@ -4,11 +4,13 @@ from autoscaler.completion import CompletionTeller
 from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.logs.poller import LogPoller
+from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import LastReads, RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
+from autoscaler.stragglers import ReplacementConfig, StragglerReplacer
 from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import DriverConfig
 from optimus.kube.profiles import ProfileStatus
@@ -33,12 +35,14 @@ class ControllerHarness:
         last_reads: LastReads | None = None,
         instance: str = "",
         poll_seconds: float = 1,
+        stragglers: ReplacementConfig | None = None,
     ) -> None:
         self.cluster = cluster
         self._instance = instance
         self._poll_seconds = poll_seconds
         self._last_reads = last_reads
         self._dry_run = dry_run
+        self._stragglers = stragglers
         self._timing = timing
         self.restart()
 
@@ -90,6 +94,7 @@ class ControllerHarness:
             self.metrics,
             workloads,
             CompletionTeller(cluster, reporting),
+            self._replacer(reporting),
         )
         self.controller = Controller(
             parts,
@@ -99,16 +104,23 @@ class ControllerHarness:
             instance=self._instance,
         )
 
+    def _replacer(self, recorder: ProfileRecorder) -> StragglerReplacer | None:
+        config = self._stragglers
+        if config is None:
+            return None
+        rotation = WorkerRotation(self.cluster, config.detection)
+        return StragglerReplacer(rotation, recorder, self.metrics, config)
+
     @property
     def intervals(self) -> float:
         """How many intervals were planned."""
         return self.metrics.registry.get_sample_value("optimus_autoscaler_intervals_total") or 0.0
 
-    def run(self, seconds: int, *, tick: int = 1) -> None:
-        """Tick every ``tick`` seconds. The autoscaler does so every 2 s: enough for a long run."""
+    def run(self, seconds: int, *, tick: int = 2) -> None:
+        """Tick every ``tick`` seconds, as often as the autoscaler does, and once at the end."""
         self.cluster.instance = self._instance
-        for _ in range(0, seconds, tick):
-            self.cluster.pass_time(float(tick))
+        for passed in range(0, seconds, tick):
+            self.cluster.pass_time(float(min(tick, seconds - passed)))
             self.controller.tick()
 
     def run_until(

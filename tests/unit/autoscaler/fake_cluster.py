@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from autoscaler.cluster import Observation
+from autoscaler.cluster import NodeList, Observation, PodIndex
 from optimus.jobs import Counts, JobKey
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
@@ -67,6 +67,9 @@ class FakeCluster:
     workloads: FakeWorkloads = field(default_factory=FakeWorkloads)
     writes: int = 0
     create_calls: int = 0
+    _index: PodIndex = field(default_factory=PodIndex)
+    _shown: dict[str, Pod] = field(default_factory=dict)
+    _nodes: NodeList = field(default_factory=lambda: NodeList((), {}))
 
     def submit(self, fake: FakeJob) -> FakeJob:
         self.jobs[fake.name] = fake
@@ -161,8 +164,21 @@ class FakeCluster:
 
     def observe(self, at: float) -> Observation:
         profiles = self.profiles if self.seen_profiles is None else self.seen_profiles
-        found = Observation.of(at, *self.decoded(), list(profiles.values()))
+        jobs, nodes, pods = self.decoded()
+        self._note({pod.uid: pod for pod in pods})
+        if tuple(node.node for node in nodes) != self._nodes.nodes:
+            self._nodes = NodeList.of(nodes, "")
+        found = Observation.of_nodes(
+            at, jobs, self._nodes, self._index.freeze(), list(profiles.values())
+        )
         return replace(found, silent_seconds=self.silent_seconds, workloads=self.workloads.all())
+
+    def _note(self, pods: dict[str, Pod]) -> None:
+        """What has changed, as the watch of pods notes it."""
+        before, self._shown = self._shown, pods
+        for uid in before.keys() | pods.keys():
+            if before.get(uid) is not pods.get(uid):
+                self._index.note(before.get(uid), pods.get(uid))
 
     def _capacity(self) -> Resources:
         return Resources(cpu=1000 * self.cpus, pods=110)

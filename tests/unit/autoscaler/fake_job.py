@@ -5,6 +5,7 @@ speed is 1 / (2 / w + 0.1 w / p + 0.1).
 """
 
 import json
+import marshal
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -64,7 +65,8 @@ class FakeJob:
         self.manifest["metadata"]["resourceVersion"] = str(self.version)
 
     def decoded(self) -> TrainingJob:
-        return _decoded(json.dumps(self.manifest).encode())
+        # Version 2 writes equal objects as equal bytes, in a fraction of the time of JSON.
+        return _decoded(marshal.dumps(self.manifest, 2))
 
     def annotate(self, **annotations: str | None) -> None:
         """Set or remove annotations under optimus.dl/ (dashes as underscores)."""
@@ -80,7 +82,8 @@ class FakeJob:
 @lru_cache(maxsize=1000)
 def _decoded(stored: bytes) -> TrainingJob:
     """Once for each change of the job, as a reflector does it."""
-    return decode_job("TFJob", stored, config=EligibilityConfig())
+    manifest = json.dumps(marshal.loads(stored)).encode()
+    return decode_job("TFJob", manifest, config=EligibilityConfig())
 
 
 def tf_job(name: str, ps: int, workers: int, **annotations: str) -> FakeJob:

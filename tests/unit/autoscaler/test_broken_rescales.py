@@ -18,7 +18,7 @@ def test_a_job_is_returned_from_counts_that_its_pods_cannot_bear(
     job, reached = small_pods(cluster), list[Counts]()
     cluster.breaks = lambda counts: counts.ps < 2 or counts.workers < 4
     for _ in range(300):
-        harness.run(2, tick=2)
+        harness.run(2)
         if not reached or reached[-1] != job.counts:
             reached.append(job.counts)
     failed = [
@@ -73,7 +73,7 @@ def test_without_a_minimum_no_smaller_counts_are_tried(
     goal = {"target_loss": "0.0501", "training_mode": "sync", "rescale": "any"}
     job = cluster.submit(tf_job("a", 2, 4, **goal))
     for _ in range(150):
-        harness.run(2, tick=2)
+        harness.run(2)
         assert job.counts.ps >= 2
         assert job.counts.workers >= 4
     assert job.runs > 1, "it is measured at larger ones"

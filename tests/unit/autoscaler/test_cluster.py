@@ -1,11 +1,12 @@
 """When the caches count as filled."""
 
 import json
-from typing import cast
+from random import Random
+from typing import Any, cast
 
 import pytest
 
-from autoscaler.cluster import Caches, Observation, waits_of
+from autoscaler.cluster import Caches, NodeList, Observation, PodIndex, waits_of
 from optimus.jobs import NodeConstraints, Role
 from optimus.kube.client import Client
 from optimus.kube.eligibility import EligibilityConfig
@@ -107,3 +108,79 @@ def test_a_filled_cache_that_cannot_be_refreshed_counts_as_filled() -> None:
         cache._synced.set()
     filled.all[0]._failure = "cannot watch tfjobs: no answer"
     assert filled.missing() is None
+
+
+def job_of(uid: str) -> dict[str, Any]:
+    written = job_json()
+    written["metadata"]["uid"] = uid
+    return written
+
+
+def pod_named(name: str, job: str, resource_version: str, **fields: Any) -> Pod:
+    given: dict[str, Any] = {
+        "uid": f"uid-{name}",
+        "namespace": "ns",
+        "name": name,
+        "created_at": 0.0,
+        "owner": Owner("TFJob", job, job) if job else None,
+        "replica": ReplicaId(job, Role.WORKER, 0) if job else None,
+        "resources": Resources(cpu=1),
+        "constraints": NodeConstraints(),
+        "resource_version": resource_version,
+    }
+    return Pod(**(given | fields))
+
+
+def drawn_pod(name: str, turn: int, random: Random) -> Pod | None:
+    """A pod as it is stored next: changed, made anew under its name, or gone."""
+    if random.random() < 0.2:
+        return None
+    return pod_named(
+        name,
+        random.choice(["", "u", "v"]),
+        str(turn),
+        uid=f"uid-{name}-{random.choice('ab')}",
+        node=random.choice([None, "n1", "n2"]),
+        phase=random.choice(["Running", "Running", "Succeeded", "Failed"]),
+        leaving=random.random() < 0.2,
+        priority=random.choice([0, 0, 5]),
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pods_kept_change_by_change_are_those_put_in_order_anew(seed: int) -> None:
+    random, index, stored = Random(seed), PodIndex(), dict[str, Pod]()
+    decoded = [read(job_of(uid)) for uid in "uv"]
+    for turn in range(60):
+        for name in random.sample([f"pod-{number}" for number in range(12)], 3):
+            before, after = stored.pop(name, None), drawn_pod(name, turn, random)
+            index.note(before, after)
+            if after is not None:
+                stored[name] = after
+        kept = Observation.of_nodes(1.0, decoded, NodeList((), {}), index.freeze(), [])
+        anew = Observation.of(1.0, decoded, [], list(stored.values()), [])
+        assert kept == anew
+        for uid in {pod.owner.uid for pod in stored.values() if pod.owner}:
+            mine = [pod for pod in stored.values() if pod.owner and pod.owner.uid == uid]
+            assert kept.pods[uid] == tuple(sorted(mine, key=lambda pod: pod.name))
+        for job in kept.snapshot.jobs:
+            mine = [pod for pod in stored.values() if pod.owner and pod.owner.uid == job.uid]
+            staying = [pod.priority for pod in mine if not pod.leaving]
+            assert job.priority == min(staying, default=0)
+        assert {each.uid for each in kept.snapshot.pods} == {
+            pod.uid for pod in stored.values() if pod.bound() or pod.ended()
+        }
+
+
+def test_pods_of_a_job_of_which_none_has_changed_are_the_same_object() -> None:
+    index = PodIndex()
+    first, second = pod_named("a", "u", "1", node="n"), pod_named("b", "v", "1", node="n")
+    for pod in (first, second):
+        index.note(None, pod)
+    before = index.freeze()
+    assert index.freeze() is before
+    index.note(second, pod_named("b", "v", "2", node="n"))
+    after = index.freeze()
+    assert after.by_job["u"] is before.by_job["u"]
+    assert after.by_job["v"] is not before.by_job["v"]
+    assert before.by_job["v"] == (second,)

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from autoscaler.profile.codec import (
+    Avoided,
     JobRecord,
     SavedState,
     pack,
@@ -30,7 +31,13 @@ SAVED = SavedState(
         pods=[PodState("j-worker-0", Role.WORKER, 0, step=7)],
         losses=[LossPoint(loss=1.0 / (1 + n), epoch=float(n)) for n in range(200)],
     ),
-    JobRecord(rescales=2, own_counts=Counts(1, 2), measured_at=50.0),
+    JobRecord(
+        rescales=2,
+        own_counts=Counts(1, 2),
+        measured_at=50.0,
+        replacements=(30.0, 60.0),
+        avoided=(Avoided("n1", 900.0),),
+    ),
 )
 
 
@@ -90,7 +97,8 @@ def test_fields_keep_the_names_that_stored_profiles_have() -> None:
 
 
 def test_no_restored_instant_lies_in_the_future() -> None:
-    assert unpack(pack(SAVED), "ns/j", 40.0).record.measured_at == 40.0
+    record = unpack(pack(SAVED), "ns/j", 40.0).record
+    assert (record.measured_at, record.replacements) == (40.0, (30.0, 40.0))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from autoscaler.managed_jobs import JobState
 from optimus.jobs import Counts
 from optimus.kube.errors import ErrorKind
 from tests.unit.autoscaler.controller_harness import ControllerHarness
@@ -117,7 +118,7 @@ def test_without_a_forecast_a_job_goes_back_after_its_profiling(
 ) -> None:
     goal = {"target_loss": "1e-9", "training_mode": "sync", "global_batch_size": "64"}
     job = cluster.submit(tf_job("a", 1, 1, **goal, max_ps="3", max_workers="4"))
-    harness.run(50)
+    harness.run(50, tick=1)
     assert job.counts == Counts(2, 3)
     job.annotate(**bounds_moved)
     seen = set()
@@ -288,3 +289,52 @@ def test_an_annotated_suspension_without_a_record_is_ended(
     job.manifest["metadata"]["annotations"]["optimus.dl/suspended-by"] = "some-interval"
     harness.run(10)
     assert not job.suspended
+
+
+def test_what_is_known_of_pods_is_what_taking_them_in_anew_would_show() -> None:
+    cluster = FakeCluster(cpus=9)
+    harness = ControllerHarness(cluster)
+    for name in ("a", "b"):
+        cluster.submit(tf_job(name, 1, 2, target_loss="0.12", training_mode="sync"))
+    kept = halves = 0
+    for second in range(120):
+        cluster.pass_time(1.0)
+        for pod in cluster.jobs["a"].pods[-1:]:
+            pod["spec"]["nodeName"] = None if second % 20 > 15 else "n"
+        observation = cluster.observe(cluster.at)
+        for state in harness.controller.managed:
+            run = state.run
+            state.update(observation, nodes_changed=False)
+            kept += run is not None and state.run is run
+            halves += state.half_bound_since is not None
+            shown = of_pods(state)
+            state.seen = None
+            state.update(observation, nodes_changed=False)
+            assert of_pods(state) == shown
+        harness.controller.tick()
+    assert kept > 50
+    assert halves > 5
+
+
+def of_pods(state: JobState) -> tuple[object, ...]:
+    """What a job's state has from its pods."""
+    gang = state.half_bound_since, state.was_fully_bound, state.record.gang_uids, state.waits
+    return state.run, state.run_started_at, state.is_ending, state.changed_from, *gang
+
+
+def test_the_metric_of_jobs_follows_their_phases(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    def shown(phase: str) -> float | None:
+        name = "optimus_autoscaler_jobs"
+        return harness.metrics.registry.get_sample_value(name, {"phase": phase})
+
+    harness.run(1)
+    assert (shown("Waiting"), shown("Training")) == (0, 0)
+    for name in ("a", "b"):
+        cluster.submit(tf_job(name, 1, 1, target_loss="0.12", rescale="never"))
+    harness.run(3)
+    assert shown("Training") == 2
+    cluster.jobs["a"].annotate(target_loss=None)
+    harness.run(3)
+    assert shown("Training") == 1

@@ -55,6 +55,29 @@ def test_no_more_jobs_are_stopped_at_once_than_allowed(
     assert most_stopped(cluster, harness, jobs) == most
 
 
+@pytest.mark.parametrize(
+    ("limits", "most"),
+    [
+        pytest.param(DisruptionLimits(), 2, id="as many as there are places for, without a limit"),
+        pytest.param(DisruptionLimits(Limit(number=1)), 1, id="no more than the limit"),
+    ],
+)
+def test_jobs_are_stopped_for_profiling_within_the_limit(
+    cluster: FakeCluster, limits: DisruptionLimits, most: int
+) -> None:
+    cluster.lingering_seconds = 4.0
+    harness = harness_with(cluster, limits)
+    common = {"training_mode": "sync", "target_loss": "0.001", "rescale": "any"}
+    jobs = [cluster.submit(tf_job(name, 1, 1, **common)) for name in NAMES[:3]]
+    stopped = []
+    for _ in range(60):
+        harness.run(1)
+        stopped.append(sum(job.suspended for job in jobs))
+    assert max(stopped) == most
+    profiled = [state.record.profiled for state in harness.controller.managed.states.values()]
+    assert sum(map(len, profiled)) > 1
+
+
 def test_a_job_that_must_be_saved_is_stopped_beyond_the_budget(cluster: FakeCluster) -> None:
     cluster.lingering_seconds = 4.0
     harness = harness_with(cluster, DisruptionLimits(Limit(number=1)))

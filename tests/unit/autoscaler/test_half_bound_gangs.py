@@ -42,7 +42,7 @@ def test_a_gang_has_the_whole_limit_to_become_bound(
     cluster.submit(tf_job("a", 1, 2, training_mode="sync", **annotations))
     cluster.pass_time(1)
     lose_last(cluster.jobs["a"])
-    harness.run(30)
+    harness.run(30, tick=1)
     assert reason not in cluster.reasons("a"), "29 s of 30"
     harness.run(1)
     assert reason in cluster.reasons("a")

@@ -37,7 +37,7 @@ def test_while_its_own_pods_are_still_leaving() -> None:
     until_stopped(harness, job, workers=4)
     young = submit(cluster, "young", 1, 4)
     stays(harness, young, 29)
-    harness.run(4)
+    harness.run(4, tick=1)
     assert len(job.pods) == 5
 
 

@@ -153,7 +153,7 @@ def test_an_unknown_quota_costs_few_restarts() -> None:
     )
     trained = 0
     for _ in range(600):
-        harness.run(2, tick=2)
+        harness.run(2)
         if job.pods and all(pod["status"]["phase"] == "Running" for pod in job.pods):
             trained += 2
     assert cluster.reasons("a").count("RollingBack") <= 4

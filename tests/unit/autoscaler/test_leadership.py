@@ -14,8 +14,8 @@ from autoscaler.leadership import (
     ElectionConfig,
     Fence,
     Leadership,
+    LeadershipState,
     OnlyInstance,
-    Standing,
     claim_place,
     instance_name,
     place_of,
@@ -74,8 +74,8 @@ class Instance:
             wall=lambda: 1.7e9,
         )
 
-    def stands(self) -> Standing:
-        return self.election.standing
+    def state(self) -> LeadershipState:
+        return self.election.state
 
     def may_write(self) -> bool:
         return self.fence.why_not() is None
@@ -110,7 +110,7 @@ def pair(time: Time, store: MemoryStore) -> tuple[Instance, Instance]:
     leader, standby = Instance("one", store, time), Instance("two", store, time, zero=-5e6)
     leader.step_if_due()
     run(time, 3.0, leader, standby)
-    assert (leader.stands(), standby.stands()) == (Standing.LEADER, Standing.STANDBY)
+    assert (leader.state(), standby.state()) == (LeadershipState.LEADER, LeadershipState.STANDBY)
     assert standby.election.holder == "one"
     return leader, standby
 
@@ -120,7 +120,7 @@ def test_the_first_one_leads_at_once_and_the_second_stands_by(
 ) -> None:
     leader, standby = pair(time, store)
     run(time, 100.0, leader, standby)
-    assert (leader.stands(), standby.stands()) == (Standing.LEADER, Standing.STANDBY)
+    assert (leader.state(), standby.state()) == (LeadershipState.LEADER, LeadershipState.STANDBY)
     assert store.lease is not None
     assert (store.lease.holder, store.lease.transitions) == ("one", 0)
 
@@ -131,9 +131,9 @@ def test_a_leader_that_ends_is_followed_within_twelve_seconds(
     leader, standby = pair(time, store)
     leader.frozen = True
     run(time, 9.0, leader, standby)
-    assert standby.stands() is Standing.STANDBY
+    assert standby.state() is LeadershipState.STANDBY
     run(time, 3.0, leader, standby)
-    assert standby.stands() is Standing.LEADER
+    assert standby.state() is LeadershipState.LEADER
     assert store.lease is not None
     assert store.lease.transitions == 1
 
@@ -144,7 +144,7 @@ def test_a_lease_that_is_released_is_taken_at_the_next_look(time: Time, store: M
     assert not leader.may_write()
     leader.frozen = True
     run(time, 1.1, leader, standby)
-    assert standby.stands() is Standing.LEADER
+    assert standby.state() is LeadershipState.LEADER
 
 
 def test_an_instance_that_wakes_after_forty_seconds_may_write_nothing(
@@ -153,16 +153,16 @@ def test_an_instance_that_wakes_after_forty_seconds_may_write_nothing(
     leader, standby = pair(time, store)
     leader.frozen = True
     run(time, 40.0, leader, standby)
-    assert standby.stands() is Standing.LEADER
+    assert standby.state() is LeadershipState.LEADER
     reason = leader.fence.why_not()
     assert reason is not None
     assert "ran out" in reason
     leader.frozen = False
     run(time, 2.0, leader, standby)
-    assert (leader.stands(), standby.stands()) == (Standing.LOST, Standing.LEADER)
+    assert (leader.state(), standby.state()) == (LeadershipState.LOST, LeadershipState.LEADER)
     assert leader.election.holder == "two"
     run(time, 30.0, leader, standby)
-    assert leader.stands() is Standing.LOST, "it does not take part again"
+    assert leader.state() is LeadershipState.LOST, "it does not take part again"
 
 
 def test_an_instance_that_nobody_could_follow_goes_on_after_an_outage(
@@ -173,11 +173,11 @@ def test_an_instance_that_nobody_could_follow_goes_on_after_an_outage(
     run(time, 6.0, leader, standby)
     assert leader.may_write()
     run(time, 60.0, leader, standby)
-    assert leader.stands() is Standing.FENCED
+    assert leader.state() is LeadershipState.FENCED
     assert not leader.may_write()
     store.silent = False
     run(time, 1.2, leader)
-    assert leader.stands() is Standing.LEADER
+    assert leader.state() is LeadershipState.LEADER
 
 
 def test_of_two_that_come_back_from_an_outage_one_leads(time: Time, store: MemoryStore) -> None:
@@ -186,8 +186,11 @@ def test_of_two_that_come_back_from_an_outage_one_leads(time: Time, store: Memor
     run(time, 60.0, leader, standby)
     store.silent = False
     run(time, 30.0, standby, leader)
-    standings = {leader.stands(), standby.stands()}
-    assert standings in ({Standing.LEADER, Standing.STANDBY}, {Standing.LOST, Standing.LEADER})
+    states = {leader.state(), standby.state()}
+    assert states in (
+        {LeadershipState.LEADER, LeadershipState.STANDBY},
+        {LeadershipState.LOST, LeadershipState.LEADER},
+    )
 
 
 def test_a_renewal_is_valid_from_before_it_was_sent(time: Time, store: MemoryStore) -> None:
@@ -214,7 +217,7 @@ def test_a_renewal_whose_answer_is_lost_is_recognised(time: Time, store: MemoryS
     leader, standby = pair(time, store)
     store.answer_lost = True
     run(time, 5.0, leader, standby)
-    assert leader.stands() is Standing.LEADER
+    assert leader.state() is LeadershipState.LEADER
     assert not store.answer_lost
 
 
@@ -225,7 +228,7 @@ def test_a_take_over_whose_answer_is_lost_is_recognised(
     setattr(store, how, True)
     leader = Instance("one", store, time)
     run(time, 3.0, leader)
-    assert leader.stands() is Standing.LEADER
+    assert leader.state() is LeadershipState.LEADER
     held = store.lease
     assert held is not None
     assert held.transitions == 0
@@ -240,7 +243,7 @@ def test_a_renewal_without_a_known_version_is_not_sent_unguarded(
     assert store.lease is not None
     store.lease = replace(store.lease, holder="two", transitions=7, version="77")
     run(time, 2.0, leader)
-    assert leader.stands() is Standing.LOST
+    assert leader.state() is LeadershipState.LOST
     assert store.lease.holder == "two"
 
 
@@ -251,16 +254,16 @@ def test_a_deleted_lease_is_not_made_anew_before_its_holder_has_stopped(
     leader.frozen = True
     store.lease = None
     run(time, 9.0, leader, standby)
-    assert standby.stands() is Standing.STANDBY
+    assert standby.state() is LeadershipState.STANDBY
     run(time, 3.0, leader, standby)
-    assert standby.stands() is Standing.LEADER
+    assert standby.state() is LeadershipState.LEADER
 
 
 def test_the_holder_of_a_deleted_lease_stops(time: Time, store: MemoryStore) -> None:
     leader, _ = pair(time, store)
     store.lease = None
     run(time, 1.5, leader)
-    assert leader.stands() is Standing.LOST
+    assert leader.state() is LeadershipState.LOST
 
 
 def test_the_next_process_of_the_same_container_leads_at_once(
@@ -275,7 +278,7 @@ def test_the_next_process_of_the_same_container_leads_at_once(
     other = Instance(instance_name(""), store, time)
     other.step_if_due()
     again.step_if_due()
-    assert (again.stands(), other.stands()) == (Standing.LEADER, Standing.STANDBY)
+    assert (again.state(), other.state()) == (LeadershipState.LEADER, LeadershipState.STANDBY)
 
 
 def test_a_process_beside_the_leader_in_its_pod_does_not_take_its_place() -> None:
@@ -318,8 +321,8 @@ def test_never_two_may_write_whatever_freezes_or_is_cut_off(
         for instance in (one, two):
             instance.election._store = stores[instance.name]
     run(time, 30.0, one, two)
-    standings = [one.stands(), two.stands()]
-    assert standings.count(Standing.LEADER) == 1 or Standing.LOST in standings
+    states = [one.state(), two.state()]
+    assert states.count(LeadershipState.LEADER) == 1 or LeadershipState.LOST in states
 
 
 def test_the_fake_lease_does_what_api_servers_do() -> None:
@@ -338,7 +341,7 @@ def test_a_thread_renews_until_it_is_stopped_and_then_releases() -> None:
     config = ElectionConfig.of(1.0)
     leadership = Leadership(Election(store, "one", fence, config=config), on_lead=led.set)
     leadership.start()
-    assert leadership.wait(10.0) is Standing.LEADER
+    assert leadership.wait(10.0) is LeadershipState.LEADER
     assert led.wait(10.0)
     assert told(leadership) == "ok: leader"
     first = store.writes
@@ -357,4 +360,4 @@ def test_what_readyz_says_of_a_standby_and_of_the_only_one() -> None:
     assert told(Leadership(election)) == "ok: standby; two leads"
     only = OnlyInstance()
     assert told(only) == "ok: leader"
-    assert only.wait(1.0) is Standing.LEADER
+    assert only.wait(1.0) is LeadershipState.LEADER

@@ -7,11 +7,13 @@ import pytest
 
 from autoscaler.cluster import Observation
 from autoscaler.managed_jobs import JobState
-from autoscaler.profile.recorder import goal_text, status_of
-from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
+from autoscaler.profile.recorder import _status_of, goal_text, status_of
+from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss, TargetMetric, TwoTargets
 from optimus.kube.pods import decode_pod
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.snapshot import ClusterSnapshot
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, pod_of, tf_job
 
 
@@ -20,6 +22,11 @@ from tests.unit.autoscaler.fake_job import START_AT, pod_of, tf_job
     [
         pytest.param(TargetLoss(0.3), "loss <= 0.3", id="a target"),
         pytest.param(ConvergenceThreshold(0.02), "falls < 2 %", id="a threshold is a percentage"),
+        pytest.param(
+            TwoTargets(TargetMetric("mAP", 0.8, at_least=True), TargetLoss(0.3), both=False),
+            "mAP >= 0.8 or loss <= 0.3",
+            id="two targets",
+        ),
         pytest.param(None, "", id="no goal"),
     ],
 )
@@ -71,3 +78,33 @@ def test_a_job_with_a_pod_that_waits_shows_why_and_no_longer_than_that() -> None
         )
         state.update(observation, nodes_changed=False)
         assert (status_of(state, START_AT).reason == text) is shown
+
+
+def test_what_is_kept_from_tick_to_tick_is_what_would_be_made_anew() -> None:
+    cluster = FakeCluster(cpus=12)
+    harness = ControllerHarness(cluster)
+    for name in ("a", "b"):
+        cluster.submit(tf_job(name, 1, 1, target_loss="0.12", at_target="suspend"))
+    shown, phases = list[object](), set[object]()
+    for second in range(150):
+        if second == 60:
+            cluster.jobs["b"].annotate(pause="true")
+        harness.run(1)
+        for state in harness.controller.managed:
+            status = status_of(state, cluster.at)
+            assert status == _status_of(state, state.progress(cluster.at), cluster.at)
+            phases.add(status.phase)
+            shown.append(status)
+    assert len(phases) >= 4
+    # Most ticks bring a line of some log; in the others the status is the same object.
+    assert len({id(each) for each in shown}) < len(shown)
+
+
+def test_without_news_a_status_is_not_made_again() -> None:
+    seen = tf_job("a", 1, 2, target_loss="0.3").decoded()
+    assert seen.active is not None
+    state = JobState.first_seen(seen, seen.active, None, START_AT)
+    first = status_of(state, START_AT)
+    assert status_of(state, START_AT + 2) is first
+    state.held = "paused by its user: optimus.dl/pause"
+    assert status_of(state, START_AT + 2) is not first

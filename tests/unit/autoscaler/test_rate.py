@@ -22,6 +22,7 @@ from tests.unit.autoscaler.fake_job import tf_job
         pytest.param(RescalePurpose.PROFILING, (2, 4), Outcome.REACHED, False, id="profiled"),
         pytest.param(RescalePurpose.TAKE_BACK, (1, 2), Outcome.REACHED, False, id="taken back"),
         pytest.param(RescalePurpose.RESTART, (1, 2), Outcome.REACHED, False, id="saved"),
+        pytest.param(RescalePurpose.STRAGGLER, (1, 2), Outcome.REACHED, True, id="a slow worker"),
     ],
 )
 def test_what_counts_against_the_rate(

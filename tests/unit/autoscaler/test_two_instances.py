@@ -50,7 +50,7 @@ def test_the_next_leader_completes_the_rescale_and_says_that_it_writes(
     runs, rescale = job.runs, cluster.profiles["a"].status.rescale
     assert rescale is not None
     second = ControllerHarness(cluster, instance="two")
-    second.run(4)
+    second.run(4, tick=1)
     assert (job.suspended, job.runs) == (False, runs + 1)
     assert job.counts == rescale.target
     assert cluster.profiles["a"].status.written_by == "two"

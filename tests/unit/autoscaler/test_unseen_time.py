@@ -98,7 +98,7 @@ def test_a_start_does_not_time_out_while_the_api_server_does_not_answer(
     harness.run(5)
     target = job.counts
     cluster.unreachable = True
-    harness.run(300, tick=2)
+    harness.run(300)
     cluster.unreachable = False
     harness.run(50)
     assert "RollingBack" not in cluster.reasons("a"), "55 s of 60 were seen"
@@ -112,7 +112,7 @@ def test_a_start_times_out_by_the_time_that_was_seen(harness: ControllerHarness)
     job, cluster = resized(harness), harness.cluster
     harness.run(5)
     cluster.unreachable = True
-    harness.run(300, tick=2)
+    harness.run(300)
     cluster.unreachable = False
     harness.run(70)
     assert "RollingBack" in cluster.reasons("a")
@@ -140,11 +140,11 @@ def test_a_start_does_not_time_out_while_the_operator_does_not_act(
     run_until(harness, job, suspended=True)
     run_until(harness, job, suspended=False)
     cluster.operator_is_away = True
-    harness.run(300, tick=2)
+    harness.run(300)
     target = job.counts
     assert not job.suspended
     assert not {"RollingBack", "OperatorAway"} & set(cluster.reasons("a"))
-    harness.run(400, tick=2)
+    harness.run(400)
     (message,) = (each for _, reason, each in cluster.events if reason == "OperatorAway")
     assert "check that the training operator runs" in message
     cluster.operator_is_away = False

@@ -24,7 +24,7 @@ def test_a_job_that_never_prints_a_checkpoint_is_left_no_worse_than_submitted(
     cluster.checkpoints = False
     job = tf_job("a", *counts, target_loss=goal, training_mode="sync", global_batch_size="64")
     cluster.submit(job).annotate(min_ps="1", min_workers="1")
-    harness.run(200, tick=2)
+    harness.run(200)
     state = harness.controller.managed.states["uid-a"]
     assert len(state.record.profiled) == 4
     assert isinstance(state.forecast, Forecast) is has_forecast
@@ -42,10 +42,10 @@ def test_room_is_not_held_for_long_for_a_job_that_never_prints_a_checkpoint(
         cluster.submit(
             tf_job(name, 1, 2, target_loss="0.0501", training_mode="sync", global_batch_size="64")
         )
-    harness.run(400, tick=2)
+    harness.run(400)
     runs, waited = cluster.jobs["a"].runs, 0
     for _ in range(100):
-        harness.run(2, tick=2)
+        harness.run(2)
         waited += harness.status("a").phase == "WaitingForCheckpoint"
     assert (cluster.jobs["a"].runs, waited) == (runs, 0)
     assert sum(len(fake.pods) for fake in cluster.jobs.values()) >= cluster.cpus - 1
@@ -61,7 +61,7 @@ def test_a_job_whose_checkpoints_are_rare_is_moved_at_one(
     )
     harness.run_until("a", "Training")
     job.annotate(min_workers="2", max_workers="2")
-    harness.run(300, tick=2)
+    harness.run(300)
     assert (job.runs, harness.status("a").phase) == (1, "Training")
     assert "expired waiting for a checkpoint" in harness.status("a").reason
     harness.restart()
@@ -89,10 +89,10 @@ def test_a_checkpoint_is_fresh_until_its_log_is_read_again(
         tf_job("a", 1, 1, target_loss="1e-4", training_mode="sync", max_workers="1", max_ps="1")
     )
     harness.run_until("a", "Training")
-    harness.run(700, tick=2)
+    harness.run(700)
     job.annotate(min_workers="2", max_workers="2")
     cluster.checkpoints = True
-    harness.run(100, tick=2)
+    harness.run(100)
     assert (job.counts == Counts(1, 2)) is moves
 
 

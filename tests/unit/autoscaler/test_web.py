@@ -25,7 +25,7 @@ def test_the_server_stops_with_its_block() -> None:
         create_app(CollectorRegistry(), lambda: None, lambda: None), "127.0.0.1", 0
     ) as server:
         url = f"http://127.0.0.1:{server.port}/healthz"
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             assert answer.read() == b"ok\n"
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(url, timeout=5)
+        urllib.request.urlopen(url, timeout=60)

@@ -168,7 +168,7 @@ def test_a_deletion_that_is_refused_is_tried_again_after_an_hour(
     cluster.workloads.refuse = ErrorKind.FORBIDDEN
     before = cluster.workloads.calls
     with caplog.at_level(logging.WARNING):
-        harness.run(200, tick=2)
+        harness.run(200)
     assert cluster.workloads.calls == before + 1
     cluster.workloads.refuse = None
     cluster.at += 3600

@@ -1,8 +1,5 @@
 """The paper's experiments: setups that differ in one part, compared seed by seed."""
 
-import json
-from collections.abc import Iterator, Sequence
-
 import pytest
 
 from benchmarks.paper_setups import (
@@ -11,34 +8,22 @@ from benchmarks.paper_setups import (
     ERRORS,
     EVALUATION,
     REFERENCE,
+    REPRODUCED,
     SETTINGS,
     SPEED_SENSITIVITY,
-    Ratios,
-    Setting,
-    Setup,
     Task,
-    absolute,
     allocation_setups,
     assignment_setups,
-    compare,
     evaluation_setups,
     placement_setups,
     ratio,
-    ratios_to_first,
     sensitivity_setups,
     setup,
 )
-from optimus.simulator.forecasts import TrueForecasts
+from optimus.simulator.forecasts import EquationForecasts, TrueForecasts
 from optimus.simulator.ground_truth.assignment import AssignmentRule
-from optimus.simulator.results import Simulation
 from optimus.simulator.summary import Estimate
 from optimus.simulator.workload import at_intervals
-
-SMALL = Setting(jobs=3)
-
-
-def one_by_one(tasks: Sequence[Task]) -> Iterator[Simulation]:
-    return (task.run() for task in tasks)
 
 
 def test_every_published_ratio_has_a_setting() -> None:
@@ -83,31 +68,6 @@ def test_sensitivity_begins_with_the_truth_and_has_every_error_once() -> None:
     ]
 
 
-def test_the_same_seed_gives_the_same_and_jobs_are_the_same_for_every_setup() -> None:
-    drf, tetris = setup("drf"), setup("tetris")
-    once, again, other = (Task(SMALL, each, 3).run() for each in (drf, drf, tetris))
-    assert once == again
-    assert [(job.uid, job.kind, job.arrived_at, job.epochs) for job in once.jobs] == [
-        (job.uid, job.kind, job.arrived_at, job.epochs) for job in other.jobs
-    ]
-    assert (once.policy, other.policy) == ("drf", "tetris")
-
-
-def test_ratios_are_to_the_first_setup_seed_by_seed() -> None:
-    setups = (setup("drf"), Setup("the same again", setup("drf").scheduler, AssignmentRule.MXNET))
-    found = compare(SMALL, setups, (1, 2), one_by_one)
-    assert found[1].ratios["average_jct_seconds"].by_seed == (1.0, 1.0)
-    row = ratios_to_first(found, {"the same again": Ratios(2.0, 1.0)})["the same again"]
-    assert row["jct"] == {
-        "ratio": 1.0,
-        "low": 1.0,
-        "high": 1.0,
-        "published": 2.0,
-        "deviation": -0.5,
-    }
-    json.dumps([row, absolute(found[0])], allow_nan=False)
-
-
 @pytest.mark.parametrize(
     ("here", "published", "row"),
     [
@@ -127,6 +87,22 @@ def test_ratios_are_to_the_first_setup_seed_by_seed() -> None:
 )
 def test_a_ratio_is_plain_numbers(here: Estimate, published: float | None, row: object) -> None:
     assert ratio(here, published) == row
+
+
+def test_the_reproduced_setting_changes_what_the_paper_leaves_open_for_all_policies() -> None:
+    assert SETTINGS["reproduced"] is REPRODUCED
+    assert EVALUATION["reproduced"] == EVALUATION["testbed"]
+    jobs = Task(REPRODUCED, setup("drf", REPRODUCED.forecasts), 1).run().jobs
+    assert len(jobs) == 15
+    assert {job.arrived_at % 600 for job in jobs} == {0.0}
+    for setups in (
+        evaluation_setups(REPRODUCED.forecasts),
+        allocation_setups(REPRODUCED.forecasts),
+        placement_setups(REPRODUCED.forecasts),
+        assignment_setups(REPRODUCED.forecasts),
+    ):
+        assert {each.scheduler.forecasts for each in setups} == {EquationForecasts()}
+        assert setups[0] == setup(REFERENCE, EquationForecasts())
 
 
 def test_no_job_waits_where_jobs_arrive_with_the_intervals() -> None:

@@ -106,6 +106,35 @@ def test_a_value_of_unknown_direction_is_no_goal(doctor: Doctor) -> None:
     assert set(answer["add"]) == {each for each, _ in _LINES_TO_ADD}
 
 
+def test_a_user_is_asked_which_way_a_nameless_value_improves(doctor: Doctor) -> None:
+    log = doctor.log(*(f"[Epoch {n}] train=0.{n} val=0.{n}5 time: 9" for n in range(1, 6)))
+    status, answer = doctor.json(log)
+    assert status == 1
+    (sentence,) = answer["missing"]
+    assert "of val only you know which way it improves" in sentence
+    for sign, met in ((">=", True), ("<=", False)):
+        assert f'optimus.dl/target: "val{sign}VALUE"' in sentence.replace(
+            'or "', 'or optimus.dl/target: "'
+        )
+        read = read_options({"optimus.dl/target": f"val{sign}0.4"})
+        assert isinstance(read.options.goal, TargetMetric)
+        progress = read_progress(log.read_text().splitlines(), None)
+        found = as_losses(read.options.goal, progress.metrics)
+        assert not isinstance(found, NotReady)
+        assert (found.series.name, found.is_met) == ("val", True)
+        assert (found.losses[0].loss > found.losses[-1].loss) is met
+
+
+def test_a_table_of_values_is_read(doctor: Doctor) -> None:
+    rows = (f"{n}\t{2 / n:.3f}\t{3 / n:.3f}" for n in range(1, 7))
+    log = doctor.log("Epoch\tTraining Loss\tValidation Loss", *rows)
+    status, answer = doctor.json(log)
+    assert (status, answer["forms"], answer["read"]) == (0, {"table": 6}, 6)
+    found = values(answer)
+    assert found["training loss"] == "2 to 0.333"
+    assert found["evaluated Validation Loss"] == "3 to 0.5 (falls)"
+
+
 def test_an_error_rate_can_be_named_as_the_loss(doctor: Doctor) -> None:
     log = doctor.log(*(f"Epoch[{n}] Train-top1-err={1 - n / 10}" for n in range(5)))
     status, answer = doctor.json(log, "--metric", "top1-err")

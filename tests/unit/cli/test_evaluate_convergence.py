@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimus.cli.convergence_evaluation import questions_after_drops, questions_at
+from optimus.cli.convergence_evaluation import (
+    questions_after_drops,
+    questions_at,
+    questions_of_threshold,
+)
 from optimus.cli.main import main
 from optimus.cli.training_log import read_training_log
 from optimus.progress.types import LossPoint
@@ -184,6 +188,46 @@ class TestQuestions:
         assert answers[0] == answers[1]
 
 
+class TestThreshold:
+    def test_the_true_epoch_is_that_of_the_rule_on_the_whole_run(self) -> None:
+        losses = [1.0, 0.6, 0.4, 0.3, 0.25, 0.245, 0.24, 0.239, 0.238, 0.237]
+        points = [LossPoint(loss, n) for n, loss in enumerate(losses, 1)]
+        asked = list(questions_of_threshold(points, [0.3, 0.7, 0.8], 0.01))
+        assert [(each.seen, each.true, each.target) for each in asked] == [
+            (3, 8, None),
+            (7, 8, None),
+        ]
+
+    def test_a_run_that_does_not_converge_is_asked_for_as_never(self) -> None:
+        points = [LossPoint(1.0 - 0.05 * n, n) for n in range(1, 15)]
+        asked = list(questions_of_threshold(points, [0.5], 0.01))
+        assert [(each.seen, each.true) for each in asked] == [(7, None)]
+
+    def test_it_is_judged_by_the_command(self, command_line: CommandLine) -> None:
+        found = command_line.json("evaluate", "convergence", *CONSTANT, "--threshold", 0.0025)
+        assert {each["threshold"] for each in found} == {0.0025}
+        assert {each["target_loss"] for each in found} == {None}
+        for each in found:
+            assert each["seen_epochs"] < each["true_epoch"] <= each["run_epochs"]
+            assert 0 <= each["error"] <= 1
+        assert "80 % interval" in command_line.text(
+            "evaluate", "convergence", *CONSTANT, "--threshold", 0.0025
+        )
+
+    def test_runs_that_never_converge_are_counted(self, command_line: CommandLine) -> None:
+        arguments = ("evaluate", "convergence", CONSTANT[0], "--threshold", 1e-9)
+        assert {each["true_epoch"] for each in command_line.json(*arguments)} == {None}
+        assert "never" in command_line.text(*arguments)
+
+    def test_a_log_without_epochs_is_refused(
+        self, command_line: CommandLine, write_log: Written
+    ) -> None:
+        steps = [f"step={100 * n} loss={loss}" for n, loss in enumerate(decay(60), 1)]
+        log = write_log(*steps, name="steps.log")
+        message = command_line.error("evaluate", "convergence", log, "--threshold", 0.01)
+        assert "a threshold needs epochs" in message
+
+
 class TestResult:
     def test_the_documented_keys_are_present(self, command_line: CommandLine) -> None:
         for each in command_line.json("evaluate", "convergence", CONSTANT[0]):
@@ -236,11 +280,28 @@ class TestResult:
                 name="steps.log",
             ),
         ]
-        answers = [command_line.json("evaluate", "convergence", form) for form in forms]
+        # Of these forms, Keras' alone says after how many epochs the run ends.
+        answers = [
+            command_line.json("evaluate", "convergence", form, "--no-schedule") for form in forms
+        ]
         for answer in answers[1:]:
             assert [each["predicted_epoch"] for each in answer] == pytest.approx(
                 [each["predicted_epoch"] for each in answers[0]], rel=1e-6
             )
+
+    def test_a_declared_schedule_is_used_unless_it_is_not_wanted(
+        self, command_line: CommandLine, write_log: Written
+    ) -> None:
+        losses = [0.5 + 0.5 * (1 + np.cos(np.pi * n / 100)) for n in range(100)]
+        log = write_log(
+            "Namespace(lr=0.1, lr_mode='cosine', num_epochs=100)",
+            *(f"Epoch[{n}] Train-loss={loss}" for n, loss in enumerate(losses)),
+            name="cosine.log",
+        )
+        known = command_line.json("evaluate", "convergence", log, "--at", "0.3")
+        unknown = command_line.json("evaluate", "convergence", log, "--at", "0.3", "--no-schedule")
+        assert fmean(each["error"] for each in known) < 0.1
+        assert fmean(each["error"] for each in unknown) > 0.2
 
     def test_every_epoch_of_a_long_log_is_kept(self, write_log: Written) -> None:
         log = write_log(
@@ -253,6 +314,10 @@ class TestResult:
         command_line.text(
             "forecast", CONSTANT[0], "--target-loss", 0.1, "--plot", tmp_path / "b.png"
         )
+        command_line.text(
+            "forecast", CONSTANT[0], "--threshold", 0.001, "--plot", tmp_path / "c.png"
+        )
+        assert (tmp_path / "c.png").stat().st_size > 10_000
         assert (tmp_path / "a.png").stat().st_size > 10_000
         assert (tmp_path / "b.png").stat().st_size > 10_000
 
@@ -289,6 +354,117 @@ class TestForecast:
         )
         assert (found["unit"], found["seen"]) == ("steps", 6000)
         assert found["predicted"] == pytest.approx(9000, rel=0.25)
+
+    def test_one_low_epoch_does_not_meet_a_target(
+        self, command_line: CommandLine, write_log: Written
+    ) -> None:
+        losses = decay(60)
+        losses[9] = 0.1
+        log = write_log(*csv_of(losses))
+        assert command_line.json("forecast", log, "--target-loss", 0.15)["met_at"] is None
+        losses[10] = 0.14
+        log = write_log(*csv_of(losses))
+        assert command_line.json("forecast", log, "--target-loss", 0.15)["met_at"] == 10
+
+    @pytest.mark.parametrize(("scale", "shown"), [(1, "as a part of 1"), (100, "in percent")])
+    @pytest.mark.parametrize("target", ["validation accuracy>=0.85", "acc >= 85%"])
+    def test_an_accuracy_is_a_goal(
+        self,
+        scale: float,
+        shown: str,
+        target: str,
+        command_line: CommandLine,
+        write_log: Written,
+    ) -> None:
+        lines = [
+            f"epoch={n} loss=0.5 train_acc={scale * 0.9} val_acc={scale * (1 - error):.6f}"
+            for n, error in enumerate(decay(60), 1)
+        ]
+        log = write_log(*lines, name="accuracy.log")
+        found = command_line.json("forecast", log, "--target", target)
+        assert (found["metric"], found["evaluated"], found["rises"]) == ("val_acc", True, True)
+        assert (found["bound"], found["met_at"]) == (scale, None)
+        assert found["target"] == pytest.approx(scale * 0.85)
+        assert found["value"] == pytest.approx(scale * (1 - decay(60)[-1]), rel=1e-5)
+        as_loss = command_line.json(
+            "forecast", write_log(*csv_of(decay(60))), "--target-loss", 0.15
+        )
+        assert found["predicted"] == pytest.approx(as_loss["predicted"], rel=1e-3)
+        text = command_line.text("forecast", log, "--target", target)
+        assert f"val_acc (of an evaluation, rises, {shown}) is " in text
+        assert f"the target val_acc >= {scale * 0.85:g} is met after" in text
+
+    def test_a_metric_that_was_met(self, command_line: CommandLine, write_log: Written) -> None:
+        lines = [f"epoch={n} ppl={100 / n + 10}" for n in range(1, 31)]
+        log = write_log(*lines, name="ppl.log")
+        found = command_line.json("forecast", log, "--target", "perplexity<=20")
+        assert (found["met_at"], found["rises"], found["bound"]) == (10, False, None)
+        assert "ppl (of the training, falls) is 13.33" in command_line.text(
+            "forecast", log, "--target", "perplexity<=20"
+        )
+
+    def test_a_loss_as_the_target(self, command_line: CommandLine, write_log: Written) -> None:
+        log = write_log(*csv_of(decay(60)))
+        found = command_line.json("forecast", log, "--target", "loss<=0.15")
+        assert found == command_line.json("forecast", log, "--target-loss", 0.15)
+
+    @pytest.mark.parametrize(("word", "decides"), [("and", 1), ("or", 0)])
+    def test_two_targets(
+        self, word: str, decides: int, command_line: CommandLine, write_log: Written
+    ) -> None:
+        lines = [f"epoch={n} loss={loss} acc={1 - loss}" for n, loss in enumerate(decay(60), 1)]
+        arguments = (
+            "forecast",
+            write_log(*lines, name="two.log"),
+            "--target",
+            f"loss<=0.16 {word} accuracy>=0.86",
+        )
+        found = command_line.json(*arguments)
+        assert (found["both"], found["decides"]) == (word == "and", decides)
+        first, second = found["goals"]
+        assert (first["metric"], second["metric"]) == ("loss", "acc")
+        assert first["predicted"] < second["predicted"]
+        goal = "the target 0.16" if word == "or" else "the target acc >= 0.86"
+        assert f"asked for: {goal} decides" in command_line.text(*arguments)
+
+    def test_a_column_of_a_csv(self, command_line: CommandLine, write_log: Written) -> None:
+        rows = [f"{n},{loss},{100 - 100 * loss}" for n, loss in enumerate(decay(60), 1)]
+        log = write_log("epoch,loss,val_accuracy", *rows)
+        found = command_line.json("forecast", log, "--target", "accuracy>=85")
+        assert (found["metric"], found["bound"], found["unit"]) == ("val_accuracy", 100, "epochs")
+
+    def test_a_metric_without_a_bound(self, command_line: CommandLine, write_log: Written) -> None:
+        log = write_log(*(f"epoch={n} reward={50 * n}" for n in range(1, 20)), name="r.log")
+        found = command_line.json("forecast", log, "--target", "reward>=5000")
+        assert found["predicted"] is None
+        assert "rises without a bound" in found["reason"]
+
+    def test_a_metric_that_is_not_there(
+        self, command_line: CommandLine, write_log: Written
+    ) -> None:
+        log = write_log(*(f"epoch={n} loss=0.5 val_acc=0.4" for n in range(1, 20)), name="a.log")
+        message = command_line.error("forecast", log, "--target", "mAP>=0.5")
+        assert "its log has shown no mAP yet; it has val_acc" in message
+        message = command_line.error(
+            "forecast", write_log(*csv_of(decay(60))), "--target", "mAP>=0.5"
+        )
+        assert "a column 'mAP' beside 'epoch' is expected; it has 'epoch,loss'" in message
+
+    def test_a_threshold(self, command_line: CommandLine, write_log: Written) -> None:
+        log = write_log(*csv_of(decay(60)))
+        found = command_line.json("forecast", log, "--threshold", 0.01)
+        assert (found["threshold"], found["met_at"]) == (0.01, 25)
+        running = command_line.json("forecast", log, "--threshold", 0.001)
+        assert running["met_at"] is None
+        assert running["low"] < 95 < running["high"]
+
+    @pytest.mark.parametrize("target", ["accuracy", "accuracy<=0.5", "loss>=1", ""])
+    def test_what_is_no_goal_is_refused(
+        self, target: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit):
+            main(["forecast", str(CONSTANT[0]), "--target", target])
+        assert "argument --target: " in capsys.readouterr().err
 
     def test_learning_rate_drops_are_reported(self, command_line: CommandLine) -> None:
         found = command_line.json("forecast", STEPS[0], "--target-loss", 0.06)

@@ -124,13 +124,26 @@ class TestResults:
     ) -> None:
         assert output_of(capsys, *SMALL, "--placement", "theorem1") != printed
 
-    def test_recurring_jobs_learn_from_one_another_unless_they_may_not(
+    def test_on_equal_terms_no_job_is_profiled(self, capsys: pytest.CaptureFixture[str]) -> None:
+        one = ("--policies", "optimus", "--jobs", "1", "--seeds", "1", "--json")
+        usual, equal = (
+            json.loads(output_of(capsys, *one, *more))["policies"]["optimus"]["figures"]
+            for more in ((), ("--equal-terms",))
+        )
+        assert usual["profiling_runs_per_job"]["mean"] > 0
+        assert equal["profiling_runs_per_job"]["mean"] == 0
+
+    def test_a_published_policy_waits_under_the_waiting_rules(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        recurring = ("--policies", "optimus", "--jobs", "6", "--seeds", "1", "--workloads", "1")
-        learnt = output_of(capsys, *recurring)
-        alone = output_of(capsys, *recurring, "--no-earlier-runs")
-        assert learnt != alone
+        one = ("--policies", "optimus-paper", "--jobs", "1", "--seeds", "1", "--json")
+        authors, waiting = (
+            json.loads(output_of(capsys, *one, "--published-rules", rules))["policies"][
+                "optimus-paper"
+            ]["figures"]["average_jct_seconds"]["mean"]
+            for rules in ("authors", "waiting")
+        )
+        assert authors < waiting
 
 
 class TestErrors:

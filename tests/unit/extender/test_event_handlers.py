@@ -17,6 +17,7 @@ from optimus.kube.nodes import decode_node
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.profiles import JobRef, ProfileStatus, RescaleStatus, TrainingProfile
 from optimus.kube.training_jobs import TrainingJob, decode_job
+from optimus.kube.volumes import Namespace
 
 RECORD = RescaleStatus("i7", "2026-01-01T00:00:00Z", 1, 2, 2, 4)
 
@@ -215,6 +216,37 @@ def test_a_profile_may_be_seen_before_its_job() -> None:
     assert planner.reservation_count() == 2
     handlers.job(job(), None)
     assert planner.reservation_count() == 0
+
+
+def test_a_profile_that_turns_to_another_job_ends_the_rescale_of_the_first() -> None:
+    planner = leading_planner()
+    handlers = EventHandlers(planner)
+    handlers.node(None, NODE)
+    handlers.job(None, job())
+    own = profile(phase=Phase.RESIZING, rescale=SUSPENDING)
+    handlers.profile(None, own)
+    assert planner.reservation_count() == 2
+    handlers.profile(own, msgspec.structs.replace(own, job=JobRef("TFJob", "j", "uid-k")))
+    assert planner.reservation_count() == 0
+
+
+def test_a_job_that_is_shown_again_as_it_was_changes_nothing() -> None:
+    planner = leading_planner()
+    handlers = EventHandlers(planner)
+    handlers.job(None, job())
+    planner.offers.record(pod("u1", 0), {"n"}, 0.0)
+    handlers.job(job(), job())
+    assert planner.offers.asks("uid-j")
+
+
+def test_a_namespace_is_known_by_its_labels_until_it_is_gone() -> None:
+    planner = leading_planner()
+    handlers, known = EventHandlers(planner), planner.cluster.occupancy._of_namespaces
+    namespace = Namespace(name="x", labels=(("team", "t"),))
+    handlers.namespace(None, namespace)
+    assert known == {"x": (("team", "t"),)}
+    handlers.namespace(namespace, None)
+    assert known == {}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from optimus.jobs import NodeConstraints, Role
+from extender.filter import FilterResult
+from extender.state.future_room import Awaited
+from optimus.jobs import Counts, NodeConstraints, Role
+from optimus.placement.gang import Placement
+from optimus.snapshot import ReplicaId
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -371,3 +375,81 @@ def test_the_wait_of_a_gang_is_observed_once_it_is_bound() -> None:
     assert cluster.waits == []
     assert [cluster.place(name) for name in names] == ["a", "a"]
     assert cluster.waits == [7.0]
+
+
+def hold_what_others_leave(cluster: FakeCluster, job: str = "j") -> FilterResult:
+    (name,) = cluster.job(job, 0, 1)
+    found = cluster.planner.queue.find(f"uid-{job}")
+    assert found is not None
+    victim = cluster.pod(f"victim-of-{job}", Role.WORKER, 0, Counts(0, 1), node="a")
+    leaving = Awaited(frozenset({victim.uid}), ("ns/victim",))
+    plan = Placement(f"uid-{job}", {ReplicaId(f"uid-{job}", Role.WORKER, 0): "a"})
+    cluster.planner.hold_future(found.observed.gang, plan, leaving, cluster.now + 60)
+    return cluster.ask(name, ["a"])
+
+
+def ask_with_rules_beyond_the_plan(cluster: FakeCluster) -> FilterResult:
+    first, _ = cluster.job("j", 0, 2, beyond_plan=True)
+    return cluster.ask(first, ["a"])
+
+
+def ask_for_a_bound_pod(cluster: FakeCluster) -> FilterResult:
+    (name,) = cluster.job("j", 0, 1, node="a")
+    return cluster.ask(name, ["a"])
+
+
+def ask_beside_a_reservation(cluster: FakeCluster) -> FilterResult:
+    cluster.job("j", 0, 2)
+    cluster.planner.advance()
+    return cluster.ask(cluster.other("o", 1).name, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("ask", "cause"),
+    [
+        pytest.param(ask_for_a_bound_pod, "bound", id="a pod that is bound"),
+        pytest.param(hold_what_others_leave, "preempting", id="room that victims still take"),
+        pytest.param(ask_with_rules_beyond_the_plan, "asked", id="rules beyond the plan"),
+        pytest.param(ask_beside_a_reservation, "reserved", id="another pod beside a reservation"),
+    ],
+)
+def test_a_refusal_is_counted_by_its_cause(
+    ask: Callable[[FakeCluster], FilterResult], cause: str
+) -> None:
+    result = ask(FakeCluster({"a": 2}))
+    assert (result.kept, result.cause) == ((), cause)
+
+
+def test_a_gang_waits_for_no_victims_once_its_reservation_has_ended() -> None:
+    cluster = FakeCluster({"a": 2})
+    assert hold_what_others_leave(cluster).cause == "preempting"
+    cluster.now += 60
+    assert cluster.ask("j-worker-0", ["a"]).kept == ("a",)
+
+
+def test_each_gang_waits_for_its_own_victims_alone() -> None:
+    cluster = FakeCluster({"a": 2})
+    for job in ("j", "k"):
+        assert hold_what_others_leave(cluster, job).cause == "preempting"
+    cluster.delete("victim-of-k-worker-0")
+    assert cluster.ask("k-worker-0", ["a"]).kept == ("a",)
+    assert cluster.ask("j-worker-0", ["a"]).cause == "preempting"
+
+
+def test_another_pod_that_is_offered_no_node_is_not_counted_as_refused() -> None:
+    cluster = FakeCluster({"a": 2})
+    assert cluster.ask(cluster.other("o", 9).name).cause == ""
+
+
+def test_a_pod_is_told_which_scheduling_gate_its_gang_waits_for() -> None:
+    cluster = FakeCluster({"a": 2})
+    first, second = cluster.job("j", 0, 2)
+    cluster.change(cluster.pods[second], gates=("ns/quota",))
+    assert reasons(cluster, first) == {"waiting for scheduling gate ns/quota of job ns/j"}
+
+
+def test_a_pod_that_is_being_deleted_is_told_that_its_gang_is_not_complete() -> None:
+    cluster = FakeCluster({"a": 2})
+    (name,) = cluster.job("j", 0, 1)
+    cluster.change(cluster.pods[name], leaving=True)
+    assert reasons(cluster, name) == {"waiting for all pods of job ns/j"}

@@ -146,6 +146,21 @@ def test_a_gang_is_the_same_object_until_it_changes() -> None:
     assert queue.find("uid-j") is not ran
 
 
+def test_a_replica_that_kube_scheduler_has_not_bound_is_to_be_placed_again() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2})
+    name, _ = cluster.job("j", 1, 1)
+
+    def to_be_placed() -> set[Role]:
+        found = queue_of(cluster).find("uid-j")
+        assert found is not None
+        return {member.role for member in found.observed.gang.unbound}
+
+    cluster.ask(name)
+    assert to_be_placed() == {Role.WORKER}
+    cluster.filter(cluster.change(cluster.pods[name], nominated_node="b"), ["b"])
+    assert to_be_placed() == {Role.PS, Role.WORKER}
+
+
 def test_pods_of_another_scheduler_wait_only_once_they_are_asked_about() -> None:
     cluster = FakeCluster({"a": 9})
     (name, _) = cluster.job("j", 1, 1, scheduler_name="default-scheduler")
@@ -171,6 +186,7 @@ def test_a_gang_that_is_incomplete_waits_only_where_scores_are_asked_for() -> No
     cluster.spec("j", 1, 2)
     first = cluster.pod("j", Role.PS, 0, Counts(1, 2))
     queue = queue_of(cluster)
+    assert waiting(cluster) == set()
     queue.ask(first)
     assert waiting(cluster) == set()
     queue.ask(first, early=True)

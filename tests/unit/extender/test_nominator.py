@@ -509,6 +509,15 @@ def test_the_thread_waits_for_no_change_while_pods_are_left_to_be_nominated() ->
     assert changes.waits[:2] == [1.0, 0.0]
 
 
+def test_the_thread_runs_again_after_a_pause() -> None:
+    changes = RecordedChanges()
+    nominator = Setting(FakePlans(changes=changes)).nominator()
+    nominator.start()
+    assert changes.twice.wait(30.0)
+    nominator.stop()
+    assert {*changes.waits} == {1.0}
+
+
 def test_only_the_leaders_extender_plans_and_nominates() -> None:
     stale = pod("old", "z")
     setting = Setting(
@@ -584,3 +593,15 @@ def test_a_nomination_of_the_last_leader_is_cleared_once_it_is_no_longer_planned
     setting.plans.now, setting.plans.waits = (), {"uid-p": pod("p", "a")}
     nominator.run_once(20.0)
     assert setting.writer.nominated == [("p", None)]
+
+
+def test_a_nomination_that_was_refused_and_that_another_makes_is_not_cleared() -> None:
+    """kube-scheduler nominates a pod by itself where it preempts others for it."""
+    setting = Setting(FakePlans((PendingNomination(pod("p"), "a", LONG_AGO),)))
+    nominator = setting.nominator()
+    setting.writer.outcome = Refused(ErrorKind.THROTTLED, "later", 5.0)
+    nominator.run_once(10.0)
+    setting.writer.outcome = Written()
+    setting.plans.now, setting.plans.waits = (), {"uid-p": pod("p", "a")}
+    nominator.run_once(20.0)
+    assert setting.writer.nominated == [("p", "a")]

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from extender.state.offers import Offers, shape_of
 from optimus.jobs import NodeConstraints, Role
 from optimus.kube.pods import Pod
+from optimus.placement.rules import HostPort, PodRules
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
 
@@ -142,6 +144,14 @@ def test_what_pods_of_each_shape_are_not_offered_adds_up() -> None:
     assert offers.was_offered("uid", "pod")
     assert offers.was_offered("uid", "other-pod")
     assert offers.asks("uid")
+
+
+def test_pods_that_differ_in_their_rules_alone_have_each_their_own_record() -> None:
+    offers = Offers()
+    other = msgspec.structs.replace(POD, uid="b", rules=PodRules(ports=(HostPort(80),)))
+    offers.record(POD, {"a"}, 0.0)
+    offers.record(other, {"b"}, 0.0)
+    assert {*offers.absent("uid").values()} == {frozenset({"a"}), frozenset({"b"})}
 
 
 def test_a_node_that_is_excluded_has_no_other_pod_asked_about() -> None:

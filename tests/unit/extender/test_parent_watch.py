@@ -8,14 +8,14 @@ from extender.http.parent_watch import end_with_parent
 def test_a_process_ends_once_its_parent_is_another() -> None:
     ended: SimpleQueue[int] = SimpleQueue()
     parents = iter((7, 7, 1))
-    end_with_parent(7, parent_now=lambda: next(parents), end=ended.put, poll_seconds=0.0).join(5)
+    end_with_parent(7, parent_now=lambda: next(parents), end=ended.put, poll_seconds=0.0).join(60)
     assert ended.get_nowait() == 1
     assert next(parents, None) is None
 
 
 def test_a_process_whose_parent_is_gone_before_it_looks_ends_too() -> None:
     ended: SimpleQueue[int] = SimpleQueue()
-    end_with_parent(7, parent_now=lambda: 1, end=ended.put).join(5)
+    end_with_parent(7, parent_now=lambda: 1, end=ended.put).join(60)
     assert ended.get_nowait() == 1
 
 
@@ -26,5 +26,5 @@ def test_a_process_with_a_parent_goes_on() -> None:
     thread.join(0.05)
     assert ended.empty()
     parents[0] = 1
-    thread.join(5)
+    thread.join(60)
     assert ended.get_nowait() == 1

@@ -226,4 +226,17 @@ def test_a_pod_whose_node_opens_with_its_siblings_waits_for_them() -> None:
     offered = ["n1"]  # a second pod on n0 would be two more than on n1
     result = cluster.ask(here[1], offered)
     assert {*result.refused.values()} == {"waiting for other pods of job ns/a to be bound first"}
+    assert result.cause == "order"
     assert cluster.planned_nodes()[here[1]] == "n0"
+
+
+def test_a_pod_whose_siblings_are_all_bound_waits_for_none_of_them() -> None:
+    spread = PodRules(spread=(SpreadConstraint("host", 1, ALONE),))
+    cluster = cluster_of(9, 9)
+    *others, last = [pod.name for pod in workers(cluster, "a", 3, spread)]
+    for name in others:
+        assert cluster.place(name)
+    planned = cluster.planned_nodes()[last]
+    result = cluster.ask(last, [node for node in cluster.nodes if node != planned])
+    assert result.cause != "order"
+    assert cluster.planned_nodes() != {last: planned}, "its node is ruled out"

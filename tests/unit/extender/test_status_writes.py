@@ -130,7 +130,7 @@ class OnlyTogether(FakeWriter):
 
     def __init__(self) -> None:
         super().__init__()
-        self.both = threading.Barrier(2, timeout=10)
+        self.both = threading.Barrier(2, timeout=60)
 
     def nominate(self, pod: Pod, node: str | None) -> Written | Refused:
         self.both.wait()

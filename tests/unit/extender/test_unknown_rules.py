@@ -1,8 +1,9 @@
 """kube-scheduler leaves out nodes by rules that neither pods nor nodes show."""
 
 from extender.nominator import LONGEST_LEFT_SECONDS, SEEN_AFTER_SECONDS, Nominator
-from extender.state.unknown_rules import AGAIN_SECONDS, VALID_SECONDS
+from extender.state.unknown_rules import AGAIN_SECONDS, VALID_SECONDS, UnknownRules
 from extender.status_writes import StatusWrites
+from optimus.jobs import NodeConstraints
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
 from optimus.nodes import Node
@@ -111,6 +112,51 @@ def test_a_rule_that_comes_later_is_noticed_when_lists_are_compared_again() -> N
     cluster.delete("first-ps-0", "first-worker-0")
     cluster.now += VALID_SECONDS
     assert ask_all(cluster, cluster.job("second", 1, 5), ["a", "b"]) == [()] * 6
+
+
+def test_a_gang_of_which_a_pod_is_being_bound_keeps_its_plan_where_a_node_is_left_out() -> None:
+    cluster = FakeCluster(NODES)
+    binding, planned = cluster.job("first", 1, 1)
+    assert cluster.ask(binding, ALL).kept
+    cluster.planner.unknown_rules.last.clear()  # as where many others were compared since
+    second = cluster.job("second", 1, 1)
+    assert cluster.ask(second[0], ["a"]).kept == ()
+    assert {*cluster.planned_nodes()} == {binding, planned}
+
+
+def test_where_pods_are_only_scored_no_list_is_waited_for() -> None:
+    cluster = FakeCluster(NODES)
+    names = cluster.job("j", 1, 1)
+    cluster.planner.advance()
+    assert not any(each.compared for each in cluster.planner.pending_nominations())
+    cluster.prioritize(cluster.pods[names[0]], ALL)
+    assert all(each.compared for each in cluster.planner.pending_nominations())
+
+
+def test_what_kube_scheduler_has_seen_is_what_happened_so_long_ago() -> None:
+    rules = UnknownRules()
+    assert rules.releases_seen(0.0) == 0
+    rules.mark(10.0, 5)
+    rules.mark(11.0, 7)  # sooner than the lag after the last mark
+    assert [rules.releases_seen(now) for now in (11.9, 12.0)] == [0, 5]
+    rules.mark(12.0, 8)
+    assert [rules.releases_seen(now) for now in (13.9, 14.0)] == [5, 8]
+
+
+def test_a_complete_list_holds_longer_than_one_with_a_node_missing() -> None:
+    rules, pods = UnknownRules(), NodeConstraints()
+    told = [
+        (rules.record(pods, 10.0, is_complete=is_complete), rules.last[pods].again_at)
+        for is_complete in (True, True, False, False, True)
+    ]
+    complete, missing = 10.0 + VALID_SECONDS, 10.0 + AGAIN_SECONDS
+    assert told == [
+        (True, complete),
+        (False, complete),
+        (True, missing),
+        (False, missing),
+        (True, complete),
+    ]
 
 
 class Writer:

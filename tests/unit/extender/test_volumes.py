@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from extender.state.volumes import Volumes
@@ -86,6 +87,34 @@ def test_a_bound_claim_restricts_to_the_nodes_of_its_volume() -> None:
             "no volume of storage class s is free for persistent volume claim c",
             id="volumes too small, not available or of another claim",
         ),
+        pytest.param(
+            [claim()],
+            [volume(volumeMode="Block")],
+            [LOCAL],
+            "no volume of storage class s is free for persistent volume claim c",
+            id="a volume of another mode",
+        ),
+        pytest.param(
+            [claim()],
+            [volume(phase="Released")],
+            [LOCAL],
+            "no volume of storage class s is free for persistent volume claim c",
+            id="a volume that nobody claims any more and that is not free yet",
+        ),
+        pytest.param(
+            [claim(volumeName="v")],
+            [volume()],
+            [LOCAL],
+            "persistent volume claim c is not bound to a volume yet",
+            id="a claim that asks for a volume by its name",
+        ),
+        pytest.param(
+            [claim(storageClassName="")],
+            [],
+            [],
+            "persistent volume claim c is not bound to a volume yet",
+            id="a claim without a storage class",
+        ),
     ],
 )
 def test_what_keeps_every_pod_from_being_placed(
@@ -99,6 +128,46 @@ def test_an_unbound_claim_restricts_to_the_nodes_of_volumes_that_suit_it() -> No
     assert found.terms == (*zone("a"), *zone("b"))
     assert found.options == (zone("a"), zone("b"))
     assert found.beyond_plan
+
+
+def test_a_volume_of_just_the_size_that_is_asked_for_suits() -> None:
+    asked = claim(resources={"requests": {"storage": "5Gi"}})
+    assert claimed([asked], [volume(zone="a")], LOCAL).terms == zone("a")
+
+
+def test_an_unbound_claim_for_one_pod_is_not_for_two() -> None:
+    once = claim(accessModes=["ReadWriteOncePod"])
+    assert claimed([once], [], storage_class()).exclusive
+    assert not claimed([claim()], [], storage_class()).exclusive
+
+
+def test_a_claim_that_is_being_deleted_holds_its_pods_back() -> None:
+    state = Volumes()
+    state.set_claim(None, msgspec.structs.replace(decode_claim(claim()), leaving=True))
+    assert state.claimed("ns", "c", 0).problem == "persistent volume claim c is being deleted"
+
+
+def test_what_is_gone_counts_no_longer() -> None:
+    state, free = Volumes(), decode_volume(volume(zone="a"))
+    wanted, bound = decode_claim(claim()), decode_claim(claim(annotations=BOUND, volumeName="v"))
+    local = decode_storage_class(LOCAL)
+    state.set_class(None, local)
+    state.set_volume(None, free)
+    state.set_claim(None, wanted)
+    assert state.claimed("ns", "c", 0).problem is None
+    state.set_volume(free, None)
+    assert state.claimed("ns", "c", 0).problem == (
+        "no volume of storage class s is free for persistent volume claim c"
+    )
+    state.set_claim(wanted, bound)
+    assert state.claimed("ns", "c", 0).problem == (
+        "volume v of persistent volume claim c is missing"
+    )
+    state.set_class(local, None)
+    state.set_claim(bound, wanted)
+    assert state.claimed("ns", "c", 0).problem == "storage class s does not exist"
+    state.set_claim(wanted, None)
+    assert state.claimed("ns", "c", 0).problem == "persistent volume claim c does not exist"
 
 
 def test_an_unbound_claim_restricts_to_where_its_class_provisions() -> None:

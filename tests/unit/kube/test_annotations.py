@@ -9,12 +9,14 @@ from optimus.jobs import (
     ConvergenceThreshold,
     CountBounds,
     Counts,
+    Goal,
     RescaleRule,
     TargetEpochs,
     TargetLoss,
     TargetMetric,
     TargetSteps,
     TrainingMode,
+    TwoTargets,
 )
 from tests.unit.kube.job_json import job_json, managed, read
 
@@ -25,6 +27,7 @@ def test_every_annotation_is_read() -> None:
         training_mode="sync",
         global_batch_size="256",
         steps_per_epoch="12.5",
+        lr_schedule="step:100,150 end=200",
         loss_metric="nll",
         metrics_format=r"(\w+)=(\d+)",
         min_ps="1",
@@ -47,6 +50,7 @@ def test_every_annotation_is_read() -> None:
     assert (job.mode, job.batch) == (TrainingMode.SYNC, Batch(256, BatchScope.JOB))
     assert job.bounds == CountBounds(1, 4, 2, 8, min_ps_given=True, min_workers_given=True)
     assert (job.steps_per_epoch, job.workload, job.chief_trains) == (12.5, "resnet-50", True)
+    assert job.lr_schedule == "step:100,150 end=200"
     assert (job.loss_metric, job.metrics_format, job.checkpoint_format) == (
         "nll",
         r"(\w+)=(\d+)",
@@ -88,9 +92,21 @@ def test_an_amount_of_training_may_be_the_goal(
         ("my/own=<3", TargetMetric("my/own", 3.0, at_least=False)),
         ("loss<=0.3", TargetLoss(0.3)),
         ("training loss <= 0.3", TargetLoss(0.3)),
+        (
+            "accuracy>=0.76 and loss<=0.3",
+            TwoTargets(TargetMetric("accuracy", 0.76, True), TargetLoss(0.3), both=True),
+        ),
+        (
+            "val_loss<=0.3  OR  mAP>=80%",
+            TwoTargets(
+                TargetMetric("val_loss", 0.3, False, evaluated=True),
+                TargetMetric("mAP", 0.8, True),
+                both=False,
+            ),
+        ),
     ],
 )
-def test_any_metric_may_be_the_goal(text: str, goal: TargetLoss | TargetMetric) -> None:
+def test_any_metric_may_be_the_goal(text: str, goal: Goal) -> None:
     found = read(job_json(target=text))
     assert found.job is not None
     assert found.job.goal == goal
@@ -103,6 +119,9 @@ BAD = [
     ("target", "accuracy<=0.3", "accuracy rises as training goes on: accuracy>=0.3 would be"),
     ("target", "perplexity>=70", "perplexity falls as training goes on: perplexity<=70 would"),
     ("target", "a" * 200 + ">=1", "a metric, >= or <="),
+    ("target", "accuracy>=0.5 and loss", "a metric, >= or <="),
+    ("target", "loss>=0.5 or accuracy>=0.5", "loss falls as training goes on"),
+    ("target", "a>=1 and b>=2 or c>=3", "at most two goals, with 'and' or 'or' between them"),
     ("target_loss", "low", "a number such as 0.25 is expected"),
     ("target_loss", "nan", "a number such as"),
     ("target_loss", "1e999", "a number such as"),
@@ -186,3 +205,13 @@ def test_a_deadline_without_a_goal_is_left_out() -> None:
     assert found.job.finish_by is None
     (ignored,) = found.ignored
     assert "it needs a goal beside it, such as optimus.dl/target-loss" in str(ignored)
+
+
+def test_a_wrong_schedule_is_left_out_and_said() -> None:
+    found = managed(lr_schedule="sine:200")
+    assert found.job is not None
+    assert found.job.managed
+    assert found.job.lr_schedule is None
+    (ignored,) = found.ignored
+    assert "cosine:200" in str(ignored)
+    assert "the log's own is used" in str(ignored)

@@ -25,7 +25,7 @@ from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
-from optimus.kube.profiles import ProfileStatus, RescaleStatus, watched_profiles
+from optimus.kube.profiles import AvoidedNode, ProfileStatus, RescaleStatus, watched_profiles
 from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.training_jobs import watched_training_jobs
 from optimus.kube.volumes import (
@@ -69,6 +69,8 @@ def test_the_crd_has_exactly_the_fields_that_are_written(crd: dict[str, Any]) ->
     assert set(status_of(crd)) == fields
     rescale = {field.encode_name for field in msgspec.structs.fields(RescaleStatus)}
     assert set(status_of(crd)["rescale"]["properties"]) == rescale
+    avoided = {field.encode_name for field in msgspec.structs.fields(AvoidedNode)}
+    assert set(status_of(crd)["avoidedNodes"]["items"]["properties"]) == avoided
 
 
 def test_the_crd_knows_every_phase(crd: dict[str, Any]) -> None:

@@ -112,6 +112,15 @@ def test_the_mode_comes_from_the_workers_command(words: list[str], mode: Trainin
     found = read(raw, "MXJob")
     assert found.job is not None
     assert found.job.mode is mode
+    assert found.job.command == " ".join(["python", *words])
+
+
+def test_of_a_long_command_the_beginning_is_kept() -> None:
+    raw = job_json("MXJob")
+    raw["spec"]["mxReplicaSpecs"]["Worker"] = replica(2, command=["sh", "-c"], args=["x" * 9000])
+    found = read(raw, "MXJob")
+    assert found.job is not None
+    assert found.job.command == ("sh -c " + "x" * 9000)[:2000]
 
 
 @pytest.mark.parametrize(

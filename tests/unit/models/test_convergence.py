@@ -245,6 +245,14 @@ class TestGoals:
         assert found.low <= truth <= found.high
         assert found.point == pytest.approx(truth, rel=0.25)
 
+    @pytest.mark.parametrize("at", [0, 3, 8])
+    def test_a_spike_is_not_the_scale_of_a_threshold(self, at: int) -> None:
+        course = COURSES["a hyperbola, the paper's form"][:14].copy()
+        goal = ConvergenceThreshold(0.003)
+        without = arrival(epochs(course), goal)
+        course[at] = 500.0
+        assert arrival(epochs(course), goal).point == pytest.approx(without.point, rel=0.2)
+
     def test_a_threshold_takes_three_epochs_at_least(self) -> None:
         assert arrival(epochs(np.full(20, 0.7)), ConvergenceThreshold(0.1)).low >= 23
 

@@ -21,11 +21,11 @@ from optimus.jobs import (
     TargetLoss,
     TrainingMode,
 )
-from optimus.models.convergence import LossCurve, PublishedCurve
-from optimus.models.forecast import AssumedSpeed, CurveFit, Forecast, forecast_job
+from optimus.models.convergence import PublishedCurve
+from optimus.models.forecast import AssumedSpeed, CurveFit, Forecast, fit_curve, forecast_job
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
-from optimus.progress.types import LogLine, LossPoint, SpeedSample, TrainingProgress
+from optimus.progress.types import Declared, LogLine, LossPoint, SpeedSample, TrainingProgress
 from tests.unit.models.forecasting import (
     JOB,
     PER_EPOCH,
@@ -36,6 +36,7 @@ from tests.unit.models.forecasting import (
     speed,
 )
 from tests.unit.models.measured import sample
+from tests.unit.models.test_schedule import DECLARED
 from tests.unit.progress.jobs import START
 
 
@@ -286,7 +287,8 @@ def test_a_real_job_is_forecast_from_four_short_runs() -> None:
     st.none() | st.floats(0.1, 1e6),
     st.sampled_from([TargetLoss(0.2), ConvergenceThreshold(0.02)]),
     st.sampled_from(TrainingMode),
-    st.sampled_from([LossCurve.fit, PublishedCurve.fit]),
+    st.sampled_from([(fit_curve, Declared()), (PublishedCurve.fit, Declared())])
+    | st.tuples(st.just(fit_curve), DECLARED),
 )
 @example(
     [LossPoint(float(loss), float(n)) for n, loss in enumerate([4, 3, 2, 1, 5e-324], 1)],
@@ -294,7 +296,7 @@ def test_a_real_job_is_forecast_from_four_short_runs() -> None:
     20.0,
     TargetLoss(0.2),
     TrainingMode.SYNC,
-    PublishedCurve.fit,
+    (PublishedCurve.fit, Declared()),
 )
 @settings(deadline=None)
 def test_any_progress_gives_a_forecast_or_a_reason(
@@ -303,11 +305,14 @@ def test_any_progress_gives_a_forecast_or_a_reason(
     per_epoch: float | None,
     goal: Goal,
     mode: TrainingMode,
-    fit: CurveFit,
+    model: tuple[CurveFit, Declared],
 ) -> None:
+    fit, declared = model
     taken = tuple(SpeedSample(Counts(p, w), rate, seconds, 0.0) for p, w, rate, seconds in measured)
     last = losses[-1] if losses else LossPoint(1.0)
-    progress = TrainingProgress(tuple(losses), last.epoch, last.step, per_epoch, taken)
+    progress = TrainingProgress(
+        tuple(losses), last.epoch, last.step, per_epoch, taken, declared=declared
+    )
     found = forecast_job(replace(JOB, mode=mode), progress, goal, fit)
     if isinstance(found, NotReady):
         assert found.reason

@@ -3,6 +3,7 @@ and what fits is found."""
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +19,9 @@ from optimus.placement.rules import (
     Labels,
     PodRules,
     PodSelector,
+    Selection,
     SpreadConstraint,
+    selections_of,
 )
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
@@ -127,6 +130,49 @@ def test_a_host_port_is_taken_once_per_node() -> None:
     assert refusal_of(workers(4, PORT), NODES, there).endswith(
         "no free host port for each of its pods"
     )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "conflict"),
+    [
+        pytest.param(HostPort(80), HostPort(80), True, id="the same port of every address"),
+        pytest.param(HostPort(80), HostPort(81), False, id="two ports"),
+        pytest.param(HostPort(80), HostPort(80, "UDP"), False, id="two protocols"),
+        pytest.param(HostPort(80), HostPort(80, address="10.0.0.1"), True, id="one of all"),
+        pytest.param(
+            HostPort(80, address="10.0.0.2"),
+            HostPort(80, address="10.0.0.1"),
+            False,
+            id="two addresses",
+        ),
+    ],
+)
+def test_ports_that_one_node_cannot_have_both(
+    one: HostPort, other: HostPort, conflict: bool
+) -> None:
+    assert one.conflicts_with(other) is conflict
+    assert other.conflicts_with(one) is conflict
+
+
+def test_a_selector_without_requirements_selects_every_pod_of_its_namespaces() -> None:
+    every = PodSelector((), ("ns",))
+    assert every.matches("ns", (("app", "t"),), {})
+    assert every.matches("ns", (), {})
+    assert not every.matches("other", (), {})
+    assert not PodSelector(None, ("ns",)).matches("ns", (), {})
+
+
+def test_a_spread_counts_no_pod_that_is_being_deleted_and_affinity_does() -> None:
+    rules = PodRules(
+        affinity=(AffinityTerm(HOST, app("a")),),
+        anti_affinity=(AffinityTerm(HOST, app("b")),),
+        spread=(SpreadConstraint(HOST, 1, app("c")),),
+    )
+    assert selections_of(rules) == {
+        Selection((app("a"),)),
+        Selection((app("b"),)),
+        Selection((app("c"),), staying=True),
+    }
 
 
 def test_a_pod_that_is_there_keeps_the_gang_away() -> None:

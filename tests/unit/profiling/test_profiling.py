@@ -16,7 +16,7 @@ from optimus.interval.profiling import (
 from optimus.jobs import CountBounds, Counts, Job, RescaleRule
 from optimus.progress.types import LossPoint, TrainingProgress
 from optimus.snapshot import BoundPod
-from tests.unit.interval.cluster import TASK, job
+from tests.unit.interval.cluster import TASK, bind, job
 from tests.unit.profiling.situations import (
     AT,
     CONFIG,
@@ -209,6 +209,28 @@ def test_jobs_under_way_count_and_go_on() -> None:
     }
     progress = {"a": FIRST, "b": FIRST, "c": measured_at((1, 2), seconds=4)}
     assert [move.uid for move in plan(cluster(*jobs), progress, history)] == ["uid-b"]
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting", "begun"),
+    [
+        pytest.param(3, 0, 2, id="two of a few"),
+        pytest.param(8, 0, 2, id="two are not less than a third of eight"),
+        pytest.param(12, 0, 4, id="a third of many"),
+        pytest.param(3, 9, 2, id="jobs that wait are no reason to stop more of those that run"),
+    ],
+)
+def test_a_third_of_the_running_jobs_is_profiled_at_once(
+    running: int, waiting: int, begun: int
+) -> None:
+    jobs = [job(f"job-{n:02}", (1, 2)) for n in range(running + waiting)]
+    pods = [
+        pod
+        for n, each in enumerate(jobs[:running])
+        for pod in bind(each, [f"node-{n:02}"] * sum(each.counts))
+    ]
+    progress = {f"job-{n:02}": FIRST for n in range(running)}
+    assert len(plan(cluster(*jobs, bound=False, others=pods), progress)) == begun
 
 
 @pytest.mark.parametrize(

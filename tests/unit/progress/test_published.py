@@ -2,7 +2,8 @@
 
 import csv
 from collections import defaultdict
-from pathlib import Path
+from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from optimus.jobs import Counts, Role
 from optimus.progress.log import ProgressLog
 from optimus.progress.state import epoch_index
-from optimus.progress.types import LossPoint, TrainingProgress
+from optimus.progress.types import Declared, LogLine, LossPoint, TrainingProgress
 from tests.unit.progress.jobs import stamped
 from tests.unit.progress.reads import DATA, LATER, SYNC
 
@@ -23,26 +24,40 @@ NO_TRAINING: Final = {
 """They hold no progress: a result, numbers of a data set, a result."""
 
 
-def _by_eye() -> dict[str, list[dict[str, str]]]:
+HEAD_IS_SETTINGS: Final = {"gluoncv__classification__imagenet__xception"}
+"""It was started eight times before it trained."""
+
+
+def _table(name: str) -> dict[str, list[dict[str, str]]]:
+    """The rows of a table made by eye, by log."""
     rows = defaultdict(list)
-    with (PUBLISHED / "read_by_eye.tsv").open() as table:
+    with (PUBLISHED / name).open() as table:
         for row in csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE):
             rows[row["log"]].append(row)
     return rows
 
 
-BY_EYE: Final = _by_eye()
+BY_EYE: Final = _table("read_by_eye.tsv")
+RUNS: Final = {log: row for log, (row,) in _table("runs_by_eye.tsv").items()}
 LOGS: Final = sorted(path.stem for path in PUBLISHED.glob("*.log"))
 
 
-def progress_until(file: Path, beginning: str) -> TrainingProgress:
-    """The progress after the last line that begins so; of the whole log for none."""
-    texts = file.read_text().splitlines()
-    beginning = beginning.replace("\\t", "\t")
-    last = max(n for n, text in enumerate(texts, 1) if text.startswith(beginning))
-    log = ProgressLog(SYNC)
-    log.observe("log", Role.WORKER, 0, Counts(1, 1), stamped(texts[:last]), "run")
-    return log.progress(LATER)
+@cache
+def read(name: str) -> dict[str, TrainingProgress]:
+    """The progress after the last line with each beginning of the table; of the whole log for
+    ``""``. The log is read once, in pieces, as a pod's is."""
+    lines = stamped((PUBLISHED / f"{name}.log").read_text().splitlines())
+    beginnings = {"", *(row["line"] for row in BY_EYE.get(name, ()))}
+    ends = {each: _last(lines, each.replace("\\t", "\t")) for each in beginnings}
+    log, done, found = ProgressLog(SYNC), 0, {}
+    for beginning, end in sorted(ends.items(), key=lambda each: each[1]):
+        log.observe("log", Role.WORKER, 0, Counts(1, 1), lines[done:end], "run")
+        found[beginning], done = log.progress(LATER), end
+    return found
+
+
+def _last(lines: Sequence[LogLine], beginning: str) -> int:
+    return max(n for n, line in enumerate(lines, 1) if line.text.startswith(beginning))
 
 
 def last_point(progress: TrainingProgress, what: str) -> LossPoint:
@@ -60,10 +75,9 @@ def last_point(progress: TrainingProgress, what: str) -> LossPoint:
 
 @pytest.mark.parametrize("name", LOGS)
 def test_a_published_log_is_read_as_by_eye(name: str) -> None:
-    file = PUBLISHED / f"{name}.log"
     assert (name in BY_EYE) != (name in NO_TRAINING)
     for row in BY_EYE.get(name, []):
-        progress = progress_until(file, row["line"])
+        progress = read(name)[row["line"]]
         if row["what"] == "declared epochs":
             assert progress.declared.epochs == int(row["value"])
             continue
@@ -71,14 +85,57 @@ def test_a_published_log_is_read_as_by_eye(name: str) -> None:
         assert point.loss == pytest.approx(float(row["value"]), rel=1e-6), row["line"]
         assert row["epoch"] in ("", str(epoch_index(point))), row["line"]
     if name in NO_TRAINING:
-        progress = progress_until(file, "")
+        progress = read(name)[""]
         assert (progress.losses, progress.epoch, progress.step) == ((), None, None)
+
+
+def declared(row: dict[str, str]) -> Declared:
+    """What a run declares, from its row."""
+    warm_up, _, unit = row["warm-up"].partition(" ")
+    amount = float(warm_up) if warm_up else None
+    return Declared(
+        epochs=int(row["epochs"]) if row["epochs"] else None,
+        steps=int(row["steps"]) if row["steps"] else None,
+        batch=int(row["batch"]) if row["batch"] else None,
+        learning_rate=float(row["learning rate"]) if row["learning rate"] else None,
+        schedule=row["schedule"] or None,
+        drops=tuple(map(float, row["drops"].split())),
+        drop_factor=float(row["factor"]) if row["factor"] else None,
+        warmup_epochs=amount if unit == "epochs" else None,
+        warmup_steps=amount if unit == "steps" else None,
+        warmup_fraction=amount if unit == "of all" else None,
+    )
+
+
+def names(progress: TrainingProgress, *, evaluated: bool) -> set[str]:
+    """The metrics of one side, without the words before them."""
+    return {each.name.split()[-1] for each in progress.metrics if each.evaluated == evaluated}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_what_a_published_log_declares_and_measures(name: str) -> None:
+    progress, row = read(name)[""], RUNS[name]
+    assert progress.declared == declared(row)
+    assert names(progress, evaluated=False) == set(row["metrics"].split())
+    assert names(progress, evaluated=True) == set(row["evaluated"].split())
+
+
+def test_the_tables_have_a_row_for_every_log_and_no_other() -> None:
+    assert set(RUNS) == set(LOGS)
+    assert set(BY_EYE) == set(LOGS) - NO_TRAINING
+    assert len(LOGS) == 91
+
+
+@pytest.mark.parametrize("name", sorted(BY_EYE))
+def test_a_published_log_was_looked_at_in_its_head_its_middle_and_its_end(name: str) -> None:
+    rows = [row for row in BY_EYE[name] if not row["what"].startswith(("evaluated", "declared"))]
+    assert len({row["line"] for row in rows}) >= (2 if name in HEAD_IS_SETTINGS else 3)
 
 
 def test_every_log_of_a_training_gives_a_value_to_aim_at() -> None:
     without = set()
     for name in LOGS:
-        progress = progress_until(PUBLISHED / f"{name}.log", "")
+        progress = read(name)[""]
         metrics = [each for each in progress.metrics if each.rises is not None and each.points]
         if progress.epoch is None or not (progress.losses or metrics):
             without.add(name)

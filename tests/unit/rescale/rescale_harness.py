@@ -27,6 +27,7 @@ from autoscaler.rescale.machine import (
     adopt,
     advance,
 )
+from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts
 from tests.unit.rescale.simulated_job import BEFORE, TARGET, SimulatedJob
 
@@ -66,6 +67,7 @@ class RescaleHarness:
     calls: int = 0
 
     def __post_init__(self) -> None:
+        stays = self.target == self.job.counts
         record = RescaleRecord(
             "i7",
             1000.0,
@@ -74,6 +76,7 @@ class RescaleHarness:
             "worker 3 saves 41 s",
             Step.CHECKPOINT,
             1000.0,
+            purpose=RescalePurpose.STRAGGLER if stays else RescalePurpose.INTERVAL,
         )
         self.state = Rescale(record, self.needs_checkpoint)
 

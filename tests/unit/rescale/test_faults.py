@@ -61,6 +61,7 @@ def test_a_job_at_its_goal_stays_suspended_with_our_annotation() -> None:
 PATHS: dict[str, Callable[[], tuple[SimulatedJob, Counts]]] = {
     "the target is reached": lambda: (SimulatedJob(), TARGET),
     "the target cannot be placed": lambda: (SimulatedJob(capacity=4), TARGET),
+    "the job is made anew at its counts": lambda: (SimulatedJob(), BEFORE),
     "the job is suspended for good": lambda: (SimulatedJob(), NONE),
 }
 
@@ -127,6 +128,8 @@ def test_what_the_user_does_wins_at_every_call(path: str, act: str) -> None:
         changes_nothing = act in {"suspends it", "does not want it any more"} or (
             act == "resizes it" and target == NONE
         )
+        # A user who resumes it does what is next at counts that stay: nothing shows who did it.
+        changes_nothing |= act == "takes the mark away and resumes it" and target == BEFORE
         if job.user_wants_suspension or (any(knew_of_suspension) and not changes_nothing):
             assert harness.ends[0].outcome is Outcome.USER
 

@@ -21,6 +21,7 @@ from autoscaler.rescale.machine import (
     WriteProfile,
     advance,
 )
+from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts
 from tests.unit.rescale.test_machine import ALL, ALL_BEFORE, RESUMED, RUNNING, TARGET, at
 
@@ -70,6 +71,24 @@ def test_a_restart_that_is_usual_for_the_job_begins_the_quiet_time_anew() -> Non
     state, instructions = observe(state, replace(TRAINS, restarts=1, error=ERROR), 50)
     assert outcome(instructions) is None
     _, instructions = observe(state, replace(TRAINS, restarts=1, error=ERROR), 60)
+    assert outcome(instructions) is Outcome.REACHED
+
+
+def made_anew(purpose: RescalePurpose) -> Rescale:
+    """A rescale at unchanged counts of which the pods start."""
+    return replace(START, record=replace(START.record, before=TARGET, purpose=purpose))
+
+
+def test_a_job_that_is_made_anew_elsewhere_is_over_when_it_trains() -> None:
+    state, instructions = observe(made_anew(RescalePurpose.STRAGGLER), ALL, 5)
+    assert outcome(instructions) is None
+    assert state.record.step is Step.VERIFY
+    state = replace(state, written=True)
+    assert outcome(observe(state, TRAINS, 40)[1]) is Outcome.REACHED
+
+
+def test_other_jobs_at_unchanged_counts_are_over_when_their_pods_run() -> None:
+    _, instructions = observe(made_anew(RescalePurpose.TAKE_BACK), ALL, 5)
     assert outcome(instructions) is Outcome.REACHED
 
 

@@ -15,7 +15,13 @@ from optimus.placement.per_pod import PACK, SPREAD
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING
 from optimus.resources import Resources
-from optimus.simulator.forecasts import FittedForecasts, GroundTruth, TrueForecasts, epochs_left
+from optimus.simulator.forecasts import (
+    EquationForecasts,
+    FittedForecasts,
+    GroundTruth,
+    TrueForecasts,
+    epochs_left,
+)
 from optimus.simulator.speeds import EmptyCluster, UncontendedSpeed
 from optimus.simulator.training import Training
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes
@@ -110,6 +116,71 @@ class TestFitted:
         training.advance(10.0)
         forecast_fn(training.truth.job, training.progress())
         assert len(made) == 2
+
+    def test_without_a_fit_20_epochs_are_left_as_in_the_authors_program(self) -> None:
+        training = measured(Training(job("a", JobParameters(epochs=100)), seed=1))
+        waits, authors = (
+            FittedForecasts(epochs_left=left).forecast_fn(
+                GroundTruth({"a": training}.__getitem__, EMPTY, 1)
+            )
+            for left in (None, 20.0)
+        )
+        assert isinstance(waits(training.truth.job, training.progress()), NotReady)
+        begun = authors(training.truth.job, training.progress())
+        assert isinstance(begun, Forecast)
+        assert begun.remaining_epochs == pytest.approx(20)
+        training.begin(0.0, (Counts(1, 1),))
+        training.advance(25.0)
+        later = authors(training.truth.job, training.progress())
+        assert isinstance(later, Forecast)
+        assert later.remaining_epochs == pytest.approx(20)
+
+    def test_a_fit_replaces_the_20_epochs(self) -> None:
+        training = measured(Training(job("a", JobParameters(epochs=100)), seed=1))
+        training.begin(0.0, (Counts(1, 1),))
+        training.advance(300.0)
+        fitted, authors = (
+            FittedForecasts(epochs_left=left).forecast_fn(
+                GroundTruth({"a": training}.__getitem__, EMPTY, 1)
+            )(training.truth.job, training.progress())
+            for left in (None, 20.0)
+        )
+        assert isinstance(fitted, Forecast)
+        assert isinstance(authors, Forecast)
+        assert authors.remaining_epochs == fitted.remaining_epochs
+
+    def test_without_a_speed_there_is_no_forecast(self) -> None:
+        training = Training(job("a", JobParameters(epochs=100)), seed=1)
+        forecast_fn = FittedForecasts(epochs_left=20.0).forecast_fn(
+            GroundTruth({"a": training}.__getitem__, EMPTY, 1)
+        )
+        assert isinstance(forecast_fn(training.truth.job, training.progress()), NotReady)
+
+
+def measured(training: Training) -> Training:
+    """With speeds at some counts."""
+    for counts in (Counts(1, 1), Counts(1, 3), Counts(2, 1), Counts(3, 1)):
+        training.add_sample(training.measure((counts,), 30.0, 0.0))
+    return training
+
+
+class TestByThePapersEquations:
+    def test_speeds_follow_the_equation_and_epochs_the_truth(self) -> None:
+        training = measured(Training(job("a", JobParameters(epochs=100)), seed=1))
+        forecast = EquationForecasts(convergence_error=0.0).forecast_fn(
+            GroundTruth({"a": training}.__getitem__, EMPTY, 1)
+        )(training.truth.job, training.progress())
+        assert isinstance(forecast, Forecast)
+        assert forecast.remaining_steps == pytest.approx(1000)
+        # One step a second for each worker, wherever it is: t0 = 1, the other terms are 0.
+        assert forecast.speed.steps_per_second([1, 5, 2], [1, 4, 9]) == pytest.approx([1, 4, 9])
+
+    def test_before_a_speed_is_measured_there_is_none(self) -> None:
+        training = Training(job("a", JobParameters(epochs=100)), seed=1)
+        forecast_fn = EquationForecasts().forecast_fn(
+            GroundTruth({"a": training}.__getitem__, EMPTY, 1)
+        )
+        assert isinstance(forecast_fn(training.truth.job, training.progress()), NotReady)
 
 
 class TestTypicalSpeeds:

@@ -13,6 +13,7 @@ from optimus.simulator.workload import (
     WORKLOADS,
     RandomWorkload,
     WorkloadConfig,
+    at_intervals,
     bursts,
     poisson,
     uniform,
@@ -30,7 +31,7 @@ def test_the_same_seed_draws_the_same_workload(make: WorkloadMaker) -> None:
     assert first != other
 
 
-@pytest.mark.parametrize("arrivals", [uniform, poisson, bursts])
+@pytest.mark.parametrize("arrivals", [uniform, poisson, bursts, at_intervals])
 def test_arrivals_ascend_from_zero(arrivals: object) -> None:
     instants = arrivals(500, np.random.default_rng(3))  # type: ignore[operator] # a parameter set by pytest
     assert len(instants) == 500
@@ -48,6 +49,14 @@ def test_patterns_differ_as_in_the_paper() -> None:
     assert max(even) < 1.3 * 300
     assert max(crowded) > 2 * 300
     assert poisson(6_000, rng)[-1] == pytest.approx(6_000 * 200, rel=0.05)
+
+
+def test_arrivals_at_interval_starts_are_the_uniform_ones_moved_to_their_intervals() -> None:
+    usual, moved = (
+        [job.job.created_at for job in WORKLOADS[name](60, np.random.default_rng(1)).jobs]
+        for name in ("uniform", "interval-starts")
+    )
+    assert [at // 600 * 600 for at in usual] == moved
 
 
 def test_jobs_are_drawn_from_all_types_and_modes_and_thresholds() -> None:

@@ -1,0 +1,128 @@
+"""The schedule of a run's learning rate and the run's end, as a program or its user declares them.
+
+Sources: what the program prints at its top (``progress.types.Declared``), and the annotation
+``optimus.dl/lr-schedule``. Shapes are the common ones: constant, drops by a factor after named
+epochs, half a cosine, a line, a parabola; each after an optional linear warm-up. Only ratios of
+rates matter to the models, so the rate is given as a part of its largest value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from optimus.models import Vector
+from optimus.progress.types import Declared
+
+_USUAL_FACTOR: Final = 0.1
+_LEAST_RATE: Final = 1e-4
+"""Cosines and lines end at 0; a rate this far below its largest changes the loss no more."""
+_NEEDED_RATES: Final = 5
+_FALLEN: Final = 0.95
+"""A printed rate that has not fallen to this part of its largest value shows no shape."""
+_ALIKE: Final = 0.03
+"""Printed rates follow a shape if none is further from it, as a part of the largest."""
+_LEAST_WARMUP: Final = 0.5
+_DISAGREES: Final = 0.6
+"""Rates that have come to differ from the schedule by this factor contradict it."""
+
+
+class Shape(StrEnum):
+    """How the learning rate changes over a run, after its warm-up."""
+
+    CONSTANT = "constant"
+    STEP = "step"
+    COSINE = "cosine"
+    LINEAR = "linear"
+    POLYNOMIAL = "poly"
+
+
+_SHAPES: Final[Mapping[str, Shape]] = {
+    **{each.value: each for each in Shape},
+    "polynomial": Shape.POLYNOMIAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LearningRateSchedule:
+    """The learning rate over a run that ends after ``end`` epochs (steps)."""
+
+    end: float
+    shape: Shape = Shape.CONSTANT
+    drops: tuple[float, ...] = ()
+    """After so many epochs (steps) the rate is multiplied by ``factor``."""
+    factor: float = _USUAL_FACTOR
+    warmup: float = 0.0
+    """For so long the rate rises in a line from 0."""
+
+    @classmethod
+    def of(cls, declared: Declared, *, in_epochs: bool) -> "LearningRateSchedule | None":
+        """In the unit in which the losses are known; ``None`` where no end is declared in it.
+
+        A shape that is not known, or an exponential one without its factor, counts as constant."""
+        end = declared.epochs if in_epochs else declared.steps
+        if not end:
+            return None
+        shape = _SHAPES.get(declared.schedule or "", Shape.CONSTANT)
+        warmup = (declared.warmup_epochs if in_epochs else declared.warmup_steps) or 0.0
+        warmup = min(warmup or (declared.warmup_fraction or 0.0) * end, end / 2)
+        if shape is not Shape.STEP or not in_epochs:  # drops are declared in epochs
+            return cls(float(end), Shape.CONSTANT if shape is Shape.STEP else shape, warmup=warmup)
+        drops = tuple(sorted(each for each in declared.drops if each < end))
+        factor = declared.drop_factor or _USUAL_FACTOR
+        return cls(float(end), shape, drops, factor if factor < 1 else _USUAL_FACTOR, warmup)
+
+    def seen_in(self, k: Vector, rates: Vector) -> "LearningRateSchedule":
+        """This one, or where only its end is declared: the line, cosine or parabola down to that
+        end that the rates printed after k epochs (steps) follow."""
+        if self.shape is not Shape.CONSTANT or len(rates) < _NEEDED_RATES:
+            return self
+        peak = int(np.argmax(rates))
+        if rates[-1] > _FALLEN * rates[peak] or not rates[peak] > 0:
+            return self
+        warmup = float(k[peak]) if peak > 0 else 0.0
+        for shape in (Shape.LINEAR, Shape.COSINE, Shape.POLYNOMIAL):
+            found = replace(self, shape=shape, warmup=min(warmup, self.end / 2))
+            expected = found.rate(k[peak:]) / found.rate(k[peak : peak + 1])
+            if np.abs(rates[peak:] / rates[peak] - expected).max() < _ALIKE:
+                return found
+        return self
+
+    @property
+    def varies(self) -> bool:
+        """Whether the rate changes at all."""
+        return self.shape not in (Shape.CONSTANT, Shape.STEP) or bool(self.drops) or self.warmup > 0
+
+    def rate(self, k: Vector) -> Vector:
+        """The rate after k epochs (steps) as a part of its largest value, (places,)."""
+        left = 1 - np.clip((k - self.warmup) / (self.end - self.warmup), 0.0, 1.0)
+        match self.shape:
+            case Shape.STEP:
+                passed = np.searchsorted(np.array(self.drops), k, side="left")
+                rate = self.factor ** passed.astype(np.float64)
+            case Shape.COSINE:
+                rate = (1 - np.cos(np.pi * left)) / 2
+            case Shape.LINEAR:
+                rate = left
+            case Shape.POLYNOMIAL:
+                rate = left**2
+            case Shape.CONSTANT:
+                rate = np.ones_like(left)
+        if self.warmup > 0:
+            rising = np.maximum(k, _LEAST_WARMUP) / max(self.warmup, _LEAST_WARMUP)
+            rate = np.where(k < self.warmup, np.minimum(rising, 1.0), rate)
+        return np.asarray(np.maximum(rate, _LEAST_RATE), dtype=np.float64)
+
+    def last_drop(self, k: float) -> float:
+        """Where the rate dropped last before k; 0 where it did not."""
+        return max((each for each in self.drops if each < k), default=0.0)
+
+    def agrees(self, k: Vector, rates: Vector) -> bool:
+        """Whether the rates printed after k epochs (steps) are those of this schedule by now.
+
+        They may jitter: the last five count, against all."""
+        factors = rates / self.rate(k)
+        usual = float(np.median(factors))
+        now = float(np.median(factors[-_NEEDED_RATES:]))
+        return _DISAGREES * usual <= now <= usual / _DISAGREES

@@ -1,0 +1,1 @@
+"""Whole simulations of drawn workloads."""

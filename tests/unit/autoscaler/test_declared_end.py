@@ -1,0 +1,39 @@
+"""What a profile says of the end that a program or its user declares."""
+
+import pytest
+
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import tf_job
+
+
+def declared_end(**annotations: str) -> str:
+    cluster = FakeCluster()
+    harness = ControllerHarness(cluster)
+    cluster.submit(tf_job("a", 1, 2, min_ps="1", min_workers="1", **annotations))
+    harness.run(240, tick=1)
+    return harness.status("a").declared_end
+
+
+# The loss of the job is 1 / (0.5 k + 1) + 0.05 after k epochs.
+@pytest.mark.parametrize(("target", "least", "most"), [("0.08", 90, 100), ("0.01", 0, 10)])
+def test_the_probability_of_meeting_the_goal_by_the_end_is_shown(
+    target: str, least: int, most: int
+) -> None:
+    found = declared_end(target_loss=target, lr_schedule="constant:1000")
+    text, _, probability = found.rpartition(" ")
+    assert text == "after 1000 epochs; its goal is met by then with a probability of"
+    assert least <= int(probability.removesuffix("%")) <= most
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {"target_loss": "0.08"},
+        {"target_epochs": "1000", "lr_schedule": "constant:2000"},
+        {"target": "loss<=0.08 or accuracy>=0.9", "lr_schedule": "constant:1000"},
+    ],
+    ids=["no end is declared", "a goal in epochs", "two goals"],
+)
+def test_nothing_is_shown_where_it_would_say_nothing(annotations: dict[str, str]) -> None:
+    assert declared_end(**annotations) == ""

@@ -1,0 +1,602 @@
+"""Jobs with a worker that is far slower than the others."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike, NDArray
+
+from autoscaler.managed_jobs import DisruptionLimits, JobState, Limit, gains_most
+from autoscaler.profile.codec import Avoided, JobRecord
+from autoscaler.rescale.machine import End, Outcome, Step
+from autoscaler.stragglers import (
+    ReplacementConfig,
+    StragglerReplacer,
+    _Found,
+    _why_not_now,
+    lost_share,
+)
+from optimus.interval import IntervalConfig
+from optimus.interval.driver import RescalePurpose
+from optimus.jobs import Counts, Job, TrainingMode
+from optimus.kube.nodes import ClusterNode
+from optimus.kube.pods import Pod
+from optimus.kube.profiles import AvoidedNode
+from optimus.kube.results import Refused
+from optimus.kube.times import format_second
+from optimus.kube.training_jobs import TrainingJob
+from optimus.models.forecast import Forecast
+from optimus.nodes import Node
+from optimus.placement.capacity import Capacity
+from optimus.placement.gang import Assignment, DoesNotFit
+from optimus.placement.theorem1 import Theorem1
+from optimus.progress.stragglers import Straggler, StragglerConfig
+from optimus.progress.types import LogLine, LogRead
+from optimus.resources import Resources
+from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import START_AT, FakeJob, tf_job
+
+CONFIG = ReplacementConfig(
+    detection=StragglerConfig(windows=3, window_seconds=4.0),
+    interval=IntervalConfig(rescale_seconds=5, cooldown_seconds=10),
+    avoid_seconds=1_000.0,
+)
+
+
+@dataclass
+class NodesCluster(FakeCluster):
+    """Nodes of two CPUs each, on which pods go as the extender places them: not on avoided nodes,
+    if all fit on others. Workers print their own speed, which is lower on slow nodes."""
+
+    names: tuple[str, ...] = ("n0", "n1", "n2", "n3", "n4")
+    slow: dict[str, float] = field(default_factory=dict)
+    """By a node's name, or a worker's, its part of the usual speed."""
+
+    mute: bool = False
+    """Workers print no speed of their own."""
+
+    def _make_pods(self, fake: FakeJob) -> None:
+        super()._make_pods(fake)
+        profile = self.profiles.get(fake.name)
+        avoided = {each.node for each in profile.status.avoided_nodes} if profile else set()
+        others = [name for name in self.names if name not in avoided]
+        names = others if 2 * len(others) >= len(fake.pods) else list(self.names)
+        for number, pod in enumerate(reversed(fake.pods)):
+            pod["spec"]["nodeName"] = names[number % len(names)]
+
+    def nodes_of(self, name: str) -> list[str]:
+        return [pod["spec"]["nodeName"] for pod in self.jobs[name].pods]
+
+    def decoded(self) -> tuple[list[TrainingJob], list[ClusterNode], list[Pod]]:
+        jobs, _, pods = super().decoded()
+        capacity = Resources(cpu=2000, pods=110)
+        return (
+            jobs,
+            [ClusterNode(name=name, node=Node(name, capacity)) for name in self.names],
+            pods,
+        )
+
+    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+        read = super().read(pod, since=since)
+        if self.mute or not isinstance(read, LogRead):
+            return read
+        part = min(self.slow.get(pod.node or "", 1.0), self.slow.get(pod.name, 1.0))
+        lines = [
+            LogLine(line.at, f"{line.text} samples_per_sec={100 * part}") for line in read.lines
+        ]
+        return LogRead(lines, read.truncated)
+
+
+def job(workers: int = 3, **annotations: str) -> FakeJob:
+    """One that trains on at its counts."""
+    fixed = {"min_ps": "1", "max_ps": "1", "min_workers": f"{workers}", "max_workers": f"{workers}"}
+    mode = {"training_mode": "async", "worker_batch_size": "32"}
+    return tf_job("a", 1, workers, target_loss="0.0501", **fixed, **mode, **annotations)
+
+
+@pytest.fixture
+def cluster() -> NodesCluster:
+    return NodesCluster(slow={"n1": 0.2})
+
+
+@pytest.fixture
+def harness(cluster: NodesCluster) -> ControllerHarness:
+    return ControllerHarness(cluster, stragglers=CONFIG)
+
+
+def run_until(
+    harness: ControllerHarness, holds: Callable[[], object], what: str, seconds: int = 300
+) -> None:
+    for _ in range(seconds):
+        harness.run(1)
+        if holds():
+            return
+    raise AssertionError(f"{what}: {harness.status('a')}, {harness.cluster.events}")
+
+
+def state_of(harness: ControllerHarness) -> JobState:
+    return harness.controller.managed.states["uid-a"]
+
+
+def found(harness: ControllerHarness) -> str:
+    """What the profile says of stragglers, once it does."""
+    run_until(harness, lambda: harness.status("a").straggler, "a straggler is found")
+    return harness.status("a").straggler
+
+
+def replacer_of(harness: ControllerHarness) -> StragglerReplacer:
+    replacer = harness.controller._components.stragglers
+    assert replacer is not None
+    return replacer
+
+
+def gauge(harness: ControllerHarness) -> float | None:
+    return harness.metrics.registry.get_sample_value("optimus_autoscaler_stragglers")
+
+
+def test_a_job_with_a_straggler_is_restarted_without_its_node(
+    cluster: NodesCluster, harness: ControllerHarness
+) -> None:
+    fake = cluster.submit(job())
+    said = found(harness)
+    assert said.startswith("worker 1 on n1 trains at 20 % of the median of 3 workers")
+    assert said.endswith("; the job is restarted on other nodes")
+    assert gauge(harness) == 1
+    until = harness.status("a").avoided_nodes
+    assert [each.node for each in until] == ["n1"]
+    run_until(harness, lambda: "Rescaled" in cluster.reasons("a"), "it was restarted")
+    assert (fake.runs, fake.counts) == (2, Counts(1, 3))
+    assert "n1" not in cluster.nodes_of("a")
+    reasons = cluster.reasons("a")
+    assert [each for each in reasons if each in ("StragglerFound", "Rescaling", "Rescaled")] == [
+        "StragglerFound",
+        "Rescaling",
+        "Rescaled",
+    ]
+    (why,) = [message for _, reason, message in cluster.events if reason == "Rescaling"]
+    assert "worker 1 on n1" in why
+    record = state_of(harness).record
+    assert (len(record.replacements), len(record.moves), len(record.prices)) == (1, 1, 1)
+    run_until(harness, lambda: not harness.status("a").straggler, "nothing is slow any more")
+    harness.run(60)
+    assert (fake.runs, gauge(harness)) == (2, 0)
+    assert harness.status("a").avoided_nodes == until
+
+
+def test_it_is_stopped_right_after_a_checkpoint(
+    cluster: NodesCluster, harness: ControllerHarness
+) -> None:
+    cluster.checkpoints = False
+    fake = cluster.submit(job())
+    begun = harness.run_until("a", "WaitingForCheckpoint").rescale
+    harness.run(20)
+    assert (fake.runs, fake.suspended) == (1, False)
+    assert harness.status("a").rescale == begun, "it is not decided again"
+    cluster.checkpoints = True
+    run_until(harness, lambda: fake.runs == 2, "it was restarted")
+    assert fake.saved > 0
+
+
+def stop_waiting_by(**annotations: str) -> Callable[[FakeJob], None]:
+    return lambda fake: fake.annotate(**annotations)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(stop_waiting_by(pause="true"), id="paused"),
+        pytest.param(stop_waiting_by(manage="recommend"), id="recommended for only"),
+        pytest.param(stop_waiting_by(rescale="never"), id="never rescaled"),
+    ],
+)
+def test_its_user_may_stop_a_replacement_that_waits(
+    cluster: NodesCluster, harness: ControllerHarness, change: Callable[[FakeJob], None]
+) -> None:
+    cluster.checkpoints = False
+    fake = cluster.submit(job())
+    harness.run_until("a", "WaitingForCheckpoint")
+    change(fake)
+    cluster.checkpoints = True
+    run_until(harness, lambda: "RescaleEnded" in cluster.reasons("a"), "it is ended")
+    harness.run(60)
+    assert (fake.runs, fake.suspended) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "why"),
+    [
+        pytest.param({"rescale": "never"}, "optimus.dl/rescale is never", id="never rescaled"),
+        pytest.param({"pause": "true"}, "paused by its user: optimus.dl/pause", id="paused"),
+        pytest.param(
+            {"manage": "recommend"},
+            "nothing is changed: recommendations only",
+            id="recommended for only",
+        ),
+    ],
+)
+def test_what_would_be_done_is_said_where_nothing_is(
+    cluster: NodesCluster, harness: ControllerHarness, annotations: dict[str, str], why: str
+) -> None:
+    fake = cluster.submit(job(3, **annotations))
+    assert found(harness).endswith(f"; nothing is done: {why}")
+    harness.run(60)
+    assert (fake.runs, fake.suspended, harness.status("a").avoided_nodes) == (1, False, ())
+    assert cluster.reasons("a").count("StragglerFound") == 1, "figures alone make no other Event"
+
+
+def test_a_job_that_does_not_fit_without_the_node_stays(
+    cluster: NodesCluster, harness: ControllerHarness
+) -> None:
+    cluster.names = ("n0", "n1")
+    fake = cluster.submit(job())
+    assert found(harness).endswith("; nothing is done: it does not fit without n1")
+    harness.run(30)
+    assert fake.runs == 1
+    cluster.names = ("n0", "n1", "n2")
+    run_until(harness, lambda: fake.runs == 2, "it is restarted once there is another node")
+    assert "n1" not in cluster.nodes_of("a")
+
+
+class CountingRule(Theorem1):
+    """Counts the searches for room."""
+
+    searches = 0
+
+    def place_job(
+        self, job: Job, counts: Counts, capacity: Capacity, *, evenly: bool = False
+    ) -> Assignment | DoesNotFit:
+        CountingRule.searches += 1
+        return super().place_job(job, counts, capacity, evenly=evenly)
+
+
+def test_room_is_searched_for_once_in_a_window(cluster: NodesCluster) -> None:
+    config = dataclasses.replace(CONFIG, placement=CountingRule())
+    harness = ControllerHarness(cluster, stragglers=config)
+    cluster.names = ("n0", "n1")
+    cluster.submit(job())
+    found(harness)
+    before = CountingRule.searches
+    harness.run(40)
+    assert 5 <= CountingRule.searches - before <= 11
+
+
+def test_nodes_that_are_avoided_already_are_no_room() -> None:
+    cluster = NodesCluster(names=("n0", "n1", "n2"))
+    harness = ControllerHarness(cluster, stragglers=CONFIG)
+    cluster.submit(job())
+    harness.run(2)
+    state, observation = state_of(harness), cluster.observe(cluster.at)
+    managed, replacer = harness.controller.managed.states, replacer_of(harness)
+    assert replacer._why_no_room(managed, state, _Found(SLOW), observation) == ""
+    state.record = msgspec.structs.replace(state.record, avoided=(Avoided("n2", cluster.at + 1),))
+    why = replacer._why_no_room(managed, state, _Found(SLOW), observation)
+    assert why == "it does not fit without n1, n2"
+
+
+def test_room_that_is_kept_for_a_rescale_of_another_job_is_not_used() -> None:
+    cluster = NodesCluster(names=("n0", "n1", "n2"))
+    harness = ControllerHarness(cluster, stragglers=CONFIG)
+    cluster.submit(job())
+    other = cluster.submit(tf_job("b", 1, 1, target_loss="0.0501"))
+    harness.run(2)
+    other.pods.clear()
+    managed, replacer = harness.controller.managed.states, replacer_of(harness)
+    states, observation = (managed["uid-a"], managed["uid-b"]), cluster.observe(cluster.at)
+    found = _Found(SLOW)
+    assert replacer._why_no_room(managed, states[0], found, observation) == ""
+    states[1].begin("i", cluster.at, Counts(1, 1), "why", RescalePurpose.INTERVAL)
+    assert states[1].rescale is not None
+    record = dataclasses.replace(states[1].rescale.record, step=Step.EMPTY)
+    states[1].rescale = dataclasses.replace(states[1].rescale, record=record)
+    why = replacer._why_no_room(managed, states[0], found, observation)
+    assert why == "it does not fit without n1"
+
+
+def test_a_worker_that_stays_slow_makes_its_job_anew_twice_a_day_at_most(
+    cluster: NodesCluster, harness: ControllerHarness
+) -> None:
+    cluster.slow = {"a-worker-1": 0.1}
+    fake = cluster.submit(job())
+    run_until(harness, lambda: "2 times within 24 h" in harness.status("a").straggler, "the limit")
+    assert fake.runs == 3
+    assert len(harness.status("a").avoided_nodes) == 2
+    harness.run(60)
+    assert fake.runs == 3
+    state = state_of(harness)
+    day_ago = harness.cluster.at - 86_401
+    state.record = msgspec.structs.replace(state.record, replacements=(day_ago, day_ago))
+    # With every slow node avoided in turn it has to fit on the rest.
+    cluster.names = tuple(f"n{number}" for number in range(9))
+    run_until(harness, lambda: fake.runs == 4, "a day later")
+
+
+@pytest.mark.parametrize(
+    ("interval", "why"),
+    [
+        pytest.param(
+            IntervalConfig(cooldown_seconds=1_000),
+            "cooldown: rescaled within the last 1000 s",
+            id="cooldown",
+        ),
+        pytest.param(
+            IntervalConfig(cooldown_seconds=1, moves_per_hour=1),
+            "rescaled 1 times within an hour",
+            id="rate",
+        ),
+    ],
+)
+def test_the_limits_of_rescales_hold(
+    cluster: NodesCluster, interval: IntervalConfig, why: str
+) -> None:
+    harness = ControllerHarness(cluster, stragglers=dataclasses.replace(CONFIG, interval=interval))
+    fake = cluster.submit(job())
+    harness.run(3)
+    state = state_of(harness)
+    state.record = msgspec.structs.replace(
+        state.record, last_rescaled_at=cluster.at, moves=(cluster.at,)
+    )
+    assert found(harness).endswith(f"; nothing is done: {why}")
+    assert fake.runs == 1
+
+
+def submit_two(cluster: NodesCluster) -> None:
+    """Two jobs, a and b, each with a slow worker; there are nodes for both without theirs."""
+    cluster.names = tuple(f"n{number}" for number in range(9))
+    first, second = job(), job()
+    renamed = json.loads(json.dumps(second.manifest).replace('"a"', '"b"').replace("-a", "-b"))
+    cluster.submit(first)
+    cluster.submit(FakeJob(renamed))
+
+
+class BrokenSpeed:
+    """A speed model with a fault."""
+
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        raise RuntimeError("a fault of this software")
+
+
+def test_a_fault_that_concerns_one_job_costs_the_others_nothing(
+    cluster: NodesCluster, harness: ControllerHarness
+) -> None:
+    submit_two(cluster)
+    harness.run(3)
+
+    def second_was_restarted() -> bool:
+        state_of(harness).forecast = Forecast(BrokenSpeed(), 100)
+        return cluster.jobs["b"].runs == 2
+
+    run_until(harness, second_was_restarted, "b is restarted")
+    assert cluster.jobs["a"].runs == 1
+    faults = {"where": "stragglers"}
+    name = "optimus_autoscaler_faults_total"
+    assert harness.metrics.registry.get_sample_value(name, faults)
+
+
+def test_as_many_jobs_as_allowed_are_stopped_at_once(cluster: NodesCluster) -> None:
+    limits = DisruptionLimits(Limit(number=1), Limit(number=1))
+    timing = dataclasses.replace(TIMING, disruption=limits)
+    harness = ControllerHarness(cluster, timing=timing, stragglers=CONFIG)
+    cluster.lingering_seconds = 5.0
+    submit_two(cluster)
+    stopped: list[int] = []
+
+    def both_were_restarted() -> bool:
+        stopped.append(sum(fake.suspended for fake in cluster.jobs.values()))
+        return all(fake.runs == 2 and fake.pods for fake in cluster.jobs.values())
+
+    run_until(harness, both_were_restarted, "both are restarted")
+    assert max(stopped) == 1
+
+
+@pytest.mark.parametrize(
+    ("workers", "mute"),
+    [
+        pytest.param(2, False, id="two workers"),
+        pytest.param(3, True, id="workers that print no speed of their own"),
+    ],
+)
+def test_nothing_is_found_where_nothing_can_be_compared(
+    cluster: NodesCluster, harness: ControllerHarness, workers: int, mute: bool
+) -> None:
+    cluster.mute = mute
+    fake = cluster.submit(job(workers))
+    harness.run(120)
+    assert (fake.runs, harness.status("a").straggler) == (1, "")
+    assert "StragglerFound" not in cluster.reasons("a")
+
+
+def test_without_the_setting_no_worker_is_compared(cluster: NodesCluster) -> None:
+    harness = ControllerHarness(cluster)
+    fake = cluster.submit(job())
+    harness.run(120)
+    assert (fake.runs, harness.status("a").straggler) == (1, "")
+
+
+def test_another_autoscaler_goes_on_with_a_replacement(
+    cluster: NodesCluster, harness: ControllerHarness
+) -> None:
+    cluster.checkpoints = False
+    fake = cluster.submit(job())
+    harness.run_until("a", "WaitingForCheckpoint")
+    avoided = state_of(harness).record.avoided
+    harness.restart()
+    cluster.checkpoints = True
+    run_until(harness, lambda: "Rescaled" in cluster.reasons("a"), "it was restarted")
+    assert fake.runs == 2
+    assert "n1" not in cluster.nodes_of("a")
+    assert state_of(harness).record.avoided == avoided
+    assert len(state_of(harness).record.replacements) == 1
+
+
+def test_a_node_is_avoided_for_a_time(cluster: NodesCluster, harness: ControllerHarness) -> None:
+    cluster.submit(job())
+    run_until(harness, lambda: "Rescaled" in cluster.reasons("a"), "it was restarted")
+    state = state_of(harness)
+    assert harness.status("a").avoided_nodes
+    state.record = msgspec.structs.replace(state.record, avoided=(Avoided("n1", cluster.at + 2),))
+    harness.run(10)
+    assert harness.status("a").avoided_nodes == ()
+
+
+def test_a_job_that_cannot_be_placed_gets_its_old_nodes_back(
+    cluster: NodesCluster, harness: ControllerHarness
+) -> None:
+    fake = cluster.submit(job())
+    run_until(harness, lambda: fake.suspended, "it is suspended")
+    cluster.quota = 2  # two of its pods get no node
+    run_until(harness, lambda: "RollingBack" in cluster.reasons("a"), "it took too long")
+    cluster.quota = None
+    run_until(harness, lambda: len(fake.pods) == 4 and not fake.suspended, "it trains again")
+    assert harness.status("a").avoided_nodes == ()
+    assert state_of(harness).record.placement_failures == ()
+    assert fake.counts == Counts(1, 3)
+
+
+def test_an_avoided_node_is_shown_with_its_end() -> None:
+    cluster = NodesCluster()
+    harness = ControllerHarness(cluster)
+    cluster.submit(job())
+    harness.run(3)
+    state, until = state_of(harness), START_AT + 1_000
+    state.record = msgspec.structs.replace(state.record, avoided=(Avoided("n1", until),))
+    harness.run(2)
+    assert harness.status("a").avoided_nodes == (AvoidedNode("n1", format_second(until)),)
+
+
+def test_nothing_begins_on_caches_that_are_silent(
+    cluster: NodesCluster, harness: ControllerHarness
+) -> None:
+    fake = cluster.submit(job())
+    harness.run(3)
+    cluster.silent_seconds = 1_000.0
+    run_until(harness, lambda: gauge(harness), "a straggler is found")
+    harness.run(20)
+    assert (fake.runs, fake.suspended, harness.status("a").rescale) == (1, False, None)
+    cluster.silent_seconds = 0.0
+    run_until(harness, lambda: fake.runs == 2, "it is restarted once the API server answers")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        pytest.param({}, "", id="nothing speaks against it"),
+        pytest.param({"is_ending": True}, "the job is about to end", id="a trainer has succeeded"),
+        pytest.param({"told_at": 1.0}, "the job is about to end", id="told to end"),
+        pytest.param({"half_bound_since": 1.0}, "some of its pods have no node", id="lost pods"),
+        pytest.param(
+            {"record": JobRecord(profiling_since=1.0)},
+            "its speed is being measured",
+            id="profiling run",
+        ),
+        pytest.param(
+            {"record": JobRecord(checkpoint_missed=True)},
+            "it waits for a checkpoint",
+            id="its wait for a checkpoint timed out",
+        ),
+    ],
+)
+def test_when_a_job_is_not_stopped(
+    cluster: NodesCluster, harness: ControllerHarness, change: dict[str, object], why: str
+) -> None:
+    cluster.submit(job())
+    harness.run(3)
+    state = state_of(harness)
+    for name, value in change.items():
+        setattr(state, name, value)
+    assert _why_not_now(state, cluster.at) == why
+
+
+def test_those_that_release_capacity_are_stopped_first(
+    cluster: NodesCluster, harness: ControllerHarness
+) -> None:
+    cluster.submit(job())
+    harness.run(1)
+    state, first = state_of(harness), []
+    for target, purpose in (
+        (Counts(1, 2), RescalePurpose.INTERVAL),
+        (Counts(1, 3), RescalePurpose.STRAGGLER),
+    ):
+        state.begin("i", cluster.at, target, "why", purpose)
+        first.append(not gains_most(state)[0])
+    assert first == [True, False]
+
+
+def test_a_job_that_was_moved_to_be_measured_may_still_return_to_its_counts(
+    cluster: NodesCluster, harness: ControllerHarness
+) -> None:
+    cluster.submit(job())
+    harness.run(1)
+    state = state_of(harness)
+    state.record = msgspec.structs.replace(state.record, own_counts=Counts(1, 2))
+    state.begin("i", cluster.at, Counts(1, 3), "why", RescalePurpose.STRAGGLER)
+    assert state.rescale is not None
+    state.rescale_ended(End(Outcome.REACHED, state.rescale.record, "over"), cluster.at)
+    assert state.record.own_counts == Counts(1, 2)
+
+
+class ConstantSpeed:
+    """One step a second at any counts."""
+
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        return np.ones(np.broadcast(ps, workers).shape)
+
+
+@pytest.mark.parametrize(
+    ("remaining_steps", "goal_met", "price_seconds", "why"),
+    [
+        pytest.param(1000, False, 60.0, "", id="much is left"),
+        pytest.param(
+            100,
+            False,
+            60.0,
+            "a restart costs more time than it saves",
+            id="a sixth of what is left is less than the restart costs",
+        ),
+        pytest.param(100, False, 5.0, "", id="it starts fast"),
+        pytest.param(0, True, 5.0, "its goal is met", id="at its goal"),
+    ],
+)
+def test_a_restart_has_to_save_more_than_it_costs(
+    remaining_steps: float, goal_met: bool, price_seconds: float, why: str
+) -> None:
+    cluster = NodesCluster()
+    harness = ControllerHarness(cluster, stragglers=CONFIG)
+    cluster.submit(job())
+    harness.run(3)
+    state = state_of(harness)
+    state.forecast = Forecast(ConstantSpeed(), remaining_steps, goal_met=goal_met)
+    state.record = msgspec.structs.replace(state.record, prices=(price_seconds,))
+    assert replacer_of(harness)._why_not_worth_it(state, SLOW) == why
+
+
+SLOW = (Straggler(1, "n1", 0.4, 3, 3),)
+
+
+@pytest.mark.parametrize(
+    ("mode", "stragglers", "share"),
+    [
+        pytest.param(TrainingMode.ASYNC, SLOW, 0.2, id="its own steps"),
+        pytest.param(TrainingMode.SYNC, SLOW, 0.6, id="all wait for it"),
+        pytest.param(
+            TrainingMode.ASYNC, (*SLOW, Straggler(2, "n2", 0.1, 3, 3)), 0.5, id="those of both"
+        ),
+        pytest.param(
+            TrainingMode.SYNC, (*SLOW, Straggler(2, "n2", 0.1, 3, 3)), 0.9, id="the slowest"
+        ),
+    ],
+)
+def test_what_stragglers_cost(
+    mode: TrainingMode, stragglers: Sequence[Straggler], share: float
+) -> None:
+    cluster = NodesCluster()
+    harness = ControllerHarness(cluster)
+    cluster.submit(job())
+    harness.run(1)
+    state = state_of(harness)
+    state.job = dataclasses.replace(state.job, mode=mode)
+    assert lost_share(state, stragglers) == pytest.approx(share)

@@ -1,0 +1,78 @@
+"""Nodes that a gang avoids: used only where it does not fit on others."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from optimus.placement.capacity import Capacity
+from optimus.placement.gang import DoesNotFit, Placement
+from optimus.placement.theorem1 import Theorem1
+from optimus.placement.topology import NodePreferences
+from tests.unit.placement.exhaustive_search import gang_of
+from tests.unit.placement.random_gangs import RULE, Case, cases, nodes_of, placed
+from tests.unit.properties import examples
+from tests.unit.seeded import seeded
+
+
+def avoiding_cases(rng: random.Random) -> Case:
+    gang, nodes, free = cases(rng)
+    names = [node.name for node in nodes]
+    avoided = frozenset(rng.sample(names, rng.randint(0, len(names))))
+    return replace(gang, avoided=avoided), nodes, free
+
+
+@examples(400)
+@given(seeded(avoiding_cases))
+def test_avoided_nodes_change_no_answer_but_which_nodes(case: Case) -> None:
+    gang, nodes, free = case
+    plain = replace(gang, avoided=frozenset())
+    without = RULE.place(gang.without_avoided(), Capacity(nodes, free))
+    answer, anywhere = (RULE.place(each, Capacity(nodes, free)) for each in (gang, plain))
+    if not gang.unbound:
+        assert answer == anywhere
+    elif isinstance(without, Placement):
+        assert answer == without
+        assert gang.avoided.isdisjoint(without.nodes.values())
+    else:
+        assert answer == anywhere, "it goes where it would have gone"
+
+
+@pytest.mark.parametrize(
+    ("cpus", "used"),
+    [
+        pytest.param({"a": 9, "b": 4}, {"b"}, id="it fits on the other node"),
+        pytest.param({"a": 9, "b": 2, "c": 1}, {"b", "c"}, id="it fits on more nodes"),
+        pytest.param({"a": 9, "b": 1}, {"a"}, id="it does not fit without the node"),
+    ],
+)
+def test_a_gang_of_three_avoids_a_node(cpus: dict[str, int], used: set[str]) -> None:
+    gang = replace(gang_of(ps=1, workers=2), avoided=frozenset({"a"}))
+    assert set(placed(gang, *nodes_of(**cpus)).nodes.values()) == used
+
+
+def test_bound_replicas_stay_on_an_avoided_node() -> None:
+    gang = gang_of(ps=1, workers=2)
+    first, *others = gang.members
+    gang = replace(gang, members=(replace(first, node="a"), *others), avoided=frozenset({"a"}))
+    assert set(placed(gang, *nodes_of(a=9, b=4)).nodes.values()) == {"b"}
+
+
+def test_preferences_hold_among_the_nodes_that_are_not_avoided() -> None:
+    nodes, free = nodes_of(a=9, b=2, c=9)
+    zones = {"a": "x", "b": "x", "c": "y"}
+    nodes = [replace(node, labels={"zone": zones[node.name]}) for node in nodes]
+    rule = Theorem1(preferences=NodePreferences(("zone",), one_kind=False))
+    gang = replace(gang_of(ps=1, workers=2), avoided=frozenset({"a"}))
+    answer = rule.place(gang, Capacity(nodes, free))
+    assert isinstance(answer, Placement)
+    assert set(answer.nodes.values()) == {"c"}
+
+
+def test_a_gang_that_fits_nowhere_is_refused_as_without_avoided_nodes() -> None:
+    gang = gang_of(ps=1, workers=2)
+    nodes, free = nodes_of(a=1, b=1)
+    refused = RULE.place(replace(gang, avoided=frozenset({"a"})), Capacity(nodes, free))
+    assert isinstance(refused, DoesNotFit)
+    assert refused == RULE.place(gang, Capacity(nodes, free))

@@ -1,0 +1,69 @@
+"""How each policy is run: which forecasts and measurements it gets."""
+
+import pytest
+
+from optimus.models.speed.curve import SpeedForm
+from optimus.simulator.forecasts import EquationForecasts, FittedForecasts, TrueForecasts
+from optimus.simulator.live_scheduler import LiveConfig
+from optimus.simulator.presets import (
+    AUTHORS,
+    PUBLISHED_RULES,
+    WAITING,
+    PreRun,
+    preset,
+    with_published_forecasts,
+)
+
+
+@pytest.mark.parametrize("policy", ["optimus-paper", "tetris", "srtf"])
+def test_published_policies_take_20_epochs_and_a_pre_run_that_delays_nothing(policy: str) -> None:
+    found = preset(policy)
+    assert found.forecasts == FittedForecasts(epochs_left=20.0)
+    assert found.pre_run == PreRun(samples=5, seconds=30.0, delays=False)
+    assert preset(policy, FittedForecasts()) == found
+
+
+def test_under_the_waiting_rules_they_wait_for_both() -> None:
+    assert {"authors": AUTHORS, "waiting": WAITING} == PUBLISHED_RULES
+    found = preset("optimus-paper", rules=WAITING)
+    assert found.forecasts == FittedForecasts(epochs_left=None)
+    assert found.pre_run == PreRun(delays=True)
+
+
+def test_ours_runs_as_on_a_cluster_under_any_rules() -> None:
+    found = preset("optimus")
+    assert found == preset("optimus", rules=WAITING)
+    assert found.forecasts == FittedForecasts()
+    assert found.pre_run is None
+    assert isinstance(found.mode, LiveConfig)
+    assert found.mode.driver.measures
+
+
+def test_on_equal_terms_ours_gets_what_the_published_policies_get() -> None:
+    found, baseline = with_published_forecasts(preset("optimus")), preset("optimus-paper")
+    assert (found.forecasts, found.pre_run) == (baseline.forecasts, baseline.pre_run)
+    for other in (baseline, preset("drf"), preset("optimus", TrueForecasts())):
+        assert with_published_forecasts(other) == other
+    assert isinstance(found.mode, LiveConfig)
+    assert found.mode.driver.interval.profiling.runs == 0
+
+
+@pytest.mark.parametrize("policy", ["drf", "fifo"])
+def test_policies_that_do_not_look_ahead_measure_nothing(policy: str) -> None:
+    assert preset(policy).pre_run is None
+    assert preset(policy, EquationForecasts()).pre_run is None
+
+
+@pytest.mark.parametrize("policy", ["optimus", "optimus-paper", "tetris"])
+def test_the_papers_equations_are_fitted_to_a_pre_run_under_every_policy(policy: str) -> None:
+    found = preset(policy, EquationForecasts(samples=7))
+    assert found.pre_run == PreRun(samples=7, form=SpeedForm.PAPER)
+    if isinstance(found.mode, LiveConfig):
+        assert not found.mode.driver.measures
+
+
+@pytest.mark.parametrize("policy", ["optimus", "optimus-paper"])
+def test_the_truth_is_not_measured(policy: str) -> None:
+    found = preset(policy, TrueForecasts())
+    assert found.pre_run is None
+    assert found.forecasts == TrueForecasts()
