@@ -32,6 +32,11 @@ def container_process(cluster: LocalCluster, pod: Json, part_of_command: str) ->
     return found[0]
 
 
+def container_members(first: int) -> list[int]:
+    """Return the pids of all processes of a container, by its first one."""
+    return [pid for pid in _processes() if _session_of(pid) == first]
+
+
 def kill_process(pid: int) -> None:
     """Kill a process with SIGKILL."""
     os.kill(pid, signal.SIGKILL)
@@ -40,7 +45,7 @@ def kill_process(pid: int) -> None:
 @contextmanager
 def frozen_container(first: int) -> Iterator[None]:
     """Freeze all processes of a container, by its first one, for the length of the block."""
-    members = [pid for pid in _processes() if _session_of(pid) == first]
+    members = container_members(first)
     try:
         for pid in members:
             os.kill(pid, signal.SIGSTOP)

@@ -92,6 +92,11 @@ class JobRecorder:
             self._stage.notes.append(str(self))
         self._stack.__exit__(*exc)  # type: ignore[arg-type]  # as it came in
 
+    def catch_up(self) -> None:
+        """Wait until all that is stored now is in the record."""
+        for recording in (self._profiles, *self._jobs, self.pods):
+            recording.catch_up()
+
     def statuses(self, job: LightJob) -> list[Json]:
         """Return the status of the job's profile after each change."""
         return [profile.get("status") or {} for profile in self._profiles.of(job.name)]

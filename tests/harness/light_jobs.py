@@ -45,7 +45,9 @@ class LightJob:
     MXJob; `Server` is written `PS`) to its resource requests. `flags` replace or add flags of the
     trainer. `fixed` adds roles of a TFJob that are neither PS nor worker, such as a Chief, made
     like its workers. With `script` its pods run that shell script instead of training; `SLEEP` is
-    for gangs that only have to be placed. `priority` names its PriorityClass."""
+    for gangs that only have to be placed. `priority` names its PriorityClass. `clean_pod_policy`
+    `None` keeps the pods, with their logs, of a job that has ended; the example's policy deletes
+    those that still run at that instant."""
 
     kind: Kind
     name: str
@@ -59,6 +61,7 @@ class LightJob:
     fixed: Mapping[str, int] = field(default_factory=dict)
     script: str = ""
     priority: str = ""
+    clean_pod_policy: str = ""
 
     def manifest(self, namespace: str) -> Json:
         """Return the object to create."""
@@ -68,6 +71,8 @@ class LightJob:
             "namespace": namespace,
             "annotations": dict(self.annotations or {}),
         }
+        if self.clean_pod_policy:
+            body["spec"]["runPolicy"]["cleanPodPolicy"] = self.clean_pod_policy
         specs: Json = body["spec"][_SPECS[self.kind]]
         for role, count in self.fixed.items():
             specs[role] = {**copy.deepcopy(specs["Worker"]), "replicas": count}

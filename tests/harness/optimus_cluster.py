@@ -27,7 +27,7 @@ SYSTEM_NAMESPACE: Final = "optimus-system"
 SCHEDULER: Final = "optimus-scheduler"
 AUTOSCALER: Final = "optimus-autoscaler"
 _KUBECONFIG: Final = "/var/run/secrets/kubernetes.io/serviceaccount/kubeconfig"
-_AVAILABLE_SECONDS: Final = 100
+_AVAILABLE_SECONDS: Final = 300
 _TAINT = Taint("optimus.dl/training", "true", "NoSchedule")
 
 
@@ -115,7 +115,7 @@ class OptimusCluster:
 
     def describe(self, deployment: str) -> str:
         """Return the states of a Deployment's containers and the last lines of each."""
-        return "\n".join(line for pod in self._pods(deployment) for line in self._lines(pod))
+        return "\n".join(line for pod in self.pods_of(deployment) for line in self._lines(pod))
 
     def _lines(self, pod: Json) -> Iterator[str]:
         name, status = pod["metadata"]["name"], pod["status"]
@@ -134,13 +134,16 @@ class OptimusCluster:
         except ApiException as error:
             return str(error)
 
-    def _pods(self, deployment: str) -> list[Json]:
+    def pods_of(self, deployment: str) -> list[Json]:
+        """Return the pods of a Deployment, those that are being deleted too."""
         return self.api.items(_pods_path(), labelSelector=f"app.kubernetes.io/name={deployment}")
 
     def pod_of(self, deployment: str) -> Json:
         """Return the one pod of a Deployment that is not being deleted."""
         (pod,) = [
-            each for each in self._pods(deployment) if not each["metadata"].get("deletionTimestamp")
+            each
+            for each in self.pods_of(deployment)
+            if not each["metadata"].get("deletionTimestamp")
         ]
         return pod
 

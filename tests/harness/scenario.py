@@ -19,6 +19,7 @@ from tests.harness.light_jobs import CLAIM, LightJob
 from tests.harness.optimus_cluster import AUTOSCALER, SCHEDULER, OptimusCluster
 from tests.harness.pod_history import PodHistory
 from tests.harness.training_log import Step, parse_log
+from tests.harness.waiting import LONG_SECONDS
 
 T = TypeVar("T")
 
@@ -161,7 +162,7 @@ class Scenario:
 
     # --- waiting
 
-    def wait(self, condition: Callable[[], T], sentence: str, seconds: float = 180.0) -> T:
+    def wait(self, condition: Callable[[], T], sentence: str, seconds: float = LONG_SECONDS) -> T:
         """Wait until `condition` is true; describe the namespace where it never is."""
         return wait_until(condition, sentence, seconds, self.describe)
 
@@ -169,7 +170,7 @@ class Scenario:
         """Make sure that something stays true."""
         holds_for(true, sentence, seconds, self.describe)
 
-    def wait_bound(self, job: LightJob, seconds: float = 180.0) -> Observed:
+    def wait_bound(self, job: LightJob, seconds: float = LONG_SECONDS) -> Observed:
         """Wait until every pod of the job has a node; return the placement."""
         self.wait(
             lambda: len(self.bound(job)) == job.pods,
@@ -178,6 +179,21 @@ class Scenario:
         )
         return self.placement(job)
 
+    def wait_told(self, name: str, *reasons: str) -> dict[str, list[str]]:
+        """Wait until there are Events of all these reasons about an object; return the messages of
+        each reason. What an Event tells is mostly seen elsewhere a moment before."""
+
+        def told() -> dict[str, list[str]] | None:
+            found: dict[str, list[str]] = {reason: [] for reason in reasons}
+            for event in self.events(name):
+                if event["reason"] in found:
+                    found[event["reason"]].append(event["message"])
+            return found if all(found.values()) else None
+
+        messages = self.wait(told, f"Events {', '.join(reasons)} about {name}")
+        assert messages is not None
+        return messages
+
     def wait_until_older(self, job: LightJob) -> None:
         """Wait until a job that is made now is younger: creation times are whole seconds."""
         made = datetime.fromisoformat(self.stored(job)["metadata"]["creationTimestamp"])
@@ -185,7 +201,7 @@ class Scenario:
             lambda: datetime.now(UTC) >= made + timedelta(seconds=1), f"{job.name} is 1 s old"
         )
 
-    def wait_refused(self, job: LightJob, part: str, seconds: float = 60.0) -> None:
+    def wait_refused(self, job: LightJob, part: str, seconds: float = LONG_SECONDS) -> None:
         """Wait until all pods of the job exist, none has a node, and one says why with a sentence
         that holds this part.
 
@@ -250,10 +266,9 @@ def _clear(scenario: Scenario) -> None:
     scenario.wait(
         lambda: not [pod for pod in scenario.pods() if pod["metadata"].get("ownerReferences")],
         "jobs are gone",
-        60,
     )
     api.delete(in_namespace(CORE, namespace, "pods"))
-    scenario.wait(lambda: not scenario.pods(), "no pod is left in the namespace", 60)
+    scenario.wait(lambda: not scenario.pods(), "no pod is left in the namespace")
     api.delete(f"{CORE}/namespaces/{namespace}")
     api.delete(f"{CORE}/persistentvolumes/{namespace}")
 

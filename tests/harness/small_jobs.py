@@ -8,6 +8,7 @@ from typing import Final
 from tests.harness.job_recorder import Counts, JobRecorder
 from tests.harness.light_jobs import Kind, LightJob
 from tests.harness.scenario import Scenario
+from tests.harness.waiting import LONG_SECONDS
 
 SMALL: Final = {"cpu": "200m", "memory": "64Mi"}
 _ENDLESS: Final = {"--epochs": "0", "--examples-per-epoch": "640"}
@@ -61,18 +62,24 @@ def at(job: LightJob, counts: Counts) -> LightJob:
 
 
 def wait_training(
-    scenario: Scenario, recorder: JobRecorder, job: LightJob, seconds: float = 90.0
+    scenario: Scenario, recorder: JobRecorder, job: LightJob, seconds: float = LONG_SECONDS
 ) -> None:
     """Wait until the job trains at its counts, has saved a checkpoint in this run, and its profile
-    says so."""
+    says so. Then the recorder has all that led there."""
 
     def trains() -> bool:
-        steps = recorder.logs.steps_of_last(job.name)
+        pods = scenario.pods(job)
+        steps = recorder.logs.steps_of_present(pods)
         saved = [each.step for each in steps if each.checkpoint == each.step]
-        running = [pod for pod in scenario.bound(job) if pod["status"].get("phase") == "Running"]
-        is_whole = len(running) == len(scenario.pods(job)) == job.pods
+        running = [
+            pod
+            for pod in pods
+            if pod["spec"].get("nodeName") and pod["status"].get("phase") == "Running"
+        ]
+        is_whole = len(running) == len(pods) == job.pods
         return bool(saved) and is_whole and recorder.is_quiet_at(job, (job.ps, job.workers))
 
     scenario.wait(
         trains, f"{job.name} trains at {job.ps} + {job.workers} and has saved a checkpoint", seconds
     )
+    recorder.catch_up()

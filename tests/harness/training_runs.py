@@ -92,6 +92,15 @@ class TrainingLogs:
         runs = self.runs(job)
         return runs[-1].steps if runs else ()
 
+    def steps_of_present(self, pods: Sequence[Json]) -> tuple[Step, ...]:
+        """Return what the trainer 0 among these pods has printed in its present life.
+
+        The newest run that is known may still be the one before: pods are heard of a moment
+        late."""
+        present = {life for pod in pods for life in _lives(pod)}
+        runs = [run for life, run in list(self._runs.items()) if life in present]
+        return runs[-1].steps if runs else ()
+
     def finish(self, seconds: float = 0.5) -> None:
         """Wait a moment for each log whose pod has just gone; none is opened anew from then on."""
         for thread in self._threads:

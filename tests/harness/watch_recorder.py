@@ -11,6 +11,7 @@ from typing import Self
 import urllib3
 
 from tests.harness.api import Api, Json
+from tests.harness.waiting import LONG_SECONDS, wait_until
 
 _WATCH_SECONDS = 900
 
@@ -21,6 +22,38 @@ class Change:
 
     type: str
     object: Json
+
+
+class RecordedVersions:
+    """The newest version of each object that a record has: a watch runs a moment behind a read."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, int] = {}
+        self._deleted: set[str] = set()
+
+    def note(self, event: Json) -> None:
+        """Note an event of the watch that is in the record."""
+        meta = event["object"]["metadata"]
+        if event["type"] == "DELETED":
+            self._deleted.add(meta["uid"])
+            self._versions.pop(meta["uid"], None)
+        else:
+            self._versions[meta["uid"]] = int(meta["resourceVersion"])
+
+    def has_all(self, listed: Json) -> bool:
+        """Whether the record has all that a list shows, and that what it does not show is gone."""
+        stored = {
+            each["metadata"]["uid"]: int(each["metadata"]["resourceVersion"])
+            for each in listed["items"]
+        }
+        is_shown = all(
+            uid in self._deleted or self._versions.get(uid, -1) >= version
+            for uid, version in stored.items()
+        )
+        listed_at = int(listed["metadata"]["resourceVersion"])
+        return is_shown and all(
+            uid in stored or version > listed_at for uid, version in list(self._versions.items())
+        )
 
 
 class WatchRecorder:
@@ -39,19 +72,22 @@ class WatchRecorder:
         self._response: urllib3.BaseHTTPResponse | None = None
         self._opened = threading.Event()
         self._fault: Exception | None = None
+        self._recorded = RecordedVersions()
         self.changes: list[Change] = []
         self._last_at = time.monotonic()
 
     def __enter__(self) -> Self:
         """Open the watch; what happens from now on is recorded."""
         self._thread.start()
-        assert self._opened.wait(30), f"the watch of {self._path} was not opened"
+        assert self._opened.wait(LONG_SECONDS), f"the watch of {self._path} was not opened"
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """End the watch. Raises AssertionError where it had ended before: then the record has
-        holes."""
+        """End the watch once it has shown all that is stored by now. Raises AssertionError where it
+        had ended before: then the record has holes."""
         ended_early = not self._thread.is_alive()
+        if exc[0] is None and not ended_early:
+            self.catch_up()
         if isinstance(self._response, urllib3.HTTPResponse):
             with suppress(OSError):  # it has just ended by itself
                 self._response.shutdown()
@@ -60,6 +96,14 @@ class WatchRecorder:
             assert not ended_early, f"the watch of {self._path} ended before its time"
             if self._fault is not None:
                 raise self._fault
+
+    def catch_up(self) -> None:
+        """Wait until all that is stored now is in the record."""
+        listed = self._api.get(self._path)
+        wait_until(
+            f"the watch of {self._path} has shown all that is stored",
+            lambda: self._recorded.has_all(listed) or not self._thread.is_alive(),
+        )
 
     @property
     def objects(self) -> list[Json]:
@@ -91,12 +135,12 @@ class WatchRecorder:
             return
         self.changes.append(Change(event["type"], event["object"]))
         self._last_at = time.monotonic()
-        if event["type"] == "DELETED":
-            return
-        try:
-            self._on_change(event["object"])
-        except Exception as error:  # noqa: BLE001 -- raised again on the test's own thread
-            self._fault = self._fault or error
+        if event["type"] != "DELETED":
+            try:
+                self._on_change(event["object"])
+            except Exception as error:  # noqa: BLE001 -- raised again on the test's own thread
+                self._fault = self._fault or error
+        self._recorded.note(event)
 
 
 def lines_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:

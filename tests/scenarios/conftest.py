@@ -18,7 +18,8 @@ from tests.harness.optimus_cluster import (
 )
 from tests.harness.scenario import Scenario, scenario_namespace
 
-TUNING = replace(QUICK_TUNING, autoscaler={**QUICK_TUNING.autoscaler, "interval_seconds": "2"})
+QUICKER = {"interval_seconds": "2", "straggler_window_seconds": "2"}
+TUNING = replace(QUICK_TUNING, autoscaler={**QUICK_TUNING.autoscaler, **QUICKER})
 # A process that was killed is started again at once: a kubelet's usual back-off is not what is
 # tested here.
 # Annotations are shown to pods within seconds, as nobody waits for a kubelet's minute here.

@@ -30,4 +30,4 @@ def test_a_job_is_placed_on_the_planned_nodes_and_trains(scenario: Scenario) -> 
     assert not complaints(job.demand(), free, observed)
     planned = history.nominations()
     assert all(node == bound for node, bound in planned.values()), planned
-    scenario.wait(lambda: "Succeeded" in scenario.conditions(job), "the job has succeeded", 90)
+    scenario.wait(lambda: "Succeeded" in scenario.conditions(job), "the job has succeeded")

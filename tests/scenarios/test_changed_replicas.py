@@ -91,7 +91,7 @@ def test_without_the_policy_a_job_that_was_made_larger_is_begun_again_as_a_whole
         wait_training(scenario, recorder, at(job, MORE))
         assert not recorder.ever_failed(job)
         assert not recorder.training_complaints(job)
-    assert "ReplicasChanged" in reasons(scenario, job)
+    scenario.wait_told(job.name, "ReplicasChanged")
 
 
 def test_without_the_policy_the_user_of_a_job_that_was_made_smaller_is_told(
@@ -103,6 +103,6 @@ def test_without_the_policy_the_user_of_a_job_that_was_made_smaller_is_told(
         scenario.submit(job)
         wait_training(scenario, recorder, job)
         change_unpoliced(scenario, job, BEFORE)
-        scenario.wait(lambda: "ReplicasChanged" in reasons(scenario, job), "its user is told", 30)
+        scenario.wait(lambda: "ReplicasChanged" in reasons(scenario, job), "its user is told")
         if "Failed" not in scenario.conditions(job):
             wait_training(scenario, recorder, at(job, BEFORE))

@@ -81,5 +81,4 @@ def test_gangs_that_fit_one_at_a_time_all_complete(scenario: Scenario) -> None:
     scenario.wait(
         lambda: all("Succeeded" in scenario.conditions(job) for job in jobs),
         "all three have succeeded",
-        90,
     )

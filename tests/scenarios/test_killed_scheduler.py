@@ -62,7 +62,7 @@ def test_a_gang_is_bound_whole_after_a_scheduler_process_is_killed(
 
     with scenario.history(kill_once) as history:
         scenario.submit(job)
-        observed = scenario.wait_bound(job, 90)
+        observed = scenario.wait_bound(job)
     scenario.wait(
         lambda: scenario.restarts(SCHEDULER, container) > restarts, f"{container} was started again"
     )

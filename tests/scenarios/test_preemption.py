@@ -12,8 +12,9 @@ from localcluster.cluster import LocalCluster
 from localcluster.specs import Backend, numbered_nodes
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import holds_for
-from tests.e2e.extender.scheduler import scheduler_processes, tfjob, wait_until
+from tests.e2e.extender.scheduler import scheduler_processes, tfjob
 from tests.harness.api import CORE, KUBEFLOW, Api, in_namespace
+from tests.harness.waiting import wait_until
 
 NODES = 6
 JOBS = in_namespace(KUBEFLOW, "default", "tfjobs")
@@ -188,6 +189,7 @@ def test_behind_the_clusters_scheduler_another_pod_preempts_where_no_job_fails(
         node = full.node_of("plain")
         full.pod("urgent", "2", priorityClassName="high")
         wait_until("the urgent pod has a node", lambda: full.node_of("urgent"))
+        wait_until("an Event tells who made room", full.preempted)
         assert (full.node_of("urgent"), full.preempted()) == (node, ["plain"])
         assert len(full.running_jobs()) == NODES - 1
 
@@ -199,6 +201,7 @@ def test_behind_the_clusters_scheduler_another_pod_preempts_a_job_where_nothing_
         full.fill()
         full.pod("urgent", "2", priorityClassName="high")
         wait_until("it has a node", lambda: full.node_of("urgent"))
+        wait_until("an Event tells who made room", full.preempted)
         assert len(full.preempted()) == 1
 
 
@@ -216,11 +219,16 @@ def test_a_lower_job_makes_room_as_a_whole_and_comes_back(
         full.job("high", 1, 1, ps_cpu="2", worker_cpu="2", priorityClassName="high")
         wait_until("it runs", lambda: "high" in full.running_jobs())
         wait_until("the victim waits for capacity", lambda: len(full.refused("low-5")) == 2)
+        # The operator writes a job's conditions after it has made the pods.
+        wait_until(
+            "the victim is resumed",
+            lambda: "Suspended" not in full.conditions(full.stored("low-5")),
+        )
         assert full.running_jobs() == {"high", *(f"low-{at}" for at in range(NODES - 1))}
         assert full.conditions(full.stored("low-5")).isdisjoint({"Failed", "Suspended"})
         assert not full.preempted_by_kube_scheduler()
-        assert full.told("low-5") >= {"Preempted", "Resumed"}
-        assert full.told("high") >= {"Preempting"}
+        wait_until("its user is told", lambda: full.told("low-5") >= {"Preempted", "Resumed"})
+        wait_until("so is the other's", lambda: full.told("high") >= {"Preempting"})
         full.delete("high")
         wait_until("all run again", lambda: len(full.running_jobs()) == NODES)
         assert MARK not in full.stored("low-5")["metadata"].get("annotations", {})
@@ -249,8 +257,7 @@ def test_an_extender_that_is_killed_between_suspension_and_binding_is_replaced(
     with scheduler_processes(full.cluster, tmp_path, OWN, "--preempt") as running:
         full.fill()
         full.job("high", 1, 1, ps_cpu="2", worker_cpu="2", priorityClassName="high")
-        wait_until("a job is marked", full.marked)
-        (victim,) = full.marked()
+        (victim,) = wait_until("a job is marked", full.marked)
         running.kill("extender")
         running.start_extender()
         wait_until("it runs", lambda: "high" in full.running_jobs())

@@ -35,8 +35,8 @@ def test_a_job_whose_bounds_change_is_rescaled_and_resumes_from_its_checkpoint(
     assert not complaints(
         grown.demand(), scenario.free_resources_without(grown), scenario.placement(grown)
     )
-    messages = [event["message"] for event in scenario.events_of_type(job.name, "Normal")]
-    assert any("2 PS + 3 workers" in sentence for sentence in messages), messages
+    for messages in scenario.wait_told(job.name, "Rescaling", "Rescaled").values():
+        assert any("2 PS + 3 workers" in sentence for sentence in messages), messages
 
 
 def test_a_job_at_its_goal_is_suspended_with_at_target_suspend(

@@ -51,7 +51,7 @@ def test_a_job_without_annotations_is_gang_scheduled_completes_and_is_not_rescal
     scenario.submit(job)
     observed = scenario.wait_bound(job)
     assert not complaints(job.demand(), free, observed)
-    scenario.wait(lambda: "Succeeded" in scenario.conditions(job), "the job has succeeded", 90)
+    scenario.wait(lambda: "Succeeded" in scenario.conditions(job), "the job has succeeded")
     stored = scenario.stored(job)
     assert stored["metadata"]["generation"] == 1, "its spec was written again"
     assert "optimus.dl/suspended-by" not in (stored["metadata"].get("annotations") or {})

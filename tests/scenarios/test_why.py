@@ -64,4 +64,4 @@ def test_the_profile_of_a_job_that_waits_says_why(scenario: Scenario) -> None:
         ),
         "the profile says that no node holds a worker",
     )
-    assert scenario.events_of_type("large", "Warning")
+    scenario.wait(lambda: scenario.events_of_type("large", "Warning"), "a Warning says so too")

@@ -6,23 +6,26 @@ import re
 import signal
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+import urllib3
 import yaml
+from kubernetes.client.exceptions import ApiException
 
 from localcluster.cluster import LocalCluster
 from localcluster.ports import pick_ports
 from localcluster.processes import send
 from localcluster.testing.backends import scheduler_command
+from tests.harness.api import Api, in_namespace
+from tests.harness.http_answers import body_of
+from tests.harness.waiting import LONG_SECONDS, wait_until
 
 REPOSITORY = Path(__file__).parents[3]
-_READY_SECONDS = 180.0
+_LEASE = in_namespace("/apis/coordination.k8s.io/v1", "kube-system", "leases", "optimus-scheduler")
 
 
 def free_port() -> int:
@@ -66,10 +69,23 @@ class SchedulerProcesses:
         wait_until("the extender is ready", lambda: self.get("/readyz") == "ok\n")
 
     def start_scheduler(self) -> None:
+        wait_until("the Lease of the one before may be taken", self._shorten_lease)
         path = self.folder / "kube-scheduler.yaml"
         path.write_text(self._configuration_text())
         flags = [f"--config={path}", f"--secure-port={free_port()}", "--v=2"]
         self._run("kube-scheduler", [*scheduler_command(self.cluster), *flags])
+
+    def _shorten_lease(self) -> bool:
+        """Let the Lease that a killed kube-scheduler left end after a second; whether the API
+        server answered."""
+        try:
+            with self.cluster.api_client() as client:
+                api = Api(client)
+                if api.find(_LEASE) is not None:
+                    api.patch(_LEASE, {"spec": {"leaseDurationSeconds": 1}})
+        except (ApiException, urllib3.exceptions.HTTPError):
+            return False
+        return True
 
     def _configuration_text(self) -> str:
         document = yaml.safe_load(
@@ -83,10 +99,10 @@ class SchedulerProcesses:
         # The cluster has a default scheduler already.
         document["profiles"][0]["schedulerName"] = "optimus-scheduler"
         document["leaderElection"]["resourceName"] = "optimus-scheduler"
-        # A Lease that a killed kube-scheduler left is waited for; in a test, not for 15 seconds.
+        # A busy machine may renew it late. What a killed kube-scheduler leaves is shortened.
         document["leaderElection"] |= {
-            "leaseDuration": "4s",
-            "renewDeadline": "3s",
+            "leaseDuration": "90s",
+            "renewDeadline": "60s",
             "retryPeriod": "1s",
         }
         document["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{self.port}"
@@ -105,22 +121,18 @@ class SchedulerProcesses:
         gone."""
         process = self._processes.pop(name)
         process.kill()
-        process.wait(10)
+        process.wait(LONG_SECONDS)
 
     def stop(self) -> None:
         for process in self._processes.values():
             process.terminate()
         for process in self._processes.values():
-            process.wait(120)  # gunicorn itself lets a worker finish for 30 s
+            process.wait(LONG_SECONDS)  # gunicorn itself lets a worker finish for 30 s
         self._processes.clear()
 
     def get(self, path: str) -> str:
         """The body of a GET to the extender; "" while it does not answer with 200."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
-                return str(answer.read().decode())
-        except OSError:
-            return ""
+        return body_of(self.port, path) or ""
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
@@ -187,15 +199,6 @@ def frozen(cluster: LocalCluster, *components: str) -> Iterator[None]:
     finally:
         for process in processes:
             send(process, signal.SIGCONT)
-
-
-def wait_until(what: str, true: Any, seconds: float = _READY_SECONDS) -> None:
-    """Ask again and again until it is true."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"after {seconds:.0f} s it is still not so that {what}")
-        time.sleep(0.1)
 
 
 def tfjob(

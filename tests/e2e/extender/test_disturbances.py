@@ -19,9 +19,9 @@ from tests.e2e.extender.scheduler import (
     frozen,
     reservations,
     unharmed,
-    wait_until,
 )
 from tests.harness.api import CORE, KUBEFLOW, Api, in_namespace
+from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from tests.e2e.extender.scheduler import (
     reservations,
     tfjob,
     unharmed,
-    wait_until,
 )
 from tests.harness.api import CORE, Api, in_namespace
+from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -65,7 +66,7 @@ def test_jobs_deleted_while_they_are_bound_leave_nothing(
         for turn in range(4):
             name = f"short-{turn}"
             jobs.create(name, 2, 10)
-            wait_until("some pods are bound", lambda name=name: jobs.nodes(name))
+            wait_until("some pods are bound", partial(jobs.nodes, name))
             jobs.delete(name)
         jobs.create("last", 4, 12)
         jobs.wait_bound("last", 16)

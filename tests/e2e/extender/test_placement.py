@@ -15,8 +15,8 @@ from tests.e2e.extender.scheduler import (
     reservations,
     scheduler_processes,
     unharmed,
-    wait_until,
 )
+from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 

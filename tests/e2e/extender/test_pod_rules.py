@@ -11,7 +11,8 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
-from tests.e2e.extender.scheduler import TrainingJobs, scheduler_processes, tfjob, wait_until
+from tests.e2e.extender.scheduler import TrainingJobs, scheduler_processes, tfjob
+from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 

@@ -11,8 +11,9 @@ from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import holds_for
 from tests.e2e.extender.binding_policies import BindingPolicies
-from tests.e2e.extender.scheduler import TrainingJobs, wait_until
+from tests.e2e.extender.scheduler import TrainingJobs
 from tests.e2e.extender.watched import watched
+from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 

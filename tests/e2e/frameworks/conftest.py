@@ -21,7 +21,7 @@ from tests.harness.optimus_cluster import (
 from tests.harness.scenario import Scenario
 
 _NAMESPACE = "frameworks"
-_STORY_SECONDS = 900
+_STORY_SECONDS = 1100
 
 Runs: TypeAlias = Mapping[str, Future[RescaleRun]]
 
@@ -50,7 +50,7 @@ def runs(optimus: OptimusCluster, tmp_path_factory: pytest.TempPathFactory) -> I
     optimus.api.create(f"{CORE}/namespaces", {"metadata": {"name": _NAMESPACE}})
     scenario = Scenario(optimus, _NAMESPACE)
     account = in_namespace(CORE, _NAMESPACE, "serviceaccounts", "default")
-    scenario.wait(lambda: optimus.api.find(account), "the account exists", 30)
+    scenario.wait(lambda: optimus.api.find(account), "the account exists")
     jobs = (MXNET_SYNC, MXNET_ASYNC, TENSORFLOW)
     for claim in {each.claim()["metadata"]["name"]: each.claim() for each in jobs}.values():
         _provide(optimus.api, claim, tmp_path_factory.mktemp("checkpoints"))

@@ -18,7 +18,7 @@ _STEPS_BEFORE: Final = 90
 """The bounds are moved after so many: the loss falls so steeply before that six steps change it by
 more than noise."""
 
-_PATIENCE_SECONDS: Final = 240.0
+_PATIENCE_SECONDS: Final = 480.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class RescaleRunner:
                 lambda: self._status().get("phase") in ("Completed", "Failed"),
                 "its profile says that it ended",
             )
-            follower.wait_read(30)
+            follower.wait_read(180)
         return RescaleRun(
             before=_of_run(follower.logs, first_run, former=True),
             profile_before=profile_before,

@@ -2,13 +2,16 @@
 they grant."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
 from localcluster.cluster import LocalCluster
+from localcluster.errors import KubectlError
 from optimus.kube.client import Client, connect
+from tests.harness.waiting import wait_until
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 GRANTED = (
@@ -20,14 +23,33 @@ GRANTED = (
 )
 
 
+ACCOUNTS = "system:serviceaccount:optimus-system"
+IN_FORCE = (
+    ("optimus-autoscaler", "patch", "tfjobs.kubeflow.org"),
+    ("optimus-scheduler", "watch", "mxjobs.kubeflow.org"),
+    ("optimus-scheduler", "patch", "pods", "--subresource=status"),
+)
+"""Rights that each binding grants. An API server hears of them a moment after they are stored."""
+
+
+def is_answered(cluster: LocalCluster, *command: str) -> bool:
+    """Whether a kubectl command succeeds."""
+    try:
+        cluster.kubectl(*command)
+    except KubectlError:
+        return False
+    return True
+
+
 @pytest.fixture(scope="session")
 def granted(cluster: LocalCluster) -> LocalCluster:
-    """The cluster with the CRD and the rights; the two programs do not run."""
+    """The cluster with the CRDs and the rights, in force; the two programs do not run."""
     for name in GRANTED:
         cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(MANIFESTS / name))
-    for name in ("trainingprofiles", "workloadprofiles"):
-        established = "--for=condition=Established"
-        cluster.kubectl("wait", established, f"crd/{name}.optimus.dl", "--timeout=30s")
+    wait_until("the profiles are served", lambda: is_answered(cluster, "get", "tprof,wprof", "-A"))
+    for account, *right in IN_FORCE:
+        asked = ("auth", "can-i", *right, "-A", f"--as={ACCOUNTS}:{account}")
+        wait_until(f"{account} has its rights", partial(is_answered, cluster, *asked))
     return cluster
 
 

@@ -13,8 +13,9 @@ import yaml
 
 from localcluster.cluster import LocalCluster
 from localcluster.errors import KubectlError
-from tests.e2e.extender.scheduler import free_port, wait_until
+from tests.e2e.extender.scheduler import free_port
 from tests.e2e.kube.conftest import MANIFESTS
+from tests.harness.waiting import LONG_SECONDS, wait_until
 
 LIMITED = {
     "apiVersion": "apiserver.config.k8s.io/v1",
@@ -70,7 +71,7 @@ def limited(granted: LocalCluster, tmp_path: Path) -> Iterator[str]:
         yield server
     finally:
         second.terminate()
-        second.wait(120)
+        second.wait(LONG_SECONDS)
 
 
 def create_pod(cluster: LocalCluster, *flags: str) -> str:

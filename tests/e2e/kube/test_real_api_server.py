@@ -41,7 +41,7 @@ from optimus.kube.workload_profiles import (
 )
 from optimus.kube.writer import JobWriter, PodWriter
 from optimus.models.earlier_runs import MOST_LOSSES, MOST_RUNS, MOST_SAMPLES
-from optimus.progress.types import EarlierRun, LogRead, SpeedSample
+from optimus.progress.types import EarlierRun, LogLine, LogRead, SpeedSample
 from tests.e2e.kube.conftest import MANIFESTS
 
 WAIT_SECONDS = 180.0
@@ -168,9 +168,13 @@ def test_a_log_is_read_with_the_agents_timestamps(
         pod = until(
             pods, lambda: next((pod for pod in pods_in(pods, namespace) if pod.running), None)
         )
-        read = until(pods, lambda: LogReader(autoscaler).read(pod))
-    assert isinstance(read, LogRead)
-    lines = read.lines
+
+        def printed() -> list[LogLine]:
+            """A container runs a moment before it prints; until then its log is empty."""
+            read = LogReader(autoscaler).read(pod)
+            return read.lines if isinstance(read, LogRead) else []
+
+        lines = until(pods, printed)
     assert [line.text for line in lines] == ["started"]
     assert abs(lines[0].at - time.time()) < 600
     assert LogReader(autoscaler).read(pod, since=lines[0].at + 5) == LogRead([])

@@ -12,6 +12,7 @@ from tests.harness.job_recorder import JobRecorder
 from tests.harness.optimus_cluster import AUTOSCALER, REPOSITORY, SYSTEM_NAMESPACE, OptimusCluster
 from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
+from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -44,6 +45,7 @@ def test_kubectl_shows_profiles_in_columns_and_what_happened_to_a_job(scenario: 
     assert heading.split() == COLUMNS
     assert row.split()[:4] == ["shown", "Training", "1", "3"]
     assert "loss <= 0.081" in row
+    scenario.wait_told(job.name, "Rescaling", "Rescaled")
     described = kubectl("describe", "tfjob", "shown", "-n", scenario.namespace)
     for reason, message in (
         ("Rescaling", "1 PS + 2 workers -> 1 PS + 3 workers: its bounds"),
@@ -70,7 +72,7 @@ def run_autoscaler(scenario: Scenario, *flags: str) -> str:
         "--node-selector=optimus.dl/pool=training",
     ]
     done = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=90, check=False
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -81,6 +83,7 @@ def by_hand(optimus: OptimusCluster) -> Iterator[None]:
     """Nobody decides but the test; afterwards the deployed autoscaler does again."""
     scale = ("-n", SYSTEM_NAMESPACE, "scale", f"deployment/{AUTOSCALER}")
     optimus.cluster.kubectl(*scale, "--replicas=0")
+    wait_until("the deployed autoscaler has ended", lambda: not optimus.pods_of(AUTOSCALER))
     yield
     optimus.cluster.kubectl(*scale, "--replicas=1")
     optimus.wait_rolled_out(AUTOSCALER)

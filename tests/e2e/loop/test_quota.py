@@ -25,7 +25,7 @@ def quota(cpu: str) -> Json:
     }
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_no_job_is_stopped_for_counts_beyond_the_quota_and_it_grows_once_that_is_raised(
     scenario: Scenario,
 ) -> None:
@@ -35,19 +35,19 @@ def test_no_job_is_stopped_for_counts_beyond_the_quota_and_it_grows_once_that_is
         scenario.create(CORE, "resourcequotas", quota(TOO_LITTLE))
         scenario.submit(job)
         wait_training(scenario, recorder, job)
-        used = scenario.api.get(path)["status"]["used"]
-        assert used == {"requests.cpu": "600m"}, "the API server counts the pods"
+        scenario.wait(
+            lambda: scenario.api.get(path)["status"].get("used") == {"requests.cpu": "600m"},
+            "the API server counts the pods",
+        )
         set_bounds(scenario, job, AFTER)
-        scenario.wait(
-            lambda: "quota compute of namespace" in recorder.status(job).get("reason", ""),
-            "the profile names the quota",
-        )
-        reason = recorder.status(job)["reason"]
+
+        def quota_reason() -> str:
+            reason = str(recorder.status(job).get("reason", ""))
+            return reason if "quota compute of namespace" in reason else ""
+
+        reason = scenario.wait(quota_reason, "the profile names the quota")
         assert "leaves 1 of requests.cpu, and 2 PS + 4 workers would take 1.2" in reason
-        scenario.wait(
-            lambda: any(each["reason"] == "QuotaReached" for each in scenario.events(job.name)),
-            "an Event tells the user",
-        )
+        scenario.wait_told(job.name, "QuotaReached")
         scenario.holds(
             lambda: not recorder.rescales(job) and len(scenario.pods(job)) == job.pods,
             "the job is not stopped",

@@ -46,6 +46,7 @@ def test_a_rescaled_job_gets_its_room_back_while_another_waits_for_it(
         set_bounds(scenario, job, AFTER)
         grown = at(job, AFTER)
         wait_training(scenario, recorder, grown)
+        history.catch_up()
         assert killer.has_killed == bool(killed_in)
         assert not history.ever(lambda bound: "waiting" in bound), (
             "the waiting job got room in the middle"

@@ -137,7 +137,7 @@ def test_two_jobs_are_measured_share_the_cluster_by_their_forecasts_and_reach_th
         )
         scenario.submit(SECOND)
         scenario.wait(
-            lambda: given(scenario, recorder.rescales(FIRST)), "the first job gives room", 60
+            lambda: given(scenario, recorder.rescales(FIRST)), "the first job gives room", 240
         )
         scenario.wait(
             lambda: recorder.phase(SECOND) == "Suspended",
@@ -145,7 +145,7 @@ def test_two_jobs_are_measured_share_the_cluster_by_their_forecasts_and_reach_th
             240,
         )
         scenario.wait(
-            lambda: recorder.is_quiet_at(FIRST, (2, 4)), "the first job has grown again", 60
+            lambda: recorder.is_quiet_at(FIRST, (2, 4)), "the first job has grown again", 240
         )
         scenario.wait(
             lambda: recorder.phase(FIRST) == "Suspended",

@@ -3,7 +3,7 @@ rescale."""
 
 import pytest
 
-from tests.harness.api import Json
+from tests.harness.api import CORE, Json, in_namespace
 from tests.harness.job_recorder import JobRecorder
 from tests.harness.light_jobs import LightJob
 from tests.harness.scenario import Scenario
@@ -22,6 +22,13 @@ def is_suspended(scenario: Scenario, job: LightJob) -> bool:
 
 def suspend(scenario: Scenario, job: LightJob, suspended: bool = True) -> None:
     scenario.api.patch(scenario.path(job), {"spec": {"runPolicy": {"suspend": suspended}}})
+
+
+def hold_pod(scenario: Scenario, name: str, held: bool) -> None:
+    """Keep a pod's object after its containers have ended, or let it go."""
+    path = in_namespace(CORE, scenario.namespace, "pods", name)
+    finalizers = ["optimus.test/held"] if held else None
+    scenario.api.patch(path, {"metadata": {"finalizers": finalizers}})
 
 
 def stays_suspended(scenario: Scenario, recorder: JobRecorder, job: LightJob) -> None:
@@ -62,29 +69,28 @@ def test_a_suspension_that_its_user_takes_over_in_the_middle_of_a_rescale_stays(
     def take_over(profile: Json) -> None:
         rescale = (profile.get("status") or {}).get("rescale") or {}
         if rescale.get("step") == "empty" and not taken:
-            taken.append(rescale["id"])
             mark = scenario.stored(job)["metadata"]["annotations"][MARK]
             assert mark.split()[0] == rescale["id"]
             scenario.api.patch(scenario.path(job), {"metadata": {"annotations": {MARK: None}}})
+            taken.append(rescale["id"])
 
     with JobRecorder(scenario, on_profile=take_over) as recorder:
         scenario.submit(job)
         wait_training(scenario, recorder, job)
+        # While a pod is left, the rescale waits for it: the user comes in time.
+        hold_pod(scenario, "resting-worker-0", True)
         set_bounds(scenario, job, AFTER)
         scenario.wait(
             lambda: taken,
             "the rescale has suspended it, and its user has made that suspension its own",
         )
+        hold_pod(scenario, "resting-worker-0", False)
         stays_suspended(scenario, recorder, job)
         (rescale,) = recorder.rescales(job)
         assert rescale.id == taken[0]
         assert rescale.phases[-1] == "Suspending"
-        messages = [
-            event["message"]
-            for event in scenario.events(job.name)
-            if event["reason"] == "RescaleEnded"
-        ]
-        assert messages == ["its user took over the suspension"]
+        told = scenario.wait_told(job.name, "RescaleEnded")
+        assert told["RescaleEnded"] == ["its user took over the suspension"]
         suspend(scenario, job, suspended=False)
         wait_training(scenario, recorder, at(job, AFTER))
         assert not recorder.training_complaints(job)

@@ -22,7 +22,7 @@ from werkzeug import Request, Response
 from extender.http.wsgi import GRACE_SECONDS
 from extender.settings import Settings
 from optimus.runtime.health import MOST_CONNECTIONS
-from tests.integration.extender.waiting import wait_until
+from tests.harness.waiting import LONG_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -69,15 +69,15 @@ class Extender:
     connection: http.client.HTTPConnection = field(init=False)
 
     def __post_init__(self) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
     def get(self, path: str, port: int | None = None) -> int:
         """The status of a GET on a connection of its own; 0 while nothing answers."""
-        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=60)
         try:
             connection.request("GET", path)
             return connection.getresponse().status
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return 0
         finally:
             connection.close()
@@ -157,7 +157,7 @@ def started(command: list[str], log: Path) -> Iterator[Extender]:
     finally:
         running.connection.close()
         process.terminate()
-        process.wait(120)  # gunicorn itself lets a worker finish for 30 s
+        process.wait(LONG_SECONDS)  # gunicorn itself lets a worker finish for 30 s
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_many_calls_go_over_one_connection(extender: Extender) -> None:
 def test_calls_sent_at_once_are_answered_in_turn(extender: Extender) -> None:
     body = json.dumps({"Pod": POD, "NodeNames": ["n1"]}).encode()
     head = f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    with socket.create_connection(("127.0.0.1", extender.port), timeout=10) as calling:
+    with socket.create_connection(("127.0.0.1", extender.port), timeout=60) as calling:
         calling.sendall((head + body) * 3)
         received = b""
         while received.count(b'"NodeNames":["n1"]') < 3:
@@ -198,7 +198,7 @@ def test_calls_sent_at_once_are_answered_in_turn(extender: Extender) -> None:
 
 def test_more_busy_connections_than_threads_are_all_answered(extender: Extender) -> None:
     clients = [
-        http.client.HTTPConnection("127.0.0.1", extender.port, timeout=10)
+        http.client.HTTPConnection("127.0.0.1", extender.port, timeout=60)
         for _ in range(2 * Settings().threads)
     ]
     try:
@@ -222,7 +222,7 @@ def test_the_second_address_serves_health_alone(extender: Extender) -> None:
     assert [
         extender.get(path, extender.health_port) for path in ("/healthz", "/readyz", "/metrics")
     ] == [200] * 3
-    connection = http.client.HTTPConnection("127.0.0.1", extender.health_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", extender.health_port, timeout=60)
     connection.request("POST", "/filter", json.dumps({"Pod": POD, "NodeNames": ["n1"]}))
     assert connection.getresponse().status == 404
     connection.close()
@@ -250,7 +250,7 @@ def silent_nodes(httpserver: HTTPServer) -> Iterator[None]:
 
     def pieces() -> Iterator[bytes]:
         yield b"\n"  # the double sends its headers with the first bytes
-        over.wait(60)
+        over.wait(LONG_SECONDS)
 
     def list_or_watch(request: Request) -> Response:
         if "watch" in request.args:
@@ -267,17 +267,17 @@ def silent_nodes(httpserver: HTTPServer) -> Iterator[None]:
 def test_no_new_plans_are_made_while_a_watch_is_silent(
     silent_nodes: None, command: list[str], tmp_path: Path
 ) -> None:
-    limit, question = "--cache-age-limit-seconds=2", {"Pod": POD, "NodeNames": ["n1"]}
+    limit, question = "--cache-age-limit-seconds=8", {"Pod": POD, "NodeNames": ["n1"]}
     with started([*command, limit], tmp_path / "extender.log") as extender:
         wait_until("it is not ready", lambda: extender.get("/readyz") == 503)
         refused = extender.post("/filter", question)["FailedAndUnresolvableNodes"]["n1"]
         extender.connection.request("GET", "/metrics")
         metrics = extender.connection.getresponse().read().decode()
-    why = r"the cache of nodes is as of \S+Z, older than the limit of 2 s"
+    why = r"the cache of nodes is as of \S+Z, older than the limit of 8 s"
     assert re.match(rf"job ns/j is not planned: {why}", refused), refused
     assert 'refusals_total{cause="cache too old"} 1.0' in metrics
     (age,) = re.findall(r"^optimus_extender_cache_age_seconds (\S+)$", metrics, re.MULTILINE)
-    assert float(age) > 2.0
+    assert float(age) > 8.0
 
 
 def test_signals_do_not_change_the_number_of_workers(extender: Extender) -> None:
@@ -307,7 +307,7 @@ def test_a_killed_master_leaves_nothing_in_the_way_of_the_next_one(
             calling.sendall(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
             assert killed.get("/healthz") == 200  # by now it serves the call that is under way, too
             killed.process.kill()
-            killed.process.wait(10)
+            killed.process.wait(LONG_SECONDS)
             # Less than the time that gunicorn's worker gives a call that is under way.
             wait_until("its worker ends too", lambda: is_over(worker), seconds=GRACE_SECONDS - 2)
         with started(command, tmp_path / "next.log") as following:

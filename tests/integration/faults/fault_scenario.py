@@ -107,8 +107,16 @@ class FaultScenario(Scenario):
 
     def wait_training(self, job: LightJob) -> None:
         """Wait until it trains at its counts and has saved a checkpoint there, and its profile says
-        so."""
+        so. Then the recorder has all that led there."""
         self.wait(lambda: self._trains(job), f"the job trains at {job.ps} + {job.workers}")
+        self.wait(self._is_recorded, "all that is stored has been recorded")
+
+    def _is_recorded(self) -> bool:
+        try:
+            self.seen.catch_up()
+        except GONE:
+            return False
+        return True
 
     def _trains(self, job: LightJob) -> bool:
         try:
@@ -122,7 +130,8 @@ class FaultScenario(Scenario):
         is_at = (status.get("ps"), status.get("workers")) == (job.ps, job.workers)
         pods = self.pods(job)
         is_whole = len(pods) == job.pods and all(_runs(pod) for pod in pods)
-        saved = any(each.checkpoint == each.step for each in self.seen.logs.steps_of_last(job.name))
+        steps = self.seen.logs.steps_of_present(pods)
+        saved = any(each.checkpoint == each.step for each in steps)
         return is_shown and is_at and is_whole and saved
 
     def now(self) -> Before:

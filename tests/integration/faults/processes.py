@@ -6,7 +6,6 @@ import secrets
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from localcluster.faults.proxy import FaultProxy
 from localcluster.ports import pick_ports
 from localcluster.testing.backends import scheduler_command
 from tests.harness.api import CORE, Api, in_namespace
+from tests.harness.http_answers import body_of
 from tests.harness.optimus_cluster import QUICK_TUNING, REPOSITORY, SYSTEM_NAMESPACE, Tuning
 from tests.integration.faults.restarted_process import Process, RestartedProcess, end
 
@@ -175,11 +175,7 @@ def _wait_ready(name: str, port: int, folder: Path) -> None:
 
 
 def _is_ready(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5):
-            return True
-    except OSError:
-        return False
+    return body_of(port, "/readyz") is not None
 
 
 def _kubeconfig(folder: Path, name: str) -> Path:

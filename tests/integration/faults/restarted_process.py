@@ -52,7 +52,7 @@ def end(process: Process) -> None:
     """End a process, by force where it does not end when it is asked to."""
     process.terminate()
     try:
-        process.wait(20)
+        process.wait(120)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

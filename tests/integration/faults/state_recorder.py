@@ -11,7 +11,8 @@ from kubernetes.client.exceptions import ApiException
 
 from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, Api, Json, in_namespace
 from tests.harness.training_runs import TrainingLogs
-from tests.harness.watch_recorder import lines_of
+from tests.harness.waiting import wait_until
+from tests.harness.watch_recorder import RecordedVersions, lines_of
 
 _WATCH_SECONDS = 600
 GONE: Final = (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError)
@@ -33,11 +34,21 @@ class Recorder:
             (in_namespace(KUBEFLOW, namespace, "tfjobs"), self.jobs.append),
             (in_namespace(OPTIMUS, namespace, "trainingprofiles"), self.profiles.append),
         )
+        self._recorded = {path: RecordedVersions() for path, _ in watched}
         self._threads = [
             threading.Thread(target=self._follow, args=each, daemon=True) for each in watched
         ]
         for thread in self._threads:
             thread.start()
+
+    def catch_up(self) -> None:
+        """Wait until all that is stored now has been recorded. Raises what `GONE` holds where the
+        server does not answer."""
+        listed = {path: self._api.get(path) for path in self._recorded}
+        wait_until(
+            "the watches have shown all that is stored",
+            lambda: all(self._recorded[path].has_all(each) for path, each in listed.items()),
+        )
 
     def stop(self) -> None:
         """End every watch: an API server that is stopped waits for them."""
@@ -55,11 +66,14 @@ class Recorder:
         while not self._stopping.wait(0.1):
             with suppress(*GONE), self._api.watch(path, _WATCH_SECONDS) as response:
                 self._open[path] = response
+                self._recorded[path] = RecordedVersions()
                 if self._stopping.is_set():  # in between
                     return
                 for event in map(json.loads, lines_of(response)):
                     if event["type"] in ("ADDED", "MODIFIED"):
                         take(event["object"])
+                    if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
+                        self._recorded[path].note(event)
 
 
 @contextmanager

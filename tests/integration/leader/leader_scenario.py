@@ -59,8 +59,7 @@ class LeaderScenario:
         for name in (AUTOSCALER, SECOND):
             if self.product.processes[name].poll() is not None:
                 self.product.start_again(name)
-        self.scenario.wait(self._leader, "one of the two leads")
-        leader = self._leader()
+        leader = self.scenario.wait(self._leader, "one of the two leads")
         standby = SECOND if leader == AUTOSCALER else AUTOSCALER
         self.scenario.wait(
             lambda: f"leader: {self.holder()}; this instance stands by" in self._tail(standby),
@@ -100,14 +99,23 @@ class LeaderScenario:
         )
 
     def send(self, name: str, number: signal.Signals) -> float:
-        """Send a signal to a process; returns when."""
+        """Send a signal to a process; returns when (epoch)."""
         self.product.processes[name].send_signal(number)
-        return time.monotonic()
+        return time.time()
 
     def wait_leads(self, name: str, since: float) -> float:
-        """Wait until a process leads; returns the seconds since an instant."""
-        self.scenario.wait(lambda: self._leader() == name, f"{name} leads", 60.0)
-        return time.monotonic() - since
+        """Wait until a process leads; returns how many seconds after an instant (epoch) the API
+        server gave it the Lease."""
+        self.scenario.wait(lambda: self._leader() == name, f"{name} leads")
+        taken = [
+            each.at
+            for each in self.scenario.proxy(name).calls
+            if each.at >= since
+            and each.call.method not in _READS
+            and "/leases" in each.call.target
+            and 200 <= each.status < 300
+        ]
+        return min(taken) - since
 
     def cut_off_at(self, name: str, calls: Calls, seconds: float) -> None:
         """From its next such call on nothing of the process passes for so long; then all of it

@@ -7,7 +7,7 @@ import pytest
 from tests.integration.faults.processes import AUTOSCALER
 from tests.integration.leader.leader_scenario import LeaderScenario
 
-_SECONDS = 120
+_SECONDS = 300
 pytestmark = pytest.mark.timeout(600)
 
 
