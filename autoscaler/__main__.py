@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from autoscaler.cluster import Caches
-from autoscaler.completion import CompletionTeller
+from autoscaler.completion import CompletionRequester
 from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.leadership import (
@@ -21,11 +21,11 @@ from autoscaler.leadership import (
     Leadership,
     LeadershipState,
     OnlyInstance,
-    announce,
-    claim_place,
+    claim_pod,
+    emit_leader_event,
     instance_name,
-    place_of,
-    told,
+    pod_prefix,
+    readiness_text,
 )
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import READ_BYTES, WorkerRotation
@@ -116,7 +116,9 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
             gauge = metrics.cache_silence.labels(cache.watched.plural)
             gauge.set_function(partial(_silent_seconds, cache))
         unhealthy = partial(_why_unhealthy, controller, leadership, settings)
-        app = create_app(metrics.registry, unhealthy, caches.missing, partial(told, leadership))
+        app = create_app(
+            metrics.registry, unhealthy, caches.missing, partial(readiness_text, leadership)
+        )
         with HealthServer(app, *address(settings.listen)) as server:
             _LOG.info("serving /metrics, /healthz and /readyz on port %d", server.port)
             return _loop(settings, controller, caches, leadership, stopping)
@@ -162,16 +164,16 @@ def _leadership(
     store = LeaseStore(own, settings.leader_lease)
     events = EventWriter(client, "optimus-autoscaler", api_version=LEASE_API_VERSION)
     # In an exec into the leader's pod the claim is the leader's, which is not to be followed yet.
-    claim = claim_place(settings.pod_uid) if settings.pod_uid else None
+    claim = claim_pod(settings.pod_uid) if settings.pod_uid else None
     return Leadership(
         Election(
             store,
             instance,
             fence,
-            predecessor="" if claim is None else place_of(instance),
+            predecessor="" if claim is None else pod_prefix(instance),
             config=config,
         ),
-        on_lead=partial(announce, store, events, instance),
+        on_lead=partial(emit_leader_event, store, events, instance),
         claim=claim,
     )
 
@@ -267,7 +269,7 @@ def _controller(
     decisions = _decision_config(settings)
     decider = Decider(decisions, metrics, dry_run=settings.dry_run)
     workloads = WorkloadRecorder(WorkloadProfileWriter(client), metrics, instance=instance)
-    completion = CompletionTeller(PodWriter(client), recorder)
+    completion = CompletionRequester(PodWriter(client), recorder)
     stragglers = None
     if settings.replacements_per_day and not settings.once:
         replacement = ReplacementConfig(

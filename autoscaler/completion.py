@@ -1,4 +1,4 @@
-"""Tells the pods of jobs that have met their goal to end: ``at-target: complete``.
+"""Requests the pods of jobs that have met their goal to end: ``at-target: complete``.
 
 Each pod gets an annotation with the instant, which its containers see as a file where the pod
 template has a downward API volume for it. The job then ends by its own means, and the training
@@ -21,7 +21,7 @@ from optimus.models.forecast import Forecast
 _LOG = logging.getLogger(__name__)
 
 _MOST_AT_ONCE: Final = 50
-"""So many pods of a job are patched in one tick; the others in the next."""
+"""Maximum number of pods of one job patched in one tick; the others follow in the next."""
 
 
 class PodAnnotator(Protocol):
@@ -31,8 +31,8 @@ class PodAnnotator(Protocol):
         """Set it to this instant, or remove it."""
 
 
-class CompletionTeller:
-    """Tells jobs to end, and reports those that do not."""
+class CompletionRequester:
+    """Requests jobs to end, and reports those that do not."""
 
     def __init__(self, pods: PodAnnotator, recorder: ProfileRecorder) -> None:
         self._pods, self._recorder = pods, recorder
@@ -40,18 +40,18 @@ class CompletionTeller:
     def advance(self, state: JobState, pods: Sequence[Pod], now: float) -> None:
         """Bring the annotations of one job's pods up to date."""
         staying = [pod for pod in pods if not pod.leaving and not pod.finished]
-        told = [pod for pod in staying if pod.goal_met]
-        state.told_at = min((_instant(pod, now) for pod in told), default=None)
+        annotated = [pod for pod in staying if pod.goal_met]
+        state.completion_requested_at = min((_instant(pod, now) for pod in annotated), default=None)
         if state.rescale is not None or state.training_job.suspended:
             return
         if _is_revoked(state):
-            self._write(state, told, None)
-        elif _is_asked(state) and not state.held and not state.is_ending:
-            untold = [pod for pod in staying if not pod.goal_met]
-            done = self._write(state, untold, format_second(now))
-            if done and state.told_at is None:
-                state.told_at = now
-                self._recorder.told_to_end(state)
+            self._write(state, annotated, None)
+        elif _is_wanted(state) and not state.held and not state.is_ending:
+            unannotated = [pod for pod in staying if not pod.goal_met]
+            done = self._write(state, unannotated, format_second(now))
+            if done and state.completion_requested_at is None:
+                state.completion_requested_at = now
+                self._recorder.completion_requested(state)
             if state.is_overdue(now):
                 self._recorder.not_completed(state)
 
@@ -62,13 +62,13 @@ class CompletionTeller:
             outcome = self._pods.set_goal_met(pod, at)
             if isinstance(outcome, Refused):
                 _LOG.warning("job %s: %s", state.job.key, outcome)
-                self._recorder.not_told(state, outcome)
+                self._recorder.completion_not_requested(state, outcome)
                 break
             done += 1
         return done
 
 
-def _is_asked(state: JobState) -> bool:
+def _is_wanted(state: JobState) -> bool:
     """Whether the job is to end: its goal is met, and its user wants that."""
     is_met = isinstance(state.forecast, Forecast) and state.forecast.goal_met
     return is_met and state.job.at_target is AtTarget.COMPLETE
@@ -81,7 +81,7 @@ def _is_revoked(state: JobState) -> bool:
 
 
 def _instant(pod: Pod, now: float) -> float:
-    """Since when a pod has been told; what nobody here wrote counts from now on."""
+    """Since when a pod has been annotated; a value that is no instant counts from now on."""
     try:
         return min(parse_instant(pod.goal_met), now)
     except Malformed:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from autoscaler.cluster import Observation
-from autoscaler.completion import CompletionTeller
+from autoscaler.completion import CompletionRequester
 from autoscaler.decide import Decider
 from autoscaler.logs.poller import LogPoller, run_of
 from autoscaler.managed_jobs import (
@@ -22,7 +22,7 @@ from autoscaler.managed_jobs import (
     Holds,
     JobState,
     ManagedJobs,
-    gains_most,
+    rescale_order,
 )
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder, phase_of
@@ -79,8 +79,8 @@ class Timing:
     age_limit_seconds: float = 600.0
     """A job that has run for longer is not rescaled without a checkpoint."""
     completion_seconds: float = 600.0
-    """A job that is told to end at its goal and has not after so long is treated as one that goes
-    on."""
+    """How long a job may take to end after that was requested, as its goal is met; after that it
+    is treated as one that trains on."""
     disruption: DisruptionLimits = field(default_factory=DisruptionLimits)
     """How many jobs may be stopped at once."""
     holds: Holds = field(default_factory=Holds)
@@ -107,8 +107,8 @@ class Components:
     metrics: Metrics
     workloads: WorkloadRecorder | None = None
     """``None``: what jobs have shown is not kept for later ones."""
-    completion: CompletionTeller | None = None
-    """``None``: no job is told to end."""
+    completion: CompletionRequester | None = None
+    """``None``: no job is requested to end."""
     stragglers: StragglerReplacer | None = None
     """``None``: workers are not compared."""
 
@@ -181,7 +181,7 @@ class Controller:
                     self.managed.states, observation, timer, decides=decides, alive=self._alive
                 )
         if not self._dry_run:
-            self._tell_completion(observation, now)
+            self._request_completion(observation, now)
             self._report([*leaving, *self.managed], observation, now)
         self._alive()
         return plan
@@ -243,7 +243,7 @@ class Controller:
         budget = DisruptionBudget(self.managed, self._timing.disruption)
         first, began = self._not_reached, self._clock.timer()
         waiting = sorted(
-            self.managed, key=lambda state: (state.job.uid not in first, *gains_most(state))
+            self.managed, key=lambda state: (state.job.uid not in first, *rescale_order(state))
         )
         reached: set[str] = set()
         for state in waiting:
@@ -263,13 +263,16 @@ class Controller:
         )
         self._alive()
 
-    def _tell_completion(self, observation: Observation, now: float) -> None:
-        """Tell jobs that have met their goal to end, where their users want that."""
+    def _request_completion(self, observation: Observation, now: float) -> None:
+        """Request jobs that have met their goal to end, where their users want that."""
         completion = self._components.completion
         if completion is None:
             return
         for state in self.managed:
-            if state.job.at_target is AtTarget.COMPLETE or state.told_at is not None:
+            if (
+                state.job.at_target is AtTarget.COMPLETE
+                or state.completion_requested_at is not None
+            ):
                 with self._guard("completion", state):
                     completion.advance(state, observation.pods.get(state.job.uid, ()), now)
 

@@ -29,7 +29,7 @@ from optimus.kube.leases import Lease, LeaseStore
 from optimus.kube.results import Refused, Written
 
 _LOG = logging.getLogger(__name__)
-_SAY_AGAIN_SECONDS: Final = 30.0
+_LOG_AGAIN_SECONDS: Final = 30.0
 _LOST: Final = "this instance has lost its Lease for good"
 
 
@@ -155,7 +155,7 @@ class Election:
         """Another's Lease as last read, unchanged since ``_seen_at``."""
 
         self._seen_at = float("-inf")
-        self._said_at = float("-inf")
+        self._logged_at = float("-inf")
         self.holder = ""
         """Who leads, as last known."""
 
@@ -175,7 +175,7 @@ class Election:
         if self._own is not None:
             self._renew(self._own)
         else:
-            self._look()
+            self._observe()
         return self._wait_seconds()
 
     def release(self) -> None:
@@ -196,15 +196,15 @@ class Election:
     # -- as the leader
     def _renew(self, own: Lease) -> None:
         if not own.version:  # the answer to the last write was not readable
-            self._find_out(own)
+            self._confirm_own(own)
             return
         refused = self._write_again(own)
         if refused is None:
             return
         if refused.kind in (ErrorKind.CONFLICT, ErrorKind.NOT_FOUND):
-            self._find_out(own)
+            self._confirm_own(own)
         else:
-            self._say(refused)
+            self._log_refusal(refused)
 
     def _write_again(self, own: Lease) -> Refused | None:
         sent_at = self._timer()  # before it is sent: whoever reads it does so later
@@ -214,26 +214,26 @@ class Election:
         self._written(own.transitions, outcome, sent_at)
         return None
 
-    def _find_out(self, own: Lease) -> None:
+    def _confirm_own(self, own: Lease) -> None:
         """Somebody has changed the Lease: perhaps this instance, by a renewal whose answer was
         lost."""
         found = self._store.read()
         if isinstance(found, Refused):
-            self._say(found)
+            self._log_refusal(found)
         elif found is not None and self._is_own(found, own.transitions):
-            self._take_up(found)
+            self._renew_unconfirmed(found)
         else:
             self._lose(found)
 
     def _is_own(self, found: Lease, transitions: int | None) -> bool:
         return (found.holder, found.transitions) == (self._identity, transitions)
 
-    def _take_up(self, found: Lease) -> None:
+    def _renew_unconfirmed(self, found: Lease) -> None:
         """Renew what this instance has written without seeing the answer: it is valid only then."""
         self._own = found
         refused = self._write_again(found)
         if refused is not None:
-            self._say(refused)
+            self._log_refusal(refused)
 
     def _lose(self, found: Lease | None) -> None:
         self._fence.close()
@@ -243,10 +243,10 @@ class Election:
         _LOG.warning("leader: %s %s; %s stops", self._store, by, self._identity)
 
     # -- as a standby
-    def _look(self) -> None:
+    def _observe(self) -> None:
         found = self._store.read()
         if isinstance(found, Refused):
-            self._say(found)
+            self._log_refusal(found)
             return
         at = self._timer()
         if found is None:
@@ -254,7 +254,7 @@ class Election:
             return
         if found.holder == self._identity:
             self._note_holder(self._identity)
-            self._take_up(found)
+            self._renew_unconfirmed(found)
             return
         if self._seen is None or found.version != self._seen.version:
             self._seen, self._seen_at = found, at
@@ -272,13 +272,13 @@ class Election:
         if isinstance(outcome, Written):
             self._begin(0, outcome, sent_at)
         elif outcome.kind is not ErrorKind.EXISTS:
-            self._say(outcome)
+            self._log_refusal(outcome)
 
     def _is_free(self, found: Lease, at: float) -> bool:
-        is_own_place = self._predecessor and found.holder.startswith(self._predecessor)
+        is_predecessor = self._predecessor and found.holder.startswith(self._predecessor)
         return (
             not found.holder
-            or bool(is_own_place)
+            or bool(is_predecessor)
             or at - self._seen_at >= (found.duration_seconds or self._config.duration_seconds)
         )
 
@@ -288,7 +288,7 @@ class Election:
         if isinstance(outcome, Written):
             self._begin((found.transitions or 0) + 1, outcome, sent_at)
         elif outcome.kind is not ErrorKind.CONFLICT:  # another one was faster
-            self._say(outcome)
+            self._log_refusal(outcome)
 
     # -- at either time
     @property
@@ -311,10 +311,10 @@ class Election:
             effect = "acts" if holder == self._identity else "stands by"
             _LOG.info("leader: %s; this instance %s", holder or "(none)", effect)
 
-    def _say(self, refused: Refused) -> None:
+    def _log_refusal(self, refused: Refused) -> None:
         now = self._timer()
-        if now - self._said_at >= _SAY_AGAIN_SECONDS:
-            self._said_at = now
+        if now - self._logged_at >= _LOG_AGAIN_SECONDS:
+            self._logged_at = now
             _LOG.warning("leader election: %s", refused)
 
 
@@ -407,7 +407,7 @@ class OnlyInstance:
         """There is nothing to release."""
 
 
-def told(leadership: Leadership | OnlyInstance) -> str:
+def readiness_text(leadership: Leadership | OnlyInstance) -> str:
     """What ``/readyz`` says of an instance that is ready."""
     match leadership.state:
         case LeadershipState.LEADER:
@@ -427,7 +427,7 @@ def instance_name(pod_uid: str) -> str:
     return "_".join(part for part in parts if part)
 
 
-def claim_place(pod_uid: str) -> socket.socket | None:
+def claim_pod(pod_uid: str) -> socket.socket | None:
     """A claim to be the only process of the pod, which lasts until this one ends; ``None`` where
     another one has it.
 
@@ -441,7 +441,7 @@ def claim_place(pod_uid: str) -> socket.socket | None:
     return claim
 
 
-def place_of(instance: str) -> str:
+def pod_prefix(instance: str) -> str:
     """What the names of all processes of one pod have in common."""
     return instance[: -2 * _RANDOM_BYTES]
 
@@ -454,7 +454,7 @@ class _LeaseSubject:
     kind: str = "Lease"
 
 
-def announce(store: LeaseStore, events: EventWriter, instance: str) -> None:
+def emit_leader_event(store: LeaseStore, events: EventWriter, instance: str) -> None:
     """Put an Event on the Lease that says who leads."""
     lease = store.read()
     if isinstance(lease, Lease):

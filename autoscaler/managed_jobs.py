@@ -47,7 +47,7 @@ from optimus.progress.types import EarlierRun, TrainingProgress
 
 _LOG = logging.getLogger(__name__)
 
-ANOTHERS_SECONDS: Final = 60.0
+FOREIGN_SUSPENSION_SECONDS: Final = 60.0
 """So long a suspension by another instance is left to it, if it appears while this one leads."""
 
 FRESH_SECONDS: Final = 90.0
@@ -94,7 +94,7 @@ class Shown(NamedTuple):
     """What a profile should show, until an instant or until what it is made of is other values."""
 
     status: ProfileStatus
-    made_of: tuple[object, ...]
+    inputs: tuple[object, ...]
     until: float
 
 
@@ -145,11 +145,11 @@ class JobState:
     age_limit_seconds: float = 600.0
     """A job that has run for longer is not rescaled without a checkpoint."""
 
-    told_at: float | None = None
-    """Since when its pods have been told to end, as its goal is met."""
+    completion_requested_at: float | None = None
+    """Since when its pods carry the annotation that requests them to end, as its goal is met."""
 
     completion_seconds: float = 600.0
-    """So long it has to end then."""
+    """How long it has to end after that."""
 
     waits_for: str = ""
     """Why its pods wait for nodes, as the extender says, while any does."""
@@ -321,7 +321,7 @@ class JobState:
         differs = why_differs(self.job, progress)
         if differs is None:
             return progress
-        # Told to others at once, who use what it has shown itself from now on.
+        # Shown to others at once: from now on they use what the job itself has shown.
         self.record = replace(self.record, differs=differs, shared=0)
         self.earlier, self.speed_is_known = (), False
         return dataclasses.replace(progress, earlier=())
@@ -374,8 +374,11 @@ class JobState:
         return since is not None and at - since >= self.age_limit_seconds
 
     def is_overdue(self, at: float) -> bool:
-        """Whether it has not ended although it was told to long ago."""
-        return self.told_at is not None and at - self.told_at >= self.completion_seconds
+        """Whether it has not ended in time after its completion was requested."""
+        return (
+            self.completion_requested_at is not None
+            and at - self.completion_requested_at >= self.completion_seconds
+        )
 
     def _update_gang(self, pods: Sequence[Pod], at: float) -> None:
         bound = [pod.node is not None for pod in pods]
@@ -650,7 +653,7 @@ class DisruptionBudget:
         ) and in_namespace < limits.namespace.of(self._jobs[namespace])
 
 
-def gains_most(state: JobState) -> tuple[bool, float]:
+def rescale_order(state: JobState) -> tuple[bool, float]:
     """The order in which rescales begin: those that release capacity, then the largest gain."""
     rescale, decision = state.rescale, state.decision
     if rescale is None:
@@ -745,7 +748,7 @@ class ManagedJobs:
         mark = training_job.suspension
         if mark is not None:
             state.marked_since = -math.inf  # by an instance that does not lead any more
-            if mark.for_good and training_job.suspended and profile is None:
+            if mark.permanent and training_job.suspended and profile is None:
                 state.record = replace(state.record, suspended_at_target=True)
         self.states[training_job.uid] = state
 
@@ -775,14 +778,14 @@ class ManagedJobs:
             return
         if job.suspended and state.record.suspended_at_target:
             return  # for good: the annotation stays until its user resumes it
-        if mark.instance not in ("", self._instance) and not self._is_left(state, mark, at):
+        if mark.instance not in ("", self._instance) and not self._is_abandoned(state, mark, at):
             return
         state.rescale = adopt(ObservedJob.of(job), at)
         form = "job %s: annotated as suspended by %s, without a record of a rescale"
         _LOG.warning(form, state.job.key, mark.instance or "the autoscaler")
 
     @staticmethod
-    def _is_left(state: JobState, mark: SuspensionMark, at: float) -> bool:
+    def _is_abandoned(state: JobState, mark: SuspensionMark, at: float) -> bool:
         """Whether another instance has left its suspension as it is."""
         if state.marked_since is None:
             state.marked_since = at
@@ -791,9 +794,9 @@ class ManagedJobs:
                 "with another --leader-lease? It is resumed in %.0f s",
                 state.job.key,
                 mark.instance,
-                ANOTHERS_SECONDS,
+                FOREIGN_SUSPENSION_SECONDS,
             )
-        return at - state.marked_since >= ANOTHERS_SECONDS
+        return at - state.marked_since >= FOREIGN_SUSPENSION_SECONDS
 
 
 def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> bool:
@@ -805,7 +808,7 @@ def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> b
     if profile is None:
         # Its profile is gone, and it is no longer managed: all that is left is to resume it.
         mark = training_job.suspension if training_job.outcome is None else None
-        return mark is not None and training_job.suspended and not mark.for_good
+        return mark is not None and training_job.suspended and not mark.permanent
     if training_job.outcome is not None:
         return profile.status.phase not in _LAST_PHASES
     return training_job.suspended_by is not None and profile.status.rescale is not None

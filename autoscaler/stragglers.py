@@ -131,7 +131,7 @@ class StragglerReplacer:
             _LOG.exception("job %s: comparing its workers failed", state.job.key)
 
     def _compare(self, uid: str, pods: Sequence[Pod], node_kinds: Mapping[str, str]) -> None:
-        workers = self._rotation.judged(uid, pods, node_kinds)
+        workers = self._rotation.compared(uid, pods, node_kinds)
         stragglers = find_stragglers(workers, self._config.detection)
         if not stragglers:
             self._found.pop(uid, None)
@@ -248,7 +248,7 @@ def _why_not_now(state: JobState, now: float) -> str:
     """Why the job is not to be stopped now, whatever it would bring."""
     if state.job.rescale is RescaleRule.NEVER:
         return "optimus.dl/rescale is never"
-    if state.is_ending or state.told_at is not None:
+    if state.is_ending or state.completion_requested_at is not None:
         return "the job is about to end"
     if state.half_bound_since is not None:
         return "some of its pods have no node"

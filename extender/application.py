@@ -77,7 +77,7 @@ class Application:
             settings,
             clock=clocks_of(self._client),
             observe_wait=self.metrics.gang_wait.observe,
-            asked_as_follower=self._leadership.asked_as_follower,
+            called_as_follower=self._leadership.called_as_follower,
         )
         self._planner, self._planning = planner, PlanningThread(planner)
         handlers, client = EventHandlers(planner), self._client

@@ -61,7 +61,7 @@ class FuturePlan:
     awaits: str = ""
     """The UID of the job that it waits for longest, if it waits for the end of any."""
 
-    is_foretold: bool = True
+    is_predicted: bool = True
     """Whether all jobs that it waits for have a forecast; otherwise it may begin any time later."""
 
     @property
@@ -116,7 +116,7 @@ class Backfill:
             self._future = None
 
     @property
-    def may_ask(self) -> bool:
+    def may_plan(self) -> bool:
         """Whether this walk may ask for one more plan."""
         return self._asked < MAX_CLOSING
 
@@ -162,7 +162,7 @@ class Backfill:
                 for job_uid, amounts in _by_job(jobs).items()
             )
             for ending in endings:
-                _give(emptied, ending.amounts, 1)
+                _add_amounts(emptied, ending.amounts, 1)
             self._future = future = _Future(now.monotonic, endings, left, emptied)
         return future
 
@@ -189,9 +189,9 @@ class Backfill:
         def fits_after(count: int) -> Placement | None:
             nonlocal ended
             for ending in known[ended:count]:
-                _give(capacity, ending.amounts, 1)
+                _add_amounts(capacity, ending.amounts, 1)
             for ending in known[count:ended]:
-                _give(capacity, ending.amounts, -1)
+                _add_amounts(capacity, ending.amounts, -1)
             ended = count
             return self._place(gang, capacity, closed)
 
@@ -237,7 +237,7 @@ def _by_job(jobs: RunningJobs) -> dict[str, dict[str, Resources]]:
     return amounts
 
 
-def _give(capacity: Capacity, amounts: Mapping[str, Resources], sign: int) -> None:
+def _add_amounts(capacity: Capacity, amounts: Mapping[str, Resources], sign: int) -> None:
     for node, amount in amounts.items():
         row, vector = capacity.row_of.get(node), capacity.vector(amount)
         if row is not None and vector is not None:

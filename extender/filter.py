@@ -85,7 +85,7 @@ def _decide(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult | 
         if list(names) == [pod.nominated_node]:
             reason = f"the plan of job {_job(pod)} has changed since the pod was nominated"
             result: FilterResult | None = refuse(names, reason, "probe")
-        elif held is not None and planner.follows_others(pod, replica):
+        elif held is not None and planner.depends_on_own_gang(pod, replica):
             # Its node is offered once the others are bound that it must be beside or balance.
             reason = f"waiting for other pods of job {_job(pod)} to be bound first"
             result = refuse(names, reason, "order")

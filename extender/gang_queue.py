@@ -13,7 +13,7 @@ from extender.state.unknown_rules import UnknownRules
 from optimus.kube.pods import Pod
 from optimus.placement.queue_order import WaitingGang
 
-ASKED_BY_ITSELF_SECONDS: Final = 1.0
+NEW_POD_SECONDS: Final = 1.0
 """kube-scheduler asks about a new pod sooner than this, unless it is busy."""
 
 
@@ -156,7 +156,7 @@ class GangQueue:
             if (
                 missing
                 and not self.is_held(found.observed)
-                and now - self._offers.begin(job_uid, now) >= ASKED_BY_ITSELF_SECONDS
+                and now - self._offers.begin(job_uid, now) >= NEW_POD_SECONDS
             ):
                 pods += missing
         return tuple(pods)
@@ -198,7 +198,7 @@ class GangQueue:
         pods = self._cluster.pods
         return {pod.uid: job for job, pod in self._unseen.items() if pod.uid not in pods}
 
-    def asked_in_vain(self) -> list[str]:
+    def unknown_jobs(self) -> list[str]:
         """The UIDs of jobs that were asked about and of which nothing is known: a pod named another
         owner than the watch shows."""
         cluster = self._cluster

@@ -136,7 +136,7 @@ class Inspector:
             if plan is not None:
                 plans[each.uid] = plan
                 closed.update(plan.nodes)
-            elif each.uid in wanted and _is_for_want_of_room(each) and self._backfill.may_ask:
+            elif each.uid in wanted and _is_for_want_of_room(each) and self._backfill.may_plan:
                 gang = each.queued.observed.gang
                 running = self._planner.running_jobs
                 plan = self._backfill.future_plan(gang, closed, now, running)
@@ -265,7 +265,7 @@ def _expectation(plan: FuturePlan | None, context: _Context) -> Expectation | No
     if plan is None:
         return None
     return Expectation(
-        at=format_second(plan.begins_at) if plan.is_foretold else None,
+        at=format_second(plan.begins_at) if plan.is_predicted else None,
         awaits=context.name(plan.awaits) if plan.awaits else "",
         nodes=tuple(sorted(plan.nodes)),
     )

@@ -66,8 +66,8 @@ class EmitEvent(Protocol):
 class _Known:
     since: float
     seen_at: float
-    told: Hashable = None
-    told_at: float = float("-inf")
+    reported_cause: Hashable = None
+    reported_at: float = float("-inf")
 
 
 class JobEvents:
@@ -103,7 +103,7 @@ class JobEvents:
             notices = tuple(self._find())
             due = [each for each in notices if self._is_due(each, now)]
             for each in due[:MOST_AT_ONCE]:
-                self._tell(each, now)
+                self._write(each, now)
             oldest = now - _FORGOTTEN_SECONDS
             self._known = {key: each for key, each in self._known.items() if each.seen_at > oldest}
         except Exception:  # noqa: BLE001 - nobody reads an executor's results; the next look starts anew
@@ -116,13 +116,13 @@ class JobEvents:
         known.seen_at = now
         if now - known.since < notice.after_seconds:
             return False
-        wait = LEAST_SECONDS if known.told != notice.cause else REPEAT_SECONDS
-        return now - known.told_at >= wait
+        wait = LEAST_SECONDS if known.reported_cause != notice.cause else REPEAT_SECONDS
+        return now - known.reported_at >= wait
 
-    def _tell(self, notice: Notice, now: float) -> None:
+    def _write(self, notice: Notice, now: float) -> None:
         outcome = self._emit(notice, notice.type, notice.reason, notice.message)
         if isinstance(outcome, Refused):
             _LOG.warning("job %s/%s: no Event: %s", notice.namespace, notice.name, outcome)
             return
         known = self._known[notice.uid, notice.reason]
-        known.told, known.told_at = notice.cause, now
+        known.reported_cause, known.reported_at = notice.cause, now

@@ -47,7 +47,7 @@ class LeaseReader:
                 self._read_at = time.monotonic()
             return self._leads
 
-    def asked_as_follower(self) -> None:
+    def called_as_follower(self) -> None:
         """kube-scheduler asks, so it leads: read the Lease in the next call of ``leads``."""
         with self._lock:
             self._read_at = float("-inf")
@@ -70,9 +70,9 @@ class LeaseReader:
         if asked and holder and not leads and not self.mismatch:
             self._say_mismatch(str(self._store), holder)
             self.mismatch = True
-        return leads and not self._missed_a_leader(lease.transitions)
+        return leads and not self._another_led_between(lease.transitions)
 
-    def _missed_a_leader(self, transitions: int | None) -> bool:
+    def _another_led_between(self, transitions: int | None) -> bool:
         """Whether another has led and ended since the Lease was read last as this one's.
 
         Then this one has led no more for a moment, and begins anew with the next reading."""
@@ -103,7 +103,7 @@ class OnlyReplica:
         """True."""
         return True
 
-    def asked_as_follower(self) -> None:
+    def called_as_follower(self) -> None:
         """There is nothing to read."""
 
 

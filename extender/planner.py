@@ -105,12 +105,12 @@ class Planner:
         clock: Callable[[], Instant] = read_clocks,
         observe_wait: Callable[[float], None] = lambda _: None,
         plan_now: Callable[[], None] | None = None,
-        asked_as_follower: Callable[[], None] = lambda: None,
+        called_as_follower: Callable[[], None] = lambda: None,
     ) -> None:
         """``observe_wait`` gets how many seconds a gang had waited when all of it was bound.
 
         ``plan_now`` is called, without the lock, when a call of kube-scheduler waits for a plan; by
-        default it wakes the thread that plans. ``asked_as_follower`` is called when that happens
+        default it wakes the thread that plans. ``called_as_follower`` is called when that happens
         while ``leads`` is false: only a kube-scheduler that leads asks."""
         self.settings = settings
         self.lock = threading.Lock()
@@ -120,7 +120,7 @@ class Planner:
         self._clock, self._observe_wait = clock, observe_wait
         preferences = NodePreferences(settings.topology_labels, settings.one_kind)
         self._rule = Theorem1(preferences=preferences)
-        self._plan_now, self._asked_as_follower = plan_now or self.urgent.set, asked_as_follower
+        self._plan_now, self._called_as_follower = plan_now or self.urgent.set, called_as_follower
         self.why_too_old: Callable[[], str | None] = lambda: None
         """Which cache of the cluster is too old for new plans; set once, before the threads run."""
         self.cluster = Cluster()
@@ -205,7 +205,7 @@ class Planner:
         self.settled(replica)
         if node is not None:
             self._hold_assumed(replica, now, self.settings.reservation_seconds)
-        if node is not None and self.offers.came_back(replica, node, now.monotonic):
+        if node is not None and self.offers.was_not_bound(replica, node, now.monotonic):
             _LOG.info(
                 "pod %s/%s: was not bound to node %s, repeatedly: the node is excluded",
                 pod.namespace,
@@ -299,7 +299,7 @@ class Planner:
             return
         known = self.unknown_rules
         last = known.last.get(pod.constraints)
-        if last is not None and now.monotonic < last.again_at:
+        if last is not None and now.monotonic < last.recheck_at:
             return
         if list(names) == [pod.nominated_node]:
             return
@@ -439,7 +439,7 @@ class Planner:
     def _forget_unseen(self) -> None:
         """Drop what was recorded of pods and jobs that no watch shows: no event will end it."""
         pods, holds = self.cluster.pods, self.reservations.ledger.holds
-        jobs = {job_uid for job_uid in self.queue.asked_in_vain() if not holds(job_uid)}
+        jobs = {job_uid for job_uid in self.queue.unknown_jobs() if not holds(job_uid)}
         by_pod = self._asked_at, self._answered_at, self.refused_for_now
         unseen = {uid for recorded in by_pod for uid in recorded.keys() - pods.keys()}
         waiting = self.queue.unseen_pods()
@@ -490,7 +490,7 @@ class Planner:
             return None
         return held
 
-    def follows_others(self, pod: Pod, replica: ReplicaId) -> bool:
+    def depends_on_own_gang(self, pod: Pod, replica: ReplicaId) -> bool:
         """Whether a pod's node may be closed to it only until others of its gang are bound: it
         wants to be beside pods, or spread among them, and not all others are bound."""
         if pod.rules is None or not (pod.rules.affinity or pod.rules.spread):
@@ -536,7 +536,7 @@ class Planner:
 
         Reading its Lease takes a while. Each pod that is refused meanwhile costs kube-scheduler a
         second attempt."""
-        self._asked_as_follower()
+        self._called_as_follower()
         if self._waited_to_lead:
             return limit_seconds
         self._waited_to_lead = True

@@ -47,7 +47,7 @@ COSTLY_SECONDS: Final = 0.1
 """A search that takes longer and finds nothing is not made again at once: rules of pods, such as a
 topology spread that all but fits, take up to a second on large clusters."""
 
-REST: Final = 10.0
+RETRY_FACTOR: Final = 10.0
 """It is made again after this many times its own time, so that the gangs behind it are planned."""
 
 REFUSAL_SECONDS: Final = 60.0
@@ -383,7 +383,7 @@ class Planning:
                 took = clock() - began
                 if known is not None and took > COSTLY_SECONDS:
                     # All that rest together take no larger share of the time than one.
-                    rest = REST * took * (1 + len(self._resting.keys() - {job_uid}))
+                    rest = RETRY_FACTOR * took * (1 + len(self._resting.keys() - {job_uid}))
                     self._resting[job_uid] = snapshot.now.monotonic + min(rest, REFUSAL_SECONDS)
             old = queued.waiting.waited_seconds(epoch) > limit
             if known is not None and old:

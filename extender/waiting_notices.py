@@ -15,7 +15,7 @@ AFTER_SECONDS: Final = 10.0
 INCOMPLETE_SECONDS: Final = 60.0
 """The training operator creates pods one after the other; a gate may take a while."""
 
-_TOLD: Final = {
+_NOTICE_AFTER: Final = {
     GangState.INCOMPLETE: INCOMPLETE_SECONDS,
     GangState.WAITING: AFTER_SECONDS,
     GangState.BACKING_OFF: AFTER_SECONDS,
@@ -31,7 +31,7 @@ def waiting_notices(
 
     Those that would never fit come with a warning."""
     for report in reports:
-        after = _TOLD.get(report.state)
+        after = _NOTICE_AFTER.get(report.state)
         if after is None or report.uid in besides:
             continue
         never = report.fits_without_other_jobs is False or report.state is GangState.PAUSED

@@ -17,7 +17,7 @@ from optimus.jobs import Role
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 from optimus.progress.parsed_line import LogFormatOptions
-from optimus.progress.stragglers import JudgedWorker, StragglerConfig, WorkerSpeeds
+from optimus.progress.stragglers import ComparedWorker, StragglerConfig, WorkerSpeeds
 from optimus.progress.types import LogLine, LogRead
 
 _LOG = logging.getLogger(__name__)
@@ -91,13 +91,13 @@ class WorkerRotation:
                 self._order.rotate(-1)
         return complete
 
-    def judged(
+    def compared(
         self, job_uid: str, pods: Sequence[Pod], node_kinds: Mapping[str, str]
-    ) -> list[JudgedWorker]:
+    ) -> list[ComparedWorker]:
         """The workers of a job that run now, with what was read of each."""
         speeds = self._rounds[job_uid].speeds if job_uid in self._rounds else {}
         return [
-            JudgedWorker(pod.replica.index, pod.node, node_kinds.get(pod.node, ""), log)
+            ComparedWorker(pod.replica.index, pod.node, node_kinds.get(pod.node, ""), log)
             for pod in workers(pods)
             if pod.replica is not None
             and pod.node is not None

@@ -57,7 +57,7 @@ _MOST_REFUSED: Final = 10_000
 _NAME_TAKEN_SECONDS: Final = 30.0
 """Back-off before a name that another job's profile holds is asked for again."""
 
-_TOLD_BY: Final = f"the annotation {Annotation.GOAL_MET}"
+_COMPLETION_ANNOTATION: Final = f"the annotation {Annotation.GOAL_MET}"
 _EventKey: TypeAlias = tuple[str, str]
 """A job's UID and the reason of an Event."""
 
@@ -121,13 +121,13 @@ class ProfileRecorder:
         if status.complaint:
             self._warn_once(state.training_job, "LogNotUnderstood", status.complaint)
         self._recommend(state)
-        self._tell_quota(state)
-        self._tell_deadline(state)
+        self._report_quota(state)
+        self._report_deadline(state)
         if state.refused:
             self._warn_once(state.training_job, "PodsWouldBeRefused", state.refused)
         if state.changed_from is not None:
             self._warn_once(state.training_job, "ReplicasChanged", _changed_text(state))
-        self._tell_of_earlier_runs(state, now)
+        self._report_earlier_runs(state, now)
         if state.stored is not None and state.stored_at is not None:
             if status is state.stored:
                 return
@@ -136,15 +136,16 @@ class ProfileRecorder:
                 return
         self.store(state, now, status)
 
-    def _tell_of_earlier_runs(self, state: JobState, now: float) -> None:
+    def _report_earlier_runs(self, state: JobState, now: float) -> None:
         """One Event when earlier runs of its workload are used, one when they are dropped."""
         job, key = state.training_job, (state.job.uid, "EarlierRunsUsed")
         if state.record.differs:
-            text = f"{state.record.differs}; earlier runs are not used any more, {_own_way(state)}"
-            self._tell_once(job, EventType.NORMAL, "EarlierRunsDropped", text)
+            effect = f"earlier runs are not used any more, {_without_earlier_runs(state)}"
+            text = f"{state.record.differs}; {effect}"
+            self._emit_once(job, EventType.NORMAL, "EarlierRunsDropped", text)
         elif state.earlier and key not in self._warned:
             text = _used_text(state, state.progress(now))
-            self._tell_once(job, EventType.NORMAL, "EarlierRunsUsed", text)
+            self._emit_once(job, EventType.NORMAL, "EarlierRunsUsed", text)
 
     def _recommend(self, state: JobState) -> None:
         """An Event for each recommendation that differs from the one before."""
@@ -157,7 +158,7 @@ class ProfileRecorder:
         ):
             self._recommended[uid] = recommended.counts
 
-    def _tell_quota(self, state: JobState) -> None:
+    def _report_quota(self, state: JobState) -> None:
         """An Event when a quota limits the job for the first time; the profile has all figures."""
         decision, uid = state.decision, state.job.uid
         if decision is None or not decision.limited_by:
@@ -168,7 +169,7 @@ class ProfileRecorder:
         ):
             self._limited_by[uid] = quota
 
-    def _tell_deadline(self, state: JobState) -> None:
+    def _report_deadline(self, state: JobState) -> None:
         """An Event when a deadline is not met for the first time, and when no counts meet it."""
         found = None if state.decision is None else state.decision.deadline
         if found is None or not found.is_at_risk:
@@ -289,29 +290,30 @@ class ProfileRecorder:
         """Warn of a worker that is far slower than the others."""
         self._warn_once(state.training_job, "StragglerFound", state.straggler)
 
-    def told_to_end(self, state: JobState) -> None:
-        """Say that a job's pods are told to end."""
-        message = f"{goal_text(state.job.goal)} is met: its pods are told to end by {_TOLD_BY}"
-        self._tell_once(state.training_job, EventType.NORMAL, "GoalMet", message)
+    def completion_requested(self, state: JobState) -> None:
+        """Say that a job's pods have been requested to end."""
+        goal = goal_text(state.job.goal)
+        message = f"{goal} is met: its pods are told to end by {_COMPLETION_ANNOTATION}"
+        self._emit_once(state.training_job, EventType.NORMAL, "GoalMet", message)
 
     def not_completed(self, state: JobState) -> None:
-        """Warn of a job that was told to end and goes on."""
+        """Warn of a job that was requested to end and trains on."""
         message = (
             f"it was told {state.completion_seconds:.0f} s ago to end and has not; it goes on as "
             "with at-target: continue. Its script has to end with exit code 0 once the file of "
-            f"{_TOLD_BY} has content"
+            f"{_COMPLETION_ANNOTATION} has content"
         )
         self._warn_once(state.training_job, "NotCompleted", message)
 
-    def not_told(self, state: JobState, why: Refused) -> None:
-        """Warn of a job whose pods cannot be told to end."""
+    def completion_not_requested(self, state: JobState, why: Refused) -> None:
+        """Warn of a job whose pods cannot be requested to end."""
         self._refused(why)
         if why.kind is not ErrorKind.TRANSIENT:
             message = f"its pods cannot be told that its goal is met: {why}"
             self._warn_once(state.training_job, "NotCompleted", message)
 
     def left_alone(self, observation: Observation, moving: Collection[str]) -> int:
-        """Tell the users of jobs that are left alone why; returns how many there are.
+        """Report to the users of jobs that are left alone why; returns how many there are.
 
         ``moving`` are jobs in a rescale that must be ended first: their profiles are not touched.
         """
@@ -373,9 +375,9 @@ class ProfileRecorder:
         self._warn_once(training_job, "HalfPlaced", message)
 
     def _warn_once(self, training_job: TrainingJob, reason: str, message: str) -> bool:
-        return self._tell_once(training_job, EventType.WARNING, reason, message)
+        return self._emit_once(training_job, EventType.WARNING, reason, message)
 
-    def _tell_once(
+    def _emit_once(
         self, training_job: TrainingJob, kind: EventType, reason: str, message: str
     ) -> bool:
         key = (training_job.uid, reason)
@@ -410,12 +412,12 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
 
     The same object as before where nothing has changed: it is asked for at every tick."""
     progress = state.progress(now)
-    made_of, known = _made_of(state, progress), state.shown
-    if known is not None and now < known.until and all(map(is_, made_of, known.made_of)):
+    inputs, known = _status_inputs(state, progress), state.shown
+    if known is not None and now < known.until and all(map(is_, inputs, known.inputs)):
         return known.status
     ends = (each.until for each in state.record.avoided if each.until > now)
     until = min(ends, default=inf)
-    state.shown = Shown(_status_of(state, progress, now), made_of, until)
+    state.shown = Shown(_status_of(state, progress, now), inputs, until)
     return state.shown.status
 
 
@@ -437,7 +439,7 @@ _shown_fields: Final = attrgetter(
 )
 
 
-def _made_of(state: JobState, progress: TrainingProgress) -> tuple[object, ...]:
+def _status_inputs(state: JobState, progress: TrainingProgress) -> tuple[object, ...]:
     """All that a status is made of. Each value is immutable."""
     rescale = state.rescale
     moving = (None, False) if rescale is None else (rescale.record, rescale.needs_checkpoint)
@@ -630,7 +632,7 @@ def _used_text(state: JobState, progress: TrainingProgress) -> str:
     return "; ".join(parts)
 
 
-def _own_way(state: JobState) -> str:
+def _without_earlier_runs(state: JobState) -> str:
     young = len(state.record.profiled) == 0 and state.record.rescales == 0
     return "and its speed is measured" if young else "only its own measurements"
 

@@ -32,7 +32,7 @@ _EXPIRY_BACK_OFF_SECONDS: Final = 3600.0
 _MOST_REFUSALS: Final = 10
 """What the API server refuses so often in a row, although it answers, is dropped."""
 
-_PASSING: Final = frozenset(
+_TRANSIENT: Final = frozenset(
     {
         ErrorKind.CONFLICT,
         ErrorKind.EXISTS,
@@ -172,7 +172,7 @@ class WorkloadRecorder:
                 outcome,
                 WORKLOAD_PROFILE_KIND,
             )
-        if outcome.kind not in _PASSING:
+        if outcome.kind not in _TRANSIENT:
             waiting.refusals += 1
             if waiting.refusals >= _MOST_REFUSALS:
                 del self.waiting[key]

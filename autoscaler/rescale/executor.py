@@ -73,10 +73,10 @@ class Writer(Protocol):
         interval_id: str,
         limits: Mapping[str, int],
         *,
-        for_good: bool = False,
+        permanent: bool = False,
     ) -> Written | Refused:
         """Suspend the job, annotate it as suspended by us and set what is left of its limits;
-        ``for_good``: it is not to be resumed."""
+        ``permanent``: it is not to be resumed."""
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         """Set the counts, resume, remove the annotation."""
@@ -221,8 +221,8 @@ class RescaleExecutor:
     def _suspend(self, state: JobState, by: str, restarts: int, at: float) -> Written | Refused:
         job = state.training_job
         limits = limits_left(job, at, restarts)
-        for_good = state.rescale is not None and state.rescale.record.stays_suspended
-        outcome = self._writer.suspend(job, by, limits, for_good=for_good)
+        permanent = state.rescale is not None and state.rescale.record.stays_suspended
+        outcome = self._writer.suspend(job, by, limits, permanent=permanent)
         if limits and isinstance(outcome, Written):
             had = {
                 "activeDeadlineSeconds": job.active_deadline_seconds,

@@ -632,7 +632,7 @@ def _observed(state: Rescale, observed: Observed | JobGone, config: RescaleConfi
     is_ours = observed.job.suspended or observed.job.suspended_by is not None
     if observed.pods.is_ending and not is_ours and record.step in _ENDED_AS:
         return _finish(state, _ENDED_AS[record.step], _ENDING)
-    return _AT[record.step](state, observed, config)
+    return _HANDLERS[record.step](state, observed, config)
 
 
 def _without_unseen_time(state: Rescale, at: float, config: RescaleConfig) -> Rescale:
@@ -695,7 +695,7 @@ def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) ->
         lost_seconds = observed.at - state.checkpoint_since
         lost_seconds = lost_seconds if lost_seconds < math.inf else 0.0
         state = replace(state, stopped_at=observed.at, lost_seconds=lost_seconds)
-        state, then = _go(state, begun, Step.SUSPEND, observed.at)
+        state, then = _enter(state, begun, Step.SUSPEND, observed.at)
         return state, emit + then
     waited_seconds = observed.at - record.step_at
     if waited_seconds < config.checkpoint_warning_seconds:
@@ -713,10 +713,10 @@ def _at_suspend(state: Rescale, observed: Observed, config: RescaleConfig) -> Ad
     if observed.job.suspended:
         # The annotation also shows that a patch was carried out whose answer was lost.
         if observed.job.suspended_by == record.id:
-            return _go(state, record, Step.EMPTY, observed.at)
+            return _enter(state, record, Step.EMPTY, observed.at)
         return _finish(state, Outcome.USER, "its user suspended it")
     if observed.job.suspended_by is not None:
-        return _go(state, record, Step.YIELD, observed.at)
+        return _enter(state, record, Step.YIELD, observed.at)
     if observed.job.counts != (record.target if record.rolling_back else record.before):
         return _finish(state, Outcome.USER, "its user changed its counts")
     if not record.rolling_back:
@@ -725,7 +725,7 @@ def _at_suspend(state: Rescale, observed: Observed, config: RescaleConfig) -> Ad
             return _finish(state, Outcome.USER, unwanted)
         if state.needs_checkpoint and observed.at - record.step_at > config.fresh_seconds:
             # The checkpoint has aged while the suspension could not be written.
-            return _go(state, record, Step.CHECKPOINT, observed.at)
+            return _enter(state, record, Step.CHECKPOINT, observed.at)
     elif not record.failure and observed.pods.all_started(record.target):
         return _finish(state, Outcome.REACHED, f"{record.target} run after all")
     restarts = observed.pods.all_restarts
@@ -744,7 +744,7 @@ def _at_empty(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
     if not observed.job.suspended:
         if "SuspensionTakenBack" in state.emitted and observed.job.suspended_by is None:
             return _finish(state, Outcome.ABANDONED, "the operator did not confirm the suspension")
-        return _go(state, record, Step.YIELD, observed.at)
+        return _enter(state, record, Step.YIELD, observed.at)
     if observed.job.suspended_by != record.id:
         return _finish(state, Outcome.USER, "its user took over the suspension")
     if record.stays_suspended:
@@ -760,7 +760,7 @@ def _at_empty(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
     # After a break its watch may have broken too, and show such a pod for longer.
     if is_recent or observed.since_break_seconds < config.break_grace_seconds:
         return state, ()
-    return _go(state, record, Step.RESUME, observed.at)
+    return _enter(state, record, Step.RESUME, observed.at)
 
 
 def _still_ending(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
@@ -797,14 +797,14 @@ def _at_resume(state: Rescale, observed: Observed, _: RescaleConfig) -> Advance:
     record = state.record
     if not observed.job.suspended:
         if observed.job.suspended_by is not None:
-            return _go(state, record, Step.YIELD, observed.at)
+            return _enter(state, record, Step.YIELD, observed.at)
         if observed.job.counts == record.current_target:
-            return _go(state, record, Step.START, observed.at)
+            return _enter(state, record, Step.START, observed.at)
         return _finish(state, Outcome.USER, f"its user resumed it at {observed.job.counts}")
     if observed.job.suspended_by != record.id:
         return _finish(state, Outcome.USER, "its user took over the suspension")
     if observed.pods.left > 0:
-        return _go(state, record, Step.EMPTY, observed.at)
+        return _enter(state, record, Step.EMPTY, observed.at)
     # Counts that the user has set meanwhile are kept.
     is_ours = observed.job.counts in (record.before, record.target)
     counts = record.current_target if is_ours else observed.job.counts
@@ -822,7 +822,7 @@ def _at_start(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
         return _not_all_started(state, observed, config)
     is_verified = record.before != record.target or record.purpose is RescalePurpose.STRAGGLER
     if not record.rolling_back and is_verified:
-        return _go(state, record, Step.VERIFY, observed.at)
+        return _enter(state, record, Step.VERIFY, observed.at)
     took = f"all its pods run, {observed.at - record.started_at:.0f} s after it was decided"
     return _finish(state, Outcome.ROLLED_BACK if record.rolling_back else Outcome.REACHED, took)
 
@@ -837,7 +837,7 @@ def _users_change(job: ObservedJob, target: Counts) -> str | None:
 def _not_all_started(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     record, target = state.record, state.record.current_target
     if observed.job.suspension_confirmed:
-        return _operator_is_away(state, observed, config)
+        return _operator_is_unavailable(state, observed, config)
     waited_seconds = observed.at - record.step_at
     if not _has_timed_out(state, observed.at, config.start_seconds, config):
         return state, ()
@@ -855,7 +855,7 @@ def _not_all_started(state: Rescale, observed: Observed, config: RescaleConfig) 
     return state, (*emit, PlacementFailed(waited_seconds), *then)
 
 
-def _operator_is_away(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
+def _operator_is_unavailable(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     """The job still counts as suspended: without the operator, other counts would start no sooner.
 
     The time to start begins when it is back."""
@@ -921,7 +921,7 @@ def _at_yield(state: Rescale, observed: Observed, _: RescaleConfig) -> Advance:
     return _finish(state, Outcome.USER, "its user resumed it")
 
 
-_AT: dict[Step, Callable[[Rescale, Observed, RescaleConfig], Advance]] = {
+_HANDLERS: dict[Step, Callable[[Rescale, Observed, RescaleConfig], Advance]] = {
     Step.CHECKPOINT: _at_checkpoint,
     Step.SUSPEND: _at_suspend,
     Step.EMPTY: _at_empty,
@@ -932,14 +932,14 @@ _AT: dict[Step, Callable[[Rescale, Observed, RescaleConfig], Advance]] = {
 }
 
 
-def _go(state: Rescale, record: RescaleRecord, step: Step, at: float) -> Advance:
+def _enter(state: Rescale, record: RescaleRecord, step: Step, at: float) -> Advance:
     """Enter a step: it is stored first, then the job is observed for it."""
     record = replace(record, step=step, step_at=at)
     return _tick(replace(state, record=record, written=False, empty_since=None))
 
 
 def _roll_back(state: Rescale, step: Step, at: float) -> Advance:
-    return _go(state, replace(state.record, rolling_back=True), step, at)
+    return _enter(state, replace(state.record, rolling_back=True), step, at)
 
 
 def _finish(state: Rescale, outcome: Outcome, reason: str) -> Advance:

@@ -180,9 +180,9 @@ class Trainer:
             self._save(reached)
         if self._index != 0 or epoch_loss is None:
             return True
-        return epoch_loss > self._settings.target_loss and not self._told_to_end()
+        return epoch_loss > self._settings.target_loss and not self._end_requested()
 
-    def _told_to_end(self) -> bool:
+    def _end_requested(self) -> bool:
         """Whether the file that stands for a met goal has content."""
         path = self._settings.stop_file
         try:

@@ -57,7 +57,7 @@ class StallWatch:
         os._exit(1)
 
 
-def told_to_end(stop_file: Path | None) -> bool:
+def end_requested(stop_file: Path | None) -> bool:
     """Whether the file that stands for a met goal has content."""
     try:
         return stop_file is not None and stop_file.stat().st_size > 0
@@ -144,7 +144,7 @@ class Chief:
                 self._watch.progressed(f"step {step + 1}")
             done = until
             self._save(done, loss)
-            if told_to_end(self._settings.stop_file):
+            if end_requested(self._settings.stop_file):
                 print("The goal is met: the training ends", flush=True)
                 return
 

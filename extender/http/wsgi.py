@@ -43,7 +43,7 @@ _JSON_LINE: Final = (
 _PLAIN_LINE: Final = "%(h)s %(m)s %(U)s %(s)s %(b)s bytes %(D)s us"
 
 
-class StayingWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
+class KeepAliveWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     """gunicorn's worker with threads, each of which waits a little for its connection's next
     request before it takes another connection."""
 
@@ -125,7 +125,7 @@ def options(settings: Settings) -> dict[str, object]:
     return {
         "bind": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         "workers": 1,
-        "worker_class": StayingWorker,
+        "worker_class": KeepAliveWorker,
         "threads": settings.threads,
         "keepalive": KEEP_ALIVE_SECONDS,
         "graceful_timeout": GRACE_SECONDS,
@@ -140,7 +140,7 @@ def options(settings: Settings) -> dict[str, object]:
 
 def check_single(workers: int, worker_class: str) -> None:
     """Exit where gunicorn is about to run anything but one worker process with threads."""
-    if workers != 1 or worker_class != StayingWorker.__name__:
+    if workers != 1 or worker_class != KeepAliveWorker.__name__:
         needed = "the ledger is in one process's memory: one worker with threads is needed"
         sys.exit(f"{needed}, not {workers} {worker_class}")
 

@@ -199,17 +199,17 @@ class PreemptionController:
         with self._planner.locked() as now:
             state = self._preemptor_state(uid)
             if mark is not None:
-                if self._goes_on(mark, state, victims, now):
+                if self._may_continue(mark, state, victims, now):
                     self._begun.setdefault(uid, (mark, ()))
                     return
                 failed = state is PreemptorState.WAITS and count > 0
                 is_new = self._end(uid, failed=failed, now=now)
         if is_new and mark is not None and count:
-            self._tell_end(mark, state, jobs.get(uid), count)
+            self._report_end(mark, state, jobs.get(uid), count)
         for victim in victims:
             self._resume(victim, mark, state, now)
 
-    def _goes_on(
+    def _may_continue(
         self, mark: Preempted, state: PreemptorState, victims: Sequence[TrainingJob], now: Instant
     ) -> bool:
         """Whether the gang may still get its nodes by this preemption; under the lock."""
@@ -292,7 +292,7 @@ class PreemptionController:
         planner.changes.notify()
         return True
 
-    def _tell_end(
+    def _report_end(
         self, mark: Preempted, state: PreemptorState, job: TrainingJob | None, victims: int
     ) -> None:
         outcome = "failed" if state is PreemptorState.WAITS else state.name.lower()
@@ -377,7 +377,7 @@ class PreemptionController:
         job = jobs.get(uid)
         with planner.locked() as now:
             self._look_at[uid] = now.monotonic + LOOK_AGAIN_SECONDS
-            if job is None or self._meets_another(queued):
+            if job is None or self._overlaps_another(queued):
                 return False
         trial = Trial.of(planner, self._rule, queued, self._stuck)
         planned = trial.plan()
@@ -421,7 +421,7 @@ class PreemptionController:
         protected, priority = self._settings.protected_classes, queued.waiting.priority
         return running_gangs(self._planner, priority, jobs, budgets, protected)
 
-    def _meets_another(self, queued: QueuedGang) -> bool:
+    def _overlaps_another(self, queued: QueuedGang) -> bool:
         """Whether a gang may use nodes of one for which others are preempted now; under the
         lock."""
         planner = self._planner

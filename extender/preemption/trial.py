@@ -55,8 +55,8 @@ class Trial:
         capacity = Capacity(nodes, left)
         capacity.distinguish(*{member.spec.constraints for member in gang.members})
         found = cls(planner, rule, gang, capacity, frozenset(pods))
-        found._give(own)
-        found._give(used_by_node(pods.values()))
+        found._add_room(own)
+        found._add_room(used_by_node(pods.values()))
         return found
 
     def fits(self, victims: Victims = ()) -> bool:
@@ -76,12 +76,12 @@ class Trial:
             gang = self.planner.reservations.with_surroundings(self.gang, gone)
         mark = self.capacity.mark()
         for room in rooms:
-            self._give(room)
+            self._add_room(room)
         answer = self.rule.place(gang, self.capacity)
         self.capacity.undo_to(mark)
         return Planned(gang, answer) if isinstance(answer, Placement) else None
 
-    def _give(self, room: Mapping[str, Resources]) -> None:
+    def _add_room(self, room: Mapping[str, Resources]) -> None:
         for node, amount in room.items():
             row, vector = self.capacity.row_of.get(node), self.capacity.vector(amount)
             if row is not None and vector is not None:

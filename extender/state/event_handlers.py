@@ -93,7 +93,7 @@ class EventHandlers:
             before = None
         self._set_pod(after, before, after)
 
-    def _judge_members(self, job_uid: str) -> None:
+    def _check_members(self, job_uid: str) -> None:
         """The job is known now, and so which pods are its own."""
         with self._planner.lock:
             pods = tuple(self._planner.cluster.pods_of(job_uid).values())
@@ -203,7 +203,7 @@ class EventHandlers:
                 else:
                     planner.job_spec_changed(uid)
             if job is not None and before is None:
-                self._judge_members(uid)
+                self._check_members(uid)
         planner.changes.notify()
 
     def profile(self, before: TrainingProfile | None, after: TrainingProfile | None) -> None:

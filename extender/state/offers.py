@@ -20,7 +20,7 @@ from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
 
 FIRST_SECONDS: Final = 1.0
-RETURNS: Final = 3
+MOST_ANSWERS: Final = 3
 """A node that a pod was answered with so often in vain is excluded: Reserve or PreBind fails."""
 
 _FOREVER: Final = float("inf")
@@ -59,7 +59,7 @@ class _JobOffers:
     """Whether the gang is not planned at all until then."""
 
     refusals: int = 0
-    returns: dict[tuple[ReplicaId, str], int] = field(default_factory=dict)
+    unbound_answers: dict[tuple[ReplicaId, str], int] = field(default_factory=dict)
 
 
 class Offers:
@@ -117,11 +117,13 @@ class Offers:
         assert pod.replica is not None
         self._of(pod.replica.job_uid, now).absent.setdefault(shape_of(pod), set()).add(node)
 
-    def came_back(self, replica: ReplicaId, node: str, now: float) -> bool:
-        """A pod that was answered with a node is asked about again; whether once too often."""
-        returns = self._of(replica.job_uid, now).returns
-        times = returns[replica, node] = min(returns.get((replica, node), 0) + 1, RETURNS)
-        return times >= RETURNS
+    def was_not_bound(self, replica: ReplicaId, node: str, now: float) -> bool:
+        """A pod was answered with the node and is not bound there; whether once too often."""
+        unbound_answers = self._of(replica.job_uid, now).unbound_answers
+        times = unbound_answers[replica, node] = min(
+            unbound_answers.get((replica, node), 0) + 1, MOST_ANSWERS
+        )
+        return times >= MOST_ANSWERS
 
     def does_not_fit(self, job_uid: str, now: float, longest_seconds: float) -> None:
         """The gang does not fit on what it is offered: the back-off begins, unless it runs."""
@@ -150,7 +152,9 @@ class Offers:
         """A node has changed: it may be offered again; the jobs that this concerns."""
         concerned = []
         for uid, known in self._jobs.items():
-            known.returns = {key: n for key, n in known.returns.items() if key[1] != node}
+            known.unbound_answers = {
+                key: n for key, n in known.unbound_answers.items() if key[1] != node
+            }
             with_node = [absent for absent in known.absent.values() if node in absent]
             for absent in with_node:
                 absent.discard(node)

@@ -20,7 +20,7 @@ from optimus.jobs import NodeConstraints
 VALID_SECONDS: Final = 600.0
 """How long a complete list tells that the next ones are."""
 
-AGAIN_SECONDS: Final = 1.0
+RECHECK_SECONDS: Final = 1.0
 """Where a node was missing, lists are compared at most this often."""
 
 LAG_SECONDS: Final = 2.0
@@ -34,7 +34,7 @@ class Compared(NamedTuple):
     """What the last list of nodes told."""
 
     is_complete: bool
-    again_at: float
+    recheck_at: float
     """When to compare again."""
 
 
@@ -59,7 +59,7 @@ class UnknownRules:
     def record(self, constraints: NodeConstraints, now: float, *, is_complete: bool) -> bool:
         """A list was compared; returns whether it tells another thing than the last."""
         last = self.last.get(constraints)
-        wait = VALID_SECONDS if is_complete else AGAIN_SECONDS
+        wait = VALID_SECONDS if is_complete else RECHECK_SECONDS
         self.last[constraints] = Compared(is_complete, now + wait)
         return last is None or last.is_complete != is_complete
 

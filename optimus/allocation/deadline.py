@@ -20,7 +20,7 @@ from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast
 from optimus.resources import Resources
 
-MOST_MORE: Final = 64
+MOST_EXTRA: Final = 64
 """So many PSs, and workers, beyond the least are looked at."""
 
 Counted = NDArray[np.int64]
@@ -82,10 +82,10 @@ class DeadlineOutlook:
 
 
 def counts_from(least: Counts, most: tuple[int, int]) -> tuple[Counted, Counted]:
-    """All counts from ``least`` to ``most``, at most ``MOST_MORE`` beyond; two flat arrays."""
-    ps = np.arange(least.ps, max(least.ps, min(most[0], least.ps + MOST_MORE)) + 1)
+    """All counts from ``least`` to ``most``, at most ``MOST_EXTRA`` beyond; two flat arrays."""
+    ps = np.arange(least.ps, max(least.ps, min(most[0], least.ps + MOST_EXTRA)) + 1)
     workers = np.arange(
-        least.workers, max(least.workers, min(most[1], least.workers + MOST_MORE)) + 1
+        least.workers, max(least.workers, min(most[1], least.workers + MOST_EXTRA)) + 1
     )
     return np.repeat(ps, len(workers)), np.tile(workers, len(ps))
 
@@ -130,6 +130,6 @@ def _most(job: Job, capacity: Resources) -> tuple[int, int]:
         (job.worker, bounds.min_workers, bounds.max_workers),
     ):
         fit = min((capacity[name] // spec.resources[name] for name in spec.resources), default=None)
-        limit = least + MOST_MORE if fit is None else max(least, fit)
+        limit = least + MOST_EXTRA if fit is None else max(least, fit)
         limits.append(limit if most is None else min(limit, most))
     return limits[0], limits[1]

@@ -88,7 +88,7 @@ class Diagnosis:
             if parsed is not None:
                 read += 1
                 forms[form] += 1
-                examples |= dict.fromkeys(_told(parsed), text)
+                examples |= dict.fromkeys(_recognised(parsed), text)
         return cls(file, len(texts), read, forms, read_progress(texts, metric), examples)
 
     @property
@@ -152,7 +152,7 @@ def _declared(declared: Declared, line: str) -> Iterator[Finding]:
             yield Finding(f"declared {field.name.replace('_', ' ')}", text, line)
 
 
-def _told(parsed: ParsedLine) -> Iterator[str]:
+def _recognised(parsed: ParsedLine) -> Iterator[str]:
     """The things that a line tells."""
     if parsed.trained:
         yield "progress"

@@ -116,7 +116,7 @@ def _inspect(address: str, job: str, uid: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is told, as sentences and as a table of the replicas."""
+    """What is explained, as sentences and as a table of the replicas."""
 
     job: str
     state: str
@@ -290,8 +290,8 @@ def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[s
                 " its replica types"
             ),
         ]
-    told = _told(facts)
-    if told is None:
+    event = _waiting_event(facts)
+    if event is None:
         if any(each.refusal for each in waits):
             return [f"kubectl describe pod {waits[0].pod.name} -n {job.namespace} says more"]
         return [
@@ -300,9 +300,9 @@ def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[s
                 " optimus-system get pods)"
             )
         ]
-    if told.reason == "HalfPlaced":
+    if event.reason == "HalfPlaced":
         return ["free capacity, or suspend and resume the job so that it is placed as a whole"]
-    if "lack" in told.message and told.type == "Warning":
+    if "lack" in event.message and event.type == "Warning":
         return [
             (
                 "waiting does not help: ask for less per replica, change its node selector or"
@@ -318,7 +318,7 @@ def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[s
     ]
 
 
-def _told(facts: "JobFacts") -> "EventFacts | None":
+def _waiting_event(facts: "JobFacts") -> "EventFacts | None":
     """The extender's newest Event on the job that waits."""
     found = [
         each
@@ -332,9 +332,9 @@ def _lines(
     facts: "JobFacts", waits: Sequence["PodFacts"], waited: float | None
 ) -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = []
-    told = _told(facts) if waits else None
-    if told is not None:
-        lines.append(("why", f"{told.message} (Event of {_clock(told.last_at)})"))
+    event = _waiting_event(facts) if waits else None
+    if event is not None:
+        lines.append(("why", f"{event.message} (Event of {_clock(event.last_at)})"))
     refusals = sorted({each.refusal for each in waits if each.refusal})
     lines += [("kube-scheduler", each) for each in refusals[:3]]
     if waited is not None:
@@ -350,7 +350,7 @@ def _lines(
         each for each in facts.events if each.about == facts.job.name and each.reason in _PREEMPTION
     ][-1:]
     lines += [("preemption", f"{each.message} ({_clock(each.last_at)})") for each in preemption]
-    shown = [told, *preemption]
+    shown = [event, *preemption]
     others = [each for each in facts.events if each not in shown and each.type == "Warning"]
     for event in others[-_MOST_EVENTS:]:
         if event.reason != "FailedScheduling":  # the condition says the same

@@ -125,10 +125,10 @@ def unknown_annotations(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
     unknown = sorted(
         name for name in annotations if name.startswith(f"{GROUP}/") and name not in _KNOWN
     )
-    return tuple(Problem(name, annotations[name], _meant(name)) for name in unknown)
+    return tuple(Problem(name, annotations[name], _suggestion(name)) for name in unknown)
 
 
-def _meant(name: str) -> str:
+def _suggestion(name: str) -> str:
     close = get_close_matches(name, _KNOWN, n=1, cutoff=0.6)
     return "unknown annotation" + (f"; did you mean {close[0]}?" if close else "")
 

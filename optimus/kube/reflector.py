@@ -188,10 +188,10 @@ class Reflector(Generic[T]):
             # listed in a loop.
             return 0.0 if self._expirations == 1 else self._fail(error)
         if error.kind is ErrorKind.NOT_FOUND and self.watched.optional:
-            self._be_absent()
+            self._set_absent()
             return self._config.absent_seconds
         if error.kind is ErrorKind.FORBIDDEN and self.watched.without:
-            self._go_on_without(error)
+            self._continue_without_resource(error)
             return self._config.absent_seconds
         # A server that was restored from a backup answers 504 to a version that it has not reached
         # yet.
@@ -208,23 +208,23 @@ class Reflector(Generic[T]):
         self._failure, self._failed_at = error.sentence, self._clock()
         return self._backoff.after_failure(error.retry_after_seconds or 0.0)
 
-    def _heard(self) -> None:
+    def _note_contact(self) -> None:
         self._last_contact = self._clock()
         if self._failure is not None:
             _LOG.info("%s are up to date again", self.watched.plural)
         self._failure = None
 
-    def _go_on_without(self, error: KubeError) -> None:
+    def _continue_without_resource(self, error: KubeError) -> None:
         """What was known stays; it is tried again from time to time."""
         if not self._is_refused:
             _LOG.warning("%s; going on: %s", error.sentence, self.watched.without)
         self._is_refused, self._version = True, ""
-        self._heard()
+        self._note_contact()
         self._synced.set()
 
-    def _be_absent(self) -> None:
+    def _set_absent(self) -> None:
         self._version = ""
-        self._heard()
+        self._note_contact()
         self._store.replace({})
         self._synced.set()
 
@@ -245,7 +245,7 @@ class Reflector(Generic[T]):
         self._store.replace(objects)
         self._version, self._is_refused = version, False
         self._backoff.reset()
-        self._heard()
+        self._note_contact()
         self._synced.set()
 
     def _page(self, token: str) -> Page:
@@ -292,7 +292,7 @@ class Reflector(Generic[T]):
     def _after_watch(self, events: int, lasted_seconds: float) -> float:
         if events or lasted_seconds >= 1.0:
             self._backoff.reset()
-            self._heard()
+            self._note_contact()
             return 0.0
         # A server or proxy that cuts every watch at once must not be asked a thousand times a
         # second.
@@ -307,7 +307,7 @@ class Reflector(Generic[T]):
         events = 0
         if self._stopping.is_set():
             return events
-        self._heard()
+        self._note_contact()
         try:
             for line in lines(response):
                 self._apply(what, line)
@@ -330,7 +330,7 @@ class Reflector(Generic[T]):
         self._version = event.metadata.resource_version or self._version
         self._expirations = 0
         self._backoff.reset()
-        self._heard()
+        self._note_contact()
 
 
 def _interrupt(response: urllib3.BaseHTTPResponse) -> None:

@@ -89,7 +89,7 @@ class Store(Generic[T]):
             before = self._objects.pop(key, None)
             if item is not None:
                 self._objects[key] = item
-        self._tell(before, item)
+        self._notify(before, item)
         self.changes.notify()
 
     def replace(self, objects: Mapping[Key, T]) -> None:
@@ -98,13 +98,13 @@ class Store(Generic[T]):
             before = self._objects
             self._objects = dict(objects)
         for key in before.keys() - objects.keys():
-            self._tell(before[key], None)
+            self._notify(before[key], None)
         for key, item in objects.items():
             if before.get(key) != item:
-                self._tell(before.get(key), item)
+                self._notify(before.get(key), item)
         self.changes.notify()
 
-    def _tell(self, before: T | None, after: T | None) -> None:
+    def _notify(self, before: T | None, after: T | None) -> None:
         if self._observer is None:
             return
         try:

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-_FOR_GOOD: Final = "for-good"
+_PERMANENT: Final = "for-good"
 
 
 class SuspensionMark(NamedTuple):
@@ -14,18 +14,18 @@ class SuspensionMark(NamedTuple):
     instance: str = ""
     """The autoscaler that wrote it; empty where it was an earlier version."""
 
-    for_good: bool = False
+    permanent: bool = False
     """The job's goal is met: it is not to be resumed by itself."""
 
     @property
     def text(self) -> str:
         """The annotation's value."""
-        parts = (self.id, self.instance, _FOR_GOOD if self.for_good else "")
+        parts = (self.id, self.instance, _PERMANENT if self.permanent else "")
         return " ".join(part for part in parts if part)
 
 
 def read_suspension(text: str) -> SuspensionMark:
     """What such an annotation says."""
     mark, *rest = text.split(" ")
-    for_good = rest[-1:] == [_FOR_GOOD]
-    return SuspensionMark(mark, " ".join(rest[:-1] if for_good else rest), for_good)
+    permanent = rest[-1:] == [_PERMANENT]
+    return SuspensionMark(mark, " ".join(rest[:-1] if permanent else rest), permanent)

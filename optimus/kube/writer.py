@@ -32,11 +32,11 @@ class JobWriter:
         interval_id: str,
         limits: Mapping[str, int] = _NO_LIMITS,
         *,
-        for_good: bool = False,
+        permanent: bool = False,
     ) -> Written | Refused:
         """Suspend the job and mark it as suspended by the autoscaler, in one patch with what is
         left of its limits: a lost answer does not shorten them twice."""
-        mark = SuspensionMark(interval_id, self._instance, for_good).text
+        mark = SuspensionMark(interval_id, self._instance, permanent).text
         policy = {"suspend": True, **limits}
         return self._patch("suspend", job, {Annotation.SUSPENDED_BY: mark}, {"runPolicy": policy})
 

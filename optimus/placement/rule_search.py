@@ -58,7 +58,7 @@ _MOST_OPTIONS: Final = 16
 _MOST_DOMAINS: Final = 8
 """Domains tried for a gang whose replicas are to be in one."""
 
-Unruled: TypeAlias = Callable[[Gang, Capacity], Placement | DoesNotFit]
+PlaceWithoutRules: TypeAlias = Callable[[Gang, Capacity], Placement | DoesNotFit]
 """Places a gang as if its pods had no rules."""
 
 RULES: Final[Mapping[str, str]] = MappingProxyType(
@@ -74,7 +74,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def place_by_rules(
-    gang: Gang, surroundings: Surroundings, capacity: Capacity, unruled: Unruled
+    gang: Gang, surroundings: Surroundings, capacity: Capacity, unruled: PlaceWithoutRules
 ) -> Placement | DoesNotFit:
     """Choose nodes for the gang's unbound replicas that its rules allow; takes nothing."""
     problem = _problem_of_volumes(gang, surroundings)
@@ -320,7 +320,7 @@ class _Search:
         if self._groups is not None:
             self._prepare(self._groups)
 
-    def place(self, unruled: Unruled) -> Placement | None:
+    def place(self, unruled: PlaceWithoutRules) -> Placement | None:
         """A node for every unbound replica, if one is found."""
         if self._groups is None or not all(group.static.any() for group in self._groups):
             return None

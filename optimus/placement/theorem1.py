@@ -81,15 +81,15 @@ class Theorem1:
 
     def _place_anywhere(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         if gang.surroundings is not None and gang.unbound:
-            return place_by_rules(gang, gang.surroundings, capacity, self._place_unruled)
-        answer = self._place_unruled(gang, capacity)
+            return place_by_rules(gang, gang.surroundings, capacity, self._place_without_rules)
+        answer = self._place_without_rules(gang, capacity)
         if isinstance(answer, DoesNotFit) and gang.differs_within_roles:
             # Theorem 1 knows one kind of PS and one of workers: the largest amount, on nodes that
             # admit all of them.
-            return place_by_rules(gang, Surroundings(), capacity, self._place_unruled)
+            return place_by_rules(gang, Surroundings(), capacity, self._place_without_rules)
         return answer
 
-    def _place_unruled(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
+    def _place_without_rules(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         request = Request.of_gang(gang, capacity) if gang.unbound else None
         found = None if request is None else self._assign(request, capacity)
         if request is None or found is None:

@@ -167,7 +167,7 @@ class _Reader:
         lengths = [0] * len(self._atoms)
         for n, later in enumerate(self._atoms):
             if later.most > _FEW:
-                chained = (lengths[m] for m in range(n) if lengths[m] and self._can_trade(m, n))
+                chained = (lengths[m] for m in range(n) if lengths[m] and self._can_overlap(m, n))
                 lengths[n] = 1 + max(chained, default=0)
         return max(lengths, default=0)
 
@@ -193,7 +193,7 @@ class _Reader:
             self._atoms[n] = _Atom(atom.characters, own, max(atom.most, most), atom.path)
         self._open[-1].complex |= least != most
 
-    def _can_trade(self, first: int, last: int) -> bool:
+    def _can_overlap(self, first: int, last: int) -> bool:
         """Whether two repetitions can match each other's text, despite the atoms between them."""
         one, other = self._atoms[first], self._atoms[last]
         if not one.characters & other.characters:

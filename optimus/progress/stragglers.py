@@ -136,7 +136,7 @@ def _computing_speed(lines: Iterable[LogLine]) -> WindowSpeed | None:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedWorker:
+class ComparedWorker:
     """A worker, where it is, and what was read of it."""
 
     index: int
@@ -170,12 +170,12 @@ class Straggler:
 
 
 def find_stragglers(
-    workers: Iterable[JudgedWorker], config: StragglerConfig
+    workers: Iterable[ComparedWorker], config: StragglerConfig
 ) -> tuple[Straggler, ...]:
     """The stragglers among one job's workers, by index; none where too few can be compared.
 
     Workers of which the log has not enough windows, or has stopped, do not count."""
-    groups: dict[tuple[str, str], list[JudgedWorker]] = {}
+    groups: dict[tuple[str, str], list[ComparedWorker]] = {}
     for worker in workers:
         if len(worker.log.speeds) >= config.windows:
             groups.setdefault((worker.node_kind, worker.log.speeds[-1].unit), []).append(worker)
@@ -183,7 +183,7 @@ def find_stragglers(
     return tuple(sorted(found, key=lambda each: each.index))
 
 
-def _among(group: Sequence[JudgedWorker], config: StragglerConfig) -> list[Straggler]:
+def _among(group: Sequence[ComparedWorker], config: StragglerConfig) -> list[Straggler]:
     if len(group) < config.least_workers:
         return []
     medians = [median(speed.value for speed in worker.log.speeds) for worker in group]

@@ -179,18 +179,18 @@ class Scenario:
         )
         return self.placement(job)
 
-    def wait_told(self, name: str, *reasons: str) -> dict[str, list[str]]:
+    def wait_events(self, name: str, *reasons: str) -> dict[str, list[str]]:
         """Wait until there are Events of all these reasons about an object; return the messages of
         each reason. What an Event tells is mostly seen elsewhere a moment before."""
 
-        def told() -> dict[str, list[str]] | None:
+        def found_all() -> dict[str, list[str]] | None:
             found: dict[str, list[str]] = {reason: [] for reason in reasons}
             for event in self.events(name):
                 if event["reason"] in found:
                     found[event["reason"]].append(event["message"])
             return found if all(found.values()) else None
 
-        messages = self.wait(told, f"Events {', '.join(reasons)} about {name}")
+        messages = self.wait(found_all, f"Events {', '.join(reasons)} about {name}")
         assert messages is not None
         return messages
 

@@ -91,7 +91,7 @@ def test_without_the_policy_a_job_that_was_made_larger_is_begun_again_as_a_whole
         wait_training(scenario, recorder, at(job, MORE))
         assert not recorder.ever_failed(job)
         assert not recorder.training_complaints(job)
-    scenario.wait_told(job.name, "ReplicasChanged")
+    scenario.wait_events(job.name, "ReplicasChanged")
 
 
 def test_without_the_policy_the_user_of_a_job_that_was_made_smaller_is_told(

@@ -69,7 +69,7 @@ def test_an_mxjob_makes_room_for_a_tfjob_and_comes_back(scenario: Scenario) -> N
     scenario.wait_refused(second, "does not fit")
     assert len(scenario.bound(first)) == first.pods
     assert "Failed" not in scenario.conditions(second)
-    scenario.wait_told("second", "Preempted", "Resumed")
+    scenario.wait_events("second", "Preempted", "Resumed")
     scenario.delete(urgent)
     scenario.wait_bound(second)
 

@@ -35,7 +35,7 @@ def test_a_job_whose_bounds_change_is_rescaled_and_resumes_from_its_checkpoint(
     assert not complaints(
         grown.demand(), scenario.free_resources_without(grown), scenario.placement(grown)
     )
-    for messages in scenario.wait_told(job.name, "Rescaling", "Rescaled").values():
+    for messages in scenario.wait_events(job.name, "Rescaling", "Rescaled").values():
         assert any("2 PS + 3 workers" in sentence for sentence in messages), messages
 
 

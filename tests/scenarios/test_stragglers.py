@@ -82,7 +82,7 @@ def test_a_job_is_made_anew_without_the_node_of_its_straggler(
         slow = scenario.pod("slowed-worker-1")["spec"]["nodeName"]
         slow_node_file.parent.mkdir(parents=True, exist_ok=True)
         slow_node_file.write_text(slow)
-        scenario.wait_told(job.name, "Rescaled")  # it was restarted
+        scenario.wait_events(job.name, "Rescaled")  # it was restarted
         recorder.catch_up()
         (rescale,) = recorder.rescales(job)
         assert (rescale.purpose, rescale.before, rescale.target) == ("straggler", COUNTS, COUNTS)
@@ -98,7 +98,7 @@ def test_a_job_is_made_anew_without_the_node_of_its_straggler(
     after = workers_on(scenario, job)
     assert slow not in after
     assert len(after) == 3
-    assert len(scenario.wait_told(job.name, "StragglerFound")["StragglerFound"]) == 1
+    assert len(scenario.wait_events(job.name, "StragglerFound")["StragglerFound"]) == 1
     scenario.wait(lambda: not said_of(scenario, job), "none is slow now")
 
 

@@ -58,5 +58,5 @@ def test_a_second_run_of_a_workload_is_not_profiled(scenario: Scenario) -> None:
         assert "Profiling" not in {each.get("phase") for each in recorder.statuses(second)}
         assert any(each.get("earlierRuns") == 1 for each in recorder.statuses(second))
         assert not recorder.ever_failed(second)
-    (used,) = scenario.wait_told("second", "EarlierRunsUsed")["EarlierRunsUsed"]
+    (used,) = scenario.wait_events("second", "EarlierRunsUsed")["EarlierRunsUsed"]
     assert used.endswith("its speed is not profiled")

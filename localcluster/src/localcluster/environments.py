@@ -24,7 +24,7 @@ FRAMEWORKS: Mapping[str, tuple[str, str | None]] = {
 # A library that a wheel expects from the system and does not bring -> the same library inside
 # another wheel. The links lie beside the libraries of the first, where its loader looks before it
 # looks in the system.
-_LENT: Mapping[str, str] = {
+_SHARED_LIBRARIES: Mapping[str, str] = {
     "mxnet/libgomp.so.1": "pykdtree.libs/libgomp-*.so.1*",
     "mxnet/libquadmath.so.0": "numpy.libs/libquadmath-*.so.0*",
 }
@@ -32,7 +32,7 @@ _LENT: Mapping[str, str] = {
 _REQUIREMENTS = Path(__file__).resolve().parents[3] / "requirements"
 _SHORT_SECONDS = 60
 _INSTALL_SECONDS = 1800
-_TELL_VERSION = (
+_PRINT_VERSION = (
     "import sys, platform; print(platform.python_implementation().lower(), "
     "*sys.version_info[:2], sep='-')"
 )
@@ -57,7 +57,7 @@ def ensure_environment(
     def fill(work: Path) -> None:
         with shown.step(f"installing {requirements.name} into an environment of its own"):
             _install(interpreter, requirements, work)
-            _lend(work)
+            _link_libraries(work)
             _relocate(work, root / key)
 
     return publish(root / key, fill, shown)
@@ -90,7 +90,7 @@ def _find_python(python: str | None) -> str:
 
 def _version(interpreter: str) -> str:
     try:
-        return run([interpreter, "-c", _TELL_VERSION], _SHORT_SECONDS).strip()
+        return run([interpreter, "-c", _PRINT_VERSION], _SHORT_SECONDS).strip()
     except BuildError as error:
         raise BuildError(f"{interpreter} does not run: {error}") from error
 
@@ -103,10 +103,10 @@ def _install(interpreter: str, requirements: Path, work: Path) -> None:
     run([*pip, "install", "--quiet", *pinned], _INSTALL_SECONDS, environ=environ)
 
 
-def _lend(work: Path) -> None:
+def _link_libraries(work: Path) -> None:
     for packages in work.glob("lib/python*/site-packages"):
-        for link, lender in _LENT.items():
-            for library in sorted(packages.glob(lender))[:1]:
+        for link, source in _SHARED_LIBRARIES.items():
+            for library in sorted(packages.glob(source))[:1]:
                 if (packages / link).parent.is_dir():
                     (packages / link).symlink_to(Path("..") / library.relative_to(packages))
 

@@ -45,7 +45,7 @@ def test_kubectl_shows_profiles_in_columns_and_what_happened_to_a_job(scenario: 
     assert heading.split() == COLUMNS
     assert row.split()[:4] == ["shown", "Training", "1", "3"]
     assert "loss <= 0.081" in row
-    scenario.wait_told(job.name, "Rescaling", "Rescaled")
+    scenario.wait_events(job.name, "Rescaling", "Rescaled")
     described = kubectl("describe", "tfjob", "shown", "-n", scenario.namespace)
     for reason, message in (
         ("Rescaling", "1 PS + 2 workers -> 1 PS + 3 workers: its bounds"),

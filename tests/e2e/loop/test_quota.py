@@ -47,7 +47,7 @@ def test_no_job_is_stopped_for_counts_beyond_the_quota_and_it_grows_once_that_is
 
         reason = scenario.wait(quota_reason, "the profile names the quota")
         assert "leaves 1 of requests.cpu, and 2 PS + 4 workers would take 1.2" in reason
-        scenario.wait_told(job.name, "QuotaReached")
+        scenario.wait_events(job.name, "QuotaReached")
         scenario.holds(
             lambda: not recorder.rescales(job) and len(scenario.pods(job)) == job.pods,
             "the job is not stopped",

@@ -89,7 +89,7 @@ def test_a_suspension_that_its_user_takes_over_in_the_middle_of_a_rescale_stays(
         (rescale,) = recorder.rescales(job)
         assert rescale.id == taken[0]
         assert rescale.phases[-1] == "Suspending"
-        told = scenario.wait_told(job.name, "RescaleEnded")
+        told = scenario.wait_events(job.name, "RescaleEnded")
         assert told["RescaleEnded"] == ["its user took over the suspension"]
         suspend(scenario, job, suspended=False)
         wait_training(scenario, recorder, at(job, AFTER))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from localcluster.testing.waiting import wait_until
-from tests.integration.demo.playing import Playing, playing
+from tests.integration.demo.demo_run import DemoRun, demo_run
 
 INTERRUPTED = 130
 SOON = "--target-loss=0.7"
@@ -22,7 +22,7 @@ def read(address: str) -> str:
         return text
 
 
-def listed(demo: Playing) -> str:
+def listed(demo: DemoRun) -> str:
     """The page of profiles once it shows the first job; the autoscaler may not serve it yet."""
     try:
         page = read(demo.address("profiles"))
@@ -35,7 +35,7 @@ def listed(demo: Playing) -> str:
 def test_it_shows_two_jobs_until_they_reach_their_goals_and_leaves_nothing_behind(
     tmp_path: Path,
 ) -> None:
-    with playing(tmp_path, SOON) as demo:
+    with demo_run(tmp_path, SOON) as demo:
         demo.wait_says("light-tf  submitted")
         page = wait_until(
             lambda: listed(demo), "the page of profiles lists the first job", 180, lambda: demo.said
@@ -69,7 +69,7 @@ def test_it_shows_two_jobs_until_they_reach_their_goals_and_leaves_nothing_behin
 def test_ctrl_c_ends_it_cleanly_however_often_it_is_pressed(
     tmp_path: Path, instant: str, number: signal.Signals
 ) -> None:
-    with playing(tmp_path) as demo:
+    with demo_run(tmp_path) as demo:
         demo.wait_says(instant)
         demo.interrupt(number)
         while demo.runs:
@@ -81,7 +81,7 @@ def test_ctrl_c_ends_it_cleanly_however_often_it_is_pressed(
 
 
 def test_it_gives_up_at_its_limit_and_says_so(tmp_path: Path) -> None:
-    with playing(tmp_path, "--limit-seconds=1") as demo:
+    with demo_run(tmp_path, "--limit-seconds=1") as demo:
         assert (demo.wait_ended(), demo.left()) == (1, []), demo.said
     assert "light-tf: did not reach its goal within the demo's time limit" in demo.said
     assert demo.said.endswith("not every job reached its goal\n")
@@ -91,6 +91,6 @@ def test_it_gives_up_at_its_limit_and_says_so(tmp_path: Path) -> None:
 def test_a_goal_that_is_none_is_refused_before_anything_is_started(
     tmp_path: Path, loss: str
 ) -> None:
-    with playing(tmp_path, f"--target-loss={loss}") as demo:
+    with demo_run(tmp_path, f"--target-loss={loss}") as demo:
         assert (demo.wait_ended(), demo.left()) == (2, []), demo.said
     assert f"'{loss}' is no loss; a positive number is" in demo.said

@@ -81,7 +81,7 @@ def test_a_reason_to_look_has_the_lease_read_before_its_time(
     httpserver.expect_ordered_request(LEASE).respond_with_json(lease("host-1_a"))
     asked = reader(client, every_seconds=1000.0)
     assert [asked.leads(), asked.leads()] == [False, False]
-    asked.asked_as_follower()
+    asked.called_as_follower()
     assert asked.leads()
 
 
@@ -98,7 +98,7 @@ def test_an_identity_that_matches_nobody_is_named_once_when_kube_scheduler_asks(
     asked, found = reader(client), []
     for _ in range(5):
         found.append((asked.leads(), asked.mismatch))
-        asked.asked_as_follower()
+        asked.called_as_follower()
     assert found == [(False, False), (False, True), (False, True), (False, True), (True, False)]
     texts = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert [text.split(", ")[1] for text in texts] == [

@@ -1,6 +1,6 @@
 """An autoscaler that rules a cluster."""
 
-from autoscaler.completion import CompletionTeller
+from autoscaler.completion import CompletionRequester
 from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.logs.poller import LogPoller
@@ -93,7 +93,7 @@ class ControllerHarness:
             reporting,
             self.metrics,
             workloads,
-            CompletionTeller(cluster, reporting),
+            CompletionRequester(cluster, reporting),
             self._replacer(reporting),
         )
         self.controller = Controller(

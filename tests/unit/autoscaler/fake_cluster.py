@@ -204,9 +204,9 @@ class FakeCluster:
         interval_id: str,
         limits: Mapping[str, int],
         *,
-        for_good: bool = False,
+        permanent: bool = False,
     ) -> Written | Refused:
-        mark = SuspensionMark(interval_id, self.instance, for_good)
+        mark = SuspensionMark(interval_id, self.instance, permanent)
         return self._write(job, {"suspend": True, **limits}, mark.text)
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:

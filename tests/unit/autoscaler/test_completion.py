@@ -31,7 +31,7 @@ def told(job: FakeJob) -> list[str]:
     ]
 
 
-def run_until_told(harness: ControllerHarness, job: FakeJob) -> None:
+def run_until_requested(harness: ControllerHarness, job: FakeJob) -> None:
     for _ in range(300):
         harness.run(1)
         if job.pods and all(told(job)):
@@ -49,7 +49,7 @@ def test_every_pod_is_told_once_the_goal_is_met(
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))
     harness.run(20)
     assert not any(told(job))
-    run_until_told(harness, job)
+    run_until_requested(harness, job)
     assert job.step >= 60
     assert len(set(told(job))) == 1
     (message,) = messages(cluster, "GoalMet")
@@ -64,7 +64,7 @@ def test_a_job_that_ends_then_is_completed(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))
-    run_until_told(harness, job)
+    run_until_requested(harness, job)
     job.manifest["status"]["conditions"] = [{"type": "Succeeded", "status": "True"}]
     job.changed()
     harness.run(3)
@@ -76,7 +76,7 @@ def test_one_that_does_not_end_in_time_goes_on_and_gives_what_it_has(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL, min_workers="1"))
-    run_until_told(harness, job)
+    run_until_requested(harness, job)
     counts, writes = job.counts, cluster.writes
     harness.run(int(LIMIT_SECONDS) - 5)
     assert messages(cluster, "NotCompleted") == []
@@ -96,7 +96,7 @@ def test_while_it_is_told_to_end_it_is_not_moved_for_others(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL, min_workers="1"))
-    run_until_told(harness, job)
+    run_until_requested(harness, job)
     counts = job.counts
     cluster.submit(tf_job("b", 1, 2, target_loss="0.1"))
     harness.run(int(LIMIT_SECONDS) - 15)
@@ -115,7 +115,7 @@ def test_what_it_was_told_is_taken_back_when_its_user_changes(
     harness: ControllerHarness, cluster: FakeCluster, change: dict[str, str]
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))
-    run_until_told(harness, job)
+    run_until_requested(harness, job)
     job.annotate(**change)
     harness.run(40)
     assert not any(told(job))
@@ -125,7 +125,7 @@ def test_a_pod_that_is_made_anew_is_told_too(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))
-    run_until_told(harness, job)
+    run_until_requested(harness, job)
     del job.pods[-1]["metadata"]["annotations"]
     harness.run(3)
     assert all(told(job))
@@ -135,7 +135,7 @@ def test_another_process_goes_on_without_telling_it_again(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))
-    run_until_told(harness, job)
+    run_until_requested(harness, job)
     before = told(job)
     harness.restart()
     harness.run(10)
@@ -175,7 +175,7 @@ def test_a_word_that_nobody_here_wrote_counts_from_now_on(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))
-    run_until_told(harness, job)
+    run_until_requested(harness, job)
     for pod in job.pods:
         pod["metadata"]["annotations"]["optimus.dl/goal-met"] = "yes"
     harness.run(2 * int(LIMIT_SECONDS))

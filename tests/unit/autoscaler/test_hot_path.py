@@ -82,10 +82,10 @@ class DecodedCluster(FakeCluster):
         interval_id: str,
         limits: Mapping[str, int],
         *,
-        for_good: bool = False,
+        permanent: bool = False,
     ) -> Written | Refused:
         with self.called.counting(counts=False):  # the fake makes its mark as the writer does
-            return super().suspend(job, interval_id, limits, for_good=for_good)
+            return super().suspend(job, interval_id, limits, permanent=permanent)
 
 
 @contextmanager

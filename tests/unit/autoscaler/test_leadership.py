@@ -16,11 +16,11 @@ from autoscaler.leadership import (
     Leadership,
     LeadershipState,
     OnlyInstance,
-    claim_place,
+    claim_pod,
     instance_name,
-    place_of,
+    pod_prefix,
+    readiness_text,
     suspend_aware_clock,
-    told,
 )
 from optimus.kube.leases import Lease
 from tests.harness.leases import MemoryStore, check_store
@@ -272,9 +272,9 @@ def test_the_next_process_of_the_same_container_leads_at_once(
     first = instance_name("6f1a2b3c-0000-4000-8000-000000000000")
     second = instance_name("6f1a2b3c-0000-4000-8000-000000000000")
     assert first != second
-    assert place_of(first) == place_of(second)
+    assert pod_prefix(first) == pod_prefix(second)
     Instance(first, store, time).step_if_due()
-    again = Instance(second, store, time, predecessor=place_of(second))
+    again = Instance(second, store, time, predecessor=pod_prefix(second))
     other = Instance(instance_name(""), store, time)
     other.step_if_due()
     again.step_if_due()
@@ -283,11 +283,11 @@ def test_the_next_process_of_the_same_container_leads_at_once(
 
 def test_a_process_beside_the_leader_in_its_pod_does_not_take_its_place() -> None:
     uid = secrets.token_hex(8)
-    claim = claim_place(uid)
+    claim = claim_pod(uid)
     assert claim is not None
-    assert claim_place(uid) is None
+    assert claim_pod(uid) is None
     claim.close()
-    again = claim_place(uid)
+    again = claim_pod(uid)
     assert again is not None
     again.close()
 
@@ -343,7 +343,7 @@ def test_a_thread_renews_until_it_is_stopped_and_then_releases() -> None:
     leadership.start()
     assert leadership.wait(10.0) is LeadershipState.LEADER
     assert led.wait(10.0)
-    assert told(leadership) == "ok: leader"
+    assert readiness_text(leadership) == "ok: leader"
     first = store.writes
     while store.writes < first + 2:
         assert leadership.silent_seconds < 10.0
@@ -357,7 +357,7 @@ def test_what_readyz_says_of_a_standby_and_of_the_only_one() -> None:
     store = MemoryStore(lease=Lease("two", 10.0, 3, "9"))
     election = Election(store, "one", Fence())
     election.step()
-    assert told(Leadership(election)) == "ok: standby; two leads"
+    assert readiness_text(Leadership(election)) == "ok: standby; two leads"
     only = OnlyInstance()
-    assert told(only) == "ok: leader"
+    assert readiness_text(only) == "ok: leader"
     assert only.wait(1.0) is LeadershipState.LEADER

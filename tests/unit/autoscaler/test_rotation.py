@@ -75,8 +75,8 @@ class Workers:
 
     def windows(self, job_uid: str) -> list[int]:
         """How many windows there are of each worker."""
-        judged = self.rotation.judged(job_uid, self.pods_of(job_uid), {})
-        return [len(each.log.speeds) for each in judged]
+        compared = self.rotation.compared(job_uid, self.pods_of(job_uid), {})
+        return [len(each.log.speeds) for each in compared]
 
 
 def test_each_worker_is_read_once_in_a_window_where_there_are_few() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from autoscaler.managed_jobs import DisruptionLimits, JobState, Limit, gains_most
+from autoscaler.managed_jobs import DisruptionLimits, JobState, Limit, rescale_order
 from autoscaler.profile.codec import Avoided, JobRecord
 from autoscaler.rescale.machine import End, Outcome, Step
 from autoscaler.stragglers import (
@@ -486,7 +486,7 @@ def test_nothing_begins_on_caches_that_are_silent(
     [
         pytest.param({}, "", id="nothing speaks against it"),
         pytest.param({"is_ending": True}, "the job is about to end", id="a trainer has succeeded"),
-        pytest.param({"told_at": 1.0}, "the job is about to end", id="told to end"),
+        pytest.param({"completion_requested_at": 1.0}, "the job is about to end", id="told to end"),
         pytest.param({"half_bound_since": 1.0}, "some of its pods have no node", id="lost pods"),
         pytest.param(
             {"record": JobRecord(profiling_since=1.0)},
@@ -522,7 +522,7 @@ def test_those_that_release_capacity_are_stopped_first(
         (Counts(1, 3), RescalePurpose.STRAGGLER),
     ):
         state.begin("i", cluster.at, target, "why", purpose)
-        first.append(not gains_most(state)[0])
+        first.append(not rescale_order(state)[0])
     assert first == [True, False]
 
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from autoscaler.managed_jobs import ANOTHERS_SECONDS
+from autoscaler.managed_jobs import FOREIGN_SUSPENSION_SECONDS
 from autoscaler.profile.codec import MOST_STORED, SavedState, pack, unpack
 from optimus.jobs import Role
 from optimus.kube.profiles import TrainingProfile
@@ -146,7 +146,7 @@ def test_a_suspension_by_another_instance_is_left_to_it_for_a_minute(cluster: Fa
     harness = ControllerHarness(cluster, instance="one")
     harness.run_until("a", "Training")
     suspend(job, "i9 two")
-    harness.run(round(ANOTHERS_SECONDS) - 2)
+    harness.run(round(FOREIGN_SUSPENSION_SECONDS) - 2)
     assert mark(job) == "i9 two"
     harness.run(10)
     assert not job.suspended

@@ -238,7 +238,7 @@ def test_the_user_guide_lists_exactly_the_events_that_there_are() -> None:
 
 def _event_reasons() -> set[str]:
     """Of the calls that write an Event, the one argument that is a word in CamelCase."""
-    writers = {"EmitEvent", "_emit", "_warn_once", "_tell_once", "Notice", "emit"}
+    writers = {"EmitEvent", "_emit", "_warn_once", "_emit_once", "Notice", "emit"}
     found = {WAITING_EVENT}
     for call in (*_calls("autoscaler"), *_calls("extender")):
         name = getattr(call.func, "id", None) or getattr(call.func, "attr", None)

@@ -13,7 +13,7 @@ from gunicorn.http.unreader import SocketUnreader  # type: ignore[import-untyped
 
 from extender.http.app import CALLS, Calls
 from extender.http.direct import answer_call, by_request_line
-from extender.http.wsgi import StayingWorker
+from extender.http.wsgi import KeepAliveWorker
 
 LIMIT = 100_000
 
@@ -181,7 +181,7 @@ class Worker:
 
     connection: Connection
     conn: FakeConnection
-    worker: StayingWorker
+    worker: KeepAliveWorker
 
     def answer(self) -> bool | None:
         return self.worker._answer_directly(self.conn)
@@ -189,7 +189,7 @@ class Worker:
 
 @pytest.fixture
 def worker(connection: Connection) -> Worker:
-    made = StayingWorker.__new__(StayingWorker)
+    made = KeepAliveWorker.__new__(KeepAliveWorker)
     made.wsgi = SimpleNamespace(extensions={CALLS: Calls(VERBS, LIMIT)})
     made.cfg = SimpleNamespace(is_ssl=False, accesslog=None)
     made.alive, made.keepalived_conns, made.max_keepalived = True, [], 1

@@ -72,7 +72,7 @@ def test_between_two_reads_the_last_one_holds() -> None:
     client.holder = "host-2_b"
     assert lease.leads()
     assert len(client.reads) == 1
-    lease.asked_as_follower()
+    lease.called_as_follower()
     assert not lease.leads()
     assert not lease.leads()
     assert len(client.reads) == 2
@@ -159,7 +159,7 @@ def test_an_identity_that_matches_no_kube_scheduler_is_said_once(
     lease.leads()
     found = [lease.mismatch]  # with two replicas a follower that is not asked is ordinary
     for _ in range(3):
-        lease.asked_as_follower()
+        lease.called_as_follower()
         lease.leads()
     (said,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert "lease kube-system/optimus is held by host-2_b" in said.getMessage()
@@ -175,7 +175,7 @@ def test_an_identity_that_matches_no_kube_scheduler_is_said_once(
 def test_where_its_own_or_no_kube_scheduler_leads_nothing_is_wrong(holder: str) -> None:
     client = FakeClient(holder)
     lease = reader(client)
-    lease.asked_as_follower()
+    lease.called_as_follower()
     lease.leads()
     assert not lease.mismatch
 
@@ -183,6 +183,6 @@ def test_where_its_own_or_no_kube_scheduler_leads_nothing_is_wrong(holder: str) 
 def test_without_a_lease_to_read_the_only_replica_leads() -> None:
     only = leadership(FakeClient(), "", "host-1")  # type: ignore[arg-type]
     assert isinstance(only, OnlyReplica)
-    only.asked_as_follower()
+    only.called_as_follower()
     assert (only.leads(), only.holder, only.mismatch) == (True, "", False)
     assert isinstance(leadership(FakeClient(), "a/b", "host-1"), LeaseReader)  # type: ignore[arg-type]

@@ -90,9 +90,9 @@ def test_a_change_of_another_node_ends_no_back_off() -> None:
 
 def test_a_node_that_changes_is_not_held_to_its_returns() -> None:
     offers = Offers()
-    returns = [offers.came_back(REPLICA, "n", 0.0) for _ in range(4)]
+    returns = [offers.was_not_bound(REPLICA, "n", 0.0) for _ in range(4)]
     offers.node_changed("n")
-    assert [*returns, offers.came_back(REPLICA, "n", 0.0)] == [False, False, True, True, False]
+    assert [*returns, offers.was_not_bound(REPLICA, "n", 0.0)] == [False, False, True, True, False]
 
 
 def test_a_pod_made_anew_has_not_been_offered_anything() -> None:
@@ -223,7 +223,7 @@ def test_returns_are_counted_by_replica_and_by_node() -> None:
     asked = [(REPLICA, "n"), (REPLICA, "m"), (OTHER.replica, "n")]
     for replica, node in asked * 2:
         assert replica is not None
-        assert not offers.came_back(replica, node, 0.0)
+        assert not offers.was_not_bound(replica, node, 0.0)
     offers.node_changed("m")
-    assert offers.came_back(REPLICA, "n", 0.0)
-    assert not offers.came_back(REPLICA, "m", 0.0)
+    assert offers.was_not_bound(REPLICA, "n", 0.0)
+    assert not offers.was_not_bound(REPLICA, "m", 0.0)

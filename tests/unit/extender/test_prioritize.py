@@ -54,7 +54,7 @@ def test_a_question_while_another_process_seems_to_lead_has_the_lease_read() -> 
         cluster.planner.adopt_nominations()
 
     cluster.planner.release_all()
-    cluster.planner._asked_as_follower = read
+    cluster.planner._called_as_follower = read
     cluster.ask(cluster.job("j", 1, 2)[0])
     assert cluster.planner.leads
     cluster.ask(cluster.job("k", 1, 1)[0])

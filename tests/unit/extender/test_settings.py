@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.http.wsgi import StayingWorker, check_single, options
+from extender.http.wsgi import KeepAliveWorker, check_single, options
 from extender.settings import Settings, parse
 from optimus.runtime.settings import SettingsError, address
 
@@ -89,14 +89,14 @@ def test_gunicorn_runs_one_worker_with_threads_whatever_the_environment_says(
     monkeypatch.setenv("WEB_CONCURRENCY", "4")
     chosen = options(Settings(listen="127.0.0.1:1", health_listen="127.0.0.1:2"))
     assert (chosen["workers"], chosen["keepalive"]) == (1, 75)
-    assert chosen["worker_class"] is StayingWorker
+    assert chosen["worker_class"] is KeepAliveWorker
     assert chosen["bind"] == "127.0.0.1:1"
     assert (
         options(Settings(listen="[fd00::1]:8888"))["bind"]
         == options(Settings(listen="fd00::1:8888"))["bind"]
         == "[fd00::1]:8888"
     )
-    check_single(1, "StayingWorker")
-    for workers, kind in ((2, "StayingWorker"), (1, "sync"), (1, "gthread")):
+    check_single(1, "KeepAliveWorker")
+    for workers, kind in ((2, "KeepAliveWorker"), (1, "sync"), (1, "gthread")):
         with pytest.raises(SystemExit, match="one worker with threads is needed"):
             check_single(workers, kind)

@@ -1,7 +1,7 @@
 """kube-scheduler leaves out nodes by rules that neither pods nor nodes show."""
 
 from extender.nominator import LONGEST_LEFT_SECONDS, SEEN_AFTER_SECONDS, Nominator
-from extender.state.unknown_rules import AGAIN_SECONDS, VALID_SECONDS, UnknownRules
+from extender.state.unknown_rules import RECHECK_SECONDS, VALID_SECONDS, UnknownRules
 from extender.status_writes import StatusWrites
 from optimus.jobs import NodeConstraints
 from optimus.kube.pods import Pod
@@ -99,7 +99,7 @@ def test_a_list_that_is_complete_again_ends_the_suspicion() -> None:
     cluster = FakeCluster(NODES)
     first = cluster.job("first", 1, 5)
     ask_all(cluster, first, ["a", "b"])
-    cluster.now += AGAIN_SECONDS
+    cluster.now += RECHECK_SECONDS
     cluster.ask(first[0], ALL)
     second = cluster.job("second", 1, 1)
     cluster.planner.advance()
@@ -146,10 +146,10 @@ def test_what_kube_scheduler_has_seen_is_what_happened_so_long_ago() -> None:
 def test_a_complete_list_holds_longer_than_one_with_a_node_missing() -> None:
     rules, pods = UnknownRules(), NodeConstraints()
     told = [
-        (rules.record(pods, 10.0, is_complete=is_complete), rules.last[pods].again_at)
+        (rules.record(pods, 10.0, is_complete=is_complete), rules.last[pods].recheck_at)
         for is_complete in (True, True, False, False, True)
     ]
-    complete, missing = 10.0 + VALID_SECONDS, 10.0 + AGAIN_SECONDS
+    complete, missing = 10.0 + VALID_SECONDS, 10.0 + RECHECK_SECONDS
     assert told == [
         (True, complete),
         (False, complete),

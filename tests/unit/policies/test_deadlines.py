@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.allocation import AllocationProblem, Candidate
-from optimus.allocation.deadline import MOST_MORE, Deadline
+from optimus.allocation.deadline import MOST_EXTRA, Deadline
 from optimus.jobs import CountBounds, Counts
 from optimus.models.forecast import Forecast
 from optimus.policies import POLICIES
@@ -144,7 +144,7 @@ def test_a_quota_of_its_namespace_holds() -> None:
 def test_counts_far_beyond_the_minimum_are_not_looked_at() -> None:
     job = candidate("a", steps=1e6)
     fastest = min(job.forecast.at(Counts(p, w)) for p in range(1, 66) for w in range(1, 66))
-    assert MOST_MORE == 64
+    assert MOST_EXTRA == 64
     room = Resources(cpu=10**9)
     found = allocate(problem(room, due(job, fastest)))["a"]
     assert job.forecast.at(found) == pytest.approx(fastest)

@@ -5,7 +5,7 @@ import pytest
 from optimus.jobs import TrainingMode
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.stragglers import (
-    JudgedWorker,
+    ComparedWorker,
     StragglerConfig,
     WindowSpeed,
     WorkerSpeeds,
@@ -90,12 +90,12 @@ def test_a_worker_s_own_speed(
 
 def worker(
     index: int, *speeds: float, kind: str = "", unit: str = "samples/s", quiet: int = 0
-) -> JudgedWorker:
+) -> ComparedWorker:
     log = WorkerSpeeds(0.0, [WindowSpeed(each, unit) for each in speeds], quiet)
-    return JudgedWorker(index, f"n{index}", kind, log)
+    return ComparedWorker(index, f"n{index}", kind, log)
 
 
-def found(*workers: JudgedWorker, config: StragglerConfig = CONFIG) -> list[int]:
+def found(*workers: ComparedWorker, config: StragglerConfig = CONFIG) -> list[int]:
     return [each.index for each in find_stragglers(workers, config)]
 
 
@@ -175,7 +175,7 @@ STEADY = (100.0, 100.0, 100.0)
         pytest.param([], [], id="no workers"),
     ],
 )
-def test_which_workers_are_stragglers(workers: list[JudgedWorker], indices: list[int]) -> None:
+def test_which_workers_are_stragglers(workers: list[ComparedWorker], indices: list[int]) -> None:
     assert found(*workers) == indices
 
 

@@ -63,7 +63,7 @@ class FakeApi:
         interval_id: str,
         limits: Mapping[str, int],
         *,
-        for_good: bool = False,
+        permanent: bool = False,
     ) -> Written | Refused:
         self.asked.append(("suspend", job.resource_version, interval_id, *limits.items()))
         return self.outcome

@@ -147,12 +147,12 @@ class PodRunner(threading.Thread):
         while events:
             instructions = self._machine.handle(events.pop(0), now())
             events += [
-                answer for each in instructions if (answer := self._carry_out(each)) is not None
+                answer for each in instructions if (answer := self._execute(each)) is not None
             ]
         if not self._forgotten and (self._retry_at is None or self._retry_at <= time.monotonic()):
             self._sync()
 
-    def _carry_out(self, instruction: Instruction) -> Event | None:
+    def _execute(self, instruction: Instruction) -> Event | None:
         """Do what the machine says; return the event that answers it, if it is known at once."""
         match instruction:
             case life.Prepare():

@@ -94,7 +94,7 @@ class Supervisor:
             if self._interrupts.reason is None:
                 self._records.cluster("running")
             while self._interrupts.reason is None:
-                self._turn()
+                self._run_once()
             self._records.cluster("stopping", self._interrupts.reason)
             return self._interrupts.reason
         finally:
@@ -112,7 +112,7 @@ class Supervisor:
         while self._interrupts.reason is None and not all(
             child.life.phase is Phase.READY for child in children
         ):
-            self._turn()
+            self._run_once()
             for child in children:
                 self._check_start(child, deadline)
         if stage.then is not None and self._interrupts.reason is None:
@@ -131,7 +131,7 @@ class Supervisor:
         if child.life.phase is Phase.BACKING_OFF and _PORT_TAKEN in self._written(child):
             raise PortTakenError(f"{name} lost its port to another program")
 
-    def _turn(self) -> None:
+    def _run_once(self) -> None:
         for key, _ in self._selector.select(self._wait_seconds()):
             key.data()
         now = time.monotonic()

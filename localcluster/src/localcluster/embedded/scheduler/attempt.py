@@ -139,8 +139,10 @@ def _after_extender(
         if extender.configuration.ignorable:
             return nodes
         raise
-    refusals.update({name: Refusal((why,), for_good=False) for name, why in answer.refused.items()})
-    refusals.update({name: Refusal((why,)) for name, why in answer.refused_for_good.items()})
+    refusals.update(
+        {name: Refusal((why,), unresolvable=False) for name, why in answer.refused.items()}
+    )
+    refusals.update({name: Refusal((why,)) for name, why in answer.unresolvable.items()})
     return {name: nodes[name] for name in answer.kept if name in nodes}
 
 

@@ -25,7 +25,7 @@ class Filtered:
 
     kept: Sequence[str]
     refused: Mapping[str, str] = field(default_factory=dict)
-    refused_for_good: Mapping[str, str] = field(default_factory=dict)
+    unresolvable: Mapping[str, str] = field(default_factory=dict)
 
 
 class HttpExtender:

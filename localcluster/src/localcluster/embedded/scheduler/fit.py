@@ -18,10 +18,10 @@ from optimus.resources import PODS, Resources, total
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a node is refused; ``for_good``: no eviction would help."""
+    """Why a node is refused; ``unresolvable``: no eviction would help."""
 
     reasons: tuple[str, ...]
-    for_good: bool = True
+    unresolvable: bool = True
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def preempt(
     found: dict[str, Sequence[Json]] = {}
     failed: dict[str, Refusal] = {}
     for name, state in nodes.items():
-        if name in refusals and not refusals[name].for_good:
+        if name in refusals and not refusals[name].unresolvable:
             victims = victims_on(pod, state, requests)
             if isinstance(victims, Refusal):
                 failed[name] = victims
@@ -112,7 +112,7 @@ def _ineligible(
     if pod["spec"].get("preemptionPolicy") == "Never":
         return _NEVER
     nominated = (pod.get("status") or {}).get("nominatedNodeName") or ""
-    if nominated not in nodes or nominated not in refusals or refusals[nominated].for_good:
+    if nominated not in nodes or nominated not in refusals or refusals[nominated].unresolvable:
         return None
     leaving = (
         other

@@ -4,7 +4,7 @@ import pytest
 
 from localcluster.embedded.scheduler.pod_writer import status_patch
 from localcluster.embedded.scheduler.state import ClusterState
-from tests.unit.standins.scheduling import Json, node, pod
+from tests.unit.embedded_processes.scheduling import Json, node, pod
 
 
 class TestState:

@@ -25,7 +25,7 @@ from localcluster.embedded.scheduler.preemption import (
     preempt,
     victims_on,
 )
-from tests.unit.standins.scheduling import FakeExtender, Json, node, pod, snapshot, tools
+from tests.unit.embedded_processes.scheduling import FakeExtender, Json, node, pod, snapshot, tools
 
 WIRE = Path(__file__).resolve().parents[4] / "tests" / "data" / "wire"
 
@@ -96,7 +96,7 @@ class TestVictims:
     def test_pods_nominated_to_the_node_keep_their_room(self) -> None:
         state = NodeState(node("n", "4"), [pod("low", "3")], [pod("nominated", "2", priority=9)])
         assert victims_on(pod("p", "3", priority=5), state, Requests()) == Refusal(
-            ("Insufficient cpu",), for_good=False
+            ("Insufficient cpu",), unresolvable=False
         )
 
 

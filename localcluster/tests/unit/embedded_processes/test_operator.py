@@ -12,7 +12,7 @@ from localcluster.embedded.operator.jobs import MXJOB, TFJOB, read_job
 from localcluster.embedded.operator.reconcile import Create, WriteStatus
 from localcluster.embedded.operator.status_rules import with_condition
 from localcluster.embedded.raw_objects import Json
-from tests.unit.standins.jobs import NOW, OperatorHarness, job_of, mxjob, running, tfjob
+from tests.unit.embedded_processes.jobs import NOW, OperatorHarness, job_of, mxjob, running, tfjob
 
 LATER = "2026-01-01T00:01:00Z"
 

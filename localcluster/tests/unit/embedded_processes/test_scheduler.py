@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from localcluster.embedded.scheduler.attempt import Failed, Placed, Unschedulable, attempt
 from localcluster.embedded.scheduler.fit import NodeState, Requests, refusal_of
-from tests.unit.standins.scheduling import FakeExtender, Json, node, pod, snapshot, tools
+from tests.unit.embedded_processes.scheduling import FakeExtender, Json, node, pod, snapshot, tools
 
 
 class TestFit:
@@ -28,7 +28,7 @@ class TestFit:
         assert (refusal is None) == (sum(there) + sum(nominated) + asked <= allocatable)
         if refusal is not None:
             assert refusal.reasons == ("Insufficient cpu",)
-            assert refusal.for_good == (asked > allocatable)
+            assert refusal.unresolvable == (asked > allocatable)
 
     def test_a_pod_that_asks_for_nothing_fits_on_a_full_node(self) -> None:
         full = NodeState(node("n", "1"), [pod("other", "1")])
@@ -42,7 +42,7 @@ class TestFit:
             pod("p", affinity={"nodeAffinity": terms}), NodeState(node("n")), Requests()
         )
         assert refusal is not None
-        assert refusal.for_good
+        assert refusal.unresolvable
 
     def test_a_cordoned_node_takes_pods_that_tolerate_it(self) -> None:
         cordoned = NodeState(node("n", unschedulable=True))

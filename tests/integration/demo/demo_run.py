@@ -19,7 +19,7 @@ _END_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
-class Playing:
+class DemoRun:
     """One run. All that it and its processes write lies in `folder`, whose path each of these
     carries."""
 
@@ -69,7 +69,7 @@ class Playing:
 
 
 @contextmanager
-def playing(folder: Path, *arguments: str) -> Iterator[Playing]:
+def demo_run(folder: Path, *arguments: str) -> Iterator[DemoRun]:
     """Run the demo for the length of the block."""
     own = folder / "own"
     own.mkdir()
@@ -91,7 +91,7 @@ def playing(folder: Path, *arguments: str) -> Iterator[Playing]:
             start_new_session=True,
         )
     try:
-        yield Playing(process, output, own)
+        yield DemoRun(process, output, own)
     finally:
         if process.poll() is None:
             process.kill()  # its cluster ends with it
