@@ -11,7 +11,7 @@ DEMO_READY := $(VENV)/.demo-ready
 CLUSTER ?= embedded
 # Test folders run in parallel, since slow tests mostly wait for training. A folder stays in one process, with its cluster.
 BY_FOLDER := --dist loadscope --no-loadscope-reorder
-# Without bytecode each pytest process compiles all tests anew, some 5 s of a core for each.
+# Without bytecode each pytest process compiles all tests again, some 5 s of a core for each.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test check check-code check-units check-localcluster check-scenarios mutants format requirements clean

@@ -65,7 +65,7 @@ _SYNC_SECONDS = 60.0
 _ONCE_LOG_SECONDS = 120.0
 """What a single interval waits for logs: 4,000 of them take 30 s."""
 _STUCK_TICKS = 60
-"""After so many ticks' time without a tick the process is unhealthy, and is restarted."""
+"""Without a tick for the time of this many ticks the process is unhealthy, and is restarted."""
 
 _STANDBY_SECONDS = 0.5
 _STUCK_ELECTION_SECONDS = 60.0

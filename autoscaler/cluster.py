@@ -46,7 +46,7 @@ class Observation:
     """By a node's name; nodes without the label of kinds are left out."""
 
     waits: Mapping[str, str] = field(default_factory=dict)
-    """Why jobs wait for nodes, as the extender last told their users."""
+    """Why jobs wait for nodes, by the extender's newest Event on each."""
 
     refused: Mapping[str, str] = field(default_factory=dict)
     """Why pods of a job could not be made again, as quotas and limits of its namespace are."""
@@ -227,7 +227,7 @@ class Caches:
         config: ReflectorConfig,
         budgets: Mapping[str, Resources] = NO_BUDGETS,
     ) -> None:
-        """``config`` must have each watch opened anew within the age that decisions allow."""
+        """``config`` must have each watch reopened within the age that decisions allow."""
         self._node_kind_label = node_kind_label
         self._jobs = [
             Reflector(client, watched_training_jobs(kind, rules), config=config)
@@ -254,7 +254,7 @@ class Caches:
     @property
     def _needed(self) -> Sequence[Reflector[Any]]:
         """The caches that no decision is made without: Events are only shown, and without profiles
-        of workloads every job begins anew."""
+        of workloads every job begins without earlier runs."""
         admission = self._quotas, self._ranges, self._classes
         return *self._jobs, self._nodes, self._pods, *admission, self._profiles
 

@@ -88,10 +88,10 @@ class Timing:
     cache_age_limit_seconds: float = 120.0
     """Nothing begins while some cache has heard nothing for longer."""
     rescale_seconds: float = 20.0
-    """So long a tick goes on with rescales; the others come first in the next. One call may take
+    """How long one tick advances rescales; the others come first in the next. One call may take
     some 10 s where the API server hangs."""
     log_seconds: float = 0.25
-    """So long a tick waits for logs. On a small cluster all are read by then; on a large one the
+    """How long one tick waits for logs. On a small cluster all are read by then; on a large one the
     readers go on between the ticks."""
 
 

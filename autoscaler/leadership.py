@@ -43,10 +43,10 @@ class ElectionConfig:
     """Durations of the election, in seconds."""
 
     duration_seconds: float = 10.0
-    """After so long without a change another instance may take the Lease."""
+    """How long the Lease must stay unchanged before another instance may take it."""
 
     renew_seconds: float = 7.0
-    """So long a renewal is valid. Default: 3 s less, in which what was sent last arrives."""
+    """How long a renewal is valid. Default: 3 s less, in which the last writes arrive."""
 
     retry_seconds: float = 1.0
     """Between two renewals, and two looks at another's Lease."""
@@ -215,7 +215,7 @@ class Election:
         return None
 
     def _confirm_own(self, own: Lease) -> None:
-        """Somebody has changed the Lease: perhaps this instance, by a renewal whose answer was
+        """The Lease has changed: perhaps by this instance, in a renewal whose answer was
         lost."""
         found = self._store.read()
         if isinstance(found, Refused):

@@ -48,21 +48,21 @@ from optimus.progress.types import EarlierRun, TrainingProgress
 _LOG = logging.getLogger(__name__)
 
 FOREIGN_SUSPENSION_SECONDS: Final = 60.0
-"""So long a suspension by another instance is left to it, if it appears while this one leads."""
+"""How long a suspension by another instance is left to that one, if it appears while this leads."""
 
 FRESH_SECONDS: Final = 90.0
-"""So long after a job's checkpoint was seen, an interval may begin to move it: the least time
+"""How long after a job's checkpoint was seen an interval may begin to move it: the least time
 between two intervals, and a few reads of the log."""
 
 _MOST_PRICES: Final = 9
-"""The price of a rescale is the median of so many: what nodes and images were like of late."""
+"""The price of a rescale is the median of the last few: nodes and images change."""
 
 _COMPARE_SECONDS: Final = 15.0
-"""After so much more steady training a young job is compared with earlier runs again."""
+"""Steady training after which a young job is compared with earlier runs again."""
 
 _MOST_FAILED: Final = 16
 _MOST_GANG_UIDS: Final = 16
-"""So many UIDs of a gang are kept: enough to recognise it when it has lost some pods."""
+"""Maximum number of UIDs kept of a gang: enough to recognise it when it has lost some pods."""
 
 _NOT_BEGUN: Final = (Step.CHECKPOINT, Step.SUSPEND)
 _LAST_PHASES: Final = (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE)
@@ -360,7 +360,7 @@ class JobState:
         return floor if floor is None or self.job.splits_batch else floor._replace(workers=1)
 
     def running_seconds(self, at: float) -> float:
-        """So long it has run at least, by its pods, whatever of its log is left."""
+        """Lower bound of its running time, by its pods, whatever of its log is left."""
         starts = (self.run_started_at, self.record.ran_since)
         return max((at - start for start in starts if start is not None), default=0.0)
 
@@ -607,7 +607,7 @@ class Limit:
         return cls(percent=float(figure)) if text.endswith("%") else cls(number=int(figure))
 
     def of(self, jobs: int) -> float:
-        """So many of these jobs."""
+        """The limit as a number, for this many jobs."""
         if self.number is not None:
             return self.number
         return math.inf if self.percent is None else math.ceil(jobs * self.percent / 100)
@@ -727,7 +727,7 @@ class ManagedJobs:
         return leaving
 
     def _drop_superseded(self, at: float) -> None:
-        """Begin anew with what another instance has stored."""
+        """Start again from what another instance has stored."""
         for state in self:
             found = state.superseded_by
             if found is not None:

@@ -72,8 +72,8 @@ class Settings:
     only one. A dry run needs none."""
 
     lease_seconds: float = 10.0
-    """So long after the last renewal of the Lease another instance may act; the one that holds it
-    stops after seven tenths of it."""
+    """Seconds after the last renewal of the Lease until another instance may act; its holder stops
+    after seven tenths of this time."""
 
     pod_uid: str = ""
     """UID of this process's pod: a container that is started again takes the Lease over from the
@@ -120,7 +120,7 @@ class Settings:
     neither grows nor releases capacity."""
 
     moves_per_hour: int = 5
-    """After so many rescales within an hour a job does not grow; shrinking for others does not
+    """Rescales within an hour after which a job does not grow; shrinking for others does not
     count, and is not held back."""
 
     max_stopped: str = "25%"
@@ -158,8 +158,8 @@ class Settings:
     """A rescaled job whose pods do not all run after this returns to its previous counts."""
 
     completion_timeout_seconds: float = 600.0
-    """A job that is told to end at its goal (at-target: complete) and has not after this goes on as
-    one with at-target: continue."""
+    """A job that is requested to end at its goal (at-target: complete) and has not after this
+    continues as with at-target: continue."""
 
     resume_grace_seconds: float = 1.0
     """Seconds between the end of a suspended job's last pod and its resumption: the operator's

@@ -50,13 +50,13 @@ class ReplacementConfig:
     placement: PlacementRule = field(default_factory=Theorem1)
 
     per_day: int = 2
-    """So often within 24 h a job is restarted for stragglers. Default: one in vain, one more."""
+    """Restarts of a job for stragglers within 24 h. Default: a second if the first did not help."""
 
     avoid_seconds: float = _DAY_SECONDS
-    """So long the node is avoided. Default: who repairs it has had a working day."""
+    """How long the node is avoided. Default: long enough for a repair within a working day."""
 
     hold_seconds: float = 600.0
-    """So long room is held for jobs that are being rescaled, as in decisions."""
+    """How long room is held for jobs that are being rescaled, as in decisions."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """How long one allocation and placement takes, from 100 to 4,000 jobs, and how that grows.
 
 ``python -m benchmarks.allocation [--policy NAME] [--tasks KIND] [--largest] [--repeats N]`` draws
-the jobs anew from their seed and prints JSON: CPU seconds of this process, the best of the repeats;
+the jobs again from their seed and prints JSON: CPU seconds of this process, best of the repeats;
 the objective; and the exponent of growth, the slope of log seconds over log jobs (none of the
 largest size alone). Tasks are ``plain`` (whole cores, no GPU), ``gpu`` (the same, a GPU a worker)
 or ``own`` (each job asks for fractions of its own, a third for GPUs). The named reference, measured

@@ -4,7 +4,7 @@
 Reads each ``*.log`` and ``*.log.xz`` as the log of a pod, and counts those that give progress and a
 value to aim at: a loss, or a metric of which the direction is known. Then lines of these logs are
 mutated (characters deleted, doubled, moved, replaced by bytes of any kind; runs of up to 100,000
-characters) and parsed: the slowest tells whether the time of a line is bounded. Times are processor
+characters) and parsed: the slowest shows whether the time of a line is bounded. Times are processor
 time. The result is one JSON object.
 """
 

@@ -216,7 +216,7 @@ class Application:
         self.metrics.preempted.inc(victims)
 
     def _notices(self) -> Iterator[Notice]:
-        """What users are told by Events, on their thread."""
+        """What is reported to users by Events; called on their thread."""
         half_placed = self._planner.half_placed()
         for each in half_placed:
             yield each.notice(self._settings.reservation_seconds)

@@ -30,7 +30,7 @@ _READ_AGAIN_SECONDS: Final = 5.0
 """It is read again sooner for a gang that has no plan yet; not more often than this."""
 
 MAX_CLOSING: Final = 16
-"""So many gangs keep nodes for themselves; further ones wait without."""
+"""Maximum number of gangs that close nodes; further ones wait without."""
 
 
 class RunningJobs(NamedTuple):
@@ -180,7 +180,7 @@ class Backfill:
         return _future_plan(amounts, future, now)
 
     def _earliest(self, gang: Gang, closed: Collection[str], future: _Future) -> Placement | None:
-        """The plan at the end of the first job by which the gang fits, if forecasts tell it."""
+        """The plan at the end of the first job by which the gang fits, by the forecasts."""
         known = [ending for ending in future.endings if ending.at < _UNKNOWN]
         if not known:
             return None

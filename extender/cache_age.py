@@ -1,6 +1,6 @@
 """How old the caches are that plans are made on.
 
-Each watch is opened anew within five eighths of the limit, so something comes from the API server
+Each watch is reopened within five eighths of the limit, so something comes from the API server
 also about kinds that do not change and have no bookmarks (an etcd that reports no progress). A
 cache that nothing has come for in longer than the limit may lack pods, nodes or jobs that exist by
 now: its watch is broken, or silent, or the server cannot be reached. Then no new plan is made on

@@ -149,7 +149,7 @@ def _refuse_unplanned(
 def _not_offered(
     planner: Planner, pod: Pod, replica: ReplicaId, names: Sequence[str]
 ) -> FilterResult:
-    """One text from the first back-off on, whether the pods are asked about anew or not."""
+    """One text from the first back-off on, whether the pods are asked about again or not."""
     if planner.offers.has_refused(replica.job_uid):
         reason = f"job {_job(pod)} does not fit as a whole on the nodes offered"
         return refuse(names, reason, "not offered")

@@ -1,4 +1,4 @@
-"""What is told of one gang, as JSON and as a sentence with figures."""
+"""The report on one gang, as JSON and as a sentence with figures."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -11,7 +11,7 @@ from optimus.jobs import Role
 from optimus.resources import CPU, MEMORY, PODS
 
 _MOST_NAMED: Final = 3
-"""So many jobs, pods or nodes are named in a sentence; the others are counted."""
+"""Maximum number of jobs, pods or nodes named in a sentence; the others are counted."""
 
 
 class RoleReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -177,7 +177,7 @@ _PLAIN: Final = {
 
 
 def cause(report: GangReport) -> tuple[object, ...]:
-    """What makes two reports of one gang tell the same, whatever their figures are."""
+    """Equal in two reports of one gang that differ in their figures alone."""
     lacks = tuple((each.role, *_limit(each)) for each in report.roles if each.lacking)
     return report.state in _DECIDED, report.reason, lacks, report.gates
 

@@ -1,7 +1,7 @@
 """Jobs of which a part is bound, while the rest fits nowhere.
 
 The autoscaler takes such a job back where it manages it; nobody does for other jobs, since the
-extender deletes no pod. Their users are told with what would help.
+extender deletes no pod. Their users get an Event that says what would help.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class HalfPlaced:
         )
 
     def notice(self, after_seconds: float) -> Notice:
-        """What its user is told once it has been so for so long."""
+        """The notice for its user, due once it has been so for this long."""
         return Notice(
             self.kind,
             self.namespace,

@@ -1,4 +1,4 @@
-"""Why each gang waits: what GET /inspect and the Events on waiting jobs tell.
+"""Why each gang waits: the content of GET /inspect and of the Events on waiting jobs.
 
 Nothing is computed or kept until somebody asks. Then facts are read under the planner's lock, which
 is as long as a walk over the waiting gangs takes, and everything is worked out without it.
@@ -26,7 +26,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 
 MOST_AHEAD: Final = 10
-"""Of the jobs before a gang in the queue, so many are named; the others are counted."""
+"""Maximum number of jobs named before a gang in the queue; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)

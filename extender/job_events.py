@@ -19,7 +19,7 @@ from optimus.kube.results import Refused
 _LOG = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 5.0
-"""How often it is looked what there is to tell."""
+"""Seconds between two looks for what there is to report."""
 
 LEAST_SECONDS: Final = 30.0
 """Between two Events on one job for one reason, however often the cause changes."""
@@ -27,16 +27,16 @@ LEAST_SECONDS: Final = 30.0
 REPEAT_SECONDS: Final = 1800.0
 
 MOST_AT_ONCE: Final = 10
-"""So many Events are written each time; the others follow the next time."""
+"""Maximum number of Events written each time; the others follow the next time."""
 
 _FORGOTTEN_SECONDS: Final = 120.0
-"""A job that nothing was found about for so long starts anew: between two plans it is on no list
+"""How long after nothing was found about a job it counts as new: between two plans it is on no list
 for a moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that the user of a job should be told."""
+    """Something to report to the user of a job."""
 
     kind: str
     namespace: str
@@ -51,7 +51,7 @@ class Notice:
     """What has to change for another Event."""
 
     after_seconds: float
-    """How long it has to hold before it is told."""
+    """How long it has to hold before it is reported."""
 
 
 class EmitEvent(Protocol):
@@ -71,7 +71,7 @@ class _Known:
 
 
 class JobEvents:
-    """What the users of jobs were told. ``look`` is called by one thread."""
+    """The Events written for users of jobs. ``look`` is called by one thread."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class JobEvents:
         self._busy = threading.Lock()
 
     def look(self, now: float) -> None:
-        """Tell what is new; ``now`` is monotonic, in seconds."""
+        """Report what is new; ``now`` is monotonic, in seconds."""
         if now < self._look_at or not self._busy.acquire(blocking=False):
             return
         self._look_at = now + self._look_seconds
@@ -106,7 +106,7 @@ class JobEvents:
                 self._write(each, now)
             oldest = now - _FORGOTTEN_SECONDS
             self._known = {key: each for key, each in self._known.items() if each.seen_at > oldest}
-        except Exception:  # noqa: BLE001 - nobody reads an executor's results; the next look starts anew
+        except Exception:  # noqa: BLE001 - nobody reads an executor's results; the next look starts over
             _LOG.exception("Events on waiting jobs failed")
         finally:
             self._busy.release()

@@ -75,7 +75,7 @@ class LeaseReader:
     def _another_led_between(self, transitions: int | None) -> bool:
         """Whether another has led and ended since the Lease was read last as this one's.
 
-        Then this one has led no more for a moment, and begins anew with the next reading."""
+        Then this one has led no more for a moment, and leads again from the next reading on."""
         last, self._transitions = self._transitions, transitions
         if last is None or transitions is None:
             return False

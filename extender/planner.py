@@ -62,7 +62,7 @@ UNSEEN_SECONDS: Final = 60.0
 to twice as long, was deleted before."""
 
 _MOST_SEARCHES: Final = 3
-"""So often in a row room is searched for a rescale, where the cluster changes meanwhile."""
+"""Searches in a row for a rescale's room, where the cluster changes meanwhile."""
 
 LEAD_SECONDS: Final = 1.0
 """How long the first call waits for that of a kube-scheduler that has just begun to lead."""
@@ -294,7 +294,7 @@ class Planner:
         self.job_changed(pod.replica.job_uid)
 
     def compare_offer(self, pod: Pod, names: Sequence[str], now: Instant) -> None:
-        """See whether a pod is offered every node that a plan may use; a probe does not tell."""
+        """See whether a pod is offered every node that a plan may use; a probe cannot show it."""
         if pod.rules is not None or pod.beyond_plan:
             return
         known = self.unknown_rules

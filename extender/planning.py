@@ -135,7 +135,7 @@ class Slice(NamedTuple):
 
 
 class Shortage(NamedTuple):
-    """So many replicas with this request found no place. Without ``amount`` it is not known which:
+    """How many replicas with this request found no place. Without ``amount`` it is not known which:
     any node that admits them and has more of ``asked`` may help."""
 
     missing: int

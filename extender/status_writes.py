@@ -27,7 +27,7 @@ LONGEST_SECONDS: Final = 60.0
 """Longest time between two writes of the same to one pod."""
 
 _FORGOTTEN_AFTER_SECONDS: Final = 2 * LONGEST_SECONDS
-"""A pod that nothing was written to for so long starts anew."""
+"""A pod that nothing was written to for this long counts as new."""
 
 
 class PodWriter(Protocol):
@@ -143,7 +143,7 @@ class StatusWrites:
                 self._throttled_times = 0
             return
         self._count_write(str(outcome.kind))
-        # Bound, gone or created anew since it was read is nothing wrong: the watch will show it.
+        # That it was bound, deleted or recreated since it was read is no fault: the watch shows it.
         expected = outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID, ErrorKind.CONFLICT)
         if outcome.kind is ErrorKind.THROTTLED:
             expected = not self._pause(outcome, at)  # said once per pause

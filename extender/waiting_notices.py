@@ -1,4 +1,4 @@
-"""What the users of gangs that wait for nodes are told by Events."""
+"""Events for the users of gangs that wait for nodes."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
@@ -27,7 +27,7 @@ _NOTICE_AFTER: Final = {
 def waiting_notices(
     reports: Iterable[GangReport], besides: Collection[str] = ()
 ) -> Iterator[Notice]:
-    """A notice for each gang that waits; of the jobs in ``besides`` (UIDs) something else is told.
+    """A notice for each gang that waits; for the jobs in ``besides`` (UIDs) there is another Event.
 
     Those that would never fit come with a warning."""
     for report in reports:

@@ -201,7 +201,7 @@ class AtTarget(StrEnum):
     CONTINUE = "continue"
     SUSPEND = "suspend"
     COMPLETE = "complete"
-    """Its pods are told to end by themselves."""
+    """Its pods are notified, and end by themselves."""
 
 
 class RescaleRule(StrEnum):

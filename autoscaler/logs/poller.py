@@ -48,10 +48,10 @@ _QUEUED_PER_READER: Final = 100
 """More than one reader reads between two ticks."""
 
 _LAST_READ_SECONDS: Final = 1.0
-"""So long, over all jobs, one tick waits for the last lines of jobs that are to be suspended."""
+"""How long one tick waits for the last lines of all jobs that are to be suspended."""
 
 _LAST_READ_TICKS: Final = 3
-"""After so many ticks a suspension goes ahead without the lines that have not come."""
+"""After this many ticks a suspension goes ahead without the lines that have not come."""
 
 _LAST_READERS: Final = 16
 _ENDED_SECONDS: Final = 60.0

@@ -27,7 +27,7 @@ READ_BYTES: Final = 64 * 1024
 
 _READERS: Final = 2
 _MOST_READS: Final = 4
-"""So many reads are under way at once. What is read is taken in at the next tick: no more begin in
+"""Maximum number of reads under way. What is read is taken in at the next tick: no more begin in
 one tick."""
 
 _BEHIND_WINDOWS: Final = 10

@@ -51,7 +51,7 @@ from optimus.progress.types import TrainingProgress
 
 _LOG = logging.getLogger(__name__)
 _REFUSED_SECONDS: Final = 30.0
-"""What the API server refused is not asked for again for so long."""
+"""How long a write that the API server refused is not tried again."""
 
 _MOST_REFUSED: Final = 10_000
 _NAME_TAKEN_SECONDS: Final = 30.0
@@ -208,7 +208,7 @@ class ProfileRecorder:
         self._refused(outcome)
         if outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID):
             state.refused_version = profile.resource_version
-            state.profile = None  # deleted, or another one by now: made anew at the next write
+            state.profile = None  # deleted, or another one by now: created again at the next write
             if not is_known:  # read a moment ago: it is what is written that is refused
                 self._refused_lately[state.job.uid] = None
         return False
@@ -293,14 +293,14 @@ class ProfileRecorder:
     def completion_requested(self, state: JobState) -> None:
         """Say that a job's pods have been requested to end."""
         goal = goal_text(state.job.goal)
-        message = f"{goal} is met: its pods are told to end by {_COMPLETION_ANNOTATION}"
+        message = f"{goal} is met: its pods are notified by {_COMPLETION_ANNOTATION}"
         self._emit_once(state.training_job, EventType.NORMAL, "GoalMet", message)
 
     def not_completed(self, state: JobState) -> None:
         """Warn of a job that was requested to end and trains on."""
         message = (
-            f"it was told {state.completion_seconds:.0f} s ago to end and has not; it goes on as "
-            "with at-target: continue. Its script has to end with exit code 0 once the file of "
+            f"it was notified {state.completion_seconds:.0f} s ago and has not ended; it continues "
+            "as with at-target: continue. Its script has to end with exit code 0 once the file of "
             f"{_COMPLETION_ANNOTATION} has content"
         )
         self._warn_once(state.training_job, "NotCompleted", message)
@@ -309,7 +309,7 @@ class ProfileRecorder:
         """Warn of a job whose pods cannot be requested to end."""
         self._refused(why)
         if why.kind is not ErrorKind.TRANSIENT:
-            message = f"its pods cannot be told that its goal is met: {why}"
+            message = f"its pods cannot be notified that its goal is met: {why}"
             self._warn_once(state.training_job, "NotCompleted", message)
 
     def left_alone(self, observation: Observation, moving: Collection[str]) -> int:

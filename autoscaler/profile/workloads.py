@@ -30,7 +30,7 @@ _MOST_WAITING: Final = 1000
 _MOST_EXPIRED: Final = 10
 _EXPIRY_BACK_OFF_SECONDS: Final = 3600.0
 _MOST_REFUSALS: Final = 10
-"""What the API server refuses so often in a row, although it answers, is dropped."""
+"""Refusals in a row, by an API server that answers, after which a run is dropped."""
 
 _TRANSIENT: Final = frozenset(
     {
@@ -184,7 +184,7 @@ def _reached(state: JobState) -> Shared:
     if isinstance(state.forecast, Forecast) and state.forecast.goal_met:
         return Shared.GOAL
     record = state.record
-    # What differs is told at once; else the rest of a profiling is waited for.
+    # A difference is written at once; else the rest of the profiling runs is waited for.
     is_moved = state.rescale is not None or record.profiling_since is not None
     waits = is_moved and not record.differs
     if record.shared >= Shared.SPEEDS or waits or len(state.log.measured_counts()) < 2:

@@ -230,8 +230,8 @@ class RescaleExecutor:
             }
             texts = (f"runPolicy.{name} is {left}, of {had[name]}" for name, left in limits.items())
             message = (
-                f"{', '.join(texts)}: the operator counts them anew after a suspension, and what "
-                "the job has used of them stays used"
+                f"{', '.join(texts)}: the operator restarts these counts after a suspension, and "
+                "what the job has used of them stays used"
             )
             self._recorder.emit(state, EmitEvent(False, "LimitsCarriedOver", message))
         return outcome
@@ -261,7 +261,7 @@ class RescaleExecutor:
 
 def limits_left(job: TrainingJob, at: float, restarts: int) -> dict[str, int]:
     """The fields of ``runPolicy`` that a suspension at an instant has to change, with what is left
-    of them: the operator counts active seconds and restarts anew after each resume."""
+    of them: the operator counts active seconds and restarts from 0 after each resume."""
     left: dict[str, int] = {}
     if job.active_deadline_seconds is not None and job.started_at is not None:
         active_seconds = max(at - job.started_at, 0.0)
@@ -276,7 +276,7 @@ _PATCH_RESULTS = {
     ErrorKind.CONFLICT: PatchResult.CONFLICT,
     ErrorKind.TRANSIENT: PatchResult.UNKNOWN,
     ErrorKind.THROTTLED: PatchResult.UNKNOWN,
-    ErrorKind.EXPIRED: PatchResult.UNKNOWN,  # what was read is old: it is read anew
+    ErrorKind.EXPIRED: PatchResult.UNKNOWN,  # what was read is old: it is read again
     ErrorKind.NOT_LEADING: PatchResult.UNKNOWN,  # the next leader, or this one again, goes on
     ErrorKind.FORBIDDEN: PatchResult.DENIED,
     # The next observation shows that it is gone.

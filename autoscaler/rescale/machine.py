@@ -7,9 +7,10 @@
 5. START: wait until the pods run; else roll back to the counts before, once, by steps 2 to 5.
 6. VERIFY: wait until they train. If a container ends with an error, roll back likewise.
 
-Each step is stored in the profile before it is acted on and everything else is observed anew, so
+Each step is stored in the profile before it is acted on and everything else is observed again, so
 a new leader can continue from the record, also after a crash between any two API calls. The
-annotation tells our suspension from the user's; what the user does in between ends the rescale.
+annotation distinguishes our suspension from the user's; what the user does in between ends the
+rescale.
 """
 
 import math
@@ -131,42 +132,41 @@ class RescaleConfig:
     of a watch."""
 
     break_grace_seconds: float = 30.0
-    """After a call or watch has failed no job is resumed for so long. Default: the longest pause
+    """How long no job is resumed after a call or watch has failed. Default: the longest pause
     of client-go before it watches again, in the operator too."""
 
     start_seconds: float = 600.0
-    """After so long without all pods placed, the counts before are restored. Default: the extender
-    holds the room for as long from the suspension on, so that a place that is still free then is
-    not given away while its pods start."""
+    """How long the pods may take to be placed before the previous counts are restored. Default:
+    the extender holds the room for as long from the suspension on, so that room that is still
+    free then is not lost to others while its pods start."""
 
     verify_seconds: float = 300.0
-    """So long after all pods run the rescale is over, whether its log shows training or not.
+    """How long after all pods run the rescale is over, whether its log shows training or not.
     Default: the time in which a back-off of the kubelet shows, and half of ``start_seconds``."""
 
     quiet_seconds: float = 30.0
-    """So long no container may have been restarted before the rescale counts as successful.
+    """How long no container may have been restarted before the rescale counts as successful.
     Default: training has used its memory by then, and the first pause of a back-off is over."""
 
     denied_seconds: float = 60.0
-    """After so long of being denied, a suspension is abandoned and a resumption at new counts
-    becomes one at the old. Default: longer than an API server that restarts denies
-    all."""
+    """How long a patch is denied before a suspension is abandoned and a resumption at new counts
+    becomes one at the old. Default: longer than an API server that restarts denies all."""
 
     checkpoint_warning_seconds: float = 1200.0
-    """After so long without a checkpoint a Warning Event names a log line that would do. Default:
+    """How long without a checkpoint before a Warning Event names a log line that would do. Default:
     two intervals."""
 
     empty_warning_seconds: float = 300.0
-    """After so long with pods left a Warning Event says so. Default: ten times the usual grace
+    """How long pods may be left before a Warning Event says so. Default: ten times the usual grace
     period of a pod."""
 
     unwritten_seconds: float = 60.0
-    """After so long in which the profile cannot be written a suspended job's rescale goes on
-    without it, and one that has not begun is given up. Default: longer than an API server restarts.
-    """
+    """How long the profile cannot be written before a suspended job's rescale continues
+    without it, and one that has not begun is abandoned. Default: longer than a restart of an
+    API server takes."""
 
     unconfirmed_seconds: float = 600.0
-    """After so long in which the operator has not confirmed a suspension it is taken back, if no
+    """How long the operator may take to confirm a suspension before it is taken back, if no
     pod is ending. Default: far longer than an operator restarts."""
 
     unseen_seconds: float = 30.0
@@ -175,7 +175,7 @@ class RescaleConfig:
     and the reads in it."""
 
     regained_seconds: float = 60.0
-    """For so long after such a time, or after a rescale was taken over from another process,
+    """How long after such a time, or after a rescale was taken over from another process,
     no time-out ends. Default: longer than an operator takes to follow an API server that is
     back."""
 
@@ -846,7 +846,8 @@ def _not_all_started(state: Rescale, observed: Observed, config: RescaleConfig) 
             state, Outcome.ROLLED_BACK, f"returned to {target}, of which not all run yet"
         )
     if _covers(observed.pods.bound, target):
-        # Pods that have a node but pull an image or wait for a volume would start no sooner anew.
+        # New pods would start no sooner than those that have a node and pull an image or wait
+        # for a volume.
         reason = f"{target} are placed, but not all run after {waited_seconds:.0f} s"
         return _finish(state, Outcome.REACHED, reason)
     message = f"{target} not placed within {waited_seconds:.0f} s: returning to {record.before}"

@@ -16,7 +16,7 @@ Resolve = Callable[[str], str | None]
 
 
 class BadEnvironment(ValueError):
-    """The environment does not say which task this is; the message tells a user what is missing."""
+    """The environment does not say which task this is; the message says what is missing."""
 
 
 @dataclass(frozen=True)

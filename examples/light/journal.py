@@ -28,7 +28,7 @@ class _Mean:
         self._count += 1
 
     def take(self) -> float:
-        """Return the mean of what was added and begin anew."""
+        """Return the mean of what was added and start over."""
         mean = self._sum / max(self._count, 1)
         self._sum, self._count = 0.0, 0
         return mean

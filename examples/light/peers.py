@@ -43,7 +43,7 @@ class Patience:
         self.satisfied()
 
     def satisfied(self) -> None:
-        """Everybody is there: count anew from the next loss."""
+        """All peers are connected: count from the next loss."""
         self._wait_seconds = 0.05
         self._since_seconds: float | None = None
 

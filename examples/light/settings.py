@@ -31,7 +31,7 @@ class Settings:
     seed: int
     costs: Costs
     checkpoint_dir: Path | None
-    """Where checkpoints are kept; without it a restart begins anew."""
+    """Where checkpoints are kept; without it a restart starts over."""
     stop_file: Path | None
     """End after the epoch in which this file gets content: the goal is met."""
     checkpoint_steps: int
@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--global-batch-size", type=int, default=64, help="examples per update, sync (default 64)")
     add("--worker-batch-size", type=int, default=16, help="examples per update, async (default 16)")
     add("--examples-per-epoch", type=int, default=1280)
-    add("--epochs", type=int, default=0, help="end after so many; 0: run until told")
+    add("--epochs", type=int, default=0, help="end after this many; 0: run until stopped")
     add(
         "--target-loss",
         type=float,

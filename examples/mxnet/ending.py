@@ -1,4 +1,4 @@
-"""The file that tells a container that its job's goal is met (`optimus.dl/at-target: complete`)."""
+"""The file that shows a container that its job's goal is met (`optimus.dl/at-target: complete`)."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class KeepAliveWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no ty
     def _answer_directly(self, conn: Any) -> bool | None:
         """Answer a call without gunicorn's parser; ``None`` leaves the request to gunicorn.
 
-        gunicorn itself reads the first request of a connection, writes the access log, and tells
+        gunicorn itself reads the first request of a connection, writes the access log, and informs
         clients that this process ends."""
         calls: Calls | None = getattr(self.wsgi, "extensions", {}).get(CALLS)
         if calls is None or not conn.initialized or conn.is_http2 or self.cfg.is_ssl:

@@ -50,7 +50,7 @@ LOOK_AGAIN_SECONDS: Final = 10.0
 """A gang for which nobody makes room is looked at again after this time."""
 
 BACK_OFF_SECONDS: Final = 60.0
-"""After a preemption that did not help the gang preempts nobody for so long; then twice as long."""
+"""Back-off of a gang after a preemption that did not help; doubled each time."""
 
 MOST_BACK_OFF_SECONDS: Final = 3600.0
 
@@ -59,10 +59,10 @@ GRACE_SECONDS: Final = 1.0
 separately, and a pod that its copy still shows would fail the resumed job."""
 
 _MOST_LOOKED_AT: Final = 4
-"""So many waiting gangs are looked at in one step: each is some searches."""
+"""Maximum number of waiting gangs considered in one step: each takes some searches."""
 
 _MOST_MISFITS: Final = 3
-"""So often in a row a gang does not fit on what its victims leave before that is given up."""
+"""Misfits in a row, on what its victims leave, after which a preemption is given up."""
 
 
 class Reader(Protocol):
@@ -245,7 +245,7 @@ class PreemptionController:
     def _keep_room(
         self, uid: str, victims: Sequence[TrainingJob], mark: Preempted, now: Instant
     ) -> bool:
-        """Reserve the room anew where it is not; false where the gang does not fit; under the
+        """Reserve the room where it is not reserved; false where the gang does not fit; under the
         lock."""
         planner = self._planner
         found = planner.queue.find(uid)
@@ -395,7 +395,7 @@ class PreemptionController:
         self, uid: str, victims: Sequence[TrainingJob], jobs: Mapping[str, TrainingJob]
     ) -> None:
         """Another process has chosen victims, suspended some of them, and ended before it had
-        suspended the others: choose those anew."""
+        suspended the others: choose those again."""
         planner, begun, job = self._planner, self._begun.get(uid), jobs.get(uid)
         if begun is None or begun[1] or job is None:
             return  # this process has chosen them itself
@@ -511,7 +511,7 @@ class PreemptionController:
             pods = self._planner.cluster.pods_of(job.uid).values()
             why = why_no_victim(self._planner, fresh, pods, self._settings.protected_classes)
         if fresh.uid != job.uid or why is not None:
-            return f"{job.key}: {why or 'it was created anew'}"
+            return f"{job.key}: {why or 'it was created again'}"
         outcome = self._access.writer.preempt(fresh, mark.text)
         if isinstance(outcome, Refused):
             return str(outcome)

@@ -17,10 +17,10 @@ from optimus.jobs import JobKey
 from optimus.resources import Resources
 
 MOST_SETS: Final = 5000
-"""So many sets of one size are put in order at most: 100 candidates by two, 30 by three."""
+"""Maximum number of sets of one size that are sorted: 100 candidates by two, 30 by three."""
 
 MOST_TRIES: Final = 256
-"""So many of them are tried at most: on a large cluster a try takes milliseconds."""
+"""Maximum number of them that are tried: on a large cluster a try takes milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class Forecast(NamedTuple):
     """How long a job needs to its end, as its profile says."""
 
     at: float
-    """When that was foretold (epoch, seconds)."""
+    """When that was predicted (epoch, seconds)."""
 
     remaining_seconds: float
 
@@ -51,7 +51,7 @@ class Cluster:
         self.occupancy = Occupancy()
         """What pods on nodes mean for the rules of others."""
         self.forecasts: dict[str, Forecast] = {}
-        """What the profiles of jobs foretell, by UID."""
+        """What the profiles of jobs predict, by UID."""
         self.avoided: dict[str, Mapping[str, float]] = {}
         """By job UID, the nodes that its profile asks to avoid, each until an instant (epoch)."""
         self.ending: dict[str, Pod] = {}

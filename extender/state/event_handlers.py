@@ -64,7 +64,7 @@ class EventHandlers:
     # --- pods
 
     def pod(self, before: Pod | None, after: Pod | None) -> None:
-        """A pod; one created anew under an old name is another pod."""
+        """A pod; one created again under an old name is another pod."""
         with self._members_lock:
             if before is not None:
                 was_foreign = self._foreign.pop(before.uid, None) is not None

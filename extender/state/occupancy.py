@@ -54,7 +54,7 @@ class _ByLabel(Generic[Item]):
         self._pair_of: dict[Item, tuple[str, str] | None] = {}
 
     def add(self, item: Item, selectors: Iterable[PodSelector]) -> tuple[str, str] | None:
-        """Add an item whose pods all of these select; the rarest label that is demanded tells.
+        """Add an item whose pods all of these select; it is found by its rarest demanded label.
 
         Returns that label, if one is demanded."""
         demanded = [
@@ -185,7 +185,7 @@ class Occupancy:
 
     def surroundings(self, gang: Gang, besides: Iterable[Hashable] = ()) -> Surroundings | None:
         """What the pods that are there mean for a gang, but for those in ``besides``: its own
-        replicas that are planned anew, its own pods that leave. ``None`` where no rule does."""
+        replicas that are planned again, its own pods that leave. ``None`` where no rule does."""
         has_rules = any(member.rules is not None for member in gang.unbound)
         if not has_rules and not self._terms:
             return None
@@ -205,7 +205,7 @@ class Occupancy:
             )
 
     def is_beyond_plan(self, gang: Gang) -> bool:
-        """Whether only kube-scheduler can tell which nodes do for the volumes of the gang."""
+        """Whether only kube-scheduler knows which nodes suit the volumes of the gang."""
         every = {member.rules for member in gang.unbound if member.rules is not None}
         return any(volume.beyond_plan for volume in self._claimed(gang, every).values())
 

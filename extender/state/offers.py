@@ -5,7 +5,7 @@ leaves out the nodes that break them. Once a planned node of a gang was not offe
 has such rules visibly, every waiting pod of the gang is asked about before any is answered: each is
 refused once, while the nodes that it is not offered are recorded for pods like it. It is then
 planned on the others. Where it does not fit there, that is believed for 1, 2, 4 ... 60 s, and then
-asked anew: often it was a matter of moments, since kube-scheduler had not seen yet that room
+asked again: often it takes moments only, since kube-scheduler had not seen yet that room
 appeared. What is recorded of a node ends when the node changes.
 """
 
@@ -21,7 +21,7 @@ from optimus.snapshot import ReplicaId
 
 FIRST_SECONDS: Final = 1.0
 MOST_ANSWERS: Final = 3
-"""A node that a pod was answered with so often in vain is excluded: Reserve or PreBind fails."""
+"""Answers with one node, without a binding, that exclude it: Reserve or PreBind fails."""
 
 _FOREVER: Final = float("inf")
 
@@ -91,7 +91,7 @@ class Offers:
         return known is not None and known.refusals > 0
 
     def begin(self, job_uid: str, now: float) -> float:
-        """Since when the job's pods are asked about; minus infinity: anew after a back-off."""
+        """Since when the job's pods are asked about; minus infinity: again after a back-off."""
         return self._of(job_uid, now).since
 
     def waits(self, job_uid: str) -> bool:
@@ -100,7 +100,7 @@ class Offers:
         return known is not None and known.waits
 
     def back_off_ends(self, job_uid: str) -> float | None:
-        """When the job is asked about anew (monotonic), if it backs off."""
+        """When the job is asked about again (monotonic), if it backs off."""
         known = self._jobs.get(job_uid)
         return None if known is None or known.until == _FOREVER else known.until
 
@@ -139,7 +139,7 @@ class Offers:
         self._of(job_uid, now).waits = True
 
     def expire(self, now: float) -> tuple[str, ...]:
-        """The jobs whose back-off has ended: their pods are asked about anew."""
+        """The jobs whose back-off has ended: their pods are asked about again."""
         ended = tuple(uid for uid, known in self._jobs.items() if known.until <= now)
         for uid in ended:
             known = self._jobs[uid]

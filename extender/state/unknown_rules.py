@@ -18,7 +18,7 @@ from cachetools import LRUCache
 from optimus.jobs import NodeConstraints
 
 VALID_SECONDS: Final = 600.0
-"""How long a complete list tells that the next ones are."""
+"""How long lists are taken to be complete after one that was."""
 
 RECHECK_SECONDS: Final = 1.0
 """Where a node was missing, lists are compared at most this often."""
@@ -31,7 +31,7 @@ _MOST: Final = 1024
 
 
 class Compared(NamedTuple):
-    """What the last list of nodes told."""
+    """The result of the last comparison."""
 
     is_complete: bool
     recheck_at: float
@@ -47,7 +47,7 @@ class UnknownRules:
         """How many pods had left nodes ``LAG_SECONDS`` ago or earlier, and later; with the time."""
 
     def mark(self, now: float, releases: int) -> None:
-        """So many pods have left nodes by now; to be called at least every second."""
+        """Record how many pods have left nodes by now; to be called at least every second."""
         if now - self._marks[1][0] >= LAG_SECONDS:
             self._marks = [self._marks[1], (now, releases)]
 
@@ -57,7 +57,7 @@ class UnknownRules:
         return newer[1] if now - newer[0] >= LAG_SECONDS else older[1]
 
     def record(self, constraints: NodeConstraints, now: float, *, is_complete: bool) -> bool:
-        """A list was compared; returns whether it tells another thing than the last."""
+        """Record the result of comparing a list; returns whether it differs from the last."""
         last = self.last.get(constraints)
         wait = VALID_SECONDS if is_complete else RECHECK_SECONDS
         self.last[constraints] = Compared(is_complete, now + wait)

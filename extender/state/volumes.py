@@ -65,7 +65,7 @@ class Volumes:
         if volume is None:
             problem = f"volume {claim.volume} of persistent volume claim {claim.name} is missing"
             return ClaimedVolume(problem=problem)
-        # How many CSI volumes a node holds only its CSINode tells.
+        # How many CSI volumes a node holds, only its CSINode says.
         return ClaimedVolume(volume.terms, exclusive=exclusive, beyond_plan=volume.is_csi)
 
     def _unbound(self, claim: Claim, *, exclusive: bool) -> ClaimedVolume:

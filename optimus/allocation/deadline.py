@@ -21,7 +21,7 @@ from optimus.models.forecast import Forecast
 from optimus.resources import Resources
 
 MOST_EXTRA: Final = 64
-"""So many PSs, and workers, beyond the least are looked at."""
+"""Maximum number of PSs, and of workers, beyond the least that are considered."""
 
 Counted = NDArray[np.int64]
 

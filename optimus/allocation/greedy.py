@@ -39,7 +39,7 @@ MAX_PER_ROLE = 1024
 """The most PSs, or workers, of one job where its user names no maximum and what is free none."""
 
 _FIRST_STRIDE = 4
-"""So many steps of each job are worked out before it is asked how far what is free reaches, then
+"""Steps of each job that are worked out before they are compared with what is free; then
 twice as many."""
 
 

@@ -2,7 +2,7 @@
 
 ``JobHistory`` is what was done to a job before. It holds the counts at which the job's pods found
 no place although the nodes had capacity: a quota, a volume or an admission rule can stop pods, and
-nobody tells which. So 1. what asks for at least as much is excluded, and 2. so is what goes more
+it is not known which. So 1. what asks for at least as much is excluded, and 2. so is what goes more
 than half the way there, in tasks: each failure halves what is left to try. 3. The back-off after
 each is twice that after the one before. 4. Nodes that change lift the exclusions; a day ends all.
 
@@ -156,7 +156,7 @@ class Candidate:
 
 
 MOST_MOVES: Final = 64
-"""So many instants of rescales are kept of a job."""
+"""Maximum number of instants of rescales kept of a job."""
 
 
 def is_forced(before: Counts, target: Counts) -> bool:
@@ -189,7 +189,7 @@ class JobHistory:
     suspended_at_target: bool = False
     """Suspended by this software as it met its goal, not by its user."""
     completion_overdue: bool = False
-    """It was told to end since its goal is met, and has not ended in time."""
+    """It was requested to end as its goal is met, and has not ended in time."""
     workload_known: bool = False
     """Earlier jobs of its workload were measured at enough counts for a speed model."""
     measures: bool = False
@@ -213,7 +213,7 @@ class JobHistory:
     measured_at: float | None = None
     """When its last profiling run reached its counts."""
     running_seconds: float = 0.0
-    """So long it has run at least, by its pods; its log may show less than that."""
+    """Lower bound of its running time, by its pods; its log may show less than that."""
     forecast_awaited: bool = False
     """An interval left it, profiled and without a forecast (``Decision.awaits_forecast``)."""
 

@@ -89,7 +89,7 @@ def questions_at(
 def questions_after_drops(
     points: Sequence[LossPoint], after: int, targets: Sequence[float]
 ) -> Iterator[Question]:
-    """From so many epochs after each drop of the learning rate: targets until the next one."""
+    """From this many epochs after each drop of the learning rate: targets until the next one."""
     losses = np.array([point.loss for point in points])
     starts = [drop.index for drop in learning_rate_drops(points)]
     for start, end in pairwise([*starts, len(points)]):

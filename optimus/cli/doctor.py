@@ -46,7 +46,7 @@ _LINES_TO_ADD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a log tells."""
+    """One thing that was found in a log."""
 
     what: str
     value: str
@@ -56,7 +56,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What one log tells, and what it does not."""
+    """What is found in one log, and what is not."""
 
     file: Path
     lines: int
@@ -66,7 +66,7 @@ class Diagnosis:
     """How many lines each form has parsed."""
     progress: TrainingProgress
     examples: dict[str, str]
-    """The last line that tells each thing."""
+    """The last line in which each thing was found."""
 
     @classmethod
     def of(cls, file: Path, metric: str | None) -> "Diagnosis":
@@ -93,7 +93,7 @@ class Diagnosis:
 
     @property
     def missing(self) -> list[str]:
-        """What a forecast needs and the log does not tell, as sentences."""
+        """What a forecast needs and the log does not have, as sentences."""
         progress = self.progress
         found = []
         if progress.epoch is None and progress.step is None:
@@ -153,7 +153,7 @@ def _declared(declared: Declared, line: str) -> Iterator[Finding]:
 
 
 def _recognised(parsed: ParsedLine) -> Iterator[str]:
-    """The things that a line tells."""
+    """The things that are found in a line."""
     if parsed.trained:
         yield "progress"
         if parsed.loss is not None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SUMMARY = "when a training run will meet its goal, with an interval, from its log so far"
-_UNBOUNDED = "it rises without a bound: when it reaches its goal cannot be foretold"
+_UNBOUNDED = "it rises without a bound: when it reaches its goal cannot be predicted"
 _BLUE, _RED = "#0072b2", "#d55e00"
 
 

@@ -142,7 +142,7 @@ def policy_for_tables(name: str) -> AllocationPolicy:
 
 
 def equal_nodes(count: int, allocatable: Resources) -> list[Node]:
-    """So many nodes of the same resources, named in order."""
+    """This number of nodes with the same resources, named in order."""
     width = len(str(count))
     return [Node(f"node-{number:0{width}}", allocatable) for number in range(1, count + 1)]
 

@@ -1,6 +1,6 @@
 """``optimus why JOB``: why a job does not run, and what its user can do.
 
-The API server tells most of it to anybody who may view the namespace: the job, its pods, its
+Most of it is read from the API server by anybody who may view the namespace: the job, its pods, its
 TrainingProfile and the Events, of which the extender writes one for each cause of a wait. The
 extender's /inspect adds the place in the queue and the expected time, for those who can reach it.
 """

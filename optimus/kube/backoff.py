@@ -35,5 +35,5 @@ class Backoff:
         return max(at_least_seconds, wait * self._random.uniform(0.5, 1.0))
 
     def reset(self) -> None:
-        """Begin anew after a success."""
+        """Start over after a success."""
         self._failures = 0

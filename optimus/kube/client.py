@@ -129,7 +129,7 @@ class Client:
     def post(self, what: str, path: str, body: bytes) -> bytes:
         """Create an object from JSON as it is; returns the answer's raw body.
 
-        The library's typed interface writes instants anew, and those of a whole second in a form
+        The library's typed interface formats instants itself, and those of a whole second in a form
         that the API server refuses in a Lease.
 
         Raises:

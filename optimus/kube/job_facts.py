@@ -1,4 +1,4 @@
-"""What the API server tells the user of one job: the job, its pods, its profile and the Events.
+"""What the API server shows the user of one job: the job, its pods, its profile and the Events.
 
 Everything is read with what the ClusterRole ``view`` allows in one namespace. What may not be read
 is left out and said."""

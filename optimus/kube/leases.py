@@ -24,7 +24,7 @@ class Lease:
     """The identity that leads; empty: nobody."""
 
     duration_seconds: float = 0.0
-    """So long after its last change it still holds."""
+    """How long after its last change it is still valid."""
 
     transitions: int | None = None
     """How often the holder has changed."""

@@ -102,7 +102,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     container: ContainerState = _NEW_CONTAINER
     goal_met: str = ""
-    """Since when it has been told that its job's goal is met, as its annotation says."""
+    """Since when its job's goal has been met, by its annotation; empty: not annotated."""
 
     @property
     def job_key(self) -> JobKey | None:
@@ -281,7 +281,7 @@ def _error(ended: _Terminated | None) -> str:
 
 
 def _resources(spec: PodSpec, status: _Status) -> Resources:
-    """What the pod takes of its node. A status tells only of a pod that has one."""
+    """What the pod takes of its node. Only a pod with a node has them in its status."""
     if spec.node_name is None:
         return requests_of(spec)
     statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))

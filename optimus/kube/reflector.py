@@ -2,7 +2,7 @@
 
 List in pages, remember the list's resource version, watch from there. Every event and bookmark
 moves that version on, so that a watch which ends (they all do, by their own time limit) goes on
-where it was. When the API server no longer knows the version (410), list again and tell apart what
+where it was. When the API server no longer knows the version (410), list again and find what
 is new, changed and gone. Failures wait with a jittered, doubling pause. A frozen server is noticed
 by the read time-out, which is a little longer than the watch."""
 
@@ -25,7 +25,7 @@ from optimus.kube.store import Changes, Key, Observer, Store, T
 
 _LOG = logging.getLogger(__name__)
 _ENOUGH_FAILURES: Final = 4
-"""After so many failures in a row (about 10 s) everything is listed again."""
+"""Failures in a row (about 10 s) after which everything is listed again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ _COPIED: Final = tuple(each.name for each in fields(JobOptions) if each.name != 
 """The options that a job takes as they are."""
 
 _LONGEST_COMMAND: Final = 2000
-"""Of a command so many characters are kept: some carry a whole script."""
+"""Maximum length of a command that is kept: some carry a whole script."""
 _RESIZED: Final = (Role.PS, Role.WORKER)
 
 
@@ -63,7 +63,7 @@ class TrainingJob:
     suspended the job, if it was this software, ``suspension`` all that its mark says.
     ``preempted_for`` is the text of the annotation of
     that name. ``not_suspendable`` says why nobody here may suspend it. ``started_at`` is the
-    operator's ``startTime``, in seconds since the epoch, which begins anew with each resume.
+    operator's ``startTime``, in seconds since the epoch, which each resume resets.
     ``active_deadline_seconds`` counts from there, ``backoff_limit`` the restarts of the pods there
     are. ``conditions`` are those that are True. ``outcome`` is "Succeeded", "Failed" or ``None``
     while unfinished."""

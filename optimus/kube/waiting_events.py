@@ -11,7 +11,7 @@ from optimus.kube.list_watch import ListWatch
 
 
 class WaitingEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a job waits, as its user was last told."""
+    """Why a job waits, by the newest Event on it."""
 
     namespace: str
     name: str

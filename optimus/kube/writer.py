@@ -91,7 +91,7 @@ class JobWriter:
 
 
 class PodWriter:
-    """Nominates and requeues pending pods, and tells pods that their job's goal is met; all by
+    """Nominates and requeues pending pods, and annotates pods whose job's goal is met; all by
     ``pods/status``, which also holds annotations, and which a scheduler may write.
 
     Each patch names the pod's UID: a new pod of the same name must not get the old one's."""
@@ -111,8 +111,8 @@ class PodWriter:
         return self._patch("requeue", pod, {"metadata": metadata})
 
     def set_goal_met(self, pod: Pod, at: str | None) -> Written | Refused:
-        """Tell the pod, by an annotation, since when its job's goal has been met; or take that
-        back."""
+        """Annotate the pod with the instant since which its job's goal has been met, or remove
+        the annotation."""
         metadata = {"uid": pod.uid, "annotations": {Annotation.GOAL_MET: at}}
         return self._patch("annotate", pod, {"metadata": metadata})
 

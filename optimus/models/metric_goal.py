@@ -22,7 +22,7 @@ from optimus.progress.types import LossPoint, MetricSeries
 
 _PERCENT: Final = 100.0
 _NEEDED: Final = 3
-"""So many values have to be known before a goal can be met: by then a log that prints percent has
+"""Values that have to be known before a goal can be met: by then a log that prints percent has
 printed one beyond 1."""
 
 

@@ -212,7 +212,7 @@ class Capacity:
 
     def set_free(self, name: str, amount: Resources) -> bool:
         """Correct what is free on one node, for good; false where the node or a resource is new
-        and the index must be built anew."""
+        and the index must be rebuilt."""
         row = self.row_of.get(name)
         if row is None or any(resource not in self.resources for resource in amount):
             return False

@@ -31,7 +31,7 @@ _NEVER: Final = -(10**9)
 """Stands for "these counts are impossible": far below any sum of real counts."""
 
 _CONSIDERED: Final = 32
-"""At least so many servers of most workers and of most PSs are considered for a better plan than
+"""Minimum number of servers of most workers, and of most PSs, considered for a better plan than
 the even spread."""
 
 _EXACT_STATES: Final = 50_000
@@ -43,7 +43,7 @@ _MOST_STATES: Final = 1_000_000
 are considered, or the number of servers is not counted."""
 
 _WEIGHTS: Final = 12
-"""So many weights of a PS against a worker are tried to refuse a gang."""
+"""Number of weights of a PS against a worker that are tried to refuse a gang."""
 
 _POWERS: Final = 3
 """Weights from 1/8 to 8 are tried to refuse a node for a fixed role."""

@@ -209,8 +209,8 @@ def fits(asked: Vector, free: Sequence[int]) -> bool:
 def equal_servers(
     ps: tuple[int, Vector], workers: tuple[int, Vector], free: Vector, count: int
 ) -> GroupTable:
-    """So many servers with this free on each, that admit a gang of so many PSs and workers which
-    ask for so much each."""
+    """``count`` servers with this free on each, which admit a gang of these numbers of PSs and
+    workers with these requests."""
     nothing, admitted = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.bool_)
     types = [
         ReplicasByServer(total, np.array(amount, dtype=np.int64), nothing, admitted)
@@ -321,7 +321,7 @@ class NodeGroups:
         return GroupTable(table, np.append(np.ones(len(self.bound), np.int64), self.sizes[groups]))
 
     def might_fit_beside(self, amount: Vector, rows: Sequence[int]) -> list[int]:
-        """Of these nodes, those of which so much can be taken first, as far as sums can tell."""
+        """Of these nodes, those of which so much can be taken first, as far as sums show."""
         groups = self.by_group()
         if not groups.might_fit():
             return []

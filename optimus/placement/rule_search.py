@@ -290,7 +290,7 @@ class _Group:
 
 
 class _Search:
-    """One gang on one capacity index. ``ignored`` rules are left out, to tell which is in the
+    """One gang on one capacity index. ``ignored`` rules are left out, to find which is in the
     way."""
 
     def __init__(
@@ -762,7 +762,7 @@ class _Search:
         for tally in tallies.values():
             of_row, size = tally.domains.of_row, tally.domains.size
             single = np.bincount(of_row, minlength=size + 1)[of_row] == 1
-            # A domain of one node is told by its pods, a larger one is itself.
+            # A domain of one node is identified by its pods, a larger one by its number.
             columns.append(np.where(single, -1 - tally.by_row(), of_row)[:, None])
             if tally.eligible is not None:
                 columns.append(tally.eligible[:, None].astype(np.int64))

@@ -139,7 +139,7 @@ class Selection(NamedTuple):
 
 
 def selections_of(rules: PodRules) -> set[Selection]:
-    """The pods that must be counted to tell where a pod with these rules may go."""
+    """The pods that must be counted to know where a pod with these rules may go."""
     found = {Selection((term.selector,)) for term in rules.anti_affinity}
     found |= {Selection((each.selector,), staying=True) for each in rules.spread}
     if rules.affinity:
@@ -159,7 +159,7 @@ class ClaimedVolume:
     that reach it. Pods that share the claim must all reach the one that is chosen."""
 
     beyond_plan: bool = False
-    """Whether only kube-scheduler can tell which nodes will do."""
+    """Whether only kube-scheduler knows which nodes are suitable."""
 
     problem: str | None = None
     """Why no pod that mounts it can be placed now, as a clause for users."""

@@ -150,7 +150,7 @@ class _Partition:
         self.add(np.arange(len(nodes)), free)
 
     def add(self, rows: Integers, amounts: Integers) -> None:
-        """So much more is free on these rows."""
+        """Record that this much more is free on these rows."""
         inside = self._domain_of[rows] >= 0
         np.add.at(self.free, self._domain_of[rows[inside]], amounts[inside])
 

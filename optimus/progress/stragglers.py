@@ -24,16 +24,16 @@ COMPUTE_SECONDS: Final = "compute_seconds"
 """The name of the figure: how long the worker computed in a step, without any waiting."""
 
 _FIGURES: Final = 2
-"""A window has at least so many: one may be of the step that waits for a checkpoint."""
+"""Minimum number of figures in a window: one may be of the step that waits for a checkpoint."""
 
 _MOST_LINES: Final = 200
-"""Of one read so many are looked at, the last ones: to parse more would cost more than it tells."""
+"""Lines of one read that are parsed, the last ones: more would cost more than they are worth."""
 
 _QUIET_READS: Final = 3
-"""After so many reads without a line the log has stopped."""
+"""Reads without a line after which the log counts as stopped."""
 
 _LONGEST_WINDOWS: Final = 10
-"""Lines that span so many windows and have too few figures are passed over."""
+"""Lines that span this many windows and have too few figures are passed over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +44,11 @@ class StragglerConfig:
     """Below this part of the usual speed. Default: the paper's."""
 
     windows: int = 5
-    """In so many windows, one after the other. Default: with the next, five minutes, in which a
+    """Windows in a row in which it is below. Default: with the next, five minutes, in which a
     neighbour's burst or a slow read of data is over."""
 
     window_seconds: float = 60.0
-    """So long a window is at least. Default: several lines of most logs."""
+    """Minimum length of a window. Default: several lines of most logs."""
 
     least_workers: int = 3
     """Fewer are not compared. Default: of two, nobody knows whether one is slow or the other
@@ -104,7 +104,7 @@ class WorkerSpeeds:
 
 
 def window_speed(lines: Sequence[LogLine], options: LogFormatOptions) -> WindowSpeed | None:
-    """A worker's own speed by these lines of its log, ``None`` where they do not tell."""
+    """A worker's own speed by these lines of its log, ``None`` where they do not show it."""
     lines = lines[-_MOST_LINES:]
     if options.mode is TrainingMode.SYNC:
         return _computing_speed(lines)
@@ -120,7 +120,7 @@ def window_speed(lines: Sequence[LogLine], options: LogFormatOptions) -> WindowS
             advance(process, line.at, parsed)
     if printed:
         return WindowSpeed(median(printed), "samples/s") if len(printed) >= _FIGURES else None
-    # A global step is the job's, and tells nothing of this worker.
+    # A global step is the job's, and says nothing about this worker.
     rate = process.meter.rate() if process.step is None else None
     return (
         _computing_speed(lines) if rate is None else WindowSpeed(rate.steps_per_second, "batches/s")
@@ -142,8 +142,8 @@ class ComparedWorker:
     index: int
     node: str
     node_kind: str
-    """Empty where unknown. A slower kind of node is no fault of a node: speed models tell kinds
-    apart."""
+    """Empty where unknown. A slower kind of node is no fault of a node: speed models distinguish
+    kinds."""
 
     log: WorkerSpeeds
 
@@ -158,7 +158,7 @@ class Straggler:
     """Its median speed as a part of the usual one."""
 
     compared: int
-    """So many workers were compared, itself included."""
+    """Number of workers that were compared, itself included."""
 
     windows: int
 

@@ -122,7 +122,7 @@ class Declared:
     """What a program says of the whole run, mostly at its top; ``None`` where it does not."""
 
     epochs: int | None = None
-    """After so many the run ends."""
+    """The epochs after which the run ends."""
     steps: int | None = None
     """Likewise, in the job's global steps."""
     batch: int | None = None

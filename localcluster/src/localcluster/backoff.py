@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class BackOff:
     """Delays that double from `base_seconds` up to the cap.
 
-    A run of at least `reset_seconds` starts the count anew. The defaults are a kubelet's."""
+    A run of at least `reset_seconds` resets the count. The defaults are a kubelet's."""
 
     base_seconds: float = 10.0
     cap_seconds: float = 300.0

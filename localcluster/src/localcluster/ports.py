@@ -26,7 +26,7 @@ class NoPortLeft(Exception):
 def pick_ports(count: int, source: random.Random | None = None) -> Sequence[int]:
     """Pick different ports that could be bound on 127.0.0.1 a moment ago; at random by default.
 
-    Nothing reserves a port for another program: the start of a cluster picks anew when it loses
+    Nothing reserves a port for another program: the start of a cluster picks again when it loses
     the race."""
     source = source or random.SystemRandom()
     ceiling = min(_ephemeral_range()[0], _PODS_BEGIN)

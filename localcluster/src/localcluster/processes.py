@@ -1,6 +1,6 @@
 """Starts child processes that cannot outlive their parent, and identifies processes safely.
 
-A process is identified by pid, start time and boot: a pid alone may have been given anew."""
+A process is identified by pid, start time and boot: a pid alone may have been reused."""
 
 import ctypes
 import os

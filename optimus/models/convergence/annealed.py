@@ -16,8 +16,8 @@ proportional to sqrt(k / n). By Bayes' rule the losses turn it into
     p(k) ~ sqrt(k / n) sum over the courses of weight x N(log target + v; log y(k), v^2 + e^2)
 
 v is the scatter of the losses (the target is met by an epoch below the course), e the error of the
-course: a part of how far it has fallen since now. Where the losses cannot tell, the answer is the
-density alone."""
+course: a part of how far it has fallen since now. Where the losses are no evidence, the answer is
+the density alone."""
 
 import math
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ _FLOORS: Final = (0.0, 0.4, 0.7, 0.87, 0.97)
 _LEAST_LEFT: Final = 0.03
 """A share that leaves less than this part of the loss now to the decay is impossible."""
 _COURSES: Final = 100
-"""So many courses stand for the posterior."""
+"""Number of courses by which the posterior is represented."""
 _LEAST_WEIGHT: Final = 0.003
 _PLACES: Final = 80
 _FEW_EPOCHS: Final = 8

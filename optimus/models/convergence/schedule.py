@@ -51,10 +51,10 @@ class LearningRateSchedule:
     end: float
     shape: Shape = Shape.CONSTANT
     drops: tuple[float, ...] = ()
-    """After so many epochs (steps) the rate is multiplied by ``factor``."""
+    """The epochs (steps) after which the rate is multiplied by ``factor``."""
     factor: float = _USUAL_FACTOR
     warmup: float = 0.0
-    """For so long the rate rises in a line from 0."""
+    """How long the rate rises in a line from 0."""
 
     @classmethod
     def of(cls, declared: Declared, *, in_epochs: bool) -> "LearningRateSchedule | None":

@@ -34,29 +34,29 @@ from optimus.progress.types import LossPoint
 
 NEEDED_POINTS: Final = 5
 QUIET_EPOCHS: Final = 3
-"""For so many epochs in a row the loss must change by less than the threshold (the paper: "for
+"""Epochs in a row in which the loss must change by less than the threshold (the paper: "for
 several epochs")."""
 _FALLEN: Final = 5.0
-"""So many thresholds the loss must have fallen in all, or by half if that is less: before it falls
+"""How many thresholds the loss must have fallen in all, or by half if that is less: before it falls
 it is flat, too."""
 _MOST_FALLEN: Final = 0.5
 TARGET_EPOCHS: Final = 2
-"""So many epochs in a row must meet a target: the mean of one may be low by chance."""
+"""Epochs in a row that must meet a target: the mean of one may be low by chance."""
 _LEAST_PLATEAU: Final = 20
 """Before the first drop of a learning rate that the log names, a plateau lasts at least so many
 epochs: common schedules drop it after 30 epochs and more."""
 MEDIAN_OF: Final = 20
-"""Without epochs a target is compared with the median of so many points."""
+"""Without epochs a target is compared with the median of this many points."""
 _LEAST_LOSS: Final = 1e-300
 _PARTS: Final = 10
-"""Into so many parts an epoch is cut where few epochs are known."""
+"""Parts into which an epoch is cut where few epochs are known."""
 _NEARLY: Final = 0.1
 """An epoch whose last loss is this close to its end (a part of an epoch) counts as complete."""
 
 _RATE_DROP: Final = 0.6
 """A learning rate that falls to this part of the last one at once is a drop, not a smooth decay."""
 _JITTER: Final = 3
-"""So many rates on either side of a drop show that it lasts."""
+"""Rates on either side of a drop that show that it lasts."""
 _BEFORE: Final = 8
 _MEDIAN_WINDOW: Final = 3
 _FIRST_IS_SPIKE: Final = 10.0
@@ -67,7 +67,7 @@ _TIMES_NOISE: Final = 8.0
 LEAST_NOISE: Final = 1e-4
 """No log prints its losses more exactly than this."""
 NOISE_LOOK_BACK: Final = 20
-"""So many epochs before a drop are used for its noise."""
+"""Epochs before a drop that are used for its noise."""
 _SIGMAS_OF_MEDIAN: Final = 1.4826
 """The standard deviation of a normal distribution over the median of its absolute values."""
 _FEW: Final = 9
@@ -76,7 +76,7 @@ _USUAL_NOISE: Final = 0.01
 _NOISE_RATIO: Final = 0.8
 """The noise after a drop of the learning rate as a part of that before it."""
 _NOISE_PRIOR_POINTS: Final = 4.0
-"""So many points after a drop weigh as much as the noise from before it."""
+"""Points after a drop that weigh as much as the noise from before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class LossSeries:
     @property
     def start_loss(self) -> float:
         """The scale of a convergence threshold: the first mean, or the second where the first is
-        more than ten times as large and tells nothing about the others."""
+        more than ten times as large and says nothing about the others."""
         first_is_spike = len(self.loss) > 1 and self.loss[0] > _FIRST_IS_SPIKE * self.loss[1]
         return float(self.loss[1 if first_is_spike else 0])
 

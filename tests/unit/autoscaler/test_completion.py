@@ -1,4 +1,4 @@
-"""``at-target: complete``: pods are told that the goal is met, and end the job by themselves."""
+"""``at-target: complete``: pods are notified that the goal is met, and end the job."""
 
 from dataclasses import replace
 
@@ -24,8 +24,8 @@ def harness(cluster: FakeCluster) -> ControllerHarness:
     return ControllerHarness(cluster, timing=replace(TIMING, completion_seconds=LIMIT_SECONDS))
 
 
-def told(job: FakeJob) -> list[str]:
-    """What each of its pods has been told."""
+def annotated(job: FakeJob) -> list[str]:
+    """The annotation of each of its pods."""
     return [
         pod["metadata"].get("annotations", {}).get("optimus.dl/goal-met", "") for pod in job.pods
     ]
@@ -34,9 +34,9 @@ def told(job: FakeJob) -> list[str]:
 def run_until_requested(harness: ControllerHarness, job: FakeJob) -> None:
     for _ in range(300):
         harness.run(1)
-        if job.pods and all(told(job)):
+        if job.pods and all(annotated(job)):
             return
-    raise AssertionError(f"its pods were not told: {told(job)}")
+    raise AssertionError(f"its pods were not notified: {annotated(job)}")
 
 
 def messages(cluster: FakeCluster, reason: str) -> list[str]:
@@ -48,12 +48,12 @@ def test_every_pod_is_told_once_the_goal_is_met(
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))
     harness.run(20)
-    assert not any(told(job))
+    assert not any(annotated(job))
     run_until_requested(harness, job)
     assert job.step >= 60
-    assert len(set(told(job))) == 1
+    assert len(set(annotated(job))) == 1
     (message,) = messages(cluster, "GoalMet")
-    assert message.startswith("60 steps is met: its pods are told to end")
+    assert message.startswith("60 steps is met: its pods are notified by the annotation")
     assert not job.suspended
     harness.run(5)
     assert "its goal is met, and it is told to end" in harness.status("a").reason
@@ -83,7 +83,7 @@ def test_one_that_does_not_end_in_time_goes_on_and_gives_what_it_has(
     assert job.counts == counts
     harness.run(30)
     (message,) = messages(cluster, "NotCompleted")
-    assert message.startswith("it was told 60 s ago to end and has not; it goes on as with")
+    assert message.startswith("it was notified 60 s ago and has not ended; it continues as with")
     assert "its goal is met: it does not grow" in harness.status("a").reason
     other = cluster.submit(tf_job("b", 1, 2, target_loss="0.1"))
     harness.run(120)
@@ -118,7 +118,7 @@ def test_what_it_was_told_is_taken_back_when_its_user_changes(
     run_until_requested(harness, job)
     job.annotate(**change)
     harness.run(40)
-    assert not any(told(job))
+    assert not any(annotated(job))
 
 
 def test_a_pod_that_is_made_anew_is_told_too(
@@ -128,7 +128,7 @@ def test_a_pod_that_is_made_anew_is_told_too(
     run_until_requested(harness, job)
     del job.pods[-1]["metadata"]["annotations"]
     harness.run(3)
-    assert all(told(job))
+    assert all(annotated(job))
 
 
 def test_another_process_goes_on_without_telling_it_again(
@@ -136,10 +136,10 @@ def test_another_process_goes_on_without_telling_it_again(
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))
     run_until_requested(harness, job)
-    before = told(job)
+    before = annotated(job)
     harness.restart()
     harness.run(10)
-    assert told(job) == before
+    assert annotated(job) == before
     assert len(messages(cluster, "GoalMet")) == 1
 
 
@@ -157,7 +157,7 @@ def test_nothing_is_told_to_a_job_that_is(
     job = cluster.submit(tf_job("a", 1, 2, **(GOAL | annotations)))
     harness.run(150)
     assert job.step > 80
-    assert not any(told(job))
+    assert not any(annotated(job))
 
 
 def test_that_its_pods_may_not_be_written_is_said(
@@ -167,8 +167,8 @@ def test_that_its_pods_may_not_be_written_is_said(
     cluster.refuse = ErrorKind.FORBIDDEN
     harness.run(150)
     (message,) = messages(cluster, "NotCompleted")
-    assert message.startswith("its pods cannot be told that its goal is met: ")
-    assert not any(told(job))
+    assert message.startswith("its pods cannot be notified that its goal is met: ")
+    assert not any(annotated(job))
 
 
 def test_a_word_that_nobody_here_wrote_counts_from_now_on(

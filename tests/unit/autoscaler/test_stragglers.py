@@ -486,7 +486,7 @@ def test_nothing_begins_on_caches_that_are_silent(
     [
         pytest.param({}, "", id="nothing speaks against it"),
         pytest.param({"is_ending": True}, "the job is about to end", id="a trainer has succeeded"),
-        pytest.param({"completion_requested_at": 1.0}, "the job is about to end", id="told to end"),
+        pytest.param({"completion_requested_at": 1.0}, "the job is about to end", id="notified"),
         pytest.param({"half_bound_since": 1.0}, "some of its pods have no node", id="lost pods"),
         pytest.param(
             {"record": JobRecord(profiling_since=1.0)},

@@ -1,7 +1,7 @@
 """Which programs there are, the pinned Go module of each, and the key of a build.
 
 A module lies in `modules/<name>/` as go.mod and go.sum. The key is a hash of all that decides the
-result, so a changed pin or flag is built anew and an unchanged one never is."""
+result, so a changed pin or flag is rebuilt and an unchanged one never is."""
 
 import hashlib
 import platform

@@ -1,7 +1,7 @@
 """A proxy with faults before the API server of a running local cluster, on either back end.
 
 To drop history, the embedded API server is called. Of a real one two remember: etcd, which is
-compacted up to its newest revision, and the API server's own watch cache, which begins anew with
+compacted up to its newest revision, and the API server's own watch cache, which is rebuilt with
 its process. So that is killed, and clients meet a server that knows nothing older than itself."""
 
 import json

@@ -71,7 +71,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Freeze:
-    """For so long no call and no open stream gets a byte through; then all go on."""
+    """No call and no open stream gets a byte through for this long; then all continue."""
 
     seconds: float
 
@@ -113,7 +113,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class EndStream:
-    """After so many events the watch is cut, or ends with an ERROR event of `code`."""
+    """After this many events the watch is cut, or ends with an ERROR event of `code`."""
 
     after_lines: int
     code: int | None = None

@@ -42,7 +42,7 @@ class Traffic:
         """How a `Kill` ends the process whose calls these are."""
 
         self.on_call: Callable[[Call], None] = lambda _: None
-        """Is told each call before the server gets it."""
+        """Gets each call before the server does."""
 
         self._plan, self._lock = Plan(), threading.Lock()
         self._calls: list[ServedCall] = []

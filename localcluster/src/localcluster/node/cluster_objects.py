@@ -14,7 +14,7 @@ _TOKEN_SECONDS = 3600
 
 
 class ClusterObjects:
-    """Reads objects anew each time; keeps tokens for four fifths of their lifetime. Thread-safe."""
+    """Reads objects each time; keeps tokens for four fifths of their lifetime. Thread-safe."""
 
     def __init__(self, api: ApiCalls, clock: Callable[[], float] = time.time) -> None:
         self._api = api

@@ -62,7 +62,7 @@ class NodeRegistrar(threading.Thread):
                 self._renew(node)
                 if not is_ready(self._api.get(f"/api/v1/nodes/{node.name}")):
                     _LOG.warning(
-                        "node %s was marked Unknown; its status is written anew", node.name
+                        "node %s was marked Unknown; its status is written again", node.name
                     )
                     self._write_status(node)
             except KubeError as error:

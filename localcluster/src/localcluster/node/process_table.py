@@ -221,13 +221,13 @@ def end_marked(marker: str) -> int:
     """Kill every process whose marker is this one or lies under it; return their number.
 
     Children of a container can outlive their agent; they inherit its variable. Neither names nor
-    process numbers, which are given anew, play a part."""
+    process numbers, which are reused, matter."""
     wanted = f"{POD_VARIABLE}={marker}".encode()
     ended = 0
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid() and _carries(entry, wanted):
             process = identify(int(entry.name))
-            # A second look: the number may have been given anew before it was identified.
+            # A second look: the number may have been reused before it was identified.
             ended += _carries(entry, wanted) and send(process, signal.SIGKILL)
     return ended
 

@@ -72,7 +72,7 @@ class PodRunner(threading.Thread):
     # --- called from other threads
 
     def post(self, event: Event) -> None:
-        """Tell the pod that something has happened."""
+        """Pass an event to the pod's machine."""
         self._queue.put(event)
 
     def update(self, pod: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ class Controller(Protocol):
         """Note what a change asks for. Writes nothing."""
 
     def reconcile(self) -> bool:
-        """Write what is to be written now; tell whether anything was to be looked at."""
+        """Write what is to be written now; return whether any object was due."""
 
 
 class Controllers:
@@ -92,7 +92,7 @@ class KindController:
         self._pending[name] = None
 
     def reconcile(self) -> bool:
-        """Look at each object that was noted; tell whether any was."""
+        """Look at each object that was noted; return whether any was."""
         names, self._pending = self._pending, {}
         for name in names:
             found = self._objects.store.find(self.key, name)

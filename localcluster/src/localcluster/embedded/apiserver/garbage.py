@@ -43,7 +43,7 @@ class GarbageCollector:
                 self._pending[place] = None
 
     def reconcile(self) -> bool:
-        """Look at each object that was noted; tell whether any was."""
+        """Look at each object that was noted; return whether any was."""
         places, self._pending = self._pending, {}
         for kind, name in places:
             found, resource = (

@@ -48,7 +48,7 @@ class FileJournal:
 
 
 def restore(path: Path, store: Store) -> bool:
-    """Fill a store from a journal and drop a cut line; tell whether it held anything."""
+    """Fill a store from a journal and drop a cut line; return whether it held anything."""
     if not path.exists():
         return False
     whole = path.read_bytes().rpartition(b"\n")[0]

@@ -10,7 +10,7 @@ from optimus.kube.quantity import parse_quantity
 CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-"""The annotation by which kube-scheduler tells a bound claim."""
+"""The annotation by which kube-scheduler recognises a bound claim."""
 
 
 class VolumeBinder(KindController):
