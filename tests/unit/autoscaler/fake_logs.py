@@ -90,6 +90,11 @@ def wait_until(done: Callable[[], bool]) -> None:
         time.sleep(0.0005)
 
 
+def wait_ended(poller: LogPoller) -> None:
+    """Wait until every read that has begun has ended, also on nodes that polls do not wait for."""
+    wait_until(lambda: len(poller._done) == len(poller._under_way))
+
+
 def pod(
     name: str, *, role: Role = Role.WORKER, index: int = 0, node: str | None = None, uid: str = ""
 ) -> Pod:
