@@ -94,7 +94,7 @@ def test_without_the_policy_a_job_that_was_made_larger_is_begun_again_as_a_whole
     scenario.wait_events(job.name, "ReplicasChanged")
 
 
-def test_without_the_policy_the_user_of_a_job_that_was_made_smaller_is_told(
+def test_without_the_policy_a_job_that_was_made_smaller_gets_an_event(
     unpoliced: Scenario,
 ) -> None:
     """The operator mostly fails it before anybody can stop it."""

@@ -70,7 +70,7 @@ def workers_on(scenario: Scenario, job: LightJob) -> set[str]:
 
 
 @pytest.mark.parametrize("mode", ["async", "sync"])
-def test_a_job_is_made_anew_without_the_node_of_its_straggler(
+def test_a_job_is_restarted_without_the_node_of_its_straggler(
     scenario: Scenario, slow_node_file: Path, mode: str
 ) -> None:
     job = slowed_job(mode)

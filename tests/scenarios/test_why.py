@@ -11,7 +11,7 @@ from tests.harness.scenario import Scenario
 WIDE = {"PS": {"cpu": "500m", "memory": "64Mi"}, "Worker": {"cpu": "2500m", "memory": "64Mi"}}
 
 
-def test_optimus_why_tells_what_a_waiting_job_lacks(
+def test_optimus_why_shows_what_a_waiting_job_lacks(
     scenario: Scenario, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = (

@@ -205,7 +205,7 @@ def priority_of(api: Api, pod: str) -> int | None:
     return None if found is None else int(found["spec"]["priority"])
 
 
-def test_a_gang_whose_priority_class_is_made_anew_is_bound_whole(
+def test_a_gang_whose_priority_class_is_recreated_is_bound_whole(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
     """A pod keeps the value that its class had when it was made: one of them gets another."""

@@ -162,7 +162,7 @@ def viewer(cluster: LocalCluster, path: Path) -> Path:
     return path
 
 
-def test_who_may_view_a_namespace_is_told_why_a_job_waits(
+def test_who_may_view_a_namespace_sees_why_a_job_waits(
     own: LocalCluster, jobs: TrainingJobs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kubeconfig = viewer(own, tmp_path / "reader")

@@ -120,7 +120,7 @@ FEWER = {"Worker": {"replicas": 1}}
         pytest.param({"Evaluator": replicas(1, "tensorflow", "nobody")}, id="a role more"),
     ],
 )
-def test_a_change_of_the_replicas_of_a_running_job_is_denied_and_told_how(
+def test_a_change_of_the_replicas_of_a_running_job_is_denied_with_the_right_way(
     jobs: Jobs, kind: str, changed: Json
 ) -> None:
     body = job(kind, "j")

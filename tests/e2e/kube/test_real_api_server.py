@@ -204,7 +204,7 @@ def test_pending_pods_are_nominated_and_woken_by_the_scheduler(
         )
 
 
-def test_the_autoscaler_tells_a_pod_that_its_goal_is_met_and_cannot_change_it(
+def test_the_autoscaler_may_annotate_a_pod_and_not_change_it(
     granted: LocalCluster, namespace: str, scheduler: Client, autoscaler: Client
 ) -> None:
     granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j", scheduler="nobody"))

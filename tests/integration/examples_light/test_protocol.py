@@ -225,7 +225,7 @@ def _register(port: int, index: int | None = None) -> Frame:
 _WORKER = Frame(Kind.REGISTER, payload=pack_document({"role": "worker"}))
 
 
-def test_addresses_are_told_once_all_servers_are_known_in_the_order_of_their_indices() -> None:
+def test_addresses_are_sent_once_all_servers_are_known_in_the_order_of_their_indices() -> None:
     async def play(stage: Stage) -> None:
         worker, first, second = await stage.peer(), await stage.peer(), await stage.peer()
         worker.send(_WORKER)

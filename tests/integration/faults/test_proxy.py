@@ -246,7 +246,7 @@ def test_the_client_is_killed_at_its_call(echo: Echoing, after_effect: bool) -> 
     assert ask(proxy)[0] == 200
 
 
-def test_each_call_is_told_before_the_server_gets_it(echo: Echoing) -> None:
+def test_each_call_is_passed_on_before_the_server_gets_it(echo: Echoing) -> None:
     proxy, handler = echo
     told: list[tuple[str, int]] = []
     proxy.on_call = lambda call: told.append((call.target, len(handler.received)))

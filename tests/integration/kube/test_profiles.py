@@ -39,7 +39,7 @@ def test_a_profile_is_made_as_the_jobs_own(httpserver: HTTPServer, client: Clien
 @pytest.mark.parametrize(
     ("uid", "ours"), [pytest.param("u1", True, id="ours"), pytest.param("u2", False, id="not")]
 )
-def test_a_profile_that_is_there_is_ours_or_anothers(
+def test_an_existing_profile_is_this_jobs_or_another_jobs(
     httpserver: HTTPServer, client: Client, uid: str, ours: bool
 ) -> None:
     Recorder(httpserver, PROFILES_PATH, [refusal(409, "AlreadyExists")])

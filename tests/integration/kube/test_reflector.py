@@ -153,7 +153,7 @@ def test_a_bookmark_moves_the_version_on(script: Script, reflect: Reflect) -> No
     assert script.listed() == 1
 
 
-def test_an_expired_version_is_listed_again_and_what_is_gone_is_told(
+def test_an_expired_version_is_listed_again_and_what_is_gone_is_notified(
     script: Script, reflect: Reflect
 ) -> None:
     told: list[tuple[str | None, str | None]] = []

@@ -76,7 +76,7 @@ def test_one_that_is_never_rescaled_is_not_stopped(
     assert "to prevent it, suspend the job" in changed_text(cluster)
 
 
-def test_one_that_the_operator_has_failed_already_is_told_why(
+def test_one_that_the_operator_has_failed_already_gets_the_reason(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     job = submit(cluster)

@@ -148,7 +148,7 @@ def drawn_pod(name: str, turn: int, random: Random) -> Pod | None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_pods_kept_change_by_change_are_those_put_in_order_anew(seed: int) -> None:
+def test_pods_kept_change_by_change_are_those_sorted_again(seed: int) -> None:
     random, index, stored = Random(seed), PodIndex(), dict[str, Pod]()
     decoded = [read(job_of(uid)) for uid in "uv"]
     for turn in range(60):

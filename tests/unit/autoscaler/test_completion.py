@@ -43,7 +43,7 @@ def messages(cluster: FakeCluster, reason: str) -> list[str]:
     return [message for _, found, message in cluster.events if found == reason]
 
 
-def test_every_pod_is_told_once_the_goal_is_met(
+def test_every_pod_is_notified_once_the_goal_is_met(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))
@@ -72,7 +72,7 @@ def test_a_job_that_ends_then_is_completed(
     assert messages(cluster, "NotCompleted") == []
 
 
-def test_one_that_does_not_end_in_time_goes_on_and_gives_what_it_has(
+def test_one_that_does_not_end_in_time_trains_on_and_can_shrink(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL, min_workers="1"))
@@ -92,7 +92,7 @@ def test_one_that_does_not_end_in_time_goes_on_and_gives_what_it_has(
     assert cluster.writes > writes
 
 
-def test_while_it_is_told_to_end_it_is_not_moved_for_others(
+def test_while_it_is_requested_to_end_it_is_not_moved_for_others(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL, min_workers="1"))
@@ -111,7 +111,7 @@ def test_while_it_is_told_to_end_it_is_not_moved_for_others(
         pytest.param({"at_target": "continue"}, id="another end"),
     ],
 )
-def test_what_it_was_told_is_taken_back_when_its_user_changes(
+def test_the_annotation_is_removed_when_its_user_changes(
     harness: ControllerHarness, cluster: FakeCluster, change: dict[str, str]
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))
@@ -121,9 +121,7 @@ def test_what_it_was_told_is_taken_back_when_its_user_changes(
     assert not any(annotated(job))
 
 
-def test_a_pod_that_is_made_anew_is_told_too(
-    harness: ControllerHarness, cluster: FakeCluster
-) -> None:
+def test_a_recreated_pod_is_notified_too(harness: ControllerHarness, cluster: FakeCluster) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))
     run_until_requested(harness, job)
     del job.pods[-1]["metadata"]["annotations"]
@@ -131,7 +129,7 @@ def test_a_pod_that_is_made_anew_is_told_too(
     assert all(annotated(job))
 
 
-def test_another_process_goes_on_without_telling_it_again(
+def test_another_process_continues_without_notifying_it_again(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))
@@ -151,7 +149,7 @@ def test_another_process_goes_on_without_telling_it_again(
         pytest.param({"at_target": "continue"}, id="to go on"),
     ],
 )
-def test_nothing_is_told_to_a_job_that_is(
+def test_no_pod_is_notified_of_a_job_that_is(
     harness: ControllerHarness, cluster: FakeCluster, annotations: dict[str, str]
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **(GOAL | annotations)))
@@ -171,7 +169,7 @@ def test_that_its_pods_may_not_be_written_is_said(
     assert not any(annotated(job))
 
 
-def test_a_word_that_nobody_here_wrote_counts_from_now_on(
+def test_an_annotation_that_is_no_instant_counts_from_now_on(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))

@@ -291,7 +291,7 @@ def test_an_annotated_suspension_without_a_record_is_ended(
     assert not job.suspended
 
 
-def test_what_is_known_of_pods_is_what_taking_them_in_anew_would_show() -> None:
+def test_what_is_known_of_pods_is_what_observing_them_again_would_show() -> None:
     cluster = FakeCluster(cpus=9)
     harness = ControllerHarness(cluster)
     for name in ("a", "b"):

@@ -247,7 +247,7 @@ def test_a_renewal_without_a_known_version_is_not_sent_unguarded(
     assert store.lease.holder == "two"
 
 
-def test_a_deleted_lease_is_not_made_anew_before_its_holder_has_stopped(
+def test_a_deleted_lease_is_not_recreated_before_its_holder_has_stopped(
     time: Time, store: MemoryStore
 ) -> None:
     leader, standby = pair(time, store)

@@ -88,7 +88,7 @@ def test_of_two_targets_the_later_is_waited_for() -> None:
         ({"target_loss": "0.5"}, "no training loss was found"),
     ],
 )
-def test_a_job_whose_log_never_shows_its_goal_is_told_so_and_not_stopped_for_long(
+def test_a_job_whose_log_never_shows_its_goal_gets_an_event_and_is_not_stopped_for_long(
     goal: dict[str, str], why: str
 ) -> None:
     cluster = OnlyAccuracies()

@@ -80,7 +80,7 @@ def test_a_job_with_a_pod_that_waits_shows_why_and_no_longer_than_that() -> None
         assert (status_of(state, START_AT).reason == text) is shown
 
 
-def test_what_is_kept_from_tick_to_tick_is_what_would_be_made_anew() -> None:
+def test_what_is_kept_from_tick_to_tick_is_what_would_be_rebuilt() -> None:
     cluster = FakeCluster(cpus=12)
     harness = ControllerHarness(cluster)
     for name in ("a", "b"):

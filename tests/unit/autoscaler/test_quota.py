@@ -57,7 +57,7 @@ def run(cluster: QuotaCluster, job: FakeJob, seconds: int) -> tuple[ControllerHa
     return harness, most
 
 
-def test_a_job_is_never_asked_to_have_more_than_the_quota_leaves_and_its_user_is_told() -> None:
+def test_a_job_never_gets_more_than_the_quota_leaves_and_its_user_gets_an_event() -> None:
     cluster = QuotaCluster(room=5)
     job = cluster.submit(tf_job("a", 1, 1, **GOAL))
     _, most = run(cluster, job, 200)

@@ -171,7 +171,7 @@ def test_after_a_long_time_without_a_read_only_the_last_windows_are_read() -> No
     assert cluster.reads[-1] == ("a-worker-0", cluster.now - 600)
 
 
-def test_a_restarted_container_begins_anew_with_its_warm_up() -> None:
+def test_a_restarted_container_begins_with_its_warm_up() -> None:
     cluster = Workers({"a": 1})
     for _ in range(90):
         cluster.step()

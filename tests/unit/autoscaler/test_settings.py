@@ -167,7 +167,7 @@ def test_a_budget_may_be_given_for_each_namespace() -> None:
         ["ml:cpu=4", "ml:cpu=5"],
     ],
 )
-def test_what_is_no_budget_is_told_with_an_example(budgets: list[str]) -> None:
+def test_what_is_no_budget_is_refused_with_an_example(budgets: list[str]) -> None:
     with pytest.raises(SettingsError, match=r"--namespace-budget .*NAMESPACE:cpu=40.*expected"):
         parse([part for each in budgets for part in ("--namespace-budget", each)], {})
 
@@ -186,7 +186,7 @@ def test_weights_and_fairness_are_the_objective() -> None:
 
 @pytest.mark.parametrize("flag", ["--namespace-weight", "--priority-weight"])
 @pytest.mark.parametrize("weight", ["ml", "ml=0", "ml=-1", "ml=nan", "ml=inf", "=2", "ml=much"])
-def test_what_is_no_weight_is_told(flag: str, weight: str) -> None:
+def test_what_is_no_weight_is_refused(flag: str, weight: str) -> None:
     with pytest.raises(SettingsError, match=rf"{flag} .*NAME=2 with a number above 0"):
         parse([flag, weight], {})
     with pytest.raises(SettingsError, match="once for each name"):

@@ -297,7 +297,7 @@ def test_room_that_is_kept_for_a_rescale_of_another_job_is_not_used() -> None:
     assert why == "it does not fit without n1"
 
 
-def test_a_worker_that_stays_slow_makes_its_job_anew_twice_a_day_at_most(
+def test_a_worker_that_stays_slow_restarts_its_job_twice_a_day_at_most(
     cluster: NodesCluster, harness: ControllerHarness
 ) -> None:
     cluster.slow = {"a-worker-1": 0.1}

@@ -113,7 +113,7 @@ def test_a_late_write_of_the_former_leader_meets_a_conflict(cluster: FakeCluster
     assert str(cluster.resize_and_resume(held.training_job, job.counts)) == "the job has changed"
 
 
-def test_a_state_from_an_older_copy_of_its_own_is_made_anew(cluster: FakeCluster) -> None:
+def test_a_state_from_an_older_copy_of_its_own_is_rebuilt(cluster: FakeCluster) -> None:
     job = submitted(cluster)
     harness = ControllerHarness(cluster, instance="one")
     until_suspended(harness, job)

@@ -117,7 +117,7 @@ def test_a_job_under_other_conditions_is_profiled(annotations: dict[str, str]) -
     assert not events(cluster, "second", "EarlierRunsUsed")
 
 
-def test_a_job_that_differs_is_told_so_and_goes_its_own_way(
+def test_a_job_that_differs_gets_an_event_and_is_measured_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = FakeCluster()

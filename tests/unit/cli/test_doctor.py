@@ -62,7 +62,7 @@ def test_a_log_with_all_that_is_needed(doctor: Doctor) -> None:
     assert found["declared drops"] == "160, 200"
 
 
-def test_each_finding_has_a_line_that_tells_it(doctor: Doctor) -> None:
+def test_each_finding_has_a_line_that_shows_it(doctor: Doctor) -> None:
     log = doctor.log(
         "Namespace(epochs=3, lr=0.1)",
         "Epoch 1, Loss: 0.5, Accuracy: 0.8, Test Accuracy: 0.7",
@@ -85,7 +85,7 @@ def test_each_finding_has_a_line_that_tells_it(doctor: Doctor) -> None:
         ("epoch={n} step={n}5 acc=7{n}", "acc>=74"),
     ],
 )
-def test_a_log_without_a_loss_is_told_which_metric_can_be_the_goal(
+def test_for_a_log_without_a_loss_a_metric_is_suggested_as_the_goal(
     doctor: Doctor, line: str, goal: str
 ) -> None:
     log = doctor.log(*(line.format(n=n) for n in range(5)))
@@ -141,7 +141,7 @@ def test_an_error_rate_can_be_named_as_the_loss(doctor: Doctor) -> None:
     assert (status, answer["missing"]) == (0, [])
 
 
-def test_a_log_that_tells_nothing_gets_lines_to_add(doctor: Doctor) -> None:
+def test_a_log_without_progress_gets_lines_to_add(doctor: Doctor) -> None:
     status, text = doctor.text(doctor.log("training has started", "working", "done"))
     assert status == 1
     assert "0 of 3 lines are read" in text

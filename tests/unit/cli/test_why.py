@@ -206,7 +206,7 @@ def test_a_suspended_job_and_one_that_has_ended() -> None:
     assert told(Server(changed({}, failed))).headline == "has ended: Failed. worker 0 failed"
 
 
-def test_a_failed_preemption_is_told_once() -> None:
+def test_a_failed_preemption_is_reported_once() -> None:
     failed = event("PreemptionFailed", "they are resumed", "Warning")
     found = told(Server(pods=gang(), events=[event("Preempting", "preempts ns/low"), failed]))
     assert [each for each in found.lines if "resumed" in each[1] or "preempts" in each[1]] == [
@@ -214,7 +214,7 @@ def test_a_failed_preemption_is_told_once() -> None:
     ]
 
 
-def test_what_may_not_be_read_is_said_and_the_rest_is_told() -> None:
+def test_what_may_not_be_read_is_named_and_the_rest_is_shown() -> None:
     found = told(Server(pods=gang(), forbidden=("events", "trainingprofiles")))
     assert found.state == "waiting"
     assert "not readable  cannot list the Events of namespace ns: forbidden" in found.text()

@@ -43,7 +43,7 @@ def test_a_listing_without_rows_has_its_headings() -> None:
     assert listing({**_TABLE, "rows": []}) == "NAME   PS   REASON\n"
 
 
-def test_the_page_asks_anew_each_time() -> None:
+def test_the_page_reads_again_each_time() -> None:
     tables = iter([{**_TABLE, "rows": []}, _TABLE])
     with ProfilePage(lambda: next(tables)) as page:
         texts = [urlopen(page.address, timeout=60).read().decode() for _ in range(2)]
@@ -76,7 +76,7 @@ def test_metrics_are_where_the_pods_say() -> None:
     }
 
 
-def test_a_pod_that_tells_no_port_is_named() -> None:
+def test_a_pod_without_a_port_is_named() -> None:
     pods = [_pod("optimus-autoscaler", '{"8080": 3}'), _pod("optimus-scheduler", None)]
     with pytest.raises(ClusterError, match="optimus-scheduler"):
         metrics_addresses(pods)

@@ -35,7 +35,7 @@ def test_the_table_has_a_line_of_each_framework() -> None:
     assert len(_LINES) >= 7
 
 
-def test_the_line_that_is_advised_tells_everything() -> None:
+def test_the_line_that_is_advised_has_everything() -> None:
     (line,) = (each for each in _GUIDE.code if each.startswith("2026-01-01T"))
     parsed = _parse(line)
     assert (parsed.loss, parsed.step, parsed.epoch) == (0.4123, 1200, 3)

@@ -69,7 +69,7 @@ def test_no_page_names_an_annotation_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(_NOT_WRITTEN_BY_USERS))
-def test_an_annotation_that_the_programs_write_is_told_of(name: str) -> None:
+def test_an_annotation_that_the_programs_write_is_documented(name: str) -> None:
     assert name in _USER.text + _PROTOCOL.text
 
 
@@ -190,12 +190,12 @@ _LABELS: Final = {
 
 
 @pytest.mark.parametrize("metric", _LABELS)
-def test_the_values_of_a_label_are_told(metric: str) -> None:
+def test_the_values_of_a_label_are_documented(metric: str) -> None:
     (row,) = (row for row in _REFERENCE.rows("Metrics") if metric in row[0])
     assert set(spans(row[3])) == _LABELS[metric]
 
 
-def test_the_causes_of_refusals_are_told() -> None:
+def test_the_causes_of_refusals_are_documented() -> None:
     (row,) = (
         row for row in _REFERENCE.rows("Metrics") if "optimus_extender_refusals_total" in row[0]
     )
@@ -394,7 +394,7 @@ def _arguments(manifest: Any) -> Any:
     return _ours(manifest)["args"]
 
 
-def test_the_columns_of_a_table_of_jobs_are_told_in_their_order() -> None:
+def test_the_columns_of_a_table_of_jobs_are_documented_in_their_order() -> None:
     assert [name for row in _USER.rows("A table of jobs") for name in spans(row[0])] == list(
         job_table.COLUMNS
     )

@@ -35,7 +35,7 @@ def test_an_epoch_sees_each_example_at_most_once_and_all_but_the_rest_of_a_batch
     assert len(np.unique(seen)) == len(seen) == steps * batch
 
 
-def test_the_data_are_the_same_in_every_process_and_epochs_are_shuffled_anew() -> None:
+def test_the_data_are_the_same_in_every_process_and_each_epoch_is_shuffled() -> None:
     again = make_dataset(examples=70, seed=3)
     assert np.array_equal(again.features, DATA.features)
     assert np.array_equal(again.labels, DATA.labels)

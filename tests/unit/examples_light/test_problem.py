@@ -65,7 +65,7 @@ def test_the_same_seed_makes_the_same_data_and_another_one_does_not() -> None:
     assert losses[0] != pytest.approx(losses[2])
 
 
-def test_the_loss_falls_along_the_curve_that_the_docstring_promises() -> None:
+def test_the_loss_falls_along_the_curve_of_the_docstring() -> None:
     losses = np.array(_train(800, 64)).reshape(40, 20).mean(axis=1)
     steps = np.arange(40) * 20 + 10
     promised = 1 / (1 + 2 * _RATE * steps) + 0.08

@@ -65,7 +65,7 @@ def avoided_by_gang(cluster: FakeCluster) -> frozenset[str]:
     return found.observed.gang.avoided
 
 
-def test_a_gang_that_waits_is_planned_anew_when_its_avoided_nodes_change() -> None:
+def test_a_gang_that_waits_is_planned_again_when_its_avoided_nodes_change() -> None:
     cluster = FakeCluster({"a": 9, "b": 4})
     cluster.spec("j", 1, 2)
     cluster.job("j", 1, 1)

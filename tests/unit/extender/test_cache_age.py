@@ -83,7 +83,7 @@ def test_caches_that_have_not_started_have_no_age() -> None:
 
 
 @pytest.mark.parametrize("limit_seconds", [10.0, 120.0, 3600.0])
-def test_each_watch_is_opened_anew_well_before_its_cache_is_too_old(limit_seconds: float) -> None:
+def test_each_watch_is_reopened_well_before_its_cache_is_too_old(limit_seconds: float) -> None:
     longest = (
         1.25 * ReflectorConfig.within(limit_seconds).watch_seconds
     )  # the jitter of a reflector

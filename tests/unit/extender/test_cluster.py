@@ -58,7 +58,7 @@ def test_every_pod_that_leaves_counts() -> None:
     assert (cluster.releases, cluster.released_at) == (2, {"a": 1, "b": 2})
 
 
-def test_a_node_made_anew_has_been_left_by_no_pod() -> None:
+def test_a_recreated_node_has_been_left_by_no_pod() -> None:
     cluster = cluster_with(POD)
     cluster.set_pod(POD, None)
     cluster.set_node("a", None)

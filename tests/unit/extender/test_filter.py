@@ -441,14 +441,14 @@ def test_another_pod_that_is_offered_no_node_is_not_counted_as_refused() -> None
     assert cluster.ask(cluster.other("o", 9).name).cause == ""
 
 
-def test_a_pod_is_told_which_scheduling_gate_its_gang_waits_for() -> None:
+def test_the_refusal_of_a_pod_names_the_scheduling_gate_of_its_gang() -> None:
     cluster = FakeCluster({"a": 2})
     first, second = cluster.job("j", 0, 2)
     cluster.change(cluster.pods[second], gates=("ns/quota",))
     assert reasons(cluster, first) == {"waiting for scheduling gate ns/quota of job ns/j"}
 
 
-def test_a_pod_that_is_being_deleted_is_told_that_its_gang_is_not_complete() -> None:
+def test_a_pod_that_is_being_deleted_is_refused_as_its_gang_is_not_complete() -> None:
     cluster = FakeCluster({"a": 2})
     (name,) = cluster.job("j", 0, 1)
     cluster.change(cluster.pods[name], leaving=True)

@@ -637,7 +637,7 @@ def told(made: PreemptingCluster, name: str) -> tuple[GangState, str]:
     return found.state, found.sentence
 
 
-def test_inspection_tells_of_both_jobs() -> None:
+def test_inspection_reports_both_jobs() -> None:
     made = two_jobs()
     made.step()
     assert told(made, "high") == (
@@ -652,7 +652,7 @@ def test_inspection_tells_of_both_jobs() -> None:
     )
 
 
-def test_inspection_tells_of_pods_that_end_anyway() -> None:
+def test_inspection_reports_pods_that_end_anyway() -> None:
     made = PreemptingCluster({"a": 2, "b": 2})
     made.run("ending", priority=9)
     made.run("low")
@@ -663,7 +663,7 @@ def test_inspection_tells_of_pods_that_end_anyway() -> None:
     assert "the pods of jobs that end anyway" in told(made, "high")[1]
 
 
-def test_inspection_tells_until_when_others_may_shrink() -> None:
+def test_inspection_reports_until_when_others_may_shrink() -> None:
     made = elastic()
     made.step()
     state, sentence = told(made, "high")

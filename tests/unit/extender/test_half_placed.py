@@ -40,7 +40,7 @@ class Told:
         return self.messages
 
 
-def test_the_user_of_a_job_that_is_bound_in_part_is_told_once_what_would_help() -> None:
+def test_a_job_that_is_bound_in_part_gets_one_event_with_what_would_help() -> None:
     told = Told()
     assert told.look(55) == []
     message = (
@@ -62,7 +62,7 @@ def test_another_reason_is_another_event() -> None:
 
 
 @pytest.mark.parametrize("case", ["managed", "not bound at all", "the rest fits again"])
-def test_nobody_is_told_of_a_job_that(case: str) -> None:
+def test_no_event_is_written_on_a_job_that(case: str) -> None:
     told = Told()
     cluster = told.cluster
     job = cluster.planner.cluster.jobs["uid-j"]

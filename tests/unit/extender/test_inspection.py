@@ -54,7 +54,7 @@ class Inspected:
         return {each.job: each.state for each in self.inspector.waiting()}
 
 
-def test_a_gang_without_room_tells_what_is_lacking_and_until_when() -> None:
+def test_the_report_of_a_gang_without_room_has_what_is_lacking_and_until_when() -> None:
     shown = Inspected()
     shown.run("first", 1, 3)
     shown.foretell("first", 2220)
@@ -77,7 +77,7 @@ def test_a_gang_without_room_tells_what_is_lacking_and_until_when() -> None:
     assert (found.kind, found.uid, found.priority) == ("TFJob", "uid-second", 0)
 
 
-def test_room_without_a_forecast_is_not_promised() -> None:
+def test_room_of_a_job_without_a_forecast_has_no_expected_time() -> None:
     shown = Inspected()
     shown.run("first", 1, 3)
     shown.submit("second", 1, 1)
@@ -87,7 +87,7 @@ def test_room_without_a_forecast_is_not_promised() -> None:
     assert "is not known: ns/first has no forecast" in found.sentence
 
 
-def test_a_gang_that_never_fits_is_told_so() -> None:
+def test_a_gang_that_never_fits_is_reported_so() -> None:
     shown = Inspected()
     shown.submit("large", 1, 1, cpu=3 * CPU)
     found = shown.one("large")
@@ -96,14 +96,14 @@ def test_a_gang_that_never_fits_is_told_so() -> None:
     assert "does not fit even once all training jobs have ended" in found.sentence
 
 
-def test_a_gang_that_no_node_admits_is_told_so() -> None:
+def test_a_gang_that_no_node_admits_is_reported_so() -> None:
     shown = Inspected()
     elsewhere = NodeConstraints(selector=(("pool", "other"),))
     shown.submit("j", 1, 1, constraints=elsewhere)
     assert "no node admits one: see its node selector" in shown.one("j").sentence
 
 
-def test_a_gang_of_which_each_pod_alone_would_fit_is_told_so() -> None:
+def test_a_gang_of_which_each_pod_alone_would_fit_is_reported_so() -> None:
     shown = Inspected()
     shown.cluster.other("o", CPU, "a")
     shown.cluster.other("p", CPU, "b")
@@ -137,7 +137,7 @@ def test_jobs_ahead_are_named_up_to_a_number_and_counted() -> None:
     assert "behind ns/j00, ns/j01, ns/j02 and 10 more jobs" in found[-1].sentence
 
 
-def test_an_incomplete_gang_tells_which_pods_are_missing() -> None:
+def test_the_report_of_an_incomplete_gang_names_the_missing_pods() -> None:
     shown = Inspected()
     shown.cluster.pod("j", Role.WORKER, 1, Counts(1, 3), CPU)
     found = shown.one("j") if shown.cluster.planner.cluster.jobs else shown.inspector.waiting()[0]

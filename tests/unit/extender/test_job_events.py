@@ -67,7 +67,7 @@ def test_another_cause_is_another_event_but_not_at_once() -> None:
     assert told.look(10) == [("j", "gates")]
 
 
-def test_what_does_not_last_is_not_told() -> None:
+def test_what_does_not_last_is_not_reported() -> None:
     told = Told([notice(after=20.0)])
     assert told.look(20) == []
     assert len(told.look(5)) == 1
@@ -77,7 +77,7 @@ def test_what_does_not_last_is_not_told() -> None:
     assert told.look(200) == []
 
 
-def test_a_job_that_is_on_no_list_for_a_moment_is_not_told_again() -> None:
+def test_a_job_that_is_on_no_list_for_a_moment_is_not_reported_again() -> None:
     told = Told([notice()])
     told.look()
     told.notices = []
@@ -86,19 +86,19 @@ def test_a_job_that_is_on_no_list_for_a_moment_is_not_told_again() -> None:
     assert told.look(300) == []
 
 
-def test_many_jobs_are_told_in_turn() -> None:
+def test_many_jobs_are_reported_in_turn() -> None:
     told = Told([notice(f"j{number}") for number in range(MOST_AT_ONCE + 3)])
     assert [len(told.look()), len(told.look()), len(told.look())] == [MOST_AT_ONCE, 3, 0]
 
 
-def test_what_the_api_server_refused_is_told_later() -> None:
+def test_an_event_that_the_api_server_refused_is_written_later() -> None:
     told = Told([notice()], refuse=True)
     told.look()
     told.refuse = False
     assert len(told.look()) == 1
 
 
-def test_a_fault_is_logged_and_the_next_look_tells(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_is_logged_and_the_next_look_reports(caplog: pytest.LogCaptureFixture) -> None:
     found: list[object] = [RuntimeError("broken"), [notice()]]
 
     def find() -> list[Notice]:
@@ -140,7 +140,7 @@ class Waiting:
         self.cluster.planner.advance()
 
 
-def test_a_gang_that_waits_for_others_is_told_without_a_warning() -> None:
+def test_a_gang_that_waits_for_others_is_reported_without_a_warning() -> None:
     waiting = Waiting()
     waiting.submit("first")
     assert waiting.notices() == []
@@ -152,13 +152,13 @@ def test_a_gang_that_waits_for_others_is_told_without_a_warning() -> None:
     assert (kind, after) == (EventType.NORMAL, AFTER_SECONDS)
 
 
-def test_a_gang_that_never_fits_is_told_with_a_warning() -> None:
+def test_a_gang_that_never_fits_is_reported_with_a_warning() -> None:
     waiting = Waiting()
     waiting.submit("large", cpu=3)
     assert [kind for _, kind, _ in waiting.notices()] == [EventType.WARNING]
 
 
-def test_an_incomplete_gang_is_told_after_a_while() -> None:
+def test_an_incomplete_gang_is_reported_after_a_while() -> None:
     waiting = Waiting()
     waiting.cluster.pod("j", Role.WORKER, 0, Counts(1, 1))
     assert [after for *_, after in waiting.notices()] == [INCOMPLETE_SECONDS]
@@ -167,7 +167,7 @@ def test_an_incomplete_gang_is_told_after_a_while() -> None:
 # --- metrics
 
 
-def test_metrics_count_waiting_gangs_by_state_and_tell_the_oldest_by_priority() -> None:
+def test_metrics_count_waiting_gangs_by_state_and_have_the_longest_wait_by_priority() -> None:
     waiting = Waiting()
     waiting.submit("first")
     waiting.submit("second")

@@ -165,7 +165,7 @@ def claim() -> Claim:
     )
 
 
-def test_room_that_is_reserved_anew_counts_where_it_is_now() -> None:
+def test_room_that_is_reserved_again_counts_where_it_is_now() -> None:
     occupancy, replica = Occupancy(), ReplicaId("j", Role.WORKER, 0)
     occupancy.reserve(replica, Occupant("a", "ns", X))
     occupancy.reserve(replica, Occupant("b", "ns", X))

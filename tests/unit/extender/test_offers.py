@@ -71,7 +71,7 @@ def test_a_back_off_that_runs_is_not_begun_again() -> None:
         pytest.param(lambda offers: offers.forget("uid"), id="the job"),
     ],
 )
-def test_the_back_off_starts_anew_with_a_change_of(change: Callable[[Offers], object]) -> None:
+def test_the_back_off_is_reset_by_a_change_of(change: Callable[[Offers], object]) -> None:
     offers, began = refused(5)
     change(offers)
     assert offers.absent("uid").get(SHAPE, frozenset()) == frozenset()
@@ -95,7 +95,7 @@ def test_a_node_that_changes_is_not_held_to_its_returns() -> None:
     assert [*returns, offers.was_not_bound(REPLICA, "n", 0.0)] == [False, False, True, True, False]
 
 
-def test_a_pod_made_anew_has_not_been_offered_anything() -> None:
+def test_a_recreated_pod_has_not_been_offered_anything() -> None:
     offers = Offers()
     offers.record(POD, (), 0.0)
     offers.forget_pod("uid", "pod")
@@ -198,7 +198,7 @@ def test_a_node_that_changes_ends_that_wait_too() -> None:
     assert offers.absent("uid") == {SHAPE: frozenset({"m"})}
 
 
-def test_of_several_back_offs_the_first_end_is_told() -> None:
+def test_of_several_back_offs_the_first_end_counts() -> None:
     offers = Offers()
     late = Pod(
         uid="late",

@@ -31,7 +31,7 @@ def test_a_bound_or_deleted_pod_is_no_longer_pending() -> None:
     assert not any(cluster.planner.still_pending(pod, "a") for pod in pods)
 
 
-def test_a_pod_made_anew_under_its_name_is_not_taken_for_the_one_that_was_answered() -> None:
+def test_a_recreated_pod_of_the_same_name_is_not_taken_for_the_one_that_was_answered() -> None:
     cluster = FakeCluster({"a": 2})
     first, _ = cluster.job("j", 1, 1)
     assert cluster.ask(first).kept == ("a",)
@@ -57,7 +57,7 @@ def test_a_pod_that_was_refused_is_known_as_such_until_it_is_answered_with_a_nod
     assert {each.refused_at for each in cluster.planner.pending_nominations()} == {None}
 
 
-def test_a_pod_made_anew_under_its_name_is_not_the_one_that_was_to_be_nominated() -> None:
+def test_a_recreated_pod_of_the_same_name_is_not_the_one_to_be_nominated() -> None:
     cluster = FakeCluster({"a": 2})
     first, _ = cluster.job("j", 1, 1)
     cluster.planner.advance()

@@ -455,7 +455,7 @@ def test_a_pod_that_is_being_bound_counts_where_it_goes_though_better_room_appea
     assert held == {Role.PS: node, Role.WORKER: "c"}
 
 
-def test_a_pod_made_anew_under_its_name_is_not_the_one_that_was_answered() -> None:
+def test_a_recreated_pod_of_the_same_name_is_not_the_one_that_was_answered() -> None:
     cluster = FakeCluster({"a": 1})
     (name,) = cluster.job("j", 0, 1)
     assert cluster.ask(name).kept == ("a",)

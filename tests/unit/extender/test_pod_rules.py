@@ -163,7 +163,7 @@ steps = st.lists(st.tuples(st.integers(0, 4), st.none() | occupants | members), 
 
 @examples(200)
 @given(steps, st.booleans())
-def test_what_is_kept_counted_is_what_counting_anew_gives(
+def test_kept_counts_are_those_of_counting_again(
     events: list[tuple[int, Occupant | Member | None]], labelled: bool
 ) -> None:
     occupancy, there = Occupancy(), dict[int, Occupant]()
@@ -199,7 +199,7 @@ def test_what_is_kept_counted_is_what_counting_anew_gives(
             occupancy.add(key, event)
 
 
-def test_a_gangs_own_plan_is_no_hindrance_to_planning_it_anew() -> None:
+def test_a_gangs_own_plan_does_not_prevent_planning_it_again() -> None:
     occupancy, replica = Occupancy(), ReplicaId("u", Role.WORKER, 0)
     member = Member(Role.WORKER, 0, ReplicaSpec(), None, frozenset(), LABELS, ANTI)
     gang = Gang(JobKey("ns", "j"), "u", (member,))

@@ -98,7 +98,7 @@ class TestOtherPods:
             pytest.param(10, 1, {"n"}, id="unless the victim leaves enough beside it"),
         ],
     )
-    def test_where_room_stays_reserved_nobody_is_evicted_in_vain(
+    def test_where_room_stays_reserved_no_pod_is_evicted(
         self, priority: int, cpu: int, expected: set[str]
     ) -> None:
         cluster = FakeCluster({"n": 3})

@@ -138,7 +138,7 @@ def test_a_rescale_that_is_rolled_back_releases_its_reservations() -> None:
     assert cluster.planner.reservation_count() == 0
 
 
-def test_pods_of_another_shape_than_the_rescale_meant_are_planned_anew() -> None:
+def test_pods_of_another_shape_than_the_rescale_meant_are_planned_again() -> None:
     cluster = FakeCluster({"a": 3})
     cluster.delete(*bound_job(cluster, 1, 1))
     cluster.rescale("j", 1, 2, leaving=False)

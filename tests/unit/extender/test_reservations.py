@@ -186,7 +186,7 @@ def test_room_that_old_pods_still_take_is_not_subtracted_twice() -> None:
     assert setting.reservations.free().free_by_name() == {"a": cpu(2)}
 
 
-def test_what_is_planned_anew_replaces_what_was_planned_before() -> None:
+def test_what_is_planned_again_replaces_what_was_planned_before() -> None:
     setting = Setting(a=4, b=4)
     setting.hold("j0", "a", "a", leaving={"a": 2})
     setting.hold("j0", "b")

@@ -174,7 +174,7 @@ def two_nodes() -> RoomCopy:
     return room
 
 
-def test_a_snapshot_tells_what_nodes_had_and_have() -> None:
+def test_a_snapshot_has_what_was_and_is_left_of_nodes() -> None:
     room = two_nodes()
     changes = room.update(snapshot({"a": 6}))
     assert changes is not None

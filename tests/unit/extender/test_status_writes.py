@@ -87,7 +87,7 @@ def test_a_refused_write_has_every_other_wait_longer_too() -> None:
     assert writes.is_due(ON_B, 3.0)
 
 
-def test_a_pod_that_nothing_was_written_to_for_long_begins_anew() -> None:
+def test_the_back_off_of_a_pod_that_nothing_was_written_to_for_long_is_reset() -> None:
     writes = writes_answered(Written())
     for now in (0.0, 1.0, 3.0, 7.0):
         writes.write_all([ON_A], now)

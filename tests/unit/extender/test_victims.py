@@ -123,7 +123,7 @@ def test_no_set_does_less_harm(
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=120, max_size=150),
     st.integers(20, 60),
 )
-def test_on_large_clusters_no_victim_is_in_vain_and_the_search_ends(
+def test_on_large_clusters_every_victim_is_needed_and_the_search_ends(
     sizes: list[tuple[int, int]], replicas: int
 ) -> None:
     every = [

@@ -105,7 +105,7 @@ def test_where_no_counts_are_in_time_that_is_said_and_it_grows_by_its_gain(secon
     assert found.fastest_seconds > found.seconds == seconds
 
 
-def test_that_others_hold_the_room_is_told_from_that_no_counts_would_do() -> None:
+def test_room_held_by_others_is_distinguished_from_an_impossible_deadline() -> None:
     late = job("late", finish_by=AT + 5000)
     held = job("held", (2, 4), bounds=CountBounds(2, 2, 4, 4))
     case = Case([(held, FULL[:6]), (late, FULL[6:])], {"held": steps(1e6), "late": steps(1000)})

@@ -106,7 +106,7 @@ def test_a_waiting_job_of_a_higher_priority_gets_the_capacity() -> None:
 
 
 @pytest.mark.parametrize("goal", [None, GOAL])
-def test_a_preempted_job_is_told_by_whom(goal: Goal | None) -> None:
+def test_the_event_on_a_preempted_job_names_the_preempting_job(goal: Goal | None) -> None:
     preempted = job("a", goal=goal, suspended=True, preempted_for="team/high")
     view = JobView(preempted, False, NotReady(""), NO_HISTORY, NOTHING, IntervalConfig(), AT)
     found = classify(view)

@@ -248,7 +248,7 @@ def test_what_was_worked_out_for_a_job_is_kept() -> None:
         ),
     ],
 )
-def test_a_limit_range_that_refuses_the_pods_is_told_in_a_sentence(
+def test_a_limit_range_that_refuses_the_pods_is_reported_in_a_sentence(
     item: dict[str, Any], said: str
 ) -> None:
     job = training_job(amounts({"cpu": "3"}, {"cpu": "4"}))

@@ -138,7 +138,7 @@ def test_only_the_end_of_a_long_log_is_searched() -> None:
     assert [asked.get("tailLines") for asked in agent.asked] == [str(TAIL_LINES)]
 
 
-def test_a_second_read_that_fails_is_told() -> None:
+def test_a_second_read_that_fails_is_reported() -> None:
     agent = Agent(*(LogLine(AT, "a row of a matrix") for n in range(100)))
     agent.fails_after = 1
     assert isinstance(agent.reader().read(POD, since=AT), Refused)

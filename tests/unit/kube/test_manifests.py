@@ -183,7 +183,7 @@ def test_the_overlays_configuration_differs_by_the_kubeconfig_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["kube-scheduler-config.yaml", "advisory.yaml"])
-def test_the_scheduler_answers_to_the_name_that_jobs_are_told(name: str) -> None:
+def test_the_scheduler_has_the_name_of_the_contract(name: str) -> None:
     configuration = documents(ROOT / "scheduler-config" / name)[0]
     assert [profile["schedulerName"] for profile in configuration["profiles"]] == [SCHEDULER_NAME]
 

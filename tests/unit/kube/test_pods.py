@@ -182,14 +182,14 @@ MX = {
         pytest.param("OTHER", json.dumps(TF), None, id="none"),
     ],
 )
-def test_the_pods_own_configuration_tells_the_gang(
+def test_the_gang_is_read_from_the_pods_own_configuration(
     name: str, value: str, gang: dict[Role, int] | None
 ) -> None:
     spec = {"containers": [{"name": "side"}, container(env=[{"name": name, "value": value}])]}
     assert decoded(spec, ownerReferences=[OWNER]).gang == gang
 
 
-def test_what_the_operator_appended_last_to_its_own_container_tells_the_gang() -> None:
+def test_the_gang_is_what_the_operator_appended_last_to_its_own_container() -> None:
     alone = {"name": "TF_CONFIG", "value": '{"cluster":{"worker":["a:1"]}}'}
     spec = {
         "containers": [

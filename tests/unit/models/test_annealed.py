@@ -53,7 +53,7 @@ def arrival(
 
 class TestGoalsStillToCome:
     @pytest.mark.parametrize("schedule", [STEP, COSINE, LINE, CONSTANT], ids=lambda s: s.shape)
-    def test_are_foretold_from_a_tenth_of_the_run_on(self, schedule: LearningRateSchedule) -> None:
+    def test_are_predicted_from_a_tenth_of_the_run_on(self, schedule: LearningRateSchedule) -> None:
         errors, covered = [], []
         for share in (0.2, 0.5):
             losses = course(schedule, share)
@@ -152,7 +152,7 @@ class TestFewEpochs:
         found = arrival(course(COSINE)[:1], COSINE, TargetLoss(0.5))
         assert 1 < found.low < found.point < found.high <= 200
 
-    def test_nothing_is_foretold_before_it_is_complete_from_a_few_losses(self) -> None:
+    def test_nothing_is_predicted_before_it_is_complete_from_a_few_losses(self) -> None:
         half = [LossPoint(1.0 / n, 0.15 * n) for n in range(1, 4)]
         assert isinstance(AnnealedCurve.fit(half, COSINE), NotReady)
 
@@ -184,7 +184,7 @@ class TestFewEpochs:
 class TestContradictions:
     LOSSES = course(STEP)[:130]
 
-    def test_a_run_past_its_declared_end_is_foretold_by_its_losses(self) -> None:
+    def test_a_run_past_its_declared_end_is_predicted_by_its_losses(self) -> None:
         short = LearningRateSchedule(130.0)
         assert isinstance(fit_curve(epochs(self.LOSSES), short), LossCurve)
 
@@ -208,7 +208,7 @@ class TestContradictions:
         assert schedule.shape is Shape.COSINE
 
     @pytest.mark.parametrize("schedule", [STEP, CONSTANT], ids=lambda s: s.shape)
-    def test_a_loss_that_has_jumped_up_is_foretold_all_the_same(
+    def test_a_loss_that_has_jumped_up_is_predicted_all_the_same(
         self, schedule: LearningRateSchedule
     ) -> None:
         losses = np.concatenate([course(STEP)[:50], np.full(5, 1000.0)])

@@ -40,7 +40,7 @@ def shows(*metrics: MetricSeries, epochs: float = 15.0) -> TrainingProgress:
 
 @pytest.mark.parametrize("scale", [1.0, 100.0], ids=["parts of 1", "percent"])
 @pytest.mark.parametrize("value", [0.8, 80.0])
-def test_an_accuracy_is_foretold_by_its_error(scale: float, value: float) -> None:
+def test_an_accuracy_is_predicted_by_its_error(scale: float, value: float) -> None:
     found = forecast_of(shows(accuracy(15, scale)), replace(ACCURACY, value=value))
     assert found.remaining_epochs == pytest.approx(10, abs=0.2)
     assert found.at(Counts(3, 3)) == pytest.approx(10 * PER_EPOCH / speed(Counts(3, 3)), rel=0.02)

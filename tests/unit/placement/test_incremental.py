@@ -53,7 +53,7 @@ def test_a_task_that_fits_nowhere_fits_again_once_something_is_given_back() -> N
     assert tightest.any_fits_on(capacity)
 
 
-def test_the_tightest_node_is_looked_for_anew_when_others_have_been_placed() -> None:
+def test_the_tightest_node_is_searched_again_when_others_have_been_placed() -> None:
     capacity = capacity_of(4, 3)
     tightest = TightestFit(capacity)
     task = tightest.task(ONE_CPU)

@@ -15,7 +15,7 @@ def test_drf_gives_equal_shares_in_pairs() -> None:
     assert answer.counts == {"a": Counts(4, 4), "wide": Counts(2, 2)}
 
 
-def test_fifo_seats_the_oldest_first_at_its_own_counts() -> None:
+def test_fifo_admits_the_oldest_first_at_its_own_counts() -> None:
     old, new = candidate("z-old", created_at=1.0), candidate("a-new", created_at=2.0)
     answer = POLICIES["fifo"]().allocate(problem(Resources(cpu=3000), new, old))
     assert answer.counts == {"z-old": Counts(1, 1)}

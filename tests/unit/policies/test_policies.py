@@ -60,7 +60,7 @@ def test_is_named_as_the_flag_says(policy: AllocationPolicy) -> None:
 
 
 @pytest.mark.parametrize("policy", ["optimus", "optimus-paper", "drf"])
-def test_a_running_job_keeps_its_seat_before_a_smaller_new_one(policy: str) -> None:
+def test_a_running_job_keeps_its_minimum_before_a_smaller_new_one(policy: str) -> None:
     small = candidate("new")
     big = candidate("old", ps=Resources(cpu=2000), running=True)
     assert set(POLICIES[policy]().allocate(problem(Resources(cpu=4000), small, big)).counts) == {

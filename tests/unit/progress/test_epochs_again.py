@@ -66,7 +66,7 @@ def test_epochs_that_begin_again_are_counted_on_where_the_loss_goes_on(form: str
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_training_that_begins_anew_forgets_what_was_before(form: str) -> None:
+def test_a_training_that_starts_over_drops_what_was_before(form: str) -> None:
     script = Script(form)
     trained(script)
     script.restart()

@@ -117,7 +117,7 @@ class TestGoingBack:
         )
         assert [point.loss for point in log.progress(LATER).losses] == [1, 1, 2]
 
-    def test_a_container_that_restarts_within_an_epoch_is_measured_anew(self) -> None:
+    def test_a_container_that_restarts_within_an_epoch_is_measured_again(self) -> None:
         texts = [GLUON.format(batch) for batch in (*range(0, 40, 2), *range(0, 30, 3))]
         progress = read(texts)
         assert progress.step == 28

@@ -185,7 +185,7 @@ def test_the_fraction_is_a_setting() -> None:
     assert found(*workers, config=StragglerConfig(windows=3, fraction=0.7)) == [1]
 
 
-def test_a_straggler_is_told_of_with_its_figures() -> None:
+def test_a_straggler_is_reported_with_its_figures() -> None:
     workers = [worker(0, *STEADY), worker(1, 20, 24, 26), worker(2, *STEADY)]
     (straggler,) = find_stragglers(workers, CONFIG)
     assert str(straggler) == (
@@ -225,7 +225,7 @@ def test_lines_without_figures_are_passed_over_in_the_end() -> None:
     assert log.read_until == 1_610.0
 
 
-def test_a_log_that_stopped_tells_nothing_any_more() -> None:
+def test_a_log_that_stopped_is_no_evidence_any_more() -> None:
     log = WorkerSpeeds(1_000.0)
     assert log.take(printed(10, 10, start=1_010.0), ASYNC, CONFIG)
     assert not any(log.take([], ASYNC, CONFIG) for _ in range(2))
@@ -236,7 +236,7 @@ def test_a_log_that_stopped_tells_nothing_any_more() -> None:
     assert len(log.speeds) == 1
 
 
-def test_another_unit_begins_anew() -> None:
+def test_another_unit_starts_over() -> None:
     log = WorkerSpeeds(1_000.0)
     assert log.take(printed(10, 10, start=1_010.0), ASYNC, CONFIG)
     batches = lines(*(f"epoch=1 batch={n} loss=0.5" for n in range(1, 6)), start=1_100.0)

@@ -59,7 +59,7 @@ def test_the_notebook_table_of_hugging_face() -> None:
     assert [point.epoch for point in progress.metrics[0].points] == [1.0, 2.0, 3.0]
 
 
-def test_a_table_with_epochs_and_steps_tells_the_length_of_an_epoch() -> None:
+def test_a_table_with_epochs_and_steps_gives_the_length_of_an_epoch() -> None:
     progress = of(MODEL_CARD)
     assert progress.steps_per_epoch == 500
     assert losses(progress) == [(0.69, 0.5, 250), (0.5, 1.0, 500), (0.4, 2.0, 1000)]

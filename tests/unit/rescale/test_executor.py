@@ -138,7 +138,7 @@ def test_of_a_step_that_has_been_written_no_copy_is_observed() -> None:
     assert setting.api.asked == ["pods", "job"]
 
 
-def test_a_job_made_anew_under_its_name_is_not_the_old_one() -> None:
+def test_a_recreated_job_of_the_same_name_is_not_the_old_one() -> None:
     setting = Setting(Step.RESUME)
     setting.api.stored = replace(setting.api.stored, uid="another")
     assert setting.execute(Observe(uncached=True)) == JobGone()

@@ -162,7 +162,7 @@ def test_nothing_is_done_before_the_step_is_written() -> None:
     assert advance(state, ProfileWritten(ok=True), CONFIG)[1] == (Observe(uncached=False),)
 
 
-def test_the_moment_after_the_last_pod_begins_anew_with_a_pod_that_was_not_seen_before() -> None:
+def test_the_grace_time_after_the_last_pod_is_reset_by_a_pod_that_was_not_seen_before() -> None:
     state, _ = observe(EMPTY_FOR_LONG, SUSPENDED, ONE_POD, at=1001.0)
     state, next_step = observe(state, SUSPENDED, NO_PODS, at=1003.0)
     assert next_step is None
@@ -170,7 +170,7 @@ def test_the_moment_after_the_last_pod_begins_anew_with_a_pod_that_was_not_seen_
     assert observe(state, SUSPENDED, NO_PODS, at=1004.0)[1] == "resume"
 
 
-def test_the_moment_begins_anew_with_a_pod_that_shows_as_the_job_is_to_be_resumed() -> None:
+def test_the_grace_time_is_reset_by_a_pod_that_shows_as_the_job_is_to_be_resumed() -> None:
     state, next_step = observe(EMPTY_FOR_LONG, SUSPENDED, NO_PODS, at=1001.0)
     assert next_step == "resume"
     state, next_step = observe(replace(state, written=True), SUSPENDED, ONE_POD, at=1002.0)

@@ -65,7 +65,7 @@ def test_it_is_over_when_the_job_trains(
     assert outcome(observe(VERIFY, pods, seconds)[1]) == expected
 
 
-def test_a_restart_that_is_usual_for_the_job_begins_the_quiet_time_anew() -> None:
+def test_a_restart_that_is_usual_for_the_job_resets_the_quiet_time() -> None:
     state, instructions = observe(USUAL, replace(TRAINS, restarts=1, error=ERROR), 29)
     assert outcome(instructions) is None
     state, instructions = observe(state, replace(TRAINS, restarts=1, error=ERROR), 50)
@@ -79,7 +79,7 @@ def made_anew(purpose: RescalePurpose) -> Rescale:
     return replace(START, record=replace(START.record, before=TARGET, purpose=purpose))
 
 
-def test_a_job_that_is_made_anew_elsewhere_is_over_when_it_trains() -> None:
+def test_the_rescale_of_a_job_restarted_elsewhere_is_over_when_it_trains() -> None:
     state, instructions = observe(made_anew(RescalePurpose.STRAGGLER), ALL, 5)
     assert outcome(instructions) is None
     assert state.record.step is Step.VERIFY
@@ -154,7 +154,7 @@ def test_a_job_that_fails_without_an_error_of_a_container_says_so_without_one() 
     assert "(1 PS + 2 workers -> 2 PS + 3 workers): with restartPolicy" in event.message
 
 
-def test_the_time_since_its_decision_is_told_once_it_trains() -> None:
+def test_the_time_since_its_decision_is_reported_once_it_trains() -> None:
     _, (end,) = observe(VERIFY, TRAINS, 40)
     assert isinstance(end, End)
     assert end.reason == "it trains, 40 s after it was decided"

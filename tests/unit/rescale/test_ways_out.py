@@ -98,7 +98,7 @@ def test_steps_after_the_first_unwritten_one_do_not_wait_as_long_again() -> None
     assert state.record.step is Step.START
 
 
-def test_a_profile_that_can_be_written_again_begins_the_time_anew() -> None:
+def test_a_profile_that_can_be_written_again_resets_the_time() -> None:
     state, _ = refused(at_step(Step.EMPTY, written=False), 100.0, 150.0)
     state, _ = advance(state, ProfileWritten(True, 155.0), CONFIG)
     assert state.unwritten_since is None
@@ -137,7 +137,9 @@ LINGERING = ObservedPods(1, NO_COUNTS, NO_COUNTS, leaving=1, lingering="j-worker
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
-def test_pods_that_are_ending_are_never_resumed_over_and_told_each_hour(confirmed: bool) -> None:
+def test_pods_that_are_ending_are_never_resumed_over_and_reported_each_hour(
+    confirmed: bool,
+) -> None:
     state, told = at_step(Step.EMPTY), list[EmitEvent]()
     for at in range(0, 3 * 3600, 60):
         state, instructions = observe(state, float(at), suspended(confirmed=confirmed), LINGERING)

@@ -80,7 +80,7 @@ class TestReading:
         assert answer["details"] == {"name": "t", "group": GROUP, "kind": PLURAL, "uid": uid}
         assert things.api.read_or_none(lambda: things.read("t")) is None
 
-    def test_a_watch_tells_of_changes(self, things: Things) -> None:
+    def test_a_watch_sends_changes(self, things: Things) -> None:
         things.create("t")
         version = things.api.get(things.path)["metadata"]["resourceVersion"]
         with things.api.watch(things.path, resourceVersion=version) as watching:

@@ -145,7 +145,7 @@ class TestWatches:
 class TestExpiredVersions:
     """Versions from before the server began to watch a kind: their events are lost."""
 
-    def test_a_watch_is_answered_and_then_told_that_its_version_has_expired(
+    def test_a_watch_is_answered_and_then_ends_as_its_version_has_expired(
         self, api: ApiCalls, things: Things
     ) -> None:
         with api.watch(things.path, seconds=5, resourceVersion="1") as watching:

@@ -59,7 +59,7 @@ class TestResuming:
         job.gone(*ALL)
         job.wait_pods()
 
-    def test_a_job_that_was_emptied_starts_anew_with_its_new_counts(self, training: Job) -> None:
+    def test_a_job_that_was_emptied_starts_again_with_its_new_counts(self, training: Job) -> None:
         started = training.status()["startTime"]
         self.suspended(training)
         training.patch(

@@ -59,7 +59,7 @@ def _log(space: Namespace, name: str) -> str:
     return wait_until(whole_lines, f"{name} logs a line", 180)
 
 
-def test_a_resumed_job_gets_ports_of_its_own_anew(space: Namespace) -> None:
+def test_a_resumed_job_gets_new_ports(space: Namespace) -> None:
     space.make(tfjob("j"))
     pods = ("j-ps-0", "j-worker-0", "j-worker-1")
     first = addresses(space, *pods)
@@ -75,7 +75,7 @@ def test_a_resumed_job_gets_ports_of_its_own_anew(space: Namespace) -> None:
     assert not set(first[0]) & set(second[0])
 
 
-def test_an_mxjob_is_told_its_scheduler_in_both_forms_and_succeeds_with_it(
+def test_an_mxjob_gets_its_scheduler_in_both_forms_and_succeeds_with_it(
     space: Namespace,
 ) -> None:
     told = ("mxnet", "MX_CONFIG")

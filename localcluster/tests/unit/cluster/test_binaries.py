@@ -39,7 +39,9 @@ class TestThePinnedModules:
     def test_the_pins_name_no_folder_of_a_machine(self, module: GoModule) -> None:
         assert not re.search(r"=> [./]", (module.folder / "go.mod").read_text())
 
-    def test_kubernetes_is_told_its_version_since_kubectl_refuses_an_unstamped_server(self) -> None:
+    def test_kubernetes_is_built_with_its_version_since_kubectl_refuses_an_unstamped_server(
+        self,
+    ) -> None:
         linker_flags = KUBERNETES.build_flags()[-1]
         assert "-X k8s.io/component-base/version.gitVersion=v1.36.3" in linker_flags
         assert "gitMinor=36" in linker_flags
@@ -77,7 +79,7 @@ class TestTheKeyOfABuild:
         pytest.param("gopher 12", None, id="another program of that name"),
     ],
 )
-def test_the_version_that_go_tells(text: str, version: tuple[int, ...] | None) -> None:
+def test_the_version_that_go_prints(text: str, version: tuple[int, ...] | None) -> None:
     assert parse_go_version(text) == version
 
 

@@ -10,7 +10,7 @@ from localcluster.progress import PlainProgress
 from localcluster.supervisor.control import tail
 
 
-def test_a_step_is_announced_and_its_end_tells_how_long_it_took() -> None:
+def test_a_step_is_announced_and_its_end_shows_how_long_it_took() -> None:
     stream = io.StringIO()
     with PlainProgress(stream).step("building etcd"):
         pass

@@ -29,7 +29,7 @@ def test_lines_are_lost_where(fault: StreamFault, expected: bytes) -> None:
     assert b"".join(changed(PIECES, fault, never)) == expected
 
 
-def test_an_error_is_told_after_the_lines_that_come() -> None:
+def test_an_error_is_sent_after_the_lines_that_come() -> None:
     first, error = changed(PIECES, EndStream(1, code=410), never)
     assert first == b"one\n"
     event = json.loads(error)

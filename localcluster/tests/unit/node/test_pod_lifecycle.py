@@ -56,7 +56,7 @@ def test_the_first_restart_is_immediate_then_delays_double_up_to_the_cap() -> No
     assert delays == [0, 10, 20, 40, 80, 160, 300, 300]
 
 
-def test_a_long_run_starts_the_back_off_anew() -> None:
+def test_a_long_run_resets_the_back_off() -> None:
     harness = MachineHarness(pod(restartPolicy="Always")).begin()
     harness.exit("main", 1, at=1).exit("main", 1, at=2)
     assert "waiting" in harness.state()

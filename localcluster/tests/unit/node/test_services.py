@@ -57,7 +57,7 @@ def cluster_of(table: PeerAddresses, which: dict[str, Any]) -> dict[str, Any]:
     return cluster
 
 
-def test_all_replicas_of_a_run_are_told_the_same_distinct_ports() -> None:
+def test_all_replicas_of_a_run_get_the_same_distinct_ports() -> None:
     table = Counter().addresses()
     for uid in ("a", "b"):
         table.pod_seen(replica(uid))
