@@ -33,8 +33,8 @@ from optimus.jobs import JobKey
 from optimus.kube.budgets import Budget
 from optimus.kube.events import EventType
 from optimus.kube.pods import Pod
-from optimus.kube.preempted import Preempted, read_preempted
 from optimus.kube.results import Refused, Written
+from optimus.kube.suspension import PreemptionMark, read_preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.nodes import refusal as admission_refusal
 from optimus.placement.queue_order import order_key
@@ -146,7 +146,7 @@ class PreemptionController:
         self._settings: Settings = planner.settings
         preferences = NodePreferences(self._settings.topology_labels, self._settings.one_kind)
         self._rule = Theorem1(preferences=preferences)
-        self._begun: dict[str, tuple[Preempted, Victims]] = {}
+        self._begun: dict[str, tuple[PreemptionMark, Victims]] = {}
         """By the preempting job's UID, what this process has begun and not ended."""
         self._look_at: dict[str, float] = {}
         self._back_off: dict[str, _BackOff] = {}
@@ -210,7 +210,11 @@ class PreemptionController:
             self._resume(victim, mark, state, now)
 
     def _may_continue(
-        self, mark: Preempted, state: PreemptorState, victims: Sequence[TrainingJob], now: Instant
+        self,
+        mark: PreemptionMark,
+        state: PreemptorState,
+        victims: Sequence[TrainingJob],
+        now: Instant,
     ) -> bool:
         """Whether the gang may still get its nodes by this preemption; under the lock."""
         if state not in (PreemptorState.WAITS, PreemptorState.BINDING) or self._is_over(mark, now):
@@ -238,12 +242,12 @@ class PreemptionController:
             else PreemptorState.WAITS
         )
 
-    def _is_over(self, mark: Preempted, now: Instant) -> bool:
+    def _is_over(self, mark: PreemptionMark, now: Instant) -> bool:
         given_up = mark.at <= self._given_up.get(mark.uid, float("-inf"))
         return given_up or now.epoch - mark.at >= self._settings.preempt_seconds
 
     def _keep_room(
-        self, uid: str, victims: Sequence[TrainingJob], mark: Preempted, now: Instant
+        self, uid: str, victims: Sequence[TrainingJob], mark: PreemptionMark, now: Instant
     ) -> bool:
         """Reserve the room where it is not reserved; false where the gang does not fit; under the
         lock."""
@@ -293,7 +297,7 @@ class PreemptionController:
         return True
 
     def _report_end(
-        self, mark: Preempted, state: PreemptorState, job: TrainingJob | None, victims: int
+        self, mark: PreemptionMark, state: PreemptorState, job: TrainingJob | None, victims: int
     ) -> None:
         outcome = "failed" if state is PreemptorState.WAITS else state.name.lower()
         self._access.count(outcome, victims)
@@ -308,7 +312,7 @@ class PreemptionController:
             self._access.emit(job, EventType.WARNING, "PreemptionFailed", message)
 
     def _resume(
-        self, victim: TrainingJob, mark: Preempted | None, state: PreemptorState, now: Instant
+        self, victim: TrainingJob, mark: PreemptionMark | None, state: PreemptorState, now: Instant
     ) -> None:
         """Resume a job once none of its pods is left; a copy may lag, so the last word is a list.
 
@@ -388,7 +392,7 @@ class PreemptionController:
         if running is None or self._awaits_shrinking(uid, trial, running, now):
             return False
         choice = _choose(trial, running)
-        mark = Preempted(str(job.key), uid, now.epoch)
+        mark = PreemptionMark(str(job.key), uid, now.epoch)
         return choice is not None and self._preempt(queued, job, choice, mark, jobs)
 
     def _complete(
@@ -435,7 +439,7 @@ class PreemptionController:
         with planner.locked() as now:
             if not self._is_current(queued):
                 return False
-            mark = Preempted(str(queued.observed.gang.key), uid, now.epoch)
+            mark = PreemptionMark(str(queued.observed.gang.key), uid, now.epoch)
             expires_at = now.monotonic + self._settings.preempt_seconds
             if not reserve(planner, planned, Awaited(trial.leaving, ()), expires_at):
                 return False
@@ -470,7 +474,7 @@ class PreemptionController:
         queued: QueuedGang,
         job: TrainingJob,
         choice: _Choice,
-        mark: Preempted,
+        mark: PreemptionMark,
         jobs: Mapping[str, TrainingJob],
     ) -> bool:
         planner, uid, victims = self._planner, queued.waiting.job_uid, choice.victims
@@ -502,7 +506,7 @@ class PreemptionController:
         self._access.emit(job, EventType.NORMAL, "Preempting", message)
         return True
 
-    def _suspend(self, job: TrainingJob, mark: Preempted, priority: int) -> str | None:
+    def _suspend(self, job: TrainingJob, mark: PreemptionMark, priority: int) -> str | None:
         """Suspend one victim; returns why it could not be."""
         fresh = self._access.reader.job(job.kind, job.key)
         if isinstance(fresh, Refused):
@@ -572,14 +576,14 @@ def _marked(jobs: Iterable[TrainingJob]) -> dict[str, list[TrainingJob]]:
     found: dict[str, list[TrainingJob]] = {}
     for job in jobs:
         if job.preempted_for is not None and job.active is not None:
-            mark = read_preempted(job.preempted_for)
+            mark = read_preemption(job.preempted_for)
             found.setdefault("" if mark is None else mark.uid, []).append(job)
     return found
 
 
-def _mark(victims: Iterable[TrainingJob]) -> Preempted | None:
+def _mark(victims: Iterable[TrainingJob]) -> PreemptionMark | None:
     """The first mark of one preemption."""
-    marks = (read_preempted(each.preempted_for) for each in victims if each.preempted_for)
+    marks = (read_preemption(each.preempted_for) for each in victims if each.preempted_for)
     return min((each for each in marks if each is not None), key=lambda each: each.at, default=None)
 
 

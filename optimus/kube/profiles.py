@@ -1,20 +1,18 @@
 """TrainingProfiles: the stored knowledge of a job, and its only writer."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import msgspec
 
 from optimus.jobs import Counts
 from optimus.kube.client import Client, path_of
 from optimus.kube.contract import GROUP, PROFILE_KIND, PROFILES, VERSION, Phase
+from optimus.kube.custom_resource import CustomResource
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
 from optimus.kube.job_kinds import API_VERSION
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.results import Refused, Written, answer_of, written
+from optimus.kube.results import Refused, Written, answer_of
 from optimus.kube.training_jobs import TrainingJob
-
-JSON_PATCH = "application/json-patch+json"
 
 
 class JobRef(msgspec.Struct, frozen=True):
@@ -182,7 +180,7 @@ class ProfileWriter:
     """Creates profiles and writes their status; the autoscaler is the only one to do so."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
+        self._api = CustomResource(client, PROFILES)
 
     def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
         """The job's profile, created if absent. The API server deletes it with the job."""
@@ -191,7 +189,7 @@ class ProfileWriter:
     def _create(self, job: TrainingJob) -> TrainingProfile | NameTaken:
         what = f"create TrainingProfile {job.key}"
         try:
-            body = self._call(
+            body = self._api.call(
                 what, "create_namespaced_custom_object", job.namespace, body=_new(job)
             )
         except KubeError as error:
@@ -211,42 +209,25 @@ class ProfileWriter:
     def _read(self, namespace: str, name: str) -> TrainingProfile:
         what = f"read TrainingProfile {namespace}/{name}"
         return _decoded(
-            what, self._call(what, "get_namespaced_custom_object", namespace, name=name)
+            what, self._api.call(what, "get_namespaced_custom_object", namespace, name=name)
         )
 
     def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
         """Replace the whole status. INVALID where the profile is no longer the same object;
         CONFLICT where it has changed since it was read."""
-        patch: list[dict[str, object]] = [
-            {"op": "test", "path": "/metadata/uid", "value": profile.uid},
-            {"op": "add", "path": "/status", "value": _storable(status)},
-        ]
-        if profile.resource_version:
-            # Not a test, which would be refused as invalid: so the server sees a conflict.
-            path, version = "/metadata/resourceVersion", profile.resource_version
-            patch.append({"op": "replace", "path": path, "value": version})
-        what = f"write the status of TrainingProfile {profile.namespace}/{profile.name}"
-        method, arguments = "patch_namespaced_custom_object_status", {"name": profile.name}
-        write = partial(self._call, what, method, profile.namespace, **arguments, body=patch)
-        return written(partial(write, _content_type=JSON_PATCH))
+        return self._api.replace_status(
+            f"write the status of TrainingProfile {profile.namespace}/{profile.name}",
+            profile.namespace,
+            profile.name,
+            _storable(status),
+            uid=profile.uid,
+            version=profile.resource_version,
+        )
 
     def delete(self, profile: TrainingProfile) -> Written | Refused:
         """Delete a profile whose job is gone, this very one and no later one of the name."""
         what = f"delete TrainingProfile {profile.namespace}/{profile.name}"
-        body = {"preconditions": {"uid": profile.uid}}
-        method, namespace = "delete_namespaced_custom_object", profile.namespace
-        return written(partial(self._call, what, method, namespace, name=profile.name, body=body))
-
-    def _call(self, what: str, method: str, namespace: str, **arguments: object) -> bytes:
-        return self._client.call(
-            what,
-            getattr(self._client.custom, method),
-            group=GROUP,
-            version=VERSION,
-            namespace=namespace,
-            plural=PROFILES,
-            **arguments,
-        )
+        return self._api.delete(what, profile.namespace, profile.name, {"uid": profile.uid})
 
 
 def _new(job: TrainingJob) -> dict[str, object]:

@@ -1,12 +1,18 @@
-"""The annotation ``optimus.dl/suspended-by``: by which rescale and which instance."""
+"""The marks on a job that this software has suspended.
+
+The annotation ``optimus.dl/suspended-by`` names the rescale and the autoscaler's instance,
+``optimus.dl/preempted-for`` the job for which the extender did it, and when."""
 
 from typing import Final, NamedTuple
+
+from optimus.kube.errors import Malformed
+from optimus.kube.times import format_second, parse_instant
 
 _PERMANENT: Final = "for-good"
 
 
 class SuspensionMark(NamedTuple):
-    """What the annotation says, as ``ID INSTANCE``, and ``for-good`` where that is so."""
+    """``optimus.dl/suspended-by``: ``ID INSTANCE``, and ``for-good`` where it is permanent."""
 
     id: str
     """Of the rescale."""
@@ -15,7 +21,7 @@ class SuspensionMark(NamedTuple):
     """The autoscaler that wrote it; empty where it was an earlier version."""
 
     permanent: bool = False
-    """The job's goal is met: it is not to be resumed by itself."""
+    """The job's goal is met: the autoscaler does not resume it."""
 
     @property
     def text(self) -> str:
@@ -25,7 +31,34 @@ class SuspensionMark(NamedTuple):
 
 
 def read_suspension(text: str) -> SuspensionMark:
-    """What such an annotation says."""
+    """The mark in the text of ``optimus.dl/suspended-by``."""
     mark, *rest = text.split(" ")
     permanent = rest[-1:] == [_PERMANENT]
     return SuspensionMark(mark, " ".join(rest[:-1] if permanent else rest), permanent)
+
+
+class PreemptionMark(NamedTuple):
+    """``optimus.dl/preempted-for``: ``NAMESPACE/NAME UID INSTANT``."""
+
+    job: str
+    """The preempting job, NAMESPACE/NAME."""
+
+    uid: str
+    at: float
+    """When it was decided (epoch, seconds)."""
+
+    @property
+    def text(self) -> str:
+        """The annotation's value."""
+        return f"{self.job} {self.uid} {format_second(self.at)}"
+
+
+def read_preemption(text: str) -> PreemptionMark | None:
+    """The mark in the text of ``optimus.dl/preempted-for``; ``None`` where it has another form."""
+    parts = text.split(" ")
+    if len(parts) != 3:
+        return None
+    try:
+        return PreemptionMark(parts[0], parts[1], parse_instant(parts[2]))
+    except Malformed:
+        return None

@@ -39,8 +39,7 @@ from optimus.kube.job_schema import (
 )
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.podspec import Template, template_of
-from optimus.kube.preempted import read_preempted
-from optimus.kube.suspension import SuspensionMark, read_suspension
+from optimus.kube.suspension import SuspensionMark, read_preemption, read_suspension
 from optimus.kube.times import created_at
 
 _COPIED: Final = tuple(each.name for each in fields(JobOptions) if each.name != "mode")
@@ -224,7 +223,7 @@ def _preempting_job(annotations: Mapping[str, str]) -> str:
     text = annotations.get(Annotation.PREEMPTED_FOR)
     if text is None:
         return ""
-    found = read_preempted(text)
+    found = read_preemption(text)
     return "another job" if found is None else found.job
 
 

@@ -5,7 +5,6 @@ owned by no job: it outlives them. ``kubectl delete`` forgets."""
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 from statistics import median
 
@@ -14,10 +13,10 @@ import msgspec
 from optimus.jobs import ConvergenceThreshold, Counts, Goal, TargetLoss
 from optimus.kube.client import Client, path_of
 from optimus.kube.contract import GROUP, VERSION, WORKLOAD_PROFILE_KIND, WORKLOAD_PROFILES
+from optimus.kube.custom_resource import CustomResource
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.profiles import JSON_PATCH
-from optimus.kube.results import Refused, Written, answer_of, written
+from optimus.kube.results import Refused, Written, answer_of
 from optimus.kube.times import created_at, format_instant, parse_instant
 from optimus.models.earlier_runs import KEPT_SECONDS, MOST_LOSSES, MOST_RUNS, MOST_SAMPLES
 from optimus.models.speed.curve import SPEEDS
@@ -225,7 +224,7 @@ class WorkloadProfileWriter:
     """Reads, creates and writes profiles of workloads; only the autoscaler does."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
+        self._api = CustomResource(client, WORKLOAD_PROFILES)
 
     def stored(self, namespace: str, name: str) -> WorkloadProfile | Refused:
         """The profile as it is stored now, created if absent."""
@@ -234,12 +233,12 @@ class WorkloadProfileWriter:
     def _stored(self, namespace: str, name: str) -> WorkloadProfile:
         what = f"read {WORKLOAD_PROFILE_KIND} {namespace}/{name}"
         try:
-            body = self._call(what, "get_namespaced_custom_object", namespace, name=name)
+            body = self._api.call(what, "get_namespaced_custom_object", namespace, name=name)
         except KubeError as error:
             if error.kind is not ErrorKind.NOT_FOUND:
                 raise
             what = f"create {WORKLOAD_PROFILE_KIND} {namespace}/{name}"
-            body = self._call(
+            body = self._api.call(
                 what, "create_namespaced_custom_object", namespace, body=_new(namespace, name)
             )
         try:
@@ -250,40 +249,20 @@ class WorkloadProfileWriter:
     def write(self, profile: WorkloadProfile, status: WorkloadStatus) -> Written | Refused:
         """Replace the status. INVALID where the profile is no longer the same object; CONFLICT
         where it has changed since it was read."""
-        value = msgspec.json.decode(msgspec.json.encode(status))
-        patch = [
-            {"op": "test", "path": "/metadata/uid", "value": profile.uid},
-            {"op": "add", "path": "/status", "value": value},
-            # Not a test, which would be refused as invalid: so the server sees a conflict.
-            {
-                "op": "replace",
-                "path": "/metadata/resourceVersion",
-                "value": profile.resource_version,
-            },
-        ]
-        what = f"write the status of {WORKLOAD_PROFILE_KIND} {profile.namespace}/{profile.name}"
-        method, arguments = "patch_namespaced_custom_object_status", {"name": profile.name}
-        write = partial(self._call, what, method, profile.namespace, **arguments, body=patch)
-        return written(partial(write, _content_type=JSON_PATCH))
+        return self._api.replace_status(
+            f"write the status of {WORKLOAD_PROFILE_KIND} {profile.namespace}/{profile.name}",
+            profile.namespace,
+            profile.name,
+            msgspec.json.decode(msgspec.json.encode(status)),
+            uid=profile.uid,
+            version=profile.resource_version,
+        )
 
     def delete(self, profile: WorkloadProfile) -> Written | Refused:
         """Delete a profile of which nothing applies any more, this very version of it."""
         what = f"delete {WORKLOAD_PROFILE_KIND} {profile.namespace}/{profile.name}"
         version = {"uid": profile.uid, "resourceVersion": profile.resource_version}
-        method, body = "delete_namespaced_custom_object", {"preconditions": version}
-        arguments = {"name": profile.name, "body": body}
-        return written(partial(self._call, what, method, profile.namespace, **arguments))
-
-    def _call(self, what: str, method: str, namespace: str, **arguments: object) -> bytes:
-        return self._client.call(
-            what,
-            getattr(self._client.custom, method),
-            group=GROUP,
-            version=VERSION,
-            namespace=namespace,
-            plural=WORKLOAD_PROFILES,
-            **arguments,
-        )
+        return self._api.delete(what, profile.namespace, profile.name, version)
 
 
 def _new(namespace: str, name: str) -> dict[str, object]:

@@ -216,12 +216,12 @@ class ProgressLog:
     def _note_node_kind(self, run: PodRun, *, is_new: bool) -> None:
         state, kind = self._state, run.node_kind
         if kind is None or (not kind and not is_new and state.node_kind):
-            # A node that is gone while its pods are still listed does not make its class unknown.
+            # A node that is gone while its pods are still listed does not make its kind unknown.
             return
         if kind != state.node_kind:
             self._known = None
         if state.node_kind is None:
-            # Samples from before the class was determined are most likely of the same class.
+            # Samples from before the kind was determined are most likely of the same kind.
             state.samples = [replace(sample, node_kind=kind) for sample in state.samples]
         state.node_kind = kind
 

@@ -132,7 +132,7 @@ class LogState:
     learning_rate: float | None = None
     """The last one that the log announced on a line of its own."""
     node_kind: str | None = None
-    """The class of the run's workers' nodes; ``None`` before it was determined."""
+    """The kind of the run's workers' nodes; ``None`` before it was determined."""
 
     @property
     def counts(self) -> Counts:

@@ -27,7 +27,7 @@ class PodRun(NamedTuple):
 
     name: str
     node_kind: str | None = None
-    """The class of its workers' nodes, written as in ``SpeedSample``; empty where they have no such
+    """The kind of its workers' nodes, written as in ``SpeedSample``; empty where they have no such
     label, ``None`` where it was not determined."""
     read_at: float | None = None
     """When the read began by the reader's clock (not the kubelet's), seconds since the epoch."""
@@ -82,8 +82,8 @@ class SpeedSample:
     at: float
     """When the measurement ended, seconds since the epoch, UTC."""
     node_kind: str = ""
-    """The class of its workers' nodes where it is known; several as ``models.speed.samples``
-    writes them."""
+    """The kind of its workers' nodes where it is known; several as ``mixed_kind`` of
+    ``models.speed.curve`` writes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class EarlierRun:
     """What has to be the same for the samples to hold for another job, as
     ``models.earlier_runs.conditions_of`` writes it."""
     samples: tuple[SpeedSample, ...] = ()
-    """One for each pair of counts and class of nodes."""
+    """One for each pair of counts and kind of nodes."""
     in_epochs: bool = True
     places: tuple[float, ...] = ()
     """The epochs (steps) done at each of ``losses``; none for a job that has not succeeded."""
@@ -178,7 +178,7 @@ class TrainingProgress:
     diverged: bool = False
     """The last losses in the log are no finite numbers."""
     node_kind: str | None = None
-    """The class of its workers' current nodes, or the last; ``None`` where not determined."""
+    """The kind of its workers' current nodes, or the last; ``None`` where not determined."""
     metrics: tuple[MetricSeries, ...] = ()
     """What the log prints beside the training loss."""
     declared: Declared = NOTHING_DECLARED

@@ -52,3 +52,8 @@ def test_each_part_of_a_modules_name_is_plain_english_or_in_the_glossary(module:
 
 def test_no_word_is_both_plain_english_and_in_the_glossary() -> None:
     assert not set(map(str.lower, _WORDS)) & _PLAIN_ENGLISH
+
+
+@pytest.mark.parametrize("word", sorted(_PLAIN_ENGLISH))
+def test_each_plain_word_is_a_part_of_a_modules_name(word: str) -> None:
+    assert any(word in module.lower().split("_") for module in _modules())

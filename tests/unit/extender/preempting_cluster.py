@@ -10,8 +10,8 @@ from optimus.kube.budgets import Budget
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType
 from optimus.kube.pods import Pod
-from optimus.kube.preempted import read_preempted
 from optimus.kube.results import Refused, Written
+from optimus.kube.suspension import read_preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.resources import Resources
 from tests.unit.extender.fake_cluster import FakeCluster
@@ -142,7 +142,7 @@ class PreemptingCluster:
         version = str(int(job.resource_version) + 1)
         job = replace(job, resource_version=version, **fields)
         if job.job is not None:
-            mark = read_preempted(job.preempted_for or "")
+            mark = read_preemption(job.preempted_for or "")
             by = "" if mark is None else mark.job
             job = replace(job, job=replace(job.job, suspended=job.suspended, preempted_for=by))
         self.set_job(job)

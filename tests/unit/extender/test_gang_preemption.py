@@ -13,8 +13,8 @@ from optimus.jobs import CountBounds, Counts, JobKey, TargetLoss
 from optimus.kube.budgets import Budget
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
-from optimus.kube.preempted import Preempted, read_preempted
 from optimus.kube.results import Refused
+from optimus.kube.suspension import PreemptionMark, read_preemption
 from optimus.kube.training_jobs import TrainingJob
 from tests.unit.extender.preempting_cluster import PreemptingCluster, ProcessEnded
 
@@ -31,8 +31,8 @@ def test_a_lower_job_is_suspended_and_resumed_as_a_whole() -> None:
     made = two_jobs()
     made.step()
     assert made.preempted() == {"low"}
-    mark = read_preempted(made.jobs["low"].preempted_for or "")
-    assert mark == Preempted("ns/high", "uid-high", made.cluster.now)
+    mark = read_preemption(made.jobs["low"].preempted_for or "")
+    assert mark == PreemptionMark("ns/high", "uid-high", made.cluster.now)
     made.settle()
     assert made.running() == {"high"}
     assert made.writes == ["suspend low", "resume low"]
