@@ -200,7 +200,7 @@ def _with_priority(job: Job, priority: int | None) -> Job:
 
 
 def _belongs_to(profile: TrainingProfile, job: TrainingJob | None) -> bool:
-    """Whether a profile is the job's own; anybody may write its UID into some profile's spec."""
+    """Whether a profile is the job's own; any user may write its UID into some profile's spec."""
     holder = (profile.namespace, profile.name, profile.job.kind)
     return job is not None and holder == (job.namespace, job.name, job.kind)
 

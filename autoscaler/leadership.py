@@ -6,8 +6,8 @@
 2. A standby takes a Lease over that has not changed for its duration by the standby's own clock,
    which is longer: the leader's last write has been sent by then.
 3. Each change of the Lease names the version it is made from. A leader that could not renew for a
-   while goes on if its renewal then succeeds, since nobody has led in between. Where another holds
-   the Lease, it is lost, and this process has to end.
+   while goes on if its renewal then succeeds, since no other has led in between. Where another
+   holds the Lease, it is lost, and this process has to end.
 
 Clocks are never compared between machines. The process's own must also run while the machine is
 suspended.
@@ -207,7 +207,7 @@ class Election:
             self._log_refusal(refused)
 
     def _write_again(self, own: Lease) -> Refused | None:
-        sent_at = self._timer()  # before it is sent: whoever reads it does so later
+        sent_at = self._timer()  # before it is sent: it is read later
         outcome = self._store.renew(own.version, self._identity, *self._times)
         if isinstance(outcome, Refused):
             return outcome
@@ -263,7 +263,7 @@ class Election:
             self._take(found)
 
     def _create_if_free(self, at: float) -> None:
-        # Deleted while somebody held it: the holder may not know yet.
+        # Deleted while it was held: the holder may not know yet.
         seen = self._seen
         if seen is not None and seen.holder and at - self._seen_at < seen.duration_seconds:
             return

@@ -396,7 +396,7 @@ class JobState:
         progress = self.progress(at)
         latest = progress.checkpoint_at or -math.inf
         if progress.checkpoint_at is not None and progress.checkpoint_since is None:
-            return  # read behind: nobody knows how old it is
+            return  # the log is read behind: its age is unknown
         if self.checkpoint_at is not None and latest > self.checkpoint_at:
             self.checkpoint_seen_at = at
         self.checkpoint_at = latest

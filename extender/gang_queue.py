@@ -53,7 +53,7 @@ class GangQueue:
         """Jobs that kube-scheduler has asked about, whatever scheduler their pods name; true: also
         to be planned before all their pods exist."""
         self._unseen: dict[str, Pod] = {}
-        """By job UID, the pod that kube-scheduler asked about last and the watch has not shown."""
+        """By job UID, the pod that kube-scheduler asked about last and that no watch has shown."""
 
     def observe(self, pod: Pod) -> ObservedGang:
         """The gang of a pod, from the pods that exist."""

@@ -27,7 +27,7 @@ class GangState(StrEnum):
     OFFERING = "offering"
     """kube-scheduler is asked which nodes its pods may go to."""
     BACKING_OFF = "backing off"
-    """It does not fit on the nodes that kube-scheduler offers; nobody is asked for a while."""
+    """It does not fit on the nodes that kube-scheduler offers, and backs off."""
     PAUSED = "paused"
     """Its reservations ended before its pods were bound."""
     PREEMPTING = "preempting"

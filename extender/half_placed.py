@@ -1,7 +1,7 @@
 """Jobs of which a part is bound, while the rest fits nowhere.
 
-The autoscaler takes such a job back where it manages it; nobody does for other jobs, since the
-extender deletes no pod. Their users get an Event that says what would help.
+The autoscaler takes such a job back where it manages it. Other jobs stay so, since the extender
+deletes no pod. Their users get an Event that says what would help.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Why each gang waits: the content of GET /inspect and of the Events on waiting jobs.
 
-Nothing is computed or kept until somebody asks. Then facts are read under the planner's lock, which
-is as long as a walk over the waiting gangs takes, and everything is worked out without it.
+Nothing is computed or kept until a report is asked for. Then facts are read under the planner's
+lock, for as long as a walk over the waiting gangs takes; the rest is computed without it.
 """
 
 import threading

@@ -36,7 +36,7 @@ class LeaseReader:
 
     @property
     def holder(self) -> str:
-        """The identity that held the Lease when it was last read; empty: nobody's."""
+        """The identity that held the Lease when it was last read; empty: it has no holder."""
         return self._holder or ""
 
     def leads(self) -> bool:

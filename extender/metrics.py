@@ -79,7 +79,7 @@ class _ByLabel(Collector):
 
 
 class FaultHandler(logging.Handler):
-    """Counts internal errors: whoever catches one so that a thread goes on logs its traceback.
+    """Counts internal errors: code that catches one to keep a thread running logs its traceback.
 
     They are counted by the name that the record brings as ``where``, else by its module."""
 

@@ -874,11 +874,11 @@ class Planner:
             for job_uid in self.reservations.ledger.jobs():
                 self.break_plan(job_uid)
             for replica in self.reservations.assumed:
-                # Its kube-scheduler has stopped: nobody waits for volumes any more.
+                # Its kube-scheduler has stopped: no binding waits for volumes any more.
                 self._hold_assumed(replica, now, self.settings.reservation_seconds)
 
     def half_placed(self) -> tuple[HalfPlaced, ...]:
-        """The jobs that nobody manages, bound in part, whose rest does not fit."""
+        """The unmanaged jobs that are bound in part and whose rest does not fit."""
         with self.lock:
             found = (self._half_placed(job_uid) for job_uid in self.cluster.waiting_jobs())
             return tuple(each for each in found if each is not None)

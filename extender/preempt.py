@@ -29,7 +29,7 @@ def allow_preemption(
     with planner.locked() as now:
         planner.expire(now)
 
-        # 1. Room for one pod of a gang does not make the gang fit: nobody is evicted for it.
+        # 1. Room for one pod of a gang does not make the gang fit: no pod is evicted for it.
         if pod.replica is not None:
             return {}
 
@@ -59,7 +59,7 @@ def _resources(planner: Planner, victims: Victims) -> Resources:
 
 
 def _jobs_hit(planner: Planner, victims: Victims) -> set[str]:
-    """The jobs that would fail. One that has ended may keep pods, which nobody misses."""
+    """The jobs that would fail. One that has ended may keep pods, which are not needed."""
     pods = (planner.cluster.pods.get(uid) for uid in victims.uids)
     replicas = (pod.replica for pod in pods if pod is not None)
     return {

@@ -54,7 +54,7 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
     """Seconds that its last rescales cost, oldest first."""
 
     moves: tuple[float, ...] = ()
-    """When it was rescaled of late, oldest first, without what was forced."""
+    """Instants of its last rescales, oldest first, without forced ones."""
 
     profiled: tuple[Counts, ...] = ()
     """The counts to which it was moved to be measured, the current run included."""
@@ -85,7 +85,7 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
     """The counts before and after the last rescale."""
 
     replacements: tuple[float, ...] = ()
-    """When it was restarted of late since a worker was slow, oldest first."""
+    """Instants of its last restarts since a worker was slow, oldest first."""
 
     avoided: tuple[Avoided, ...] = ()
 

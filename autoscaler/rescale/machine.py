@@ -5,7 +5,7 @@
 3. EMPTY: wait until the operator has confirmed it and no pod is left.
 4. RESUME: one guarded patch sets the counts, ends the suspension and removes the annotation.
 5. START: wait until the pods run; else roll back to the counts before, once, by steps 2 to 5.
-6. VERIFY: wait until they train. If a container ends with an error, roll back likewise.
+6. VERIFY: wait until they train. If a container ends with an error, roll back in the same way.
 
 Each step is stored in the profile before it is acted on and everything else is observed again, so
 a new leader can continue from the record, also after a crash between any two API calls. The
@@ -518,7 +518,7 @@ def adopt(job: ObservedJob, at: float) -> Rescale | None:
     """The rescale of a job that is annotated as suspended by us and has no record of one.
 
     A suspended job is resumed (not to be called for one that was suspended for good). From a
-    running one the annotation is removed, lest a later suspension by its user be taken for ours.
+    running one the annotation is removed: a later suspension by its user would be taken for ours.
     """
     if job.suspended_by is None:
         return None

@@ -186,12 +186,12 @@ class Trainer:
         """Whether the file that stands for a met goal has content."""
         path = self._settings.stop_file
         try:
-            told = path is not None and path.stat().st_size > 0
+            is_over = path is not None and path.stat().st_size > 0
         except OSError:
             return False
-        if told:
+        if is_over:
             self._write(f"the goal is met, says {path}: the training ends")
-        return told
+        return is_over
 
     def _save_due(self, step: int) -> bool:
         steps, seconds = self._settings.checkpoint_steps, self._settings.checkpoint_seconds

@@ -209,5 +209,5 @@ def preempt_answer(victims: Mapping[str, Victims]) -> bytes:
 def preempt_error(sentence: str) -> bytes:
     """A veto: after a failure, an ignorable extender would be skipped and pods evicted.
 
-    kube-scheduler does not read ``Error`` here; it is for whoever reads the traffic."""
+    kube-scheduler does not read ``Error`` here; it is for people who read the traffic."""
     return _ENCODER.encode({"NodeNameToMetaVictims": {}, "Error": sentence})

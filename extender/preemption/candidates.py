@@ -31,7 +31,7 @@ class RunningGangs:
 
 
 def lowest_priority(planner: Planner) -> int | None:
-    """No gang of this priority or a lower one has anybody to preempt; under the lock."""
+    """No gang of this priority or a lower one has a candidate; under the lock."""
     firsts = (
         next(iter(planner.cluster.pods_of(uid).values()), None) for uid in planner.cluster.jobs
     )
@@ -104,7 +104,7 @@ def within_budgets(
     """The candidates that all together may go by the PodDisruptionBudgets.
 
     What a budget allows goes to the lowest and youngest first: then any of those left may go, in
-    whatever set."""
+    any set."""
     left = {at: each.allowed for at, each in enumerate(budgets)}
     found = []
     for candidate in sorted(candidates, key=lambda each: harm((each,))):

@@ -47,7 +47,7 @@ _LOG = logging.getLogger(__name__)
 STEP_SECONDS: Final = 1.0
 
 LOOK_AGAIN_SECONDS: Final = 10.0
-"""A gang for which nobody makes room is looked at again after this time."""
+"""A gang for which no victims were found is considered again after this time."""
 
 BACK_OFF_SECONDS: Final = 60.0
 """Back-off of a gang after a preemption that did not help; doubled each time."""
@@ -155,7 +155,7 @@ class PreemptionController:
         self._misfits: dict[str, int] = {}
         self._shrinks_since: dict[str, float] = {}
         self._stuck: set[str] = set()
-        """Pods that were waited for in vain."""
+        """Pods that did not end while they were waited for."""
         self._empty_since: dict[str, float] = {}
 
     def step(self) -> None:
@@ -164,7 +164,7 @@ class PreemptionController:
             self._begun.clear()
             return
         if self._planner.why_too_old() is not None:
-            return  # nobody is suspended, or resumed, for what may be long over
+            return  # the caches are old: what they show may be over
         jobs = {job.uid: job for job in self._access.jobs()}
         marked = _marked(jobs.values())
         # 1. What has been begun.
@@ -434,7 +434,7 @@ class PreemptionController:
         return not taken.isdisjoint(_nodes(planner, queued)) if taken else bool(self._begun)
 
     def _await_leaving(self, queued: QueuedGang, trial: Trial, planned: Planned) -> bool:
-        """Pods that are being deleted make room: reserve it, so that nobody else takes it."""
+        """Pods that are being deleted make room: reserve it, so that no other gang takes it."""
         planner, uid = self._planner, queued.waiting.job_uid
         with planner.locked() as now:
             if not self._is_current(queued):

@@ -89,7 +89,7 @@ class Trial:
 
 
 def leaving_pods(planner: Planner, stuck: Collection[str]) -> list[Pod]:
-    """The pods that are being deleted and whose room nobody has reserved; under the lock.
+    """The pods that are being deleted and whose room is not reserved; under the lock.
 
     What the pods of a rescaled job leave is reserved for its new ones."""
     future = planner.future_room

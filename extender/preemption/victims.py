@@ -1,8 +1,8 @@
 """Which gangs make room for one of a higher priority: the fewest, the lowest, the youngest.
 
 1. The shortest prefix of the candidates, lowest priority and youngest first, that makes room.
-2. Those of it that are not needed stay, the highest and oldest first. So far it is a search of
-   some tries for each victim, and no victim is in vain.
+2. Those that are not needed are taken out, the highest and oldest first. So far it is a search of
+   some tries for each victim, and every victim is needed.
 3. Exactly, as long as there are not too many: sets of fewer gangs, and better ones of as many, in
    the order of the harm that they do; the first that makes room is the best there is.
 """

@@ -1,10 +1,10 @@
-"""What kube-scheduler does not offer the pods of a gang, and for how long that is believed.
+"""What kube-scheduler does not offer the pods of a gang, and for how long that holds.
 
 kube-scheduler checks rules that a plan does not know (volumes, resource claims, other plugins): it
 leaves out the nodes that break them. Once a planned node of a gang was not offered, or where a pod
 has such rules visibly, every waiting pod of the gang is asked about before any is answered: each is
 refused once, while the nodes that it is not offered are recorded for pods like it. It is then
-planned on the others. Where it does not fit there, that is believed for 1, 2, 4 ... 60 s, and then
+planned on the others. Where it does not fit there, that holds for 1, 2, 4 ... 60 s, and then
 asked again: often it takes moments only, since kube-scheduler had not seen yet that room
 appeared. What is recorded of a node ends when the node changes.
 """

@@ -178,7 +178,7 @@ class JobHistory:
     price_seconds: float | None = None
     """What a rescale costs the job, by those that were measured; ``None`` before the first."""
     moves: tuple[float, ...] = ()
-    """When it was rescaled of late, oldest first, without what was forced."""
+    """Instants of its last rescales, oldest first, without forced ones."""
     last_rescaled_at: float | None = None
     rescaling_to: Counts | None = None
     """Target of a rescale in progress; 0 + 0: it is being suspended for good."""

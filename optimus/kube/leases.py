@@ -21,7 +21,7 @@ class Lease:
     """A Lease as stored."""
 
     holder: str = ""
-    """The identity that leads; empty: nobody."""
+    """The identity that leads; empty: none."""
 
     duration_seconds: float = 0.0
     """How long after its last change it is still valid."""

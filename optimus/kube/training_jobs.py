@@ -61,7 +61,7 @@ class TrainingJob:
     ``suspended_by`` is the interval that
     suspended the job, if it was this software, ``suspension`` all that its mark says.
     ``preempted_for`` is the text of the annotation of
-    that name. ``not_suspendable`` says why nobody here may suspend it. ``started_at`` is the
+    that name. ``not_suspendable`` says why this software may not suspend it. ``started_at`` is the
     operator's ``startTime``, in seconds since the epoch, which each resume resets.
     ``active_deadline_seconds`` counts from there, ``backoff_limit`` the restarts of the pods there
     are. ``conditions`` are those that are True. ``outcome`` is "Succeeded", "Failed" or ``None``

@@ -99,7 +99,7 @@ _DECODER = msgspec.json.Decoder(_RawProfile)
 
 
 def decode_workload_profile(raw: bytes | msgspec.Raw) -> WorkloadProfile:
-    """A profile from its JSON; a run that cannot be used, as somebody has edited it, is left out.
+    """A profile from its JSON; a run that cannot be used, as it was edited by hand, is left out.
 
     Raises:
         Malformed: the JSON is no profile of this version.

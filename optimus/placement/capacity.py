@@ -33,7 +33,7 @@ Mask = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 _UNKNOWN = np.zeros(0, dtype=np.bool_)
-"""Stands for constraints that nobody has asked about."""
+"""Stands for constraints that no question has named yet."""
 
 _EMPTY_CLASS = -(2**62)
 """What is free on a class without nodes: it holds nothing, not even nothing."""

@@ -488,7 +488,7 @@ class _Search:
         return None if best is None else self._trim(*found, level)
 
     def _unit(self, level: Level, most_servers: int | None) -> int:
-        """In steps of how many workers it is told apart how many the servers need at least; 0 where
+        """The step, in workers, in which the servers' needed minimum is distinguished; 0 where
         they never need too many, or where that would take too long."""
         p, w = self._ps, self._workers
         with_ps = min(

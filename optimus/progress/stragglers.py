@@ -51,7 +51,7 @@ class StragglerConfig:
     """Minimum length of a window. Default: several lines of most logs."""
 
     least_workers: int = 3
-    """Fewer are not compared. Default: of two, nobody knows whether one is slow or the other
+    """Fewer are not compared. Default: of two, either one may be slow or the other
     fast."""
 
 

@@ -193,12 +193,12 @@ def address(text: str) -> tuple[str, int]:
 
 
 def check(good: object, name: str, text: str, expected: str) -> list[str]:
-    """The complaint about a field that should hold what is expected; none where it is good."""
+    """The problem of a field that should hold what is expected; none where it is good."""
     return [] if good else [f"{flag(name)} {text!r}: {expected} is expected"]
 
 
 def not_an_address(name: str, text: str) -> list[str]:
-    """The complaint about a field that should hold ADDRESS:PORT; none where it does."""
+    """The problem of a field that should hold ADDRESS:PORT; none where it does."""
     try:
         address(text)
     except ValueError as error:
@@ -207,7 +207,7 @@ def not_an_address(name: str, text: str) -> list[str]:
 
 
 def not_a_selector(name: str, text: str) -> list[str]:
-    """The complaint about a field that should hold a label selector by equality, or nothing."""
+    """The problem of a field that should hold a label selector by equality, or nothing."""
     good = not text or all(_is_requirement(part) for part in text.split(","))
     return check(good, name, text, "key=value,...")
 
@@ -218,24 +218,24 @@ def _is_requirement(text: str) -> bool:
 
 
 def not_a_label(name: str, text: str) -> list[str]:
-    """The complaint about a field that should hold a label's key, or nothing."""
+    """The problem of a field that should hold a label's key, or nothing."""
     return check(not text or _KEY.fullmatch(text), name, text, "the key of a label")
 
 
 def not_a_version(name: str, text: str) -> list[str]:
-    """The complaint about a field that should hold a version of three numbers."""
+    """The problem of a field that should hold a version of three numbers."""
     parts = text.split(".")
     good = len(parts) == 3 and all(part.isdigit() for part in parts)
     return check(good, name, text, "a version such as 1.8.1")
 
 
 def not_one_of(name: str, text: str, choices: Sequence[str]) -> list[str]:
-    """The complaint about a field that should hold one of a few words."""
+    """The problem of a field that should hold one of a few words."""
     return check(text in choices, name, text, f"{', '.join(choices[:-1])} or {choices[-1]}")
 
 
 def not_positive(settings: object, *names: str) -> list[str]:
-    """The complaints about those of the fields that are 0."""
+    """The problems of those of the fields that are 0."""
     return [
         f"{flag(name)}: more than 0 is expected" for name in names if getattr(settings, name) <= 0
     ]

@@ -56,7 +56,7 @@ def even_spreads(demand: Demand, free: Mapping[str, Amounts], servers: int) -> I
                     yield spread
 
 
-def complaints(demand: Demand, free: Mapping[str, Amounts], observed: Observed) -> list[str]:
+def violations(demand: Demand, free: Mapping[str, Amounts], observed: Observed) -> list[str]:
     """Return what is wrong with a placement, one sentence each; nothing where it is as the theorem
     says."""
     found = _miscounted(demand, observed) + _overfull(demand, free, observed)
@@ -77,7 +77,7 @@ def complaints(demand: Demand, free: Mapping[str, Amounts], observed: Observed) 
     return found + _apart(demand, free, observed, frozenset(holding))
 
 
-def complaints_beside_bound(
+def violations_beside_bound(
     demand: Demand, free: Mapping[str, Amounts], observed: Observed
 ) -> list[str]:
     """Return what is wrong with a gang of which a part was bound when the rest was planned again:

@@ -8,7 +8,7 @@ from typing import Self
 from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
 from tests.harness.light_jobs import LightJob
 from tests.harness.scenario import Scenario
-from tests.harness.training_runs import TrainingLogs, complaints
+from tests.harness.training_runs import TrainingLogs, violations
 from tests.harness.watch_recorder import WatchRecorder
 
 Counts = tuple[int, int]
@@ -153,9 +153,9 @@ class JobRecorder:
         ]
         return any(each["type"] == "Failed" and each["status"] == "True" for each in conditions)
 
-    def training_complaints(self, job: LightJob) -> list[str]:
+    def training_violations(self, job: LightJob) -> list[str]:
         """Return where the job's training did not go on after its newest checkpoint."""
-        return complaints(self.logs.runs(job.name), exact=job.kind == "TFJob")
+        return violations(self.logs.runs(job.name), exact=job.kind == "TFJob")
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.harness.api import Json
-from tests.harness.brute_force import Observed, complaints, fewest_servers
+from tests.harness.brute_force import Observed, fewest_servers, violations
 from tests.harness.free_resources import free_resources
 from tests.harness.job_recorder import Counts
 from tests.harness.light_jobs import LightJob
@@ -32,11 +32,11 @@ class PlacedGang:
     observed: Observed
 
     @property
-    def complaints(self) -> list[str]:
+    def violations(self) -> list[str]:
         """What is wrong with it; nothing either where no number of servers holds it evenly."""
         demand = self.job.demand()
         return (
-            complaints(demand, self.free, self.observed)
+            violations(demand, self.free, self.observed)
             if fewest_servers(demand, self.free)
             else []
         )

@@ -102,14 +102,14 @@ class TrainingLogs:
         return runs[-1].steps if runs else ()
 
     def finish(self, seconds: float = 0.5) -> None:
-        """Wait a moment for each log whose pod has just gone; none is opened anew from then on."""
+        """Wait a moment for each log whose pod has just gone; none is opened from then on."""
         for thread in self._threads:
             thread.join(seconds)
         self._finished.set()
 
     def _follow(self, pod: str, life: Life) -> None:
         """Read the log to its end; one that is cut, as where an API server is killed, is opened
-        anew."""
+        again."""
         lines, vain = self._runs[life].lines, 0
         while vain < _VAIN_ATTEMPTS and not self._finished.is_set():
             before = len(lines)
@@ -142,7 +142,7 @@ def _lives(pod: Json) -> dict[Life, Json]:
     return {(pod["metadata"]["uid"], int(each["restartCount"])): each["state"] for each in found}
 
 
-def complaints(runs: Sequence[Run], *, exact: bool) -> list[str]:
+def violations(runs: Sequence[Run], *, exact: bool) -> list[str]:
     """Return where training did not go on after the newest checkpoint, one sentence each.
 
     `exact`: the first step is the checkpoint's + 1; an asynchronous trainer sees the others' steps

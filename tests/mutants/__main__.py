@@ -3,7 +3,7 @@
 mutmut writes all mutants of a module into one file, runs each in a process of its own with the
 tests that call its function, the fastest first, and keeps the results. Here each module gets a
 folder below ``.mutants`` with the tests from ``tests.mutants.modules``; a run that is
-interrupted, or whose time is over, is continued by the next, and a changed function is run anew.
+interrupted, or whose time is over, is continued by the next, and a changed function is run again.
 """
 
 import argparse
@@ -128,7 +128,7 @@ def _prepare(module: str) -> None:
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(ROOT / name)
     types = [sys.executable, "-m", "mypy", "--output=json", "--no-warn-unused-ignores"]
-    # All mutants of a method are in one class: each declares the attributes of ``__init__`` anew.
+    # All mutants of a method are in one class: each declares the attributes of ``__init__`` again.
     types += [f"--cache-dir={WORK / 'types'}", "--disable-error-code=no-redef", module]
     settings = {
         "source_paths": [*_SOURCES],
@@ -155,7 +155,7 @@ def _prepare(module: str) -> None:
 
 
 def _forget_callers(module: str) -> None:
-    """Have the functions that each test calls found out anew where a test has changed: mutmut looks
+    """Have mutmut find again which functions a test calls, where the test has changed: it looks
     at new tests only."""
     known = workspace(module) / "mutants" / "mutmut-stats.json"
     folders = {

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.brute_force import complaints
+from tests.harness.brute_force import violations
 from tests.harness.light_jobs import LightJob
 from tests.harness.optimus_cluster import OptimusCluster
 from tests.harness.scenario import Scenario
@@ -27,7 +27,7 @@ def test_a_job_is_placed_on_the_planned_nodes_and_trains(scenario: Scenario) -> 
     with scenario.history() as history:
         scenario.submit(job)
         observed = scenario.wait_bound(job)
-    assert not complaints(job.demand(), free, observed)
+    assert not violations(job.demand(), free, observed)
     planned = history.nominations()
     assert all(node == bound for node, bound in planned.values()), planned
     scenario.wait(lambda: "Succeeded" in scenario.conditions(job), "the job has succeeded")

@@ -90,7 +90,7 @@ def test_without_the_policy_a_job_that_was_made_larger_is_begun_again_as_a_whole
         change_unpoliced(scenario, job, MORE)
         wait_training(scenario, recorder, at(job, MORE))
         assert not recorder.ever_failed(job)
-        assert not recorder.training_complaints(job)
+        assert not recorder.training_violations(job)
     scenario.wait_events(job.name, "ReplicasChanged")
 
 
@@ -103,6 +103,6 @@ def test_without_the_policy_a_job_that_was_made_smaller_gets_an_event(
         scenario.submit(job)
         wait_training(scenario, recorder, job)
         change_unpoliced(scenario, job, BEFORE)
-        scenario.wait(lambda: "ReplicasChanged" in reasons(scenario, job), "its user is told")
+        scenario.wait(lambda: "ReplicasChanged" in reasons(scenario, job), "an Event says so")
         if "Failed" not in scenario.conditions(job):
             wait_training(scenario, recorder, at(job, BEFORE))

@@ -1,4 +1,4 @@
-"""A job that meets its goal is told so, and ends as Succeeded by its own means."""
+"""A job that meets its goal is notified, and ends as Succeeded by its own means."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def test_a_job_at_its_goal_ends_by_itself_with_at_target_complete(
         scenario.wait(
             lambda: "Succeeded" in scenario.conditions(job), "the operator says Succeeded", 180
         )
-    assert any(seen), "its pods were told"
+    assert any(seen), "its pods were notified"
     assert "Failed" not in scenario.conditions(job)
     scenario.wait(
         lambda: "the goal is met, says " in scenario.log(f"{job.name}-worker-0"), "it says why"
@@ -53,6 +53,6 @@ def test_a_job_at_its_goal_ends_by_itself_with_at_target_complete(
 
 
 def goal_met_of(pod: Json) -> str:
-    """What a pod was told."""
+    """A pod's annotation."""
     annotations = pod["metadata"].get("annotations") or {}
     return str(annotations.get("optimus.dl/goal-met") or "")

@@ -99,7 +99,7 @@ def test_an_elastic_job_shrinks_for_a_higher_one_and_nobody_is_preempted(
         )
         assert recorder.rescales(ELASTIC)[-1].shrinks
         assert not recorder.ever_failed(ELASTIC)
-        assert not recorder.training_complaints(ELASTIC)
-    told = {event["reason"] for event in scenario.events(ELASTIC.name)}
-    assert told.isdisjoint({"Preempted", "Resumed"})
+        assert not recorder.training_violations(ELASTIC)
+    event_reasons = {event["reason"] for event in scenario.events(ELASTIC.name)}
+    assert event_reasons.isdisjoint({"Preempted", "Resumed"})
     assert not [each for each in scenario.events("urgent") if each["reason"] == "Preempting"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.harness.brute_force import complaints
+from tests.harness.brute_force import violations
 from tests.harness.light_jobs import Kind, LightJob
 from tests.harness.scenario import Scenario
 
@@ -31,7 +31,7 @@ def test_a_gang_that_does_not_fit_waits_and_is_placed_once_capacity_is_free(
         assert not history.ever(lambda bound: "second" in bound)
         scenario.delete(first)
         scenario.wait_bound(second)
-    assert not complaints(
+    assert not violations(
         second.demand(), scenario.free_resources_without(second), scenario.placement(second)
     )
 

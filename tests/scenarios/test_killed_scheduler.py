@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.harness.api import Json
-from tests.harness.brute_force import complaints_beside_bound
+from tests.harness.brute_force import violations_beside_bound
 from tests.harness.containers import container_process, frozen_container, kill_process
 from tests.harness.light_jobs import SLEEP, LightJob
 from tests.harness.optimus_cluster import SCHEDULER
@@ -67,7 +67,7 @@ def test_a_gang_is_bound_whole_after_a_scheduler_process_is_killed(
         lambda: scenario.restarts(SCHEDULER, container) > restarts, f"{container} was started again"
     )
     assert bound_at_kill, "it was never killed"
-    assert not complaints_beside_bound(job.demand(), free, observed), (
+    assert not violations_beside_bound(job.demand(), free, observed), (
         f"killed with {bound_at_kill[0]} of {job.pods} bound"
     )
     assert "Failed" not in scenario.conditions(job)

@@ -1,4 +1,4 @@
-"""A job's own activeDeadlineSeconds holds over a rescale, although the operator counts anew."""
+"""A job's own activeDeadlineSeconds holds over a rescale, which restarts its count."""
 
 import secrets
 from datetime import UTC, datetime

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.harness.api import CORE
-from tests.harness.brute_force import complaints
+from tests.harness.brute_force import violations
 from tests.harness.light_jobs import SLEEP, Kind, LightJob, plain_pod
 from tests.harness.scenario import Scenario
 
@@ -81,7 +81,7 @@ def test_a_job_is_spread_evenly_on_the_fewest_servers(
     free = scenario.free_resources(submitted)
     scenario.submit(submitted)
     observed = scenario.wait_bound(submitted)
-    assert not complaints(submitted.demand(), free, observed), (observed, free)
+    assert not violations(submitted.demand(), free, observed), (observed, free)
 
 
 def test_nodes_outside_the_selector_are_not_used(

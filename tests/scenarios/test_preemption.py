@@ -106,7 +106,7 @@ class FullCluster:
         jobs = {each["metadata"]["name"] for each in self._api.items(JOBS)}
         return [name for name in self.preempted() if name not in jobs]
 
-    def told(self, job: str) -> set[str]:
+    def event_reasons(self, job: str) -> set[str]:
         """The reasons of the Events on a job."""
         return {
             event["reason"]
@@ -227,8 +227,11 @@ def test_a_lower_job_makes_room_as_a_whole_and_comes_back(
         assert full.running_jobs() == {"high", *(f"low-{at}" for at in range(NODES - 1))}
         assert full.conditions(full.stored("low-5")).isdisjoint({"Failed", "Suspended"})
         assert not full.preempted_by_kube_scheduler()
-        wait_until("its user is told", lambda: full.told("low-5") >= {"Preempted", "Resumed"})
-        wait_until("so is the other's", lambda: full.told("high") >= {"Preempting"})
+        wait_until(
+            "its Events name the preemption",
+            lambda: full.event_reasons("low-5") >= {"Preempted", "Resumed"},
+        )
+        wait_until("so do the other's", lambda: full.event_reasons("high") >= {"Preempting"})
         full.delete("high")
         wait_until("all run again", lambda: len(full.running_jobs()) == NODES)
         assert MARK not in full.stored("low-5")["metadata"].get("annotations", {})

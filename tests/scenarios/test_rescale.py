@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.harness.api import Json
-from tests.harness.brute_force import complaints
+from tests.harness.brute_force import violations
 from tests.harness.job_recorder import JobRecorder
 from tests.harness.light_jobs import Kind, LightJob
 from tests.harness.scenario import Scenario
@@ -31,8 +31,8 @@ def test_a_job_whose_bounds_change_is_rescaled_and_resumes_from_its_checkpoint(
         assert rescale.phases[-3:] == ["Suspending", "Resizing", "Starting"]
         assert not recorder.ever_failed(job)
         assert len(recorder.logs.runs(job.name)) == 2, "it was begun again once"
-        assert not recorder.training_complaints(job)
-    assert not complaints(
+        assert not recorder.training_violations(job)
+    assert not violations(
         grown.demand(), scenario.free_resources_without(grown), scenario.placement(grown)
     )
     for messages in scenario.wait_events(job.name, "Rescaling", "Rescaled").values():

@@ -90,7 +90,7 @@ def test_a_job_is_restarted_without_the_node_of_its_straggler(
         assert rescale.phases[-3:] == ["Suspending", "Resizing", "Starting"]
         assert not recorder.ever_failed(job)
         if mode == "sync":  # asynchronous workers make steps between two lines of one of them
-            assert not recorder.training_complaints(job)
+            assert not recorder.training_violations(job)
         (avoided,) = scenario.wait(
             lambda: recorder.status(job).get("avoidedNodes", ()), "its profile names the slow node"
         )

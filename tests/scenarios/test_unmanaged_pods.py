@@ -3,7 +3,7 @@
 import pytest
 
 from tests.harness.api import CORE
-from tests.harness.brute_force import complaints
+from tests.harness.brute_force import violations
 from tests.harness.light_jobs import LightJob, plain_pod
 from tests.harness.scenario import Scenario
 
@@ -50,7 +50,7 @@ def test_a_job_without_annotations_is_gang_scheduled_completes_and_is_not_rescal
     free = scenario.free_resources(job)
     scenario.submit(job)
     observed = scenario.wait_bound(job)
-    assert not complaints(job.demand(), free, observed)
+    assert not violations(job.demand(), free, observed)
     scenario.wait(lambda: "Succeeded" in scenario.conditions(job), "the job has succeeded")
     stored = scenario.stored(job)
     assert stored["metadata"]["generation"] == 1, "its spec was written again"

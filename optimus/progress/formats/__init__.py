@@ -41,7 +41,7 @@ _FORMATS = (
     (name_value.MARKERS, name_value.parse),
     (free_text.MARKERS, free_text.parse),
 )
-"""The first that parses a line; the last two read anybody's words."""
+"""The first that parses a line; the last two read free text."""
 
 _EVALUATION: Final = f"(?:{EVALUATION_WORDS})"
 _MARKED: Final = re.compile(

@@ -1,4 +1,4 @@
-"""Lines of training loops in anybody's words: a position, then names and numbers.
+"""Lines of training loops in free text: a position, then names and numbers.
 
 ``Epoch 3 iteration 250/3981: training loss 0.110``, ``Epoch: [0][10/5005] Loss 6.9 (7.0)``,
 ``| epoch 1 | 200/2983 batches | lr 20.0 | loss 7.6``, ``Step 100: loss = 0.5``,
@@ -74,7 +74,7 @@ _RATE: Final = re.compile(
 _SUMMARY: Final = re.compile(r"^\W{0,8}(?:best|better|total|average|k-fold)\b", re.IGNORECASE)
 """A result over the whole run."""
 _EVALUATED_ONLY: Final = re.compile(r"m?(?:AP|IoU)\w*|BLEU|bleu")
-"""Metrics that nobody computes in training: alone on a line they are of an evaluation."""
+"""Metrics that are not computed in training: alone on a line they are of an evaluation."""
 _COCO: Final = re.compile(
     r"\(AP\) @\[ IoU=(0\.50:0\.95|0\.50|0\.75)\s{0,8}\| area=\s{0,4}all \|.{0,24}\] = "
     r"(\d\.\d{1,9})\b"
@@ -114,7 +114,7 @@ def _with_position(
     place = _position(text)
     evaluated = {name: value for name, value in evaluated.items() if describe(name).is_metric}
     ends_epoch = place.ends_epoch(text)
-    # "Epoch 3: train=0.10 val=0.12": which metric it is nobody says, but the epoch has ended.
+    # "Epoch 3: train=0.10 val=0.12": the metric is unknown, but the epoch has ended.
     is_whole = ends_epoch and any(map(is_of_training, values))
     if not is_whole and not any(describe(name).is_metric for name in values):
         # An evaluation; its batches are not the training's.

@@ -181,7 +181,7 @@ def unharmed(
 
 
 def reservations(running: SchedulerProcesses) -> int:
-    """How many replicas have a reservation; -1: not told."""
+    """How many replicas have a reservation; -1: not shown."""
     found = re.search(
         r"^optimus_extender_reservations (\S+)$", running.get("/metrics"), re.MULTILINE
     )
@@ -306,9 +306,9 @@ class TrainingJobs:
             found = self._cluster.get("pods", "-n", "default", "-l", label)["items"]
             return [json.dumps(pod["status"].get("conditions", [])) for pod in found]
 
-        def told() -> bool:
+        def event_shown() -> bool:
             found = messages()
             return len(found) == pods and all(sentence in each for each in found)
 
-        wait_until(f"all pods of {name} say {sentence!r}", told)
+        wait_until(f"all pods of {name} say {sentence!r}", event_shown)
         assert not self.nodes(name)

@@ -222,7 +222,7 @@ def test_a_gang_whose_priority_class_is_recreated_is_bound_whole(
             wait_until("pods get the new value", lambda: value_of_class(own, "test-moved") == -5)
             api.delete(f"{PODS}/moved-worker-5")
             wait_until(
-                "it is made anew, with the new value",
+                "it is recreated, with the new value",
                 lambda: priority_of(api, "moved-worker-5") == -5,
             )
             holds_for(

@@ -100,7 +100,7 @@ def test_a_gang_planned_on_a_node_that_is_deleted_goes_elsewhere(
             gone = min(planned_nodes(api, "moves"))
             node = api.get(f"{CORE}/nodes/{gone}")
             api.delete(f"{CORE}/nodes/{gone}")
-            wait_until("it is planned anew", lambda: gone not in planned_nodes(api, "moves"))
+            wait_until("it is planned again", lambda: gone not in planned_nodes(api, "moves"))
         nodes = jobs.wait_bound("moves", 8)
         assert gone not in nodes.values()
         if api.find(f"{CORE}/nodes/{gone}") is None:
@@ -108,7 +108,7 @@ def test_a_gang_planned_on_a_node_that_is_deleted_goes_elsewhere(
 
 
 def register(api: Api, node: dict[str, Any]) -> None:
-    """Make a node anew as it was."""
+    """Create a node again as it was."""
     kept = ("name", "labels", "annotations")
     metadata = {key: value for key, value in node["metadata"].items() if key in kept}
     api.create(f"{CORE}/nodes", {"metadata": metadata, "spec": {}, "status": node["status"]})
@@ -218,7 +218,7 @@ def test_a_job_with_the_longest_name_is_bound(
 def test_nodes_that_attach_one_volume_each_hold_a_gang_with_two(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
-    """The plan puts PS and workers together; what kube-scheduler then offers is planned anew."""
+    """The plan puts PS and workers together; what kube-scheduler then offers is planned again."""
     attach_one_volume_per_node(api)
     for claim in ("ps-data", "worker-data"):
         csi_volume(api, claim)
@@ -247,7 +247,7 @@ def attach_one_volume_per_node(api: Api) -> None:
 def test_nodes_that_attach_one_volume_each_hold_a_gang_with_one_for_each_pod(
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
-    """No pod's offer shows the limit: each node is planned anew where the last pod filled it."""
+    """No pod's offer shows the limit: each node is planned again where the last pod filled it."""
     attach_one_volume_per_node(api)
     claims = [f"ephemeral-{role}-0-data" for role in ("ps", "worker")]
     claims += [f"ephemeral-worker-{index}-data" for index in (1, 2)]

@@ -178,13 +178,13 @@ def test_who_may_view_a_namespace_sees_why_a_job_waits(
         inspected = [*asked, "--inspect", f"http://127.0.0.1:{running.port}"]
         text = ""
 
-        def told() -> bool:
+        def event_shown() -> bool:
             nonlocal text
             assert main(inspected) == 0
             text = capsys.readouterr().out
             return "place 1, 0 jobs before it" in text
 
-        wait_until("it is told the place in the queue", told)
+        wait_until("an Event names the place in the queue", event_shown)
         assert "waits for nodes: 17 of 17 pods have none" in text
         assert "does not fit" in text
         assert main(["why", "wide", "-n", "kube-system", "--kubeconfig", str(kubeconfig)]) != 0

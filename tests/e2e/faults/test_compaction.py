@@ -22,7 +22,7 @@ def test_compaction_drops_history_and_the_watch_cache(
     path = tmp_path / "kubeconfig"
     with proxy_for(scenario.optimus.cluster) as proxy:
         proxy.write_kubeconfig(path)
-        # The API server starts anew for this, which takes a busy machine longer than usual calls.
+        # The API server restarts for this, which takes a busy machine longer than usual calls.
         client = connect(path, user_agent="test", read_seconds=60)
         api = ApiCalls(client)
         version = api.get(NAMESPACES)["metadata"]["resourceVersion"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.harness.api import Json
-from tests.harness.brute_force import complaints as misplacements
+from tests.harness.brute_force import violations as misplacements
 from tests.harness.job_recorder import JobRecorder
 from tests.harness.light_jobs import Kind, LightJob
 from tests.harness.process_killer import ProcessKiller
@@ -30,7 +30,7 @@ def reaches(scenario: Scenario, recorder: JobRecorder, job: LightJob) -> None:
     assert len(recorder.logs.runs(job.name)) == 2, (
         "it was restarted more often than the rescale requests_of for"
     )
-    assert not recorder.training_complaints(job)
+    assert not recorder.training_violations(job)
 
 
 def is_placed_evenly(scenario: Scenario, job: LightJob) -> None:

@@ -122,4 +122,4 @@ def test_one_run_by_hand_prints_its_decisions_and_carries_them_out_unless_it_is_
         assert not spec_of(scenario)["runPolicy"].get("suspend")
         grown = at(job, AFTER)
         scenario.wait(lambda: len(scenario.bound(grown)) == grown.pods, "it runs at its new counts")
-        assert not recorder.training_complaints(job)
+        assert not recorder.training_violations(job)

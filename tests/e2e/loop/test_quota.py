@@ -55,4 +55,4 @@ def test_no_job_is_stopped_for_counts_beyond_the_quota_and_it_grows_once_that_is
         )
         scenario.api.patch(path, {"spec": {"hard": {"requests.cpu": ENOUGH}}})
         wait_training(scenario, recorder, at(job, AFTER))
-        assert not recorder.training_complaints(job)
+        assert not recorder.training_violations(job)

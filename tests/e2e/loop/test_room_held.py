@@ -3,7 +3,7 @@
 import pytest
 
 from tests.harness.api import Json
-from tests.harness.brute_force import complaints
+from tests.harness.brute_force import violations
 from tests.harness.job_recorder import JobRecorder
 from tests.harness.light_jobs import SLEEP, LightJob
 from tests.harness.process_killer import ProcessKiller
@@ -56,10 +56,10 @@ def test_a_rescaled_job_gets_its_room_back_while_another_waits_for_it(
         )
         (rescale,) = recorder.rescales(job)
         assert rescale.phases[-3:] == ["Suspending", "Resizing", "Starting"]
-        assert not complaints(
+        assert not violations(
             grown.demand(), scenario.free_resources_without(grown), scenario.placement(grown)
         )
-        assert not recorder.training_complaints(job)
+        assert not recorder.training_violations(job)
         assert not scenario.bound(waiting)
         scenario.delete(job)
         scenario.wait_bound(waiting)

@@ -103,7 +103,7 @@ def reached_its_goal(recorder: JobRecorder, job: LightJob) -> None:
     again."""
     rescales, status = recorder.rescales(job), recorder.status(job)
     assert not recorder.ever_failed(job)
-    assert not recorder.training_complaints(job)
+    assert not recorder.training_violations(job)
     assert 2 <= len([each for each in rescales if each.measures]) <= 3, rescales
     assert any(each.has_more for each in rescales), rescales
     assert any(each.has_less for each in rescales[:-1]), rescales
@@ -161,6 +161,6 @@ def test_two_jobs_are_measured_share_the_cluster_by_their_forecasts_and_reach_th
         gangs = placed_gangs(
             recorder.pods.changes, scenario.api.items(f"{CORE}/nodes"), [FIRST, SECOND]
         )
-        assert not {str(gang): gang.complaints for gang in gangs if gang.complaints}
+        assert not {str(gang): gang.violations for gang in gangs if gang.violations}
         placed = Counter(gang.job.name for gang in gangs)
         assert min(placed[FIRST.name], placed[SECOND.name]) >= 3, placed

@@ -57,7 +57,7 @@ def test_a_users_suspension_stays_until_the_user_ends_it(
         suspend(scenario, job, suspended=False)
         wait_training(scenario, recorder, job)
         assert not recorder.rescales(job)
-        assert not recorder.training_complaints(job)
+        assert not recorder.training_violations(job)
 
 
 def test_a_suspension_that_its_user_takes_over_in_the_middle_of_a_rescale_stays(
@@ -89,11 +89,11 @@ def test_a_suspension_that_its_user_takes_over_in_the_middle_of_a_rescale_stays(
         (rescale,) = recorder.rescales(job)
         assert rescale.id == taken[0]
         assert rescale.phases[-1] == "Suspending"
-        told = scenario.wait_events(job.name, "RescaleEnded")
-        assert told["RescaleEnded"] == ["its user took over the suspension"]
+        messages = scenario.wait_events(job.name, "RescaleEnded")
+        assert messages["RescaleEnded"] == ["its user took over the suspension"]
         suspend(scenario, job, suspended=False)
         wait_training(scenario, recorder, at(job, AFTER))
-        assert not recorder.training_complaints(job)
+        assert not recorder.training_violations(job)
 
 
 def test_a_suspension_while_a_rescaled_job_starts_stays(scenario: Scenario) -> None:
@@ -116,4 +116,4 @@ def test_a_suspension_while_a_rescaled_job_starts_stays(scenario: Scenario) -> N
         assert [each.phases[-1] for each in recorder.rescales(job)] == ["Starting"]
         suspend(scenario, job, suspended=False)
         wait_training(scenario, recorder, at(job, AFTER))
-        assert not recorder.training_complaints(job)
+        assert not recorder.training_violations(job)

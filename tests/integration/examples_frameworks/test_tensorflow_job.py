@@ -76,13 +76,18 @@ def test_a_job_with_other_counts_goes_on_after_its_checkpoint_and_its_chief_ends
 def test_a_file_that_gets_content_ends_the_job_at_the_next_checkpoint(
     tensorflow_python: str, tmp_path: Path
 ) -> None:
-    told = tmp_path / "goal-met"
-    told.touch()
-    flags = ["--steps=9999", "--checkpoint-steps=30", "--step-seconds=0.2", f"--stop-file={told}"]
+    stop_file = tmp_path / "goal-met"
+    stop_file.touch()
+    flags = [
+        "--steps=9999",
+        "--checkpoint-steps=30",
+        "--step-seconds=0.2",
+        f"--stop-file={stop_file}",
+    ]
     counts = {"chief": 1, "ps": 1, "worker": 1}
     with job_of(tensorflow_python, tmp_path / "saved", counts, flags) as job:
         job["chief-0"].wait_for_line(lambda line: " step=40 " in line)
-        told.write_text("2027-01-15T08:00:00Z")
+        stop_file.write_text("2027-01-15T08:00:00Z")
         assert job["chief-0"].wait() == 0
         assert job["chief-0"].lines[-1] == "The goal is met: the training ends"
         assert any(line.endswith(" checkpoint=60") for line in job["chief-0"].lines)

@@ -93,16 +93,16 @@ def test_the_target_ends_the_job_for_every_worker() -> None:
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_file_that_gets_content_ends_the_job_for_every_worker(mode: str, tmp_path: Path) -> None:
-    told, saved = tmp_path / "goal-met", tmp_path / "checkpoints"
-    told.touch()
+    stop_file, saved = tmp_path / "goal-met", tmp_path / "checkpoints"
+    stop_file.touch()
     flags = [f"--mode={mode}", *_EVERY_STEP, "--step-seconds=0.005"]
-    flags += [f"--stop-file={told}", f"--checkpoint-dir={saved}"]
+    flags += [f"--stop-file={stop_file}", f"--checkpoint-dir={saved}"]
     with Job(tensorflow_environments(2, 2), flags) as job:
         job["worker-0"].wait_for_line(lambda line: "epoch=3 " in line)
-        told.write_text("2027-01-15T08:00:00Z")
+        stop_file.write_text("2027-01-15T08:00:00Z")
         assert set(job.ends("worker").values()) == {0}
         text = job["worker-0"].text
-    assert f"the goal is met, says {told}: the training ends" in text
+    assert f"the goal is met, says {stop_file}: the training ends" in text
     assert list(saved.iterdir()), "it has saved its last step"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from localcluster.faults.faults import Call, Effect, ErrorResponse, Fault
 from tests.harness.api import Json
 from tests.harness.light_jobs import LightJob
-from tests.harness.training_runs import complaints
+from tests.harness.training_runs import violations
 from tests.integration.fault_matrix.call_points import CallPoint, call_points
 from tests.integration.faults.fault_cases import RESUMES, SUSPENDS
 from tests.integration.faults.fault_scenario import LARGE, SMALL, Before, FaultScenario
@@ -81,7 +81,7 @@ class MatrixScenario:
         if sum(SUSPENDS.match(each) for each in done) > 2:
             yield "it was suspended more than once"
         yield from self._early_resumes
-        yield from complaints(seen.logs.runs(job.name), exact=True)
+        yield from violations(seen.logs.runs(job.name), exact=True)
         yield from self._scenario.product.defects(AUTOSCALER)
 
     def _look_at(self, call: Call) -> None:

@@ -47,14 +47,14 @@ def cases(points: Sequence[CallPoint], effect: Effect) -> list[CallPoint]:
 def test_a_rescale_ends_as_without_a_fault_where_a_call(
     matrix: MatrixScenario, effect: Effect
 ) -> None:
-    complaints: dict[str, list[str]] = {}
+    violations: dict[str, list[str]] = {}
     happened = 0
     for point in cases(matrix.points, effect):
         wrong = matrix.play(point, effect)
         happened += matrix.has_happened
         if wrong:
-            complaints[str(point)] = wrong
-    assert not complaints
+            violations[str(point)] = wrong
+    assert not violations
     assert happened
 
 

@@ -11,7 +11,7 @@ from tests.harness.job_recorder import Counts
 from tests.harness.light_jobs import LightJob
 from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import at, set_bounds, small_job
-from tests.harness.training_runs import complaints
+from tests.harness.training_runs import violations
 from tests.integration.faults.fault_cases import FaultCase
 from tests.integration.faults.processes import AUTOSCALER, SCHEDULER, OptimusProcesses
 from tests.integration.faults.state_recorder import GONE, Recorder
@@ -72,8 +72,8 @@ class FaultScenario(Scenario):
                 self._wait_spent(proxy)
         self.wait_training(rescaled)
         self._wait_spent(proxy)
-        complaints = self.complaints(rescaled, before)
-        assert not complaints, f"{complaints}\n{self.describe()}"
+        violations = self.violations(rescaled, before)
+        assert not violations, f"{violations}\n{self.describe()}"
         assert case.then is None or any(case.then.match(each.call) for each in proxy.calls)
 
     def _wait_spent(self, proxy: FaultProxy) -> None:
@@ -142,7 +142,7 @@ class FaultScenario(Scenario):
 
     # --- what must hold
 
-    def complaints(self, job: LightJob, since: Before) -> list[str]:
+    def violations(self, job: LightJob, since: Before) -> list[str]:
         """Return what a fault has done to the job that it must not do: nothing, then."""
         stored = self.stored(job)
         states = self.seen.jobs[since.jobs :]
@@ -169,7 +169,7 @@ class FaultScenario(Scenario):
         defects = [
             line for process in self.product.processes for line in self.product.defects(process)
         ]
-        lost = complaints(self.seen.logs.runs(job.name), exact=True)
+        lost = violations(self.seen.logs.runs(job.name), exact=True)
         return [each for each, is_so in wrong.items() if is_so] + lost + defects
 
 

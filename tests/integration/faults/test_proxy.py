@@ -248,11 +248,11 @@ def test_the_client_is_killed_at_its_call(echo: Echoing, after_effect: bool) -> 
 
 def test_each_call_is_passed_on_before_the_server_gets_it(echo: Echoing) -> None:
     proxy, handler = echo
-    told: list[tuple[str, int]] = []
-    proxy.on_call = lambda call: told.append((call.target, len(handler.received)))
+    calls: list[tuple[str, int]] = []
+    proxy.on_call = lambda call: calls.append((call.target, len(handler.received)))
     ask(proxy, "/a")
     ask(proxy, "/b")
-    assert told == [("/a", 0), ("/b", 1)]
+    assert calls == [("/a", 0), ("/b", 1)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One path of an API server that answers as it is told, and keeps what it was asked."""
+"""One path of an API server that gives set answers, and keeps the requests."""
 
 import json
 

@@ -156,16 +156,18 @@ def test_a_bookmark_moves_the_version_on(script: Script, reflect: Reflect) -> No
 def test_an_expired_version_is_listed_again_and_what_is_gone_is_notified(
     script: Script, reflect: Reflect
 ) -> None:
-    told: list[tuple[str | None, str | None]] = []
+    observed: list[tuple[str | None, str | None]] = []
     script.lists = [
         page(pod("a", "1"), pod("b", "2")),
         page(pod("b", "2"), pod("c", "3"), version="20"),
     ]
     script.watches = [gone()]
-    reflector = reflect(observer=lambda old, new: told.append((old and old.name, new and new.name)))
+    reflector = reflect(
+        observer=lambda old, new: observed.append((old and old.name, new and new.name))
+    )
     until(reflector, lambda: names(reflector) == {"b", "c"})
     until(reflector, lambda: script.watched()[:2] == ["10", "20"])
-    assert sorted(told[2:], key=str) == [("a", None), (None, "c")]
+    assert sorted(observed[2:], key=str) == [("a", None), (None, "c")]
 
 
 def test_a_server_on_which_every_version_has_expired_is_not_listed_in_a_loop(

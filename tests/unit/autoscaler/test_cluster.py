@@ -132,7 +132,7 @@ def pod_named(name: str, job: str, resource_version: str, **fields: Any) -> Pod:
 
 
 def drawn_pod(name: str, turn: int, random: Random) -> Pod | None:
-    """A pod as it is stored next: changed, made anew under its name, or gone."""
+    """A pod as it is stored next: changed, recreated under its name, or gone."""
     if random.random() < 0.2:
         return None
     return pod_named(
@@ -158,8 +158,8 @@ def test_pods_kept_change_by_change_are_those_sorted_again(seed: int) -> None:
             if after is not None:
                 stored[name] = after
         kept = Observation.of_nodes(1.0, decoded, NodeList((), {}), index.freeze(), [])
-        anew = Observation.of(1.0, decoded, [], list(stored.values()), [])
-        assert kept == anew
+        rebuilt = Observation.of(1.0, decoded, [], list(stored.values()), [])
+        assert kept == rebuilt
         for uid in {pod.owner.uid for pod in stored.values() if pod.owner}:
             mine = [pod for pod in stored.values() if pod.owner and pod.owner.uid == uid]
             assert kept.pods[uid] == tuple(sorted(mine, key=lambda pod: pod.name))

@@ -93,7 +93,7 @@ def test_a_job_with_an_unreadable_log_is_not_stopped_when_it_loses_a_pod(
     )
     harness.run(40)
     lost = job.pods[-1]
-    lost["metadata"]["uid"], lost["status"]["phase"] = "made-anew", "Pending"
+    lost["metadata"]["uid"], lost["status"]["phase"] = "recreated", "Pending"
     del lost["spec"]["nodeName"]
     harness.run(10)
     harness.restart()

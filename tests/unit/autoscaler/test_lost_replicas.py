@@ -78,9 +78,9 @@ def test_a_rescale_that_waits_ends_when_a_trainer_has_succeeded(
 
 
 def lose_last(cluster: FakeCluster, job: FakeJob) -> None:
-    """Its last pod is made anew, and the room for it is gone."""
+    """Its last pod is recreated, and the room for it is gone."""
     pod = job.pods[-1]
-    pod["metadata"]["uid"], pod["status"] = "made-anew", {"phase": "Pending"}
+    pod["metadata"]["uid"], pod["status"] = "recreated", {"phase": "Pending"}
     del pod["spec"]["nodeName"]
     cluster.cpus = sum(job.counts) - 1
 

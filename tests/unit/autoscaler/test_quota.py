@@ -1,4 +1,4 @@
-"""A quota of the namespace limits what the controller does, and users are told."""
+"""A quota of the namespace limits what the controller does, and Events say so."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -95,7 +95,7 @@ def gang(**fields: Any) -> list[dict[str, Any]]:
     return [pod(role, index, **fields) for role, index in roles]
 
 
-def told(server: Server, queue: dict[str, Any] | None = None) -> Explanation:
+def explained(server: Server, queue: dict[str, Any] | None = None) -> Explanation:
     return explain(JobReader(server).read("ns", "j"), queue)
 
 
@@ -104,7 +104,7 @@ WAITS = "waits: 4 workers of 1 cpu lack a place (0 of 6 nodes hold one; cpu is s
 
 def test_a_job_that_waits_for_others() -> None:
     refusal = "0/6 nodes are available: 6 job ns/j (2 PS + 4 workers) does not fit as a whole"
-    found = told(Server(pods=gang(refusal=refusal), events=[event("Waiting", WAITS)]))
+    found = explained(Server(pods=gang(refusal=refusal), events=[event("Waiting", WAITS)]))
     assert found.text() == (
         "TFJob ns/j waits for nodes: 6 of 6 pods have none\n\n"
         "role    expected  exist  gated  with a node\n"
@@ -173,7 +173,7 @@ def test_a_job_that_waits_for_others() -> None:
     ],
 )
 def test_a_state_comes_with_what_helps(server: Server, state: str, part: str) -> None:
-    found = told(server)
+    found = explained(server)
     assert found.state == state
     assert part in found.text()
 
@@ -185,37 +185,37 @@ def changed(spec: dict[str, Any], status: dict[str, Any], **annotations: str) ->
 
 def test_a_suspended_job_and_one_that_has_ended() -> None:
     suspended: dict[str, Any] = {"runPolicy": {"suspend": True}}
-    found = told(Server(changed(suspended, {})))
+    found = explained(Server(changed(suspended, {})))
     assert (found.state, found.advice[0][:44]) == (
         "suspended",
         "resume it: kubectl patch tfjob j -n ns --typ",
     )
-    ours = told(Server(changed(suspended, {}, suspended_by="i1")))
+    ours = explained(Server(changed(suspended, {}, suspended_by="i1")))
     assert "suspended by Optimus" in ours.headline
     assert ours.advice == []
     mark = "ns/high u-1 2026-01-01T00:00:00Z"
-    told_by = event("Preempted", "suspended to make room for ns/high, of priority 5")
-    preempted = told(Server(changed(suspended, {}, preempted_for=mark), events=[told_by]))
+    preempting = event("Preempted", "suspended to make room for ns/high, of priority 5")
+    preempted = explained(Server(changed(suspended, {}, preempted_for=mark), events=[preempting]))
     assert (preempted.state, preempted.headline) == (
         "preempted",
         "is suspended for ns/high, a job of a higher priority",
     )
-    assert preempted.lines == [("preemption", f"{told_by['message']} (00:03 UTC)")]
+    assert preempted.lines == [("preemption", f"{preempting['message']} (00:03 UTC)")]
     assert "resumed by itself" in preempted.advice[0]
     failed = {"conditions": [{"type": "Failed", "status": "True", "message": "worker 0 failed"}]}
-    assert told(Server(changed({}, failed))).headline == "has ended: Failed. worker 0 failed"
+    assert explained(Server(changed({}, failed))).headline == "has ended: Failed. worker 0 failed"
 
 
 def test_a_failed_preemption_is_reported_once() -> None:
     failed = event("PreemptionFailed", "they are resumed", "Warning")
-    found = told(Server(pods=gang(), events=[event("Preempting", "preempts ns/low"), failed]))
+    found = explained(Server(pods=gang(), events=[event("Preempting", "preempts ns/low"), failed]))
     assert [each for each in found.lines if "resumed" in each[1] or "preempts" in each[1]] == [
         ("preemption", "they are resumed (00:03 UTC)")
     ]
 
 
 def test_what_may_not_be_read_is_named_and_the_rest_is_shown() -> None:
-    found = told(Server(pods=gang(), forbidden=("events", "trainingprofiles")))
+    found = explained(Server(pods=gang(), forbidden=("events", "trainingprofiles")))
     assert found.state == "waiting"
     assert "not readable  cannot list the Events of namespace ns: forbidden" in found.text()
     assert "not readable  cannot read TrainingProfile ns/j: forbidden" in found.text()
@@ -228,7 +228,7 @@ def test_the_profile_and_other_warnings_are_shown() -> None:
         "status": {"phase": "Waiting", "reason": "it is next"},
     }
     warning = event("LogNotUnderstood", "no loss", "Warning")
-    text = told(Server(pods=gang(), profile=profile, events=[warning])).text()
+    text = explained(Server(pods=gang(), profile=profile, events=[warning])).text()
     assert "autoscaler  Waiting: it is next" in text
     assert "warning     j: LogNotUnderstood: no loss" in text
 
@@ -244,18 +244,18 @@ def test_the_extender_adds_the_place_in_the_queue() -> None:
             "expected": {"at": "2026-01-01T00:40:00Z", "nodes": ["n1", "n2"]},
         },
     }
-    text = told(Server(pods=gang()), answer).text()
+    text = explained(Server(pods=gang()), answer).text()
     assert "queue     place 2, 1 job before it" in text
     assert "expected  capacity at about 00:40 UTC on n1, n2" in text
-    other = told(Server(pods=gang()), {"leads": False, "gang": None}).text()
+    other = explained(Server(pods=gang()), {"leads": False, "gang": None}).text()
     assert "does not lead" in other
 
 
 def test_a_job_that_is_not_there_is_said_with_its_namespace() -> None:
     with pytest.raises(KubeError, match="no TFJob or MXJob j in namespace ns; -n names another"):
-        told(Server(job=None))
+        explained(Server(job=None))
     with pytest.raises(KubeError, match="forbidden"):
-        told(Server(job=None, forbidden=("tfjobs",)))
+        explained(Server(job=None, forbidden=("tfjobs",)))
 
 
 def test_wrong_arguments_and_no_cluster_are_one_line(

@@ -78,8 +78,8 @@ def test_the_reference_says_of_every_flag_what_its_help_says(
     heading: str, settings: type[Any]
 ) -> None:
     said = [" | ".join(row) for row in _REFERENCE.rows(heading)]
-    told = sentences_of(settings)
-    assert said == [_setting(field, told[field.name]) for field in fields(settings)]
+    documented = sentences_of(settings)
+    assert said == [_setting(field, documented[field.name]) for field in fields(settings)]
 
 
 def _setting(field: Field[Any], sentence: str) -> str:
@@ -203,10 +203,10 @@ def test_the_causes_of_refusals_are_documented() -> None:
 
 
 def test_every_sentence_of_a_refused_pod_is_in_the_extender_s_page() -> None:
-    told = "\n".join(" ".join(row) for row in _PROTOCOL.rows("Reasons of a refused pod"))
+    documented = "\n".join(" ".join(row) for row in _PROTOCOL.rows("Reasons of a refused pod"))
     for sentence, _ in _refusals():
         if sentence is not None:
-            assert re.search(_pattern(sentence), told), ast.unparse(sentence)
+            assert re.search(_pattern(sentence), documented), ast.unparse(sentence)
 
 
 def _refusals() -> Iterator[tuple[ast.expr | None, str]]:
@@ -329,8 +329,8 @@ def _extender_app() -> Flask:
     "app", [_autoscaler_app(), _extender_app()], ids=["autoscaler", "extender"]
 )
 def test_every_path_that_is_served_is_in_the_docs(app: Flask) -> None:
-    told = set(re.findall(r"(?<!\w)/[a-z]+\b", _OPERATOR.text + _REFERENCE.text))
-    assert _paths(app).keys() - told == set()
+    documented = set(re.findall(r"(?<!\w)/[a-z]+\b", _OPERATOR.text + _REFERENCE.text))
+    assert _paths(app).keys() - documented == set()
 
 
 def test_the_extender_answers_an_unknown_path_with_those_that_it_serves() -> None:

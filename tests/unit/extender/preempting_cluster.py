@@ -68,7 +68,7 @@ class PreemptingCluster:
         self.planner.before_leading = self.controller.adopt
 
     def restart(self) -> None:
-        """Another process leads, which has to find everything anew."""
+        """Another process leads, which has to read everything again."""
         settings, pods, now = self.settings, dict(self.cluster.pods), self.cluster.now
         self.cluster = FakeCluster(self.nodes, settings=settings, now=now)
         self.planner = self.cluster.planner
@@ -221,7 +221,7 @@ class PreemptingCluster:
         """The jobs that are suspended for another."""
         return {name for name, job in self.jobs.items() if job.preempted_for and job.suspended}
 
-    def told(self, name: str) -> list[str]:
+    def event_reasons(self, name: str) -> list[str]:
         return [reason for job, reason, _ in self.events if job == name]
 
     def message(self, name: str, reason: str) -> str:

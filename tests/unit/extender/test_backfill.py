@@ -23,7 +23,7 @@ def busy_cluster(nodes: int) -> FakeCluster:
     return cluster
 
 
-def foretell(cluster: FakeCluster, job: str, seconds: float) -> None:
+def set_forecast(cluster: FakeCluster, job: str, seconds: float) -> None:
     """The job's profile says how long it needs from now on."""
     cluster.planner.cluster.forecasts[f"uid-{job}"] = Forecast(cluster.now, seconds)
 
@@ -106,12 +106,12 @@ def test_the_age_limit_of_a_gang_that_closes_nodes(waited: int, planned: int) ->
 def test_a_gang_that_ends_before_the_room_can_be_free_passes() -> None:
     cluster = busy_cluster(2)
     for at, seconds in enumerate((100.0, 300.0)):
-        foretell(cluster, f"running{at:03}", seconds + 601)
+        set_forecast(cluster, f"running{at:03}", seconds + 601)
     cluster.job("old", 1, 1, cpu=4)
     cluster.now += 601
     short, long, unknown = (cluster.job(name, 1, 1) for name in ("short", "long", "unknown"))
-    foretell(cluster, "short", 299.0)
-    foretell(cluster, "long", 301.0)
+    set_forecast(cluster, "short", 299.0)
+    set_forecast(cluster, "long", 301.0)
     cluster.planner.advance()
     assert set(cluster.planned_nodes()) == set(short)
     for names in (long, unknown):
@@ -149,8 +149,8 @@ def test_forecasts_are_read_from_profiles_and_count_from_their_decision() -> Non
     short, long = (cluster.job(name, 1, 1) for name in ("short", "long"))
     decided_at = format_second(cluster.now)
     for name, remaining in (("short", 299), ("long", 301)):
-        foretold = profile(cluster, name, decided_at=decided_at, remaining_seconds=remaining)
-        cluster.handlers.profile(None, foretold)
+        with_forecast = profile(cluster, name, decided_at=decided_at, remaining_seconds=remaining)
+        cluster.handlers.profile(None, with_forecast)
     cluster.planner.advance()
     assert set(cluster.planned_nodes()) == set(short), "the last running job ends in 300 s"
     assert "has waited longer" in "".join(reasons(cluster, long[0]))
@@ -181,7 +181,7 @@ def test_a_forecast_ends_with_its_profile(status: dict[str, object] | None) -> N
 def test_the_plan_is_on_the_nodes_that_are_free_first_by_the_forecasts() -> None:
     cluster = busy_cluster(4)
     for at, seconds in ((1, 500.0), (2, 100.0), (3, 200.0)):
-        foretell(cluster, f"running{at:03}", seconds + 601)
+        set_forecast(cluster, f"running{at:03}", seconds + 601)
     cluster.job("old", 1, 1, cpu=4)
     cluster.now += 601
     for at in range(4):
@@ -192,11 +192,11 @@ def test_the_plan_is_on_the_nodes_that_are_free_first_by_the_forecasts() -> None
 
 def test_a_job_without_a_forecast_ends_after_all_others() -> None:
     cluster = busy_cluster(2)
-    foretell(cluster, "running001", 601.0 + 50)
+    set_forecast(cluster, "running001", 601.0 + 50)
     cluster.job("old", 1, 1, cpu=4)
     cluster.now += 601
-    foretell(cluster, "before", 49.0)
-    foretell(cluster, "after", 51.0)
+    set_forecast(cluster, "before", 49.0)
+    set_forecast(cluster, "after", 51.0)
     before, _ = cluster.job("before", 1, 1), cluster.job("after", 1, 1)
     cluster.planner.advance()
     assert set(cluster.planned_nodes()) == set(before)

@@ -150,7 +150,7 @@ def test_from_events_to_a_plan_and_back() -> None:
     handlers.pod(None, pod("u2", 1))
     planner.advance()
     assert {each.pod.name for each in planner.pending_nominations()} == {"j-ps-0", "j-worker-0"}
-    # Made anew under its old name, bound, gone.
+    # Recreated under its old name, bound, gone.
     handlers.pod(pod("u2", 1), pod("u3", 1))
     planner.advance()
     assert {each.pod.uid for each in planner.pending_nominations()} == {"u1", "u3"}

@@ -42,7 +42,7 @@ def test_a_lower_job_is_suspended_and_resumed_as_a_whole() -> None:
     made.settle()
     assert made.running() == {"low"}
     assert made.counted == [("placed", 1)]
-    assert made.told("low") == ["Preempted", "Resumed"]
+    assert made.event_reasons("low") == ["Preempted", "Resumed"]
     assert made.message("high", "Preempting") == (
         "preempts ns/low (priority 0) for its 2 pods, which do not fit beside them at priority 5"
     )
@@ -310,7 +310,7 @@ def test_the_smaller_of_two_gangs_is_made_room_for_first() -> None:
     made.cluster.now += 5
     made.submit("small", 1, 1, priority=5)
     made.step()
-    assert made.told("small") == ["Preempting"]
+    assert made.event_reasons("small") == ["Preempting"]
 
 
 def test_a_gang_past_the_age_limit_is_made_room_for_before_a_smaller_one() -> None:
@@ -320,7 +320,7 @@ def test_a_gang_past_the_age_limit_is_made_room_for_before_a_smaller_one() -> No
     made.cluster.now += made.settings.age_limit_seconds + 1
     made.submit("small", 1, 1, priority=5)
     made.step()
-    assert made.told("large") == ["Preempting"]
+    assert made.event_reasons("large") == ["Preempting"]
 
 
 def test_only_one_preemption_at_a_time_on_the_same_nodes() -> None:
@@ -459,7 +459,7 @@ def test_a_new_process_suspends_the_victims_that_the_last_one_had_not(ended: int
     made.settle()
     assert made.running() == {"high"}
     assert made.counted == [("placed", 2)]
-    assert made.told("second") == ["Preempted", "Resumed"]
+    assert made.event_reasons("second") == ["Preempted", "Resumed"]
 
 
 def test_a_new_process_resumes_them_where_the_others_may_not_be_suspended_any_more() -> None:
@@ -508,7 +508,7 @@ def test_victims_that_make_no_room_after_all_are_resumed() -> None:
     assert made.planner.reservation_count() == 0
     made.cluster.node("a", 2)
     made.settle()
-    assert made.told("low") == ["Preempted", "Resumed"]
+    assert made.event_reasons("low") == ["Preempted", "Resumed"]
     assert "tried again after 60 s" in made.message("high", "PreemptionFailed")
     assert made.counted == [("failed", 1)]
 
@@ -520,7 +520,7 @@ def test_after_its_time_the_victims_are_resumed_and_the_gang_backs_off() -> None
         made.cluster.change(pod, leaving=True)
     made.step(12)
     assert made.planner.reservation_count() == 0
-    assert made.told("high") == ["Preempting", "PreemptionFailed"]
+    assert made.event_reasons("high") == ["Preempting", "PreemptionFailed"]
     made.operator()
     made.step(2)
     assert made.writes == ["suspend low", "resume low"]
@@ -629,10 +629,10 @@ def test_a_job_without_a_goal_is_not_waited_for() -> None:
     assert Counts(1, 3) == made.jobs["low"].job.counts  # type: ignore[union-attr]  # it has one
 
 
-# --- what is told
+# --- the reported states
 
 
-def told(made: PreemptingCluster, name: str) -> tuple[GangState, str]:
+def state_of(made: PreemptingCluster, name: str) -> tuple[GangState, str]:
     (found,) = Inspector(made.planner).of_job(JobKey("ns", name))
     return found.state, found.sentence
 
@@ -640,13 +640,13 @@ def told(made: PreemptingCluster, name: str) -> tuple[GangState, str]:
 def test_inspection_reports_both_jobs() -> None:
     made = two_jobs()
     made.step()
-    assert told(made, "high") == (
+    assert state_of(made, "high") == (
         GangState.PREEMPTING,
         "waits for the end of the pods of ns/low, whose room is reserved for it",
     )
     made.operator()
     made.operator()
-    assert told(made, "low") == (
+    assert state_of(made, "low") == (
         GangState.SUSPENDED,
         "is suspended for ns/high, a job of a higher priority, and is resumed by itself",
     )
@@ -660,15 +660,15 @@ def test_inspection_reports_pods_that_end_anyway() -> None:
         made.cluster.change(pod, leaving=True)
     made.submit("high", priority=5)
     made.step()
-    assert "the pods of jobs that end anyway" in told(made, "high")[1]
+    assert "the pods of jobs that end anyway" in state_of(made, "high")[1]
 
 
 def test_inspection_reports_until_when_others_may_shrink() -> None:
     made = elastic()
     made.step()
-    state, sentence = told(made, "high")
+    state, sentence = state_of(made, "high")
     assert state is GangState.WAITING
     until = "jobs of a lower priority may shrink for it until 00:17 UTC, then they are preempted"
     assert until in sentence
     made.settle(40)
-    assert "shrink" not in told(made, "high")[1]
+    assert "shrink" not in state_of(made, "high")[1]

@@ -1,4 +1,4 @@
-"""Who is told that a part of a job is bound and the rest cannot be."""
+"""Events on jobs of which a part is bound and the rest cannot be."""
 
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +11,7 @@ from tests.unit.extender.fake_cluster import FakeCluster
 
 
 @dataclass
-class Told:
+class EmittedEvents:
     """A job with its PS bound on a node that holds no worker beside it."""
 
     cluster: FakeCluster = field(default_factory=lambda: FakeCluster({"a": 2}))
@@ -41,30 +41,30 @@ class Told:
 
 
 def test_a_job_that_is_bound_in_part_gets_one_event_with_what_would_help() -> None:
-    told = Told()
-    assert told.look(55) == []
+    emitted = EmittedEvents()
+    assert emitted.look(55) == []
     message = (
         "1 of 2 pods are bound and hold their resources; the rest waits: job ns/j (1 PS + 1 worker)"
         " does not fit as a whole. Free capacity on the nodes that its pods may use, or suspend and"
         " resume the job so that it is placed again as a whole"
     )
-    assert told.look(300) == [message]
+    assert emitted.look(300) == [message]
 
 
 def test_another_reason_is_another_event() -> None:
-    told = Told()
-    told.look(100)
-    told.cluster.node("b", 1)
-    told.cluster.planner.advance()
+    emitted = EmittedEvents()
+    emitted.look(100)
+    emitted.cluster.node("b", 1)
+    emitted.cluster.planner.advance()
     for _ in range(2):
-        told.cluster.ask("j-worker-0", ["a"])
-    assert ["kube-scheduler does not offer" in text for text in told.look(10)] == [False, True]
+        emitted.cluster.ask("j-worker-0", ["a"])
+    assert ["kube-scheduler does not offer" in text for text in emitted.look(10)] == [False, True]
 
 
 @pytest.mark.parametrize("case", ["managed", "not bound at all", "the rest fits again"])
 def test_no_event_is_written_on_a_job_that(case: str) -> None:
-    told = Told()
-    cluster = told.cluster
+    emitted = EmittedEvents()
+    cluster = emitted.cluster
     job = cluster.planner.cluster.jobs["uid-j"]
     if case == "managed":
         cluster.handlers.set_job("uid-j", replace(job, goal=ConvergenceThreshold(0.01)))
@@ -73,6 +73,6 @@ def test_no_event_is_written_on_a_job_that(case: str) -> None:
         cluster.other("p", 1, "a")
         cluster.pod("j", Role.PS, 0, Counts(1, 1))
     else:
-        told.look(50)
-        cluster.delete(told.other.name)
-    assert told.look(300) == []
+        emitted.look(50)
+        cluster.delete(emitted.other.name)
+    assert emitted.look(300) == []

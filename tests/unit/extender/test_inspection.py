@@ -1,4 +1,4 @@
-"""What is told of gangs that wait, in each state on their way to their nodes."""
+"""Reports on gangs that wait, in each state on their way to their nodes."""
 
 from dataclasses import dataclass, field
 
@@ -43,7 +43,7 @@ class Inspected:
         self.cluster.now += seconds
         self.cluster.planner.advance()
 
-    def foretell(self, name: str, seconds: float) -> None:
+    def set_forecast(self, name: str, seconds: float) -> None:
         self.cluster.planner.cluster.forecasts[f"uid-{name}"] = Forecast(self.cluster.now, seconds)
 
     def one(self, name: str) -> GangReport:
@@ -57,7 +57,7 @@ class Inspected:
 def test_the_report_of_a_gang_without_room_has_what_is_lacking_and_until_when() -> None:
     shown = Inspected()
     shown.run("first", 1, 3)
-    shown.foretell("first", 2220)
+    shown.set_forecast("first", 2220)
     shown.submit("second", 1, 2)
     shown.wait(30)
     found = shown.one("second")
@@ -217,7 +217,7 @@ def test_the_cause_stays_the_same_while_only_figures_change() -> None:
     shown.run("first", 1, 3)
     shown.submit("second", 1, 1)
     before = shown.one("second")
-    shown.foretell("first", 60)
+    shown.set_forecast("first", 60)
     shown.wait(100)
     shown.submit("third", 1, 1)
     after = shown.one("second")

@@ -24,7 +24,7 @@ def notice(name: str = "j", cause: str = "room", text: str = "", after: float = 
 
 
 @dataclass
-class Told:
+class EmittedEvents:
     notices: list[Notice] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
     refuse: bool = False
@@ -52,50 +52,50 @@ class Told:
 
 
 def test_one_event_for_a_cause_whatever_its_figures() -> None:
-    told = Told([notice(text="4 lack a place")])
-    assert told.look() == [("j", "4 lack a place")]
-    told.notices = [notice(text="3 lack a place")]
-    assert told.look(REPEAT_SECONDS - 100) == []
-    assert told.look(200) == [("j", "3 lack a place")]
+    emitted = EmittedEvents([notice(text="4 lack a place")])
+    assert emitted.look() == [("j", "4 lack a place")]
+    emitted.notices = [notice(text="3 lack a place")]
+    assert emitted.look(REPEAT_SECONDS - 100) == []
+    assert emitted.look(200) == [("j", "3 lack a place")]
 
 
 def test_another_cause_is_another_event_but_not_at_once() -> None:
-    told = Told([notice()])
-    told.look()
-    told.notices = [notice(cause="gates", text="gates")]
-    assert told.look(LEAST_SECONDS - 5) == []
-    assert told.look(10) == [("j", "gates")]
+    emitted = EmittedEvents([notice()])
+    emitted.look()
+    emitted.notices = [notice(cause="gates", text="gates")]
+    assert emitted.look(LEAST_SECONDS - 5) == []
+    assert emitted.look(10) == [("j", "gates")]
 
 
 def test_what_does_not_last_is_not_reported() -> None:
-    told = Told([notice(after=20.0)])
-    assert told.look(20) == []
-    assert len(told.look(5)) == 1
-    told = Told([notice(after=20.0)])
-    told.look(15)
-    told.notices = []
-    assert told.look(200) == []
+    emitted = EmittedEvents([notice(after=20.0)])
+    assert emitted.look(20) == []
+    assert len(emitted.look(5)) == 1
+    emitted = EmittedEvents([notice(after=20.0)])
+    emitted.look(15)
+    emitted.notices = []
+    assert emitted.look(200) == []
 
 
 def test_a_job_that_is_on_no_list_for_a_moment_is_not_reported_again() -> None:
-    told = Told([notice()])
-    told.look()
-    told.notices = []
-    told.look(20)
-    told.notices = [notice()]
-    assert told.look(300) == []
+    emitted = EmittedEvents([notice()])
+    emitted.look()
+    emitted.notices = []
+    emitted.look(20)
+    emitted.notices = [notice()]
+    assert emitted.look(300) == []
 
 
 def test_many_jobs_are_reported_in_turn() -> None:
-    told = Told([notice(f"j{number}") for number in range(MOST_AT_ONCE + 3)])
-    assert [len(told.look()), len(told.look()), len(told.look())] == [MOST_AT_ONCE, 3, 0]
+    emitted = EmittedEvents([notice(f"j{number}") for number in range(MOST_AT_ONCE + 3)])
+    assert [len(emitted.look()), len(emitted.look()), len(emitted.look())] == [MOST_AT_ONCE, 3, 0]
 
 
 def test_an_event_that_the_api_server_refused_is_written_later() -> None:
-    told = Told([notice()], refuse=True)
-    told.look()
-    told.refuse = False
-    assert len(told.look()) == 1
+    emitted = EmittedEvents([notice()], refuse=True)
+    emitted.look()
+    emitted.refuse = False
+    assert len(emitted.look()) == 1
 
 
 def test_a_fault_is_logged_and_the_next_look_reports(caplog: pytest.LogCaptureFixture) -> None:
@@ -108,22 +108,22 @@ def test_a_fault_is_logged_and_the_next_look_reports(caplog: pytest.LogCaptureFi
         assert isinstance(now, list)
         return now
 
-    told = Told()
-    events = JobEvents(find, told.emit)
+    emitted = EmittedEvents()
+    events = JobEvents(find, emitted.emit)
     events.look(5.0)
     events.look(10.0)
     assert [record.exc_info is not None for record in caplog.records] == [True]
-    assert told.events == [("j", "")]
+    assert emitted.events == [("j", "")]
 
 
 def test_events_are_written_by_a_thread_of_their_own() -> None:
-    told = Told([notice()])
+    emitted = EmittedEvents([notice()])
     with ThreadPoolExecutor(1) as executor:
-        JobEvents(told.find, told.emit, executor).look(5.0)
-    assert told.events == [("j", "")]
+        JobEvents(emitted.find, emitted.emit, executor).look(5.0)
+    assert emitted.events == [("j", "")]
 
 
-# --- what is told of gangs
+# --- Events on gangs
 
 
 @dataclass

@@ -96,7 +96,7 @@ def test_another_leader_between_two_reads_is_noticed(
     assert lease.leads()
     client.transitions = transitions[1]
     assert lease.leads() is leads
-    assert lease.leads(), "it leads anew with the next reading"
+    assert lease.leads(), "it leads again with the next reading"
 
 
 def test_transitions_before_this_one_led_do_not_count() -> None:

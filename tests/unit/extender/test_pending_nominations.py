@@ -36,10 +36,10 @@ def test_a_recreated_pod_of_the_same_name_is_not_taken_for_the_one_that_was_answ
     first, _ = cluster.job("j", 1, 1)
     assert cluster.ask(first).kept == ("a",)
     cluster.now += 1
-    cluster.change(cluster.pods[first], uid="made anew")
+    cluster.change(cluster.pods[first], uid="recreated")
     cluster.planner.advance()
     pending = {each.pod.uid: each.assumed for each in cluster.planner.pending_nominations()}
-    assert pending["made anew"] is False
+    assert pending["recreated"] is False
     assert len(pending) == 2
 
 
@@ -63,7 +63,7 @@ def test_a_recreated_pod_of_the_same_name_is_not_the_one_to_be_nominated() -> No
     cluster.planner.advance()
     old = cluster.pods[first]
     assert cluster.planner.find_waiting(old) == old
-    cluster.change(old, uid="made anew")
+    cluster.change(old, uid="recreated")
     cluster.planner.advance()
     assert cluster.planner.find_waiting(old) is None
     assert not cluster.planner.still_pending(old, "a")

@@ -460,11 +460,11 @@ def test_a_recreated_pod_of_the_same_name_is_not_the_one_that_was_answered() -> 
     (name,) = cluster.job("j", 0, 1)
     assert cluster.ask(name).kept == ("a",)
     old = cluster.pods[name]
-    anew = cluster.change(old, uid="anew")
+    rebuilt = cluster.change(old, uid="new")
     assert cluster.planner.find_waiting(old) is None
     cluster.plan()
     (pending,) = cluster.planner.pending_nominations()
-    assert (pending.pod, pending.assumed) == (anew, False)
+    assert (pending.pod, pending.assumed) == (rebuilt, False)
 
 
 def test_a_thread_that_plans_does_not_keep_its_process_alive() -> None:

@@ -121,7 +121,7 @@ def test_replicas_of_one_role_with_different_selectors_are_placed() -> None:
     assert (cluster.place(first.name), cluster.place(second.name)) == ("n0", "n1")
 
 
-# --- incremental counts against counting anew
+# --- incremental counts against counting again
 
 apps = st.sampled_from(["a", "b"])
 selectors = st.builds(
@@ -172,11 +172,11 @@ def test_kept_counts_are_those_of_counting_again(
     for key, event in events:
         if isinstance(event, Member):
             gang = Gang(JobKey("ns", "j"), "u", (event,))
-            anew = Occupancy()
-            anew.set_namespace("x", (("team", "t"),) if labelled else ())
+            rebuilt = Occupancy()
+            rebuilt.set_namespace("x", (("team", "t"),) if labelled else ())
             for at, pod in there.items():
-                anew.add(at, pod)
-            found, expected = occupancy.surroundings(gang), anew.surroundings(gang)
+                rebuilt.add(at, pod)
+            found, expected = occupancy.surroundings(gang), rebuilt.surroundings(gang)
             assert (found is None) == (expected is None)
             if found is not None and expected is not None:
                 assert found.counts == expected.counts

@@ -1,4 +1,4 @@
-"""What is left of nodes beside reservations: always what adding up all of them anew gives."""
+"""What is left of nodes beside reservations: always what adding up all of them again gives."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -123,9 +123,9 @@ class Setting:
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_left_is_what_adding_up_everything_gives(seed: int) -> None:
     random, setting = Random(seed), Setting(n0=4, n1=4, n2=2, n3=3)
-    reservations, told, since = setting.reservations, dict[str, Resources](), 0
+    reservations, known, since = setting.reservations, dict[str, Resources](), 0
     before = setting.every_left()
-    told |= before
+    known |= before
     reservations.read_changes()
     for step in range(30):
         for _ in range(random.randint(1, 3)):
@@ -138,9 +138,9 @@ def test_what_is_left_is_what_adding_up_everything_gives(seed: int) -> None:
                 assert reservations.left_by_node() == expected
             case 2:
                 for name, left in reservations.read_changes().items():
-                    told.pop(name, None)
-                    told |= {} if left is None else {name: left}
-                assert told == expected
+                    known.pop(name, None)
+                    known |= {} if left is None else {name: left}
+                assert known == expected
             case 3:
                 changed = reservations.changed_since(since)
                 assert changed.items() <= expected.items()
@@ -314,7 +314,7 @@ def test_a_pod_takes_what_is_reserved_for_lower_priorities_as_they_were_when_it_
     assert setting.reservations.nodes_too_full(cpu(2), ["a", "b"], 1) == {"a"}
 
 
-# --- who is told what has changed
+# --- readers of what has changed
 
 
 def test_a_job_is_looked_at_again_once_what_is_reserved_for_it_has_changed() -> None:

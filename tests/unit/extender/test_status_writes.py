@@ -34,7 +34,7 @@ ON_A, ON_B = StatusWrite(pod("p"), "a"), StatusWrite(pod("p"), "b")
 
 @dataclass
 class FakeWriter:
-    """Answers as it is told, the last answer again and again."""
+    """Gives the answers one by one, the last one again and again."""
 
     answers: list[Written | Refused] = field(default_factory=lambda: [Written()])
     written: list[tuple[str, str | None]] = field(default_factory=list)
@@ -206,7 +206,7 @@ def test_a_write_that_succeeds_has_the_next_pause_begin_with_a_second() -> None:
         pytest.param(Written(), "written", False, id="written"),
         pytest.param(Refused(ErrorKind.NOT_FOUND, "it"), "not found", False, id="gone"),
         pytest.param(Refused(ErrorKind.INVALID, "it"), "invalid", False, id="bound meanwhile"),
-        pytest.param(Refused(ErrorKind.CONFLICT, "it"), "conflict", False, id="made anew"),
+        pytest.param(Refused(ErrorKind.CONFLICT, "it"), "conflict", False, id="recreated"),
         pytest.param(Refused(ErrorKind.TRANSIENT, "it"), "transient", True, id="no answer"),
         pytest.param(Refused(ErrorKind.FORBIDDEN, "it"), "forbidden", True, id="without the right"),
         pytest.param(THROTTLED, "throttled", True, id="throttled"),

@@ -145,12 +145,12 @@ def test_what_kube_scheduler_has_seen_is_what_happened_so_long_ago() -> None:
 
 def test_a_complete_list_holds_longer_than_one_with_a_node_missing() -> None:
     rules, pods = UnknownRules(), NodeConstraints()
-    told = [
+    found = [
         (rules.record(pods, 10.0, is_complete=is_complete), rules.last[pods].recheck_at)
         for is_complete in (True, True, False, False, True)
     ]
     complete, missing = 10.0 + VALID_SECONDS, 10.0 + RECHECK_SECONDS
-    assert told == [
+    assert found == [
         (True, complete),
         (False, complete),
         (True, missing),

@@ -5,10 +5,10 @@ import pytest
 from tests.harness.brute_force import (
     Demand,
     Observed,
-    complaints,
-    complaints_beside_bound,
     even_spreads,
     fewest_servers,
+    violations,
+    violations_beside_bound,
 )
 
 ONE_CPU = {"cpu": 1000}
@@ -112,7 +112,7 @@ def test_every_resource_counts() -> None:
     ],
 )
 def test_what_is_said_of_a_placement(observed: Observed, said: str) -> None:
-    found = " / ".join(complaints(demand(2, 2), cpus(3000, 3000, 3000), observed))
+    found = " / ".join(violations(demand(2, 2), cpus(3000, 3000, 3000), observed))
     assert said in found if said else not found
 
 
@@ -125,7 +125,7 @@ def test_what_is_said_of_a_placement(observed: Observed, said: str) -> None:
 )
 def test_a_fixed_pod_lies_beside_the_others_where_it_can(free: Free, said: str) -> None:
     observed = {"n1": {"ps": 1, "worker": 1}, "n2": {"scheduler": 1}}
-    found = " / ".join(complaints(demand(1, 1, scheduler=1), free, observed))
+    found = " / ".join(violations(demand(1, 1, scheduler=1), free, observed))
     assert said in found if said else not found
 
 
@@ -158,5 +158,5 @@ def test_a_gang_planned_beside_bound_pods_may_be_uneven_but_not_slower(
     observed: Observed, said: str
 ) -> None:
     free = cpus(10000, 10000, 10000, 10000)
-    found = " / ".join(complaints_beside_bound(demand(4, 20), free, observed))
+    found = " / ".join(violations_beside_bound(demand(4, 20), free, observed))
     assert said in found if said else not found

@@ -61,8 +61,8 @@ def test_a_gang_on_more_servers_than_needed_is_found() -> None:
         gangs(made(FIRST), bound(FIRST, "a", "a")),
         gangs(made(FIRST), bound(FIRST, "a", "b")),
     )
-    assert [gang.complaints for gang in together] == [[]]
-    assert [gang.complaints for gang in apart] == [["the job lies on 2 servers, 1 hold it"]]
+    assert [gang.violations for gang in together] == [[]]
+    assert [gang.violations for gang in apart] == [["the job lies on 2 servers, 1 hold it"]]
 
 
 def test_the_room_of_a_gang_is_what_the_others_leave() -> None:

@@ -94,7 +94,7 @@ def test_a_log_is_read_line_by_line_where(
 
 
 def test_the_present_steps_are_not_those_of_a_pod_that_is_gone() -> None:
-    """The new pod is running, and the watch has not told of it yet."""
+    """The new pod is running, and the watch has not shown it yet."""
     line = "2027-01-15T08:00:00Z epoch=1 step=7 loss=0.5"
     book = TrainingLogs(Trainer((pod("a"), [line, ENDED])), "space")
     book.update(pod("a"))

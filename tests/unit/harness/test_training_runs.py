@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.harness.training_runs import Run, complaints, epoch_losses
+from tests.harness.training_runs import Run, epoch_losses, violations
 
 T = "2026-01-01T00:00:00.000Z "
 
@@ -63,13 +63,13 @@ FRESH = run(
     ],
 )
 def test_training_continues_after_the_newest_checkpoint(later: Sequence[Run], found: str) -> None:
-    assert "".join(complaints([FRESH, *later], exact=True)) == found
+    assert "".join(violations([FRESH, *later], exact=True)) == found
 
 
 def test_an_asynchronous_trainer_may_see_steps_of_the_others_first() -> None:
     later = run("goes on from checkpoint=8", "epoch=1 step=12 loss=0.9")
-    assert not complaints([FRESH, later], exact=False)
-    assert complaints(
+    assert not violations([FRESH, later], exact=False)
+    assert violations(
         [FRESH, run("goes on from checkpoint=8", "epoch=1 step=8 loss=0.9")], exact=False
     )
 

@@ -1,4 +1,4 @@
-"""What users write under optimus.dl/, and what they are told where it cannot be used."""
+"""What users write under optimus.dl/, and what an Event says where it cannot be used."""
 
 import pytest
 

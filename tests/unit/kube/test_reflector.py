@@ -67,7 +67,7 @@ def test_it_is_known_for_how_long_nothing_has_failed() -> None:
 
 @dataclass
 class ForbiddenLists(FailingWatches):
-    """A server that does not let this identity list, until it is told to."""
+    """A server that does not let this identity list, until it is set to."""
 
     allowed: bool = False
 

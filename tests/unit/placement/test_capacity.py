@@ -163,13 +163,13 @@ def test_an_index_with_a_history_answers_like_a_new_one(
             if turn % len(several) in there:
                 there.pop(turn % len(several)).give_back_to(capacity, job)
             else:
-                anew = placed_as_job(rule, job, Capacity(cluster[0], capacity.free_by_name()))
+                rebuilt = placed_as_job(rule, job, Capacity(cluster[0], capacity.free_by_name()))
                 assignment = rule.place_job(job, job.counts, capacity)
                 if isinstance(assignment, DoesNotFit):
-                    assert anew == assignment.reason
+                    assert rebuilt == assignment.reason
                 else:
                     there[turn % len(several)] = assignment
-                    assert anew == Counter(
+                    assert rebuilt == Counter(
                         (replica.role, capacity.nodes[row].name)
                         for replica, row in assignment.replicas(job)
                     )

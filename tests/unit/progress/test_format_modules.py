@@ -49,7 +49,7 @@ def test_every_format_has_a_line_in_the_user_guide() -> None:
 
 @pytest.mark.parametrize("path", _LOGS, ids=lambda path: path.name)
 def test_every_recorded_log_has_its_origin_and_licence(path: Path) -> None:
-    told = page(str(path.parent.relative_to(ROOT) / "README.md")).text
-    assert "licence" in told
-    patterns = [re.sub(r"\{[^}]*\}|[A-Z]", "*", each) for each in spans(told)]
+    readme = page(str(path.parent.relative_to(ROOT) / "README.md")).text
+    assert "licence" in readme
+    patterns = [re.sub(r"\{[^}]*\}|[A-Z]", "*", each) for each in spans(readme)]
     assert any(fnmatch(path.name, each) for each in patterns if each.endswith(".log"))

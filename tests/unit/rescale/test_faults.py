@@ -61,7 +61,7 @@ def test_a_job_at_its_goal_stays_suspended_with_our_annotation() -> None:
 PATHS: dict[str, Callable[[], tuple[SimulatedJob, Counts]]] = {
     "the target is reached": lambda: (SimulatedJob(), TARGET),
     "the target cannot be placed": lambda: (SimulatedJob(capacity=4), TARGET),
-    "the job is made anew at its counts": lambda: (SimulatedJob(), BEFORE),
+    "the job is recreated at its counts": lambda: (SimulatedJob(), BEFORE),
     "the job is suspended for good": lambda: (SimulatedJob(), NONE),
 }
 

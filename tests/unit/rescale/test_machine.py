@@ -359,8 +359,8 @@ def test_a_refusal(state: Rescale, expected: object) -> None:
     assert only(without_events(instructions)) == expected
     is_resume = state.record.step is Step.RESUME
     assert any(isinstance(each, PlacementFailed) for each in instructions) is is_resume
-    told = [each for each in instructions if isinstance(each, EmitEvent)]
-    assert [(each.reason, "invalid" in each.message) for each in told] == (
+    emitted = [each for each in instructions if isinstance(each, EmitEvent)]
+    assert [(each.reason, "invalid" in each.message) for each in emitted] == (
         [("RollingBack", True)] if is_resume else []
     )
 

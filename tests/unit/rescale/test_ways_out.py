@@ -140,14 +140,14 @@ LINGERING = ObservedPods(1, NO_COUNTS, NO_COUNTS, leaving=1, lingering="j-worker
 def test_pods_that_are_ending_are_never_resumed_over_and_reported_each_hour(
     confirmed: bool,
 ) -> None:
-    state, told = at_step(Step.EMPTY), list[EmitEvent]()
+    state, warnings = at_step(Step.EMPTY), list[EmitEvent]()
     for at in range(0, 3 * 3600, 60):
         state, instructions = observe(state, float(at), suspended(confirmed=confirmed), LINGERING)
         assert not any(isinstance(each, ResizeAndResume) for each in instructions)
-        told += [each for each in instructions if isinstance(each, EmitEvent)]
-    assert [each.reason for each in told] == ["PodsDoNotEnd"] * 3
-    assert "j-worker-1 on node-7" in told[0].message
-    assert "out-of-service" in told[0].message
+        warnings += [each for each in instructions if isinstance(each, EmitEvent)]
+    assert [each.reason for each in warnings] == ["PodsDoNotEnd"] * 3
+    assert "j-worker-1 on node-7" in warnings[0].message
+    assert "out-of-service" in warnings[0].message
     state, _ = observe(state, 20_000.0, suspended(), NO_PODS)
     state, _ = observe(state, 20_002.0, suspended(), NO_PODS)
     assert state.record.step is Step.RESUME

@@ -159,7 +159,7 @@ class Job:
         return {each.name: each.value for each in found}
 
     def cluster(self, pod: str) -> Json:
-        """The cluster that a pod is told of."""
+        """The cluster in a pod's environment."""
         variable = "TF_CONFIG" if self.kind == "TFJob" else "MX_CONFIG"
         found: Json = json.loads(self.environment(pod)[variable])["cluster"]
         return found
@@ -212,7 +212,7 @@ class Job:
 
     def wait_leaving(self, pod: str) -> None:
         """Wait until a pod is being deleted."""
-        self.api.wait_until(lambda: self.leaving(pod), f"{pod} is told to go")
+        self.api.wait_until(lambda: self.leaving(pod), f"{pod} is being deleted")
 
     def gone(self, *pods: str) -> None:
         """Say of pods that are being deleted that nothing of them is left."""

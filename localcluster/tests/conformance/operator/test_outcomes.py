@@ -114,7 +114,7 @@ class TestCleaning:
             pytest.param(
                 None,
                 {"ps-0", "worker-0", "worker-1", "worker-2"},
-                id="everything unless it is told",
+                id="everything by default",
             ),
             pytest.param("None", {"ps-0", "worker-0", "worker-1", "worker-2"}, id="everything"),
             pytest.param("Running", {"worker-0"}, id="what has ended"),
@@ -178,7 +178,7 @@ class TestFailure:
     def test_one_that_is_deleted_without_grace_has_failed_or_is_recreated(
         self, training: Job
     ) -> None:
-        """It is told to go and gone at once: the operator may or may not see it in between."""
+        """It is deleted and gone at once: the operator may or may not see it in between."""
         before = training.pods()["worker-1"].metadata.uid
         training.api.core.delete_namespaced_pod(
             "j-worker-1", training.namespace, grace_period_seconds=0
@@ -208,7 +208,7 @@ class TestFailure:
             "named tensorflow in Worker"
         )
         expected = ("Warning", "TFJobFailedValidation", sentence)
-        tfjob.api.wait_until(lambda: expected in tfjob.events(), "the user is told")
+        tfjob.api.wait_until(lambda: expected in tfjob.events(), "an Event says so")
         assert tfjob.pods() == {}
 
 

@@ -1,4 +1,4 @@
-"""What a job's pods and services are called, carry, and are told."""
+"""Names, labels and environment of a job's pods and services."""
 
 import json
 
@@ -124,7 +124,7 @@ class TestTemplates:
         expected = ("Warning", "SettedPodTemplateRestartPolicy", sentence)
         tfjob.api.wait_until(
             lambda: expected in tfjob.events(),
-            "the user is told that the template's policy is not used",
+            "an Event says that the template's policy is not used",
         )
 
     def test_an_own_port_is_used(self, tfjob: Job) -> None:

@@ -120,7 +120,7 @@ class TestEditingARunningJob:
     def test_fewer_replicas_fail_the_job(self, training: Job) -> None:
         training.resize(Worker=1)
         training.api.wait_until(
-            lambda: training.leaving("worker-1"), "the last worker is told to go"
+            lambda: training.leaving("worker-1"), "the last worker is being deleted"
         )
         _, message = training.wait_condition("Failed")
         assert message.endswith("has failed because 1 Worker replica(s) failed.")

@@ -179,7 +179,7 @@ class SchedulingHarness:
         The scheduler's copies of nodes and pods do not grow alike: its first sentence may lack the
         newest node."""
         try:
-            self.api.wait_until(lambda: self.why(name) == sentence, f"{name} is told why")
+            self.api.wait_until(lambda: self.why(name) == sentence, f"{name} has the reason")
         except AssertionError:
             assert self.why(name) == sentence
             raise

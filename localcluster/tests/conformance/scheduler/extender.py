@@ -1,4 +1,4 @@
-"""An extender that the test is: it remembers what it was asked, and answers as it is told to."""
+"""An extender that the test is: it remembers what it was asked, and answers as it is set to."""
 
 import json
 import threading

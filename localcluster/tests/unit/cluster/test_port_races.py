@@ -8,7 +8,7 @@ from localcluster.supervisor.runner import PortTakenError
 
 
 class Attempts:
-    """Fails as often as it is told, then succeeds."""
+    """Fails a given number of times, then succeeds."""
 
     def __init__(self, failures: list[Exception]) -> None:
         self.failures = failures

@@ -115,7 +115,7 @@ class OperatorHarness:
                 self.events.append((kind, reason, message))
 
     def _delete(self, name: str) -> None:
-        """As the API server does: a pod that runs is told to go first."""
+        """As the API server does: a pod that runs is marked as deleted first."""
         if self.pods[name]["status"]["phase"] == "Running":
             self.pods[name]["metadata"]["deletionTimestamp"] = NOW
         else:
@@ -132,7 +132,7 @@ class OperatorHarness:
         self.pods[name]["status"] = {"phase": phase, "containerStatuses": [container]}
 
     def gone(self) -> None:
-        """Let pods that are told to go be gone."""
+        """Remove the pods that are being deleted."""
         for name in [
             name for name, pod in self.pods.items() if "deletionTimestamp" in pod["metadata"]
         ]:

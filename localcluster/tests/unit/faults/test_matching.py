@@ -96,7 +96,7 @@ FAULTS = st.builds(
 
 
 def injected_by_search(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]:
-    """The oracle: for each call and fault, count the matching calls up to it anew."""
+    """The oracle: for each call and fault, count the matching calls up to it."""
     found: list[Fault | None] = []
     for position, call in enumerate(calls):
         counts = [

@@ -50,7 +50,7 @@ TF_CONFIG = json.dumps(
 
 
 def cluster_of(table: PeerAddresses, which: dict[str, Any]) -> dict[str, Any]:
-    """Return the cluster that a replica is told."""
+    """Return the cluster in a replica's environment."""
     rewritten = table.rewrite(which, {"TF_CONFIG": TF_CONFIG, "OTHER": "j-ps-0.ns.svc:2222"})
     assert list(rewritten) == ["TF_CONFIG"]
     cluster: dict[str, Any] = json.loads(rewritten["TF_CONFIG"])["cluster"]
