@@ -409,7 +409,10 @@ def current_loss(progress: TrainingProgress) -> float | None:
 
 def losses_with_epochs(progress: TrainingProgress) -> tuple[LossPoint, ...]:
     """The losses; points from before the epoch length was known get their epoch from their step."""
-    return tuple(_with_epoch(point, progress.steps_per_epoch) for point in progress.losses)
+    losses, steps_per_epoch = progress.losses, progress.steps_per_epoch
+    if not steps_per_epoch or all(point.epoch is not None for point in losses):
+        return losses
+    return tuple(_with_epoch(point, steps_per_epoch) for point in losses)
 
 
 def _with_epoch(point: LossPoint, steps_per_epoch: float | None) -> LossPoint:

@@ -20,11 +20,13 @@ square is mixed in."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optimus.errors import NotReady
 from optimus.jobs import LossGoal, TargetLoss
@@ -146,7 +148,14 @@ class LossSeries:
 
     @classmethod
     def of(cls, points: Sequence[LossPoint]) -> "LossSeries":
-        """Means per epoch where all points have epochs, else the points by step, else by order."""
+        """Means per epoch where all points have epochs, else the points by step, else by order.
+
+        The goal's rule and the fit ask for the same points one after the other: the last few tuples
+        of points are known by their identity."""
+        return _series(_ById(points)) if isinstance(points, tuple) else cls._of(points)
+
+    @classmethod
+    def _of(cls, points: Sequence[LossPoint]) -> "LossSeries":
         if points and all(point.epoch is not None for point in points):
             return cls._per_epoch(points)
         known = [point for point in points if point.step is not None]
@@ -192,6 +201,25 @@ class LossSeries:
             # The beginning of an epoch is no fair sample of it: the loss falls within.
             k, means = k[:-1], means[:-1]
         return cls(k, means, in_epochs=True, complete=complete)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ById:
+    """Points as a key that is compared by identity: comparing them all takes as long as their
+    means."""
+
+    points: tuple[LossPoint, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and self.points is other.points
+
+    def __hash__(self) -> int:
+        return id(self.points)
+
+
+@lru_cache(maxsize=8)
+def _series(key: _ById) -> LossSeries:
+    return LossSeries._of(key.points)  # noqa: SLF001 - its own cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +299,7 @@ def sudden_falls(log_loss: Vector) -> list[int]:
     window = _MEDIAN_WINDOW
     if len(log_loss) < _BEFORE + window:
         return []
-    medians = np.median(np.lib.stride_tricks.sliding_window_view(log_loss, window), axis=1)
+    medians = middle(np.lib.stride_tricks.sliding_window_view(log_loss, window))
     at = np.arange(_BEFORE, len(log_loss) - window + 1)
     level, earlier, earliest = medians[at - window], medians[at - 2 * window], medians[at - _BEFORE]
     slope = np.maximum(
@@ -296,8 +324,18 @@ def estimate_noise(log_loss: Vector) -> float:
     return max(min(found), LEAST_NOISE)
 
 
+def middle(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The median along the last axis, of numbers without NaN.
+
+    ``np.median`` gives the same; its checks take longer than sorting the few values of a fit."""
+    ordered, half = np.sort(values, axis=-1), values.shape[-1] // 2
+    if values.shape[-1] % 2:
+        return np.asarray(ordered[..., half])
+    return np.asarray((ordered[..., half - 1] + ordered[..., half]) / 2)
+
+
 def _scatter(differences: Vector) -> float:
-    robust = _SIGMAS_OF_MEDIAN * float(np.median(np.abs(differences)))
+    robust = _SIGMAS_OF_MEDIAN * float(middle(np.abs(differences)))
     if len(differences) > _FEW:
         return robust
     return float(np.sqrt((robust**2 + float(np.mean(differences**2))) / 2))
@@ -314,8 +352,8 @@ def sliding_noise(log_loss: Vector, window: int) -> Vector:
     """The noise of each stretch of ``window`` points, which is short; (points - window + 1,)."""
     second = (log_loss[2:] - 2 * log_loss[1:-1] + log_loss[:-2]) / np.sqrt(6)
     stretches = np.lib.stride_tricks.sliding_window_view(np.abs(second), window - 2)
-    median, square = np.median(stretches, axis=1), np.mean(stretches**2, axis=1)
-    noise = np.sqrt(((_SIGMAS_OF_MEDIAN * median) ** 2 + square) / 2)
+    square = np.mean(stretches**2, axis=1)
+    noise = np.sqrt(((_SIGMAS_OF_MEDIAN * middle(stretches)) ** 2 + square) / 2)
     return np.maximum(np.asarray(noise, dtype=np.float64), LEAST_NOISE)
 
 
