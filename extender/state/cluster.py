@@ -124,9 +124,7 @@ class Cluster:
             self.pods.pop(pod.uid, None)
         if not of_job:
             del self._pods_by_job[job_uid]
-            if job_uid not in self.jobs:
-                self.have_run.discard(job_uid)
-                self._priorities.pop(job_uid, None)
+            self._forget_if_over(job_uid)
         if is_waiting(pod):
             self._waiting[job_uid] = self._waiting.get(job_uid, 0) + sign
             if not self._waiting[job_uid]:
@@ -142,9 +140,14 @@ class Cluster:
             self.jobs[uid] = job
         elif exists:
             self._unreadable_jobs.add(uid)
-        if job is None and uid not in self._pods_by_job:
-            self.have_run.discard(uid)
-            self._priorities.pop(uid, None)
+        self._forget_if_over(uid)
+
+    def _forget_if_over(self, job_uid: str) -> None:
+        """Drop what outlives a job's pods, once it has neither pods nor an object that may run: a
+        rescale deletes all pods of a job."""
+        if not self.may_run(job_uid) and job_uid not in self._pods_by_job:
+            self.have_run.discard(job_uid)
+            self._priorities.pop(job_uid, None)
 
     def set_rescale(self, job_uid: str, rescale: Rescale | None) -> None:
         """Record a job's rescale; ``None``: none is in progress."""

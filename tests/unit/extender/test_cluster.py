@@ -142,14 +142,22 @@ JOB = Job(
 RESCALE = Rescale("job", "i1", Counts(1, 1), leaving=True)
 
 
-def test_while_a_rescale_replaces_its_pods_a_job_keeps_its_priority() -> None:
+@pytest.mark.parametrize("job", [JOB, None], ids=["", "that cannot be read"])
+def test_while_a_rescale_replaces_its_pods_a_job_keeps_its_priority_and_has_run(
+    job: Job | None,
+) -> None:
     pod = msgspec.structs.replace(REPLICA, priority=5)
     cluster = cluster_with(pod)
-    cluster.set_job("job", JOB)
+    cluster.set_job("job", job, exists=True)
     cluster.set_rescale("job", RESCALE)
     cluster.set_pod(pod, None)
+    cluster.set_job("job", job, exists=True)  # a later version of it
     assert cluster.pods == {}
     assert cluster.priority_of("job") == 5
+    assert cluster.have_run == {"job"}
+    cluster.set_job("job", None)
+    assert cluster.priority_of("job") == 0
+    assert cluster.have_run == set()
 
 
 def test_a_job_has_run_until_it_is_gone() -> None:
