@@ -26,6 +26,7 @@ from optimus.interval import Action
 from optimus.jobs import Counts
 from optimus.kube.contract import WAITING_EVENT, Annotation, Phase
 from optimus.kube.errors import ErrorKind
+from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES
 from optimus.runtime.settings import _sentences as sentences_of
 from optimus.runtime.settings import flag
@@ -277,6 +278,11 @@ def test_every_printed_column_is_explained() -> None:
 def test_every_policy_is_named_where_it_is_chosen() -> None:
     for where in (page("docs/policies.md"), page("CHANGELOG.md")):
         assert {name for name in POLICIES if f"`{name}`" not in where.text} == set(), where.name
+
+
+def test_every_placement_rule_is_named_where_it_is_chosen() -> None:
+    where = page("docs/policies.md")
+    assert {name for name in PLACEMENT_RULES if f"`{name}`" not in where.text} == set()
 
 
 def test_the_guide_s_table_of_the_configuration_says_what_is_shipped() -> None:

@@ -135,6 +135,12 @@ def test_of_pods_the_autoscaler_may_write_the_status_part_alone() -> None:
     assert writes == {("pods/status", "patch")}
 
 
+def test_who_may_view_a_namespace_may_read_every_kind_of_job() -> None:
+    view, _ = documents(ROOT / "manifests/rbac-users.yaml")
+    (jobs,) = [rule for rule in view["rules"] if rule["apiGroups"] == [OPERATOR_GROUP]]
+    assert set(jobs["resources"]) == {kind.plural for kind in JOB_KINDS.values()}
+
+
 def test_the_extender_may_write_jobs_only_with_preemption() -> None:
     """Its writes are ``JobWriter.preempt`` and ``end_preemption``, each one patch."""
     (role, binding) = documents(PREEMPTION / "rbac.yaml")
