@@ -17,6 +17,7 @@ from optimus.runtime.settings import (
     Program,
     check,
     not_a_label,
+    not_a_lease,
     not_a_selector,
     not_a_version,
     not_an_address,
@@ -220,7 +221,7 @@ def _contradictions(settings: Settings) -> list[str]:
             settings.maintenance_windows,
             EXPECTED,
         ),
-        *_not_a_lease(settings.leader_lease),
+        *not_a_lease("leader_lease", settings.leader_lease),
         *not_a_limit("max_stopped", settings.max_stopped),
         *not_a_limit("max_stopped_per_namespace", settings.max_stopped_per_namespace),
         *_not_budgets(settings.namespace_budget),
@@ -238,12 +239,6 @@ def _contradictions(settings: Settings) -> list[str]:
         *not_a_label("node_kind_label", settings.node_kind_label),
         *not_one_of("log_level", settings.log_level, LOG_LEVELS),
     ]
-
-
-def _not_a_lease(lease: str) -> list[str]:
-    if not lease or (lease.count("/") == 1 and all(lease.split("/"))):
-        return []
-    return [f"--leader-lease {lease!r}: NAMESPACE/NAME, or nothing, is expected"]
 
 
 def parse_budget(text: str) -> tuple[str, Resources]:

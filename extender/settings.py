@@ -8,6 +8,7 @@ from optimus.kube.contract import SCHEDULER_NAME
 from optimus.runtime.settings import (
     LOG_LEVELS,
     Program,
+    not_a_lease,
     not_a_selector,
     not_a_version,
     not_an_address,
@@ -155,7 +156,7 @@ _SECONDS = (
 
 
 def _contradictions(settings: Settings) -> list[str]:
-    health, lease = settings.health_listen, settings.leader_lease
+    health = settings.health_listen
     problems = not_positive(settings, *_SECONDS, "threads", "max_body_bytes")
     problems += not_an_address("listen", settings.listen)
     if settings.topology and not all(settings.topology_labels):
@@ -166,8 +167,7 @@ def _contradictions(settings: Settings) -> list[str]:
     if health == settings.listen:
         expected = "an address other than that of --listen"
         problems.append(f"--health-listen {health!r}: {expected} is expected")
-    if lease and (lease.count("/") != 1 or not all(lease.split("/"))):
-        problems.append(f"--leader-lease {lease!r}: NAMESPACE/NAME, or nothing, is expected")
+    problems += not_a_lease("leader_lease", settings.leader_lease)
     problems += not_a_selector("node_selector", settings.node_selector)
     problems += not_a_version("operator_version", settings.operator_version)
     problems += not_one_of("access_log", settings.access_log, ("off", "plain", "json"))

@@ -222,6 +222,12 @@ def not_a_label(name: str, text: str) -> list[str]:
     return check(not text or _KEY.fullmatch(text), name, text, "the key of a label")
 
 
+def not_a_lease(name: str, text: str) -> list[str]:
+    """The problem of a field that should hold the namespace and name of a Lease, or nothing."""
+    good = not text or (text.count("/") == 1 and all(text.split("/")))
+    return check(good, name, text, "NAMESPACE/NAME, or nothing,")
+
+
 def not_a_version(name: str, text: str) -> list[str]:
     """The problem of a field that should hold a version of three numbers."""
     parts = text.split(".")
