@@ -23,7 +23,7 @@ from extender.backfill import FuturePlan, RunningJobs
 from extender.gang_membership import gang_counts
 from extender.gang_queue import GangQueue, Instant, QueuedGang
 from extender.half_placed import HalfPlaced
-from extender.planning import Planned, Planning, Refusal, Refused, Slice, Snapshot
+from extender.planning import PlannedGang, Planning, Refusal, RefusedGang, Slice, Snapshot
 from extender.settings import Settings
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.future_room import Awaited, FutureRoom
@@ -687,7 +687,7 @@ class Planner:
         for answer in found.answers:
             queued, job_uid = answer.queued, answer.queued.waiting.job_uid
             current = fits and self._is_current(queued, now)
-            if isinstance(answer, Refused):
+            if isinstance(answer, RefusedGang):
                 if current and whole:
                     self._refuse(job_uid, answer.refusal, now)
                     continue
@@ -701,7 +701,7 @@ class Planner:
             self._refusals.pop(job_uid, None)
         return whole
 
-    def _still_fits(self, planned: Planned, snapshot: Snapshot) -> bool:
+    def _still_fits(self, planned: PlannedGang, snapshot: Snapshot) -> bool:
         gang, generation = planned.gang, self.cluster.occupancy.generation
         if generation != snapshot.rules_generation:
             now = self.reservations.with_surroundings(planned.queued.observed.gang)

@@ -103,7 +103,7 @@ class Refusal:
     """Nodes that are closed for the gang and without which it would fit."""
 
 
-class Planned(NamedTuple):
+class PlannedGang(NamedTuple):
     """A gang with the nodes that it fits on."""
 
     queued: QueuedGang
@@ -113,7 +113,7 @@ class Planned(NamedTuple):
     placement: Placement
 
 
-class Refused(NamedTuple):
+class RefusedGang(NamedTuple):
     """A gang that does not fit."""
 
     queued: QueuedGang
@@ -123,7 +123,7 @@ class Refused(NamedTuple):
 class Slice(NamedTuple):
     """What one slice found out, in the order of the queue."""
 
-    answers: Sequence[Planned | Refused]
+    answers: Sequence[PlannedGang | RefusedGang]
     more: bool
     """Whether gangs are left for another slice."""
 
@@ -485,7 +485,7 @@ class _Walk:
         self.closed: dict[str, float] = {}
         """By node, when the gang that it is kept for can begin (epoch, seconds)."""
         self._every_closed: frozenset[str] = frozenset()
-        self.answers: list[Planned | Refused] = []
+        self.answers: list[PlannedGang | RefusedGang] = []
         self._shapes = shapes
 
     def close(self, nodes: Iterable[str], begins_at: float) -> None:
@@ -505,7 +505,7 @@ class _Walk:
     def must_be_reserved_first(self, gang: Gang) -> bool:
         """Whether plans of this slice may concern the gang by rules of pods, which count what is
         reserved: then it is planned in the next."""
-        planned = [each.gang for each in self.answers if isinstance(each, Planned)]
+        planned = [each.gang for each in self.answers if isinstance(each, PlannedGang)]
         return bool(planned) and (
             gang.surroundings is not None
             or any(member.rules for each in planned for member in each.members)
@@ -550,7 +550,7 @@ class _Walk:
         at = self._snapshot.now.monotonic
         rules = None if gang.surroundings is None else self._snapshot.rules_openings
         refusal = Refusal(answer, shortfall, at, rules, shortfall.closed)
-        self.answers.append(Refused(queued, refusal))
+        self.answers.append(RefusedGang(queued, refusal))
         return refusal
 
     def _plan(
@@ -568,7 +568,7 @@ class _Walk:
         self._room.reserve(amounts)
         # Refusals from here on are found on less: they compare with what is left now.
         self.before = self._room.touched()
-        self.answers.append(Planned(queued, gang, placement))
+        self.answers.append(PlannedGang(queued, gang, placement))
 
 
 class _RefusedShape(NamedTuple):

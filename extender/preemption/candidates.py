@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from extender.planner import Planner
-from extender.preemption.victims import Candidate, harm
+from extender.preemption.victims import VictimCandidate, harm
 from extender.state.cluster import used_by_node
 from optimus.jobs import Job, RescaleRule, Role
 from optimus.kube.budgets import Budget
@@ -22,7 +22,7 @@ _AT_ONCE: Final = 20
 class RunningGangs:
     """What gangs of a lower priority could leave."""
 
-    candidates: Sequence[Candidate] = ()
+    candidates: Sequence[VictimCandidate] = ()
     surplus: Mapping[str, Resources] | None = None
     """By node, what managed jobs take beyond their minimum; ``None``: none of them."""
 
@@ -48,7 +48,7 @@ def running_gangs(
     """The gangs below a priority; takes the lock, again and again."""
     with planner.lock:
         uids = sorted(planner.cluster.jobs)
-    candidates: list[Candidate] = []
+    candidates: list[VictimCandidate] = []
     labels: dict[str, list[Pod]] = {}
     surplus: list[Pod] = []
     rescaling = False
@@ -97,10 +97,10 @@ def why_no_victim(
 
 
 def within_budgets(
-    candidates: Iterable[Candidate],
+    candidates: Iterable[VictimCandidate],
     pods: Mapping[str, Iterable[Pod]],
     budgets: Sequence[Budget],
-) -> list[Candidate]:
+) -> list[VictimCandidate]:
     """The candidates that all together may go by the PodDisruptionBudgets.
 
     What a budget allows goes to the lowest and youngest first: then any of those left may go, in
@@ -127,9 +127,9 @@ def _lower_pods(planner: Planner, job_uid: str, priority: int) -> list[Pod]:
     return pods if all(pod.priority < priority for pod in pods) else []
 
 
-def _candidate(job: TrainingJob, pods: Sequence[Pod]) -> Candidate:
+def _candidate(job: TrainingJob, pods: Sequence[Pod]) -> VictimCandidate:
     bound = [pod for pod in pods if pod.bound() is not None]
-    return Candidate(
+    return VictimCandidate(
         job.uid,
         job.key,
         max(pod.priority for pod in pods),

@@ -24,7 +24,7 @@ from extender.preemption.candidates import (
     running_gangs,
     why_no_victim,
 )
-from extender.preemption.trial import Planned, Trial, leaving_pods, plan_again, reserve
+from extender.preemption.trial import Trial, TrialPlan, leaving_pods, plan_again, reserve
 from extender.preemption.victims import Victims, choose_victims
 from extender.settings import Settings
 from extender.state.cluster import is_waiting
@@ -133,7 +133,7 @@ class _Choice(NamedTuple):
     """Who makes room for a gang, and where it fits then."""
 
     victims: Victims
-    planned: Planned
+    planned: TrialPlan
     awaited: frozenset[str]
     """The UIDs of the pods that leave the room."""
 
@@ -433,7 +433,7 @@ class PreemptionController:
         taken = {name for each in others if each is not None for name in _nodes(planner, each)}
         return not taken.isdisjoint(_nodes(planner, queued)) if taken else bool(self._begun)
 
-    def _await_leaving(self, queued: QueuedGang, trial: Trial, planned: Planned) -> bool:
+    def _await_leaving(self, queued: QueuedGang, trial: Trial, planned: TrialPlan) -> bool:
         """Pods that are being deleted make room: reserve it, so that no other gang takes it."""
         planner, uid = self._planner, queued.waiting.job_uid
         with planner.locked() as now:

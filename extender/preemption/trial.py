@@ -18,7 +18,7 @@ from optimus.resources import Resources
 _MARGIN_SECONDS: Final = 30.0
 
 
-class Planned(NamedTuple):
+class TrialPlan(NamedTuple):
     """A gang, with what other pods mean for it then, and its nodes."""
 
     gang: Gang
@@ -63,14 +63,14 @@ class Trial:
         """Whether the gang fits once these gangs have gone too."""
         return self.plan(victims) is not None
 
-    def plan(self, victims: Victims = ()) -> Planned | None:
+    def plan(self, victims: Victims = ()) -> TrialPlan | None:
         """Where it fits then."""
         gone = self.leaving.union(*(each.pods for each in victims))
         return self.plan_with((each.room for each in victims), gone)
 
     def plan_with(
         self, rooms: Iterable[Mapping[str, Resources]], gone: Iterable[str]
-    ) -> Planned | None:
+    ) -> TrialPlan | None:
         """Where it fits with this room, by node, and without these pods (UIDs)."""
         with self.planner.lock:
             gang = self.planner.reservations.with_surroundings(self.gang, gone)
@@ -79,7 +79,7 @@ class Trial:
             self._add_room(room)
         answer = self.rule.place(gang, self.capacity)
         self.capacity.undo_to(mark)
-        return Planned(gang, answer) if isinstance(answer, Placement) else None
+        return TrialPlan(gang, answer) if isinstance(answer, Placement) else None
 
     def _add_room(self, room: Mapping[str, Resources]) -> None:
         for node, amount in room.items():
@@ -105,15 +105,15 @@ def leaving_pods(planner: Planner, stuck: Collection[str]) -> list[Pod]:
 
 def plan_again(
     planner: Planner, rule: Theorem1, queued: QueuedGang, awaited: Awaited
-) -> Planned | None:
+) -> TrialPlan | None:
     """Where a gang fits on what is left now and what the awaited pods leave; under the lock."""
     gang = planner.reservations.with_surroundings(queued.observed.gang, awaited.pods)
     room = used_by_node(_pods(planner, awaited))
     answer = rule.place(gang, planner.reservations.free_for(gang, room))
-    return Planned(gang, answer) if isinstance(answer, Placement) else None
+    return TrialPlan(gang, answer) if isinstance(answer, Placement) else None
 
 
-def reserve(planner: Planner, planned: Planned, awaited: Awaited, expires_at: float) -> bool:
+def reserve(planner: Planner, planned: TrialPlan, awaited: Awaited, expires_at: float) -> bool:
     """Reserve what a gang is planned on, where that still holds; under the lock.
 
     Of the awaited pods only those on the gang's nodes are waited for. The reservation lasts a

@@ -24,7 +24,7 @@ MOST_TRIES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class VictimCandidate:
     """A gang that may be preempted."""
 
     job_uid: str
@@ -42,7 +42,7 @@ class Candidate:
     """The UIDs of those pods."""
 
 
-Victims = tuple[Candidate, ...]
+Victims = tuple[VictimCandidate, ...]
 
 Harm = tuple[int, tuple[int, ...], tuple[float, ...], tuple[str, ...]]
 
@@ -50,7 +50,7 @@ Fits = Callable[[Victims], bool]
 """Whether a gang fits, with all that waits for it, once these have gone."""
 
 
-def harm(victims: Sequence[Candidate]) -> Harm:
+def harm(victims: Sequence[VictimCandidate]) -> Harm:
     """How much is lost: first by number, then by the highest priorities, then by the longest runs;
     UIDs make the order total."""
     return (
@@ -61,7 +61,7 @@ def harm(victims: Sequence[Candidate]) -> Harm:
     )
 
 
-def choose_victims(candidates: Sequence[Candidate], fits: Fits) -> Victims | None:
+def choose_victims(candidates: Sequence[VictimCandidate], fits: Fits) -> Victims | None:
     """The gangs that make room, in order of UIDs; ``None`` where all of them together do not."""
     in_order = tuple(sorted(candidates, key=lambda each: harm((each,))))
     if not fits(in_order):

@@ -16,7 +16,7 @@ from optimus.resources import NONE, Resources
 
 
 @dataclass(frozen=True, slots=True)
-class Rescale:
+class ProfileRescale:
     """A rescale in progress; room is reserved for ``target``."""
 
     job_uid: str
@@ -28,7 +28,7 @@ class Rescale:
     """Whether the pods that the job has now are about to be deleted (phase Suspending)."""
 
 
-class Forecast(NamedTuple):
+class ProfileForecast(NamedTuple):
     """How long a job needs to its end, as its profile says."""
 
     at: float
@@ -45,12 +45,12 @@ class Cluster:
         self.pods: dict[str, Pod] = {}
         """The replicas of all jobs, by UID."""
         self.jobs: dict[str, Job] = {}
-        self.rescales: dict[str, Rescale] = {}
+        self.rescales: dict[str, ProfileRescale] = {}
         self.have_run: set[str] = set()
         """The UIDs of jobs that have had a bound pod or a rescale."""
         self.occupancy = Occupancy()
         """What pods on nodes mean for the rules of others."""
-        self.forecasts: dict[str, Forecast] = {}
+        self.forecasts: dict[str, ProfileForecast] = {}
         """What the profiles of jobs predict, by UID."""
         self.avoided: dict[str, Mapping[str, float]] = {}
         """By job UID, the nodes that its profile asks to avoid, each until an instant (epoch)."""
@@ -149,7 +149,7 @@ class Cluster:
             self.have_run.discard(job_uid)
             self._priorities.pop(job_uid, None)
 
-    def set_rescale(self, job_uid: str, rescale: Rescale | None) -> None:
+    def set_rescale(self, job_uid: str, rescale: ProfileRescale | None) -> None:
         """Record a job's rescale; ``None``: none is in progress."""
         self.rescales.pop(job_uid, None)
         if rescale is not None:

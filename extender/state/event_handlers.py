@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from extender.planner import Planner
-from extender.state.cluster import Forecast, Rescale, is_waiting
+from extender.state.cluster import ProfileForecast, ProfileRescale, is_waiting
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import RESCALING, Phase
 from optimus.kube.errors import Malformed
@@ -232,7 +232,7 @@ class EventHandlers:
             self.set_avoided(profile.job.uid, avoided_of(profile))
             self.set_rescale(profile.job.uid, rescale_of(profile), has_run=has_run(profile))
 
-    def _set_forecast(self, job_uid: str, forecast: Forecast | None) -> None:
+    def _set_forecast(self, job_uid: str, forecast: ProfileForecast | None) -> None:
         forecasts = self._planner.cluster.forecasts
         with self._planner.locked():
             forecasts.pop(job_uid, None)
@@ -246,7 +246,9 @@ class EventHandlers:
             if planner.cluster.set_avoided(job_uid, nodes):
                 planner.job_changed(job_uid)
 
-    def set_rescale(self, job_uid: str, rescale: Rescale | None, *, has_run: bool = False) -> None:
+    def set_rescale(
+        self, job_uid: str, rescale: ProfileRescale | None, *, has_run: bool = False
+    ) -> None:
         """A job's rescale began, went a step further, or ended (``None``)."""
         planner = self._planner
         with planner.locked() as now:
@@ -276,7 +278,7 @@ def _job_name(profile: TrainingProfile) -> _JobName:
     return profile.job.kind, profile.namespace, profile.name
 
 
-def rescale_of(profile: TrainingProfile) -> Rescale | None:
+def rescale_of(profile: TrainingProfile) -> ProfileRescale | None:
     """The rescale that room is reserved for; ``None`` too where the job is to stay suspended."""
     status, record = profile.status, profile.status.rescale
     if status.phase not in RESCALING:
@@ -290,10 +292,10 @@ def rescale_of(profile: TrainingProfile) -> Rescale | None:
     if target == NO_COUNTS:
         return None
     name = status.interval_id if record is None else record.id
-    return Rescale(profile.job.uid, name, target, status.phase is Phase.SUSPENDING)
+    return ProfileRescale(profile.job.uid, name, target, status.phase is Phase.SUSPENDING)
 
 
-def forecast_of(profile: TrainingProfile) -> Forecast | None:
+def forecast_of(profile: TrainingProfile) -> ProfileForecast | None:
     """How long the job needs to its end, as of its last decision."""
     status = profile.status
     if status.remaining_seconds is None or not status.decided_at:
@@ -302,7 +304,7 @@ def forecast_of(profile: TrainingProfile) -> Forecast | None:
         decided_at = parse_instant(status.decided_at)
     except Malformed:
         return None
-    return Forecast(decided_at, float(status.remaining_seconds))
+    return ProfileForecast(decided_at, float(status.remaining_seconds))
 
 
 def avoided_of(profile: TrainingProfile) -> dict[str, float]:

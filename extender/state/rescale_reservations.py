@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from extender.state.cluster import Cluster, Rescale, used_by_node
+from extender.state.cluster import Cluster, ProfileRescale, used_by_node
 from extender.state.reservations import Reservations
 from optimus.jobs import Job, ReplicaSpec
 from optimus.kube.pods import Pod
@@ -45,7 +45,7 @@ class _Refusal:
 
 @dataclass(frozen=True, slots=True)
 class _Tracked:
-    rescale: Rescale
+    rescale: ProfileRescale
     since: float
     held: bool
     refusal: _Refusal | None = None
@@ -56,7 +56,7 @@ class Search:
     """A search for room, and what it is made on; it needs no lock."""
 
     rule: Theorem1
-    rescale: Rescale
+    rescale: ProfileRescale
     gang: Gang
     nodes: tuple[Node, ...]
     left: Mapping[str, Resources]
@@ -180,7 +180,7 @@ class RescaleReservations:
         if job_uid in self._tracked:
             self._tracked[job_uid] = replace(self._tracked[job_uid], held=False, refusal=None)
 
-    def _follow_one(self, job_uid: str, rescale: Rescale, now: float) -> bool:
+    def _follow_one(self, job_uid: str, rescale: ProfileRescale, now: float) -> bool:
         known = self._tracked.get(job_uid)
         if known is None or (known.rescale.id, known.rescale.target) != (
             rescale.id,
@@ -197,7 +197,7 @@ class RescaleReservations:
             self._reservations.set_leaving(job_uid, leaving)
         return False
 
-    def _leaving(self, job_uid: str, rescale: Rescale) -> list[Pod]:
+    def _leaving(self, job_uid: str, rescale: ProfileRescale) -> list[Pod]:
         pods = self._cluster.pods_of(job_uid).values()
         return [pod for pod in pods if rescale.leaving or pod.leaving]
 
@@ -228,7 +228,7 @@ class RescaleReservations:
             for spec in specs
         )
 
-    def _gang(self, job: Job, rescale: Rescale) -> Gang:
+    def _gang(self, job: Job, rescale: ProfileRescale) -> Gang:
         """The gang of the target counts, with what other pods mean for it, now."""
         gang = self._as_observed(Gang.of(job, rescale.target), with_nodes=not rescale.leaving)
         if not rescale.leaving:

@@ -11,7 +11,7 @@ from extender.gang_queue import Instant
 from extender.planner import Planner
 from extender.prioritize import score_nodes
 from extender.settings import Settings
-from extender.state.cluster import Rescale
+from extender.state.cluster import ProfileRescale
 from extender.state.event_handlers import EventHandlers
 from optimus.jobs import Counts, FixedRole, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.pods import Owner, Pod
@@ -164,7 +164,7 @@ class FakeCluster:
             self.handlers.pod(self.pods.pop(name), None)
 
     def rescale(self, job: str, ps: int, workers: int, *, leaving: bool) -> None:
-        target = Rescale(f"uid-{job}", "i1", Counts(ps, workers), leaving)
+        target = ProfileRescale(f"uid-{job}", "i1", Counts(ps, workers), leaving)
         self.handlers.set_rescale(f"uid-{job}", target)
 
     def planned_nodes(self) -> dict[str, str]:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from extender.backfill import MAX_CLOSING
-from extender.state.cluster import Forecast
+from extender.state.cluster import ProfileForecast
 from optimus.jobs import Role
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.profiles import JobRef, ProfileStatus, TrainingProfile
@@ -25,7 +25,7 @@ def busy_cluster(nodes: int) -> FakeCluster:
 
 def set_forecast(cluster: FakeCluster, job: str, seconds: float) -> None:
     """The job's profile says how long it needs from now on."""
-    cluster.planner.cluster.forecasts[f"uid-{job}"] = Forecast(cluster.now, seconds)
+    cluster.planner.cluster.forecasts[f"uid-{job}"] = ProfileForecast(cluster.now, seconds)
 
 
 def test_an_old_gang_that_needs_two_empty_nodes_leaves_the_others_to_small_gangs() -> None:
@@ -172,7 +172,7 @@ def test_a_forecast_ends_with_its_profile(status: dict[str, object] | None) -> N
     before = profile(cluster, "j", decided_at=decided_at, remaining_seconds=5)
     cluster.handlers.profile(None, before)
     (forecast,) = cluster.planner.cluster.forecasts.values()
-    assert forecast == Forecast(1767225600.0, 5.0)
+    assert forecast == ProfileForecast(1767225600.0, 5.0)
     after = None if status is None else profile(cluster, "j", **status)
     cluster.handlers.profile(before, after)
     assert cluster.planner.cluster.forecasts == {}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from extender.state.cluster import Cluster, Rescale
+from extender.state.cluster import Cluster, ProfileRescale
 from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.pods import Pod
 from optimus.nodes import Node
@@ -139,7 +139,7 @@ JOB = Job(
     ps=SPEC,
     worker=SPEC,
 )
-RESCALE = Rescale("job", "i1", Counts(1, 1), leaving=True)
+RESCALE = ProfileRescale("job", "i1", Counts(1, 1), leaving=True)
 
 
 @pytest.mark.parametrize("job", [JOB, None], ids=["", "that cannot be read"])

@@ -8,7 +8,7 @@ import pytest
 
 from extender.planner import Planner
 from extender.settings import Settings
-from extender.state.cluster import Rescale
+from extender.state.cluster import ProfileRescale
 from extender.state.event_handlers import EventHandlers, has_run, rescale_of
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
@@ -45,22 +45,22 @@ def profile(**status: object) -> TrainingProfile:
         ),
         pytest.param(
             profile(phase=Phase.SUSPENDING, rescale=RECORD, target_ps=2, target_workers=4),
-            Rescale("uid-j", "i7", Counts(2, 4), leaving=True),
+            ProfileRescale("uid-j", "i7", Counts(2, 4), leaving=True),
             id="its pods are about to go",
         ),
         pytest.param(
             profile(phase=Phase.STARTING, rescale=RECORD, target_ps=1, target_workers=2),
-            Rescale("uid-j", "i7", Counts(1, 2), leaving=False),
+            ProfileRescale("uid-j", "i7", Counts(1, 2), leaving=False),
             id="going back: the target counts, not the record's",
         ),
         pytest.param(
             profile(phase=Phase.RESIZING, rescale=RECORD),
-            Rescale("uid-j", "i7", Counts(2, 4), leaving=False),
+            ProfileRescale("uid-j", "i7", Counts(2, 4), leaving=False),
             id="without a target the record's",
         ),
         pytest.param(
             profile(phase=Phase.SUSPENDING, interval_id="i8", target_ps=2, target_workers=4),
-            Rescale("uid-j", "i8", Counts(2, 4), leaving=True),
+            ProfileRescale("uid-j", "i8", Counts(2, 4), leaving=True),
             id="without a record the interval's name",
         ),
         pytest.param(
@@ -73,7 +73,9 @@ def profile(**status: object) -> TrainingProfile:
         ),
     ],
 )
-def test_the_rescale_that_a_profile_shows(given: TrainingProfile, rescale: Rescale | None) -> None:
+def test_the_rescale_that_a_profile_shows(
+    given: TrainingProfile, rescale: ProfileRescale | None
+) -> None:
     assert rescale_of(given) == rescale
 
 

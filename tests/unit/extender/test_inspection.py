@@ -8,7 +8,7 @@ import pytest
 from extender.gang_report import GangReport, amounts, cause
 from extender.gang_states import GangState
 from extender.inspection import MOST_AHEAD, Inspector
-from extender.state.cluster import Forecast
+from extender.state.cluster import ProfileForecast
 from optimus.jobs import Counts, FixedRole, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.resources import Resources
 from tests.unit.extender.fake_cluster import FakeCluster
@@ -44,7 +44,9 @@ class Inspected:
         self.cluster.planner.advance()
 
     def set_forecast(self, name: str, seconds: float) -> None:
-        self.cluster.planner.cluster.forecasts[f"uid-{name}"] = Forecast(self.cluster.now, seconds)
+        self.cluster.planner.cluster.forecasts[f"uid-{name}"] = ProfileForecast(
+            self.cluster.now, seconds
+        )
 
     def one(self, name: str) -> GangReport:
         (found,) = self.inspector.of_job(JobKey("ns", name))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.preemption.victims import Candidate, Victims, choose_victims, harm
+from extender.preemption.victims import VictimCandidate, Victims, choose_victims, harm
 from optimus.jobs import JobKey
 from optimus.resources import Resources
 from tests.unit.properties import examples
@@ -15,9 +15,9 @@ from tests.unit.properties import examples
 
 def candidate(
     name: str, cpu: int, node: str = "a", priority: int = 0, at: float = 0.0
-) -> Candidate:
+) -> VictimCandidate:
     room = {node: Resources(cpu=cpu)}
-    return Candidate(name, JobKey("ns", name), priority, at, room, frozenset({f"pod-{name}"}))
+    return VictimCandidate(name, JobKey("ns", name), priority, at, room, frozenset({f"pod-{name}"}))
 
 
 class Nodes:
@@ -75,7 +75,7 @@ def names(victims: Victims | None) -> list[str] | None:
     ],
 )
 def test_victims(
-    candidates: Sequence[Candidate], replicas: int, expected: list[str] | None
+    candidates: Sequence[VictimCandidate], replicas: int, expected: list[str] | None
 ) -> None:
     assert names(choose_victims(candidates, Nodes({}, replicas).fits)) == expected
 
@@ -102,7 +102,7 @@ _CANDIDATES = st.lists(
     st.integers(1, 3),
 )
 def test_no_set_does_less_harm(
-    candidates: list[Candidate], free: dict[str, int], replicas: int, size: int
+    candidates: list[VictimCandidate], free: dict[str, int], replicas: int, size: int
 ) -> None:
     nodes = Nodes(free, replicas, size)
     if nodes.fits(()):
