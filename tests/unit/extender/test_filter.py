@@ -122,7 +122,7 @@ def test_no_pod_with_rules_beyond_the_plan_is_answered_before_each_was_offered_n
 
 
 @pytest.mark.parametrize("truth", [2, 4])
-def test_a_gang_that_is_refused_for_ever_is_asked_about_ever_less(truth: int) -> None:
+def test_a_gang_that_is_always_refused_is_asked_about_less_and_less_often(truth: int) -> None:
     cluster = FakeCluster({"a": truth, "b": 9})
     names = cluster.job("j", 1, 4)
     asked: list[float] = []

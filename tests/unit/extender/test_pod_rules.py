@@ -69,7 +69,7 @@ def test_what_is_planned_counts_like_what_is_bound() -> None:
     assert sorted(cluster.planned_nodes()) == ["a-worker-0", "a-worker-1"]
 
 
-def test_a_gang_without_rules_heeds_those_of_pods_that_run() -> None:
+def test_a_gang_without_rules_respects_those_of_pods_that_run() -> None:
     cluster = cluster_of(9, 9)
     cluster.change(cluster.other("db", 1, "n0"), rules=ANTI)
     plain = workers(cluster, "a", 3, None)

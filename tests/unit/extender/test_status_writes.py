@@ -63,7 +63,7 @@ def times_due(writes: StatusWrites, write: StatusWrite, until: float) -> list[fl
     return found
 
 
-def test_the_same_write_is_made_ever_more_rarely() -> None:
+def test_the_same_write_is_repeated_at_doubling_intervals() -> None:
     times = times_due(writes_answered(Written()), ON_A, 250.0)
     assert times == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]
 

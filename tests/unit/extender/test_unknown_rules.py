@@ -95,7 +95,7 @@ def test_a_node_that_a_pod_left_some_seconds_ago_is_missed() -> None:
     assert ask_all(cluster, names, ["a", "b"]) == [()] * 6
 
 
-def test_a_list_that_is_complete_again_ends_the_suspicion() -> None:
+def test_after_a_complete_list_gangs_are_answered_as_planned() -> None:
     cluster = FakeCluster(NODES)
     first = cluster.job("first", 1, 5)
     ask_all(cluster, first, ["a", "b"])

@@ -59,7 +59,7 @@ def test_a_job_that_cannot_be_managed_is_left_alone_with_a_reason(change: str) -
 
 
 @pytest.mark.parametrize("change", LEFT_ALONE)
-def test_who_does_not_ask_for_management_is_not_bothered(change: str) -> None:
+def test_a_job_without_annotations_has_no_reason_to_be_left_alone(change: str) -> None:
     raw = changed(change)
     raw["metadata"]["annotations"] = {}
     found = read(raw)

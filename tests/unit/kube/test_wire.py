@@ -131,7 +131,7 @@ things = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2)).map(
 
 
 @given(st.lists(things, max_size=6))
-def test_whoever_follows_the_changes_knows_the_store(steps: list[dict[Key, Thing]]) -> None:
+def test_the_changes_add_up_to_the_content_of_the_store(steps: list[dict[Key, Thing]]) -> None:
     known: dict[Key, Thing] = {}
 
     def follow(before: Thing | None, after: Thing | None) -> None:

@@ -188,7 +188,7 @@ class TestContradictions:
         short = LearningRateSchedule(130.0)
         assert isinstance(fit_curve(epochs(self.LOSSES), short), LossCurve)
 
-    def test_a_drop_that_is_not_declared_ends_the_trust(self) -> None:
+    def test_after_a_drop_that_is_not_declared_the_schedule_is_not_used(self) -> None:
         points = [
             replace(point, learning_rate=0.1 if n < 100 else 0.01)
             for n, point in enumerate(epochs(self.LOSSES))

@@ -87,7 +87,7 @@ class TestRun:
 
 
 class TestKept:
-    def test_a_later_word_on_the_same_job_replaces_the_earlier(self) -> None:
+    def test_a_later_run_of_the_same_job_replaces_the_earlier(self) -> None:
         first, second = run("a", NOW), run("a", NOW + 1)
         assert kept([first], second, NOW + 1) == (second,)
 

@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LogSource(Protocol):
-    """Who knows where logs are."""
+    """Finds the log of a container."""
 
     def log(
         self, namespace: str, pod: str, container: str, *, previous: bool

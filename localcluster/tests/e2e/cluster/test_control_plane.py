@@ -107,7 +107,7 @@ class TestACluster:
         with refused.value:
             assert refused.value.code == 403
 
-    def test_the_python_client_speaks_to_it(self, own: LocalCluster) -> None:
+    def test_the_python_client_works_with_it(self, own: LocalCluster) -> None:
         from kubernetes.client import CoreV1Api
 
         with own.api_client() as client:

@@ -86,7 +86,7 @@ class Watches:
     ) -> AsyncGenerator[bytes, None]:
         """Yield what the watcher is sent until its time is over or it has `disconnected`.
 
-        Whoever makes `disconnected` true sets `wakeup`."""
+        Code that makes `disconnected` true sets `wakeup`."""
         wakeups = self._wakeups.setdefault(request.resource.store_key, set())
         wakeups.add(wakeup)
         try:
