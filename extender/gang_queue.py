@@ -123,7 +123,11 @@ class GangQueue:
     def not_offered_yet(self, observed: ObservedGang) -> tuple[Pod, ...]:
         """The waiting pods that are to be offered nodes before any pod of the gang is answered."""
         job_uid, assumed = observed.gang.job_uid, self._reservations.assumed
-        if not (observed.beyond_plan or self._offers.asks(job_uid) or self._suspects(observed)):
+        if not (
+            observed.beyond_plan
+            or self._offers.asks(job_uid)
+            or self._may_have_unknown_rules(observed)
+        ):
             return ()
         return tuple(
             pod
@@ -133,11 +137,11 @@ class GangQueue:
             and not self._offers.was_offered(job_uid, pod.uid)
         )
 
-    def _suspects(self, observed: ObservedGang) -> bool:
+    def _may_have_unknown_rules(self, observed: ObservedGang) -> bool:
         """Whether pods like those of a gang are not offered nodes that a plan may use."""
-        suspects = self._unknown_rules.suspects
+        may_apply = self._unknown_rules.may_apply
         return any(
-            suspects(constraints)
+            may_apply(constraints)
             for constraints in {member.spec.constraints for member in observed.gang.unbound}
         )
 

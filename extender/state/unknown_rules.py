@@ -63,7 +63,7 @@ class UnknownRules:
         self.last[constraints] = Compared(is_complete, now + wait)
         return last is None or last.is_complete != is_complete
 
-    def suspects(self, constraints: NodeConstraints) -> bool:
+    def may_apply(self, constraints: NodeConstraints) -> bool:
         """Whether a node was missing from the last list."""
         last = self.last.get(constraints)
         return last is not None and not last.is_complete
