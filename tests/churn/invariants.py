@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.churn.users import PS_KEYS, UserJob, Users
-from tests.harness.api import CORE, KUBEFLOW, PLURALS, Json, in_namespace
+from tests.harness.api import CORE, KUBEFLOW, Json, in_namespace
 from tests.harness.containers import container_members, container_process
 from tests.harness.free_resources import amount, requests_of
 from tests.harness.process_killer import PROCESSES
@@ -60,7 +60,7 @@ class Invariants:
         # Jobs before pods: pods that are made in between belong to counts that are known.
         jobs = [
             (kind, each)
-            for kind, plural in PLURALS.items()
+            for kind, plural in scenario.optimus.plurals.items()
             for each in scenario.api.items(in_namespace(KUBEFLOW, scenario.namespace, plural))
         ]
         pods = scenario.api.items(f"{CORE}/pods")

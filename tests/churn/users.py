@@ -12,12 +12,13 @@ from kubernetes.client.exceptions import ApiException
 
 from localcluster.specs import Backend
 from tests.harness.api import CORE, KUBEFLOW, PLURALS, Json, in_namespace
-from tests.harness.light_jobs import SLEEP, LightJob
+from tests.harness.light_jobs import SLEEP, Kind, LightJob
 from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import SMALL, bounds
 
 Fate = Literal["endless", "ends", "fails"]
 PS_KEYS: Final = {"TFJob": ("tfReplicaSpecs", "PS"), "MXJob": ("mxReplicaSpecs", "Server")}
+_KINDS: Final[tuple[Kind, ...]] = ("TFJob", "MXJob")
 _FAILS: Final = "sleep 5; exit 1"
 _MOST_JOBS: Final = 6
 _FATES: Final[tuple[Fate, ...]] = ("endless", "ends", "ends", "fails")
@@ -101,7 +102,7 @@ class Users:
     def _new(self, name: str) -> UserJob:
         choose = self._random
         fate = choose.choice(_FATES)
-        kind: Literal["TFJob", "MXJob"] = choose.choice(("TFJob", "MXJob"))
+        kind = choose.choice([each for each in _KINDS if each in self._scenario.optimus.plurals])
         counts = choose.randint(1, 2), choose.randint(1, 3)
         cpu = choose.choice(("200m", "500m", "1"))
         requests = {

@@ -16,10 +16,11 @@ from typing import Any, Final
 import yaml
 from kubernetes.client.exceptions import ApiException
 
+from localcluster.bootstrap import served_kinds
 from localcluster.cluster import LocalCluster
-from localcluster.specs import NodeSpec, Taint
+from localcluster.specs import Backend, NodeSpec, Taint
 from localcluster.testing.waiting import wait_until
-from tests.harness.api import CORE, Api, Json, in_namespace
+from tests.harness.api import CORE, PLURALS, Api, Json, in_namespace
 from tests.harness.light_jobs import POOL
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
@@ -84,6 +85,14 @@ class OptimusCluster:
 
     def __init__(self, cluster: LocalCluster, api: Api, tuning: Tuning) -> None:
         self.cluster, self.api, self.tuning = cluster, api, tuning
+
+    @property
+    def plurals(self) -> Mapping[str, str]:
+        """The kinds of jobs that the cluster's operator runs, with their plurals."""
+        if self.cluster.backend is Backend.EMBEDDED:
+            return PLURALS
+        served = {kind.name for kind in served_kinds(self.cluster.binaries.manifests)}
+        return {kind: plural for kind, plural in PLURALS.items() if kind in served}
 
     def deploy(self, *, advisory: bool = False, preempt: bool = False) -> None:
         """Apply the manifests, with one of the scheduler configurations and with or without gang

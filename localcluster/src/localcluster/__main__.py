@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from localcluster.binaries.locate import FOLDER_VARIABLE, resolve
+from localcluster.binaries.modules import DEFAULT_OPERATOR, OPERATORS
 from localcluster.environments import framework_environments
 from localcluster.errors import ClusterError, LocalClusterError
 from localcluster.images import default_images
@@ -110,6 +111,12 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
         ),
     )
     up.add_argument(
+        "--training-operator",
+        choices=list(OPERATORS),
+        default=DEFAULT_OPERATOR,
+        help="version of the real one (default: %(default)s); 1.9.3 has no MXJobs",
+    )
+    up.add_argument(
         "--frameworks",
         action="store_true",
         help=(
@@ -124,7 +131,11 @@ def _up(options: argparse.Namespace) -> int:
     nodes = _nodes(options.nodes, options.node or [])
     with locked(paths.root.with_name(f"{paths.root.name}.lock"), progress):
         control.refuse_if_running(paths)
-        binaries = None if options.embedded else resolve(options.binaries, progress)
+        binaries = (
+            None
+            if options.embedded
+            else resolve(options.binaries, progress, operator=options.training_operator)
+        )
         programs = None if binaries is None else binaries["kube-scheduler"].parent
         extra = framework_environments(progress) if options.frameworks else None
         images = default_images(programs, extra)

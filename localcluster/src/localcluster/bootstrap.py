@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from localcluster import webhook
 from localcluster.api_calls import ApiCalls
 from localcluster.embedded.manifests import apply_object
 from localcluster.errors import ClusterError
@@ -16,7 +17,7 @@ from localcluster.processes import wait_for
 from localcluster.storage import read_yaml
 from optimus.kube.client import connect
 from optimus.kube.errors import KubeError
-from optimus.kube.job_kinds import JOB_KINDS
+from optimus.kube.job_kinds import JOB_KINDS, TFJOB, JobKind
 
 _ESTABLISHED_SECONDS: Final = 30.0
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -36,15 +37,21 @@ _AGENT_RULES: Final = (
 )
 
 
-def prepare(paths: ClusterPaths, manifests: Path) -> None:
+def served_kinds(manifests: Path) -> list[JobKind]:
+    """Return the kinds of jobs that this operator runs: MXJobs up to version 1.8.1."""
+    return [k for k in JOB_KINDS.values() if k is TFJOB or _definition(manifests, k).exists()]
+
+
+def prepare(paths: ClusterPaths, manifests: Path, webhook_port: int) -> None:
     """Apply everything and wait until the CRDs are served. Raises ClusterError."""
     try:
         api = ApiCalls(connect(paths.kubeconfig, user_agent="localcluster"))
-        for body in _objects(manifests):
+        for body in (*_objects(manifests), *_webhook(paths, manifests, webhook_port)):
             apply_object(api, body)
         served = wait_for(
             lambda: all(
-                _established(api.get(f"{_DEFINITIONS}/{kind.crd}")) for kind in JOB_KINDS.values()
+                _established(api.get(f"{_DEFINITIONS}/{kind.crd}"))
+                for kind in served_kinds(manifests)
             ),
             _ESTABLISHED_SECONDS,
         )
@@ -58,8 +65,8 @@ def prepare(paths: ClusterPaths, manifests: Path) -> None:
 
 def _objects(manifests: Path) -> Iterator[dict[str, Any]]:
     namespace, account = OPERATOR_ACCOUNT
-    for kind in JOB_KINDS.values():
-        yield from read_yaml(manifests / "crds" / f"kubeflow.org_{kind.plural}.yaml")
+    for kind in served_kinds(manifests):
+        yield from read_yaml(_definition(manifests, kind))
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     metadata = {"name": account, "namespace": namespace}
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
@@ -72,6 +79,16 @@ def _objects(manifests: Path) -> Iterator[dict[str, Any]]:
     role = {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": _AGENT}}
     yield {**role, "rules": rules}
     yield _binding(_AGENT, {"kind": "User", "apiGroup": _RBAC, "name": NODE_AGENT_USER})
+
+
+def _definition(manifests: Path, kind: JobKind) -> Path:
+    return manifests / "crds" / f"kubeflow.org_{kind.plural}.yaml"
+
+
+def _webhook(paths: ClusterPaths, manifests: Path, port: int) -> Iterator[dict[str, Any]]:
+    if webhook.is_in(manifests):
+        plurals = [kind.plural for kind in served_kinds(manifests)]
+        yield from webhook.objects(manifests, paths.pki, port, plurals)
 
 
 def _binding(name: str, subject: dict[str, str]) -> dict[str, Any]:

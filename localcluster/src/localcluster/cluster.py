@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from localcluster import client
 from localcluster.binaries.locate import Binaries, resolve
+from localcluster.binaries.modules import DEFAULT_OPERATOR
 from localcluster.components import AGENT
 from localcluster.embedded import manifests
 from localcluster.errors import ClusterError, KubectlError
@@ -39,13 +40,14 @@ class LocalCluster:
 
     `nodes` may be empty: then no node agent runs. `state_dir` is kept (logs, events) after the end;
     without one, everything lies in a temporary folder that goes. `binaries` names a folder of
-    programs to use instead of built ones. `images` maps image names of examples to their virtual
-    environments (or to the sentence why there is none); `agent` holds further fields of the node
-    agent's configuration. With `audit` a real API server logs requests that are no reads to
+    programs to use instead of built ones; `training_operator` is the version of a real one (see
+    `localcluster.binaries.modules.OPERATORS`). `images` maps image names of examples to their
+    virtual environments (or to the sentence why there is none); `agent` holds further fields of the
+    node agent's configuration. With `audit` a real API server logs requests that are no reads to
     `paths.audit_log`. Set `progress` before the start to hear of it in another way than by
     lines on stderr."""
 
-    def __init__(  # noqa: PLR0913 - the last six are options, by keyword only
+    def __init__(  # noqa: PLR0913 - the last seven are options, by keyword only
         self,
         name: str,
         nodes: Sequence[NodeSpec] = (),
@@ -56,6 +58,7 @@ class LocalCluster:
         agent: Mapping[str, Any] | None = None,
         backend: Backend = Backend.REAL,
         audit: bool = False,
+        training_operator: str = DEFAULT_OPERATOR,
     ) -> None:
         self.name = name
         self.nodes = tuple(nodes)
@@ -65,6 +68,7 @@ class LocalCluster:
         self._agent = dict(agent or {})
         self.backend = Backend(backend)
         self._audit = audit
+        self.training_operator = training_operator
         self.progress: Progress = PlainProgress()
         self._paths: ClusterPaths | None = None
         self._binaries: Binaries | None = None
@@ -74,7 +78,9 @@ class LocalCluster:
     def __enter__(self) -> Self:
         """Start it and wait until every component is ready. Raises BuildError or ClusterError."""
         if self.backend is Backend.REAL:
-            self._binaries = resolve(self._named_binaries, self.progress)
+            self._binaries = resolve(
+                self._named_binaries, self.progress, operator=self.training_operator
+            )
         try:
             with self.progress.step(f"starting the cluster {self.name!r}"):
                 paths, process = self._launch()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from localcluster import bootstrap, webhook
 from localcluster.binaries.locate import Binaries
 from localcluster.identities import ADMIN
 from localcluster.paths import REPOSITORY, SOURCES, ClusterPaths
@@ -34,6 +35,7 @@ class Ports:
     controllers: int
     scheduler: int
     operator_health: int
+    webhook: int
 
 
 @dataclass(frozen=True)
@@ -206,17 +208,20 @@ def stock_scheduler(recipe: Recipe) -> Component:
 
 
 def training_operator(recipe: Recipe) -> Component:
-    """Return the operator, for the two kinds of jobs whose CRDs are installed."""
-    health = recipe.ports.operator_health
+    """Return the operator, for the kinds of jobs whose CRDs are installed."""
+    health, manifests = recipe.ports.operator_health, recipe.binaries.manifests
+    has_webhook = webhook.is_in(manifests)
     command = (
         str(recipe.binaries[OPERATOR]),
         "--metrics-bind-address=127.0.0.1:0",
         f"--health-probe-bind-address=127.0.0.1:{health}",
-        "--enable-scheme=tfjob",
-        "--enable-scheme=mxjob",
+        *(f"--enable-scheme={kind.name.lower()}" for kind in bootstrap.served_kinds(manifests)),
         "--zap-log-level=info",
+        *([f"--webhook-server-port={recipe.ports.webhook}"] if has_webhook else []),
     )
     environ = {"KUBECONFIG": str(recipe.paths.kubeconfig_of(OPERATOR))}
+    if has_webhook:
+        environ["TMPDIR"] = str(recipe.paths.pki)  # below it is its certificate
     return Component(OPERATOR, command, HttpProbe(health, "/readyz"), environ)
 
 

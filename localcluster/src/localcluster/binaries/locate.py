@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localcluster.binaries.build import build_module
-from localcluster.binaries.modules import MODULES, GoModule
+from localcluster.binaries.modules import DEFAULT_OPERATOR, KUBERNETES, OPERATORS, GoModule
 from localcluster.errors import BuildError
 from localcluster.progress import Progress
 from localcluster.storage import cache_root
@@ -18,7 +18,7 @@ Build = Callable[[GoModule, Path, Progress], Path]
 
 @dataclass(frozen=True)
 class Binaries:
-    """Where each program lies, and the operator's manifests (folders `crds` and `rbac`)."""
+    """Where each program lies, and the operator's manifests (`crds`, `rbac`, perhaps `webhook`)."""
 
     programs: Mapping[str, Path]
     manifests: Path
@@ -28,12 +28,17 @@ class Binaries:
 
 
 def resolve(
-    named: Path | None, progress: Progress, cache: Path | None = None, build: Build = build_module
+    named: Path | None,
+    progress: Progress,
+    cache: Path | None = None,
+    build: Build = build_module,
+    operator: str = DEFAULT_OPERATOR,
 ) -> Binaries:
     """Find every program, building what is nowhere.
 
-    `named` (else the folder in $OPTIMUS_LOCALCLUSTER_BINARIES) is searched first. Raises BuildError
-    with a sentence where the folder is wrong or a build fails."""
+    `named` (else the folder in $OPTIMUS_LOCALCLUSTER_BINARIES) is searched first, but not for an
+    operator of another version than the default one. Raises BuildError with a sentence where the
+    folder is wrong or a build fails."""
     folder = named or _folder_from_environment()
     if folder is not None and not folder.is_dir():
         raise BuildError(
@@ -42,8 +47,9 @@ def resolve(
     cache = cache or cache_root() / "binaries"
     programs: dict[str, Path] = {}
     manifests: Path | None = None
-    for module in MODULES:
-        found = _in_folder(module, folder)
+    for module in (KUBERNETES, OPERATORS[operator]):
+        is_other = module.manifests and operator != DEFAULT_OPERATOR
+        found = {} if is_other else _in_folder(module, folder)
         built = build(module, cache, progress) if len(found) < len(module.programs) else None
         programs.update({name: found.get(name) or _built(built, name) for name in module.programs})
         if module.manifests:

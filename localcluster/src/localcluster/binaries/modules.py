@@ -7,7 +7,7 @@ import hashlib
 import platform
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent / "modules"
@@ -99,4 +99,16 @@ TRAINING_OPERATOR = GoModule(
     manifests=("manifests/base/crds", "manifests/base/rbac"),
 )
 
+TRAINING_OPERATOR_1_9 = replace(
+    TRAINING_OPERATOR,
+    name="training-operator-1.9",
+    manifests=(*TRAINING_OPERATOR.manifests, "manifests/base/webhook"),
+)
+
 MODULES = (KUBERNETES, TRAINING_OPERATOR)
+"""What a cluster consists of unless another operator is asked for."""
+
+OPERATORS = {"1.7.0": TRAINING_OPERATOR, "1.9.3": TRAINING_OPERATOR_1_9}
+"""The training operators by version; the first is the default."""
+
+DEFAULT_OPERATOR = next(iter(OPERATORS))

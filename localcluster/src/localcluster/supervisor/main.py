@@ -10,10 +10,10 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from localcluster import bootstrap, components
+from localcluster import bootstrap, components, webhook
 from localcluster.binaries.locate import Binaries
 from localcluster.components import Component, Ports, Recipe
 from localcluster.embedded import backend
@@ -65,8 +65,10 @@ def _supervise(paths: ClusterPaths, interrupts: Interrupts) -> int:
     def report(why: str) -> None:
         status.event("cluster", "starting again with other ports", why)
 
+    has_webhook = spec.binaries is not None and webhook.is_in(spec.binaries.manifests)
     try:
-        status.cluster("stopped", with_other_ports(attempt, report))
+        with webhook.announced() if has_webhook else nullcontext():
+            status.cluster("stopped", with_other_ports(attempt, report))
         return 0
     except Exception as error:  # noqa: BLE001 - whatever it is, the owner waits for this line and must get it
         status.cluster("failed", str(error) or repr(error))
@@ -102,14 +104,17 @@ def _attempt(paths: ClusterPaths, spec: ClusterSpec, supervisor: Supervisor) -> 
 def _real_stages(
     paths: ClusterPaths, binaries: Binaries, agent: Sequence[Component], *, audit: bool
 ) -> list[Stage]:
-    ports = Ports(*pick_ports(6))
+    ports = Ports(*pick_ports(7))
     write_identities(paths, ports.api)
+    if webhook.is_in(binaries.manifests):
+        webhook.write_certificate(paths.pki)
     recipe = Recipe(paths, binaries, ports, audit)
     paths.audit_policy.write_text(components.AUDIT_POLICY)
     return [
         Stage([components.etcd(recipe)]),
         Stage(
-            [components.api_server(recipe)], lambda: bootstrap.prepare(paths, binaries.manifests)
+            [components.api_server(recipe)],
+            lambda: bootstrap.prepare(paths, binaries.manifests, ports.webhook),
         ),
         Stage(
             [

@@ -24,7 +24,7 @@ from localcluster.paths import ClusterPaths
 from localcluster.ports import pick_ports
 from localcluster.specs import NodeSpec
 
-PORTS = Ports(20001, 20002, 20003, 20004, 20005, 20006)
+PORTS = Ports(20001, 20002, 20003, 20004, 20005, 20006, 20007)
 
 
 @pytest.fixture(scope="module")
