@@ -2,7 +2,10 @@
 
 import os
 
+import pytest
 from hypothesis import settings
+
+from localcluster.binaries.modules import DEFAULT_OPERATOR, OPERATORS
 
 pytest_plugins = ("localcluster.testing.clusters", "localcluster.testing.folders")
 
@@ -11,3 +14,8 @@ settings.register_profile("no-deadline", deadline=None)
 # For `make check`, which sets it.
 settings.register_profile("quick", deadline=None, max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "no-deadline"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the conformance tests of the operator run with another version of the real one."""
+    parser.addoption("--training-operator", choices=list(OPERATORS), default=DEFAULT_OPERATOR)

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Self
 
-from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
+from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, Json, in_namespace
 from tests.harness.light_jobs import LightJob
 from tests.harness.scenario import Scenario
 from tests.harness.training_runs import TrainingLogs, violations
@@ -76,7 +76,8 @@ class JobRecorder:
             api, in_namespace(OPTIMUS, namespace, "trainingprofiles"), on_profile
         )
         self._jobs = [
-            WatchRecorder(api, in_namespace(KUBEFLOW, namespace, each)) for each in PLURALS.values()
+            WatchRecorder(api, in_namespace(KUBEFLOW, namespace, each))
+            for each in scenario.optimus.plurals.values()
         ]
         self.pods = WatchRecorder(api, in_namespace(CORE, namespace, "pods"), self.logs.update)
         self._stack = ExitStack()

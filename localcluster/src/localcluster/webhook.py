@@ -60,23 +60,23 @@ def objects(
 
 
 @contextmanager
-def announced() -> Iterator[None]:
+def announced(folder: Path = _LOOKED_INTO) -> Iterator[None]:
     """Let an operator start: it waits for a file under /tmp, which it does not read.
 
     All clusters of the machine share the file, by locks on /tmp; the last one removes it."""
-    handle = os.open(_LOOKED_INTO.parents[1], os.O_RDONLY)
+    handle, file = os.open(folder.parents[1], os.O_RDONLY), folder / "tls.crt"
     try:
         fcntl.flock(handle, fcntl.LOCK_SH)
-        _LOOKED_INTO.mkdir(parents=True, exist_ok=True)
-        (_LOOKED_INTO / "tls.crt").touch()
+        folder.mkdir(parents=True, exist_ok=True)
+        file.touch()
         yield
     finally:
-        with suppress(OSError):  # another cluster has the lock, or the folder holds files of others
+        with suppress(OSError):  # another cluster has a lock, or the folder holds files of others
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not (_LOOKED_INTO / "tls.crt").stat().st_size:
-                (_LOOKED_INTO / "tls.crt").unlink()
-            _LOOKED_INTO.rmdir()
-            _LOOKED_INTO.parent.rmdir()
+            if not file.stat().st_size:
+                file.unlink()
+            folder.rmdir()
+            folder.parent.rmdir()
         os.close(handle)
 
 

@@ -19,7 +19,8 @@ from tests.conformance.api_calls import ApiCalls
 @pytest.fixture(scope="session", params=[pytest.param(REAL, marks=pytest.mark.e2e), EMBEDDED])
 def backend(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalCluster]:
     """The cluster under test, shared by all tests of the run; it has no nodes."""
-    with start(request.param) as cluster, shown(cluster):
+    operator = request.config.getoption("--training-operator")
+    with start(request.param, operator) as cluster, shown(cluster):
         yield cluster
 
 

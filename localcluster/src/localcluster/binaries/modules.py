@@ -105,9 +105,6 @@ TRAINING_OPERATOR_1_9 = replace(
     manifests=(*TRAINING_OPERATOR.manifests, "manifests/base/webhook"),
 )
 
-MODULES = (KUBERNETES, TRAINING_OPERATOR)
-"""What a cluster consists of unless another operator is asked for."""
-
 OPERATORS = {"1.7.0": TRAINING_OPERATOR, "1.9.3": TRAINING_OPERATOR_1_9}
 """The training operators by version; the first is the default."""
 

@@ -4,6 +4,7 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Final
 
+from localcluster.binaries.modules import DEFAULT_OPERATOR
 from localcluster.cluster import LocalCluster
 from localcluster.specs import Backend
 
@@ -11,9 +12,11 @@ REAL: Final = "real"
 EMBEDDED: Final = "embedded"
 
 
-def start(name: str) -> AbstractContextManager[LocalCluster]:
-    """A control plane without nodes, up for the length of a `with` block."""
-    return LocalCluster(f"conformance-{name}", backend=Backend(name))
+def start(name: str, operator: str = DEFAULT_OPERATOR) -> AbstractContextManager[LocalCluster]:
+    """A control plane without nodes, up for the length of a `with` block; `operator` is the version
+    of a real one."""
+    backend = Backend(name)
+    return LocalCluster(f"conformance-{name}", backend=backend, training_operator=operator)
 
 
 def scheduler_command(cluster: LocalCluster) -> list[str]:

@@ -7,18 +7,28 @@ from pathlib import Path
 import pytest
 
 from localcluster.binaries.locate import FOLDER_VARIABLE, Binaries, resolve
-from localcluster.binaries.modules import KUBERNETES, MODULES, TRAINING_OPERATOR, GoModule
+from localcluster.binaries.modules import (
+    DEFAULT_OPERATOR,
+    KUBERNETES,
+    OPERATORS,
+    TRAINING_OPERATOR,
+    GoModule,
+)
 from localcluster.binaries.toolchain import parse_go_version
 from localcluster.errors import BuildError
 from localcluster.progress import PlainProgress, Progress
 
-PROGRAMS = [name for module in MODULES for name in module.programs]
+ALL = (KUBERNETES, *OPERATORS.values())
+PROGRAMS = [name for module in (KUBERNETES, TRAINING_OPERATOR) for name in module.programs]
 
 
 class TestThePinnedModules:
     def test_the_versions_are_those_that_were_tried_together(self) -> None:
         assert KUBERNETES.version == "v1.36.3"
-        assert TRAINING_OPERATOR.version == "v1.7.0"
+        assert {version: f"v{version}" for version in OPERATORS} == {
+            version: module.version for version, module in OPERATORS.items()
+        }
+        assert OPERATORS[DEFAULT_OPERATOR] is TRAINING_OPERATOR
         assert " go.etcd.io/etcd/server/v3 v3.6.8" in (
             KUBERNETES.folder / "go.mod"
         ).read_text().replace("\t", " ")
@@ -29,13 +39,13 @@ class TestThePinnedModules:
         assert len(replaced) > 25
         assert set(replaced) == {KUBERNETES.version.replace("v1.", "v0.")}
 
-    @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+    @pytest.mark.parametrize("module", ALL, ids=lambda module: module.name)
     def test_every_program_is_a_tool_of_its_module(self, module: GoModule) -> None:
         text = (module.folder / "go.mod").read_text()
         for package in module.programs.values():
             assert re.search(rf"^(tool )?\s*{re.escape(package)}$", text, re.MULTILINE), package
 
-    @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+    @pytest.mark.parametrize("module", ALL, ids=lambda module: module.name)
     def test_the_pins_name_no_folder_of_a_machine(self, module: GoModule) -> None:
         assert not re.search(r"=> [./]", (module.folder / "go.mod").read_text())
 
@@ -106,8 +116,10 @@ def _no_folder_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
 
 
-def find(named: Path | None, tmp_path: Path, build: FakeBuild) -> Binaries:
-    return resolve(named, PlainProgress(), cache=tmp_path / "cache", build=build)
+def find(
+    named: Path | None, tmp_path: Path, build: FakeBuild, operator: str = DEFAULT_OPERATOR
+) -> Binaries:
+    return resolve(named, PlainProgress(), cache=tmp_path / "cache", build=build, operator=operator)
 
 
 class TestWhereProgramsComeFrom:
@@ -128,6 +140,14 @@ class TestWhereProgramsComeFrom:
         assert build.built == []
         assert {path.parent for path in found.programs.values()} == {tmp_path}
         assert found.manifests == tmp_path / "manifests"
+
+    def test_another_operator_is_built_only_when_it_is_asked_for(self, tmp_path: Path) -> None:
+        program(tmp_path, "training-operator")
+        build = FakeBuild()
+        found = find(tmp_path, tmp_path, build, "1.9.3")
+        assert build.built == ["kubernetes", "training-operator-1.9"]
+        assert found["training-operator"].parent == tmp_path / "cache" / "training-operator-1.9"
+        assert found.manifests == tmp_path / "cache" / "training-operator-1.9" / "manifests"
 
     def test_what_the_folder_lacks_is_built(self, tmp_path: Path) -> None:
         mine = program(tmp_path, "kube-apiserver")

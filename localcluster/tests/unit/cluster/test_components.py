@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from localcluster import components
 from localcluster.binaries.locate import Binaries
-from localcluster.binaries.modules import MODULES
+from localcluster.binaries.modules import KUBERNETES, TRAINING_OPERATOR
 from localcluster.client import api_client
 from localcluster.components import Component, Ports, Recipe
 from localcluster.identities import IDENTITIES, write_identities
@@ -37,7 +37,8 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> ClusterPaths:
 
 @pytest.fixture(scope="module")
 def plane(paths: ClusterPaths) -> list[Component]:
-    programs = {name: Path("/programs") / name for module in MODULES for name in module.programs}
+    names = [*KUBERNETES.programs, *TRAINING_OPERATOR.programs]
+    programs = {name: Path("/programs") / name for name in names}
     recipe = Recipe(paths, Binaries(programs, Path("/manifests")), PORTS)
     makers = (
         components.etcd,

@@ -1,0 +1,35 @@
+"""The scenarios' fixtures, on a cluster whose training operator is 1.9.3."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcluster.testing.clusters import Shown
+from tests.harness.optimus_cluster import OptimusCluster, optimus_cluster, training_nodes
+from tests.scenarios.conftest import AGENT, TUNING, scenario
+
+__all__ = ["scenario"]
+
+_FOLDER = Path(__file__).parent
+_SECONDS = 900  # the first one waits until the operator is built
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave MXJobs out: this operator has none."""
+    own = [item for item in items if _FOLDER in item.path.parents]
+    others = [item for item in own if "MXJob" in item.name]
+    for item in own:
+        item.add_marker(pytest.mark.timeout(_SECONDS))
+    items[:] = [item for item in items if item not in others]
+    config.hook.pytest_deselected(items=others)
+
+
+@pytest.fixture(scope="package")
+def optimus(shown: Shown) -> Iterator[OptimusCluster]:
+    """Four training nodes of four CPUs each, and both processes serving."""
+    nodes = training_nodes("4", "4", "4", "4")
+    how = {"agent": AGENT, "training_operator": "1.9.3"}
+    with optimus_cluster("operator-1-9", nodes, TUNING, **how) as optimus, shown(optimus.cluster):
+        optimus.deploy()
+        yield optimus
