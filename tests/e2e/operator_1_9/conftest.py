@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from localcluster.testing.clusters import Shown
-from tests.harness.optimus_cluster import OptimusCluster, optimus_cluster, training_nodes
+from tests.harness.optimus_cluster import OptimusCluster, Tuning, optimus_cluster, training_nodes
 from tests.scenarios.conftest import AGENT, TUNING, scenario
 
 __all__ = ["scenario"]
 
+OPERATOR = "1.9.3"
+_STATED = {"operator_version": OPERATOR}
+_TUNING = Tuning({**TUNING.autoscaler, **_STATED}, {**TUNING.extender, **_STATED})
 _FOLDER = Path(__file__).parent
 _SECONDS = 900  # the first one waits until the operator is built
 
@@ -29,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def optimus(shown: Shown) -> Iterator[OptimusCluster]:
     """Four training nodes of four CPUs each, and both processes serving."""
     nodes = training_nodes("4", "4", "4", "4")
-    how = {"agent": AGENT, "training_operator": "1.9.3"}
-    with optimus_cluster("operator-1-9", nodes, TUNING, **how) as optimus, shown(optimus.cluster):
+    how = {"agent": AGENT, "training_operator": OPERATOR}
+    with optimus_cluster("operator-1-9", nodes, _TUNING, **how) as optimus, shown(optimus.cluster):
         optimus.deploy()
         yield optimus

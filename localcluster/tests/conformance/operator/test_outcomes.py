@@ -1,6 +1,7 @@
 """When a job runs, succeeds, fails or restarts, in the operator's words."""
 
 import pytest
+from kubernetes.client.exceptions import ApiException
 
 from tests.conformance.operator.jobs import Job, replicas
 from tests.conformance.operator.test_pods import mxnet
@@ -199,9 +200,15 @@ class TestFailure:
         tfjob.api.core.delete_namespaced_pod("j-worker-0", tfjob.namespace)
         tfjob.wait_condition("Failed")
 
-    def test_a_job_whose_container_has_another_name_is_invalid(self, tfjob: Job) -> None:
+    def test_a_job_whose_container_has_another_name_is_invalid(
+        self, tfjob: Job, has_webhook: bool
+    ) -> None:
         spec = replicas("TFJob", 1)
         spec["template"]["spec"]["containers"][0]["name"] = "main"
+        if has_webhook:
+            with pytest.raises(ApiException, match="at least one container with name tensorflow"):
+                tfjob.create({"Worker": spec})
+            return
         tfjob.create({"Worker": spec})
         sentence = (
             "TFJob failed validation because TFJobSpec is not valid: There is no container "

@@ -108,7 +108,7 @@ class TestTemplates:
             for key in ("operator-name", "job-name", "replica-type", "replica-index")
         }
 
-    def test_the_roles_restart_policy_is_the_pods(self, tfjob: Job) -> None:
+    def test_the_roles_restart_policy_is_the_pods(self, tfjob: Job, has_webhook: bool) -> None:
         specs = {
             "PS": replicas("TFJob", 1, "OnFailure"),
             "Worker": replicas("TFJob", 1, "Never"),
@@ -121,7 +121,8 @@ class TestTemplates:
         sentence = (
             "Restart policy in pod template will be overwritten by restart policy in replica spec"
         )
-        expected = ("Warning", "SettedPodTemplateRestartPolicy", sentence)
+        verb = "Set" if has_webhook else "Setted"
+        expected = ("Warning", f"{verb}PodTemplateRestartPolicy", sentence)
         tfjob.api.wait_until(
             lambda: expected in tfjob.events(),
             "an Event says that the template's policy is not used",
