@@ -201,11 +201,11 @@ class TestFailure:
         tfjob.wait_condition("Failed")
 
     def test_a_job_whose_container_has_another_name_is_invalid(
-        self, tfjob: Job, has_webhook: bool
+        self, tfjob: Job, refuses_early: bool
     ) -> None:
         spec = replicas("TFJob", 1)
         spec["template"]["spec"]["containers"][0]["name"] = "main"
-        if has_webhook:
+        if refuses_early:
             with pytest.raises(ApiException, match="at least one container with name tensorflow"):
                 tfjob.create({"Worker": spec})
             return

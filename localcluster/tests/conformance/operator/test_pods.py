@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from kubernetes.client.exceptions import ApiException
 
 from tests.conformance.api_calls import Json
 from tests.conformance.operator.jobs import LABELS, Job, replicas
@@ -108,7 +109,7 @@ class TestTemplates:
             for key in ("operator-name", "job-name", "replica-type", "replica-index")
         }
 
-    def test_the_roles_restart_policy_is_the_pods(self, tfjob: Job, has_webhook: bool) -> None:
+    def test_the_roles_restart_policy_is_the_pods(self, tfjob: Job, refuses_early: bool) -> None:
         specs = {
             "PS": replicas("TFJob", 1, "OnFailure"),
             "Worker": replicas("TFJob", 1, "Never"),
@@ -121,7 +122,7 @@ class TestTemplates:
         sentence = (
             "Restart policy in pod template will be overwritten by restart policy in replica spec"
         )
-        verb = "Set" if has_webhook else "Setted"
+        verb = "Set" if refuses_early else "Setted"
         expected = ("Warning", f"{verb}PodTemplateRestartPolicy", sentence)
         tfjob.api.wait_until(
             lambda: expected in tfjob.events(),
@@ -254,7 +255,13 @@ class TestClusterVariables:
             ),
         ],
     )
-    def test_an_invalid_template_gets_an_event(self, tfjob: Job, spec: Json, why: str) -> None:
+    def test_an_invalid_template_gets_an_event(
+        self, tfjob: Job, spec: Json, why: str, refuses_early: bool
+    ) -> None:
+        if refuses_early:
+            with pytest.raises(ApiException, match="Duplicate value"):
+                tfjob.create({"Worker": replicas("TFJob", 1, **spec)})
+            return
         tfjob.create({"Worker": replicas("TFJob", 1, **spec)})
         told = ("Warning", "FailedCreatePod", f'Error creating: Pod "j-worker-0" is invalid: {why}')
         tfjob.api.wait_until(
