@@ -53,6 +53,13 @@ def test_a_job_without_containers_is_refused_and_the_operator_lives(scenario: Sc
     assert scenario.optimus.cluster.components["training-operator"].process == operator
 
 
+def test_it_serves_again_after_the_operator_was_killed(scenario: Scenario) -> None:
+    cluster, job = scenario.optimus.cluster, small_job("later", BEFORE)
+    cluster.wait_restarted("training-operator", cluster.kill("training-operator"))
+    scenario.submit(job)
+    scenario.wait_bound(job)
+
+
 def test_a_rescale_waits_for_the_webhook_and_is_carried_out_then(
     scenario: Scenario, webhook: Webhook
 ) -> None:
