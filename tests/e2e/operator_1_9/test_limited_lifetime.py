@@ -19,4 +19,4 @@ def test_a_job_with_ttl_seconds_after_finished_is_rescaled(scenario: Scenario) -
         set_bounds(scenario, job, AFTER)
         wait_training(scenario, recorder, at(job, AFTER))
         assert not recorder.ever_failed(job)
-        assert not recorder.training_complaints(job)
+        assert not recorder.training_violations(job)

@@ -77,4 +77,4 @@ def test_a_rescale_waits_for_the_webhook_and_is_carried_out_then(
         webhook.set_reachable(True)
         wait_training(scenario, recorder, at(job, AFTER))
         assert not recorder.ever_failed(job)
-        assert not recorder.training_complaints(job)
+        assert not recorder.training_violations(job)
