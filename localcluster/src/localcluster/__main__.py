@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from localcluster.binaries.locate import FOLDER_VARIABLE, resolve
-from localcluster.binaries.modules import DEFAULT_OPERATOR, OPERATORS
+from localcluster.binaries.modules import DEFAULT_OPERATOR, OPERATORS, refuse_other_operator
 from localcluster.environments import framework_environments
 from localcluster.errors import ClusterError, LocalClusterError
 from localcluster.images import default_images
@@ -129,6 +129,8 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
 def _up(options: argparse.Namespace) -> int:
     paths, progress = _paths(options), PlainProgress()
     nodes = _nodes(options.nodes, options.node or [])
+    if options.embedded:
+        refuse_other_operator(options.training_operator)
     with locked(paths.root.with_name(f"{paths.root.name}.lock"), progress):
         control.refuse_if_running(paths)
         binaries = (

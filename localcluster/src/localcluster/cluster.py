@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from localcluster import client
 from localcluster.binaries.locate import Binaries, resolve
-from localcluster.binaries.modules import DEFAULT_OPERATOR
+from localcluster.binaries.modules import DEFAULT_OPERATOR, refuse_other_operator
 from localcluster.components import AGENT
 from localcluster.embedded import manifests
 from localcluster.errors import ClusterError, KubectlError
@@ -69,6 +69,8 @@ class LocalCluster:
         self.backend = Backend(backend)
         self._audit = audit
         self.training_operator = training_operator
+        if self.backend is Backend.EMBEDDED:
+            refuse_other_operator(training_operator)
         self.progress: Progress = PlainProgress()
         self._paths: ClusterPaths | None = None
         self._binaries: Binaries | None = None

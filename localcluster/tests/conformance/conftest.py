@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from kubernetes import client
 
+from localcluster.binaries.modules import DEFAULT_OPERATOR
 from localcluster.cluster import LocalCluster
 from localcluster.testing.backends import EMBEDDED, REAL, start
 from localcluster.testing.clusters import Shown
@@ -19,8 +20,8 @@ from tests.conformance.api_calls import ApiCalls
 @pytest.fixture(scope="session", params=[pytest.param(REAL, marks=pytest.mark.e2e), EMBEDDED])
 def backend(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalCluster]:
     """The cluster under test, shared by all tests of the run; it has no nodes."""
-    operator = request.config.getoption("--training-operator")
-    with start(request.param, operator) as cluster, shown(cluster):
+    operators = {REAL: request.config.getoption("--training-operator"), EMBEDDED: DEFAULT_OPERATOR}
+    with start(request.param, operators[request.param]) as cluster, shown(cluster):
         yield cluster
 
 

@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from localcluster.errors import ClusterError
+
 _FOLDER = Path(__file__).parent / "modules"
 _STRIPPED = "-s -w"
 
@@ -109,3 +111,12 @@ OPERATORS = {"1.7.0": TRAINING_OPERATOR, "1.9.3": TRAINING_OPERATOR_1_9}
 """The training operators by version; the first is the default."""
 
 DEFAULT_OPERATOR = next(iter(OPERATORS))
+
+
+def refuse_other_operator(operator: str) -> None:
+    """Raise ClusterError for an operator that the embedded back end is no stand-in for."""
+    if operator != DEFAULT_OPERATOR:
+        raise ClusterError(
+            f"the embedded back end stands in for training operator {DEFAULT_OPERATOR}; "
+            f"{operator} needs the real one"
+        )

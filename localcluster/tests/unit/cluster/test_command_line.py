@@ -8,8 +8,10 @@ import pytest
 
 from localcluster.__main__ import main
 from localcluster.binaries.locate import Binaries
+from localcluster.cluster import LocalCluster
+from localcluster.errors import ClusterError
 from localcluster.paths import ClusterPaths
-from localcluster.specs import numbered_nodes
+from localcluster.specs import Backend, numbered_nodes
 from localcluster.storage import write_json
 from localcluster.supervisor.control import ClusterSpec
 from localcluster.supervisor.status import read_events, read_status
@@ -56,6 +58,17 @@ def test_a_number_of_nodes_that_contradicts_them_is_one_line(
     assert capsys.readouterr().err == (
         "localcluster: --nodes 3 does not fit 2 times --node; leave --nodes out\n"
     )
+
+
+def test_another_operator_on_the_embedded_back_end_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "the embedded back end stands in for training operator 1.7.0; 1.9.3 needs the real one"
+    arguments = ["up", "--state", str(tmp_path / "s"), "--embedded", "--training-operator", "1.9.3"]
+    assert main(arguments) == 1
+    assert capsys.readouterr().err == f"localcluster: {said}\n"
+    with pytest.raises(ClusterError, match=said):
+        LocalCluster("x", backend=Backend.EMBEDDED, training_operator="1.9.3")
 
 
 def test_a_folder_of_programs_that_does_not_exist_is_one_line(
