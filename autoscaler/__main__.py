@@ -309,6 +309,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
     interval = IntervalConfig(
         rescale_seconds=settings.rescale_cost_seconds,
         hysteresis_fraction=settings.least_gain_percent / 100,
+        expected_hysteresis_fraction=settings.expected_gain_percent / 100,
         cooldown_seconds=settings.rescale_spacing_seconds,
         moves_per_hour=settings.moves_per_hour,
         fairness=fairness_of(settings),
@@ -316,6 +317,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
             # A process that decides once would leave a job at the counts of its profiling run.
             runs=0 if settings.once else max(settings.profiling_samples - 1, 0),
             steady_seconds=settings.profiling_seconds,
+            first_steady_seconds=settings.profiling_seconds / 2,
             run_limit_seconds=5 * settings.profiling_seconds,
             trained_limit_seconds=settings.profiling_lifetime_seconds,
         ),
@@ -330,6 +332,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
             interval=interval,
             interval_seconds=settings.interval_seconds,
             early_interval_seconds=settings.early_interval_seconds,
+            expects=settings.expected_gain_percent < 100 and not settings.once,
         ),
         hold_seconds=settings.start_timeout_seconds,
     )

@@ -30,7 +30,8 @@ from optimus.interval.driver import (
 from optimus.jobs import NO_COUNTS, Job
 from optimus.kube.contract import RESCALING
 from optimus.kube.times import format_second
-from optimus.models.forecast import Forecast, ForecastFn, forecast_assuming_speed
+from optimus.models.expectation import expect_job
+from optimus.models.forecast import Forecast, ForecastFn
 from optimus.nodes import Node
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
@@ -115,7 +116,7 @@ class Decider:
             config.policy,
             config.placement,
             self._forecast,
-            assumed_forecast=self._assumed_forecast,
+            expected_forecast=self._expected_forecast,
         )
         self._driver = IntervalDriver(strategies, config.driver, format_second)
 
@@ -193,8 +194,15 @@ class Decider:
             self._metrics.faults.labels("forecast").inc()
             return dataclasses.replace(progress, earlier=())
 
-    def _assumed_forecast(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
-        return self._guarded(forecast_assuming_speed, job, progress)
+    def _expected_forecast(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
+        """What is to be expected of a job without a forecast, from what that was asked of."""
+        state = self._managed.get(job.uid)
+        if state is None or state.forecast_of is None:
+            return self._guarded(expect_job, job, progress)
+        if state.expected is None or state.expected[0] is not state.forecast_of:
+            found = self._guarded(expect_job, *state.forecast_of)
+            state.expected = state.forecast_of, found
+        return state.expected[1]
 
     def _guarded(
         self, make: ForecastFn, job: Job, progress: TrainingProgress

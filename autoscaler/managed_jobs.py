@@ -130,6 +130,10 @@ class JobState:
     forecast_of: tuple[Job, TrainingProgress] | None = None
     """What the forecast was made from, without what no forecast reads."""
 
+    expected: tuple[tuple[Job, TrainingProgress], Forecast | NotReady] | None = None
+    """What is to be expected of a job without a forecast, and what that was made from: before it,
+    as that is what says whether it is out of date."""
+
     half_bound_since: float | None = None
     """Since when some of its pods have a node, but not all."""
 
@@ -336,6 +340,20 @@ class JobState:
         if shown != self.compared:
             self.compared = shown
             self.compare(progress)
+
+    @property
+    def told_forecast(self) -> Forecast | None:
+        """The forecast that its user is told. Where the work left is known and the speed measured
+        at its present counts, that is enough: only its speed elsewhere is expected."""
+        if isinstance(self.forecast, Forecast):
+            return self.forecast
+        if self.expected is None or self.expected[0] is not self.forecast_of:
+            return None
+        (_, progress), found = self.expected
+        if not isinstance(found, Forecast) or found.time_to_goal is None:
+            return None
+        measured = {each.counts for each in progress.samples}
+        return found if self.job.counts in measured else None
 
     def _update_floor(self) -> None:
         """Counts of a job that is not being rescaled are its user's, or such as it trains at."""

@@ -116,6 +116,10 @@ class Settings:
     """A rescale must shorten a job's remaining time by more than this, including the cost of the
     rescale."""
 
+    expected_gain_percent: float = 15.0
+    """The same for a rescale that is decided by what is to be expected of a job, before a forecast
+    can be fitted. From 100 on, nothing is decided so: its speed is only profiled."""
+
     rescale_spacing_seconds: float = 300.0
     """Least seconds between two rescales of one job (cooldown); in between it
     neither grows nor releases capacity."""

@@ -21,7 +21,7 @@ from optimus.allocation.problem import (
     why_excluded,
 )
 from optimus.errors import NotReady
-from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, JobKey, RescaleRule
+from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import NEEDED_COUNTS
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS
@@ -39,6 +39,11 @@ class ProfilingConfig:
     steady_seconds: float = 60.0
     """Steady training of one run, in seconds. Default: tens of seconds in the paper; noise of a
     minute is small."""
+
+    first_steady_seconds: float = 30.0
+    """Steady training at its user's counts after which a new job's counts are decided by what is to
+    be expected of it, in seconds. Default: what two log lines need; which counts are best is more
+    uncertain than the speed measured in that time."""
 
     run_limit_seconds: float = 300.0
     """A run ends after so long, whatever was measured, in seconds. Default: a minute of training
@@ -74,6 +79,15 @@ class IntervalConfig:
     """A change must save this fraction of the job's remaining time beyond its own cost. Unit: none.
     Default: speeds are predicted to several percent, and a gain that may be noise is not worth a
     restart."""
+
+    expected_hysteresis_fraction: float = 0.15
+    """The same for a change that is decided by what is to be expected of a job, and not by a fit.
+    Unit: none. Default: the hypotheses about a job's speed differ by more than fits do."""
+
+    expected_counts: int = 16
+    """So many PSs, or workers, a job may get by expectation, and at least twice as many as its
+    speed was measured with. Default: beyond it the hypotheses only guess; with 8, jobs on large
+    clusters were moved once more."""
 
     moves_per_hour: int = 5
     """After this many rescales within an hour a job does not grow; it still shrinks where a waiting
@@ -141,7 +155,7 @@ class Recommendation:
     """What would be decided for a job if its counts were changed; ``str()`` is for its user.
 
     Seconds are those to its goal at its present counts and at the recommended ones; ``None``
-    without a forecast. ``assumed``: by a speed that was measured at one pair of counts only."""
+    without a forecast. ``expected``: by what is to be expected of it, not by a fit."""
 
     current: Counts
     counts: Counts
@@ -150,7 +164,7 @@ class Recommendation:
     seconds_now: float | None = None
     seconds_then: float | None = None
     price_seconds: float = 0.0
-    assumed: bool = False
+    expected: bool = False
 
     @property
     def changes(self) -> bool:
@@ -165,7 +179,7 @@ class Recommendation:
             return f"recommended: to suspend it; {self.reason}"
         parts = [f"recommended: {self.counts} instead of {self.current}"]
         if self.seconds_now is not None and self.seconds_then is not None:
-            basis = "; its speed there is assumed, not measured" if self.assumed else ""
+            basis = "; this is expected, not fitted" if self.expected else ""
             parts.append(
                 f"expected {self.seconds_then:.0f} s to its goal instead of "
                 f"{self.seconds_now:.0f} s, after {self.price_seconds:.0f} s for the rescale{basis}"
@@ -195,6 +209,8 @@ class Decision:
     """The quota or budget that its reason names."""
     deadline: DeadlineOutlook | None = None
     """Of a job with a deadline and a forecast."""
+    is_expected: bool = False
+    """Decided by what is to be expected of the job, and neither by a fit nor by its bounds."""
 
     @property
     def rescales(self) -> bool:
@@ -267,6 +283,11 @@ class Classified:
     def rescues_deadline(self, counts: Counts) -> bool:
         """Whether these counts meet a deadline that its present ones do not."""
         return self.keeps_deadline(counts) and not self.keeps_deadline(self.job.counts)
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether it is decided by what is to be expected of it, and not by a fit."""
+        return self.candidate is not None and self.candidate.forecast.is_expected
 
     @property
     def objective(self) -> JobObjective | None:
@@ -345,6 +366,8 @@ class JobView:
         """How long it has, where it has a deadline and a forecast and is not done."""
         finish_by, forecast = self.job.finish_by, self.forecast
         if finish_by is None or isinstance(forecast, NotReady) or forecast.goal_met:
+            return None
+        if forecast.is_expected:
             return None
         return Deadline(
             finish_by - self.at,
@@ -574,6 +597,23 @@ _RULES: tuple[Callable[[JobView], Classified | None], ...] = (
 )
 
 
+_EXPECTED = "by expectation, as no forecast can be fitted yet"
+_REACH = 2
+"""By expectation a job gets so many times the PSs, or workers, that it was measured with."""
+
+
+def _within_reach(view: JobView) -> CountBounds:
+    """The bounds within which it may be moved by expectation."""
+    bounds, least = view.job.bounds, view.config.expected_counts
+    seen = [view.job.counts, *(each.counts for each in view.progress.samples)]
+    ps, workers = (max(least, _REACH * max(each)) for each in zip(*seen, strict=True))
+    return replace(
+        bounds,
+        max_ps=max(min(ps, bounds.max_ps or ps), bounds.min_ps),
+        max_workers=max(min(workers, bounds.max_workers or workers), bounds.min_workers),
+    )
+
+
 def _resizable(view: JobView) -> Classified:
     assert not isinstance(view.forecast, NotReady)
     job, history = view.job, view.history
@@ -587,6 +627,9 @@ def _resizable(view: JobView) -> Classified:
     elif view.forecast.goal_met:
         reason = "its goal is met: it does not grow again"
     bounded = job
+    if view.forecast.is_expected:
+        reason = "; ".join(part for part in (reason, _EXPECTED) if part)
+        bounded = replace(job, bounds=_within_reach(view))
     if capped:
         bounds = replace(job.bounds, max_ps=job.counts.ps, max_workers=job.counts.workers)
         bounded = replace(job, bounds=bounds)

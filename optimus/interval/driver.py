@@ -29,9 +29,13 @@ from optimus.interval import (
 from optimus.interval.capacity_plan import CapacityPlan, Claim, Held, headroom, reserve
 from optimus.interval.classify import Recommendation
 from optimus.interval.profiling import (
+    Expected,
     MeasuredJobs,
     ProfilingMove,
+    has_place,
     is_admission,
+    is_first_measured,
+    may_be_measured,
     may_skip_checkpoint,
     plan_exploration,
     plan_profiling,
@@ -41,7 +45,7 @@ from optimus.interval.profiling import (
     why_not_profiled,
 )
 from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, Manage, RescaleRule
-from optimus.models.forecast import AssumedSpeed, Forecast, ForecastFn
+from optimus.models.forecast import Forecast, ForecastFn
 from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.progress.types import TrainingProgress
 from optimus.snapshot import ClusterSnapshot
@@ -128,6 +132,9 @@ class DriverConfig:
     early_after_each_run: bool = False
     """Whether each single measurement brings an interval forward: the end of any profiling run and
     the begin of an exploratory move. By default only the end of a job's last run does."""
+
+    expects: bool = True
+    """Whether a job without a forecast is decided by what is to be expected of it."""
 
     needs_placement: bool = False
     """Whether every rescale waits until its pods can be placed. By default one that frees
@@ -315,7 +322,7 @@ class IntervalDriver:
         readiness = tuple(
             (
                 uid,
-                _is_measured(history),
+                self._is_measured(cluster, uid, history),
                 self._goal_met(uid),
                 history.awaits_checkpoint,
                 history.held,
@@ -324,6 +331,15 @@ class IntervalDriver:
         )
         offer = self._offer(cluster.nodes, cluster.submitted)
         return offer, cluster.allowed, jobs, readiness
+
+    def _is_measured(self, cluster: ManagedCluster, uid: str, history: JobHistory) -> bool:
+        """Whether the job's speed was measured where it is, as far as that is worth an interval."""
+        if _is_measured(history):
+            return True
+        managed, profiling = cluster.managed[uid], self._config.interval.profiling
+        if not self._config.expects or history.profiled or history.rescales:
+            return False
+        return is_first_measured(managed.job, managed.progress(cluster.at), history, profiling)
 
     def _offer(self, nodes: tuple[Node, ...], jobs: Iterable[Job]) -> object:
         """What the nodes offer to these jobs; worked out anew only where a node has changed."""
@@ -344,17 +360,18 @@ class IntervalDriver:
             uid: replace(histories[uid], forecast_awaited=True)
             for uid in state.awaiting_forecast & histories.keys()
         }
-        forecasts: dict[str, Forecast | NotReady] = {}
+        forecasts = state.forecasts = dict[str, Forecast | NotReady]()
 
         def forecast(job: Job, known: TrainingProgress, /) -> Forecast | NotReady:
-            return forecasts.setdefault(job.uid, self._strategies.forecast(job, known))
+            if job.uid not in forecasts:
+                forecasts[job.uid] = self._forecast(job, known)
+            return forecasts[job.uid]
 
         plan = self._plan(
             f"{self._format_instant(cluster.at)}-{state.intervals}",
             IntervalInput(cluster.snapshot(), progress, {**histories, **waited}),
             forecast,
         )
-        state.forecasts = forecasts
         state.awaiting_forecast = {each.uid for each in plan.decisions if each.awaits_forecast}
         state.pending = {
             each.uid: PendingRescale(plan.interval_id, each, cluster.managed[each.uid].job)
@@ -368,6 +385,14 @@ class IntervalDriver:
         after = self._early_interval_trigger(cluster, histories)
         state.planned_for = before if self._config.early_after_each_run else after
 
+    def _forecast(self, job: Job, progress: TrainingProgress) -> Forecast | NotReady:
+        """The job's forecast, else what is to be expected of it."""
+        found = self._strategies.forecast(job, progress)
+        if isinstance(found, Forecast) or not self._config.expects:
+            return found
+        expected = self._strategies.expected_forecast(job, progress)
+        return found if isinstance(expected, NotReady) else expected
+
     def _plan(self, interval_id: str, inputs: IntervalInput, forecast: ForecastFn) -> IntervalPlan:
         """The interval's plan; a second one says what is recommended for jobs that are not
         changed, as if they were."""
@@ -376,28 +401,15 @@ class IntervalDriver:
         advised = {uid for uid, each in inputs.history.items() if each.recommends}
         if not advised:
             return plan
-        forecasts: dict[str, Forecast | NotReady] = {}
-
-        def assumed(job: Job, known: TrainingProgress, /) -> Forecast | NotReady:
-            found = forecast(job, known)
-            if isinstance(found, NotReady) and job.uid in advised:
-                found = strategies.assumed_forecast(job, known)
-            return forecasts.setdefault(job.uid, found)
-
         history = {
             uid: replace(each, held="") if uid in advised else each
             for uid, each in inputs.history.items()
         }
-        other = plan_interval(
-            interval_id,
-            replace(inputs, history=history),
-            replace(strategies, forecast=assumed),
-            config,
-        )
+        other = plan_interval(interval_id, replace(inputs, history=history), strategies, config)
         recommended = {
             each.uid: _recommendation(
                 each,
-                forecasts.get(each.uid),
+                self.state.forecasts.get(each.uid),
                 history[each.uid].price_seconds or config.rescale_seconds,
             )
             for each in other.decisions
@@ -421,13 +433,14 @@ class IntervalDriver:
             suspends = decision.action is Action.SUSPEND
             # A waiting job frees nothing by shrinking: it, too, needs its capacity first.
             frees = (suspends or decision.action is Action.SHRINK) and free.is_placed(uid)
+            purpose = self._purpose(cluster, decision, histories[uid], runs=free.is_placed(uid))
+            if purpose.measures and not self._has_place(cluster, histories):
+                continue
             placement = None if suspends else reserve(free, managed.job, decision.counts)
             if placement is None and (self._config.needs_placement or not frees):
                 continue
             del pending[uid]
-            purpose = RescalePurpose.INTERVAL
-            if not suspends:
-                purpose = self._purpose(cluster, uid, histories[uid])
+            own_counts = histories[uid].own_counts or managed.job.counts
             yield BeginRescale(
                 uid=uid,
                 id=purpose.id_of(each.interval_id),
@@ -435,12 +448,25 @@ class IntervalDriver:
                 counts=NO_COUNTS if suspends else decision.counts,
                 reason=decision.reason,
                 placement=placement,
+                own_counts=own_counts if purpose.measures else None,
             )
 
-    def _purpose(self, cluster: ManagedCluster, uid: str, history: JobHistory) -> RescalePurpose:
+    def _has_place(self, cluster: ManagedCluster, histories: _Histories) -> bool:
+        return has_place(cluster.snapshot(), histories, self._config.interval.profiling)
+
+    def _purpose(
+        self, cluster: ManagedCluster, decision: Decision, history: JobHistory, *, runs: bool
+    ) -> RescalePurpose:
         """What the rescale that an interval decided is for."""
-        managed, profiling = cluster.managed[uid], self._config.interval.profiling
+        if decision.action is Action.SUSPEND:
+            return RescalePurpose.INTERVAL
+        managed, profiling = cluster.managed[decision.uid], self._config.interval.profiling
         progress = managed.progress(cluster.at)
+        if decision.is_expected:
+            # What it gives to others measures nothing that it needs.
+            gains = runs and decision.saves_seconds > 0
+            measures = gains and may_be_measured(progress, history, profiling)
+            return RescalePurpose.PROFILING if measures else RescalePurpose.INTERVAL
         if may_skip_checkpoint(managed.job, history, progress, cluster.at, profiling):
             return RescalePurpose.AFTER_PROFILING
         is_first = is_admission(history, progress, profiling)
@@ -479,15 +505,33 @@ class IntervalDriver:
         if all(why_not_profiled(job, snapshot, measured, profiling) is not None for job in young):
             return
         free = self._headroom(cluster, histories)
-        for move in plan_profiling(snapshot, measured, free, profiling):
+        for move in plan_profiling(snapshot, measured, free, profiling, self._expected):
             run = f"{self._format_instant(cluster.at)}-{len(histories[move.uid].profiled) + 1}"
             yield from self._measure(cluster, move, free, RescalePurpose.PROFILING, run)
+
+    def _expected(
+        self, job: Job, progress: TrainingProgress, history: JobHistory
+    ) -> Expected | None:
+        """What a measurement of a job is weighed by. Not with a deadline: whether the job is in
+        time needs a fit, whatever that saves."""
+        if not self._config.expects or job.finish_by is not None:
+            return None
+        forecast, config = self._forecast(job, progress), self._config.interval
+        if isinstance(forecast, NotReady):
+            return None
+        price = history.price_seconds
+        return Expected(
+            forecast,
+            config.rescale_seconds if price is None else price,
+            config.hysteresis_fraction,
+        )
 
     def _explore(
         self, cluster: ManagedCluster, measured: MeasuredJobs, interval_id: str
     ) -> Iterator[BeginRescale]:
         free = self._headroom(cluster, measured.history)
-        move = plan_exploration(cluster.snapshot(), measured, free, self._config.interval)
+        config = self._config.interval
+        move = plan_exploration(cluster.snapshot(), measured, free, config, self._expected)
         if move is not None and move.uid not in self.state.pending:
             yield from self._measure(cluster, move, free, RescalePurpose.EXPLORATION, interval_id)
 
@@ -550,7 +594,7 @@ def _recommendation(
         seconds_now=forecast.at(decision.current),
         seconds_then=forecast.at(decision.counts),
         price_seconds=price_seconds,
-        assumed=isinstance(forecast.speed, AssumedSpeed),
+        expected=forecast.is_expected,
     )
 
 

@@ -44,7 +44,8 @@ from optimus.interval.fair_share import with_objectives
 from optimus.interval.profiling import decide_after_profiling
 from optimus.interval.share import StartingJobs, in_queue_order, pools_of, share_pool
 from optimus.jobs import Counts, Job
-from optimus.models.forecast import ForecastFn, forecast_assuming_speed, forecast_job
+from optimus.models.expectation import expect_job
+from optimus.models.forecast import ForecastFn, forecast_job
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.resources import Resources
@@ -64,7 +65,8 @@ class IntervalInput:
 class Strategies:
     """The interchangeable parts of a decision.
 
-    ``assumed_forecast`` is for recommendations where there is no other forecast.
+    ``expected_forecast`` is what is to be expected of a job that has no other forecast; a job of
+    which nothing is changed is told by it what is recommended.
     ``remainder_policy`` allocates the fragments that whole jobs leave; by default ``policy`` does.
     """
 
@@ -72,7 +74,7 @@ class Strategies:
     placement: PlacementRule
     forecast: ForecastFn = forecast_job
     remainder_policy: AllocationPolicy | None = None
-    assumed_forecast: ForecastFn = forecast_assuming_speed
+    expected_forecast: ForecastFn = expect_job
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,8 @@ def _decision(job: Classified, settlement: "Settlement") -> Decision:
     after = now if counts == of.counts else job.seconds(counts)
     reason = settlement.reasons.get(of.uid) or job.reason
     if now is not None and after is not None and now != after:
-        reason = f"{reason}; remaining {now:.0f} s become {after:.0f} s"
+        left = "expected" if job.is_expected else "remaining"
+        reason = f"{reason}; {left} {now:.0f} s become {after:.0f} s"
     action = Action.between(of.counts, counts)
     if job.eligibility is Eligibility.TO_SUSPEND:
         action = Action.SUSPEND
@@ -248,6 +251,7 @@ def _decision(job: Classified, settlement: "Settlement") -> Decision:
         action,
         reason,
         saves_seconds=saved_seconds(now, after),
+        is_expected=job.is_expected and not job.forced,
         limited_by=settlement.plan.quotas.named_in(of.uid, reason),
     )
 
@@ -438,10 +442,14 @@ class Settlement:
         saving, now = job.saving(counts), job.seconds(job.job.counts) or 0.0
         if saving == math.inf:
             return saving
+        config = self.config
+        hysteresis = config.hysteresis_fraction
+        if job.is_expected:
+            hysteresis = config.expected_hysteresis_fraction
         if job.objective is not None:
-            lost = job.price_seconds + self.config.hysteresis_fraction * now
+            lost = job.price_seconds + hysteresis * now
             return job.objective.cost(now) - job.objective.cost(now - saving + lost)
-        return saving - job.price_seconds - self.config.hysteresis_fraction * now
+        return saving - job.price_seconds - hysteresis * now
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         saving, now = job.saving(wanted), job.seconds(job.job.counts) or 0.0

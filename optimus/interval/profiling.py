@@ -13,8 +13,10 @@ Optimus, sections 3.2 and 6.1: about 5 combinations a job.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.allocation.problem import why_backing_off, why_excluded
@@ -29,8 +31,9 @@ from optimus.interval.classify import (
     why_moved_enough,
 )
 from optimus.jobs import Counts, Job, RescaleRule
+from optimus.models.expectation import value_of_measuring
 from optimus.models.experiment_design import next_sample
-from optimus.models.forecast import goal_is_met, why_never_ready
+from optimus.models.forecast import Forecast, goal_is_met, why_never_ready
 from optimus.models.speed.curve import MergedSamples
 from optimus.models.speed.model import needed_counts, why_not_ready
 from optimus.progress.types import NOTHING, TrainingProgress
@@ -62,36 +65,84 @@ class MeasuredJobs:
         return self.progress.get(job.uid, NOTHING), self.history.get(job.uid, NO_HISTORY)
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is to be expected of a job, and what a restart has to bring beyond."""
+
+    forecast: Forecast
+    price_seconds: float
+    hysteresis_fraction: float
+
+
+ExpectedFn = Callable[[Job, TrainingProgress, JobHistory], Expected | None]
+"""What is to be expected of a job; ``None`` where nothing is, or it has a forecast."""
+
+
+def nothing_expected(_: Job, __: TrainingProgress, ___: JobHistory) -> None:
+    """Nothing is known of any job before it is measured."""
+
+
 def plan_profiling(
-    snapshot: ClusterSnapshot, measured: MeasuredJobs, free: CapacityPlan, config: ProfilingConfig
+    snapshot: ClusterSnapshot,
+    measured: MeasuredJobs,
+    free: CapacityPlan,
+    config: ProfilingConfig,
+    expected: ExpectedFn = nothing_expected,
 ) -> tuple[ProfilingMove, ...]:
-    """The profiling runs to begin now, oldest job first, together within the free capacity."""
+    """The profiling runs to begin now, oldest job first, together within the free capacity.
+
+    A job of which something is expected is measured where that is likely to change its counts, and
+    to save more than its restarts."""
     free, moves = free.copy(), list[ProfilingMove]()
     managed = [job for job in snapshot.jobs if job.managed]
     under_way = {job.uid for job in managed if _is_under_way(job, measured)}
-    running = sum(job.uid in under_way or any(snapshot.bound_counts(job.uid)) for job in managed)
-    at_once = max(config.jobs_at_once, int(config.jobs_at_once_fraction * running))
-    left = at_once - len(under_way)
+    left = _places(managed, under_way, snapshot, config) - len(under_way)
     for job in _oldest_first(snapshot.jobs):
         continues = job.uid in under_way
         if left <= 0 and not continues:
             continue
         if why_not_profiled(job, snapshot, measured, config) is not None:
             continue
-        move = _next_run(job, measured, free, config)
+        move = _next_run(job, measured, free, config, expected)
         if move is not None:
             moves.append(move)
             left -= not continues
     return tuple(moves)
 
 
+def _places(
+    managed: Sequence[Job],
+    under_way: Collection[str],
+    snapshot: ClusterSnapshot,
+    config: ProfilingConfig,
+) -> int:
+    """How many jobs may be profiled at once."""
+    running = sum(job.uid in under_way or any(snapshot.bound_counts(job.uid)) for job in managed)
+    return max(config.jobs_at_once, int(config.jobs_at_once_fraction * running))
+
+
+def has_place(
+    snapshot: ClusterSnapshot, history: Mapping[str, JobHistory], config: ProfilingConfig
+) -> bool:
+    """Whether one more job may be profiled now."""
+    managed, measured = [job for job in snapshot.jobs if job.managed], MeasuredJobs({}, history)
+    under_way = {job.uid for job in managed if _is_under_way(job, measured)}
+    return len(under_way) < _places(managed, under_way, snapshot, config)
+
+
 def plan_exploration(
-    snapshot: ClusterSnapshot, measured: MeasuredJobs, free: CapacityPlan, config: IntervalConfig
+    snapshot: ClusterSnapshot,
+    measured: MeasuredJobs,
+    free: CapacityPlan,
+    config: IntervalConfig,
+    expected: ExpectedFn = nothing_expected,
 ) -> ProfilingMove | None:
-    """The one exploratory move of an interval: of the oldest job without an identified model."""
+    """The one exploratory move of an interval: of the oldest job without an identified model.
+
+    Where something is expected of it, as for a profiling run."""
     for job in _oldest_first(snapshot.jobs):
         if _may_explore(job, snapshot, measured, config):
-            move = _next_run(job, measured, free.copy(), config.profiling)
+            move = _next_run(job, measured, free.copy(), config.profiling, expected)
             if move is not None:
                 return replace(move, reason=f"to measure its speed: {move.reason}")
     return None
@@ -203,6 +254,7 @@ def decide_after_profiling(view: JobView, decision: Decision) -> Decision:
     return replace(
         decision,
         counts=target,
+        is_expected=False,
         action=Action.between(job.counts, target),
         reason=f"its speed is measured; {why}: it returns to the submitted {target}",
     )
@@ -227,6 +279,23 @@ def is_admission(history: JobHistory, progress: TrainingProgress, config: Profil
     was_moved = history.rescales > 0 or history.profiled
     trained = trained_seconds(progress, history)
     return history.workload_known and not was_moved and trained < config.run_limit_seconds
+
+
+def is_first_measured(
+    job: Job, progress: TrainingProgress, history: JobHistory, config: ProfilingConfig
+) -> bool:
+    """Whether a young job that was never moved has just been measured at its counts."""
+    is_young = trained_seconds(progress, history) < config.trained_limit_seconds
+    return is_young and _steady_seconds(job, progress) >= config.first_steady_seconds
+
+
+def may_be_measured(
+    progress: TrainingProgress, history: JobHistory, config: ProfilingConfig
+) -> bool:
+    """Whether a move of this job may be a profiling run, at counts that an interval has chosen: as
+    for every other run, it is young and has had fewer than all of them."""
+    is_young = trained_seconds(progress, history) < config.trained_limit_seconds
+    return is_young and len(history.profiled) < config.runs
 
 
 def return_counts(job: Job, history: JobHistory) -> Counts | None:
@@ -312,10 +381,17 @@ def _steady_seconds(job: Job, progress: TrainingProgress) -> float:
 
 
 def _next_run(
-    job: Job, measured: MeasuredJobs, free: CapacityPlan, config: ProfilingConfig
+    job: Job,
+    measured: MeasuredJobs,
+    free: CapacityPlan,
+    config: ProfilingConfig,
+    expected: ExpectedFn,
 ) -> ProfilingMove | None:
     """The counts that say most about the job's speed among those that fit; takes their room."""
     progress, history = measured.of(job)
+    known = expected(job, progress, history)
+    if known is not None:
+        return _worthwhile_run(job, measured, free, config, known)
     allowed = _untried(job, measured, config)
     while allowed:
         counts = next_sample(progress.samples, allowed, job.mode, job.batch)
@@ -326,6 +402,33 @@ def _next_run(
             return ProfilingMove(job.uid, counts, f"run {run} measures its speed at {counts}")
         # Counts with at least as much of both do not fit either.
         allowed = [each for each in allowed if each.ps < counts.ps or each.workers < counts.workers]
+    return None
+
+
+def _worthwhile_run(
+    job: Job, measured: MeasuredJobs, free: CapacityPlan, config: ProfilingConfig, known: Expected
+) -> ProfilingMove | None:
+    """The counts whose measurement is expected to save most among those that fit, if it saves more
+    than it costs; takes their room."""
+    progress, history = measured.of(job)
+    # Powers of two: what lies between tells little more.
+    untried = [
+        each
+        for each in _untried(job, measured, config)
+        if not (each.ps & (each.ps - 1) or each.workers & (each.workers - 1))
+    ]
+    allowed = [job.counts, *untried]
+    now = float(known.forecast.remaining_seconds(*np.array(allowed).T).min())
+    cost_seconds = 2 * known.price_seconds + known.hysteresis_fraction * now
+    values = now * value_of_measuring(job, progress, known.forecast, allowed)[1:]
+    for index in np.argsort(-values, kind="stable").tolist():
+        if values[index] <= cost_seconds:
+            break
+        counts = untried[index]
+        if free.move(job, counts) is None:
+            run = f"run {len(history.profiled) + 1} measures its speed at {counts}"
+            saves = f"which is expected to save {values[index]:.0f} s"
+            return ProfilingMove(job.uid, counts, f"{run}, {saves}")
     return None
 
 

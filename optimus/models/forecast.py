@@ -76,35 +76,6 @@ class NoWorkLeft:
         return np.ones(np.broadcast_shapes(np.shape(ps), np.shape(workers)))
 
 
-_COMPUTING, _TRANSFER, _PER_TASK = 0.45, 0.45, 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class AssumedSpeed:
-    """The speed of a job that was measured at one pair of counts only.
-
-    The terms of the paper's equations 2 and 4 have assumed parts of the time per step there:
-    computing and transfer 45 % each, what grows with the number of tasks 10 %."""
-
-    counts: Counts
-    measured: float
-    """Steps per second at these counts."""
-
-    mode: TrainingMode
-    splits_batch: bool
-
-    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
-        """Speed at each pair of counts (arrays broadcast)."""
-        ps, workers = np.asarray(ps, np.float64), np.asarray(workers, np.float64)
-        per_worker = self.counts.workers / workers if self.splits_batch else 1.0
-        per_ps = (workers / ps) * (self.counts.ps / self.counts.workers)
-        tasks = (ps + workers) / sum(self.counts)
-        seconds = _COMPUTING * per_worker + _TRANSFER * per_ps + _PER_TASK * tasks
-        is_sync = self.mode is TrainingMode.SYNC
-        steps = 1.0 if is_sync else workers / self.counts.workers
-        return np.asarray(self.measured * steps / seconds, dtype=np.float64)
-
-
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """Remaining seconds of one job until its goal, at any counts."""
@@ -131,6 +102,9 @@ class Forecast:
     """In epochs (steps) from the start of training; ``None`` once the goal is met."""
     earlier_runs: int = 0
     """So many earlier runs of its workload went into it."""
+    is_expected: bool = False
+    """Whether it is what is to be expected of a young job (``models.expectation``) and no fit: its
+    counts are decided by it, and no user is told a time."""
     _seconds: dict[Counts, float] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -173,6 +147,9 @@ class Forecast:
 ForecastFn = Callable[[Job, TrainingProgress], Forecast | NotReady]
 """Makes one job's forecast, or gives the reason why there is none."""
 
+SpeedFn = Callable[[Job, TrainingProgress], Speed | NotReady]
+"""Makes one job's speed, or gives the reason why it is not known."""
+
 CurveFit = Callable[[Sequence[LossPoint], LearningRateSchedule | None], Curve | NotReady]
 """Fits a convergence curve: ``fit_curve``, or ``PublishedCurve.fit``, which needs no schedule."""
 
@@ -204,28 +181,22 @@ def forecast_job(
     job: Job, progress: TrainingProgress, goal: Goal | None = None, fit: CurveFit = fit_curve
 ) -> Forecast | NotReady:
     """The job's forecast towards its goal (or the one given), or why no model can be fitted."""
-    return _forecast(job, progress, goal, fit, _speed)
+    return forecast_with(job, progress, goal, fit, fitted_speed)
 
 
-def forecast_assuming_speed(job: Job, progress: TrainingProgress) -> Forecast | NotReady:
-    """The same, where the job was not measured at enough counts, from ``AssumedSpeed``.
-
-    Only for what is merely said: nobody restarts a job for an assumption."""
-    return _forecast(job, progress, None, fit_curve, _assumed_speed)
-
-
-def _forecast(
+def forecast_with(
     job: Job,
     progress: TrainingProgress,
     goal: Goal | None,
     fit: CurveFit,
-    speed: "Callable[[Job, TrainingProgress], Speed | NotReady]",
+    speed: SpeedFn,
 ) -> Forecast | NotReady:
+    """The job's forecast with the speed that this function makes."""
     goal = goal or job.goal
     if goal is None:
         return NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
     if isinstance(goal, TwoTargets):
-        first, second = (_forecast(job, progress, each, fit, speed) for each in goal.targets)
+        first, second = (forecast_with(job, progress, each, fit, speed) for each in goal.targets)
         return _of_two(first, second, both=goal.both)
     if isinstance(goal, TargetMetric):
         return _until_metric(job, progress, goal, fit, speed)
@@ -241,7 +212,7 @@ def _until_loss(
     progress: TrainingProgress,
     goal: LossGoal,
     curve: Curve | NotReady,
-    speed: "Callable[[Job, TrainingProgress], Speed | NotReady]",
+    speed: SpeedFn,
 ) -> Forecast | NotReady:
     losses = losses_with_epochs(progress)
     if _losses_meet(goal, progress, losses):
@@ -274,7 +245,7 @@ def _until_metric(
     progress: TrainingProgress,
     goal: TargetMetric,
     fit: CurveFit,
-    speed: "Callable[[Job, TrainingProgress], Speed | NotReady]",
+    speed: SpeedFn,
 ) -> Forecast | NotReady:
     """The forecast towards a value of a metric: that of its error as the loss."""
     found = as_losses(goal, progress.metrics)
@@ -319,7 +290,7 @@ def _until_amount(
     progress: TrainingProgress,
     goal: AmountGoal,
     curve: Curve | NotReady,
-    speed: "Callable[[Job, TrainingProgress], Speed | NotReady]",
+    speed: SpeedFn,
 ) -> Forecast | NotReady:
     """The forecast of a job that is done after an amount of training: only its speed is fitted."""
     in_epochs = isinstance(goal, TargetEpochs)
@@ -426,7 +397,7 @@ def _until(
     progress: TrainingProgress,
     curve: Curve | NotReady,
     total: tuple[TimeToGoal, bool],
-    speed_of: "Callable[[Job, TrainingProgress], Speed | NotReady]",
+    speed_of: SpeedFn,
 ) -> Forecast | NotReady:
     time_to_goal, in_epochs = total
     steps_per_unit = _steps_per_epoch(job, progress) if in_epochs else 1.0
@@ -507,7 +478,8 @@ def _steps_per_epoch(job: Job, progress: TrainingProgress) -> float | None:
     return known[-1] / workers if per_worker else known[-1]
 
 
-def _speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
+def fitted_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
+    """The speed model of a job, on the nodes where it runs."""
     kind, terms = progress.node_kind, SpeedTerms(job.mode, job.batch, SpeedForm.BLEND)
     measured = MergedSamples.of(progress.samples)
     if progress.earlier:
@@ -520,14 +492,6 @@ def _speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
     if latest is not None:
         model = model.on(latest.node_kind).anchored(job.counts, latest.steps_per_second)
     return model if kind is None else model.on(kind)
-
-
-def _assumed_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
-    here = [each for each in progress.samples if each.counts == job.counts]
-    latest = max(here or progress.samples, key=lambda sample: sample.at, default=None)
-    if latest is None:
-        return NotReady("its speed has not been measured yet")
-    return AssumedSpeed(latest.counts, latest.steps_per_second, job.mode, job.splits_batch)
 
 
 def batch_rule(job: Job, progress: TrainingProgress) -> tuple[bool, int]:

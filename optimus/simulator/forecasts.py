@@ -217,6 +217,8 @@ def log_forecasts(
         forecast, state = forecasts.get(uid), states.get(uid)
         if state is None or isinstance(forecast, NotReady | None) or forecast.goal_met:
             continue
+        if forecast.is_expected:
+            continue
         logged.append(_logged(state, forecast, counts, empty))
     return [each for each in logged if each.true_steps_per_second > 0]
 

@@ -33,11 +33,14 @@ from optimus.simulator.speeds import EmptyCluster
 from optimus.snapshot import ClusterSnapshot
 
 
-def live_driver(*, interval: IntervalConfig | None = None, measures: bool = True) -> DriverConfig:
+def live_driver(
+    *, interval: IntervalConfig | None = None, measures: bool = True, expects: bool = True
+) -> DriverConfig:
     """The driver's settings in the simulator: its pods are placed when a rescale begins."""
     return DriverConfig(
         interval=interval or IntervalConfig(),
         measures=measures,
+        expects=expects,
         early_after_each_run=True,
         needs_placement=True,
     )
@@ -181,7 +184,9 @@ class LiveScheduler:
             return math.inf
         samples, counts = state.training.samples, state.job.counts
         steady = sum(sample.seconds for sample in samples if sample.counts == counts)
-        left = profiling.steady_seconds - steady - run.seconds
+        is_new = config.expects and not state.past.profiled
+        wanted = profiling.first_steady_seconds if is_new else profiling.steady_seconds
+        left = wanted - steady - run.seconds
         return now + left + self._config.tick_seconds if left > 0 else math.inf
 
 

@@ -21,6 +21,12 @@ def harness(cluster: FakeCluster) -> ControllerHarness:
 
 
 @pytest.fixture
+def profiling(cluster: FakeCluster) -> ControllerHarness:
+    """Every young job is profiled, whatever is to be expected of it."""
+    return ControllerHarness(cluster, expects=False)
+
+
+@pytest.fixture
 def logs() -> Logs:
     return Logs()
 

@@ -36,6 +36,7 @@ class ControllerHarness:
         instance: str = "",
         poll_seconds: float = 1,
         stragglers: ReplacementConfig | None = None,
+        expects: bool = True,
     ) -> None:
         self.cluster = cluster
         self._instance = instance
@@ -44,6 +45,7 @@ class ControllerHarness:
         self._dry_run = dry_run
         self._stragglers = stragglers
         self._timing = timing
+        self._expects = expects
         self.restart()
 
     def restart(self) -> None:
@@ -76,11 +78,15 @@ class ControllerHarness:
                     rescale_seconds=5,
                     cooldown_seconds=10,
                     profiling=ProfilingConfig(
-                        steady_seconds=5, run_limit_seconds=30, max_replicas=6
+                        first_steady_seconds=5,
+                        steady_seconds=5,
+                        run_limit_seconds=30,
+                        max_replicas=6,
                     ),
                 ),
                 interval_seconds=20,
                 early_interval_seconds=5,
+                expects=self._expects,
             ),
         )
         decider = Decider(decision_config, self.metrics, dry_run=self._dry_run)

@@ -13,16 +13,16 @@ def small_pods(cluster: FakeCluster) -> FakeJob:
 
 
 def test_a_job_is_returned_from_counts_that_its_pods_cannot_bear(
-    cluster: FakeCluster, harness: ControllerHarness
+    cluster: FakeCluster, profiling: ControllerHarness
 ) -> None:
     job, reached = small_pods(cluster), list[Counts]()
     cluster.breaks = lambda counts: counts.ps < 2 or counts.workers < 4
     for _ in range(300):
-        harness.run(2)
+        profiling.run(2)
         if not reached or reached[-1] != job.counts:
             reached.append(job.counts)
     failed = [
-        each.counts for each in harness.controller.managed.states["uid-a"].record.failed_counts
+        each.counts for each in profiling.controller.managed.states["uid-a"].record.failed_counts
     ]
     assert failed, "such counts were tried"
     assert len(set(failed)) == len(failed), "none was tried again"
@@ -31,25 +31,25 @@ def test_a_job_is_returned_from_counts_that_its_pods_cannot_bear(
     undone = [text for _, reason, text in cluster.events if reason == "RollingBack"]
     assert len(undone) == len(failed)
     assert all("exit code 137 (OOMKilled)" in text and " -> " in text for text in undone)
-    shown = harness.status("a").failed_counts
+    shown = profiling.status("a").failed_counts
     assert shown == tuple(
         f"{each}: a-worker-0 ended with exit code 137 (OOMKilled)" for each in failed
     )
     assert not cluster.breaks(job.counts), "it trains"
 
 
-def test_another_autoscaler_knows_them(cluster: FakeCluster, harness: ControllerHarness) -> None:
+def test_another_autoscaler_knows_them(cluster: FakeCluster, profiling: ControllerHarness) -> None:
     small_pods(cluster)
     cluster.breaks = lambda counts: counts.workers < 4
     for _ in range(300):
-        harness.run(1)
-        if harness.status("a").failed_counts:
+        profiling.run(1)
+        if profiling.status("a").failed_counts:
             break
-    known = harness.controller.managed.states["uid-a"].record.failed_counts
+    known = profiling.controller.managed.states["uid-a"].record.failed_counts
     assert known
-    harness.restart()
-    harness.run(1)
-    assert harness.controller.managed.states["uid-a"].record.failed_counts == known
+    profiling.restart()
+    profiling.run(1)
+    assert profiling.controller.managed.states["uid-a"].record.failed_counts == known
 
 
 def test_a_rescale_has_succeeded_once_the_job_trains(

@@ -25,19 +25,19 @@ def test_a_clock_set_forward_does_not_shorten_the_start_timeout(
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_clock_set_back_does_not_lengthen_the_cooldown(
-    cluster: FakeCluster, harness: ControllerHarness, restarts: bool
+    cluster: FakeCluster, profiling: ControllerHarness, restarts: bool
 ) -> None:
     cluster.submit(tf_job("a", 1, 1, target_loss="0.0501", training_mode="sync", rescale="any"))
     for _ in range(300):
-        harness.run(1)
-        if harness.status("a").rescales and harness.status("a").phase == "Training":
+        profiling.run(1)
+        if profiling.status("a").rescales and profiling.status("a").phase == "Training":
             break
     cluster.day_offset = -36_000.0
     if restarts:
-        harness.restart()
-    harness.run(60)
-    assert harness.status("a").rescales
-    assert "cooldown" not in harness.status("a").reason
+        profiling.restart()
+    profiling.run(60)
+    assert profiling.status("a").rescales
+    assert "cooldown" not in profiling.status("a").reason
 
 
 def test_a_clock_set_back_does_not_stop_the_intervals(

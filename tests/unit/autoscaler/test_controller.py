@@ -11,8 +11,9 @@ from tests.unit.autoscaler.fake_job import tf_job
 
 
 def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(
-    cluster: FakeCluster, harness: ControllerHarness
+    cluster: FakeCluster, profiling: ControllerHarness
 ) -> None:
+    harness = profiling
     job = cluster.submit(
         tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64")
     )
@@ -22,6 +23,34 @@ def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(
     assert harness.status("a").rescales <= 2
     assert harness.status("a").progress_percent == 100
     assert job.counts.workers > 1, "more workers save most of its time"
+
+
+def test_a_young_job_is_grown_by_expectation_once_and_told_so(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    job = cluster.submit(
+        tf_job(
+            "a",
+            1,
+            1,
+            target_loss="0.09",
+            training_mode="sync",
+            global_batch_size="64",
+            steps_per_epoch="20",
+            rescale="checkpoint",
+        )
+    )
+    harness.run_until("a", "Profiling")
+    status, record = harness.status("a"), harness.controller.managed.states["uid-a"].record
+    assert job.counts.workers > 1
+    (text, *_) = [text for _, reason, text in cluster.events if reason == "Rescaling"]
+    assert "by expectation, as no forecast can be fitted yet" in text
+    assert record.profiled == (job.counts,), "it counts as a profiling run, without a checkpoint"
+    assert record.own_counts == Counts(1, 1)
+    assert status.rescales == 0
+    assert status.remaining_seconds is None, "nobody is told a time that is not fitted"
+    harness.run_until("a", "AtTarget", seconds=1500, tick=2)
+    assert cluster.reasons("a").count("Rescaling") < 4
 
 
 def test_a_new_job_gets_room_from_one_that_has_much(
@@ -114,8 +143,9 @@ def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(
     ],
 )
 def test_without_a_forecast_a_job_goes_back_after_its_profiling(
-    cluster: FakeCluster, harness: ControllerHarness, bounds_moved: dict[str, str], expected: Counts
+    cluster: FakeCluster, bounds_moved: dict[str, str], expected: Counts
 ) -> None:
+    harness = ControllerHarness(cluster, expects=False)
     goal = {"target_loss": "1e-9", "training_mode": "sync", "global_batch_size": "64"}
     job = cluster.submit(tf_job("a", 1, 1, **goal, max_ps="3", max_workers="4"))
     harness.run(50, tick=1)
@@ -128,9 +158,8 @@ def test_without_a_forecast_a_job_goes_back_after_its_profiling(
     assert seen == {Counts(2, 3), expected}
 
 
-def test_it_goes_back_too_where_its_bounds_allow_few_runs(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
+def test_it_goes_back_too_where_its_bounds_allow_few_runs(cluster: FakeCluster) -> None:
+    harness = ControllerHarness(cluster, expects=False)
     goal = {"target_loss": "1e-9", "training_mode": "sync", "global_batch_size": "64"}
     job = cluster.submit(tf_job("a", 1, 1, **goal, max_ps="1", max_workers="3"))
     harness.run(100)

@@ -128,21 +128,21 @@ def test_a_lower_goal_resumes_a_job_that_was_suspended_at_the_old_one(
 
 
 def test_an_inconsistent_saved_state_affects_its_own_job_only(
-    cluster: FakeCluster, harness: ControllerHarness
+    cluster: FakeCluster, profiling: ControllerHarness
 ) -> None:
     cluster.submit(tf_job("odd", 1, 1, target_loss="0.12", training_mode="sync"))
     good = cluster.submit(tf_job("good", 1, 1, target_loss="0.12", training_mode="sync"))
-    harness.run(20)
-    status = harness.status("odd")
+    profiling.run(20)
+    status = profiling.status("odd")
     assert status.state is not None
     saved = unpack(status.state, "odd", cluster.at)
     saved.log.pods = [PodState("odd-worker-0", Role.PS, 0, tells_loss=True, step=1)]
     cluster.write_status(
         cluster.profiles["odd"], msgspec.structs.replace(status, state=pack(saved))
     )
-    harness.restart()
+    profiling.restart()
     runs = good.runs
-    harness.run(60)
+    profiling.run(60)
     assert good.runs > runs
 
 

@@ -54,7 +54,7 @@ def test_a_new_job_gets_a_recommendation_with_what_it_brings_and_is_not_changed(
     assert f"recommended: {Counts(found.ps, found.workers)} instead of 1 PS + 2" in status.reason
     (text, *_) = texts(cluster)
     assert "to its goal instead of" in text
-    assert "after 5 s for the rescale; its speed there is assumed, not measured" in text
+    assert "after 5 s for the rescale; this is expected, not fitted" in text
 
 
 def test_one_event_for_each_recommendation(cluster: FakeCluster) -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from autoscaler.logs.poller import Run
+from optimus.errors import NotReady
 from optimus.jobs import Counts
-from optimus.models.forecast import Forecast
 from optimus.progress.log import ProgressLog
 from optimus.progress.types import PodRun
 from tests.unit.autoscaler.controller_harness import ControllerHarness
@@ -24,14 +24,14 @@ def test_a_job_that_never_prints_a_checkpoint_is_left_no_worse_than_submitted(
     cluster.checkpoints = False
     job = tf_job("a", *counts, target_loss=goal, training_mode="sync", global_batch_size="64")
     cluster.submit(job).annotate(min_ps="1", min_workers="1")
-    harness.run(200)
+    harness.run(300)
     state = harness.controller.managed.states["uid-a"]
-    assert len(state.record.profiled) == 4
-    assert isinstance(state.forecast, Forecast) is has_forecast
+    assert 1 <= len(state.record.profiled) <= 4
     if not has_forecast:
+        assert isinstance(state.forecast, NotReady)
         assert job.counts == Counts(*counts)
     assert job.speed() >= tf_job("as-submitted", *counts).speed()
-    assert job.runs <= 6, "four runs, and the last move"
+    assert job.runs <= 7, "four runs, a return between them, and the last move"
 
 
 def test_room_is_not_held_for_long_for_a_job_that_never_prints_a_checkpoint(
@@ -42,7 +42,7 @@ def test_room_is_not_held_for_long_for_a_job_that_never_prints_a_checkpoint(
         cluster.submit(
             tf_job(name, 1, 2, target_loss="0.0501", training_mode="sync", global_batch_size="64")
         )
-    harness.run(400)
+    harness.run(700)
     runs, waited = cluster.jobs["a"].runs, 0
     for _ in range(100):
         harness.run(2)

@@ -29,8 +29,8 @@ def end(cluster: FakeCluster, fake: FakeJob, condition: str = "Succeeded") -> No
 
 
 def harness_after_a_run(cluster: FakeCluster) -> ControllerHarness:
-    """One run was trained to its goal, and has ended."""
-    harness = ControllerHarness(cluster)
+    """One run was profiled and trained to its goal, and has ended."""
+    harness = ControllerHarness(cluster, expects=False)
     first = cluster.submit(a_job("first"))
     harness.run_until("first", "AtTarget", tick=2)
     end(cluster, first)

@@ -1,7 +1,7 @@
 """Builders of small clusters: nodes, jobs, and forecasts of known coefficients."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,6 +53,10 @@ class KnownForecasts:
 
 def steps(count: float, speed: Sync | None = None) -> Forecast:
     return Forecast(speed or Sync(), count)
+
+
+def expecting(count: float, speed: Sync | None = None) -> Forecast:
+    return replace(steps(count, speed), is_expected=True)
 
 
 def done() -> Forecast:

@@ -196,6 +196,12 @@ def train(cluster: FakeManagedCluster) -> None:
     cluster.managed["uid-a"].known = progress_measured_at((1, 1))
 
 
+def train_briefly(cluster: FakeManagedCluster) -> None:
+    known = progress_measured_at((1, 1))
+    samples = tuple(replace(each, seconds=29.0) for each in known.samples)
+    cluster.managed["uid-a"].known = replace(known, samples=samples)
+
+
 EARLY = [
     ("a new job", add_job, True),
     ("a new node", add_node, True),
@@ -213,7 +219,8 @@ EARLY = [
     ("a checkpoint that is awaited", change_history(awaits_checkpoint=True), True),
     ("a rescale that suspends a job", change_history(rescaling_to=Counts(1, 2)), False),
     ("a quota that was raised", raise_quota, True),
-    ("training that goes on", train, False),
+    ("a new job's first speed", train, True),
+    ("training of less than half a minute", train_briefly, False),
 ]
 
 

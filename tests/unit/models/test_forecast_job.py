@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike, NDArray
 
 from optimus.errors import NotReady
 from optimus.jobs import (
@@ -22,7 +23,7 @@ from optimus.jobs import (
     TrainingMode,
 )
 from optimus.models.convergence import PublishedCurve
-from optimus.models.forecast import AssumedSpeed, CurveFit, Forecast, fit_curve, forecast_job
+from optimus.models.forecast import CurveFit, Forecast, fit_curve, forecast_job
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import Declared, LogLine, LossPoint, SpeedSample, TrainingProgress
@@ -74,8 +75,16 @@ def test_late_seconds_are_those_of_the_upper_end_of_the_work_left_and_of_a_slowe
     assert late[far] > late[here]
 
 
+class _Constant:
+    """Two steps per second at any counts."""
+
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """The same everywhere."""
+        return np.full(np.broadcast_shapes(np.shape(ps), np.shape(workers)), 2.0)
+
+
 def test_a_known_amount_at_a_known_speed_is_never_late() -> None:
-    found = Forecast(AssumedSpeed(Counts(1, 2), 2.0, TrainingMode.SYNC, True), 100.0)
+    found = Forecast(_Constant(), 100.0)
     assert float(found.late_seconds(1, 2)) == found.at(Counts(1, 2)) == 50
 
 

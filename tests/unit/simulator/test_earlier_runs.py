@@ -8,6 +8,7 @@ import pytest
 from optimus.simulator.cluster import SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.jobs import SimulatedJob
+from optimus.simulator.live_scheduler import LiveConfig, live_driver
 from optimus.simulator.presets import SchedulerConfig, preset, without_earlier_runs
 from optimus.simulator.results import Simulation
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
@@ -44,9 +45,13 @@ def run(
     return found, watch.profiled, watch.differed
 
 
+PROFILED = replace(preset("optimus"), mode=LiveConfig(driver=live_driver(expects=False)))
+"""Every young job is profiled, whatever is to be expected of it."""
+
+
 @pytest.fixture(scope="module")
 def usual() -> tuple[Simulation, Mapping[str, int], set[str]]:
-    return run(preset("optimus"), a_run("second", SECOND_AT))
+    return run(PROFILED, a_run("second", SECOND_AT))
 
 
 def test_the_second_run_is_not_profiled(
@@ -62,7 +67,7 @@ def test_it_ends_sooner_than_without_earlier_runs(
     usual: tuple[Simulation, Mapping[str, int], set[str]],
 ) -> None:
     with_them, _, _ = usual
-    alone, profiled, _ = run(without_earlier_runs(preset("optimus")), a_run("second", SECOND_AT))
+    alone, profiled, _ = run(without_earlier_runs(PROFILED), a_run("second", SECOND_AT))
     assert profiled["second"] >= 2
     first, second = (
         {each.uid: each.finished_at for each in found.jobs} for found in (with_them, alone)
@@ -73,6 +78,6 @@ def test_it_ends_sooner_than_without_earlier_runs(
 
 def test_one_that_is_slower_is_found_to_differ_and_is_profiled() -> None:
     slow = a_run("second", SECOND_AT, replace(ADDED, each=0.08))
-    _, profiled, differed = run(preset("optimus"), slow)
+    _, profiled, differed = run(PROFILED, slow)
     assert differed == {"second"}
     assert profiled["second"] >= 1

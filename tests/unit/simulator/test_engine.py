@@ -12,6 +12,7 @@ from optimus.resources import Resources
 from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Straggling
+from optimus.simulator.live_scheduler import LiveConfig, live_driver
 from optimus.simulator.paper_scheduler import PaperConfig
 from optimus.simulator.presets import WAITING, PreRun, SchedulerConfig, preset, with_pre_run
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
@@ -147,7 +148,9 @@ class TestCoursesByHand:
 
     def test_profiling_runs_are_restarts_that_are_counted_apart(self) -> None:
         only = job("a", JobParameters(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))
-        found = simulate(workload(only, on=nodes(4)), preset("optimus"), seed=1).jobs[0]
+        profiled = LiveConfig(driver=live_driver(expects=False))
+        config = replace(preset("optimus"), mode=profiled)
+        found = simulate(workload(only, on=nodes(4)), config, seed=1).jobs[0]
         assert found.profiling_runs == ProfilingConfig().runs
         assert found.restarts > found.profiling_runs
 

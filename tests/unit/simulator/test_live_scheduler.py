@@ -147,6 +147,10 @@ class TestPlacing:
         assert min(at for at, phase, _ in other.entries if phase is Phase.TRAINING) == left
 
 
+PROFILED = replace(preset("optimus"), mode=LiveConfig(driver=live_driver(expects=False)))
+"""Every young job is profiled, whatever is to be expected of it."""
+
+
 class TestProfiling:
     def test_without_a_forecast_a_job_goes_home_after_its_last_profiling_run(self) -> None:
         # An epoch takes hours: its speed is measured long before its loss can be fitted.
@@ -157,7 +161,7 @@ class TestProfiling:
             ),
         )
         log = PhaseLog("a")
-        found = simulate(workload(slow, on=nodes(5)), preset("optimus"), 1, watch=log)
+        found = simulate(workload(slow, on=nodes(5)), PROFILED, 1, watch=log)
         assert found.jobs[0].profiling_runs == 4
         counts = [each for _, phase, each in log.entries if phase is Phase.TRAINING]
         runs = [each for n, each in enumerate(counts) if n == 0 or each != counts[n - 1]]
@@ -167,7 +171,7 @@ class TestProfiling:
     def test_a_profiling_run_measures_for_a_minute(self) -> None:
         only = job("a", JobParameters(epochs=400, counts=Counts(1, 2), speed=Speed(1.0, batch=0.2)))
         log = PhaseLog("a")
-        simulate(workload(only, on=nodes(5)), preset("optimus"), 1, watch=log)
+        simulate(workload(only, on=nodes(5)), PROFILED, 1, watch=log)
         phases = [(at, phase) for at, phase, _ in log.entries]
         begins = [
             at
@@ -181,6 +185,31 @@ class TestProfiling:
         ]
         for begin, end in zip(begins[:4], ends[:4], strict=True):
             assert 60 <= end - begin <= 70
+
+
+class TestExpectation:
+    def test_a_new_job_is_moved_after_half_a_minute_and_measured_for_a_minute(self) -> None:
+        only = job(
+            "a", JobParameters(epochs=400, counts=Counts(1, 2), speed=Speed(0.02, batch=0.5))
+        )
+        log = PhaseLog("a")
+        found = simulate(workload(only, on=nodes(5)), preset("optimus"), 1, watch=log)
+        trained = [(at, counts) for at, phase, counts in log.entries if phase is Phase.TRAINING]
+        first = [at for at, counts in trained if counts == Counts(1, 2)]
+        assert 30 <= first[-1] - first[0] <= 40
+        moved = next(counts for _, counts in trained if counts != Counts(1, 2))
+        second = [at for at, counts in trained if counts == moved]
+        assert moved.workers > 2
+        assert second[-1] - second[0] >= 60
+        assert 1 <= found.jobs[0].profiling_runs < 4
+
+    def test_nothing_is_gained_where_more_tasks_bring_nothing(self) -> None:
+        still = job(
+            "a",
+            JobParameters(epochs=60, counts=Counts(1, 1), speed=Speed(1.0), bounds=ONE_TASK_EACH),
+        )
+        found = simulate(workload(still, on=nodes(5)), preset("optimus"), 1)
+        assert found.jobs[0].restarts == 0
 
 
 def test_a_change_that_is_not_worth_its_restart_is_not_made() -> None:

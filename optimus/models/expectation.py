@@ -1,0 +1,133 @@
+"""What is to be expected of a young job, before its losses or its speed allow a fit.
+
+The counts of a job are decided by it where there is no forecast; no user is told a time by it.
+1. Work: as a forecast has it where that is known (the job's own losses, earlier runs of its
+   workload, a number of epochs or steps as its goal). Else 20 epochs are left, as the program of
+   the paper's authors takes it (pengyanghua/optimus, scheduler/optimus_scheduler.py: ``end_epoch =
+   job.progress + 20`` where the estimate fails), or fewer where the run declares an earlier end.
+   That holds for the first 20 epochs, as long as there are too few losses for a curve.
+2. Speed: the fitted model, and before it the mean over hypotheses (``speed.hypotheses``)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from optimus.errors import NotReady
+from optimus.jobs import (
+    AmountGoal,
+    Counts,
+    Goal,
+    Job,
+    TargetEpochs,
+    TargetMetric,
+    TwoTargets,
+)
+from optimus.models import Vector
+from optimus.models.convergence import LossCurve
+from optimus.models.forecast import (
+    Forecast,
+    Speed,
+    fit_curve,
+    fitted_speed,
+    forecast_with,
+    losses_with_epochs,
+    why_never_ready,
+)
+from optimus.models.metric_goal import as_losses
+from optimus.models.prior import with_earlier
+from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
+from optimus.models.speed.hypotheses import (
+    ExpectedSpeed,
+    StepTerms,
+    values_of_measuring,
+)
+from optimus.progress.types import TrainingProgress
+
+EPOCHS_LEFT: Final = 20.0
+"""Epochs that are left of a job of which nothing else is known."""
+_MOST_EPOCHS: Final = 20.0
+"""Of a job that has trained for so many, and has no curve yet, nothing is expected any more."""
+
+
+def value_of_measuring(
+    job: Job, progress: TrainingProgress, forecast: Forecast, allowed: Sequence[Counts]
+) -> Vector:
+    """What a sample of a job's speed at each of these counts is worth, as a part of its least
+    expected time: ``speed.hypotheses``."""
+    return values_of_measuring(
+        known_samples(job, progress),
+        StepTerms(job.mode, job.splits_batch),
+        allowed,
+        batch_per_worker=forecast.batch_per_worker,
+    )
+
+
+def expect_job(job: Job, progress: TrainingProgress) -> Forecast | NotReady:
+    """What is to be expected of a job of which no forecast can be fitted, or why nothing is."""
+    found = forecast_with(job, progress, None, fit_curve, expected_speed)
+    if isinstance(found, NotReady):
+        end = _expected_end(job.goal, progress)
+        return found if end is None else _until_epoch(job, progress, end)
+    return found if found.goal_met else replace(found, is_expected=True)
+
+
+def _until_epoch(job: Job, progress: TrainingProgress, end: float) -> Forecast | NotReady:
+    """The forecast until an epoch that is not known, but assumed: without an interval for it."""
+    found = forecast_with(job, progress, TargetEpochs(end), fit_curve, expected_speed)
+    if isinstance(found, NotReady):
+        return found
+    return replace(
+        found,
+        is_expected=True,
+        remaining_epochs=None,
+        low_epochs=None,
+        high_epochs=None,
+        time_to_goal=None,
+    )
+
+
+def expected_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
+    """The fitted speed, else the mean over the hypotheses; not ready without any sample."""
+    fitted = fitted_speed(job, progress)
+    if not isinstance(fitted, NotReady):
+        return fitted
+    measured = known_samples(job, progress)
+    if not measured.counts:
+        return NotReady("its speed has not been measured yet")
+    expected = ExpectedSpeed.of(measured, StepTerms(job.mode, job.splits_batch))
+    latest = measured.latest_at(job.counts, progress.node_kind)
+    return expected if latest is None else expected.anchored(job.counts, latest.steps_per_second)
+
+
+def known_samples(job: Job, progress: TrainingProgress) -> MergedSamples:
+    """Its own samples, and those of earlier runs of its workload."""
+    measured = MergedSamples.of(progress.samples)
+    if not progress.earlier:
+        return measured
+    terms = SpeedTerms(job.mode, job.batch, SpeedForm.BLEND)
+    return with_earlier(measured, progress.earlier, terms)
+
+
+def _expected_end(goal: Goal | None, progress: TrainingProgress) -> float | None:
+    """The epoch until which a job is expected to train, while a curve of its losses is to come."""
+    epoch, declared = progress.epoch, progress.declared.epochs
+    if goal is None or isinstance(goal, AmountGoal) or epoch is None or epoch >= _MOST_EPOCHS:
+        return None
+    if progress.diverged or progress.diagnostic or why_never_ready(goal, progress) is not None:
+        return None
+    if not _lacks_points(goal, progress):
+        return None
+    end = epoch + EPOCHS_LEFT
+    return end if declared is None or declared <= epoch else min(end, declared)
+
+
+def _lacks_points(goal: Goal, progress: TrainingProgress) -> bool:
+    if isinstance(goal, TwoTargets):
+        return any(_lacks_points(each, progress) for each in goal.targets)
+    losses = losses_with_epochs(progress)
+    if isinstance(goal, TargetMetric):
+        found = as_losses(goal, progress.metrics)
+        if isinstance(found, NotReady):
+            return True
+        losses = losses_with_epochs(replace(progress, losses=found.losses))
+    return isinstance(LossCurve.fit(losses), NotReady)
