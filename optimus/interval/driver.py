@@ -364,7 +364,8 @@ class IntervalDriver:
 
         def forecast(job: Job, known: TrainingProgress, /) -> Forecast | NotReady:
             if job.uid not in forecasts:
-                forecasts[job.uid] = self._forecast(job, known)
+                advised = job.uid in histories and histories[job.uid].recommends
+                forecasts[job.uid] = self._forecast(job, known, expects=advised)
             return forecasts[job.uid]
 
         plan = self._plan(
@@ -385,10 +386,13 @@ class IntervalDriver:
         after = self._early_interval_trigger(cluster, histories)
         state.planned_for = before if self._config.early_after_each_run else after
 
-    def _forecast(self, job: Job, progress: TrainingProgress) -> Forecast | NotReady:
-        """The job's forecast, else what is to be expected of it."""
+    def _forecast(
+        self, job: Job, progress: TrainingProgress, *, expects: bool = False
+    ) -> Forecast | NotReady:
+        """The job's forecast, else what is to be expected of it: where jobs are decided by that,
+        or (``expects``) where nothing is changed and it is only said."""
         found = self._strategies.forecast(job, progress)
-        if isinstance(found, Forecast) or not self._config.expects:
+        if isinstance(found, Forecast) or not (expects or self._config.expects):
             return found
         expected = self._strategies.expected_forecast(job, progress)
         return found if isinstance(expected, NotReady) else expected

@@ -57,6 +57,16 @@ def test_a_new_job_gets_a_recommendation_with_what_it_brings_and_is_not_changed(
     assert "after 5 s for the rescale; this is expected, not fitted" in text
 
 
+def test_what_is_only_said_is_expected_also_where_nothing_is_decided_so(
+    cluster: FakeCluster,
+) -> None:
+    harness = ControllerHarness(cluster, expects=False)
+    submit(cluster, manage="recommend")
+    harness.run(150)
+    (text, *_) = texts(cluster)
+    assert "this is expected, not fitted" in text
+
+
 def test_one_event_for_each_recommendation(cluster: FakeCluster) -> None:
     harness = recommending(cluster)
     submit(cluster)
