@@ -48,12 +48,12 @@ class DecisionConfig:
     placement: PlacementRule
     forecast: ForecastFn
     stale_seconds: float
-    """A rescale that has waited so long for a checkpoint is withdrawn and decided anew."""
+    """How long a rescale may wait for a checkpoint; then it is withdrawn and decided again."""
 
     driver: DriverConfig = field(default_factory=DriverConfig)
     hold_seconds: float = 600.0
-    """So long at most in one step of a rescale nothing grows for want of its room. Default: the
-    extender holds room for as long."""
+    """How long, at most, one step of a rescale keeps other jobs from growing into its room:
+    the extender holds room for as long."""
 
 
 @dataclass(frozen=True, slots=True)

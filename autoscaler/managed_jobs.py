@@ -342,8 +342,8 @@ class JobState:
             self.compare(progress)
 
     @property
-    def told_forecast(self) -> Forecast | None:
-        """The forecast that its user is told. Where the work left is known and the speed measured
+    def shown_forecast(self) -> Forecast | None:
+        """The forecast that its user is shown. Where the work left is known and the speed measured
         at its present counts, that is enough: only its speed elsewhere is expected."""
         if isinstance(self.forecast, Forecast):
             return self.forecast

@@ -447,7 +447,7 @@ def _status_inputs(state: JobState, progress: TrainingProgress) -> tuple[object,
 
 
 def _status_of(state: JobState, progress: TrainingProgress, now: float) -> ProfileStatus:
-    forecast = state.told_forecast
+    forecast = state.shown_forecast
     target, record = state.rescaling_to, state.record
     saved_at = progress.checkpoint_at
     return ProfileStatus(

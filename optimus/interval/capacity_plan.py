@@ -1,7 +1,7 @@
 """Free and held capacity while an interval is planned, and the headroom for a rescale that begins.
 
 ``CapacityPlan`` starts from the bound pods. A job whose counts change gives its capacity back and
-is placed anew as a whole. Pods being deleted count as gone: a plan is carried out only once its
+is placed again as a whole. Pods being deleted count as gone: a plan is carried out only once its
 capacity is really free.
 
 ``headroom`` is what is free at this moment:
@@ -278,7 +278,7 @@ class CapacityPlan:
         return True
 
     def move(self, job: Job, counts: Counts) -> str | None:
-        """Place the job anew as a whole at ``counts``, or say why it does not fit."""
+        """Place the job again as a whole at ``counts``, or say why it does not fit."""
         savepoint = self.savepoint(job.uid)
         self.release(job.uid)
         refusal = self.assign(job, counts)
@@ -375,7 +375,7 @@ def schedulable_capacity(nodes: Sequence[Node]) -> Resources:
 class Claim:
     """Room that is kept for a job at ``counts``.
 
-    ``keeps_pods``: beside the pods that it has; else the whole job is placed anew. ``is_stopped``:
+    ``keeps_pods``: beside the pods that it has; else the whole job is placed again. ``is_stopped``:
     its training was stopped for this."""
 
     job: Job

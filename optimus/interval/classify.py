@@ -85,8 +85,8 @@ class IntervalConfig:
     Unit: none. Default: the hypotheses about a job's speed differ by more than fits do."""
 
     expected_counts: int = 16
-    """So many PSs, or workers, a job may get by expectation, and at least twice as many as its
-    speed was measured with. Default: beyond it the hypotheses only guess; with 8, jobs on large
+    """Maximum number of PSs, or of workers, by expectation; twice as many as its speed was measured
+    with, where that is more. Default: beyond it the hypotheses only guess; with 8, jobs on large
     clusters were moved once more."""
 
     moves_per_hour: int = 5
@@ -104,7 +104,7 @@ class IntervalConfig:
     takes a tenth of a millisecond, so that the largest cluster is decided in seconds."""
 
     replace_seconds: float = 60.0
-    """So long a job that has lost replicas keeps its counts, while they have no room. Default: a
+    """How long a job that has lost replicas keeps its counts while they have no room. Default: a
     node that restarts, or a pod that another takes over from, needs less."""
 
     waiting_age_limit_seconds: float = AGE_LIMIT_SECONDS
@@ -463,7 +463,7 @@ def _goal_met(view: JobView) -> Classified | None:
     if isinstance(view.forecast, NotReady) or not view.forecast.goal_met:
         return None
     if view.job.at_target is AtTarget.COMPLETE and not view.history.completion_overdue:
-        return view.fixed("its goal is met, and it is told to end")
+        return view.fixed("its goal is met, and it is requested to end")
     if view.job.at_target is not AtTarget.SUSPEND or view.history.suspended_at_target:
         return None  # suspended once already, and it runs: its user has resumed it
     return view.suspended("its goal is met, and at-target is suspend", Eligibility.TO_SUSPEND)
@@ -534,7 +534,7 @@ def _no_forecast(view: JobView) -> Classified | None:
 def _returns_to(view: JobView) -> Counts | None:
     """Its user's counts, where it has grown beyond them and may be moved.
 
-    What it grew to was worth it by a forecast that it no longer has: nobody knows what the other
+    What it grew to was worth it by a forecast that it no longer has: it is not known what the other
     jobs wait for. Below its user's counts it does not shrink without one."""
     own, now = view.history.user_counts, view.job.counts
     if own is None or view.history.profiling_since is not None or _cooldown(view) is not None:
@@ -547,7 +547,7 @@ def _returns_to(view: JobView) -> Counts | None:
 def _measure_at(view: JobView) -> Counts | None:
     """Counts for which room is reclaimed, so that the job can be measured and return from there.
 
-    One task of each role above the minimum: that and what is below tells PSs and workers apart.
+    One task of each role above the minimum: that and what is below distinguishes PSs from workers.
     Only for a job that trains already and is not measured yet; otherwise one that came to a full
     cluster would stay at its minimum for ever, unmeasured for want of room and without room for
     want of a forecast."""

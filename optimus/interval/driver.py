@@ -342,7 +342,7 @@ class IntervalDriver:
         return is_first_measured(managed.job, managed.progress(cluster.at), history, profiling)
 
     def _offer(self, nodes: tuple[Node, ...], jobs: Iterable[Job]) -> object:
-        """What the nodes offer to these jobs; worked out anew only where a node has changed."""
+        """What the nodes offer to these jobs; worked out again only where a node has changed."""
         if self._offered is None or self._offered[0] != nodes:
             self._offered = nodes, what_is_offered(nodes, label_keys(jobs))
         return self._offered[1]

@@ -19,7 +19,7 @@ from optimus.jobs import Job
 from optimus.resources import Resources
 
 _MOST_STEPS: Final = 256
-"""So many PSs and workers beyond the minimum are looked at."""
+"""Maximum number of PSs and of workers beyond the minimum that are considered."""
 
 _LEAST_SECONDS: Final = 1.0
 """Of a job that ends at once: keeps the ratio finite."""

@@ -66,7 +66,7 @@ class Strategies:
     """The interchangeable parts of a decision.
 
     ``expected_forecast`` is what is to be expected of a job that has no other forecast; a job of
-    which nothing is changed is told by it what is recommended.
+    which nothing is changed gets its recommendation by it.
     ``remainder_policy`` allocates the fragments that whole jobs leave; by default ``policy`` does.
     """
 
@@ -588,7 +588,7 @@ class Reclaim:
     decided: Mapping[str, Counts]
     attempts_left: int
     all_shrunk: CapacityPlan | None = None
-    """The plan in which every donor has shrunk; ``None`` where it must be computed anew."""
+    """The plan in which every donor has shrunk; ``None`` where it must be computed again."""
     shrunk: set[str] = field(default_factory=set)
     """UIDs of the donors that have shrunk in it."""
 

@@ -411,7 +411,7 @@ def _worthwhile_run(
     """The counts whose measurement is expected to save most among those that fit, if it saves more
     than it costs; takes their room."""
     progress, history = measured.of(job)
-    # Powers of two: what lies between tells little more.
+    # Powers of two: counts between them add little information.
     untried = [
         each
         for each in _untried(job, measured, config)

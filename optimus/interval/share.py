@@ -253,7 +253,8 @@ def _root(leader: Sequence[int], group: int) -> int:
 
 
 _MAX_VICTIMS = 32
-"""So many other jobs are tried to be moved for one that fits nowhere: mostly the first few do."""
+"""Maximum number of other jobs tried as victims of one that fits nowhere: mostly the first few
+suffice."""
 
 
 @dataclass(slots=True)
@@ -267,7 +268,7 @@ class StartingJobs:
     _jobs: dict[str, Candidate] = field(init=False)
     _available: Resources | None = None
     """What is free and what these jobs hold, together: the same in every round of the remainder,
-    in which nobody else takes or gives back."""
+    in which no other job takes or releases room."""
     _known_tightest: TightestFit | None = None
 
     def __post_init__(self) -> None:
@@ -316,7 +317,7 @@ class StartingJobs:
 
     def share_remainder(self, policy: AllocationPolicy) -> bool:
         """Allocate the fragments once; returns whether any task was placed."""
-        self._tightest.start_anew(self.plan.capacity)
+        self._tightest.reset(self.plan.capacity)
         allocated = policy.allocate(self._remainder()).counts
         found = False
         for uid in self._jobs:

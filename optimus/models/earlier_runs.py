@@ -24,9 +24,9 @@ from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.progress.types import EarlierRun, LossPoint, SpeedSample, TrainingProgress
 
 MOST_RUNS: Final = 16
-"""So many runs of a workload are kept, those under other conditions included."""
+"""Maximum number of runs kept of a workload, those under other conditions included."""
 MOST_USED: Final = 8
-"""So many runs, the newest, are a later job's prior."""
+"""Maximum number of runs, the newest, that are a later job's prior."""
 MOST_SAMPLES: Final = 24
 MOST_LOSSES: Final = 256
 KEPT_SECONDS: Final = 30 * 86_400.0
@@ -35,9 +35,9 @@ _MOST_CHARACTERS: Final = 1024
 STEADY_SECONDS: Final = 60.0
 """A speed that was measured for less time is not held against earlier runs."""
 SIGMAS: Final = 3.0
-"""So many standard deviations a run may lie off what earlier runs let expect."""
+"""How many standard deviations a run may be off what earlier runs let expect."""
 _POINTS_OUTSIDE: Final = 3
-"""So many losses in a row, all on one side."""
+"""How many losses in a row have to be on one side."""
 _BETWEEN_RUNS: Final = 0.1
 """Standard deviation of the log of (one run's loss / another's) a priori, and for how many runs
 that counts."""
@@ -80,7 +80,7 @@ def run_of(
 
 
 def _samples(progress: TrainingProgress) -> tuple[SpeedSample, ...]:
-    """The means of the samples at each counts and class of nodes, the newest ones."""
+    """The means of the samples at each counts and kind of nodes, the newest ones."""
     measured = MergedSamples.of(progress.samples)
     seconds: dict[tuple[object, str], float] = {}
     for each in progress.samples:

@@ -1,6 +1,6 @@
 """What is to be expected of a young job, before its losses or its speed allow a fit.
 
-The counts of a job are decided by it where there is no forecast; no user is told a time by it.
+The counts of a job are decided by it where there is no forecast; no user is shown a time by it.
 1. Work: as a forecast has it where that is known (the job's own losses, earlier runs of its
    workload, a number of epochs or steps as its goal). Else 20 epochs are left, as the program of
    the paper's authors takes it (pengyanghua/optimus, scheduler/optimus_scheduler.py: ``end_epoch =

@@ -101,10 +101,10 @@ class Forecast:
     time_to_goal: TimeToGoal | None = None
     """In epochs (steps) from the start of training; ``None`` once the goal is met."""
     earlier_runs: int = 0
-    """So many earlier runs of its workload went into it."""
+    """How many earlier runs of its workload went into it."""
     is_expected: bool = False
     """Whether it is what is to be expected of a young job (``models.expectation``) and no fit: its
-    counts are decided by it, and no user is told a time."""
+    counts are decided by it, and no user is shown a time."""
     _seconds: dict[Counts, float] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -253,7 +253,7 @@ def _until_metric(
         return NotReady(progress.diagnostic or found.reason)
     if progress.diverged:
         return NotReady(progress.diagnostic or "the last losses in the log are no numbers")
-    # Earlier runs of the workload have told of losses alone.
+    # Earlier runs of the workload have losses alone.
     seen = replace(progress, losses=found.losses, earlier=())
     losses = losses_with_epochs(seen)
     schedule = schedule_of(progress.declared, losses)
@@ -282,7 +282,7 @@ def _of_two(
 
 
 def _unbounded(name: str) -> str:
-    return f"{name} rises without a bound: when it reaches its goal cannot be foretold"
+    return f"{name} rises without a bound: when it reaches its goal cannot be predicted"
 
 
 def _until_amount(
@@ -467,7 +467,7 @@ def _counts_epochs(curve: Curve | NotReady, progress: TrainingProgress, goal: Lo
 
 
 def _steps_per_epoch(job: Job, progress: TrainingProgress) -> float | None:
-    """As known of the job, else of the newest earlier run that tells, at the job's workers."""
+    """As known of the job, else of the newest earlier run that shows it, at the job's workers."""
     own = progress.steps_per_epoch or job.steps_per_epoch
     if own is not None:
         return own

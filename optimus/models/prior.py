@@ -8,7 +8,7 @@ Speed: the earlier samples are weak observations of the job's own speed function
    good thing").
 2. Earlier samples, times that factor, join the fit with half their weight: a power prior with
    a0 = 1/2 (Ibrahim and Chen 2000). At counts at which the job was measured itself, on the same
-   class of nodes, they do not count any more.
+   kind of nodes, they do not count any more.
 
 Goal: the logs of the epochs (steps) after which the earlier runs met it are normal. Their variance
 has a prior of 0.15^2 that counts for two runs; the forecast of one more run has that variance times
@@ -102,7 +102,7 @@ def speed_differences(
     own: MergedSamples, earlier: Sequence[EarlierRun], terms: SpeedTerms
 ) -> list[SpeedDifference]:
     """Each entry of the job's own samples against the model of the earlier ones; of those on
-    classes of nodes on which earlier jobs have run."""
+    kinds of nodes on which earlier jobs have run."""
     known = _speed_prior(samples_of(earlier), terms)
     if known is None:
         return []
@@ -117,7 +117,7 @@ def speed_differences(
 
 
 def _classes(kind: str) -> list[str]:
-    """The classes of nodes of one sample, as ``mixed_kind`` writes several."""
+    """The kinds of nodes of one sample, as ``mixed_kind`` writes several."""
     return [part.rpartition("*")[0] or part for part in kind.split(",")]
 
 
@@ -145,7 +145,7 @@ def _log_factor(own: MergedSamples, model: SpeedModel) -> float:
 @lru_cache(maxsize=4096)
 def met_at(run: EarlierRun, goal: LossGoal) -> float | None:
     """After how many epochs (steps) an earlier run met a goal; ``None`` if it did not, or where
-    its losses do not tell."""
+    its losses do not show it."""
     if goal == run.goal and run.met_at is not None:
         return run.met_at
     if not run.losses or not (run.every_epoch or isinstance(goal, TargetLoss)):
@@ -169,7 +169,7 @@ def _first_at_most(run: EarlierRun, goal: LossGoal) -> float | None:
 def earlier_time_to_goal(
     earlier: Sequence[EarlierRun], goal: LossGoal, *, in_epochs: bool
 ) -> TimeToGoal | None:
-    """When the goal is met by the earlier runs; ``None`` where none of them tells."""
+    """When the goal is met by the earlier runs; ``None`` where none of them shows it."""
     logs = goal_logs(earlier, goal, in_epochs=in_epochs)
     return _lognormal(float(logs.mean()), _spread_of_next(logs)) if len(logs) else None
 

@@ -117,7 +117,7 @@ class TightestFit:
         """By the identity of what a spec holds, which most specs share. The spec is kept, so that
         no other object gets that identity."""
 
-    def start_anew(self, capacity: Capacity) -> None:
+    def reset(self, capacity: Capacity) -> None:
         """Forget which nodes were the tightest: others have been placed since."""
         self._capacity = capacity
         for task in self._alike.values():

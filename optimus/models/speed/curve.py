@@ -11,7 +11,7 @@ own link (r = the ratio of the two bandwidths); u is the work of a PS once per s
 work for each worker (sync training: the update). Where workers share cores, each of more than c
 becomes slower: M/w becomes M max(1/w, 1/c), w becomes max(w, c).
 
-Samples at the same counts and on the same class of node are repeats: they become one entry, their
+Samples at the same counts and on the same kind of node are repeats: they become one entry, their
 weighted mean. A sample's weight is seconds / (seconds + 20): its noise falls with time, but runs
 differ however long they are. It halves for every half hour that a newer repeat is younger; without
 a newer repeat it stays. The noise of a run, 3 % a priori, is estimated from repeats; an entry's
@@ -79,7 +79,7 @@ def mixed_kind(workers: Mapping[str, int]) -> str:
 
 
 class LatestSpeed(NamedTuple):
-    """The speed at some counts, and the class of node that it is of."""
+    """The speed at some counts, and the kind of node that it is of."""
 
     steps_per_second: float
     node_kind: str
@@ -87,7 +87,7 @@ class LatestSpeed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergedSamples:
-    """Samples merged by counts and class of node: arrays of one length, in the order of counts."""
+    """Samples merged by counts and kind of node: arrays of one length, in the order of counts."""
 
     counts: tuple[Counts, ...]
     kinds: tuple[str, ...]

@@ -134,7 +134,7 @@ def values_of_measuring(
     """What a sample at each of the counts is worth, as a part of the least expected time.
 
     Under each hypothesis in turn, the sample shows its time at these counts; the hypotheses are
-    weighed anew, and the counts that are best then take the time that this hypothesis says.
+    weighed again, and the counts that are best then take the time that this hypothesis says.
     ``batch_per_worker``: a step of more workers covers more examples. No restart is counted."""
     logs = np.log(measured.steps_per_second / measured.steps_per_second[0])
     known = tuple(zip(measured.counts, np.round(logs, _CLOSE_LOGS).tolist(), strict=True))

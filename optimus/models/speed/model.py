@@ -1,7 +1,7 @@
 """The speed model: steps per second by counts of PSs and workers (Optimus, section 3.2).
 
 1. Samples are weighted and repeats merged (``curve``).
-2. A factor for each class of nodes and a curve of the time per step (``curve``) are fitted in
+2. A factor for each kind of nodes and a curve of the time per step (``curve``) are fitted in
    turns: the curve to speeds divided by the factors, then each factor as the mean of measured /
    curve, shrunk towards 1 by a prior (its log has a standard deviation of 0.3).
 3. A Gaussian process over (log2 PSs, log2 workers) models the deviation: about
@@ -46,7 +46,7 @@ _LENGTH_SCALE: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class NodeFactors:
-    """The factor of each class of nodes on the curve's speed; 1 for an unknown one."""
+    """The factor of each kind of nodes on the curve's speed; 1 for an unknown one."""
 
     mode: TrainingMode
     factors: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
@@ -159,7 +159,7 @@ class SpeedModel:
     deviation: Deviation
     nodes: NodeFactors
     samples: int
-    """Entries that were fitted: different counts on different classes of nodes."""
+    """Entries that were fitted: different counts on different kinds of nodes."""
     factor: float = 1.0
     """Multiplies the whole function, so that ``anchored`` keeps its ratios."""
     node_factor: float = 1.0
@@ -246,7 +246,7 @@ def why_not_ready(measured: MergedSamples, needed: int = NEEDED_COUNTS) -> NotRe
         return NotReady(f"speed was measured at {pairs}, {needed} needed")
     if needed > 1 and all(counts.ps == counts.workers for counts in different):
         return NotReady(
-            "speed was measured only with as many PSs as workers, which cannot tell the two apart"
+            "speed was measured only with as many PSs as workers, which cannot distinguish the two"
         )
     return None
 

@@ -56,7 +56,7 @@ def test_every_pod_is_notified_once_the_goal_is_met(
     assert message.startswith("60 steps is met: its pods are notified by the annotation")
     assert not job.suspended
     harness.run(5)
-    assert "its goal is met, and it is told to end" in harness.status("a").reason
+    assert "its goal is met, and it is requested to end" in harness.status("a").reason
     assert harness.status("a").phase == Phase.AT_TARGET
 
 

@@ -47,7 +47,7 @@ def test_a_job_with_an_accuracy_is_measured_moved_and_suspended_at_its_goal() ->
     )
     harness.run(150)
     (state,) = harness.controller.managed
-    assert state.told_forecast is not None
+    assert state.shown_forecast is not None
     assert sum(job.counts) > 3
     status = harness.status("a")
     assert status.remaining_seconds is not None, "its work is known, and its speed where it is"

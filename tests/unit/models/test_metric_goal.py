@@ -84,7 +84,7 @@ def test_what_rises_without_a_bound_has_no_forecast_until_it_is_met() -> None:
     below = shows(series("reward", 20, 100, 200, 300, 350, 400, 420, 430))
     found = forecast_job(JOB, below, goal, PublishedCurve.fit)
     assert found == NotReady(
-        "reward rises without a bound: when it reaches its goal cannot be foretold"
+        "reward rises without a bound: when it reaches its goal cannot be predicted"
     )
     assert forecast_of(shows(series("reward", 20, 100, 500, 510)), goal).goal_met
 

@@ -62,7 +62,7 @@ def test_the_tightest_node_is_searched_again_when_others_have_been_placed() -> N
     capacity.take(0, (2,))
     assert tightest.row(task) == 1
 
-    tightest.start_anew(capacity)
+    tightest.reset(capacity)
 
     assert tightest.row(task) == 0
 
