@@ -166,7 +166,7 @@ class TraceWorkload:
     config: WorkloadConfig = field(default_factory=WorkloadConfig)
 
     def __call__(self, jobs: int, rng: Generator) -> Workload:
-        """The first jobs of the trace, this number of them; the generator draws only what the trace does not state."""
+        """The first ``jobs`` of the trace; the generator draws only what it does not state."""
         first = sorted(self.traced, key=_by_arrival)[:jobs]
         seeds = [int(rng.integers(2**32)) for _ in first]
         built = [
