@@ -73,7 +73,7 @@ def test_a_deadline_that_is_no_time_is_left_out_with_an_event() -> None:
 
 def test_while_its_counts_are_being_measured_nothing_is_said_too_early() -> None:
     cluster = FakeCluster()
-    harness = ControllerHarness(cluster, expects=False)
+    harness = ControllerHarness(cluster)
     job = due(cluster, 2700)  # not met at the counts of its profiling runs
     harness.run(160)
     assert messages_of(cluster, "DeadlineAtRisk") == []
