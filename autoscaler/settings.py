@@ -232,7 +232,7 @@ def _contradictions(settings: Settings) -> list[str]:
         *_not_weights("namespace_weight", settings.namespace_weight),
         *_not_weights("priority_weight", settings.priority_weight),
         *check(
-            settings.policy == "optimus" or not _is_weighted(settings),
+            not _is_weighted(settings) or _weighs_jobs(settings.policy),
             "policy",
             settings.policy,
             "optimus, the only policy with --fairness and weights,",
@@ -270,6 +270,10 @@ def fairness_of(settings: Settings) -> Fairness | None:
     if not _is_weighted(settings):
         return None
     return Fairness(settings.fairness, *(dict(map(parse_weight, each)) for each in given))
+
+
+def _weighs_jobs(policy: str) -> bool:
+    return policy in POLICIES and POLICIES[policy]().traits.weighs_jobs
 
 
 def _is_weighted(settings: Settings) -> bool:

@@ -22,7 +22,7 @@ from pathlib import Path
 from optimus.allocation import Candidate
 from optimus.cli.job_table import TableForecast, read_job_table
 from optimus.cli.plan import equal_nodes, plan, policy_for_tables
-from optimus.policies import PLACED_BY, POLICIES
+from optimus.policies import POLICIES
 from optimus.resources import Resources
 
 NODE = Resources(cpu=16000, memory=48 << 30, bandwidth=10000, gpu=2)
@@ -108,14 +108,13 @@ def measure(jobs: int, nodes: int, options: argparse.Namespace) -> dict[str, flo
     candidates, cluster, policy = (
         drawn(jobs, options.tasks),
         equal_nodes(nodes, NODE),
-        options.policy,
+        policy_for_tables(options.policy),
     )
     begin = time.process_time()
     heap_and_rows(candidates, nodes)
     reference = time.process_time() - begin
     found = [
-        plan(candidates, cluster, policy_for_tables(policy), PLACED_BY[policy])
-        for _ in range(options.repeats)
+        plan(candidates, cluster, policy, policy.traits.placed_by) for _ in range(options.repeats)
     ]
     best = min(found, key=lambda each: each.allocation_seconds + each.placement_seconds)
     seconds = best.allocation_seconds + best.placement_seconds

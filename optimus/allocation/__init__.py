@@ -1,10 +1,19 @@
 """Allocation: how many PSs and workers each job gets (Optimus, section 4.1).
 
 A policy sees the free capacity in sum and how it is spread, but no nodes; placement decides where.
-``problem`` is the question, the answer and both as arrays; ``greedy`` is the growth that the
-policies share.
+``problem`` is the question of one pool, the answer and both as arrays; ``policy`` the question of a
+whole cluster and its answer; ``greedy`` is the growth that the policies share.
 """
 
+from optimus.allocation.policy import (
+    NO_MEMORY,
+    ClusterAllocation,
+    ClusterPolicy,
+    ClusterProblem,
+    PolicyMemory,
+    PolicyTraits,
+    PoolPolicy,
+)
 from optimus.allocation.problem import (
     NO_HISTORY,
     Allocation,
@@ -18,11 +27,18 @@ from optimus.allocation.problem import (
 
 __all__ = [
     "NO_HISTORY",
+    "NO_MEMORY",
     "Allocation",
     "AllocationPolicy",
     "AllocationProblem",
     "Candidate",
+    "ClusterAllocation",
+    "ClusterPolicy",
+    "ClusterProblem",
     "FailedCounts",
     "JobHistory",
     "PlacementFailure",
+    "PolicyMemory",
+    "PolicyTraits",
+    "PoolPolicy",
 ]

@@ -14,7 +14,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem, Candidate
+from optimus.allocation import (
+    Allocation,
+    AllocationPolicy,
+    AllocationProblem,
+    Candidate,
+    PoolPolicy,
+)
 from optimus.cli.arguments import named_amounts
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.job_table import UNITS, amounts, read_job_table
@@ -26,7 +32,7 @@ from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
-from optimus.policies import PLACED_BY, POLICIES
+from optimus.policies import POLICIES
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy, StopRule
 from optimus.progress.types import TrainingProgress
@@ -135,7 +141,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def policy_for_tables(name: str) -> AllocationPolicy:
+def policy_for_tables(name: str) -> PoolPolicy:
     """The policy of this name for remaining times that are known exactly."""
     policy = POLICIES[name]()
     return replace(policy, min_gain_fraction=0.0) if isinstance(policy, OptimusPolicy) else policy
@@ -165,8 +171,9 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
     node = _node(options.node)
     nodes = equal_nodes(_count(options.nodes), node)
     candidates = read_job_table(options.jobs, node)
-    placement = options.placement or PLACED_BY[options.policy]
-    found = plan(candidates, nodes, policy_for_tables(options.policy), placement)
+    policy = policy_for_tables(options.policy)
+    placement = options.placement or policy.traits.placed_by
+    found = plan(candidates, nodes, policy, placement)
     heading = f"{options.policy}, placed by {placement}"
     picture = partial(draw_plan, plan=found, node=node, heading=heading)
     return Answer(_value(found), _text(found, heading), picture)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from optimus.allocation import Allocation, AllocationProblem
+from optimus.allocation import Allocation, AllocationProblem, PolicyTraits
 from optimus.allocation.greedy import NO_STEP, GrowthState, Steps, start_at_minimum
 
 
@@ -19,6 +19,8 @@ class DrfPolicy:
     """Progressive filling by dominant share, PSs and workers one to one."""
 
     name: ClassVar[str] = "drf"
+    traits: ClassVar[PolicyTraits] = PolicyTraits(placed_by="spread", reads_forecasts=False)
+    """Placed by the default of Kubernetes, which spreads (Optimus, section 6.1)."""
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits."""

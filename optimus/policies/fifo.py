@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from optimus.allocation import Allocation, AllocationProblem
+from optimus.allocation import Allocation, AllocationProblem, PolicyTraits
 from optimus.allocation.greedy import AdmissionByQuota
 from optimus.allocation.problem import Demands, fits
 from optimus.jobs import Counts
@@ -16,6 +16,8 @@ class FifoPolicy:
     """The user's own counts in order of arrival; forecasts are not used."""
 
     name: ClassVar[str] = "fifo"
+    traits: ClassVar[PolicyTraits] = PolicyTraits(placed_by="spread", reads_forecasts=False)
+    """The paper names no placement: spread."""
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """The jobs' own counts, clamped to their bounds; a job that does not fit gets no entry."""

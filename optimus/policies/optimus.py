@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from optimus.allocation import Allocation, AllocationProblem, Candidate
+from optimus.allocation import Allocation, AllocationProblem, Candidate, PolicyTraits
 from optimus.allocation.earliest_deadline import meet_deadlines
 from optimus.allocation.fairness import Objectives
 from optimus.allocation.greedy import (
@@ -45,6 +45,9 @@ class OptimusPolicy:
     """Greedy by remaining seconds saved per dominant share of the cluster."""
 
     name: ClassVar[str] = "optimus"
+    traits: ClassVar[PolicyTraits] = PolicyTraits(
+        placed_by="theorem1", weighs_restarts=True, weighs_jobs=True
+    )
 
     min_gain_fraction: float = 0.005
     """A step that saves less than this fraction of the job's remaining time is not taken. Unit:

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from optimus.allocation import Allocation, AllocationProblem
+from optimus.allocation import Allocation, AllocationProblem, PolicyTraits
 from optimus.allocation.greedy import (
     NO_STEP,
     Baseline,
@@ -48,6 +48,7 @@ class OptimusPaperPolicy:
     """Greedy by remaining seconds saved per amount of the dominant resource."""
 
     name: ClassVar[str] = "optimus-paper"
+    traits: ClassVar[PolicyTraits] = PolicyTraits(placed_by="theorem1")
 
     stop: StopRule = StopRule.LOOP
     """The first task that does not fit ends the whole loop, or only that kind of task of that job.

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from optimus.allocation import Allocation, AllocationProblem
+from optimus.allocation import Allocation, AllocationProblem, PolicyTraits
 from optimus.allocation.greedy import SequentialGrowth, start_at_minimum
 
 
@@ -19,6 +19,8 @@ class SrtfPolicy:
     """The shortest job first, PSs and workers one to one."""
 
     name: ClassVar[str] = "srtf"
+    traits: ClassVar[PolicyTraits] = PolicyTraits(placed_by="pack")
+    """The paper names no placement: packed."""
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits."""

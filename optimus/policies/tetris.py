@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from optimus.allocation import Allocation, AllocationProblem
+from optimus.allocation import Allocation, AllocationProblem, PolicyTraits
 from optimus.allocation.greedy import Gains, SequentialGrowth, start_at_minimum
 from optimus.allocation.problem import Demands
 
@@ -23,6 +23,8 @@ class TetrisPolicy:
     """The highest score first, PSs and workers one to one."""
 
     name: ClassVar[str] = "tetris"
+    traits: ClassVar[PolicyTraits] = PolicyTraits(placed_by="pack")
+    """Tetris packs."""
 
     work_weight: float = 1.0
     """How much the remaining work counts beside the alignment, both scaled to the same mean. Unit:

@@ -5,13 +5,17 @@ Room that pods are still leaving is not free, and no node ever holds more than i
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
+from typing import Final
 
 from optimus.allocation import NO_HISTORY, JobHistory
+from optimus.allocation.policy import KindCapacity, Service
 from optimus.allocation.problem import is_forced
-from optimus.interval.capacity_plan import CapacityPlan, Held
+from optimus.interval.capacity_plan import CapacityPlan, Held, schedulable_capacity
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Job, Role
 from optimus.nodes import Node
@@ -21,6 +25,12 @@ from optimus.resources import NONE, Resources
 from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.training import Training
 from optimus.snapshot import BoundPod, ClusterSnapshot
+
+NO_SERVICE: Final = Service()
+
+
+NODE_KIND_LABEL: Final = "node.kubernetes.io/instance-type"
+"""The nodes' label that tells their kind: the autoscaler's default."""
 
 
 class Phase(StrEnum):
@@ -59,6 +69,11 @@ class JobState:
     differed: bool = False
     is_forced: bool = False
     """Whether the move under way only gives capacity away."""
+
+    received: Service = NO_SERVICE
+    """Up to the last stop."""
+    served_since: float = math.inf
+    """When it was bound to the nodes that it holds."""
 
     restarts: int = 0
     pauses: int = 0
@@ -107,6 +122,8 @@ class SimulatedCluster:
 
     def __init__(self, nodes: Iterable[Node], leaving_seconds: float) -> None:
         self.nodes = tuple(sorted(nodes, key=lambda node: node.name))
+        self._kinds = {node.name: node.labels.get(NODE_KIND_LABEL, "") for node in self.nodes}
+        self._capacity = schedulable_capacity(self.nodes)
         self.now = 0.0
         self.leaving_seconds = leaving_seconds
         self.states: dict[str, JobState] = {}
@@ -147,6 +164,36 @@ class SimulatedCluster:
         for state in self.states.values():
             state.training.advance(self.now)
 
+    @cached_property
+    def kinds(self) -> tuple[KindCapacity, ...]:
+        """The kinds of nodes, by name."""
+        found = dict[str, list[Node]]()
+        for node in self.nodes:
+            found.setdefault(self._kinds[node.name], []).append(node)
+        return tuple(
+            KindCapacity(kind, len(nodes), schedulable_capacity(nodes))
+            for kind, nodes in sorted(found.items())
+        )
+
+    def kind_of(self, state: JobState) -> str:
+        """The kind of the nodes that a job holds; "" where they are of several."""
+        kinds = {self._kinds[pod.node] for pod in state.coming or state.pods}
+        return kinds.pop() if len(kinds) == 1 else ""
+
+    def service(self, state: JobState) -> Service:
+        """What a job has received up to this instant."""
+        seconds = max(self.now - state.served_since, 0.0)
+        if not seconds:
+            return state.received
+        share = state.job.demand().dominant(self._capacity)[1]
+        workers = Counter(self._kinds[pod.node] for pod in state.pods if _is_worker(pod))
+        by_kind = dict(state.received.by_kind)
+        for kind, count in sorted(workers.items()):
+            part = seconds * count / workers.total()
+            by_kind[kind] = by_kind.get(kind, 0.0) + part
+        had = state.received
+        return Service(had.seconds + seconds, had.share_seconds + share * seconds, by_kind)
+
     def snapshot(self) -> ClusterSnapshot:
         """What the scheduler sees, leaving and coming pods included."""
         states = self.visible
@@ -161,6 +208,7 @@ class SimulatedCluster:
         """Stop a job and start it at other counts and nodes, once these are free."""
         assert state.phase is not Phase.CLEARING, "a move under way is not moved again"
         at = self.now
+        self._end_service(state)
         state.training.stop(at)
         had_pods, trained = bool(state.pods), state.training.trained_seconds > 0
         leaving = min(self.leaving_seconds, state.truth.rescale_seconds) if had_pods else 0.0
@@ -184,6 +232,7 @@ class SimulatedCluster:
 
     def pause(self, state: JobState) -> None:
         """Take a job's room away; it waits until it is moved to some again."""
+        self._end_service(state)
         state.training.stop(self.now)
         state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
         leaving = min(self.leaving_seconds, state.truth.rescale_seconds)
@@ -240,6 +289,7 @@ class SimulatedCluster:
         state.phase, state.phase_ends_at = Phase.WAITING, math.inf
         if state.pods:
             state.placed_at = self.now if state.placed_at is None else state.placed_at
+            state.served_since = self.now
             state.phase, state.phase_ends_at = Phase.STARTING, max(state.ready_at, self.now)
 
     def _complete_rescale(self, state: JobState, at: float) -> None:
@@ -258,6 +308,9 @@ class SimulatedCluster:
         state.version += 1
         self.ended.append(self.states.pop(state.job.uid))
 
+    def _end_service(self, state: JobState) -> None:
+        state.received, state.served_since = self.service(state), math.inf
+
     def _schedule(self, state: JobState) -> None:
         """Schedule the job's next event; older entries become invalid."""
         state.version += 1
@@ -274,6 +327,10 @@ def _pod(held: Held) -> BoundPod:
     return BoundPod(
         f"{replica.job_uid}/{replica.role}-{replica.index}", held.node, held.resources, replica
     )
+
+
+def _is_worker(pod: BoundPod) -> bool:
+    return pod.replica is not None and pod.replica.role is Role.WORKER
 
 
 def _servers(pods: Iterable[BoundPod]) -> tuple[Counts, ...]:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Protocol
 
 from optimus.allocation import JobHistory
-from optimus.interval import Strategies
 from optimus.jobs import Counts
 from optimus.models.experiment_design import next_sample
 from optimus.simulator.cluster import JobState, SimulatedCluster
@@ -69,8 +68,7 @@ class _Loop:
         self._trainings = {each.job.uid: Training(each, seed) for each in jobs}
         truth = GroundTruth(self._trainings.__getitem__, self._empty, seed)
         forecast_fn = config.forecasts.forecast_fn(truth)
-        strategies = Strategies(config.policy, config.placement, forecast_fn)
-        self.scheduler: Scheduler = config.mode.scheduler(strategies, self._empty)
+        self.scheduler: Scheduler = config.scheduler(forecast_fn, self._empty, seed)
         self._quiet = 0
         _check(workload, self._empty)
 

@@ -58,10 +58,6 @@ class LiveConfig:
     uses_earlier_runs: bool = True
     """Whether jobs of one workload learn from one another."""
 
-    def scheduler(self, strategies: Strategies, empty: EmptyCluster) -> "LiveScheduler":
-        """A scheduler with these settings."""
-        return LiveScheduler(self, strategies, empty)
-
 
 @dataclass(frozen=True, slots=True)
 class _ManagedCluster:

@@ -11,18 +11,30 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from optimus.allocation import AllocationProblem, Candidate
+from numpy.random import SeedSequence
+
+from optimus.allocation import (
+    NO_MEMORY,
+    AllocationProblem,
+    Candidate,
+    ClusterAllocation,
+    ClusterPolicy,
+    ClusterProblem,
+    PolicyMemory,
+)
+from optimus.allocation.policy import Entitlement, Holding, JobAccount, PoolProblem
 from optimus.errors import NotReady
-from optimus.interval import Strategies
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
 from optimus.jobs import Counts, Job
-from optimus.models.forecast import Forecast, NoWorkLeft
-from optimus.placement.gang import Gang
+from optimus.models.forecast import Forecast, ForecastFn, NoWorkLeft
+from optimus.placement.gang import Gang, PlacementRule
+from optimus.progress.types import TrainingProgress
 from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
 from optimus.simulator.speeds import EmptyCluster
 
 _Forecasts = Mapping[str, Forecast | NotReady]
+_Progress = Mapping[str, TrainingProgress]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +49,25 @@ class PaperConfig:
     """A job that does not fit as a whole gets fewer tasks. The paper pauses it until the next
     interval; but with a policy that fills the cluster it then may never run again."""
 
-    def scheduler(self, strategies: Strategies, empty: EmptyCluster) -> "PaperScheduler":
-        """A scheduler with these settings."""
-        return PaperScheduler(self, strategies, empty)
+
+@dataclass(frozen=True, slots=True)
+class PaperStrategies:
+    """What decides, places and predicts; ``seed`` is the simulation's."""
+
+    policy: ClusterPolicy
+    placement: PlacementRule
+    forecast: ForecastFn
+    seed: int
 
 
 class PaperScheduler:
     """Decides every interval from scratch."""
 
-    def __init__(self, config: PaperConfig, strategies: Strategies, empty: EmptyCluster) -> None:
+    def __init__(
+        self, config: PaperConfig, strategies: PaperStrategies, empty: EmptyCluster
+    ) -> None:
         self.forecasts: list[LoggedForecast] = []
+        self.memory = NO_MEMORY
         self._config, self._strategies, self._empty = config, strategies, empty
         self._planned = -1
 
@@ -66,8 +87,9 @@ class PaperScheduler:
             return
         self._planned = number
         cluster.catch_up()
-        forecasts = self._forecasts(cluster)
-        wanted = self._allocate(cluster, forecasts)
+        progress = {state.job.uid: state.training.progress() for state in cluster.visible}
+        forecasts = self._forecasts(cluster, progress)
+        wanted = self._allocate(cluster, forecasts, progress)
         states = {state.job.uid: state for state in cluster.visible}
         self.forecasts += log_forecasts(states, forecasts, wanted, self._empty)
         self._place(cluster, wanted)
@@ -80,27 +102,41 @@ class PaperScheduler:
         """Whether an interval begins now."""
         return abs(now / self._config.interval_seconds - self._number(now)) < _SLACK
 
-    def _forecasts(self, cluster: SimulatedCluster) -> _Forecasts:
+    def _forecasts(self, cluster: SimulatedCluster, progress: _Progress) -> _Forecasts:
         if not self._config.looks_ahead:
             return {}
         forecast = self._strategies.forecast
         return {
-            state.job.uid: forecast(state.job, state.training.progress())
-            for state in cluster.visible
+            state.job.uid: forecast(state.job, progress[state.job.uid]) for state in cluster.visible
         }
 
-    def _allocate(self, cluster: SimulatedCluster, forecasts: _Forecasts) -> Mapping[str, Counts]:
+    def _allocate(
+        self, cluster: SimulatedCluster, forecasts: _Forecasts, progress: _Progress
+    ) -> Mapping[str, Counts]:
         """Counts for every job that gets any."""
-        candidates = [self._candidate(state, forecasts) for state in cluster.visible]
+        states = cluster.visible
+        candidates = [self._candidate(state, forecasts) for state in states]
         capacity = schedulable_capacity(cluster.nodes)
         free, wanted = capacity, dict[str, Counts]()
-        for state, candidate in zip(cluster.visible, candidates, strict=True):
+        for state, candidate in zip(states, candidates, strict=True):
             least = state.job.bounds.minimum
             if candidate is None and state.job.demand(least).fits_in(free):
                 free, wanted[state.job.uid] = free - state.job.demand(least), least
         known = tuple(candidate for candidate in candidates if candidate is not None)
-        allocation = self._strategies.policy.allocate(AllocationProblem(free, capacity, known))
-        return {**wanted, **allocation.counts}
+        pool = PoolProblem(AllocationProblem(free, capacity, known), cluster.kinds)
+        accounts = {
+            state.job.uid: _account(cluster, state, progress[state.job.uid]) for state in states
+        }
+        answer = self._decide(ClusterProblem(cluster.now, (pool,), accounts))
+        return {**wanted, **{uid: grant.counts for uid, grant in answer.grants.items()}}
+
+    def _decide(self, problem: ClusterProblem) -> ClusterAllocation:
+        """The policy's answer; what it remembers goes through JSON, as into a store and back."""
+        policy, seed = self._strategies.policy, self._strategies.seed
+        round_seed = int(SeedSequence((seed, self._planned)).generate_state(1)[0])
+        answer, memory = policy.decide(problem, self.memory, round_seed)
+        self.memory = PolicyMemory.from_json(memory.as_json())
+        return answer
 
     def _candidate(self, state: JobState, forecasts: _Forecasts) -> Candidate | None:
         """The job as its user submitted it; ``None`` where a needed forecast is missing."""
@@ -149,6 +185,14 @@ class PaperScheduler:
 
 _SLACK = 1e-9
 """Part of an interval by which its beginning may be missed by rounding."""
+
+
+def _account(cluster: SimulatedCluster, state: JobState, progress: TrainingProgress) -> JobAccount:
+    job = state.truth.job
+    holds = Holding(state.job.counts, cluster.kind_of(state)) if state.is_placed else None
+    due = Entitlement(finish_by=job.finish_by, priority=job.priority, entity=job.key.namespace)
+    return JobAccount(due, cluster.service(state), holds, progress)
+
 
 _UNKNOWN = Forecast(NoWorkLeft(), 1.0)
 """For policies that do not read forecasts."""

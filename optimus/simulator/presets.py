@@ -9,19 +9,23 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from optimus.allocation import AllocationPolicy
+from optimus.allocation import ClusterPolicy, PoolPolicy
+from optimus.allocation.policy import Lifted
+from optimus.interval import Strategies
+from optimus.models.forecast import ForecastFn
 from optimus.models.speed.curve import SpeedForm
 from optimus.placement import PLACEMENT_RULES
 from optimus.placement.gang import PlacementRule
-from optimus.policies import PLACED_BY, POLICIES
+from optimus.policies import POLICIES
 from optimus.simulator.forecasts import (
     EquationForecasts,
     FittedForecasts,
     ForecastSource,
     TrueForecasts,
 )
-from optimus.simulator.live_scheduler import LiveConfig, live_driver
-from optimus.simulator.paper_scheduler import PaperConfig
+from optimus.simulator.live_scheduler import LiveConfig, LiveScheduler, live_driver
+from optimus.simulator.paper_scheduler import PaperConfig, PaperScheduler, PaperStrategies
+from optimus.simulator.speeds import EmptyCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class SchedulerConfig:
     """A policy with its placement, forecasts and scheduler."""
 
     name: str
-    policy: AllocationPolicy
+    policy: PoolPolicy | ClusterPolicy
     placement: PlacementRule
     mode: LiveConfig | PaperConfig
     forecasts: ForecastSource = field(default_factory=FittedForecasts)
@@ -86,9 +90,18 @@ class SchedulerConfig:
     leaving_seconds: float = 10.0
     """From a suspension until the pods have left."""
 
-
-_WITHOUT_FORECASTS = frozenset({"drf", "fifo"})
-_LIVE = frozenset({"optimus"})
+    def scheduler(
+        self, forecast: ForecastFn, empty: EmptyCluster, seed: int
+    ) -> LiveScheduler | PaperScheduler:
+        """A scheduler for one simulation."""
+        policy, mode = self.policy, self.mode
+        if isinstance(mode, PaperConfig):
+            decides = Lifted(policy) if isinstance(policy, PoolPolicy) else policy
+            strategies = PaperStrategies(decides, self.placement, forecast, seed)
+            return PaperScheduler(mode, strategies, empty)
+        if not isinstance(policy, PoolPolicy):
+            raise TypeError(f"{policy.name} does not decide pool by pool, as the product asks")
+        return LiveScheduler(mode, Strategies(policy, self.placement, forecast), empty)
 
 
 def preset(
@@ -104,7 +117,8 @@ def preset(
     to a pre-run under every policy. ``rules`` hold for all policies but ours.
     """
     forecasts = forecasts or FittedForecasts()
-    looks_ahead, is_live = name not in _WITHOUT_FORECASTS, name in _LIVE
+    policy = POLICIES[name]()
+    looks_ahead, is_live = policy.traits.reads_forecasts, policy.traits.weighs_restarts
     pre_run = rules.pre_run if looks_ahead and not is_live else None
     if isinstance(forecasts, TrueForecasts):
         pre_run = None
@@ -115,8 +129,8 @@ def preset(
     measures = isinstance(forecasts, FittedForecasts)
     return SchedulerConfig(
         name=name,
-        policy=POLICIES[name](),
-        placement=placement or PLACEMENT_RULES[PLACED_BY[name]],
+        policy=policy,
+        placement=placement or PLACEMENT_RULES[policy.traits.placed_by],
         mode=LiveConfig(driver=live_driver(measures=measures))
         if is_live
         else PaperConfig(looks_ahead=looks_ahead),

@@ -11,7 +11,7 @@ from optimus.cli.plan import Plan, plan
 from optimus.interval.capacity_plan import Held
 from optimus.jobs import CountBounds, Counts
 from optimus.nodes import Node
-from optimus.policies import PLACED_BY, POLICIES
+from optimus.policies import POLICIES
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources, total
 from tests.unit.policies.problems import PaperSpeed, candidate
@@ -63,7 +63,7 @@ def nodes(draw: st.DrawFn) -> list[Node]:
 
 
 def plan_for(given: list[Candidate], cluster: list[Node], policy: AllocationPolicy) -> Plan:
-    return plan(given, cluster, policy, PLACED_BY[policy.name])
+    return plan(given, cluster, policy, POLICIES[policy.name]().traits.placed_by)
 
 
 def held(found: Plan) -> Mapping[str, Sequence[Held]]:

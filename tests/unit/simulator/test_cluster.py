@@ -2,12 +2,19 @@
 
 from dataclasses import replace
 
+from optimus.allocation.policy import KindCapacity, Service
 from optimus.interval.capacity_plan import Held
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Role
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import NONE, Resources
-from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
+from optimus.simulator.cluster import (
+    NODE_KIND_LABEL,
+    JobState,
+    Move,
+    Phase,
+    SimulatedCluster,
+)
 from optimus.simulator.training import Training
 from optimus.snapshot import ReplicaId
 from tests.unit.simulator.workloads import PS, WORKER, JobParameters, job, nodes
@@ -47,6 +54,46 @@ def running() -> tuple[SimulatedCluster, JobState]:
     cluster.advance(START + 100)
     cluster.catch_up()
     return cluster, state
+
+
+class TestService:
+    """Nodes 0 and 1 are of two kinds, of 4 cores each; a task takes one."""
+
+    @staticmethod
+    def _bound(*where: str) -> tuple[SimulatedCluster, JobState]:
+        kinds = {"node-0": "fast", "node-1": "slow"}
+        of_kinds = [replace(node, labels={NODE_KIND_LABEL: kinds[node.name]}) for node in nodes(2)]
+        cluster = SimulatedCluster(of_kinds, LEAVING)
+        state = arrived(cluster)
+        cluster.move(state, move_to(state, *where))
+        return cluster, state
+
+    def test_is_counted_from_the_binding_on_by_share_and_kind(self) -> None:
+        cluster, state = self._bound("node-0", "node-0")
+        assert cluster.kind_of(state) == "fast"
+        cluster.advance(40.0)
+        assert cluster.service(state) == Service(40.0, 40.0 * 2 / 8, {"fast": 40.0})
+
+    def test_of_workers_on_several_kinds_is_divided(self) -> None:
+        cluster, state = self._bound("node-0", "node-0", "node-0", "node-1")
+        assert cluster.kind_of(state) == ""
+        cluster.advance(60.0)
+        assert dict(cluster.service(state).by_kind) == {"fast": 40.0, "slow": 20.0}
+
+    def test_ends_with_a_stop_and_goes_on_after_it(self) -> None:
+        cluster, state = self._bound("node-0", "node-0")
+        cluster.advance(40.0)
+        cluster.pause(state)
+        cluster.advance(100.0)
+        assert cluster.service(state).seconds == 40.0
+        cluster.move(state, move_to(state, "node-1", "node-1", free_at=100.0))
+        cluster.advance(110.0)
+        assert dict(cluster.service(state).by_kind) == {"fast": 40.0, "slow": 10.0}
+
+    def test_kinds_are_listed_with_what_they_hold(self) -> None:
+        cluster, _ = self._bound("node-0", "node-0")
+        cpu = Resources(cpu=4000)
+        assert cluster.kinds == (KindCapacity("fast", 1, cpu), KindCapacity("slow", 1, cpu))
 
 
 class TestAFirstStart:

@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from optimus.allocation import Allocation, AllocationProblem
+from optimus.allocation import (
+    Allocation,
+    AllocationProblem,
+    ClusterAllocation,
+    ClusterProblem,
+    PolicyMemory,
+    PolicyTraits,
+)
+from optimus.allocation.policy import Entitlement, Grant, Holding
 from optimus.interval import ProfilingConfig
 from optimus.jobs import CountBounds, Counts
 from optimus.placement.theorem1 import Theorem1
@@ -24,6 +32,7 @@ class Scripted:
     """A policy that gives fixed counts, interval by interval."""
 
     name = "scripted"
+    traits = PolicyTraits(placed_by="theorem1")
 
     def __init__(self, *script: dict[str, Counts]) -> None:
         self.script = list(script)
@@ -39,6 +48,49 @@ def published(*script: dict[str, Counts], trims: bool = True) -> SchedulerConfig
     return SchedulerConfig(
         name="scripted", policy=Scripted(*script), placement=Theorem1(), mode=rules
     )
+
+
+class Asked:
+    """A policy of the whole cluster: it keeps all counts, and counts the questions."""
+
+    name = "asked"
+    traits = PolicyTraits(placed_by="theorem1")
+
+    def __init__(self) -> None:
+        self.problems: list[ClusterProblem] = []
+        self.memories: list[PolicyMemory] = []
+        self.seeds: list[int] = []
+
+    def decide(
+        self, problem: ClusterProblem, memory: PolicyMemory, seed: int
+    ) -> tuple[ClusterAllocation, PolicyMemory]:
+        self.problems.append(problem)
+        self.memories.append(memory)
+        self.seeds.append(seed)
+        grants = {
+            each.job.uid: Grant(each.job.counts)
+            for pool in problem.pools
+            for each in pool.allocation.candidates
+        }
+        return ClusterAllocation(grants), PolicyMemory("asked", 1, {"times": len(self.problems)})
+
+
+class TestQuestions:
+    def test_carry_accounts_and_what_the_policy_remembers(self) -> None:
+        policy, long = Asked(), job("a", JobParameters(epochs=100, counts=Counts(1, 1)))
+        config = SchedulerConfig(
+            name="asked", policy=policy, placement=Theorem1(), mode=PaperConfig()
+        )
+        simulate(workload(long), replace(config, forecasts=TrueForecasts()), seed=1)
+        first, second = policy.problems
+        assert first.account("a").holds is None
+        assert first.account("a").entitlement == Entitlement(entity="default")
+        held = second.account("a")
+        assert (second.at, held.holds, held.received.seconds) == (600.0, Holding(Counts(1, 1)), 600)
+        assert held.progress.step == 600
+        assert [each.nodes for each in second.pools[0].kinds] == [2]
+        assert [each.of("asked", 1) for each in policy.memories] == [{}, {"times": 1}]
+        assert len(set(policy.seeds)) == 2
 
 
 def online() -> SchedulerConfig:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem
+from optimus.allocation import Allocation, AllocationProblem, PolicyTraits, PoolPolicy
 from optimus.interval import IntervalConfig
 from optimus.jobs import CountBounds, Counts
 from optimus.placement.theorem1 import Theorem1
@@ -25,6 +25,7 @@ class RecordingPolicy:
     """A policy that records the problems and keeps all counts."""
 
     name = "recording"
+    traits = PolicyTraits(placed_by="theorem1")
 
     def __init__(self) -> None:
         self.problems: list[frozenset[str]] = []
@@ -50,9 +51,7 @@ class PhaseLog:
         return next(at for at, *seen in self.entries if seen == [phase, counts])
 
 
-def scheduler_config(
-    policy: AllocationPolicy, interval: IntervalConfig | None = None
-) -> SchedulerConfig:
+def scheduler_config(policy: PoolPolicy, interval: IntervalConfig | None = None) -> SchedulerConfig:
     live = LiveConfig(driver=live_driver(interval=interval, measures=False))
     return SchedulerConfig(
         name="recording", policy=policy, placement=Theorem1(), mode=live, forecasts=TrueForecasts()

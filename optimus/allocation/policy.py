@@ -1,0 +1,251 @@
+"""What a policy is asked, what it answers, and what it is, beyond the counts of one pool.
+
+A policy decides on the whole cluster: it is asked once for all pools, with the capacity of each
+kind of nodes and an account of every job (what it is entitled to, what it has received and holds,
+its progress, its forecast on each kind). It answers with grants, pauses and refusals. It keeps
+nothing between two questions: its memory is plain data that goes in and comes out,
+
+    (problem, memory, seed) -> (allocation, memory')
+
+so that the caller can store it before it acts, and the same question has the same answer. Traits
+say what a caller has to be able to do for it. ``Lifted`` is such a policy made of one that only
+chooses the counts of one pool.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Protocol, Self, runtime_checkable
+
+from optimus.allocation.problem import AllocationPolicy, AllocationProblem
+from optimus.jobs import Counts
+from optimus.models.forecast import Forecast
+from optimus.progress.types import NOTHING, TrainingProgress
+from optimus.resources import NONE, Resources
+
+_NO_FORECASTS: Final[Mapping[str, Forecast]] = MappingProxyType({})
+_NO_SECONDS: Final[Mapping[str, float]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyTraits:
+    """What a policy is, for whoever runs it."""
+
+    placed_by: str
+    """The placement rule that goes with it where no other is asked for, by its name."""
+
+    reads_forecasts: bool = True
+    """Whether it looks at forecasts; without them it needs nothing measured."""
+
+    preempts: bool = False
+    """Whether it pauses running jobs so that others run, not only where room is lost."""
+
+    time_shared: bool = False
+    """Whether jobs take turns: it has to be asked anew every round, and remembers the last."""
+
+    weighs_restarts: bool = False
+    """Whether it is made for a loop that weighs each change against its restart. The others decide
+    all counts anew in every round, as published."""
+
+    weighs_jobs: bool = False
+    """Whether the weights of namespaces and PriorityClasses, and the degree of fairness, count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entitlement:
+    """What a job is due."""
+
+    weight: float = 1.0
+    finish_by: float | None = None
+    """Its deadline, in seconds since the epoch."""
+    priority: int = 0
+    entity: str = ""
+    """Who shares the cluster: the job's namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a job has received since it was submitted."""
+
+    seconds: float = 0.0
+    """For which it held nodes."""
+    share_seconds: float = 0.0
+    """The same, times its dominant share of the cluster (1: the whole cluster for a second)."""
+    by_kind: Mapping[str, float] = field(default_factory=lambda: _NO_SECONDS)
+    """The seconds on each kind of nodes, divided by its workers where they are on several."""
+
+    def since(self, mark: Mapping[str, float], kind: str) -> float:
+        """Seconds on one kind since it had received ``mark``."""
+        return self.by_kind.get(kind, 0.0) - mark.get(kind, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a job holds now; ``kind`` is "" where its nodes have none, or are of several."""
+
+    counts: Counts
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobAccount:
+    """What is known of one job beside its candidate."""
+
+    entitlement: Entitlement = field(default_factory=Entitlement)
+    received: Service = field(default_factory=Service)
+    holds: Holding | None = None
+    progress: TrainingProgress = NOTHING
+    forecasts: Mapping[str, Forecast] = field(default_factory=lambda: _NO_FORECASTS)
+    """By kind of nodes, where it is known what the kind means for the job."""
+
+
+NO_ACCOUNT: Final = JobAccount()
+
+
+@dataclass(frozen=True, slots=True)
+class KindCapacity:
+    """All nodes of one kind in a pool."""
+
+    kind: str
+    nodes: int
+    capacity: Resources = NONE
+    """Of those that take new pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolProblem:
+    """The jobs that compete for the same nodes, and these by their kind."""
+
+    allocation: AllocationProblem
+    kinds: tuple[KindCapacity, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterProblem:
+    """One question: all pools, no job in two of them, and the jobs' accounts by UID."""
+
+    at: float
+    pools: tuple[PoolProblem, ...]
+    accounts: Mapping[str, JobAccount] = field(default_factory=lambda: MappingProxyType({}))
+
+    def account(self, uid: str) -> JobAccount:
+        """Of one job; an empty one where nothing is known of it."""
+        return self.accounts.get(uid, NO_ACCOUNT)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a job gets until the next question.
+
+    ``kind`` are the nodes that it is bound to, ``None`` for any. ``time_share`` is the part of the
+    time that it is meant to get in the long run."""
+
+    counts: Counts
+    kind: str | None = None
+    time_share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAllocation:
+    """The answer: each candidate is granted something, paused (it runs, and is to stop until it is
+    granted something again) or refused (it does not run). Reasons are by UID."""
+
+    grants: Mapping[str, Grant] = field(default_factory=lambda: MappingProxyType({}))
+    pauses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    refusals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    reasons: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Of the grants."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyMemory:
+    """What a policy wants to know again: ``data`` is JSON (objects, lists, strings, numbers).
+
+    A policy that is handed the memory of another policy, or of a version that it does not know,
+    begins anew."""
+
+    policy: str = ""
+    version: int = 0
+    data: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def as_json(self) -> str:
+        """The memory as text; raises ``TypeError`` or ``ValueError`` where it is no plain data."""
+        value = {"policy": self.policy, "version": self.version, "data": dict(self.data)}
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What ``as_json`` has written; raises ``ValueError`` where it has not."""
+        try:
+            value = json.loads(text)
+            return cls(str(value["policy"]), int(value["version"]), dict(value["data"]))
+        except (KeyError, TypeError) as problem:
+            raise ValueError(f"no memory of a policy: {problem!r}") from None
+
+    def of(self, policy: str, version: int) -> Mapping[str, Any]:
+        """The data if they are this policy's in this version, else none."""
+        return self.data if (self.policy, self.version) == (policy, version) else {}
+
+
+NO_MEMORY: Final = PolicyMemory()
+
+
+class ClusterPolicy(Protocol):
+    """A rule that allocates the cluster."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the literature, which is the value of ``--policy``."""
+
+    @property
+    def traits(self) -> PolicyTraits:
+        """What it is."""
+
+    def decide(
+        self, problem: ClusterProblem, memory: PolicyMemory, seed: int
+    ) -> tuple[ClusterAllocation, PolicyMemory]:
+        """The answer, and what to hand in with the next question; a pure function."""
+
+
+@runtime_checkable
+class PoolPolicy(AllocationPolicy, Protocol):
+    """A rule that allocates pool by pool, and says what it is."""
+
+    @property
+    def traits(self) -> PolicyTraits:
+        """What it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """A policy of one pool, asked for each of them; it remembers nothing and knows no kinds."""
+
+    policy: PoolPolicy
+
+    @property
+    def name(self) -> str:
+        """The policy's."""
+        return self.policy.name
+
+    @property
+    def traits(self) -> PolicyTraits:
+        """The policy's."""
+        return self.policy.traits
+
+    def decide(
+        self, problem: ClusterProblem, memory: PolicyMemory, _: int
+    ) -> tuple[ClusterAllocation, PolicyMemory]:
+        """The counts of each pool; running jobs without counts are paused, others refused."""
+        grants, reasons = dict[str, Grant](), dict[str, str]()
+        pauses, refusals = dict[str, str](), dict[str, str]()
+        for pool in problem.pools:
+            found = self.policy.allocate(pool.allocation)
+            grants |= {uid: Grant(counts) for uid, counts in found.counts.items()}
+            reasons |= {uid: found.reasons.get(uid, "") for uid in found.counts}
+            for each in pool.allocation.candidates:
+                uid = each.job.uid
+                if uid not in found.counts:
+                    left_out = pauses if each.running else refusals
+                    left_out[uid] = found.reasons.get(uid, "")
+        return ClusterAllocation(grants, pauses, refusals, reasons), memory

@@ -1,0 +1,109 @@
+"""The question of a whole cluster, its answer, traits and memory."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optimus.allocation import NO_MEMORY, AllocationProblem, ClusterProblem, PolicyMemory
+from optimus.allocation.policy import NO_ACCOUNT, Lifted, PoolProblem, Service
+from optimus.placement import PLACEMENT_RULES
+from optimus.policies import POLICIES
+from optimus.resources import Resources
+from tests.unit.policies.drawn import problems
+from tests.unit.policies.problems import candidate, problem
+
+
+def asked(*pools: AllocationProblem) -> ClusterProblem:
+    return ClusterProblem(0.0, tuple(map(PoolProblem, pools)))
+
+
+@settings(deadline=None)
+@given(given_problem=problems())
+def test_a_lifted_policy_grants_what_it_allocates_and_leaves_nobody_out(
+    given_problem: AllocationProblem,
+) -> None:
+    for policy in (make() for make in POLICIES.values()):
+        alone = policy.allocate(given_problem)
+        answer, memory = Lifted(policy).decide(asked(given_problem), NO_MEMORY, 1)
+        assert {uid: grant.counts for uid, grant in answer.grants.items()} == alone.counts
+        said = {**answer.reasons, **answer.pauses, **answer.refusals}
+        uids = [each.job.uid for each in given_problem.candidates]
+        assert said == {uid: alone.reasons[uid] for uid in uids}
+        assert memory == NO_MEMORY
+
+
+def test_a_running_job_without_counts_is_paused_and_a_waiting_one_refused() -> None:
+    pool = problem(Resources(cpu=1000), candidate("runs", running=True), candidate("waits"))
+    answer, _ = Lifted(POLICIES["drf"]()).decide(asked(pool), NO_MEMORY, 1)
+    assert (list(answer.pauses), list(answer.refusals)) == (["runs"], ["waits"])
+    assert "too little cpu" in answer.pauses["runs"]
+    assert not answer.grants
+
+
+def test_each_pool_is_shared_by_its_own_jobs() -> None:
+    pools = (
+        problem(Resources(cpu=4000), candidate("a")),
+        problem(Resources(cpu=2000), candidate("b")),
+    )
+    answer, _ = Lifted(POLICIES["drf"]()).decide(asked(*pools), NO_MEMORY, 1)
+    assert {uid: sum(grant.counts) for uid, grant in answer.grants.items()} == {"a": 4, "b": 2}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_names_a_placement_rule_that_there_is(name: str) -> None:
+    assert POLICIES[name]().traits.placed_by in PLACEMENT_RULES
+
+
+def test_only_ours_is_made_for_a_loop_that_weighs_restarts() -> None:
+    traits = {name: make().traits for name, make in POLICIES.items()}
+    assert [name for name in traits if traits[name].weighs_restarts] == ["optimus"]
+    assert [name for name in traits if not traits[name].reads_forecasts] == ["drf", "fifo"]
+
+
+class TestMemory:
+    @given(data=st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False)))
+    def test_comes_out_of_its_text_as_it_went_in(self, data: dict[str, float]) -> None:
+        memory = PolicyMemory("gavel-las", 1, data)
+        assert PolicyMemory.from_json(memory.as_json()) == memory
+
+    def test_of_another_policy_or_version_is_not_read(self) -> None:
+        memory = PolicyMemory("a", 2, {"x": 1})
+        assert memory.of("a", 2) == {"x": 1}
+        assert memory.of("b", 2) == memory.of("a", 1) == {}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            pytest.param("[]", id="a list"),
+            pytest.param('{"policy": "a", "version": 1}', id="without data"),
+            pytest.param("{", id="no JSON"),
+            pytest.param('{"policy": "a", "version": "x", "data": {}}', id="no version"),
+        ],
+    )
+    def test_what_is_no_memory_is_refused(self, text: str) -> None:
+        with pytest.raises(ValueError, match=r"."):
+            PolicyMemory.from_json(text)
+
+    def test_what_is_no_plain_data_is_not_written(self) -> None:
+        with pytest.raises(TypeError):
+            PolicyMemory("a", 1, {"x": object()}).as_json()
+        with pytest.raises(ValueError, match="JSON"):
+            PolicyMemory("a", 1, {"x": float("nan")}).as_json()
+
+    def test_is_written_the_same_whatever_the_order_of_its_keys(self) -> None:
+        one, other = PolicyMemory("a", 1, {"x": 1, "y": 2}), PolicyMemory("a", 1, {"y": 2, "x": 1})
+        assert one.as_json() == other.as_json()
+        assert json.loads(one.as_json())["data"] == {"x": 1, "y": 2}
+
+
+def test_an_unknown_job_has_an_empty_account() -> None:
+    assert asked().account("nobody") == NO_ACCOUNT
+
+
+def test_service_since_a_mark_is_by_kind() -> None:
+    service = Service(30.0, 3.0, {"fast": 20.0, "slow": 10.0})
+    assert service.since({"fast": 5.0}, "fast") == 15.0
+    assert service.since({"fast": 5.0}, "slow") == 10.0
+    assert service.since({}, "other") == 0.0
