@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -194,14 +195,16 @@ class Decider:
             self._metrics.faults.labels("forecast").inc()
             return dataclasses.replace(progress, earlier=())
 
-    def _expected_forecast(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
+    def _expected_forecast(
+        self, job: Job, progress: TrainingProgress, refusal: NotReady, /
+    ) -> Forecast | NotReady:
         """What is to be expected of a job without a forecast, from what that was asked of."""
+        expect = partial(expect_job, refusal=refusal)
         state = self._managed.get(job.uid)
         if state is None or state.forecast_of is None:
-            return self._guarded(expect_job, job, progress)
+            return self._guarded(expect, job, progress)
         if state.expected is None or state.expected[0] is not state.forecast_of:
-            found = self._guarded(expect_job, *state.forecast_of)
-            state.expected = state.forecast_of, found
+            state.expected = state.forecast_of, self._guarded(expect, *state.forecast_of)
         return state.expected[1]
 
     def _guarded(

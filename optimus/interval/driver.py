@@ -394,7 +394,7 @@ class IntervalDriver:
         found = self._strategies.forecast(job, progress)
         if isinstance(found, Forecast) or not (expects or self._config.expects):
             return found
-        expected = self._strategies.expected_forecast(job, progress)
+        expected = self._strategies.expected_forecast(job, progress, found)
         return found if isinstance(expected, NotReady) else expected
 
     def _plan(self, interval_id: str, inputs: IntervalInput, forecast: ForecastFn) -> IntervalPlan:

@@ -45,7 +45,7 @@ from optimus.interval.profiling import decide_after_profiling
 from optimus.interval.share import StartingJobs, in_queue_order, pools_of, share_pool
 from optimus.jobs import Counts, Job
 from optimus.models.expectation import expect_job
-from optimus.models.forecast import ForecastFn, forecast_job
+from optimus.models.forecast import ExpectFn, ForecastFn, forecast_job
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.resources import Resources
@@ -74,7 +74,7 @@ class Strategies:
     placement: PlacementRule
     forecast: ForecastFn = forecast_job
     remainder_policy: AllocationPolicy | None = None
-    expected_forecast: ForecastFn = expect_job
+    expected_forecast: ExpectFn = expect_job
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,8 @@ from optimus.models import Vector
 from optimus.models.convergence import LossCurve
 from optimus.models.forecast import (
     Forecast,
-    Speed,
-    fit_curve,
-    fitted_speed,
-    forecast_with,
+    SpeedNotReady,
+    forecast_job,
     losses_with_epochs,
     why_never_ready,
 )
@@ -62,9 +60,14 @@ def value_of_measuring(
     )
 
 
-def expect_job(job: Job, progress: TrainingProgress) -> Forecast | NotReady:
-    """What is to be expected of a job of which no forecast can be fitted, or why nothing is."""
-    found = forecast_with(job, progress, None, fit_curve, expected_speed)
+def expect_job(
+    job: Job, progress: TrainingProgress, refusal: NotReady | None = None
+) -> Forecast | NotReady:
+    """What is to be expected of a job of which no forecast can be fitted, or why nothing is.
+
+    ``refusal`` is what ``forecast_job`` gave, where it is known: a curve is not fitted again."""
+    known = refusal if isinstance(refusal, SpeedNotReady) else forecast_job(job, progress)
+    found = _at_expected_speed(job, progress, known)
     if isinstance(found, NotReady):
         end = _expected_end(job.goal, progress)
         return found if end is None else _until_epoch(job, progress, end)
@@ -73,7 +76,7 @@ def expect_job(job: Job, progress: TrainingProgress) -> Forecast | NotReady:
 
 def _until_epoch(job: Job, progress: TrainingProgress, end: float) -> Forecast | NotReady:
     """The forecast until an epoch that is not known, but assumed: without an interval for it."""
-    found = forecast_with(job, progress, TargetEpochs(end), fit_curve, expected_speed)
+    found = _at_expected_speed(job, progress, forecast_job(job, progress, TargetEpochs(end)))
     if isinstance(found, NotReady):
         return found
     return replace(
@@ -86,11 +89,18 @@ def _until_epoch(job: Job, progress: TrainingProgress, end: float) -> Forecast |
     )
 
 
-def expected_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
-    """The fitted speed, else the mean over the hypotheses; not ready without any sample."""
-    fitted = fitted_speed(job, progress)
-    if not isinstance(fitted, NotReady):
-        return fitted
+def _at_expected_speed(
+    job: Job, progress: TrainingProgress, found: Forecast | NotReady
+) -> Forecast | NotReady:
+    """The forecast with the mean speed over the hypotheses, where none can be fitted."""
+    if not isinstance(found, SpeedNotReady):
+        return found
+    speed = expected_speed(job, progress)
+    return speed if isinstance(speed, NotReady) else found.at_speed(speed)
+
+
+def expected_speed(job: Job, progress: TrainingProgress) -> ExpectedSpeed | NotReady:
+    """The mean speed over the hypotheses; not ready without any sample."""
     measured = known_samples(job, progress)
     if not measured.counts:
         return NotReady("its speed has not been measured yet")

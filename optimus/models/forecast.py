@@ -147,8 +147,16 @@ class Forecast:
 ForecastFn = Callable[[Job, TrainingProgress], Forecast | NotReady]
 """Makes one job's forecast, or gives the reason why there is none."""
 
-SpeedFn = Callable[[Job, TrainingProgress], Speed | NotReady]
-"""Makes one job's speed, or gives the reason why it is not known."""
+ExpectFn = Callable[[Job, TrainingProgress, NotReady], Forecast | NotReady]
+"""Makes what is to be expected of a job that has no forecast for this reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedNotReady(NotReady):
+    """The work that is left is known, but not the speed; ``at_speed`` is the forecast with one."""
+
+    at_speed: Callable[[Speed], Forecast | NotReady] = field(repr=False, compare=False)
+
 
 CurveFit = Callable[[Sequence[LossPoint], LearningRateSchedule | None], Curve | NotReady]
 """Fits a convergence curve: ``fit_curve``, or ``PublishedCurve.fit``, which needs no schedule."""
@@ -181,30 +189,19 @@ def forecast_job(
     job: Job, progress: TrainingProgress, goal: Goal | None = None, fit: CurveFit = fit_curve
 ) -> Forecast | NotReady:
     """The job's forecast towards its goal (or the one given), or why no model can be fitted."""
-    return forecast_with(job, progress, goal, fit, fitted_speed)
-
-
-def forecast_with(
-    job: Job,
-    progress: TrainingProgress,
-    goal: Goal | None,
-    fit: CurveFit,
-    speed: SpeedFn,
-) -> Forecast | NotReady:
-    """The job's forecast with the speed that this function makes."""
     goal = goal or job.goal
     if goal is None:
         return NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
     if isinstance(goal, TwoTargets):
-        first, second = (forecast_with(job, progress, each, fit, speed) for each in goal.targets)
+        first, second = (forecast_job(job, progress, each, fit) for each in goal.targets)
         return _of_two(first, second, both=goal.both)
     if isinstance(goal, TargetMetric):
-        return _until_metric(job, progress, goal, fit, speed)
+        return _until_metric(job, progress, goal, fit)
     losses = losses_with_epochs(progress)
     curve = fit(losses, schedule_of(progress.declared, losses))
     if isinstance(goal, AmountGoal):
-        return _until_amount(job, progress, goal, curve, speed)
-    return _until_loss(job, progress, goal, curve, speed)
+        return _until_amount(job, progress, goal, curve)
+    return _until_loss(job, progress, goal, curve)
 
 
 def _until_loss(
@@ -212,7 +209,6 @@ def _until_loss(
     progress: TrainingProgress,
     goal: LossGoal,
     curve: Curve | NotReady,
-    speed: SpeedFn,
 ) -> Forecast | NotReady:
     losses = losses_with_epochs(progress)
     if _losses_meet(goal, progress, losses):
@@ -226,7 +222,7 @@ def _until_loss(
     total = _total(progress, goal, curve)
     if isinstance(total, NotReady):
         return total
-    return _until(job, progress, curve, total, speed)
+    return _until(job, progress, curve, total)
 
 
 def _met(curve: Curve | NotReady, *, in_epochs: bool) -> Forecast:
@@ -245,7 +241,6 @@ def _until_metric(
     progress: TrainingProgress,
     goal: TargetMetric,
     fit: CurveFit,
-    speed: SpeedFn,
 ) -> Forecast | NotReady:
     """The forecast towards a value of a metric: that of its error as the loss."""
     found = as_losses(goal, progress.metrics)
@@ -263,7 +258,7 @@ def _until_metric(
     total = _total(seen, found.goal, curve)
     if isinstance(total, NotReady):
         return total if isinstance(curve, NotReady) else found.explained(total)
-    return _until(job, progress, curve, total, speed)
+    return _until(job, progress, curve, total)
 
 
 def _of_two(
@@ -275,10 +270,20 @@ def _of_two(
     if isinstance(first, NotReady) or isinstance(second, NotReady):
         refusals = [each for each in (first, second) if isinstance(each, NotReady)]
         if both or len(refusals) == 2:
-            return NotReady("; ".join(dict.fromkeys(each.reason for each in refusals)))
+            reason = "; ".join(dict.fromkeys(each.reason for each in refusals))
+            if not any(isinstance(each, SpeedNotReady) for each in refusals):
+                return NotReady(reason)
+            return SpeedNotReady(
+                reason,
+                lambda speed: _of_two(_at_speed(first, speed), _at_speed(second, speed), both=both),
+            )
         return second if isinstance(first, NotReady) else first
     is_later = second.remaining_steps > first.remaining_steps
     return second if is_later == both else first
+
+
+def _at_speed(found: Forecast | NotReady, speed: Speed) -> Forecast | NotReady:
+    return found.at_speed(speed) if isinstance(found, SpeedNotReady) else found
 
 
 def _unbounded(name: str) -> str:
@@ -290,7 +295,6 @@ def _until_amount(
     progress: TrainingProgress,
     goal: AmountGoal,
     curve: Curve | NotReady,
-    speed: SpeedFn,
 ) -> Forecast | NotReady:
     """The forecast of a job that is done after an amount of training: only its speed is fitted."""
     in_epochs = isinstance(goal, TargetEpochs)
@@ -300,7 +304,7 @@ def _until_amount(
         unit = "epoch" if in_epochs else "step"
         return NotReady(progress.diagnostic or f"its log has shown no {unit} yet")
     total = TimeToGoal.at(amount(goal)), in_epochs
-    return _until(job, progress, curve, total, speed)
+    return _until(job, progress, curve, total)
 
 
 def amount(goal: AmountGoal) -> float:
@@ -397,7 +401,6 @@ def _until(
     progress: TrainingProgress,
     curve: Curve | NotReady,
     total: tuple[TimeToGoal, bool],
-    speed_of: SpeedFn,
 ) -> Forecast | NotReady:
     time_to_goal, in_epochs = total
     steps_per_unit = _steps_per_epoch(job, progress) if in_epochs else 1.0
@@ -406,9 +409,6 @@ def _until(
             "the number of steps per epoch is not known yet: set the annotation "
             "optimus.dl/steps-per-epoch"
         )
-    speed = speed_of(job, progress)
-    if isinstance(speed, NotReady):
-        return speed
     known = progress.epoch if in_epochs else progress.step
     seen = 0.0 if isinstance(curve, NotReady) else curve.seen
     done = seen if known is None else max(float(known), 0.0)
@@ -418,20 +418,25 @@ def _until(
         max(end - done, least) for end in (time_to_goal.point, time_to_goal.low, time_to_goal.high)
     )
     per_worker, workers = batch_rule(job, progress)
-    forecast = Forecast(
-        speed,
-        left * steps_per_unit,
-        per_worker,
-        workers,
-        progress_fraction=done / (done + left),
-        curve=None if isinstance(curve, NotReady) else curve,
-        late_factor=high / left,
-        time_to_goal=time_to_goal,
-        earlier_runs=len(progress.earlier),
-    )
-    if not in_epochs:
-        return forecast
-    return replace(forecast, remaining_epochs=left, low_epochs=low, high_epochs=high)
+
+    def at_speed(speed: Speed) -> Forecast:
+        forecast = Forecast(
+            speed,
+            left * steps_per_unit,
+            per_worker,
+            workers,
+            progress_fraction=done / (done + left),
+            curve=None if isinstance(curve, NotReady) else curve,
+            late_factor=high / left,
+            time_to_goal=time_to_goal,
+            earlier_runs=len(progress.earlier),
+        )
+        if not in_epochs:
+            return forecast
+        return replace(forecast, remaining_epochs=left, low_epochs=low, high_epochs=high)
+
+    speed = fitted_speed(job, progress)
+    return SpeedNotReady(speed.reason, at_speed) if isinstance(speed, NotReady) else at_speed(speed)
 
 
 def _total(

@@ -179,17 +179,17 @@ class TestRuns:
 
 
 def test_expectation_is_asked_for_only_where_there_is_no_forecast() -> None:
-    asked: list[str] = []
+    asked: list[tuple[str, NotReady]] = []
 
-    def expected(each: Job, _: TrainingProgress, /) -> Forecast | NotReady:
-        asked.append(each.key.name)
+    def expected(each: Job, _: TrainingProgress, refusal: NotReady, /) -> Forecast | NotReady:
+        asked.append((each.key.name, refusal))
         return expecting(100.0)
 
     known = KnownForecasts({"a": steps(100.0)})
     strategies = Strategies(FixedPolicy({}), Theorem1(), known, expected_forecast=expected)
     driver = IntervalDriver(strategies, NO_MEASURING)
     step(driver, cluster_of(FakeManagedJob(job("a")), FakeManagedJob(job("b"), NOTHING)), 0.0)
-    assert asked == ["b"]
+    assert asked == [("b", known(job("b"), NOTHING))]
     forecasts = driver.state.forecasts
     assert {uid: each.is_expected for uid, each in forecasts.items()} == {  # type: ignore[union-attr]  # both have one
         "uid-a": False,

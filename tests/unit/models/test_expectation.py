@@ -145,3 +145,39 @@ class TestSpeed:
         assert isinstance(found, Forecast)
         assert found.goal_met
         assert not found.is_expected
+
+
+class TestRefusalThatIsKnown:
+    @pytest.mark.parametrize(
+        "goal",
+        [
+            TargetLoss(0.2),
+            TargetEpochs(40.0),
+            TwoTargets(TargetLoss(0.2), TargetLoss(0.3), both=True),
+            TwoTargets(TargetLoss(0.2), ACCURACY, both=False),
+        ],
+        ids=["a loss", "epochs", "both of two", "one of two, the other without a forecast"],
+    )
+    def test_no_curve_is_fitted_again(self, goal: Goal, monkeypatch: pytest.MonkeyPatch) -> None:
+        job, progress = replace(JOB, goal=goal), after(15.0, samples=ONE)
+        anew = expect_job(job, progress)
+        refusal = forecast_job(job, progress)
+        assert isinstance(refusal, NotReady)
+        fits: list[object] = []
+        monkeypatch.setattr("optimus.models.forecast.fit_curve", fits.append)
+        monkeypatch.setattr("optimus.models.convergence.LossCurve.fit", fits.append)
+        found = expect_job(job, progress, refusal)
+        assert not fits
+        assert isinstance(found, Forecast)
+        assert isinstance(anew, Forecast)
+        assert found.is_expected
+        assert (found.low_epochs, found.high_epochs) == (anew.low_epochs, anew.high_epochs)
+        assert found.at(Counts(2, 4)) == anew.at(Counts(2, 4))
+
+    def test_a_refusal_for_want_of_losses_leaves_twenty_epochs(self) -> None:
+        progress = after(1.5, samples=ONE)
+        refusal = forecast_job(JOB, progress)
+        assert isinstance(refusal, NotReady)
+        found = expect_job(JOB, progress, refusal)
+        assert isinstance(found, Forecast)
+        assert found.remaining_steps == 20 * PER_EPOCH
