@@ -4,9 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from autoscaler.managed_jobs import Limit
 from autoscaler.windows import EXPECTED, parse_windows
+from optimus.allocation import PolicyTraits
 from optimus.allocation.fairness import Fairness
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.kube.quotas import budget_amounts
@@ -200,7 +203,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
 
 def _contradictions(settings: Settings) -> list[str]:
     return [
-        *not_one_of("policy", settings.policy, sorted(POLICIES)),
+        *not_run(settings.policy),
         *not_positive(
             settings,
             "tick_seconds",
@@ -270,6 +273,36 @@ def fairness_of(settings: Settings) -> Fairness | None:
     if not _is_weighted(settings):
         return None
     return Fairness(settings.fairness, *(dict(map(parse_weight, each)) for each in given))
+
+
+_NOT_DONE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "preempts": "pauses running jobs so that others run",
+        "time_shared": "lets jobs take turns on the same nodes",
+    }
+)
+"""Traits that need what the autoscaler does not do -> what that is. It suspends a job only to
+resize it, and at its goal."""
+
+
+def not_run(policy: str) -> list[str]:
+    """The problem of a policy that does not exist, or that the autoscaler cannot run."""
+    possible = [name for name, make in sorted(POLICIES.items()) if not _not_done(make().traits)]
+    if policy in POLICIES:
+        lacking = " and ".join(_not_done(POLICIES[policy]().traits))
+        said = f"the policy {lacking}, which the autoscaler does not do; run it with optimus"
+        return check(not lacking, "policy", policy, f"{said} simulate. {_one_of(possible)}")
+    return not_one_of("policy", policy, possible)
+
+
+def _not_done(traits: PolicyTraits) -> list[str]:
+    return [
+        f"{what} (its trait {trait})" for trait, what in _NOT_DONE.items() if getattr(traits, trait)
+    ]
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _weighs_jobs(policy: str) -> bool:

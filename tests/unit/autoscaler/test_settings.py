@@ -47,7 +47,7 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
     [
         pytest.param(
             ["--policy", "best"],
-            "--policy 'best': drf, fifo, optimus, optimus-paper, srtf or",
+            "--policy 'best': drf, fifo, optimus, optimus-paper or tetris is expected",
             id="a policy that does not exist",
         ),
         pytest.param(
@@ -191,6 +191,18 @@ def test_what_is_no_weight_is_refused(flag: str, weight: str) -> None:
         parse([flag, weight], {})
     with pytest.raises(SettingsError, match="once for each name"):
         parse([flag, "ml=2", flag, "ml=3"], {})
+
+
+def test_a_policy_that_preempts_is_refused_with_its_trait() -> None:
+    refused = r"--policy 'srtf': the policy pauses running jobs so that others run \(its trait "
+    refused += r"preempts\), which the autoscaler does not do; .* optimus-paper or tetris is"
+    with pytest.raises(SettingsError, match=refused):
+        parse(["--policy", "srtf"], {})
+
+
+@pytest.mark.parametrize("policy", ["drf", "fifo", "optimus", "optimus-paper", "tetris"])
+def test_a_policy_that_only_chooses_counts_is_run(policy: str) -> None:
+    assert parse(["--policy", policy], {}).policy == policy
 
 
 def test_fairness_is_of_one_policy_alone() -> None:

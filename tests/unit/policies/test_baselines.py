@@ -1,5 +1,7 @@
 """The baselines: fair shares, own counts, shortest job first, packing."""
 
+from dataclasses import replace
+
 import pytest
 
 from optimus.jobs import Counts
@@ -26,6 +28,28 @@ def test_srtf_gives_the_shortest_job_what_helps_it_before_the_next() -> None:
     short, long = candidate("z-short", steps=10.0), candidate("a-long", steps=1000.0)
     answer = POLICIES["srtf"]().allocate(problem(Resources(cpu=10000), short, long))
     assert answer.counts == {"z-short": Counts(4, 4), "a-long": Counts(1, 1)}
+
+
+def test_srtf_pauses_a_running_job_for_a_shorter_one() -> None:
+    runs = candidate("a-long", steps=1000.0, running=True)
+    short = candidate("z-short", steps=10.0)
+    answer = POLICIES["srtf"]().allocate(problem(Resources(cpu=3000), runs, short))
+    assert set(answer.counts) == {"z-short"}
+    assert (
+        "paused for jobs of a higher priority or a remaining time shorter"
+        in (answer.reasons["a-long"])
+    )
+    assert "too little cpu is left" in answer.reasons["a-long"]
+
+
+def test_srtf_keeps_a_shorter_running_job_and_one_of_a_higher_priority() -> None:
+    runs, long = candidate("z", steps=10.0, running=True), candidate("a", steps=1000.0)
+    assert set(POLICIES["srtf"]().allocate(problem(Resources(cpu=3000), runs, long)).counts) == {
+        "z"
+    }
+    first = replace(long, job=replace(long.job, priority=1))
+    answer = POLICIES["srtf"]().allocate(problem(Resources(cpu=3000), runs, first))
+    assert set(answer.counts) == {"a"}
 
 
 @pytest.mark.parametrize(

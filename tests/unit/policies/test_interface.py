@@ -60,6 +60,7 @@ def test_only_ours_is_made_for_a_loop_that_weighs_restarts() -> None:
     traits = {name: make().traits for name, make in POLICIES.items()}
     assert [name for name in traits if traits[name].weighs_restarts] == ["optimus"]
     assert [name for name in traits if not traits[name].reads_forecasts] == ["drf", "fifo"]
+    assert [name for name in traits if traits[name].preempts] == ["srtf"]
 
 
 class TestMemory:

@@ -93,6 +93,29 @@ class TestQuestions:
         assert len(set(policy.seeds)) == 2
 
 
+class TestPreemption:
+    def test_srtf_pauses_a_long_job_for_a_short_one_and_then_resumes_it(self) -> None:
+        """One place. b, 100 s, comes at 100; at 600 a has trained for 600 s of 1,000 s.
+
+        a leaves for 10 s and is paused, b trains from 610 to 710. In the next interval, at 1200, a
+        goes on: of its 30 s for a restart 20 s are left, and 400 s of training."""
+        long = job("a", JobParameters(epochs=100, bounds=ONE_TASK_EACH))
+        short = job("b", JobParameters(arrives=100, epochs=10, bounds=ONE_TASK_EACH))
+        config = preset("srtf", TrueForecasts())
+        found = simulate(workload(long, short, on=nodes(1, cpu=2)), config, seed=1)
+        a, b = found.jobs
+        assert [b.placed_at, b.finished_at] == pytest.approx([610, 710])
+        assert (a.pauses, a.restarts) == (1, 0)
+        assert a.finished_at == pytest.approx(1200 + 20 + 400)
+
+    def test_without_a_shorter_job_nobody_is_paused(self) -> None:
+        long = job("a", JobParameters(epochs=100, bounds=ONE_TASK_EACH))
+        longer = job("b", JobParameters(arrives=100, epochs=200, bounds=ONE_TASK_EACH))
+        config = preset("srtf", TrueForecasts())
+        found = simulate(workload(long, longer, on=nodes(1, cpu=2)), config, seed=1)
+        assert [each.pauses for each in found.jobs] == [0, 0]
+
+
 def online() -> SchedulerConfig:
     return preset("optimus", TrueForecasts())
 
