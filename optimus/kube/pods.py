@@ -197,6 +197,15 @@ class _Status(msgspec.Struct, gc=False, rename="camel"):
     init_container_statuses: list[Allocated] | None = None
     allocated_resources: dict[str, Amount] | None = None
     resources: ResourceRequirements | None = None
+    conditions: msgspec.Raw = msgspec.Raw()  # decoded where it matters: most pods have five
+
+
+class _Condition(msgspec.Struct, gc=False):
+    type: str = ""
+    reason: str | None = None
+
+
+_CONDITIONS = msgspec.json.Decoder(list[_Condition])
 
 
 class _RawPod(msgspec.Struct, gc=False):
@@ -289,7 +298,16 @@ def _resources(spec: PodSpec, status: _Status) -> Resources:
         return requests_of(spec)
     allocated = {each.name: each for each in statuses if each.allocated_resources or each.resources}
     whole = Allocated("", status.allocated_resources, status.resources)
-    return requests_of(spec, allocated, whole)
+    return requests_of(spec, allocated, whole, infeasible=_is_infeasible(status.conditions))
+
+
+def _is_infeasible(conditions: msgspec.Raw) -> bool:
+    """Whether the kubelet has refused a resize for good: the node could never hold it."""
+    if b"PodResizePending" not in bytes(conditions):
+        return False
+    found = decode(_CONDITIONS, conditions, "a list of a pod's conditions")
+    reasons = [each.reason for each in found if each.type == "PodResizePending"]
+    return reasons[:1] == ["Infeasible"]
 
 
 def _interned_labels(labels: Mapping[str, str] | None) -> Labels:

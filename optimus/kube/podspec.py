@@ -209,11 +209,14 @@ def requests_of(
     spec: PodSpec,
     allocated: Mapping[str, Allocated] = MappingProxyType({}),
     pod_level: Allocated | None = None,
+    *,
+    infeasible: bool = False,
 ) -> Resources:
     """What a pod with this spec takes of a node, itself included (``pods`` = 1).
 
     A container for which the status says what it has been ``allocated`` (by name), and the pod as a
-    whole (``pod_level``), take the larger of that and the spec's.
+    whole (``pod_level``), take the larger of that and the spec's; what is in force alone where the
+    resize is ``infeasible``: then the kubelet never carries out what the spec says.
 
     Raises:
         Malformed: an amount is not a quantity.
@@ -225,13 +228,18 @@ def requests_of(
     ):  # as most pods
         return _summed((_amounts(containers[0].resources),), (), None, NONE)
 
+    def effective(amounts: Resources, given: Allocated | None) -> Resources:
+        if given is None:
+            return amounts
+        if infeasible and given.resources is not None:
+            return given.amounts()
+        return _larger(amounts, given.amounts())
+
     def asked(container: Container) -> Resources:
-        amounts, given = _amounts(container.resources), allocated.get(container.name)
-        return amounts if given is None else _larger(amounts, given.amounts())
+        return effective(_amounts(container.resources), allocated.get(container.name))
 
     if spec.resources is not None:
-        stated = _amounts(spec.resources)
-        stated = stated if pod_level is None else _larger(stated, pod_level.amounts())
+        stated = effective(_amounts(spec.resources), pod_level)
     return _summed(
         tuple([asked(container) for container in containers]),
         tuple([_init_container(each, asked) for each in spec.init_containers or ()]),

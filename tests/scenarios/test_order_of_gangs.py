@@ -221,7 +221,9 @@ def test_an_old_gang_closes_the_nodes_of_its_own_plan_alone(
         shared.cluster, tmp_path, CONFIGURATION, "--age-limit-seconds=1"
     ) as running:
         shared.job("old", 1, 1, cpu=str(CPUS))
-        closed = wait_until("it closes nodes", lambda: inspected(running, "old").get("keepsNodes"))
+        closed: list[str] = wait_until(
+            "it closes nodes", lambda: inspected(running, "old").get("keepsNodes", [])
+        )
         assert len(closed) == 2
         for number in range(4):
             shared.job(f"small-{number}", 1, 1, cpu="2")

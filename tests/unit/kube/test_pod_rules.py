@@ -219,3 +219,40 @@ def test_a_resize_of_the_whole_pod_counts_likewise() -> None:
         "nodeName": "n",
     }
     assert decoded(spec, {"allocatedResources": {"cpu": "4"}}).resources["cpu"] == 4000
+
+
+@pytest.mark.parametrize(
+    ("reason", "given", "millicores"),
+    [
+        pytest.param("Infeasible", {"resources": {"requests": {"cpu": "2"}}}, 2000, id="refused"),
+        pytest.param(
+            "Infeasible",
+            {"resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "3"}},
+            3000,
+            id="refused: the larger of what is in force and allocated",
+        ),
+        pytest.param("Infeasible", {}, 100_000, id="nothing is in force yet: the spec counts"),
+        pytest.param(
+            "Deferred",
+            {"resources": {"requests": {"cpu": "2"}}},
+            100_000,
+            id="put off: it may come",
+        ),
+    ],
+)
+def test_a_resize_that_the_kubelet_has_refused_takes_no_room(
+    reason: str, given: dict[str, object], millicores: int
+) -> None:
+    """As kube-scheduler reckons; anybody who may resize a pod could close its node otherwise."""
+    status = {
+        "containerStatuses": [{"name": "tensorflow", **given}],
+        "conditions": [
+            {"type": "Ready", "status": "True"},
+            {"type": "PodResizePending", "status": "True", "reason": reason},
+        ],
+    }
+    spec = {"containers": [container("100")], "nodeName": "n"}
+    assert decoded(spec, status).resources["cpu"] == millicores
+    whole = {"containers": [container("1")], "resources": {"requests": {"cpu": "100"}}}
+    of_pod = {**given, "conditions": status["conditions"]}
+    assert decoded({**whole, "nodeName": "n"}, of_pod).resources["cpu"] == millicores
