@@ -1,27 +1,54 @@
-"""One embedded cluster of its own, both processes behind proxies, and the one job."""
+"""An embedded cluster for rescales and one for profiling, both processes behind proxies, and the
+one job."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.specs import Backend
 from tests.harness.optimus_cluster import training_nodes
-from tests.integration.fault_matrix.matrix_scenario import MatrixScenario
+from tests.integration.fault_matrix.matrix_scenario import MatrixScenario, ProfilingScenario
+from tests.integration.faults.fault_scenario import FaultScenario
 from tests.integration.faults.processes import TUNING
 from tests.integration.faults.setup import fault_scenario
 
 # An autoscaler that is killed leaves its Lease: the next one waits for so long.
-_TUNING = replace(TUNING, autoscaler={**TUNING.autoscaler, "lease_seconds": "6"})
+_LEASE = {"lease_seconds": "6"}
+# A job is moved to be measured, and not by what is expected of it.
+_PROFILING = {
+    "expected_gain_percent": "100",
+    "interval_seconds": "1",
+    "log_poll_seconds": "0.5",
+    "profiling_seconds": "1",
+    "rescale_spacing_seconds": "1",
+}
+
+
+@contextmanager
+def _fault_scenario(
+    name: str, folder: Path, settings: Mapping[str, str]
+) -> Iterator[FaultScenario]:
+    tuning = replace(TUNING, autoscaler={**TUNING.autoscaler, **_LEASE, **settings})
+    with (
+        LocalCluster(name, training_nodes("4", "4"), backend=Backend.EMBEDDED) as cluster,
+        fault_scenario(cluster, folder, tuning=tuning) as made,
+    ):
+        yield made
 
 
 @pytest.fixture(scope="package")
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MatrixScenario]:
     """The cluster, and the points of an undisturbed rescale."""
-    folder = tmp_path_factory.mktemp("matrix")
-    with (
-        LocalCluster("matrix", training_nodes("4", "4"), backend=Backend.EMBEDDED) as cluster,
-        fault_scenario(cluster, folder, tuning=_TUNING) as made,
-    ):
+    with _fault_scenario("matrix", tmp_path_factory.mktemp("matrix"), {}) as made:
         yield MatrixScenario(made)
+
+
+@pytest.fixture(scope="package")
+def profiling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProfilingScenario]:
+    """The cluster, and the points of undisturbed profiling."""
+    with _fault_scenario("profiling", tmp_path_factory.mktemp("profiling"), _PROFILING) as made:
+        yield ProfilingScenario(made)

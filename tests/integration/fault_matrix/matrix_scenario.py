@@ -1,11 +1,15 @@
-"""A job is rescaled while one API call of the autoscaler meets a fault; what must hold."""
+"""A job is rescaled, or profiled, while one API call of the autoscaler meets a fault; what must
+hold."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from localcluster.faults.faults import Call, Effect, ErrorResponse, Fault
 from tests.harness.api import Json
+from tests.harness.job_recorder import Counts
 from tests.harness.light_jobs import LightJob
-from tests.harness.training_runs import violations
+from tests.harness.small_jobs import bounds, small_job
+from tests.harness.training_runs import Run, violations
 from tests.integration.fault_matrix.call_points import CallPoint, call_points
 from tests.integration.faults.fault_cases import RESUMES, SUSPENDS
 from tests.integration.faults.fault_scenario import LARGE, SMALL, Before, FaultScenario
@@ -15,6 +19,29 @@ from tests.integration.faults.state_recorder import GONE
 REFUSED = ErrorResponse(422)
 _PASSES = 2
 """Undisturbed rescales that the points are taken from: in one the job grows, in one it shrinks."""
+
+_OWN, _MEASURED = (1, 2), (1, 1)
+"""The counts of the profiled job: those of its user, and the only ones that it is measured at."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a job must have fared."""
+
+    counts: frozenset[Counts]
+    """The counts that it may have had."""
+
+    runs: int
+    """How often its training began."""
+
+    suspensions: int
+    """How often at most it was suspended; a write without a reply is made again."""
+
+
+RESCALE = Course(frozenset({SMALL, LARGE}), runs=1, suspensions=2)
+PROFILING = Course(frozenset({_OWN, _MEASURED}), runs=3, suspensions=3)
+NOT_PROFILED = replace(PROFILING, runs=2)
+"""The run at the other counts was refused: it trains at its own again."""
 
 
 class MatrixScenario:
@@ -45,11 +72,11 @@ class MatrixScenario:
         rescaled = self._scenario.rescale(job)
         if not (effect == REFUSED and point.call == RESUMES):
             self._scenario.wait_training(rescaled)
-            return list(self._harm(rescaled, before))
+            return list(self._harm(rescaled, before, RESCALE))
         # Counts that are refused are not asked for again at once: it trains at those before.
         self._scenario.wait(lambda: self.has_happened, "the resume is refused")
         self._scenario.wait_training(job)
-        wrong = list(self._harm(job, before))
+        wrong = list(self._harm(job, before, RESCALE))
         self._scenario.delete(job)
         self._scenario.wait(lambda: not self._scenario.pods(), "its pods are gone")
         return wrong
@@ -59,12 +86,13 @@ class MatrixScenario:
         """Whether the last fault met a call."""
         return self._proxy.is_spent
 
-    def _harm(self, job: LightJob, since: Before) -> Iterator[str]:
+    def _harm(self, job: LightJob, since: Before, course: Course) -> Iterator[str]:
         seen = self._scenario.seen
         stored = self._scenario.stored(job)
         states = seen.jobs[since.jobs :]
         counts = {_counts(each) for each in states}
-        runs = len(seen.logs.runs(job.name)) - since.runs
+        runs = seen.logs.runs(job.name)
+        begun = len(runs) - since.runs
         done = [each.call for each in self._proxy.calls if each.status == 200]
         if any(_has_condition(each, "Failed") for each in states):
             yield "it was Failed"
@@ -74,15 +102,20 @@ class MatrixScenario:
             yield "it is suspended"
         if "optimus.dl/suspended-by" in stored["metadata"]["annotations"]:
             yield "it carries our mark"
-        if counts - {SMALL, LARGE}:
+        if counts - course.counts:
             yield f"it was at {counts}"
-        if runs != 1:
-            yield f"it was begun {runs} times, not once"
-        if sum(SUSPENDS.match(each) for each in done) > 2:
-            yield "it was suspended more than once"
+        if begun != course.runs:
+            yield f"it was begun {begun} times, not {course.runs}"
+        if sum(SUSPENDS.match(each) for each in done) > course.suspensions:
+            yield "it was suspended more often than it was moved"
         yield from self._early_resumes
-        yield from violations(seen.logs.runs(job.name), exact=True)
+        yield from violations(self._comparable(runs, since), exact=True)
         yield from self._scenario.product.defects(AUTOSCALER)
+
+    def _comparable(self, runs: list[Run], since: Before) -> list[Run]:
+        """The runs that have the same checkpoints."""
+        del since
+        return runs
 
     def _look_at(self, call: Call) -> None:
         """No pod of the run before may be there when a job is resumed."""
@@ -98,6 +131,75 @@ class MatrixScenario:
     def _is_suspended(self) -> bool:
         jobs = self._scenario.seen.jobs
         return bool(jobs and jobs[-1]["spec"]["runPolicy"].get("suspend"))
+
+
+class ProfilingScenario(MatrixScenario):
+    """A new job for each fault, which is measured at its counts and at other ones, and returns."""
+
+    def __init__(self, scenario: FaultScenario) -> None:
+        self._made = 0
+        super().__init__(scenario)
+
+    def _enumerate(self) -> tuple[CallPoint, ...]:
+        before = self._scenario.now(_profiled_job(0))
+        self._proxy.inject()
+        job = self._submit()
+        self._wait_profiled(job, before)
+        points = call_points(self._proxy.calls)
+        self._remove(job)
+        return points
+
+    def play(self, point: CallPoint, effect: Effect) -> list[str]:
+        """Profile a job while this point meets the effect. Return what was wrong afterwards."""
+        before = self._scenario.now(_profiled_job(0))
+        self._early_resumes.clear()
+        self._proxy.inject(Fault(point.call, effect, after=point.after))
+        job = self._submit()
+        is_refused = effect == REFUSED and point.call == RESUMES
+        if is_refused:
+            self._scenario.wait(lambda: self.has_happened, "the resume is refused")
+            self._scenario.wait_training(job)
+        else:
+            self._wait_profiled(job, before)
+        wrong = list(self._harm(job, before, NOT_PROFILED if is_refused else PROFILING))
+        self._remove(job)
+        return wrong
+
+    def _submit(self) -> LightJob:
+        self._made += 1
+        job = _profiled_job(self._made)
+        self._scenario.submit(job)
+        return job
+
+    def _wait_profiled(self, job: LightJob, since: Before) -> None:
+        def was_measured() -> bool:
+            return any(
+                _counts(each) == _MEASURED for each in self._scenario.seen.jobs[since.jobs :]
+            )
+
+        self._scenario.wait(was_measured, "it is measured at other counts")
+        self._scenario.wait_training(job)
+
+    def _remove(self, job: LightJob) -> None:
+        self._proxy.inject()
+        self._scenario.delete(job)
+        self._scenario.wait(lambda: not self._scenario.pods(), "its pods are gone")
+        self._scenario.wait(lambda: self._scenario.profile(job) is None, "its profile is gone")
+
+    def _comparable(self, runs: list[Run], since: Before) -> list[Run]:
+        return runs[since.runs :]
+
+
+def _profiled_job(number: int) -> LightJob:
+    """A job that is submitted anew for each fault, with checkpoints of its own. It may be measured
+    at one PS and one worker, and its own counts are the best."""
+    job = small_job("profiled", _OWN)
+    lowest = {name: value for name, value in bounds(_MEASURED).items() if "/min-" in name}
+    return replace(
+        job,
+        annotations={**(job.annotations or {}), **lowest},
+        flags={**job.flags, "--checkpoint-dir": f"/checkpoints/profiled-{number}"},
+    )
 
 
 def _counts(job: Json) -> tuple[int, int]:

@@ -1,8 +1,9 @@
-"""Each API call of a rescale meets each kind of fault: the job ends where it would have ended, and
-nothing is lost.
+"""Each API call of a rescale, and of a new job's profiling, meets each kind of fault: the job ends
+where it would have ended, and nothing is lost.
 
-With OPTIMUS_FAULT_MATRIX=all each point meets each effect, which takes about an hour. Otherwise
-each write loses its reply, and each point meets one more effect in turn."""
+With OPTIMUS_FAULT_MATRIX=all each point meets each effect, which takes about two hours. Otherwise
+each point of a rescale meets one effect in turn, and each of its writes loses its reply; of
+profiling, which is the rescale twice, a third of the points."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,11 @@ import pytest
 
 from localcluster.faults.faults import Cut, Effect, ErrorResponse, Hang, Kill
 from tests.integration.fault_matrix.call_points import CallPoint
-from tests.integration.fault_matrix.matrix_scenario import REFUSED, MatrixScenario
+from tests.integration.fault_matrix.matrix_scenario import (
+    REFUSED,
+    MatrixScenario,
+    ProfilingScenario,
+)
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -31,8 +36,11 @@ EFFECTS: Final[Mapping[str, Effect]] = {
 _IS_WHOLE: Final = os.environ.get("OPTIMUS_FAULT_MATRIX") == "all"
 
 
+_PROFILING_SHARE: Final = 3
+
+
 def cases(points: Sequence[CallPoint], effect: Effect) -> list[CallPoint]:
-    """The points that meet this effect."""
+    """The points of a rescale that meet this effect."""
     position = list(EFFECTS.values()).index(effect)
     return [
         point
@@ -43,23 +51,62 @@ def cases(points: Sequence[CallPoint], effect: Effect) -> list[CallPoint]:
     ]
 
 
-@pytest.mark.parametrize("effect", [pytest.param(each, id=name) for name, each in EFFECTS.items()])
+def profiling_cases(points: Sequence[CallPoint], effect: Effect) -> list[CallPoint]:
+    """The points of profiling that meet this effect."""
+    position = list(EFFECTS.values()).index(effect)
+    return [
+        point
+        for number, point in enumerate(points)
+        if _IS_WHOLE or number % (len(EFFECTS) * _PROFILING_SHARE) == position
+    ]
+
+
+EACH_EFFECT = pytest.mark.parametrize(
+    "effect", [pytest.param(each, id=name) for name, each in EFFECTS.items()]
+)
+
+
+@EACH_EFFECT
 def test_a_rescale_ends_as_without_a_fault_where_a_call(
     matrix: MatrixScenario, effect: Effect
 ) -> None:
+    _play(matrix, effect, cases(matrix.points, effect))
+
+
+@EACH_EFFECT
+def test_profiling_ends_as_without_a_fault_where_a_call(
+    profiling: ProfilingScenario, effect: Effect
+) -> None:
+    _play(profiling, effect, profiling_cases(profiling.points, effect))
+
+
+def _play(matrix: MatrixScenario, effect: Effect, points: Sequence[CallPoint]) -> None:
     violations: dict[str, list[str]] = {}
     happened = 0
-    for point in cases(matrix.points, effect):
+    for point in points:
         wrong = matrix.play(point, effect)
         happened += matrix.has_happened
         if wrong:
             violations[str(point)] = wrong
+    print(f"{happened} of {len(points)} points met the fault")
     assert not violations
     assert happened
 
 
 def test_the_points_are_all_that_a_rescale_does(matrix: MatrixScenario) -> None:
     """The list is made from what was seen: it has at least the writes of the machine."""
+    _assert_written(matrix, _WRITES)
+
+
+def test_the_points_are_all_that_profiling_does(profiling: ProfilingScenario) -> None:
+    """Likewise; before the first rescale its profile is created."""
+    _assert_written(profiling, (*_WRITES, "POST /apis/optimus.dl"))
+
+
+_WRITES: Final = ('"suspend": true', '"suspend": false', "Suspending", "Resizing", "Starting")
+
+
+def _assert_written(matrix: MatrixScenario, parts: Sequence[str]) -> None:
     names = [str(each) for each in matrix.points]
-    for part in ('"suspend": true', '"suspend": false', "Suspending", "Resizing", "Starting"):
+    for part in parts:
         assert any(part in each.partition(" after ")[0] for each in names), names

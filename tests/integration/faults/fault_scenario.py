@@ -134,10 +134,10 @@ class FaultScenario(Scenario):
         saved = any(each.checkpoint == each.step for each in steps)
         return is_shown and is_at and is_whole and saved
 
-    def now(self) -> Before:
+    def now(self, job: LightJob = _JOB) -> Before:
         """Note the state of the job."""
         return Before(
-            len(self.seen.jobs), len(self.seen.profiles), len(self.seen.logs.runs(_JOB.name))
+            len(self.seen.jobs), len(self.seen.profiles), len(self.seen.logs.runs(job.name))
         )
 
     # --- what must hold
