@@ -166,7 +166,7 @@ class Decider:
         limit = FRESH_SECONDS if state.record.checkpoint_missed else self._config.stale_seconds
         if waiting.record.rolling_back or at - waiting.record.step_at < limit:
             return
-        state.rescale = None
+        state.withdraw_rescale(at)
         if waiting.needs_checkpoint and waiting.may_stop:
             state.record = replace(state.record, checkpoint_missed=True)
         _LOG.info(

@@ -60,6 +60,10 @@ _MOST_PRICES: Final = 9
 _COMPARE_SECONDS: Final = 15.0
 """Steady training after which a young job is compared with earlier runs again."""
 
+_MEASURED_AGAIN_SECONDS: Final = 60.0
+"""How long after a profiling run that could not begin the next one may. Default: a refusal that
+lasts costs one call a minute, and a young job still has time for its runs."""
+
 _MOST_FAILED: Final = 16
 _MOST_GANG_UIDS: Final = 16
 """Maximum number of UIDs kept of a gang: enough to recognise it when it has lost some pods."""
@@ -178,6 +182,9 @@ class JobState:
 
     straggler: str = ""
     """Which worker is far slower than the others, and what is done about it; empty: none."""
+
+    measured_again_at: float = -math.inf
+    """When it may be moved to be measured again, after such a move could not begin."""
 
     goal_changed: bool = False
     """Whether its user has set another goal since the rescale in progress began."""
@@ -514,6 +521,7 @@ class JobState:
             floor=self._floor,
             user_counts=self.record.user_counts,
             is_ending=self.is_ending,
+            measured_again_at=self.measured_again_at,
             lost_seconds=self._lost_seconds(at),
             workload_known=self.speed_is_known,
             completion_overdue=self.is_overdue(at),
@@ -560,9 +568,28 @@ class JobState:
             failed = (*self.record.failed_counts, FailedCounts(record.target, record.before, why))
             self.record = replace(self.record, failed_counts=failed[-_MOST_FAILED:])
 
+    def withdraw_rescale(self, at: float) -> None:
+        """End a rescale for which nothing was done to the job."""
+        if self.rescale is not None:
+            self._count_as_not_measured(self.rescale.record, at)
+        self.rescale = None
+
+    def _count_as_not_measured(self, rescale: RescaleRecord, at: float) -> None:
+        """The job was not stopped to be measured: that counts as no profiling run, and is tried
+        again after a while."""
+        if not rescale.purpose.measures:
+            return
+        profiled = list(self.record.profiled)
+        if rescale.target in profiled:
+            profiled.remove(rescale.target)
+        self.record = replace(self.record, profiled=tuple(profiled))
+        self.measured_again_at = at + _MEASURED_AGAIN_SECONDS
+
     def rescale_ended(self, end: End, at: float) -> None:
         """Record how a rescale ended."""
         self.rescale = None
+        if end.outcome is Outcome.ABANDONED:
+            self._count_as_not_measured(end.record, at)
         happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.SUSPENDED)
         is_profiling = end.record.purpose is RescalePurpose.PROFILING
         reached = end.outcome is Outcome.REACHED

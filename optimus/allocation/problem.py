@@ -194,6 +194,8 @@ class JobHistory:
     """Earlier jobs of its workload were measured at enough counts for a speed model."""
     measures: bool = False
     """The rescale in progress is a profiling run's."""
+    measured_again_at: float = -math.inf
+    """When it may be moved to be measured again, after such a move could not begin."""
     placement_failures: PlacementFailures = ()
     """Counts at which its pods found no place although they should have, oldest first."""
     failed_counts: tuple[FailedCounts, ...] = ()

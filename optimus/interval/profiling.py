@@ -160,7 +160,7 @@ def _may_explore(
         or history.profiling_since is not None
         or history.awaits_checkpoint
         or history.workload_known
-        or why_backing_off(history.placement_failures, at) is not None
+        or _why_paused(history, at) is not None
         or (last is not None and at - last < config.cooldown_seconds)
         or why_moved_enough(history, at, config) is not None
         or (is_young and len(history.profiled) < profiling.runs)
@@ -193,8 +193,9 @@ def why_not_profiled(
     progress, history = measured.of(job)
     if _cannot_move(job, snapshot, history):
         return "it may not be rescaled now"
-    if why_backing_off(history.placement_failures, snapshot.at) is not None:
-        return "its pods were not placed at its last rescale"
+    paused = _why_paused(history, snapshot.at)
+    if paused is not None:
+        return paused
     if history.workload_known:
         return "its speed is known from earlier runs of its workload"
     if len(history.profiled) >= config.runs:
@@ -210,6 +211,12 @@ def why_not_profiled(
     if not run_is_over(job, snapshot.at, measured, config):
         return f"its speed at {job.counts} is being measured"
     return None
+
+
+def _why_paused(history: JobHistory, at: float) -> str | None:
+    if why_backing_off(history.placement_failures, at) is not None:
+        return "its pods were not placed at its last rescale"
+    return "its last profiling run could not begin" if at < history.measured_again_at else None
 
 
 def trained_seconds(progress: TrainingProgress, history: JobHistory) -> float:

@@ -155,15 +155,15 @@ class ProfilingScenario(MatrixScenario):
         self._early_resumes.clear()
         self._proxy.inject(Fault(point.call, effect, after=point.after))
         job = self._submit()
-        is_refused = effect == REFUSED and point.call == RESUMES
-        if is_refused:
+        try:
+            if not (effect == REFUSED and point.call == RESUMES):
+                self._wait_profiled(job, before)
+                return list(self._harm(job, before, PROFILING))
             self._scenario.wait(lambda: self.has_happened, "the resume is refused")
             self._scenario.wait_training(job)
-        else:
-            self._wait_profiled(job, before)
-        wrong = list(self._harm(job, before, NOT_PROFILED if is_refused else PROFILING))
-        self._remove(job)
-        return wrong
+            return list(self._harm(job, before, NOT_PROFILED))
+        finally:
+            self._remove(job)
 
     def _submit(self) -> LightJob:
         self._made += 1

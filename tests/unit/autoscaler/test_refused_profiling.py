@@ -1,0 +1,66 @@
+"""A profiling run that cannot begin is none: the job is measured once the API server lets it."""
+
+from optimus.jobs import Counts
+from optimus.kube.errors import ErrorKind
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import FakeJob, tf_job
+
+
+def a_job() -> FakeJob:
+    """A job that can be measured at one other pair of counts only, which its user allows."""
+    one_ps = {"min_ps": "1", "max_ps": "1"}
+    workers = {"min_workers": "1", "max_workers": "2", "global_batch_size": "64"}
+    return tf_job("a", 1, 2, target_loss="0.01", training_mode="sync", **one_ps, **workers)
+
+
+def run_until_refused(harness: ControllerHarness) -> None:
+    for _ in range(120):
+        harness.run(1, tick=1)
+        if "RescaleEnded" in harness.cluster.reasons("a"):
+            return
+    raise AssertionError(harness.cluster.events)
+
+
+def profiled(harness: ControllerHarness) -> list[Counts]:
+    return list(harness.controller.managed.states["uid-a"].record.profiled)
+
+
+def test_a_refused_suspension_is_no_profiling_run(
+    cluster: FakeCluster, profiling: ControllerHarness
+) -> None:
+    cluster.submit(a_job())
+    cluster.refuse = ErrorKind.INVALID
+    run_until_refused(profiling)
+    assert profiled(profiling) == []
+    cluster.refuse = None
+    profiling.run_until("a", "Profiling")
+    assert profiled(profiling) == [Counts(1, 1)]
+
+
+def test_a_run_that_waited_too_long_is_none(
+    cluster: FakeCluster, profiling: ControllerHarness
+) -> None:
+    job = cluster.submit(a_job())
+    profiling.run_until("a", "Training")
+    state = profiling.controller.managed.states["uid-a"]
+    for _ in range(60):
+        profiling.run(1, tick=1)
+        if state.rescale is not None:
+            break
+    state.withdraw_rescale(cluster.at)
+    assert state.rescale is None
+    assert profiled(profiling) == []
+    assert job.counts == Counts(1, 2)
+
+
+def test_what_is_refused_is_tried_again_once_a_minute_at_most(
+    cluster: FakeCluster, profiling: ControllerHarness
+) -> None:
+    cluster.submit(a_job())
+    cluster.refuse = ErrorKind.INVALID
+    run_until_refused(profiling)
+    ended = cluster.reasons("a").count("Rescaling")
+    profiling.run(50, tick=1)
+    assert cluster.reasons("a").count("Rescaling") == ended
+    assert profiling.controller.managed.states["uid-a"].rescale is None
