@@ -9,13 +9,14 @@ from extender.gang_states import GangState
 from extender.inspection import Inspector
 from extender.preemption.controller import PreemptionController
 from extender.settings import Settings
-from optimus.jobs import CountBounds, Counts, JobKey, TargetLoss
+from optimus.jobs import CountBounds, Counts, JobKey, Requirement, RescaleRule, TargetLoss
 from optimus.kube.budgets import Budget
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 from optimus.kube.suspension import PreemptionMark, read_preemption
 from optimus.kube.training_jobs import TrainingJob
+from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
 from tests.unit.extender.preempting_cluster import PreemptingCluster, ProcessEnded
 
 
@@ -282,6 +283,29 @@ def test_nobody_is_suspended_where_the_room_is_taken_meanwhile() -> None:
     made.step(3)
     assert made.writes == []
     assert made.planner.reservation_count() == 0
+
+
+def test_pods_whose_jobs_are_not_known_yet_preempt_nobody() -> None:
+    made = PreemptingCluster({"a": 1})
+    made.cluster.job("high", 1, 1, priority=5)
+    made.step(2)
+    assert made.writes == []
+
+
+def test_a_gang_that_keeps_apart_from_its_victims_gets_their_node() -> None:
+    made = PreemptingCluster({"a": 2})
+    made.cluster.node("a", 2, host="a")
+    made.run("low", labels=(("app", "low"),))
+    low = PodSelector((Requirement("app", "In", ("low",)),), ("ns",))
+    apart = PodRules(anti_affinity=(AffinityTerm("host", low),))
+    made.submit("high", priority=5, rules=apart)
+    made.step()
+    assert made.preempted() == {"low"}
+    made.planner.break_plan("uid-high")
+    made.step()
+    assert made.planner.reservation_count() == 2, "planned again while the victim's pods are there"
+    made.settle()
+    assert made.running() == {"high"}
 
 
 # --- who is chosen
@@ -627,6 +651,26 @@ def test_a_job_without_a_goal_is_not_waited_for() -> None:
     made.step()
     assert made.preempted() == {"low"}
     assert Counts(1, 3) == made.jobs["low"].job.counts  # type: ignore[union-attr]  # it has one
+
+
+def test_a_job_that_may_never_be_rescaled_is_not_waited_for() -> None:
+    made = elastic()
+    job = made.jobs["low"].job
+    assert job is not None
+    made.change_job("low", job=replace(job, rescale=RescaleRule.NEVER))
+    made.step()
+    assert made.preempted() == {"low"}
+
+
+def test_nobody_else_is_preempted_while_the_elastic_job_is_being_rescaled() -> None:
+    made = PreemptingCluster({"a": 4, "b": 2}, Settings(preempt=True, preempt_shrink_seconds=30.0))
+    made.run_elastic("elastic", 1, 3)
+    made.run("fixed")
+    made.submit("high", 1, 1, priority=5)
+    made.step(25)
+    made.cluster.rescale("elastic", 1, 1, leaving=True)
+    made.step(60)
+    assert made.writes == []
 
 
 # --- the reported states
