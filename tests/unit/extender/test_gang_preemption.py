@@ -1,5 +1,6 @@
 """Preemption of whole gangs, from the lack of capacity until the victims run again."""
 
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -7,9 +8,17 @@ import pytest
 
 from extender.gang_states import GangState
 from extender.inspection import Inspector
-from extender.preemption.controller import PreemptionController
+from extender.preemption.controller import PreemptionController, PreemptionThread
 from extender.settings import Settings
-from optimus.jobs import CountBounds, Counts, JobKey, Requirement, RescaleRule, TargetLoss
+from optimus.jobs import (
+    CountBounds,
+    Counts,
+    JobKey,
+    NodeConstraints,
+    Requirement,
+    RescaleRule,
+    TargetLoss,
+)
 from optimus.kube.budgets import Budget
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -361,6 +370,19 @@ def test_only_one_preemption_at_a_time_on_the_same_nodes() -> None:
     assert made.running() == {"high", "other"}
 
 
+def test_gangs_that_use_different_nodes_are_made_room_for_one_after_the_other() -> None:
+    made = PreemptingCluster({"a": 2, "b": 2})
+    for name in ("a", "b"):
+        made.cluster.node(name, 2, pool=name)
+        made.run(f"on-{name}", constraints=NodeConstraints((("pool", name),)))
+    for name in ("a", "b"):
+        made.submit(f"high-{name}", priority=5, constraints=NodeConstraints((("pool", name),)))
+    made.step()
+    assert made.preempted() == {"on-a"}
+    made.step()
+    assert made.preempted() == {"on-a", "on-b"}
+
+
 def test_pods_that_are_being_deleted_make_room_first() -> None:
     made = PreemptingCluster({"a": 2, "b": 2})
     made.run("ending", priority=9)
@@ -453,6 +475,34 @@ def test_a_new_process_goes_on_between_suspension_and_binding() -> None:
     made.settle()
     assert made.running() == {"high"}
     assert made.writes == ["suspend low", "resume low"]
+
+
+def test_a_new_process_keeps_the_room_from_the_first_moment_to_the_end_of_the_time() -> None:
+    """Counted from the beginning of the preemption; 30 s are left to the one that ends it."""
+    made = two_jobs(preempt_seconds=300.0)
+    made.step()
+    made.operator()
+    made.cluster.now += 100
+    made.restart()
+    assert made.planner.reservation_count() == 2
+    made.cluster.now += 229
+    made.planner.advance()
+    assert made.planner.reservation_count() == 2
+    made.cluster.now += 1
+    made.planner.advance()
+    assert made.planner.reservation_count() == 0
+
+
+def test_victims_that_a_new_process_suspends_prolong_no_preemption() -> None:
+    made = half_suspended()
+    made.cluster.now += 100
+    made.restart()
+    made.step()
+    assert made.preempted() == {"first", "second"}
+    mark = read_preemption(made.jobs["first"].preempted_for or "")
+    assert mark is not None
+    held = made.planner.reservations.ledger.of_job("uid-high")
+    assert {each.expires_at for each in held} == {mark.at + made.settings.preempt_seconds + 30}
 
 
 def half_suspended() -> PreemptingCluster:
@@ -596,6 +646,24 @@ def test_on_caches_that_are_too_old_nobody_is_preempted() -> None:
     assert made.writes == ["suspend low"]
 
 
+def test_each_preemption_in_vain_doubles_the_back_off() -> None:
+    made = PreemptingCluster({"a": 2, "b": 2}, Settings(preempt=True, preempt_seconds=5.0))
+    made.run("first")
+    made.run("second")
+    made.submit("high", priority=5)
+    for _ in range(90):
+        made.step()
+        for name in made.preempted():
+            for pod in made.pods(name):
+                made.cluster.change(pod, leaving=True)
+    assert made.preempted() == {"first", "second"}
+    failed = [text for _, why, text in made.events if why == "PreemptionFailed"]
+    assert [text.rpartition("; ")[2] for text in failed] == [
+        "tried again after 60 s",
+        "tried again after 120 s",
+    ]
+
+
 # --- elastic jobs
 
 
@@ -696,6 +764,14 @@ def test_inspection_reports_both_jobs() -> None:
     )
 
 
+def test_inspection_still_names_the_victims_once_a_lost_reservation_is_made_again() -> None:
+    made = two_jobs()
+    made.step()
+    made.planner.break_plan("uid-high")
+    made.step()
+    assert "of the pods of ns/low, whose" in state_of(made, "high")[1]
+
+
 def test_inspection_reports_pods_that_end_anyway() -> None:
     made = PreemptingCluster({"a": 2, "b": 2})
     made.run("ending", priority=9)
@@ -716,3 +792,60 @@ def test_inspection_reports_until_when_others_may_shrink() -> None:
     assert until in sentence
     made.settle(40)
     assert "shrink" not in state_of(made, "high")[1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "reported"),
+    [
+        pytest.param(30.0, False, id="their time is just over"),
+        pytest.param(30.5, True, id="half a second is left"),
+    ],
+)
+def test_inspection_reports_shrinking_until_the_time_for_it_is_over(
+    seconds: float, reported: bool
+) -> None:
+    settings = Settings(preempt=True, preempt_shrink_seconds=seconds, preempt_protected="gold")
+    made = PreemptingCluster({"a": 4}, settings)
+    made.run_elastic("low", 1, 3, priority_class="gold")
+    made.submit("high", 1, 1, priority=5)
+    made.step(31)
+    assert ("may shrink" in state_of(made, "high")[1]) == reported
+    made.step()
+    assert "may shrink" not in state_of(made, "high")[1]
+
+
+# --- its thread
+
+
+class Steps:
+    """Counts its steps, each of which fails."""
+
+    def __init__(self) -> None:
+        self.several = threading.Event()
+        self.count = 0
+
+    def step(self) -> None:
+        self.count += 1
+        if self.count == 3:
+            self.several.set()
+        raise RuntimeError("this step failed")
+
+
+def test_the_thread_steps_again_and_again_whatever_fails_until_it_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("extender.preemption.controller.STEP_SECONDS", 0.001)
+    steps = Steps()
+    thread = PreemptionThread(steps)  # type: ignore[arg-type]  # it has the one method that is called
+    thread.start()
+    assert steps.several.wait(10)
+    thread.stop()
+    count = steps.count
+    assert not thread._thread.is_alive()
+    assert steps.count == count
+
+
+def test_a_thread_that_was_never_started_can_be_stopped() -> None:
+    steps = Steps()
+    PreemptionThread(steps).stop()  # type: ignore[arg-type]  # it has the one method that is called
+    assert steps.count == 0
