@@ -121,26 +121,25 @@ class RescaleReservations:
         nodes = tuple(self._cluster.nodes.values())
         return Search(self._rule, known.rescale, gang, nodes, left, refusal)
 
-    def settle(self, search: Search, answer: Placement | DoesNotFit) -> bool:
-        """Reserve what a search has found, or remember that it has found nothing; false where it
-        holds no longer."""
+    def settle(self, search: Search, answer: Placement | DoesNotFit) -> None:
+        """Reserve what a search has found, or remember that it has found nothing; neither where
+        that does not hold any more."""
         job_uid, rescale = search.rescale.job_uid, search.rescale
         known, job = self._tracked.get(job_uid), self._cluster.jobs.get(job_uid)
         if known is None or known.held or known.rescale != rescale or job is None:
-            return True  # it is over, reserved, or a step further
+            return  # it is over, reserved, or a step further
         if self._gang(job, rescale) != search.gang:
-            return False
+            return
         if isinstance(answer, DoesNotFit):
             self._tracked[job_uid] = replace(known, refusal=search.refusal)
-            return True
+            return
         leaving = used_by_node(self._leaving(job_uid, rescale))
         if not self._reservations.still_fits(search.gang, answer, leaving):
-            return False
+            return
         expires_at = known.since + self._max_seconds
         self._reservations.hold(search.gang, answer, expires_at, leaving)
         self._tracked[job_uid] = replace(known, held=True, refusal=None)
         _LOG.info("job %s: room is reserved for its rescale to %s", job.key, rescale.target)
-        return True
 
     def is_tracked(self, job_uid: str) -> bool:
         """Whether room may be reserved for counts whose pods need not exist yet."""

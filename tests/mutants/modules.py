@@ -82,7 +82,7 @@ _OWN: Final = {
     "extender/preemption/victims.py": ("gang_preemption", "victims"),
     "extender/prioritize.py": ("prioritize",),
     "extender/state/offers.py": ("offers",),
-    "extender/state/rescale_reservations.py": ("rescale_reservations",),
+    "extender/state/rescale_reservations.py": ("leader_change", "rescale_reservations"),
     "extender/state/reservations.py": ("reservations", "reserved_nodes", "priority"),
     "extender/state/unknown_rules.py": ("unknown_rules",),
     "extender/state/volumes.py": ("volumes",),

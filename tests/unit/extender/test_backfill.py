@@ -223,3 +223,16 @@ def test_a_gang_of_a_higher_priority_passes_an_old_gang() -> None:
     cluster.job("same", 1, 1)
     cluster.planner.advance()
     assert set(cluster.planned_nodes()) == set(high)
+
+
+def test_a_plan_stays_on_its_nodes_although_others_will_be_free_sooner_by_now() -> None:
+    cluster = busy_cluster(4)
+    cluster.job("old", 1, 1, cpu=4)
+    cluster.now += 601
+    cluster.planner.advance()
+    for at in (2, 3):
+        set_forecast(cluster, f"running{at:03}", 5.0)
+    cluster.now += 61
+    cluster.job("small", 1, 2)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes().values()) == {"n002"}

@@ -155,6 +155,16 @@ def test_a_claim_for_one_pod_is_free_again_once_its_pod_has_left() -> None:
     assert seen_by(occupancy, mounts).volumes["c"].problem is None
 
 
+@pytest.mark.parametrize("is_csi", [True, False])
+def test_only_volumes_of_csi_drivers_leave_the_nodes_to_kube_scheduler(is_csi: bool) -> None:
+    occupancy = Occupancy()
+    occupancy.volumes.set_claim(None, claim())
+    occupancy.volumes.set_volume(None, Volume(name="v", claim=("ns", "c"), is_csi=is_csi))
+    assert occupancy.is_beyond_plan(gang_of(PodRules(claims=("c",)))) == is_csi
+    assert not occupancy.is_beyond_plan(gang_of(ON_80))
+    assert not occupancy.is_beyond_plan(gang_of(None))
+
+
 def claim() -> Claim:
     return Claim(
         namespace="ns",

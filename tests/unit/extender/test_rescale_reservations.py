@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from optimus.jobs import Counts, Role
+from optimus.jobs import Counts, Requirement, Role
 from optimus.nodes import Node, Taint
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, Placement
+from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
@@ -316,3 +317,39 @@ def test_a_node_that_shrinks_while_old_pods_leave_it_is_planned_around() -> None
     cluster.planner.advance()
     held = cluster.planner.reservations.ledger.of_job("uid-j")
     assert {each.node for each in held} == {"b"}
+
+
+def test_what_is_reserved_during_a_search_stays_where_it_is() -> None:
+    cluster = FakeCluster({"a": 2, "b": 4, "c": 4})
+    others = {name: cluster.other(f"on-{name}", 4, name) for name in "bc"}
+    bound_job(cluster, 1, 1)
+    cluster.rescale("j", 1, 3, leaving=True)
+    rescales = cluster.planner.rescales
+    cluster.delete(others["b"].name)
+    search = rescales.search("uid-j", cluster.now + 1)
+    assert search is not None
+    answer = search.find()
+    assert isinstance(answer, Placement)
+    assert set(answer.nodes.values()) == {"b"}
+    cluster.other("again-on-b", 4, "b")
+    cluster.delete(others["c"].name)
+    rescales.update(cluster.now + 2)
+    held = cluster.planner.reservations.ledger.of_job("uid-j")
+    assert {each.node for each in held} == {"c"}
+    cluster.delete("again-on-b")
+    rescales.settle(search, answer)
+    assert cluster.planner.reservations.ledger.of_job("uid-j") == held
+
+
+def test_room_for_a_rescale_follows_the_rules_of_the_jobs_pods() -> None:
+    cluster = FakeCluster({"a": 9, "b": 9, "c": 9})
+    for name in "abc":
+        cluster.node(name, 9, host=name)
+    alone = PodSelector((Requirement("app", "In", ("t",)),), ("ns",))
+    apart = PodRules(anti_affinity=(AffinityTerm("host", alone),))
+    cluster.spec("j", 0, 1)
+    pod = cluster.pod("j", Role.WORKER, 0, Counts(0, 1), labels=(("app", "t"),), rules=apart)
+    assert cluster.place(pod.name)
+    cluster.rescale("j", 0, 3, leaving=True)
+    held = cluster.planner.reservations.ledger.of_job("uid-j")
+    assert sorted(each.node for each in held) == ["a", "b", "c"]
