@@ -23,7 +23,7 @@ _OWN: Final = {
         "pod_rules",
         "rescale_reservations",
     ),
-    "extender/gang_membership.py": ("gang_membership", "filter"),
+    "extender/gang_membership.py": ("gang_membership", "filter", "prioritize"),
     "extender/gang_queue.py": (
         "avoided_nodes",
         "filter",
