@@ -1,12 +1,14 @@
 """``python -m autoscaler``: reads its settings, connects and runs until it is stopped."""
 
 import logging
+import math
 import os
 import signal
 import sys
 import threading
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -38,6 +40,9 @@ from autoscaler.rescale.machine import RescaleConfig
 from autoscaler.settings import Settings, fairness_of, parse, parse_budget
 from autoscaler.stragglers import ReplacementConfig, StragglerReplacer
 from autoscaler.web import create_app
+from autoscaler.web.copies import copy_of_profiles
+from autoscaler.web.feed import PageFeed
+from autoscaler.web.page import create_page
 from autoscaler.windows import parse_windows
 from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import DriverConfig
@@ -110,8 +115,10 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     with (
         closing(_Logs(poller, rotation)) as logs,
         _caches(settings, client, eligibility) as caches,
+        _page(settings, instance, leadership) as page,
     ):
-        controller = _controller(settings, client, caches, logs, metrics, instance)
+        reports = _Reports(instance, metrics, page)
+        controller = _controller(settings, client, caches, logs, reports)
         for cache in caches.all:
             gauge = metrics.cache_silence.labels(cache.watched.plural)
             gauge.set_function(partial(_silent_seconds, cache))
@@ -121,7 +128,52 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
         )
         with HealthServer(app, *address(settings.listen)) as server:
             _LOG.info("serving /metrics, /healthz and /readyz on port %d", server.port)
-            return _loop(settings, controller, caches, leadership, stopping)
+            standby = _Standby(caches, page, settings.tick_seconds)
+            return _loop(settings, controller, standby, leadership, stopping)
+
+
+@contextmanager
+def _page(
+    settings: Settings, instance: str, leadership: Leadership | OnlyInstance
+) -> Iterator[PageFeed | None]:
+    """Serve the page where its address is set."""
+    if settings.once or not settings.page_listen:
+        yield None
+        return
+    feed = PageFeed(instance, lambda: leadership.holder)
+    with feed, HealthServer(create_page(feed), *address(settings.page_listen)) as server:
+        _LOG.info("serving the page on port %d", server.port)
+        yield feed
+
+
+class _Reports(NamedTuple):
+    """By what this instance is known and observed."""
+
+    instance: str
+    metrics: Metrics
+    page: PageFeed | None
+
+
+class _Standby:
+    """Shows on the page what the profiles have, while another instance acts."""
+
+    def __init__(self, caches: Caches, page: PageFeed | None, tick_seconds: float) -> None:
+        self.caches = caches
+        self._page, self._tick_seconds = page, tick_seconds
+        self._shown_at = -math.inf
+
+    def show(self) -> None:
+        """Every tick while somebody looks, else once a minute, for the history."""
+        if self._page is None:
+            return
+        seconds = self._tick_seconds if self._page.is_watched else _SYNC_SECONDS
+        if time.monotonic() - self._shown_at < seconds:
+            return
+        self._shown_at = time.monotonic()
+        try:
+            self._page.take(copy_of_profiles(self.caches.observe(time.time())))
+        except Exception:  # noqa: BLE001 - a fault of the page must not end a standby
+            _LOG.exception("the page was not brought up to date")
 
 
 class _Logs(NamedTuple):
@@ -181,15 +233,15 @@ def _leadership(
 def _loop(
     settings: Settings,
     controller: Controller,
-    caches: Caches,
+    standby: _Standby,
     leadership: Leadership | OnlyInstance,
     stopping: threading.Event,
 ) -> int:
-    if not _wait_synced(caches, stopping):
+    if not _wait_synced(standby.caches, stopping):
         return 0
     leadership.start()  # not before: an instance with cold caches could not act
     try:
-        return _act(settings, controller, leadership, stopping)
+        return _act(settings, controller, standby, leadership, stopping)
     finally:
         leadership.stop()
 
@@ -208,6 +260,7 @@ def _wait_synced(caches: Caches, stopping: threading.Event) -> bool:
 def _act(
     settings: Settings,
     controller: Controller,
+    standby: _Standby,
     leadership: Leadership | OnlyInstance,
     stopping: threading.Event,
 ) -> int:
@@ -219,6 +272,7 @@ def _act(
             message = "%s leads: --once would act beside it; stop it, or add --dry-run"
             _LOG.error(message, leadership.holder or "nobody answers for the Lease, or another")
             return 1
+        standby.show()
     if settings.once:
         _once(settings, controller, stopping)
         return 0
@@ -256,9 +310,9 @@ def _controller(
     client: Client,
     caches: Caches,
     logs: "_Logs",
-    metrics: Metrics,
-    instance: str,
+    reports: _Reports,
 ) -> Controller:
+    instance, metrics = reports.instance, reports.metrics
     events = EventWriter(client, "optimus-autoscaler")
     spacing_seconds = settings.report_seconds
     recorder = ProfileRecorder(
@@ -281,7 +335,16 @@ def _controller(
         )
         stragglers = StragglerReplacer(logs.rotation, recorder, metrics, replacement)
     components = Components(
-        caches, logs.poller, decider, rescales, recorder, metrics, workloads, completion, stragglers
+        caches,
+        logs.poller,
+        decider,
+        rescales,
+        recorder,
+        metrics,
+        workloads,
+        completion,
+        stragglers,
+        reports.page,
     )
     timing = Timing(
         tick_seconds=settings.tick_seconds,

@@ -7,7 +7,7 @@ the work for one job is logged and counted; it costs that job one tick and affec
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -69,6 +69,13 @@ class Observer(Protocol):
         """The cluster as it is known now."""
 
 
+class Page(Protocol):
+    """Shows the cluster to people; ``autoscaler.web.feed.PageFeed`` does."""
+
+    def publish(self, managed: Iterable[JobState], observation: Observation, at: float) -> None:
+        """Take a copy of what is known at the end of a tick."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """Periods and limits of the loop, in seconds."""
@@ -111,6 +118,8 @@ class Components:
     """``None``: no job is requested to end."""
     stragglers: StragglerReplacer | None = None
     """``None``: workers are not compared."""
+    page: Page | None = None
+    """``None``: there is no page."""
 
 
 class Controller:
@@ -183,6 +192,9 @@ class Controller:
         if not self._dry_run:
             self._request_completion(observation, now)
             self._report([*leaving, *self.managed], observation, now)
+        if self._components.page is not None:
+            with self._guard("page"):
+                self._components.page.publish(self.managed, observation, now)
         self._alive()
         return plan
 

@@ -39,6 +39,10 @@ class Settings:
     listen: str = "127.0.0.1:8080"
     """Address and port of /metrics, /healthz and /readyz; in a pod, its own address."""
 
+    page_listen: str = ""
+    """Address and port of the page that shows jobs and nodes in a browser, to anybody who reaches
+    it. Default: it is not served."""
+
     scheduler_name: str = SCHEDULER_NAME
     """Only jobs whose pods name this scheduler are managed."""
 
@@ -241,6 +245,7 @@ def _contradictions(settings: Settings) -> list[str]:
             "optimus, the only policy with --fairness and weights,",
         ),
         *not_an_address("listen", settings.listen),
+        *(not_an_address("page_listen", settings.page_listen) if settings.page_listen else []),
         *not_a_version("operator_version", settings.operator_version),
         *not_a_selector("node_selector", settings.node_selector),
         *not_a_label("node_kind_label", settings.node_kind_label),

@@ -11,6 +11,7 @@ from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import LastReads, RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
 from autoscaler.stragglers import ReplacementConfig, StragglerReplacer
+from autoscaler.web.feed import PageFeed
 from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import DriverConfig
 from optimus.kube.profiles import ProfileStatus
@@ -37,8 +38,10 @@ class ControllerHarness:
         poll_seconds: float = 1,
         stragglers: ReplacementConfig | None = None,
         expects: bool = True,
+        page: PageFeed | None = None,
     ) -> None:
         self.cluster = cluster
+        self.page = page
         self._instance = instance
         self._poll_seconds = poll_seconds
         self._last_reads = last_reads
@@ -101,6 +104,7 @@ class ControllerHarness:
             workloads,
             CompletionRequester(cluster, reporting),
             self._replacer(reporting),
+            self.page,
         )
         self.controller = Controller(
             parts,

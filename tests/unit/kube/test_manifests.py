@@ -180,6 +180,36 @@ def test_preemption_is_a_part_that_has_to_be_chosen() -> None:
     assert pod["initContainers"][0]["name"] == "extender"
 
 
+def test_the_page_is_reached_by_forwarded_ports_alone_unless_its_component_is_added() -> None:
+    (deployment,) = documents(ROOT / "manifests/autoscaler.yaml")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert "--page-listen=127.0.0.1:8090" in container["args"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert ports["page"] == 8090
+    (component,) = documents(ROOT / "manifests/page/kustomization.yaml")
+    assert component["kind"] == "Component"
+    (default,) = documents(ROOT / "manifests/kustomization.yaml")
+    assert "page" not in str(default["resources"])
+    (patch,) = component["patches"]
+    (replaced,) = yaml.safe_load(patch["patch"])
+    number = int(replaced["path"].rpartition("/")[2])
+    assert container["args"][number].startswith("--page-listen=")
+    assert replaced["value"] == "--page-listen=$(POD_IP):8090"
+
+
+def test_who_may_reach_the_page_is_said_without_closing_the_metrics() -> None:
+    (policy,) = documents(ROOT / "manifests/page/network-policy.yaml")
+    (service,) = documents(ROOT / "manifests/page/service.yaml")
+    (deployment,) = documents(ROOT / "manifests/autoscaler.yaml")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    for selector in (policy["spec"]["podSelector"]["matchLabels"], service["spec"]["selector"]):
+        assert selector.items() <= labels.items()
+    by_port = {each["ports"][0]["port"]: each.get("from") for each in policy["spec"]["ingress"]}
+    assert by_port["http"] is None
+    assert by_port["page"]
+    assert [each["targetPort"] for each in service["spec"]["ports"]] == ["page"]
+
+
 def test_the_overlays_configuration_differs_by_the_kubeconfig_alone() -> None:
     plain = documents(ROOT / "scheduler-config/kube-scheduler-config.yaml")[0]
     overlaid = documents(ROOT / "localcluster/overlay/kube-scheduler-config.yaml")[0]

@@ -1,0 +1,201 @@
+// Charts drawn by uPlot, in the colours of the theme.
+import { clock, figure, second, token } from "./dom.js";
+
+const uPlot = window.uPlot;
+const SERIES = ["--series-1", "--series-2", "--series-3", "--series-4"];
+const live = new Set();
+
+function track(chart, box) {
+  const observer = new ResizeObserver(() => {
+    const width = Math.floor(box.clientWidth);
+    if (width > 0 && width !== chart.width) chart.setSize({ width, height: chart.height });
+  });
+  observer.observe(box);
+  const entry = { chart, box, observer };
+  live.add(entry);
+  return entry;
+}
+
+/** Destroys charts whose place has left the page. */
+export function sweep() {
+  for (const entry of live) {
+    if (!entry.box.isConnected) {
+      entry.observer.disconnect();
+      entry.chart.destroy();
+      live.delete(entry);
+    }
+  }
+}
+
+function axis(more = {}) {
+  return {
+    stroke: token("--text-faint"),
+    grid: { stroke: token("--grid"), width: 1 },
+    ticks: { show: false },
+    font: "12px system-ui, sans-serif",
+    gap: 6,
+    ...more,
+  };
+}
+
+/** Instants below a time axis: with seconds where less than ten minutes are shown. */
+function instants(plot, ticks) {
+  const { min, max } = plot.scales.x;
+  return ticks.map((each) => (max - min < 600 ? second(each) : clock(each, max)));
+}
+
+/** The cluster's use over time: a line for each resource; what training jobs request is filled. */
+export function useChart(box, points, names, labels) {
+  const x = points.map((each) => each.at);
+  const data = [x, ...names.map((name) => points.map((each) => each.requested[name] ?? null))];
+  const series = names.map((name, index) => ({
+    label: labels[index],
+    stroke: token(SERIES[index % SERIES.length]),
+    fill: index === 0 ? token("--series-1-fill") : undefined,
+    width: 2,
+    points: { show: x.length < 3 },
+    value: (_, value) => (value === null ? "–" : `${figure(value, 3)} %`),
+  }));
+  const options = {
+    width: Math.max(box.clientWidth, 200),
+    height: 190,
+    cursor: { drag: { x: false, y: false }, points: { size: 7 } },
+    legend: { live: true },
+    scales: { x: { time: true }, y: { range: [0, 100] } },
+    axes: [axis({ values: instants, space: 90 }), axis({ size: 44, values: (_, ticks) => ticks.map((each) => `${each} %`) })],
+    series: [{ value: (_, at) => (at === null ? "–" : second(at)) }, ...series],
+  };
+  const chart = new uPlot(options, data, box);
+  track(chart, box);
+  return chart;
+}
+
+export const useData = (points, names) => [
+  points.map((each) => each.at),
+  ...names.map((name) => points.map((each) => each.requested[name] ?? null)),
+];
+
+/** Losses or a metric, the fitted curve with its band, the goal and when it is expected. */
+export function curveChart(box, chart) {
+  const last = chart.fitK.length ? chart.fitK[chart.fitK.length - 1] : Math.max(...chart.k, 1);
+  const past = chart.fitK.map((k, index) => (k <= chart.done ? chart.fit[index] : null));
+  const ahead = chart.fitK.map((k, index) => (k >= chart.done ? chart.fit[index] : null));
+  const tables = [
+    [chart.k, chart.value],
+    [chart.fitK, past, ahead, chart.low, chart.high],
+    [[0, last], [chart.goal, chart.goal]],
+  ];
+  const data = uPlot.join(tables);
+  const main = token("--series-1");
+  const accent = token("--goal");
+  const number = (_, value) => (value === null ? "–" : figure(value));
+  const options = {
+    width: Math.max(box.clientWidth, 200),
+    height: 320,
+    cursor: { drag: { x: true, y: false, uni: 20 } },
+    scales: { x: { time: false, range: (_, low, high) => [Math.min(0, low), high] }, y: { range: padded } },
+    axes: [axis({ label: chart.unit, labelSize: 22, labelFont: "12px system-ui", labelGap: 2 }), axis({ size: 58, values: (_, ticks) => ticks.map((each) => figure(each)) })],
+    bands: [{ series: [5, 4], fill: token("--band") }],
+    series: [
+      { label: chart.unit, value: (_, value) => (value === null ? "–" : figure(value, 4)) },
+      { label: chart.name, stroke: token("--points"), paths: () => null, points: { show: true, size: 5, fill: token("--points"), stroke: token("--points") }, value: number },
+      { label: "fit", stroke: main, width: 2, spanGaps: true, points: { show: false }, value: number },
+      { label: "forecast", stroke: main, width: 2, dash: [6, 5], spanGaps: true, points: { show: false }, value: number },
+      { label: "10 %", stroke: "transparent", spanGaps: true, points: { show: false }, value: number },
+      { label: "90 %", stroke: "transparent", spanGaps: true, points: { show: false }, value: number },
+      { label: "goal", stroke: accent, width: 1.5, dash: [3, 4], spanGaps: true, points: { show: false }, value: number },
+    ],
+    hooks: { draw: [(plot) => marks(plot, chart)] },
+  };
+  track(new uPlot(options, data, box), box);
+}
+
+function padded(plot, low, high) {
+  if (low === null) return [0, 1];
+  const room = (high - low || Math.abs(high) || 1) * 0.06;
+  return [low >= 0 ? Math.max(low - room, 0) : low - room, high + room];
+}
+
+/** The end of what is known, drops of the learning rate, and the interval in which the goal is met. */
+function marks(plot, chart) {
+  const { ctx, bbox } = plot;
+  const at = (k) => Math.round(plot.valToPos(k, "x", true)) + 0.5;
+  const inside = (k) => k >= plot.scales.x.min && k <= plot.scales.x.max;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  const line = (k, colour, dash, width = 1) => {
+    if (!inside(k)) return;
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = width * devicePixelRatio;
+    ctx.setLineDash(dash.map((each) => each * devicePixelRatio));
+    ctx.beginPath();
+    ctx.moveTo(at(k), bbox.top);
+    ctx.lineTo(at(k), bbox.top + bbox.height);
+    ctx.stroke();
+  };
+  for (const drop of chart.drops) line(drop, token("--text-faint"), [2, 3]);
+  if (chart.end !== null) line(chart.end, token("--text-faint"), [8, 3]);
+  if (chart.met) {
+    const [low, median, high] = chart.met;
+    const level = chart.goal === null ? null : plot.valToPos(chart.goal, "y", true);
+    ctx.globalAlpha = 0.1;
+    ctx.fillStyle = token("--goal");
+    ctx.fillRect(at(low), bbox.top, at(Math.min(high, plot.scales.x.max)) - at(low), bbox.height);
+    ctx.globalAlpha = 1;
+    line(median, token("--goal"), [1, 0], 1.5);
+    if (level !== null && inside(median)) {
+      ctx.setLineDash([]);
+      ctx.fillStyle = token("--goal");
+      ctx.beginPath();
+      ctx.arc(at(median), level, 4.5 * devicePixelRatio, 0, 2 * Math.PI);
+      ctx.fill();
+    }
+  }
+  ctx.restore();
+}
+
+const WORKERS = "--series-1";
+const PS = "--series-2";
+
+/** Counts over time in steps; rescales are shaded from their begin to their end. */
+export function countsChart(box, points, rescales, now) {
+  const x = points.map((each) => each.at);
+  const workers = points.map((each) => each.workers);
+  const ps = points.map((each) => each.ps);
+  x.push(Math.max(now, x[x.length - 1] + 1));
+  workers.push(workers[workers.length - 1]);
+  ps.push(ps[ps.length - 1]);
+  const stepped = uPlot.paths.stepped({ align: 1 });
+  const most = Math.max(...workers, ...ps, ...rescales.map((each) => Math.max(each.toWorkers, each.toPs)), 1);
+  const options = {
+    width: Math.max(box.clientWidth, 200),
+    height: 180,
+    cursor: { drag: { x: true, y: false } },
+    scales: { x: { time: true }, y: { range: [0, most + 1] } },
+    axes: [axis({ values: instants, space: 90 }), axis({ size: 34, incrs: [1, 2, 5, 10, 20, 50, 100] })],
+    series: [
+      { value: (_, at) => (at === null ? "–" : second(at)) },
+      { label: "workers", stroke: token(WORKERS), width: 2, paths: stepped, points: { show: false } },
+      { label: "PS", stroke: token(PS), width: 2, paths: stepped, points: { show: false } },
+    ],
+    hooks: { drawClear: [(plot) => shade(plot, rescales, now)] },
+  };
+  track(new uPlot(options, [x, workers, ps], box), box);
+}
+
+function shade(plot, rescales, now) {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  ctx.fillStyle = token("--rescale");
+  for (const each of rescales) {
+    const left = plot.valToPos(each.beganAt, "x", true);
+    const right = plot.valToPos(each.endedAt ?? now, "x", true);
+    ctx.fillRect(left, bbox.top, Math.max(right - left, 2 * devicePixelRatio), bbox.height);
+  }
+  ctx.restore();
+}

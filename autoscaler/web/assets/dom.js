@@ -1,0 +1,125 @@
+// Elements and texts. Everything that comes from the cluster is set as text, never as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+const SVG_TAGS = new Set(["svg", "path", "rect", "circle", "line", "g", "text", "title", "polyline"]);
+
+export function h(tag, properties = {}, ...children) {
+  const element = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, each] of Object.entries(value)) element.style.setProperty(key, each);
+    else element.setAttribute(name === "className" ? "class" : name, value === true ? "" : String(value));
+  }
+  append(element, children);
+  return element;
+}
+
+function append(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}
+
+export function replace(element, ...children) {
+  element.replaceChildren();
+  append(element, children);
+}
+
+// --- figures
+
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined || !isFinite(seconds)) return "–";
+  const s = Math.max(Math.round(seconds), 0);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return s < 600 ? `${Math.floor(s / 60)} m ${s % 60} s` : `${Math.round(s / 60)} m`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} m`;
+  return `${Math.floor(s / 86400)} d ${Math.round((s % 86400) / 3600)} h`;
+}
+
+export function figure(value, digits = 4) {
+  if (value === null || value === undefined || !isFinite(value)) return "–";
+  const text = Number(value).toPrecision(digits);
+  return text.includes("e") ? text : String(Number(text));
+}
+
+const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const SECOND = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+
+export function clock(at, now) {
+  if (at === null || at === undefined) return "–";
+  const date = new Date(1000 * at);
+  return Math.abs(at - now) < 43200 ? TIME.format(date) : DAY.format(date);
+}
+
+export function second(at) {
+  return at === null || at === undefined ? "–" : SECOND.format(new Date(1000 * at));
+}
+
+export function full(at) {
+  return at === null || at === undefined ? "" : FULL.format(new Date(1000 * at));
+}
+
+export function ago(at, now) {
+  return at === null || at === undefined ? "–" : `${duration(Math.max(now - at, 0))} ago`;
+}
+
+export function counts(ps, workers) {
+  return ps === null || ps === undefined ? "–" : `${ps} PS · ${workers} W`;
+}
+
+const GI = 2 ** 30;
+export function amount(resource, value) {
+  if (resource === "cpu") return figure(value / 1000, 4);
+  if (resource === "memory") return value >= 1024 * GI ? `${figure(value / GI / 1024, 3)} Ti` : `${figure(value / GI, 3)} Gi`;
+  return String(value);
+}
+
+export function resourceName(resource) {
+  return { cpu: "CPU", memory: "Memory" }[resource] ?? resource.replace(/^.*\//, "").toUpperCase();
+}
+
+// --- small parts
+
+const PHASES = {
+  Training: "good", Profiling: "info", AtTarget: "done", Completed: "done", Waiting: "wait",
+  WaitingForCheckpoint: "info", Suspending: "info", Resizing: "info", Starting: "info",
+  Suspended: "idle", Failed: "bad", LeftAlone: "bad", NotManaged: "idle",
+};
+const PHASE_NAMES = {
+  AtTarget: "At target", WaitingForCheckpoint: "Awaits checkpoint", LeftAlone: "Left alone", NotManaged: "Not managed",
+};
+
+export const phaseName = (phase) => PHASE_NAMES[phase] ?? phase;
+
+export function phaseChip(phase) {
+  return h("span", { class: `phase phase-${PHASES[phase] ?? "idle"}` }, h("span", { class: "dot", "aria-hidden": "true" }), phaseName(phase));
+}
+
+export function bar(percent, label, kind = "") {
+  const value = Math.min(Math.max(percent ?? 0, 0), 100);
+  return h("span", { class: `bar ${kind}`, role: "img", "aria-label": label }, h("span", { class: "bar-fill", style: { width: `${value}%` } }));
+}
+
+export function jobLink(row, text) {
+  const path = `#/jobs/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}`;
+  return h("a", { href: path, class: "job-link" }, text ?? row.name);
+}
+
+export function panel(title, properties, ...children) {
+  const { note, className, actions } = properties ?? {};
+  return h("section", { class: `panel ${className ?? ""}` },
+    h("div", { class: "panel-head" }, h("h2", {}, title), note && h("span", { class: "note" }, note), actions),
+    children);
+}
+
+export function empty(title, text) {
+  return h("div", { class: "empty" }, h("strong", {}, title), text && h("p", {}, text));
+}
+
+export function token(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}

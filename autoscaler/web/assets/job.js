@@ -1,0 +1,250 @@
+// One job: its curve, its speed over counts, its timeline, where it runs and what was decided.
+import { countsChart, curveChart, sweep } from "./charts.js";
+import {
+  ago, bar, clock, counts, duration, empty, figure, full, h, panel, phaseChip, replace, second,
+} from "./dom.js";
+import { state } from "./state.js";
+
+const REFRESH_MS = 3000;
+
+export function jobView(namespace, name) {
+  const path = `api/jobs/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const element = h("div", { class: "view job" }, empty("Loading", `${namespace}/${name}`));
+  let detail = null;
+  let shownCurve = "";
+  let shownCounts = "";
+  let loading = false;
+  let again = false;
+  let closed = false;
+  let loadedAt = -Infinity;
+  let timer = null;
+  const boxes = {
+    head: h("div", { class: "job-head" }), tiles: h("div", { class: "tiles" }), warnings: h("div", { class: "warnings" }),
+    curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
+    places: h("div", {}), decisions: h("div", {}), facts: h("div", {}),
+  };
+
+  async function load() {
+    if (loading) {
+      again = true;
+      return;
+    }
+    loading = true;
+    again = false;
+    clearTimeout(timer);
+    let found = null;
+    let status = 0;
+    try {
+      const answer = await fetch(path);
+      status = answer.status;
+      if (answer.ok) found = await answer.json();
+    } catch {
+      status = 0;
+    }
+    loading = false;
+    loadedAt = performance.now();
+    if (closed) return;
+    if (found) draw(found);
+    else if (status === 404) gone();
+    else later();
+    if (again) later();
+  }
+
+  function later() {
+    clearTimeout(timer);
+    timer = setTimeout(load, Math.max(REFRESH_MS - (performance.now() - loadedAt), 0));
+  }
+
+  function gone() {
+    detail = null;
+    replace(element, empty("There is no such job", `${namespace}/${name} is not there, or not any more.`), h("p", { class: "center" }, h("a", { href: "#/" }, "All jobs")));
+  }
+
+  function draw(found) {
+    if (!detail) layout();
+    detail = found;
+    const row = found.row;
+    replace(boxes.head,
+      h("div", {}, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Jobs"), " / ", row.namespace),
+        h("h1", {}, row.name), h("div", { class: "job-sub" }, phaseChip(row.phase), h("span", { class: "note" }, `${row.kind} · submitted ${ago(row.createdAt, found.at)}`))),
+      h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.waits?.text || found.reason || found.leftAlone || "nothing was decided yet"));
+    replace(boxes.warnings, found.warnings.map((each) => h("p", { class: "warning" }, each)));
+    tiles(found);
+    curves(found);
+    speed(found);
+    timeline(found);
+    places(found);
+    decisions(found);
+    replace(boxes.facts, h("dl", { class: "facts" }, found.facts.map((each) => h("div", {}, h("dt", {}, each.name), h("dd", {}, each.value)))));
+  }
+
+  function layout() {
+    replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves,
+      h("div", { class: "columns even" }, boxes.speed, boxes.timeline),
+      h("div", { class: "columns even" }, panel("Placement", { note: "by node" }, boxes.places), panel("Settings", {}, boxes.facts)),
+      panel("Decisions", { note: "newest first; those alike are counted" }, boxes.decisions));
+    replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
+    shownCurve = shownCounts = "";
+  }
+
+  function tiles(found) {
+    const row = found.row;
+    const left = row.remaining;
+    const cut = (row.metric ?? "").lastIndexOf(" ");
+    const value = row.metric ? row.metric.slice(cut + 1) : figure(row.loss);
+    replace(boxes.tiles,
+      tile("Counts", counts(row.ps, row.workers), row.targetWorkers !== undefined ? `going to ${counts(row.targetPs, row.targetWorkers)}` : `${row.rescales ?? 0} rescales so far`),
+      tile(row.metric ? row.metric.slice(0, Math.max(cut, 0)) || "metric" : "Loss", value, row.goal ? `goal ${row.goal}` : "no goal"),
+      tile("Progress", row.percent === undefined ? "–" : `${row.percent} %`, `trained for ${duration(found.trainedSeconds)}`, row.percent === undefined ? null : bar(row.percent, `${row.percent} %`)),
+      tile("Remaining", left ? duration(left.median) : "–", left && left.high > left.low ? `${duration(left.low)} to ${duration(left.high)} with 80 %` : "no forecast yet"),
+      tile("Done at", row.endsAt ? h("span", { title: full(row.endsAt) }, clock(row.endsAt, state.at || found.at)) : "–", row.deadlineAt ? `deadline ${clock(row.deadlineAt, found.at)}` : "if nothing changes"),
+      tile("Speed", row.speed === undefined ? "–" : `${figure(row.speed, 3)} /s`, found.priceSeconds === null ? "steps; a rescale was not measured yet" : `steps; a rescale costs ${duration(found.priceSeconds)}`));
+  }
+
+  function curves(found) {
+    const text = JSON.stringify(found.charts);
+    if (text === shownCurve) return;
+    shownCurve = text;
+    if (!found.charts.length) {
+      replace(boxes.curves, panel("Training", {}, empty("No curve yet", found.leftAlone || "Nothing of its training is known here.")));
+      return;
+    }
+    const drawn = found.charts.map((chart) => {
+      const box = h("div", { class: "chart" });
+      const note = h("p", { class: "caption" }, caption(chart));
+      const title = chart.name === "loss" ? "Loss" : chart.name;
+      return [panel(`${title} over ${chart.unit}`, { note: chart.goalText && `goal ${chart.goalText}` }, chart.k.length ? box : empty("No values yet", chart.reason), note), box, chart];
+    });
+    replace(boxes.curves, h("div", { class: drawn.length > 1 ? "columns even" : "" }, drawn.map(([each]) => each)));
+    sweep();
+    for (const [, box, chart] of drawn) if (chart.k.length) curveChart(box, chart);
+  }
+
+  function speed(found) {
+    const chart = found.speed;
+    if (!chart || (!chart.speed.length && !chart.samples.length)) {
+      replace(boxes.speed, panel("Speed over counts", {}, empty("Not measured yet", chart?.reason || "Its speed is measured while it trains.")));
+      return;
+    }
+    const kept = boxes.speed.querySelector("[aria-pressed=true]")?.dataset.what ?? "speed";
+    const holder = h("div", {});
+    const pick = (what) => {
+      for (const each of buttons.children) each.setAttribute("aria-pressed", String(each.dataset.what === what));
+      replace(holder, chart.speed.length ? surface(chart, what) : samples(chart));
+    };
+    const choices = chart.speed.length ? [["speed", "Speed"], ["remaining", "Time to goal"]] : [];
+    const buttons = h("div", { class: "segmented", role: "group", "aria-label": "What is shown" },
+      choices.map(([what, label]) => h("button", { type: "button", "data-what": what, onclick: () => pick(what) }, label)));
+    const focused = boxes.speed.contains(document.activeElement) ? document.activeElement.dataset.what : null;
+    replace(boxes.speed, panel("Speed over counts", { actions: buttons, note: chart.expected ? "expected" : "" }, holder, h("p", { class: "caption" }, chart.speed.length ? "Model in steps per second; a dot marks counts that were measured, the frame the present ones." : chart.reason)));
+    pick(kept);
+    if (focused) buttons.querySelector(`[data-what=${focused}]`)?.focus({ preventScroll: true });
+  }
+
+  function timeline(found) {
+    const text = JSON.stringify([found.counts, found.rescales]);
+    if (text === shownCounts) return;
+    shownCounts = text;
+    if (found.counts.length) {
+      replace(boxes.counts);
+      sweep();
+      countsChart(boxes.counts, found.counts, found.rescales, found.at);
+    } else {
+      replace(boxes.counts, empty("Nothing yet", "Counts and rescales since this process leads appear here."));
+    }
+    const newest = [...found.rescales].reverse();
+    replace(boxes.rescales, newest.length ? h("ul", { class: "rescales" }, newest.map((each) => h("li", {},
+      h("span", { class: "when", title: full(each.beganAt) }, second(each.beganAt)),
+      h("span", { class: "change" }, `${counts(each.fromPs, each.fromWorkers)} → ${each.toWorkers ? counts(each.toPs, each.toWorkers) : "suspended"}`),
+      h("span", { class: `outcome ${each.outcome === "reached" ? "good" : ""}` }, each.endedAt ? each.outcome : each.step || "in progress"),
+      h("span", { class: "cost" }, each.priceSeconds !== null ? `cost ${duration(each.priceSeconds)}` : each.endedAt ? `took ${duration(each.endedAt - each.beganAt)}` : `for ${duration(found.at - each.beganAt)}`),
+      h("span", { class: "why clamp", title: each.why }, each.why)))) : h("p", { class: "caption" }, found.since ? `No rescale since ${second(found.since)}.` : ""));
+  }
+
+  function places(found) {
+    replace(boxes.places, found.places.length ? h("ul", { class: "places" }, found.places.map((place) => h("li", {},
+      h("div", { class: "place-head" }, h("strong", {}, place.node || "no node yet"), place.kind && h("span", { class: "note" }, place.kind)),
+      h("div", { class: "replicas" }, place.replicas.map((each) => h("span", {
+        class: `replica role-${each.role === "ps" ? "ps" : each.role === "worker" ? "worker" : "other"} ${each.phase === "Running" && !each.leaving ? "" : "pending"}`,
+        title: [each.leaving ? "is being deleted" : each.phase, each.restarts && `${each.restarts} restarts`, each.problem].filter(Boolean).join("; "),
+      }, `${each.role === "ps" ? "PS" : each.role} ${each.index}`)))))) : empty("No pods", "It has no pods now."));
+  }
+
+  function decisions(found) {
+    const newest = [...found.decisions].reverse();
+    replace(boxes.decisions, newest.length ? h("ol", { class: "decisions" }, newest.map((each) => h("li", {},
+      h("div", { class: "decision-head" }, h("span", { class: `action action-${each.action}` }, each.action),
+        h("span", {}, each.fromPs === each.ps && each.fromWorkers === each.workers ? counts(each.ps, each.workers) : `${counts(each.fromPs, each.fromWorkers)} → ${counts(each.ps, each.workers)}`),
+        h("span", { class: "note", title: full(each.lastAt) }, each.times > 1 ? `${second(each.at)} to ${second(each.lastAt)}, ${each.times} times` : second(each.at))),
+      h("p", {}, each.reason)))) : empty("No decision yet", "The leader's decisions about this job appear here, with their reasons."));
+  }
+
+  load();
+  return {
+    element,
+    title: name,
+    update({ changed, reset }) {
+      if (reset || changed.has(detail?.row.uid) || performance.now() - loadedAt > 3 * REFRESH_MS) later();
+    },
+    repaint() {
+      shownCurve = shownCounts = "";
+      if (detail) draw(detail);
+    },
+    close() {
+      closed = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+function tile(name, value, note, extra) {
+  return h("div", { class: "tile" }, h("span", { class: "tile-name" }, name), h("span", { class: "tile-value" }, value), extra, h("span", { class: "tile-note" }, note));
+}
+
+function caption(chart) {
+  const unit = chart.unit;
+  const parts = [];
+  if (chart.met) {
+    const [low, median, high] = chart.met;
+    parts.push(low === high ? `Done after ${figure(median)} ${unit}` : `Goal expected after ${figure(median)} ${unit}, between ${figure(low)} and ${figure(high)} with 80 %`);
+  } else if (chart.reason) parts.push(chart.reason);
+  if (chart.end !== null) parts.push(`the run is declared to end after ${figure(chart.end)} ${unit}`);
+  if (chart.drops.length) parts.push(`the learning rate drops after ${chart.drops.map((each) => figure(each)).join(", ")}`);
+  return parts.join("; ");
+}
+
+/** A table of PSs and workers, coloured by value: it can be read by a screen reader as it is. */
+function surface(chart, what) {
+  const values = what === "speed" ? chart.speed : chart.remaining;
+  const known = values.flat().filter((each) => each !== null && isFinite(each));
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const measured = new Map();
+  for (const each of chart.samples) measured.set(`${each.ps}/${each.workers}`, each);
+  const workers = values[0]?.length ?? 0;
+  const shade = (value) => {
+    if (value === null) return null;
+    const part = high > low ? (Math.log(value + 1e-9) - Math.log(low + 1e-9)) / (Math.log(high + 1e-9) - Math.log(low + 1e-9)) : 1;
+    return what === "speed" ? part : 1 - part;
+  };
+  return h("div", { class: "surface-box", tabindex: 0, role: "region", "aria-label": "Speed by counts" }, h("table", { class: "surface" },
+    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "corner" }, "PS \\ workers"), Array.from({ length: workers }, (_, w) => h("th", { scope: "col" }, w + 1)))),
+    h("tbody", {}, values.map((line, p) => h("tr", {}, h("th", { scope: "row" }, p + 1), line.map((value, w) => {
+      const sample = measured.get(`${p + 1}/${w + 1}`);
+      const here = chart.ps === p + 1 && chart.workers === w + 1;
+      const part = shade(value);
+      const text = value === null ? "" : what === "speed" ? figure(value, 3) : short(value);
+      const words = [counts(p + 1, w + 1), value === null ? "out of bounds" : what === "speed" ? `${figure(value, 3)} steps/s` : duration(value), sample && `measured ${figure(sample.stepsPerSecond, 3)} steps/s${sample.nodeKind ? ` on ${sample.nodeKind}` : ""}`, here && "now"].filter(Boolean).join("; ");
+      return h("td", { class: `${here ? "here" : ""} ${part !== null && part > 0.55 ? "strong" : ""}`, title: words, style: part === null ? null : { "--part": `${Math.round(8 + 84 * part)}%` } },
+        text, sample && h("span", { class: "sample", role: "img", "aria-label": "measured" }), here && h("span", { class: "sr" }, "now"));
+    }))))));
+}
+
+function short(seconds) {
+  if (seconds < 90) return `${Math.round(seconds)}s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)}m`;
+  return seconds < 172800 ? `${figure(seconds / 3600, 2)}h` : `${figure(seconds / 86400, 2)}d`;
+}
+
+function samples(chart) {
+  return h("ul", { class: "tags" }, chart.samples.map((each) => h("li", {}, `${counts(each.ps, each.workers)}: ${figure(each.stepsPerSecond, 3)} steps/s`)));
+}

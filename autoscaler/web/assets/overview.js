@@ -1,0 +1,180 @@
+// The overview: the cluster's use over time, who waits, and every job.
+import { useChart, useData } from "./charts.js";
+import {
+  ago, amount, bar, clock, counts, duration, empty, figure, full, h, jobLink, panel, phaseChip, phaseName, replace,
+  resourceName,
+} from "./dom.js";
+import { state } from "./state.js";
+import { table } from "./table.js";
+
+const MOST_WAITING = 12;
+
+export function overview(parameters) {
+  const filter = { text: parameters.get("q") ?? "", phase: parameters.get("phase") ?? "" };
+  const tiles = h("div", { class: "tiles" });
+  const chartBox = h("div", { class: "chart" });
+  const chartPanel = panel("Cluster use", { note: "requested by all pods, in percent of what nodes offer" }, chartBox);
+  const waitingBox = h("div", { class: "waiting-list" });
+  const waitingNote = h("span", { class: "note" });
+  const waitingPanel = panel("Waiting", { actions: waitingNote, className: "waiting" }, waitingBox);
+  const search = h("input", {
+    type: "search", placeholder: "Filter by name, namespace, reason", "aria-label": "Filter jobs", value: filter.text,
+    oninput: () => { filter.text = search.value; list(true); },
+  });
+  const chips = h("div", { class: "filters", role: "group", "aria-label": "Phases" });
+  const jobs = table(COLUMNS, { label: "Jobs", sort: "phase", keyOf: (row) => row.uid, versionOf: (row) => row });
+  const nothing = h("div", { hidden: true });
+  const jobsPanel = panel("Jobs", { actions: h("div", { class: "search" }, search), className: "jobs" }, chips, jobs.element, nothing);
+  const element = h("div", { class: "view" }, h("h1", { class: "sr" }, "Overview"), tiles,
+    h("div", { class: "columns" }, chartPanel, waitingPanel), jobsPanel);
+  let chart = null;
+  let names = "";
+
+  function drawUse() {
+    const shown = state.cluster.map((each) => each.resource);
+    if (!shown.length || !state.use.length) {
+      chart = null;
+      names = "";
+      replace(chartBox, empty("No nodes yet", "The cluster's use is drawn from its first node on."));
+    } else if (chart && names === shown.join()) {
+      chart.setData(useData(state.use, shown));
+    } else {
+      names = shown.join();
+      replace(chartBox);
+      chart = useChart(chartBox, state.use, shown, shown.map(resourceName));
+    }
+  }
+
+  function list(restart = false) {
+    const text = filter.text.trim().toLowerCase();
+    const all = [...state.rows.values()];
+    const found = all.filter((row) =>
+      (!filter.phase || row.phase === filter.phase) &&
+      (!text || `${row.namespace}/${row.name} ${row.reason ?? ""} ${row.goal ?? ""}`.toLowerCase().includes(text)));
+    jobs.element.hidden = found.length === 0;
+    jobs.show(found, { restart });
+    nothing.hidden = found.length > 0;
+    if (!found.length) {
+      replace(nothing, all.length
+        ? empty("No job matches", "Clear the filter to see all of them.")
+        : empty(state.received ? "No training jobs yet" : "Loading", state.received ? "A TFJob or MXJob with an annotation such as optimus.dl/target-loss appears here once it is submitted." : ""));
+    }
+    phases(all);
+  }
+
+  function phases(all) {
+    const totals = new Map();
+    for (const row of all) totals.set(row.phase, (totals.get(row.phase) ?? 0) + 1);
+    const focused = document.activeElement?.dataset?.phase;
+    const make = (phase, name, total) => h("button", {
+      type: "button", class: "filter", "data-phase": phase, "aria-pressed": String(filter.phase === phase),
+      onclick: () => { filter.phase = filter.phase === phase ? "" : phase; list(true); },
+    }, name, h("span", { class: "count" }, total));
+    const known = ORDER.filter((each) => totals.has(each));
+    replace(chips, make("", "All", all.length), known.map((each) => make(each, phaseName(each), totals.get(each))));
+    if (focused !== undefined) chips.querySelector(`[data-phase="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  function drawTiles() {
+    const rows = [...state.rows.values()];
+    const number = (...which) => rows.filter((row) => which.includes(row.phase)).length;
+    const ends = rows.filter((row) => row.endsAt).sort((a, b) => a.endsAt - b.endsAt)[0];
+    const late = rows.filter((row) => (row.deadline ?? "").includes("at risk") || (row.deadline ?? "").includes("no counts meet")).length;
+    const broken = number("Failed", "LeftAlone") + rows.filter((row) => row.complaint).length;
+    replace(tiles,
+      state.cluster.map((each) => {
+        const percent = each.allocatable ? (100 * each.requested) / each.allocatable : 0;
+        const of = `${amount(each.resource, each.requested)} of ${amount(each.resource, each.allocatable)}`;
+        return tile(resourceName(each.resource), `${figure(percent, 3)} %`, of, bar(percent, `${figure(percent, 3)} %`, percent > 95 ? "full" : ""));
+      }),
+      tile("Training", number("Training", "Profiling", "WaitingForCheckpoint", "Suspending", "Resizing", "Starting"), `${rows.length} jobs on ${state.nodes} nodes`),
+      tile("Waiting", number("Waiting"), number("Waiting") ? "for capacity or pods" : "nobody waits"),
+      tile("Next to finish", ends ? duration(ends.endsAt - state.at) : "–", ends ? jobLink(ends) : "no forecast yet"),
+      (broken || late) ? tile("Needs a look", broken + late, [broken && `${broken} with a problem`, late && `${late} late`].filter(Boolean).join(", "), null, "alert") : null);
+  }
+
+  function drawWaiting() {
+    const rows = [...state.rows.values()].filter((row) => row.phase === "Waiting" || row.waits).sort((a, b) => b.priority - a.priority || a.createdAt - b.createdAt);
+    waitingNote.textContent = rows.length > MOST_WAITING ? `the first ${MOST_WAITING} of ${rows.length}` : "";
+    if (!rows.length) {
+      replace(waitingBox, empty("Nobody waits", "Every job that can run has its nodes."));
+      return;
+    }
+    replace(waitingBox, rows.slice(0, MOST_WAITING).map((row) => h("article", { class: "waiter" },
+      h("div", { class: "waiter-head" }, jobLink(row), h("span", { class: "note" }, row.namespace), h("span", { class: "waiter-when" },
+        row.waits?.expected ? (row.waits.expected === "not known" ? "start not known" : `about ${row.waits.expected}`) : `${ago(row.createdAt, state.at)}`)),
+      row.waits?.behind && h("p", {}, h("span", { class: "key" }, "behind "), row.waits.behind),
+      row.waits?.awaits && h("p", {}, h("span", { class: "key" }, "until "), `${row.waits.awaits} ends`),
+      !(row.waits?.behind || row.waits?.awaits) && h("p", { class: "clamp" }, row.waits?.text || row.reason || "Its pods do not exist yet."))));
+  }
+
+  return {
+    element,
+    update() {
+      drawTiles();
+      drawUse();
+      drawWaiting();
+      list();
+    },
+    repaint() {
+      chart = null;
+      drawUse();
+    },
+  };
+}
+
+function tile(name, value, note, extra, kind = "") {
+  return h("div", { class: `tile ${kind}` }, h("span", { class: "tile-name" }, name), h("span", { class: "tile-value" }, value), extra, h("span", { class: "tile-note" }, note));
+}
+
+const ORDER = [
+  "Training", "Profiling", "WaitingForCheckpoint", "Suspending", "Resizing", "Starting", "Waiting", "Suspended",
+  "AtTarget", "Completed", "Failed", "LeftAlone", "NotManaged",
+];
+
+const COLUMNS = [
+  { key: "name", title: "Job", className: "c-name", value: (row) => row.name, cell: (row) => [jobLink(row), h("span", { class: "sub" }, `${row.namespace} · ${row.kind}`)] },
+  { key: "phase", title: "Phase", className: "c-phase", value: (row) => ORDER.indexOf(row.phase), cell: (row) => phaseChip(row.phase) },
+  { key: "counts", title: "PS · workers", className: "c-counts num", numeric: true, value: (row) => (row.workers === undefined ? null : row.workers * 1000 + row.ps), cell: countsCell },
+  { key: "loss", title: "Loss or metric", className: "num", numeric: true, value: (row) => row.loss, cell: lossCell },
+  { key: "percent", title: "Progress", className: "c-progress", numeric: true, value: (row) => row.percent, cell: progressCell },
+  { key: "remaining", title: "Remaining", className: "c-remaining num", value: (row) => row.remaining?.median, cell: remainingCell },
+  { key: "ends", title: "Done at", className: "c-ends num", value: (row) => row.endsAt, cell: (row) => row.endsAt ? h("span", { title: full(row.endsAt) }, clock(row.endsAt, state.at), deadlineCell(row)) : h("span", { class: "faint" }, "–") },
+  { key: "reason", title: "Last decision", className: "c-reason", value: (row) => row.decidedAt, numeric: true, cell: reasonCell },
+];
+
+function countsCell(row) {
+  const target = row.targetWorkers !== undefined && row.targetWorkers !== null;
+  return [counts(row.ps, row.workers), target && h("span", { class: "sub" }, `→ ${counts(row.targetPs, row.targetWorkers)}`)];
+}
+
+function lossCell(row) {
+  const value = row.metric ? row.metric.slice(row.metric.lastIndexOf(" ") + 1) : figure(row.loss);
+  return [h("span", { title: row.metric || "loss" }, value), row.goal && h("span", { class: "sub", title: row.goal }, row.goal)];
+}
+
+function progressCell(row) {
+  if (row.percent === undefined || row.percent === null) return h("span", { class: "faint" }, "–");
+  return h("span", { class: "progress" }, bar(row.percent, `${row.percent} %`), h("span", {}, `${row.percent} %`));
+}
+
+function remainingCell(row) {
+  const found = row.remaining;
+  if (!found) return h("span", { class: "faint" }, "–");
+  const spread = found.high > found.low;
+  return [duration(found.median), spread && h("span", { class: "sub", title: "80 % interval" }, `${duration(found.low)} – ${duration(found.high)}`)];
+}
+
+function deadlineCell(row) {
+  if (!row.deadlineAt) return null;
+  const late = /at risk|no counts meet|has passed/.test(row.deadline ?? "");
+  return h("span", { class: `sub ${late ? "bad" : ""}` }, `by ${clock(row.deadlineAt, state.at)}`);
+}
+
+function reasonCell(row) {
+  const text = row.complaint || row.reason || "";
+  return [
+    h("span", { class: `clamp ${row.complaint ? "warn" : ""}`, title: text }, row.action && h("span", { class: "action" }, row.action), text || "–"),
+    row.decidedAt && h("span", { class: "sub" }, ago(row.decidedAt, state.at)),
+  ];
+}

@@ -1,0 +1,15 @@
+/** What is known; the views read it and never change it. */
+export const state = {
+  rows: new Map(),
+  use: [],
+  useSpacing: 1,
+  cluster: [],
+  nodes: 0,
+  at: 0,
+  leads: true,
+  leader: "",
+  instance: "",
+  silent: 0,
+  version: "",
+  received: 0,
+};

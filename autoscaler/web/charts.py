@@ -1,0 +1,303 @@
+"""What the page draws of one job: its losses with the fitted curve, and its speed over counts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from autoscaler.profile.recorder import goal_text
+from optimus.errors import NotReady
+from optimus.jobs import (
+    AmountGoal,
+    ConvergenceThreshold,
+    Counts,
+    Goal,
+    Job,
+    LossGoal,
+    TargetLoss,
+    TargetMetric,
+    TwoTargets,
+)
+from optimus.models.convergence import (
+    AnnealedCurve,
+    LearningRateSchedule,
+    LossCurve,
+    LossSeries,
+    TimeToGoal,
+)
+from optimus.models.forecast import (
+    Forecast,
+    amount,
+    fit_curve,
+    losses_with_epochs,
+    schedule_of,
+)
+from optimus.models.metric_goal import MetricAsLoss, as_losses
+from optimus.models.speed.model import SpeedModel
+from optimus.progress.types import LossPoint, TrainingProgress
+
+_MOST_POINTS: Final = 400
+_CURVE_POINTS: Final = 160
+_LONGEST_AHEAD: Final = 6.0
+"""The curve is drawn up to so many times the training so far."""
+
+_MOST_REPLICAS: Final = 16
+_LEAST_REPLICAS: Final = 6
+
+Vector = NDArray[np.float64]
+
+
+class CurveChart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """One quantity over epochs or steps, with its fit; all values as the log prints them."""
+
+    name: str
+    unit: str
+    goal_text: str
+    k: list[float]
+    value: list[float]
+    fit_k: list[float] = []
+    fit: list[float] = []
+    low: list[float] = []
+    """80 % of the values lie between ``low`` and ``high``, at ``fit_k``."""
+
+    high: list[float] = []
+    goal: float | None = None
+    done: float = 0.0
+    """How far the training has come; beyond it the fit is a forecast."""
+
+    met: tuple[float, float, float] | None = None
+    """When the goal is expected to be met: 10, 50 and 90 %."""
+
+    drops: list[float] = []
+    """When a declared schedule lowers the learning rate."""
+
+    end: float | None = None
+    """The declared end."""
+
+    reason: str = ""
+    """Why there is no curve, or no time to the goal."""
+
+
+class SpeedPoint(msgspec.Struct, frozen=True, rename="camel"):
+    """One measurement."""
+
+    ps: int
+    workers: int
+    steps_per_second: float
+    seconds: float
+    at: float
+    node_kind: str
+
+
+class SpeedChart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Speed over counts: a row for each number of PSs from 1, a column for each of workers."""
+
+    samples: list[SpeedPoint]
+    speed: list[list[float | None]] = []
+    remaining: list[list[float | None]] = []
+    """Seconds to the goal; ``None`` where it is out of bounds or has none."""
+
+    ps: int = 0
+    workers: int = 0
+    expected: bool = False
+    """By what is to be expected of a young job, and not by a fit."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    """What a goal is about, as losses."""
+
+    losses: tuple[LossPoint, ...]
+    goal: LossGoal | None
+    metric: MetricAsLoss | None = None
+
+    def printed(self, losses: Sequence[float] | Vector) -> list[float]:
+        """As the log prints it, to five digits."""
+        values = (float(each) for each in losses)
+        found = self.metric
+        return [float(f"{each if found is None else found.printed(each):.5g}") for each in values]
+
+
+def curve_charts(
+    job: Job, progress: TrainingProgress, forecast: Forecast | NotReady | None
+) -> list[CurveChart]:
+    """A chart for each quantity that the goal is about."""
+    goal = job.goal
+    goals = goal.targets if isinstance(goal, TwoTargets) else (goal,)
+    # Of two targets the forecast is that of one: which one, it does not say.
+    known = forecast if isinstance(forecast, Forecast) and len(goals) == 1 else None
+    return [_curve_chart(each, progress, known) for each in goals]
+
+
+def _curve_chart(
+    goal: Goal | None, progress: TrainingProgress, forecast: Forecast | None
+) -> CurveChart:
+    found, name = _quantity(goal, progress), "loss"
+    if isinstance(goal, TargetMetric):
+        name = goal.name
+    if isinstance(found, NotReady):
+        reason = progress.diagnostic or str(found)
+        return CurveChart(
+            name=name, unit="epochs", goal_text=goal_text(goal), k=[], value=[], reason=reason
+        )
+    if found.metric is not None:
+        name = found.metric.series.name
+    if not found.losses:
+        reason = progress.diagnostic or "its log has shown no losses yet"
+        return CurveChart(
+            name=name, unit="epochs", goal_text=goal_text(goal), k=[], value=[], reason=reason
+        )
+    series, schedule = LossSeries.of(found.losses), schedule_of(progress.declared, found.losses)
+    level = found.goal.loss if isinstance(found.goal, TargetLoss) else None
+    k, value = _thinned(series.k, series.loss)
+    curve = None if forecast is None else forecast.curve
+    fitted = curve if isinstance(curve, LossCurve | AnnealedCurve) else _fit(found, schedule)
+    met = _time_to_goal(goal, found, fitted, forecast)
+    done = max(float(series.k[-1]), 0.0)
+    chart = CurveChart(
+        name=name,
+        unit=series.unit,
+        goal_text=goal_text(goal),
+        k=[round(each, 3) for each in k],
+        value=found.printed(value),
+        goal=None if level is None else found.printed([level])[0],
+        done=done,
+        met=None
+        if isinstance(met, NotReady)
+        else (round(met.low, 2), round(met.point, 2), round(met.high, 2)),
+        reason=str(met) if isinstance(met, NotReady) else "",
+    )
+    return chart if isinstance(fitted, NotReady) else _with_curve(chart, found, fitted, series)
+
+
+def _with_curve(
+    chart: CurveChart, found: _Quantity, curve: LossCurve | AnnealedCurve, series: LossSeries
+) -> CurveChart:
+    end = 1.15 * chart.done
+    if chart.met is not None:
+        end = max(end, min(1.05 * chart.met[2], _LONGEST_AHEAD * chart.done))
+    declared = curve.schedule if isinstance(curve, AnnealedCurve) else None
+    if declared is not None:
+        end = max(end, float(declared.end))
+    k = np.linspace(max(curve.start, float(series.k[0])), end, _CURVE_POINTS)
+    low, high = curve.band(k)
+    band = found.printed(low), found.printed(high)
+    rises = found.metric is not None and found.metric.bound is not None
+    return msgspec.structs.replace(
+        chart,
+        fit_k=[round(each, 3) for each in k.tolist()],
+        fit=found.printed(curve.predict(k)),
+        low=band[1] if rises else band[0],
+        high=band[0] if rises else band[1],
+        drops=[] if declared is None else [float(each) for each in declared.drops],
+        end=None if declared is None else float(declared.end),
+    )
+
+
+def _quantity(goal: Goal | None, progress: TrainingProgress) -> _Quantity | NotReady:
+    if isinstance(goal, TargetMetric):
+        found = as_losses(goal, progress.metrics)
+        return found if isinstance(found, NotReady) else _Quantity(found.losses, found.goal, found)
+    meant = goal if isinstance(goal, TargetLoss | ConvergenceThreshold) else None
+    return _Quantity(losses_with_epochs(progress), meant)
+
+
+def _fit(
+    found: _Quantity, schedule: LearningRateSchedule | None
+) -> LossCurve | AnnealedCurve | NotReady:
+    if found.metric is not None and not found.metric.bounded:
+        return NotReady(f"{found.metric.series.name} rises without a bound")
+    return fit_curve(found.losses, schedule)
+
+
+def _time_to_goal(
+    goal: Goal | None,
+    found: _Quantity,
+    curve: LossCurve | AnnealedCurve | NotReady,
+    forecast: Forecast | None,
+) -> TimeToGoal | NotReady:
+    if forecast is not None and forecast.time_to_goal is not None:
+        return forecast.time_to_goal
+    if forecast is not None and forecast.goal_met:
+        return NotReady("the goal is met")
+    if isinstance(goal, AmountGoal):
+        return TimeToGoal.at(amount(goal))
+    if isinstance(curve, NotReady):
+        return curve
+    return NotReady("the job has no goal") if found.goal is None else curve.until(found.goal)
+
+
+def _thinned(k: Vector, value: Vector) -> tuple[list[float], list[float]]:
+    """Some hundred points at most: means of as many neighbours each."""
+    parts = -(-len(k) // _MOST_POINTS)
+    if parts <= 1:
+        return k.tolist(), value.tolist()
+    cuts = range(0, len(k), parts)
+    ends = [float(k[min(at + parts, len(k)) - 1]) for at in cuts]
+    return ends, [float(value[at : at + parts].mean()) for at in cuts]
+
+
+def speed_chart(
+    job: Job, progress: TrainingProgress, forecast: Forecast | NotReady | None
+) -> SpeedChart:
+    """The measured speeds, and the model's at all counts near them."""
+    samples = [
+        SpeedPoint(
+            *each.counts,
+            float(f"{each.steps_per_second:.4g}"),
+            round(each.seconds, 1),
+            round(each.at, 1),
+            each.node_kind,
+        )
+        for each in progress.samples
+    ]
+    if not isinstance(forecast, Forecast):
+        return SpeedChart(samples=samples, reason="" if forecast is None else str(forecast))
+    if forecast.goal_met or not isinstance(forecast.speed, SpeedModel):
+        why = "the goal is met" if forecast.goal_met else "its speed is expected, not measured"
+        return SpeedChart(samples=samples, reason=why, expected=not forecast.goal_met)
+    widest = job.bounds.clamp(_widest(job.counts, progress))
+    ps, workers = np.meshgrid(
+        np.arange(1, widest.ps + 1), np.arange(1, widest.workers + 1), indexing="ij"
+    )
+    speed = forecast.speed.steps_per_second(ps, workers)
+    remaining = forecast.remaining_seconds(ps, workers)
+    allowed = [
+        [job.bounds.allow(Counts(p, w)) for w in range(1, widest.workers + 1)]
+        for p in range(1, widest.ps + 1)
+    ]
+    return SpeedChart(
+        samples=samples,
+        speed=_listed(speed, None),
+        remaining=_listed(remaining, allowed),
+        ps=job.counts.ps,
+        workers=job.counts.workers,
+        expected=forecast.is_expected,
+    )
+
+
+def _widest(counts: Counts, progress: TrainingProgress) -> Counts:
+    """Somewhat more than it has or was measured at."""
+    measured = [counts, *(each.counts for each in progress.samples)]
+    ps, workers = (max(each[role] for each in measured) for role in (0, 1))
+    near = (min(max(each + 2, _LEAST_REPLICAS), _MOST_REPLICAS) for each in (ps, workers))
+    return Counts(*near)
+
+
+def _listed(
+    values: NDArray[np.float64], allowed: list[list[bool]] | None
+) -> list[list[float | None]]:
+    return [
+        [
+            float(f"{each:.4g}")
+            if np.isfinite(each) and (allowed is None or allowed[row][column])
+            else None
+            for column, each in enumerate(line)
+        ]
+        for row, line in enumerate(values.tolist())
+    ]

@@ -1,0 +1,108 @@
+"""Immutable copies of what the autoscaler knows of the cluster, for the page.
+
+The loop makes one at the end of each tick, in its own thread. A copy holds references to values
+that never change, so that it costs microseconds a job, and no request reads what the loop changes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from autoscaler.cluster import Observation
+from autoscaler.managed_jobs import JobState
+from autoscaler.profile.codec import JobRecord
+from autoscaler.profile.recorder import status_of
+from autoscaler.rescale.machine import RescaleRecord
+from optimus.errors import NotReady
+from optimus.interval import Decision
+from optimus.jobs import Job, JobKey
+from optimus.kube.pods import Pod
+from optimus.kube.profiles import ProfileStatus
+from optimus.kube.training_jobs import TrainingJob
+from optimus.models.forecast import Forecast
+from optimus.progress.types import TrainingProgress
+
+_NO_STATUS = ProfileStatus()
+
+
+class JobCopy(NamedTuple):
+    """One job. What a profile does not have is ``None`` for a job that is not managed here."""
+
+    key: JobKey
+    uid: str
+    kind: str
+    created_at: float
+    job: Job | None
+    status: ProfileStatus
+    pods: tuple[Pod, ...] = ()
+    waits_for: str = ""
+    """Why its pods wait for nodes, as the extender says."""
+
+    progress: TrainingProgress | None = None
+    forecast: Forecast | NotReady | None = None
+    decision: Decision | None = None
+    decided_at: float | None = None
+    record: JobRecord | None = None
+    rescale: RescaleRecord | None = None
+    """The rescale in progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCopy:
+    """The cluster at ``at`` (seconds since the epoch, UTC); jobs by UID."""
+
+    at: float
+    leads: bool
+    """Whether the process that made it decides; else it shows what the profiles have."""
+
+    observation: Observation
+    jobs: Mapping[str, JobCopy]
+
+
+def copy_of(managed: Iterable[JobState], observation: Observation, at: float) -> ClusterCopy:
+    """What the leading instance knows at the end of a tick."""
+    jobs = {state.job.uid: _managed(state, observation, at) for state in managed}
+    for uid, training_job in observation.jobs.items():
+        if uid not in jobs:
+            jobs[uid] = _by_profile(training_job, observation)
+    return ClusterCopy(at, leads=True, observation=observation, jobs=jobs)
+
+
+def copy_of_profiles(observation: Observation) -> ClusterCopy:
+    """What a standby reads from the profiles."""
+    jobs = {uid: _by_profile(job, observation) for uid, job in observation.jobs.items()}
+    return ClusterCopy(observation.at, leads=False, observation=observation, jobs=jobs)
+
+
+def _managed(state: JobState, observation: Observation, at: float) -> JobCopy:
+    job = state.job
+    return JobCopy(
+        job.key,
+        job.uid,
+        job.kind,
+        job.created_at,
+        job,
+        status_of(state, at),
+        observation.pods.get(job.uid, ()),
+        state.waits_for,
+        state.progress(at),
+        state.shown_forecast or state.forecast,
+        state.decision,
+        state.decided_at,
+        state.record,
+        None if state.rescale is None else state.rescale.record,
+    )
+
+
+def _by_profile(training_job: TrainingJob, observation: Observation) -> JobCopy:
+    uid, profile = training_job.uid, observation.profiles.get(training_job.uid)
+    return JobCopy(
+        training_job.key,
+        uid,
+        training_job.kind,
+        training_job.created_at,
+        training_job.job,
+        _NO_STATUS if profile is None else profile.status,
+        observation.pods.get(uid, ()),
+        observation.waits.get(uid, ""),
+    )

@@ -1,0 +1,276 @@
+"""The page's views of one job and of the nodes, made of a copy when they are asked for."""
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Final
+
+import msgspec
+from cachetools import LRUCache
+
+from autoscaler.profile.codec import JobRecord, unpack
+from autoscaler.web.charts import CurveChart, SpeedChart, curve_charts, speed_chart
+from autoscaler.web.copies import ClusterCopy, JobCopy
+from autoscaler.web.history import CountsPoint, DecisionEntry, JobTimeline, RescaleEntry
+from autoscaler.web.rows import Row, row_of
+from optimus.errors import NotReady
+from optimus.jobs import Job, JobKey
+from optimus.models.forecast import Forecast, forecast_job
+from optimus.nodes import Node
+from optimus.progress.log import ProgressLog
+from optimus.progress.parsed_line import LogFormatOptions
+from optimus.progress.types import TrainingProgress
+from optimus.resources import CPU, MEMORY, PODS, Resources
+from optimus.snapshot import BoundPod
+
+_MOST_REMEMBERED: Final = 32
+_MOST_NAMED: Final = 12
+"""Jobs named for one node; the others are counted."""
+
+
+class Replica(msgspec.Struct, frozen=True, rename="camel"):
+    """One pod of a job."""
+
+    role: str
+    index: int
+    phase: str
+    leaving: bool
+    restarts: int
+    problem: str
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The replicas of a job on one node; without a name: those that have none."""
+
+    node: str
+    kind: str
+    replicas: list[Replica]
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """A named value of the job's settings."""
+
+    name: str
+    value: str
+
+
+class JobDetail(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The view of one job."""
+
+    at: float
+    row: Row
+    reason: str
+    left_alone: str
+    facts: list[Fact]
+    charts: list[CurveChart]
+    speed: SpeedChart | None
+    places: list[Place]
+    counts: list[CountsPoint]
+    rescales: list[RescaleEntry]
+    decisions: list[DecisionEntry]
+    since: float | None
+    """When the timeline begins."""
+
+    price_seconds: float | None
+    """The median of what its last rescales cost."""
+
+    trained_seconds: float
+    warnings: list[str]
+
+
+class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
+    """One node; amounts by resource, requested and allocatable."""
+
+    name: str
+    kind: str
+    cordoned: bool
+    taints: list[str]
+    amounts: dict[str, tuple[int, int]]
+    jobs: list[tuple[str, int, int]]
+    """Jobs with their PSs and workers (other trainers included) here."""
+
+    more_jobs: int
+    pods: int
+
+
+class NodePage(msgspec.Struct, frozen=True):
+    """Some of the nodes, and how many there are."""
+
+    at: float
+    total: int
+    offset: int
+    nodes: list[NodeRow]
+
+
+class Details:
+    """Makes views; remembers the last fits of jobs of which only the profile is known."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._learned: LRUCache[
+            str, tuple[object, TrainingProgress | None, Forecast | NotReady | None, JobRecord]
+        ] = LRUCache(_MOST_REMEMBERED)
+        self._index: tuple[ClusterCopy | None, dict[JobKey, str]] = (None, {})
+        self._nodes: tuple[ClusterCopy | None, list[NodeRow]] = (None, [])
+
+    def find(self, copy: ClusterCopy, key: JobKey) -> JobCopy | None:
+        """The job of this name; where two kinds have one, that which is managed."""
+        known, index = self._index
+        if known is not copy:
+            in_order = sorted(copy.jobs.values(), key=lambda job: bool(job.status.phase))
+            index = {job.key: job.uid for job in in_order}
+            self._index = copy, index
+        uid = index.get(key)
+        return None if uid is None else copy.jobs.get(uid)
+
+    def learned(
+        self, found: JobCopy, at: float
+    ) -> tuple[TrainingProgress | None, Forecast | NotReady | None, JobRecord]:
+        """What is known of a job's training: by the loop, or else by what its profile stores."""
+        if found.progress is not None:
+            return found.progress, found.forecast, found.record or JobRecord()
+        if found.status.state is None or found.job is None:
+            return None, None, JobRecord()
+        with self._guard:
+            known = self._learned.get(found.uid)
+            if known is None or known[0] is not found.status:
+                known = found.status, *_of_profile(found, found.job, at)
+                self._learned[found.uid] = known
+        return known[1:]
+
+    def job(self, copy: ClusterCopy, found: JobCopy, timeline: JobTimeline) -> JobDetail:
+        """The view of one job."""
+        progress, forecast, record = self.learned(found, copy.at)
+        job, status = found.job, found.status
+        known = job is not None and progress is not None
+        warnings = [status.complaint, status.straggler, *status.failed_counts]
+        return JobDetail(
+            at=copy.at,
+            row=row_of(found),
+            reason=status.reason,
+            left_alone="" if job is None else job.left_alone or "",
+            facts=[] if job is None else _facts(job, found),
+            charts=curve_charts(job, progress, forecast) if known and job and progress else [],
+            speed=speed_chart(job, progress, forecast) if known and job and progress else None,
+            places=_places(found, copy.observation.node_kinds),
+            counts=list(timeline.counts),
+            rescales=list(timeline.rescales),
+            decisions=list(timeline.decisions),
+            since=timeline.counts[0].at if timeline.counts else None,
+            price_seconds=round(median(record.prices), 1) if record.prices else None,
+            trained_seconds=round(status.trained_seconds, 1),
+            warnings=[each for each in warnings if each],
+        )
+
+    def nodes(self, copy: ClusterCopy, text: str, offset: int, most: int) -> NodePage:
+        """The nodes with a text in their name, kind or jobs, in the order of their names."""
+        known, rows = self._nodes
+        if known is not copy:
+            rows = node_rows(copy)
+            self._nodes = copy, rows
+        if text:
+            rows = [row for row in rows if _mentions(row, text.lower())]
+        return NodePage(copy.at, len(rows), offset, rows[offset : offset + most])
+
+
+def _mentions(row: NodeRow, text: str) -> bool:
+    return any(text in each.lower() for each in (row.name, row.kind, *(job[0] for job in row.jobs)))
+
+
+def _of_profile(
+    found: JobCopy, job: Job, at: float
+) -> tuple[TrainingProgress, Forecast | NotReady, JobRecord]:
+    saved = unpack(found.status.state, found.key, at)
+    progress = ProgressLog.from_state(LogFormatOptions.of(job), saved.log).progress(at)
+    return progress, forecast_job(job, progress), saved.record
+
+
+def _facts(job: Job, found: JobCopy) -> list[Fact]:
+    bounds = job.bounds
+    most = bounds.max_ps or "any", bounds.max_workers or "any"
+    batch = None if job.batch is None else f"{job.batch.size} of each {job.batch.scope}"
+    named = {
+        "bounds": f"{bounds.min_ps} to {most[0]} PS, {bounds.min_workers} to {most[1]} workers",
+        "training": f"{job.mode}{'' if batch is None else f', batch {batch}'}",
+        "rescale": f"{job.rescale}",
+        "at target": f"{job.at_target}",
+        "manage": "paused" if job.paused else f"{job.manage}",
+        "each PS": _amounts(job.ps.resources),
+        "each worker": _amounts(job.worker.resources),
+        "workload": job.workload or "",
+        "priority": f"{job.priority} {job.priority_class}".strip(),
+        "checkpoint": ""
+        if found.status.checkpoint_step is None
+        else f"step {found.status.checkpoint_step}",
+        "declared end": found.status.declared_end,
+        "deadline": found.status.deadline,
+    }
+    return [Fact(name, value) for name, value in named.items() if value]
+
+
+def _amounts(resources: Resources) -> str:
+    return ", ".join(_amount(name, each) for name, each in resources.items() if name != PODS)
+
+
+def _amount(name: str, amount: int) -> str:
+    if name == CPU:
+        return f"{amount / 1000:g} cpu"
+    if name == MEMORY:
+        return f"{amount / 2**30:.3g} Gi memory"
+    return f"{amount} {name}"
+
+
+def _places(found: JobCopy, kinds: Mapping[str, str]) -> list[Place]:
+    by_node: dict[str, list[Replica]] = {}
+    for pod in found.pods:
+        if pod.finished:
+            continue
+        role, index = (pod.replica.role, pod.replica.index) if pod.replica else ("", 0)
+        state = pod.container
+        replica = Replica(role, index, pod.phase, pod.leaving, state.restarts, state.error)
+        by_node.setdefault(pod.node or "", []).append(replica)
+    return [
+        Place(node, kinds.get(node, ""), sorted(each, key=lambda one: (one.role, one.index)))
+        for node, each in sorted(by_node.items())
+    ]
+
+
+def node_rows(copy: ClusterCopy) -> list[NodeRow]:
+    """All nodes, with what their pods request and which jobs are there."""
+    seen = copy.observation
+    by_node: dict[str, list[BoundPod]] = {}
+    for pod in seen.snapshot.pods:
+        by_node.setdefault(pod.node, []).append(pod)
+    names = {uid: str(job.key) for uid, job in copy.jobs.items()}
+    kinds = seen.node_kinds
+    return [
+        _node_row(node, kinds.get(node.name, ""), by_node.get(node.name, ()), names)
+        for node in seen.snapshot.nodes
+    ]
+
+
+def _node_row(node: Node, kind: str, pods: Sequence[BoundPod], names: Mapping[str, str]) -> NodeRow:
+    requested: Counter[str] = Counter()
+    jobs: dict[str, list[int]] = {}
+    for pod in pods:
+        requested.update(pod.resources)
+        if pod.replica is not None and not pod.ended:
+            counts = jobs.setdefault(pod.replica.job_uid, [0, 0])
+            counts[pod.replica.role != "ps"] += 1
+    known = sorted(
+        (names.get(uid, "a job that is gone"), ps, workers) for uid, (ps, workers) in jobs.items()
+    )
+    return NodeRow(
+        node.name,
+        kind,
+        node.cordoned,
+        [
+            f"{each.key}{'=' if each.value else ''}{each.value}:{each.effect}"
+            for each in node.taints
+        ],
+        {name: (requested[name], amount) for name, amount in node.allocatable.items()},
+        known[:_MOST_NAMED],
+        max(len(known) - _MOST_NAMED, 0),
+        len(pods),
+    )

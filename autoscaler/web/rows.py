@@ -1,0 +1,193 @@
+"""One row of the page's table of jobs."""
+
+import math
+import re
+from typing import Final
+
+import msgspec
+
+from autoscaler.web.copies import JobCopy
+from optimus.interval import Action
+from optimus.jobs import Counts
+from optimus.kube.contract import Phase
+from optimus.kube.errors import Malformed
+from optimus.kube.times import parse_instant
+from optimus.models.forecast import Forecast
+
+_LONGEST: Final = 400
+"""Characters of a sentence in the table; the view of the job has all of it."""
+
+_OVER: Final = (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE)
+NOT_MANAGED: Final = "NotManaged"
+"""Where the page shows a phase: a job without a goal, which is only placed."""
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """Seconds from the decision on until the goal is met: the median, and 80 % around it, by the
+    work left."""
+
+    low: float
+    median: float
+    high: float
+
+
+class Waits(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Why a job waits, in the parts of the extender's sentence."""
+
+    text: str
+    behind: str = ""
+    expected: str = ""
+    """When its capacity is expected: ``10:50 UTC``, or that it is not known."""
+
+    awaits: str = ""
+    """The job whose end is waited for."""
+
+
+class Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """One job; instants and durations in seconds."""
+
+    uid: str
+    namespace: str
+    name: str
+    kind: str
+    phase: str
+    created_at: float
+    ps: int | None = None
+    workers: int | None = None
+    target_ps: int | None = None
+    target_workers: int | None = None
+    loss: float | None = None
+    metric: str = ""
+    goal: str = ""
+    deadline: str = ""
+    deadline_at: float | None = None
+    percent: int | None = None
+    speed: float | None = None
+    remaining: Interval | None = None
+    ends_at: float | None = None
+    action: str = ""
+    reason: str = ""
+    decided_at: float | None = None
+    waits: Waits | None = None
+    complaint: str = ""
+    recommends: bool = False
+    priority: int = 0
+    rescales: int = 0
+
+
+def row_of(copy: JobCopy) -> Row:
+    """The row of one job."""
+    status, job = copy.status, copy.job
+    counts = None if job is None else job.counts
+    waits_for = waiting_text(copy)
+    decided_at = copy.decided_at if copy.decided_at is not None else instant(status.decided_at)
+    remaining = None if status.phase in _OVER else remaining_of(copy)
+    return Row(
+        uid=copy.uid,
+        namespace=copy.key.namespace,
+        name=copy.key.name,
+        kind=copy.kind,
+        phase=status.phase or NOT_MANAGED,
+        created_at=copy.created_at,
+        ps=status.ps if counts is None else counts.ps,
+        workers=status.workers if counts is None else counts.workers,
+        target_ps=status.target_ps,
+        target_workers=status.target_workers,
+        loss=status.loss,
+        metric=status.metric[:_LONGEST],
+        goal=status.goal[:_LONGEST],
+        deadline=status.deadline[:_LONGEST],
+        deadline_at=None if job is None else job.finish_by,
+        percent=status.progress_percent,
+        speed=status.steps_per_second,
+        remaining=remaining,
+        ends_at=_end(copy, remaining, decided_at),
+        action=_action(copy),
+        reason=status.reason[:_LONGEST],
+        decided_at=decided_at,
+        waits=waits_of(waits_for) if waits_for else None,
+        complaint=status.complaint[:_LONGEST],
+        recommends=status.recommended is not None,
+        priority=0 if job is None else job.priority,
+        rescales=status.rescales,
+    )
+
+
+def waiting_text(copy: JobCopy) -> str:
+    """Why the job waits; empty where it does not."""
+    if copy.waits_for:
+        return copy.waits_for
+    return copy.status.reason if copy.status.phase is Phase.WAITING else ""
+
+
+def _action(copy: JobCopy) -> str:
+    """The last decision where it was to change something."""
+    decision = copy.decision
+    return "" if decision is None or decision.action is Action.KEEP else decision.action.value
+
+
+def instant(text: str | None) -> float | None:
+    """Seconds since the epoch; ``None`` where a profile has none that can be read."""
+    if text is None:
+        return None
+    try:
+        return parse_instant(text)
+    except Malformed:
+        return None
+
+
+def remaining_of(copy: JobCopy) -> Interval | None:
+    """The time to the goal at the job's counts; without a forecast, what its profile has."""
+    if copy.job is not None and isinstance(copy.forecast, Forecast):
+        return interval_at(copy.forecast, copy.job.counts)
+    seconds = copy.status.remaining_seconds
+    return None if seconds is None else Interval(seconds, seconds, seconds)
+
+
+def interval_at(forecast: Forecast, counts: Counts) -> Interval | None:
+    """The seconds to the goal at counts: the median, and 80 % of the work left."""
+    if forecast.goal_met:
+        return Interval(0, 0, 0)
+    median = forecast.at(counts)
+    if not math.isfinite(median):
+        return None
+    early, late = max(_early_factor(forecast), 1.0), max(forecast.late_factor, 1.0)
+    return Interval(*(round(each, 1) for each in (median / early, median, median * late)))
+
+
+def _early_factor(forecast: Forecast) -> float:
+    """The median of the work left as a multiple of the lower end of its 80 % interval."""
+    if forecast.remaining_epochs and forecast.low_epochs:
+        return max(forecast.remaining_epochs / forecast.low_epochs, 1.0)
+    found, left = forecast.time_to_goal, forecast.remaining_steps
+    if found is None or left <= 0:
+        return 1.0
+    return left / max(left - (found.point - found.low), min(left, 1.0))
+
+
+_STANDS: Final = (Phase.WAITING, Phase.SUSPENDED, Phase.AT_TARGET)
+
+
+def _end(copy: JobCopy, remaining: Interval | None, decided_at: float | None) -> float | None:
+    """When the goal is expected to be met, if the job trains on as it does."""
+    if remaining is None or decided_at is None or copy.status.phase in _STANDS:
+        return None
+    return decided_at + remaining.median
+
+
+_BEHIND: Final = re.compile(r"behind (.+)")
+_EXPECTED: Final = re.compile(r"capacity is expected at about (\d\d:\d\d UTC), when (\S+) ends")
+_UNKNOWN: Final = re.compile(r"when capacity is expected is not known: (\S+) has no forecast")
+
+
+def waits_of(text: str) -> Waits:
+    """The parts of the extender's sentence that say for whom a job waits, and until when."""
+    behind = expected = awaits = ""
+    for part in text.removeprefix("waits: ").split("; "):
+        if found := _BEHIND.fullmatch(part):
+            behind = found[1]
+        elif found := _EXPECTED.fullmatch(part):
+            expected, awaits = found[1], found[2]
+        elif found := _UNKNOWN.fullmatch(part):
+            expected, awaits = "not known", found[1]
+    return Waits(text[:_LONGEST], behind[:_LONGEST], expected, awaits[:_LONGEST])

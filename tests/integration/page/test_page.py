@@ -1,0 +1,149 @@
+"""The page in a real browser: every view, sizes, themes, the keyboard, and hostile text.
+
+``OPTIMUS_SCREENSHOTS=FOLDER`` keeps a picture of every view."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.page.browser import Browser
+from tests.integration.page.conftest import ServedPage, served
+from tests.unit.autoscaler.web.sample_cluster import HOSTILE, SampleCluster
+
+pytestmark = pytest.mark.integration
+
+VIEWS = {
+    "overview": ("", ".jobs tbody tr"),
+    "job": ("#/jobs/team-a/resnet-0", ".chart canvas"),
+    "waiting": ("#/jobs/team-b/seq2seq-13", ".job-reason"),
+    "nodes": ("#/nodes", ".node"),
+}
+DRAWN = "document.documentElement.dataset.version"
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[ServedPage]:
+    with served(SampleCluster(40, hostile=True)) as found:
+        yield found
+
+
+def go(browser: Browser, page: ServedPage, path: str = "", shows: str = "main") -> None:
+    browser.open("about:blank")
+    browser.open(page.address + path)
+    browser.wait(f"{DRAWN} && !!document.querySelector({shows!r})")
+
+
+def keep(browser: Browser, name: str) -> None:
+    folder = os.environ.get("OPTIMUS_SCREENSHOTS")
+    if folder:
+        browser.screenshot(Path(folder) / f"{name}.png", whole=True)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1360, 390])
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_fits_the_window_and_breaks_nothing(
+    browser: Browser, page: ServedPage, view: str, width: int, theme: str
+) -> None:
+    browser.look(width, 900, theme)
+    go(browser, page, *VIEWS[view])
+    assert browser.value("document.documentElement.dataset.theme") == theme
+    assert browser.value("document.documentElement.scrollWidth") <= width, "nothing sticks out"
+    keep(browser, f"{view}-{theme}-{width}")
+    assert browser.complaints == []
+
+
+def test_it_is_live(browser: Browser, page: ServedPage) -> None:
+    go(browser, page)
+    browser.wait("document.getElementById('live').dataset.state === 'live'")
+    before = browser.value(DRAWN)
+    page.tick()
+    browser.wait(f"{DRAWN} !== {before!r}")
+
+
+def test_hostile_text_is_shown_and_never_run(browser: Browser, page: ServedPage) -> None:
+    go(browser, page, shows=".jobs tbody tr")
+    browser.wait("document.title === 'Optimus'")
+    names = "[...document.querySelectorAll('.job-link')].map((each) => each.textContent)"
+    assert HOSTILE in browser.value(names)
+    browser.value(
+        "[...document.querySelectorAll('.jobs .job-link')]"
+        f".find((each) => each.textContent === {HOSTILE!r}).click()"
+    )
+    browser.wait("document.documentElement.dataset.view === 'job'")
+    browser.wait("!document.querySelector('main').textContent.includes('Loading')")
+    assert browser.value("document.querySelectorAll('main img, main script').length") == 0
+    assert browser.value("document.title") != "1"
+
+
+def test_the_policy_stops_what_would_be_injected(browser: Browser, page: ServedPage) -> None:
+    go(browser, page)
+    browser.value(
+        "const each = document.createElement('script'); each.append('document.title = \"run\"');"
+        "document.body.append(each); 0"
+    )
+    assert browser.value("document.title") != "run"
+    parse = "document.body.innerHTML = '<b>x</b>'"
+    assert browser.value(f"(() => {{ try {{ {parse}; return false }} catch {{ return true }} }})()")
+
+
+def test_a_broken_job_says_what_is_wrong(browser: Browser, page: ServedPage) -> None:
+    go(browser, page, "#/jobs/team-b/broken", ".job-head")
+    browser.wait("document.body.textContent.includes('the losses are no numbers')")
+    assert browser.complaints == []
+
+
+def test_a_job_that_is_not_there_says_so(browser: Browser, page: ServedPage) -> None:
+    go(browser, page, "#/jobs/team-b/none")
+    browser.wait("document.body.textContent.includes('There is no such job')")
+
+
+def test_an_empty_cluster_says_what_to_do(browser: Browser) -> None:
+    with served(SampleCluster(0)) as page:
+        go(browser, page)
+        browser.wait("document.body.textContent.includes('No training jobs yet')")
+        keep(browser, "empty-light-1360")
+        assert browser.complaints == []
+
+
+def test_the_keyboard_is_enough(browser: Browser, page: ServedPage) -> None:
+    go(browser, page, shows=".jobs tbody tr")
+    browser.press("/", "Slash")
+    browser.wait("document.activeElement.type === 'search'")
+    for letter in "vgg-12":
+        browser.press(letter)
+    browser.wait("document.querySelectorAll('.jobs tbody tr').length === 1")
+    browser.press("Escape", "Escape", 27)
+    browser.value("document.querySelector('.jobs .job-link').focus()")
+    browser.press("Enter", "Enter", 13)
+    browser.wait("document.title.startsWith('vgg-12')")
+    browser.press("n", "KeyN", 78)
+    browser.wait("document.documentElement.dataset.view === 'nodes'")
+
+
+def test_the_theme_is_chosen_and_kept(browser: Browser, page: ServedPage) -> None:
+    go(browser, page)
+    for choice, theme in (("light", "light"), ("dark", "dark")):
+        browser.value("document.getElementById('theme').click()")
+        browser.wait(f"document.documentElement.dataset.themeChoice === {choice!r}")
+        assert browser.value("document.documentElement.dataset.theme") == theme
+    go(browser, page)
+    assert browser.value("document.documentElement.dataset.theme") == "dark"
+    browser.value("localStorage.clear()")
+
+
+def test_a_thousand_jobs_are_one_page_of_rows(browser: Browser) -> None:
+    with served(SampleCluster(1000)) as page:
+        go(browser, page, shows=".jobs tbody tr")
+        assert browser.value("document.querySelectorAll('.jobs tbody tr').length") == 50
+        assert "of 1000" in browser.value("document.querySelector('.pager').textContent")
+        browser.value("[...document.querySelectorAll('.pager button')].at(-1).click()")
+        browser.wait("document.querySelector('.pager').textContent.includes('51–100')")
+        before = browser.value(DRAWN)
+        page.tick()
+        browser.wait(f"{DRAWN} !== {before!r}")
+        assert browser.value("document.querySelector('.pager').textContent").startswith("51–100")
+        keep(browser, "thousand-light-1360")
+        assert browser.complaints == []

@@ -1,0 +1,299 @@
+"""A cluster as the loop would copy it for the page: jobs in every phase, with real fits."""
+
+from dataclasses import dataclass, field, replace
+from functools import cache
+from random import Random
+
+import msgspec
+import numpy as np
+
+from autoscaler.cluster import Observation
+from autoscaler.profile.codec import JobRecord
+from autoscaler.profile.recorder import goal_text
+from autoscaler.rescale.machine import RescaleRecord, Step
+from autoscaler.web.copies import ClusterCopy, JobCopy
+from optimus.errors import NotReady
+from optimus.interval import Action, Decision
+from optimus.jobs import (
+    Counts,
+    Goal,
+    Job,
+    JobKey,
+    ReplicaSpec,
+    Role,
+    TargetEpochs,
+    TargetLoss,
+    TargetMetric,
+    TrainingMode,
+)
+from optimus.kube.contract import Phase
+from optimus.kube.pods import Pod
+from optimus.kube.profiles import ProfileStatus
+from optimus.kube.times import format_second
+from optimus.models.forecast import Forecast, forecast_job
+from optimus.nodes import Node, Taint
+from optimus.progress.types import LossPoint, MetricSeries, SpeedSample, TrainingProgress
+from optimus.resources import Resources
+from optimus.snapshot import BoundPod, ClusterSnapshot, ReplicaId
+
+AT = 1_800_000_000.0
+HOSTILE = '<img src=x onerror="document.title=1">${7*7}</script><script>document.title=1</script>'
+WAITS = (
+    "waits: 3 workers of 4 cpu lack a place (2 of 16 nodes hold one; cpu is short); behind "
+    "team-b/resnet-1 (4 nodes), for which nodes are kept free; since 10:31 UTC; capacity is "
+    "expected at about 11:05 UTC, when team-a/lm-4 ends"
+)
+_MEASURED = (Counts(1, 1), Counts(1, 2), Counts(2, 2), Counts(2, 4), Counts(3, 6))
+_NAMES = ("resnet", "lm", "ctr", "bert", "vgg", "seq2seq", "dcgan", "wide-deep")
+_GOALS: tuple[Goal, ...] = (
+    TargetLoss(0.15),
+    TargetMetric("accuracy", 0.92, at_least=True),
+    TargetEpochs(60),
+    TargetLoss(0.3),
+)
+_PHASES = (
+    *[Phase.TRAINING] * 11,
+    *[Phase.WAITING] * 3,
+    Phase.PROFILING,
+    Phase.STARTING,
+    Phase.AT_TARGET,
+    Phase.COMPLETED,
+    Phase.FAILED,
+    Phase.LEFT_ALONE,
+)
+
+
+def speed_at(counts: Counts) -> float:
+    """The true speed of every job."""
+    return 1 / (1.2 / counts.workers + 0.05 * counts.workers / counts.ps + 0.03 * counts.workers)
+
+
+@cache
+def training(kind: int, epochs: int) -> TrainingProgress:
+    """The training of a kind of job after so many epochs."""
+    random = np.random.default_rng(kind)
+    k = np.arange(1, epochs + 1)
+    loss = 2.2 / (0.35 * k + 1) + 0.08
+    loss *= np.exp(0.02 * random.standard_normal(epochs))
+    accuracy = 1 - 0.7 / (0.28 * k + 1) + 0.004 * random.standard_normal(epochs)
+    points = tuple(
+        LossPoint(float(y), float(x), int(100 * x)) for x, y in zip(k, loss, strict=True)
+    )
+    risen = tuple(LossPoint(float(y), float(x)) for x, y in zip(k, accuracy, strict=True))
+    samples = tuple(
+        SpeedSample(
+            each, speed_at(each) * float(random.uniform(0.97, 1.03)), 60.0, AT - 900 + 60 * n
+        )
+        for n, each in enumerate(_MEASURED)
+    )
+    return TrainingProgress(
+        losses=points,
+        epoch=float(epochs),
+        step=100 * epochs,
+        steps_per_epoch=100.0,
+        samples=samples,
+        trained_seconds=60.0 * epochs,
+        metrics=(MetricSeries("validation accuracy", evaluated=True, rises=True, points=risen),),
+    )
+
+
+@cache
+def _fitted(kind: int, epochs: int) -> Forecast | NotReady:
+    return forecast_job(job_of(0, kind), training(kind, epochs))
+
+
+def job_of(number: int, kind: int, **fields: object) -> Job:
+    """One job of a kind."""
+    request = ReplicaSpec(Resources(cpu=2000, memory=4 * 2**30))
+    job = Job(
+        key=JobKey(f"team-{'abc'[number % 3]}", f"{_NAMES[kind % len(_NAMES)]}-{number}"),
+        uid=f"uid-{number}",
+        kind="TFJob" if kind % 2 else "MXJob",
+        created_at=AT - 4000 + number,
+        counts=_MEASURED[2 + number % 3],
+        ps=request,
+        worker=ReplicaSpec(Resources({"cpu": 4000, "memory": 8 * 2**30, "nvidia.com/gpu": 1})),
+        goal=_GOALS[kind % len(_GOALS)],
+        mode=TrainingMode.SYNC,
+    )
+    return replace(job, **fields)  # type: ignore[arg-type]  # the test's own fields
+
+
+@dataclass
+class SampleCluster:
+    """So many jobs on nodes that hold most of them; ``copy`` is the cluster some time later."""
+
+    jobs: int = 24
+    seed: int = 1
+    hostile: bool = False
+    _copies: dict[str, JobCopy] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        random = Random(self.seed)
+        count = max(self.jobs // 2, 4) if self.jobs else 4
+        self.nodes = tuple(
+            Node(
+                f"node-{n:03}",
+                Resources({"cpu": 48_000, "memory": 192 * 2**30, "pods": 110, "nvidia.com/gpu": 8}),
+                {"kind": "large" if n % 3 else "small"},
+                (Taint("maintenance", "", "NoSchedule"),) if n == 3 else (),
+                n == 3,
+            )
+            for n in range(count)
+        )
+        self._free = {node.name: 8 for node in self.nodes}
+        for number in range(self.jobs):
+            copy = self._made(number, random)
+            self._copies[copy.uid] = copy
+        if self.hostile:
+            self._add_hostile()
+
+    def _made(self, number: int, random: Random) -> JobCopy:
+        kind, phase = number % 8, _PHASES[number * 7 % len(_PHASES)]
+        job, epochs = job_of(number, kind), 6 + 2 * (number % 6)
+        progress, forecast = training(kind, epochs), _fitted(kind, epochs)
+        runs = phase in (Phase.TRAINING, Phase.PROFILING, Phase.AT_TARGET, Phase.STARTING)
+        pods = self._placed(job) if runs else ()
+        if runs and not any(pod.node for pod in pods):
+            phase = Phase.WAITING
+        target = Counts(job.counts.ps, job.counts.workers + 2)
+        reason = f"worker {job.counts.workers} saves 212 s of 1840 s; 4 more jobs would gain less"
+        decision = Decision(
+            job.key, job.uid, job.counts, job.counts, Action.KEEP, reason, saves_seconds=212.0
+        )
+        rescale = None
+        if phase is Phase.STARTING:
+            decision = replace(decision, counts=target, action=Action.GROW)
+            rescale = RescaleRecord(
+                "2027-01-15T08:00:00Z", AT - 20, job.counts, target, reason, Step.START, AT - 5
+            )
+        status = self._status(job, phase, progress, forecast)
+        is_known = phase not in (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE)
+        return JobCopy(
+            job.key,
+            job.uid,
+            job.kind,
+            job.created_at,
+            job,
+            status,
+            pods,
+            WAITS if phase is Phase.WAITING else "",
+            progress if is_known else None,
+            forecast if is_known and phase is not Phase.PROFILING else None,
+            decision if is_known else None,
+            AT - 30,
+            JobRecord(rescales=number % 4, prices=(38.0, 52.0)[: number % 3]),
+            rescale,
+        )
+
+    def _status(
+        self, job: Job, phase: Phase, progress: TrainingProgress, forecast: Forecast | NotReady
+    ) -> ProfileStatus:
+        known = forecast if isinstance(forecast, Forecast) else None
+        reasons = {
+            Phase.WAITING: WAITS,
+            Phase.FAILED: "a worker has ended with exit code 137 (OOMKilled)",
+            Phase.LEFT_ALONE: "optimus.dl/target-loss 'low' is no number",
+            Phase.PROFILING: f"measuring its speed at {job.counts}",
+        }
+        return ProfileStatus(
+            phase=phase,
+            reason=reasons.get(
+                phase, f"more than {job.counts.workers} workers would save less than 5 %"
+            ),
+            interval_id="2027-01-15T08:00:00Z",
+            decided_at=format_second(AT - 30),
+            ps=job.counts.ps,
+            workers=job.counts.workers,
+            loss=float(f"{progress.losses[-1].loss:.4g}"),
+            metric="validation accuracy 0.8312" if isinstance(job.goal, TargetMetric) else "",
+            goal=goal_text(job.goal),
+            progress_percent=None if known is None else round(100 * known.progress_fraction),
+            steps_per_second=float(f"{speed_at(job.counts):.4g}"),
+            remaining_seconds=None if known is None else round(known.at(job.counts)),
+            rescales=2,
+            trained_seconds=progress.trained_seconds,
+            complaint="its log has no epochs" if phase is Phase.PROFILING else "",
+        )
+
+    def _placed(self, job: Job) -> tuple[Pod, ...]:
+        """Pods on the nodes that have most GPUs free; none where they do not fit."""
+        names = sorted(self._free, key=lambda name: -self._free[name])[:2]
+        if sum(self._free[name] for name in names) < job.counts.workers:
+            return tuple(self._pod(job, Role.WORKER, n, None) for n in range(job.counts.workers))
+        pods = [self._pod(job, Role.PS, n, names[n % 2]) for n in range(job.counts.ps)]
+        for n in range(job.counts.workers):
+            name = max(names, key=self._free.__getitem__)
+            self._free[name] -= 1
+            pods.append(self._pod(job, Role.WORKER, n, name))
+        return tuple(pods)
+
+    def _pod(self, job: Job, role: Role, index: int, node: str | None) -> Pod:
+        spec = job.ps if role is Role.PS else job.worker
+        name = f"{job.key.name}-{role}-{index}"
+        return Pod(
+            uid=f"{job.uid}-{role}-{index}",
+            namespace=job.key.namespace,
+            name=name,
+            created_at=AT - 100,
+            replica=ReplicaId(job.uid, role, index),
+            node=node,
+            phase="Running" if node else "Pending",
+            resources=spec.resources + Resources(pods=1),
+            constraints=spec.constraints,
+        )
+
+    def _add_hostile(self) -> None:
+        """A job of which every text is an attack, and one that is broken in every way."""
+        bad = job_of(9_000, 0, key=JobKey("team-a", HOSTILE), workload=HOSTILE)
+        status = ProfileStatus(
+            phase=Phase.TRAINING,
+            reason=HOSTILE,
+            goal=HOSTILE,
+            metric=HOSTILE,
+            complaint=HOSTILE,
+            deadline=HOSTILE,
+            straggler=HOSTILE,
+        )
+        broken = job_of(9_001, 1, key=JobKey("team-b", "broken"))
+        diverged = TrainingProgress(
+            losses=(LossPoint(2.0, 1.0),), diverged=True, diagnostic="the losses are no numbers"
+        )
+        for job, shown, progress, forecast in (
+            (bad, status, training(0, 8), NotReady(HOSTILE)),
+            (broken, ProfileStatus(), diverged, NotReady("the last losses are no numbers")),
+        ):
+            pods = self._placed(job)
+            self._copies[job.uid] = JobCopy(
+                job.key,
+                job.uid,
+                job.kind,
+                job.created_at,
+                job,
+                shown,
+                pods,
+                f"waits: behind {HOSTILE}" if job is bad else "",
+                progress,
+                forecast,
+                Decision(job.key, job.uid, job.counts, job.counts, Action.KEEP, HOSTILE),
+                AT,
+                JobRecord(),
+            )
+
+    def copy(self, tick: int = 0, *, seconds: float = 2.0) -> ClusterCopy:
+        """The cluster after so many ticks: every fifth job has a new loss at each."""
+        random = Random(self.seed + tick)
+        for uid, each in list(self._copies.items()) if tick else ():
+            if each.status.phase is Phase.TRAINING and random.random() < 0.2 and each.status.loss:
+                loss = float(f"{each.status.loss * random.uniform(0.99, 1.005):.4g}")
+                status = msgspec.structs.replace(each.status, loss=loss)
+                self._copies[uid] = each._replace(status=status)
+        at, jobs = AT + seconds * tick, dict(self._copies)
+        pods = [pod for each in jobs.values() for pod in each.pods if pod.node is not None]
+        bound = (BoundPod(pod.uid, pod.node or "", pod.resources, pod.replica) for pod in pods)
+        known = (each.job for each in jobs.values() if each.job is not None)
+        snapshot = ClusterSnapshot.of(at, known, self.nodes, bound)
+        kinds = {node.name: node.labels["kind"] for node in self.nodes}
+        by_job = {each.uid: each.pods for each in jobs.values()}
+        observation = Observation(at, snapshot, {}, by_job, node_kinds=kinds)
+        return ClusterCopy(at, leads=True, observation=observation, jobs=jobs)

@@ -1,0 +1,213 @@
+"""The page's answers: what they hold, and what they let a browser do."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+import autoscaler.web
+from autoscaler.web.feed import PageFeed
+from autoscaler.web.page import HEADERS, create_page
+from tests.unit.autoscaler.web.sample_cluster import HOSTILE, SampleCluster
+
+ASSETS = Path(autoscaler.web.__file__).parent / "assets"
+OWN = sorted(path for path in ASSETS.iterdir() if path.is_file())
+
+
+def page_of(cluster: SampleCluster | None) -> Flask:
+    feed = PageFeed("autoscaler-1", lambda: "autoscaler-1")
+    if cluster is not None:
+        feed.take(cluster.copy())
+    return create_page(feed)
+
+
+@pytest.fixture
+def client() -> FlaskClient:
+    return page_of(SampleCluster(24, hostile=True)).test_client()
+
+
+def get(client: FlaskClient, path: str) -> dict[str, Any]:
+    answer = client.get(path)
+    assert (answer.status_code, answer.content_type) == (200, "application/json"), answer.data
+    found: dict[str, Any] = json.loads(answer.data)
+    return found
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/assets/app.js", "/api/overview", "/api/nodes", "/api/jobs/a/b", "/nothing", "/../etc"],
+)
+def test_every_answer_forbids_scripts_of_others(client: FlaskClient, path: str) -> None:
+    answer = client.get(path, buffered=True)
+    assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+def test_nothing_can_be_written(client: FlaskClient) -> None:
+    rules = [*client.application.url_map.iter_rules()]
+    assert all((rule.methods or set()) <= {"GET", "HEAD", "OPTIONS"} for rule in rules)
+    for path in ("/", "/api/overview", "/api/stream", "/api/jobs/a/b", "/api/nodes"):
+        assert client.post(path).status_code == 405
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
+def test_the_assets_keep_to_the_policy(path: Path) -> None:
+    text = path.read_text()
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", text)
+    assert not re.search(r"<script(?![^>]*\bsrc=)[^>]*>|<style|\sstyle=\"|\son\w+=\"", text)
+    urls = set(re.findall(r"https?://[^\s\"'`)]+", text))
+    assert urls <= {"http://www.w3.org/2000/svg"}, "the page works offline"
+
+
+def test_every_asset_is_shipped_in_the_distribution() -> None:
+    root = Path(autoscaler.web.__file__).parents[2]
+    tools = tomllib.loads((root / "pyproject.toml").read_text())["tool"]
+    patterns = tools["setuptools"]["package-data"]["autoscaler.web"]
+    shipped = {path for pattern in patterns for path in ASSETS.parent.glob(pattern)}
+    assert {path for path in ASSETS.rglob("*") if path.is_file()} <= shipped
+
+
+def test_the_vendored_library_has_its_licence() -> None:
+    folder = ASSETS / "vendor" / "uplot"
+    assert "MIT License" in (folder / "LICENSE").read_text()
+    assert "1.6.32" in (folder / "uPlot.iife.min.js").read_text()[:300]
+
+
+def test_before_the_first_copy_it_says_so() -> None:
+    client = page_of(None).test_client()
+    for path in ("/api/overview", "/api/nodes", "/api/jobs/a/b"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.json) == (
+            503,
+            {"error": "nothing has been observed yet"},
+        )
+    assert client.get("/", buffered=True).status_code == 200
+
+
+def test_an_empty_cluster_is_shown_as_such() -> None:
+    found = get(page_of(SampleCluster(0)).test_client(), "/api/overview")
+    assert (found["rows"], found["nodes"], found["reset"]) == ([], 4, True)
+    assert [each["requested"] for each in found["cluster"]] == [0, 0, 0]
+
+
+def test_the_overview_has_every_job_and_the_clusters_use(client: FlaskClient) -> None:
+    found = get(client, "/api/overview")
+    assert len(found["rows"]) == 26
+    row = next(each for each in found["rows"] if each["uid"] == "uid-0")
+    assert (row["phase"], row["ps"], row["workers"], row["goal"]) == (
+        "Training",
+        2,
+        2,
+        "loss <= 0.15",
+    )
+    assert row["remaining"]["low"] < row["remaining"]["median"] < row["remaining"]["high"]
+    assert row["endsAt"] == pytest.approx(row["decidedAt"] + row["remaining"]["median"])
+    waiting = next(each for each in found["rows"] if "waits" in each)["waits"]
+    assert (waiting["expected"], waiting["awaits"]) == ("11:05 UTC", "team-a/lm-4")
+    assert [each["resource"] for each in found["cluster"]] == ["cpu", "memory", "nvidia.com/gpu"]
+    assert found["use"][0]["requested"]["cpu"] > 0
+
+
+def test_hostile_text_is_data_and_nothing_else(client: FlaskClient) -> None:
+    row = next(each for each in get(client, "/api/overview")["rows"] if each["uid"] == "uid-9000")
+    assert row["name"] == HOSTILE
+    # What markup would need is sent in JSON, as a type that no browser takes for markup.
+    answer = client.get("/api/overview")
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_every_job_has_a_view_a_broken_one_too(client: FlaskClient) -> None:
+    for row in get(client, "/api/overview")["rows"]:
+        if "/" not in row["name"]:
+            found = get(client, f"/api/jobs/{row['namespace']}/{row['name']}")
+            assert found["row"]["uid"] == row["uid"]
+
+
+def test_a_job_has_its_curve_speeds_places_and_decisions(client: FlaskClient) -> None:
+    found = get(client, "/api/jobs/team-a/resnet-0")
+    (chart,) = found["charts"]
+    assert (chart["name"], chart["unit"], chart["goal"]) == ("loss", "epochs", 0.15)
+    assert len(chart["k"]) == len(chart["value"]) == 6
+    assert len(chart["fitK"]) == len(chart["fit"]) == len(chart["low"]) == len(chart["high"])
+    assert all(low <= high for low, high in zip(chart["low"], chart["high"], strict=True))
+    low, median, high = chart["met"]
+    assert 6 < low < median < high
+    speed = found["speed"]
+    assert (len(speed["speed"]), len(speed["speed"][0])) == (6, 8)
+    assert speed["speed"][1][3] == pytest.approx(speed["samples"][3]["stepsPerSecond"], rel=0.1)
+    replicas = [each for place in found["places"] for each in place["replicas"]]
+    assert sorted((each["role"], each["index"]) for each in replicas) == [
+        ("ps", 0),
+        ("ps", 1),
+        ("worker", 0),
+        ("worker", 1),
+    ]
+    assert found["decisions"][0]["reason"].startswith("worker 2 saves 212 s")
+
+
+def test_a_rising_metric_is_drawn_as_the_log_prints_it(client: FlaskClient) -> None:
+    (chart,) = get(client, "/api/jobs/team-b/lm-1")["charts"]
+    assert (chart["name"], chart["goal"]) == ("validation accuracy", 0.92)
+    assert chart["value"][-1] > chart["value"][0]
+    assert chart["fit"][-1] > chart["fit"][0]
+    assert all(low <= high for low, high in zip(chart["low"], chart["high"], strict=True))
+
+
+def test_a_job_that_is_not_there_is_not_found(client: FlaskClient) -> None:
+    assert client.get("/api/jobs/team-a/none").status_code == 404
+
+
+def test_nodes_come_in_pages_and_are_found_by_their_jobs(client: FlaskClient) -> None:
+    first = get(client, "/api/nodes?limit=5")
+    assert (first["total"], len(first["nodes"])) == (12, 5)
+    second = get(client, "/api/nodes?limit=5&offset=5")
+    assert {each["name"] for each in first["nodes"]}.isdisjoint(
+        each["name"] for each in second["nodes"]
+    )
+    found = get(client, "/api/nodes?q=RESNET-0")
+    places = get(client, "/api/jobs/team-a/resnet-0")["places"]
+    assert [each["name"] for each in found["nodes"]] == [each["node"] for each in places]
+    used, offered = found["nodes"][0]["amounts"]["nvidia.com/gpu"]
+    assert 0 < used <= offered == 8
+
+
+@pytest.mark.parametrize("query", ["offset=-5", "offset=x", "limit=0", "limit=99999", "q=%00"])
+def test_strange_parameters_are_answered(client: FlaskClient, query: str) -> None:
+    assert len(get(client, f"/api/nodes?{query}")["nodes"]) <= 200
+
+
+def test_the_stream_begins_with_everything_and_goes_on_with_what_changed() -> None:
+    cluster = SampleCluster(24)
+    feed = PageFeed()
+    feed.take(cluster.copy())
+    with feed:
+        stream = iter(create_page(feed).test_client().get("/api/stream").response)
+        assert next(stream) == b"retry: 2000\n\n"
+        first = _event(next(stream))
+        assert (first["reset"], len(first["rows"])) == (True, 24)
+        feed.take(cluster.copy(1))
+        second = _event(next(stream))
+        assert second["reset"] is False
+        assert 0 < len(second["rows"]) < 24
+        again = (
+            create_page(feed)
+            .test_client()
+            .get("/api/stream", headers={"Last-Event-ID": first["version"]})
+        )
+        missed = iter(again.response)
+        next(missed)
+        assert _event(next(missed))["rows"] == second["rows"]
+
+
+def _event(text: Any) -> dict[str, Any]:
+    name, data = bytes(text).decode().split("\n")[:2]
+    found: dict[str, Any] = json.loads(data.removeprefix("data: "))
+    assert name == f"id: {found['version']}"
+    return found

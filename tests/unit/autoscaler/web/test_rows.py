@@ -1,0 +1,79 @@
+"""Rows of the table of jobs."""
+
+import pytest
+
+from autoscaler.web.rows import interval_at, row_of, waits_of
+from extender.gang_report import Ahead, Expectation, GangReport, sentence
+from extender.gang_states import GangState
+from optimus.jobs import Counts
+from optimus.kube.contract import Phase
+from optimus.models.forecast import Forecast
+from tests.unit.autoscaler.web.sample_cluster import SampleCluster
+
+
+def report(**fields: object) -> GangReport:
+    known = {
+        "namespace": "team",
+        "job": "b",
+        "kind": "TFJob",
+        "uid": "u",
+        "priority": 0,
+        "state": GangState.WAITING,
+        "since": "2027-01-15T08:00:00Z",
+    }
+    return GangReport(**{**known, **fields})  # type: ignore[arg-type]  # the test's own fields
+
+
+@pytest.mark.parametrize(
+    ("found", "behind", "expected", "awaits"),
+    [
+        pytest.param(report(), "", "", "", id="nothing is known"),
+        pytest.param(
+            report(
+                ahead=(Ahead("team/a", 3),),
+                jobs_ahead=1,
+                expected=Expectation(at="2027-01-15T10:50:12Z", awaits="team/c"),
+            ),
+            "team/a (3 nodes), for which nodes are kept free",
+            "10:50 UTC",
+            "team/c",
+            id="behind a job, with an expected time",
+        ),
+        pytest.param(
+            report(expected=Expectation(at=None, awaits="team/c")),
+            "",
+            "not known",
+            "team/c",
+            id="a job without a forecast has to end",
+        ),
+    ],
+)
+def test_the_extenders_sentence_is_taken_apart(
+    found: GangReport, behind: str, expected: str, awaits: str
+) -> None:
+    waits = waits_of(sentence(found))
+    assert (waits.behind, waits.expected, waits.awaits) == (behind, expected, awaits)
+
+
+def test_the_interval_is_that_of_the_work_left() -> None:
+    for copy in SampleCluster(12).copy().jobs.values():
+        if isinstance(copy.forecast, Forecast) and copy.forecast.low_epochs:
+            found = interval_at(copy.forecast, Counts(2, 2))
+            assert found is not None
+            forecast = copy.forecast
+            assert forecast.remaining_epochs is not None
+            assert forecast.low_epochs is not None
+            assert forecast.high_epochs is not None
+            of = found.median / forecast.remaining_epochs
+            assert found.low == pytest.approx(forecast.low_epochs * of, rel=0.01)
+            assert found.high == pytest.approx(forecast.high_epochs * of, rel=0.01)
+
+
+def test_a_job_that_is_over_has_no_time_left() -> None:
+    for copy in SampleCluster(40).copy().jobs.values():
+        row = row_of(copy)
+        if row.phase in (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE):
+            assert (row.remaining, row.ends_at) == (None, None)
+        if row.phase == Phase.WAITING:
+            assert row.ends_at is None
+            assert row.waits is not None
