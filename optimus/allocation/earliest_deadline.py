@@ -64,9 +64,9 @@ def _fitting(baseline: Baseline, row: int, ps: Counted, workers: Counted) -> Cou
     jobs, left = baseline.jobs, baseline.left
     free = baseline.free - jobs.demands.reserve
     found = fits(_cost(jobs, row, ps, workers), free) | ((ps == 0) & (workers == 0))
-    if jobs.demands.rooms is not None and left is not None:
+    if jobs.demands.quotas is not None and left is not None:
         rows = np.full(len(ps), row)
-        found &= jobs.demands.rooms.fits(rows, jobs.demands.rooms.cost(rows, ps, workers), left)
+        found &= jobs.demands.quotas.fits(rows, jobs.demands.quotas.cost(rows, ps, workers), left)
     return np.asarray(found)
 
 
@@ -80,10 +80,10 @@ def _grown(baseline: Baseline, row: int, counts: Counts) -> Baseline:
     """One job at these counts, and no more."""
     jobs, left = baseline.jobs, baseline.left
     more_ps, more_workers = counts.ps - jobs.ps[[row]], counts.workers - jobs.workers[[row]]
-    if jobs.demands.rooms is not None and left is not None:
+    if jobs.demands.quotas is not None and left is not None:
         rows = np.array([row])
-        cost = jobs.demands.rooms.cost(rows, more_ps, more_workers)
-        left = jobs.demands.rooms.less(rows, cost, left)
+        cost = jobs.demands.quotas.cost(rows, more_ps, more_workers)
+        left = jobs.demands.quotas.less(rows, cost, left)
     free = baseline.free - _cost(jobs, row, more_ps, more_workers)[0]
     grown = replace(
         jobs,

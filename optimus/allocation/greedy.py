@@ -27,7 +27,7 @@ from optimus.allocation.problem import (
     fits,
     remaining_seconds,
 )
-from optimus.allocation.rooms import RoomDemands
+from optimus.allocation.quota_demands import QuotaDemands
 from optimus.jobs import Counts
 
 Gains = NDArray[np.float64]
@@ -66,7 +66,7 @@ class GrowthState:
     workers: Counted
     free: Amounts
     left: Amounts | None = None
-    """What the quotas of namespaces leave (``Demands.rooms``); ``None`` without quotas."""
+    """What the quotas of namespaces leave (``Demands.quotas``); ``None`` without quotas."""
     known: dict[tuple[str, int, int], NDArray[Any]] = field(default_factory=dict)
     """What fits, and shares, worked out in this round for all jobs: the same at every step."""
 
@@ -137,9 +137,9 @@ def _within_quotas(
     more: tuple[int | Counted, int | Counted],
     left: Amounts | None,
 ) -> Mask:
-    if demands.rooms is None or left is None:
+    if demands.quotas is None or left is None:
         return np.ones((), dtype=np.bool_)
-    return demands.rooms.fits(rows, demands.rooms.cost(rows, *more), left)
+    return demands.quotas.fits(rows, demands.quotas.cost(rows, *more), left)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,8 +189,8 @@ def grow(
         np.add.at(ps, rows, steps.more_ps[taken.steps])
         np.add.at(workers, rows, steps.more_workers[taken.steps])
         free = free - taken.cost
-        if jobs.demands.rooms is not None and left is not None:
-            left = jobs.demands.rooms.less(rows, steps.taken_of_quotas(jobs)[taken.steps], left)
+        if jobs.demands.quotas is not None and left is not None:
+            left = jobs.demands.quotas.less(rows, steps.taken_of_quotas(jobs)[taken.steps], left)
         if taken.misfit is None:
             return Growth(ps, workers, free, left, lacking)
         misfit = steps.cost(jobs.demands, np.array([taken.misfit]))
@@ -241,9 +241,9 @@ class _Steps:
 
     def taken_of_quotas(self, jobs: GrowingJobs) -> Amounts:
         """What each step takes of its namespace's quotas, shape (steps, limits)."""
-        rooms = jobs.demands.rooms
-        assert rooms is not None
-        return rooms.cost(self.row, self.more_ps, self.more_workers)
+        quotas = jobs.demands.quotas
+        assert quotas is not None
+        return quotas.cost(self.row, self.more_ps, self.more_workers)
 
     def taken_first(self, jobs: GrowingJobs, free: Amounts, left: Amounts | None) -> _Taken:
         """Take the steps in the greedy order: by gain, ties by the jobs' rank."""
@@ -262,10 +262,10 @@ class _Steps:
 
     def _first_over_quota(self, jobs: GrowingJobs, order: Counted, left: Amounts | None) -> int:
         """Of the steps in this order, the first that is beyond a quota beside those before it."""
-        rooms = jobs.demands.rooms
-        if rooms is None or left is None:
+        quotas = jobs.demands.quotas
+        if quotas is None or left is None:
             return len(order)
-        return rooms.first_over(self.row[order], self.taken_of_quotas(jobs)[order], left)
+        return quotas.first_over(self.row[order], self.taken_of_quotas(jobs)[order], left)
 
     def _order(self, jobs: GrowingJobs) -> Counted:
         order = np.argsort(-self.order_gain)
@@ -459,34 +459,36 @@ def _admit(
 class AdmissionByQuota:
     """What the candidates take of the quotas at the counts wanted, and what is left of these."""
 
-    rooms: RoomDemands
+    quotas: QuotaDemands
     cost: Amounts
     left: Amounts
 
     @classmethod
     def of(cls, demands: Demands, wanted: Sequence[Counts]) -> "AdmissionByQuota | None":
         """Nobody is admitted yet; ``None`` without quotas."""
-        rooms = demands.rooms
-        if rooms is None:
+        quotas = demands.quotas
+        if quotas is None:
             return None
         ps, workers = as_columns(wanted)
         return cls(
-            rooms, rooms.cost(np.arange(len(wanted)), ps, workers) + rooms.fixed, rooms.available
+            quotas,
+            quotas.cost(np.arange(len(wanted)), ps, workers) + quotas.fixed,
+            quotas.available,
         )
 
     def admit_first(self, order: Counted) -> int:
         """Admit in this order up to the first that is beyond a quota; how many these are."""
-        first = self.rooms.first_over(order, self.cost[order], self.left)
-        self.left = self.rooms.less(order[:first], self.cost[order[:first]], self.left)
+        first = self.quotas.first_over(order, self.cost[order], self.left)
+        self.left = self.quotas.less(order[:first], self.cost[order[:first]], self.left)
         return first
 
     def admit(self, row: int) -> None:
         """Admit one more."""
-        self.left = self.rooms.less(np.array([row]), self.cost[[row]], self.left)
+        self.left = self.quotas.less(np.array([row]), self.cost[[row]], self.left)
 
     def why_not(self, row: int, wanted: Counts) -> str | None:
         """Why a quota does not let a candidate have these counts."""
-        return self.rooms.why_not(row, self.cost[row], self.left, wanted)
+        return self.quotas.why_not(row, self.cost[row], self.left, wanted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from optimus.allocation.deadline import Deadline
 from optimus.allocation.fairness import JobObjective
-from optimus.allocation.rooms import RoomDemands
+from optimus.allocation.quota_demands import QuotaDemands
 from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.models.forecast import Forecast
 from optimus.quotas import Quota
@@ -305,7 +305,7 @@ class Demands:
     available: Amounts
     capacity: Amounts
     reserve: Amounts
-    rooms: RoomDemands | None = None
+    quotas: QuotaDemands | None = None
     """What the quotas of namespaces allow; ``None`` where none concerns any of the jobs."""
 
     @classmethod
@@ -341,14 +341,14 @@ class Demands:
             np.append(available, np.array(list(slots.values()), dtype=np.int64)),
             capacity,
             np.append(reserve, no_slots),
-            RoomDemands.of([job.uid for job in jobs], problem.quotas) if problem.quotas else None,
+            QuotaDemands.of([job.uid for job in jobs], problem.quotas) if problem.quotas else None,
         )
 
     def rows(self, rows: Counted) -> Self:
         """The same of some of the jobs."""
-        rooms = None if self.rooms is None else self.rooms.rows(rows)
+        quotas = None if self.quotas is None else self.quotas.rows(rows)
         ps, workers, fixed = (each[rows] for each in (self.ps, self.workers, self.fixed))
-        return replace(self, ps=ps, workers=workers, fixed=fixed, rooms=rooms)
+        return replace(self, ps=ps, workers=workers, fixed=fixed, quotas=quotas)
 
     def at(self, ps: Counted, workers: Counted) -> Amounts:
         """What the jobs ask for at these counts, fixed roles included."""

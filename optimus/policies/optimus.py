@@ -211,9 +211,9 @@ class _Reasons(Mapping[str, str]):
     def _why_not(self, row: int, more: tuple[int, int], tasks: str) -> str:
         """Why the next tasks of a job do not fit: a quota, or the nodes."""
         demands, left = self.baseline.jobs.demands, self.growth.left
-        if demands.rooms is not None and left is not None:
-            taken = demands.rooms.cost(np.array([row]), *more)[0]
-            why = demands.rooms.why_not(row, taken, left, tasks)
+        if demands.quotas is not None and left is not None:
+            taken = demands.quotas.cost(np.array([row]), *more)[0]
+            why = demands.quotas.why_not(row, taken, left, tasks)
             if why is not None:
                 return why
         cost = demands.ps[row] * more[0] + demands.workers[row] * more[1]

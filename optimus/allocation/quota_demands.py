@@ -20,7 +20,7 @@ _UNLIMITED = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RoomDemands:
+class QuotaDemands:
     """What one PS, one worker and the fixed roles of each job take, shape (jobs, limits).
 
     ``row`` is each job's row of ``available``, shape (rows, limits); row 0 limits nothing.
