@@ -274,13 +274,15 @@ def _place_fixed(
     fixed: Sequence[FixedReplica], preferred: Collection[int], capacity: Capacity
 ) -> tuple[FixedAssignment, ...] | None:
     """Put each replica where most room is left, on a preferred row if one holds it; takes what they
-    ask for, also where one finds no node."""
+    ask for, also where one finds no node. A row that one of them was put on is preferred, too."""
     found: list[FixedAssignment] = []
+    rows = {*preferred}
     for replica in fixed:
-        row = _roomiest_row(replica, preferred, capacity)
+        row = _roomiest_row(replica, rows, capacity)
         if row is None:
             return None
         capacity.take(row, replica.amount)
+        rows.add(row)
         found.append(FixedAssignment(replica.role, replica.replica_index, row))
     return tuple(found)
 

@@ -178,3 +178,9 @@ def test_a_job_of_fixed_roles_alone_is_placed() -> None:
     nodes, free = nodes_of(a=1, b=1)
     gang = Gang(JobKey("ns", "job"), "uid", (fixed(Role.CHIEF, 1), fixed(Role.EVALUATOR, 1)))
     assert set(placed(gang, nodes, free).nodes.values()) == {"a", "b"}
+
+
+def test_fixed_roles_that_find_no_place_on_the_plans_servers_share_one_more() -> None:
+    nodes, free = nodes_of(a=5, b=5, c=5)
+    whole = with_fixed(gang_of(2, 3), fixed(Role.CHIEF, 1), fixed(Role.EVALUATOR, 1))
+    assert len({*placed(whole, nodes, free).nodes.values()}) == 2
