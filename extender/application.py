@@ -78,6 +78,7 @@ class Application:
             clock=clocks_of(self._client),
             observe_wait=self.metrics.gang_wait.observe,
             called_as_follower=self._leadership.called_as_follower,
+            count_searches=self.metrics.searches.inc,
         )
         self._planner, self._planning = planner, PlanningThread(planner)
         handlers, client = EventHandlers(planner), self._client

@@ -28,6 +28,9 @@ class Metrics:
             "From the creation of a gang's last pod until all its pods are bound.",
             _WAIT_SECONDS,
         )
+        self.searches = self._counter(
+            "searches", "Waiting gangs that nodes were searched for, found or not."
+        )
         self.faults = self._counter(
             "faults", "Internal errors that were caught, so that the process goes on.", "where"
         )

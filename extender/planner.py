@@ -106,18 +106,20 @@ class Planner:
         observe_wait: Callable[[float], None] = lambda _: None,
         plan_now: Callable[[], None] | None = None,
         called_as_follower: Callable[[], None] = lambda: None,
+        count_searches: Callable[[int], object] = lambda _: None,
     ) -> None:
         """``observe_wait`` gets how many seconds a gang had waited when all of it was bound.
 
         ``plan_now`` is called, without the lock, when a call of kube-scheduler waits for a plan; by
         default it wakes the thread that plans. ``called_as_follower`` is called when that happens
-        while ``leads`` is false: only a kube-scheduler that leads asks."""
+        while ``leads`` is false: only a kube-scheduler that leads asks. ``count_searches`` gets for
+        how many waiting gangs a slice has searched for nodes."""
         self.settings = settings
         self.lock = threading.Lock()
         self.changes = Changes()
         self.urgent = threading.Event()
         """Set while a call of kube-scheduler waits for a plan."""
-        self._clock, self._observe_wait = clock, observe_wait
+        self._clock, self._observe_wait, self._count_searches = clock, observe_wait, count_searches
         preferences = NodePreferences(settings.topology_labels, settings.one_kind)
         self._rule = Theorem1(preferences=preferences)
         self._plan_now, self._called_as_follower = plan_now or self.urgent.set, called_as_follower
@@ -630,6 +632,7 @@ class Planner:
                 snapshot = self._snapshot(now)
             # 2. Plans and refusals.
             found = self._planning.plan(snapshot, self)
+            self._count_searches(found.searches)
             # 3. What still holds.
             with self.locked() as now:
                 whole = self._commit(snapshot, found, now)

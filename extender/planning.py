@@ -130,6 +130,9 @@ class Slice(NamedTuple):
     future_plans: Mapping[str, FuturePlan] = {}
     """Of the gangs that close nodes, by job UID; not where there is more."""
 
+    searches: int = 0
+    """For how many gangs nodes were searched for."""
+
 
 # --- what a refused gang lacks
 
@@ -375,7 +378,7 @@ class Planning:
                 gang = reader.with_surroundings(queued.observed.gang)
                 if (considered and clock() >= until) or walk.must_be_reserved_first(gang):
                     self._before = walk.before
-                    return Slice(walk.answers, more=True)
+                    return Slice(walk.answers, more=True, searches=walk.searches)
                 considered += 1
                 self._outdated.discard(job_uid)
                 began = clock()
@@ -394,7 +397,7 @@ class Planning:
                     future_plans[job_uid] = plan
                     walk.close(plan.nodes, plan.begins_at)
         self._before = walk.before
-        return Slice(walk.answers, more=False, future_plans=future_plans)
+        return Slice(walk.answers, False, future_plans, walk.searches)
 
     def _in_order(self, snapshot: Snapshot) -> list[QueuedGang]:
         """The queue, first what goes first. Keys are kept: most gangs wait as they did before."""
@@ -487,6 +490,7 @@ class _Walk:
         self._every_closed: frozenset[str] = frozenset()
         self.answers: list[PlannedGang | RefusedGang] = []
         self._shapes = shapes
+        self.searches = 0
 
     def close(self, nodes: Iterable[str], begins_at: float) -> None:
         """Keep nodes for a gang, against those behind it."""
@@ -518,6 +522,7 @@ class _Walk:
         shape = None if own or _is_special(gang) else _shape(gang)
         if shape in self._shapes:
             return self._refuse(queued, gang, does_not_fit(gang), self._shapes[shape].shortfall)
+        self.searches += 1
         room.capacity.distinguish(*{member.spec.constraints for member in gang.members})
         mark = room.capacity.mark()
         room.add(own, 1)

@@ -71,13 +71,17 @@ def test_the_end_of_a_pod_that_frees_less_than_gangs_lack_costs_no_search(
     ]
     for at in range(5):
         cluster.job(f"j{at}", 1, 1 + at, cpu=2)
+    counted: list[int] = []
+    cluster.planner._count_searches = counted.append
     cluster.planner.advance()
     first = sum(searches.values())
+    assert sum(counted) == first == 5
     cluster.delete(others[0])
     cluster.planner.advance()
     assert sum(searches.values()) == first, "one place is not enough for any gang"
     cluster.delete(others[1])
     cluster.planner.advance()
+    assert sum(counted) >= first + 1
     assert set(cluster.planned_nodes()) == {"j0-ps-0", "j0-worker-0"}
     assert searches["j4"] == 1
 
