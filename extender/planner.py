@@ -888,8 +888,9 @@ class Planner:
 
     def _half_placed(self, job_uid: str) -> HalfPlaced | None:
         job, refusal = self.cluster.jobs.get(job_uid), self._refusals.get(job_uid)
-        not_offered = self.offers.has_refused(job_uid)
-        if job is None or job.managed or (refusal is None and not not_offered):
+        not_offered, paused = self.offers.has_refused(job_uid), job_uid in self.queue.paused
+        waits = refusal is not None or not_offered or paused
+        if job is None or job.managed or not waits:
             return None
         pods = [pod for pod in self.cluster.pods_of(job_uid).values() if not pod.leaving]
         bound = sum(pod.bound() is not None for pod in pods)
@@ -898,6 +899,9 @@ class Planner:
         reason = "kube-scheduler does not offer nodes that hold it"
         if refusal is not None and not not_offered:
             reason = refusal.answer.reason
+        elif paused:
+            reason = "what was reserved for it ended before kube-scheduler bound it; the Events of"
+            reason += " its pods say why"
         key = job.key
         return HalfPlaced(job.kind, key.namespace, key.name, job_uid, bound, len(pods), reason)
 

@@ -61,6 +61,18 @@ def test_another_reason_is_another_event() -> None:
     assert ["kube-scheduler does not offer" in text for text in emitted.look(10)] == [False, True]
 
 
+def test_a_rest_that_kube_scheduler_never_asks_about_again_is_an_event_too() -> None:
+    """Every node may be cordoned: then kube-scheduler refuses the pods without the extender."""
+    emitted = EmittedEvents()
+    emitted.cluster.delete(emitted.other.name)
+    assert emitted.look(110) == [], "it is planned for a minute, and paused for less than one"
+    (message,) = emitted.look(300)
+    assert message.startswith(
+        "1 of 2 pods are bound and hold their resources; the rest waits: what was reserved for it"
+        " ended before kube-scheduler bound it; the Events of its pods say why. "
+    )
+
+
 @pytest.mark.parametrize("case", ["managed", "not bound at all", "the rest fits again"])
 def test_no_event_is_written_on_a_job_that(case: str) -> None:
     emitted = EmittedEvents()
@@ -75,4 +87,6 @@ def test_no_event_is_written_on_a_job_that(case: str) -> None:
     else:
         emitted.look(50)
         cluster.delete(emitted.other.name)
+        emitted.look(50)
+        assert cluster.place("j-worker-0") == "a"
     assert emitted.look(300) == []
