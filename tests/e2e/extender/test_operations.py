@@ -16,6 +16,7 @@ from tests.e2e.extender.scheduler import (
     TrainingJobs,
     nodes_of,
     reservations,
+    scheduler_processes,
     tfjob,
     unharmed,
 )
@@ -286,3 +287,24 @@ def persistent_volume(claim: str) -> dict[str, Any]:
         "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **reference},
     }
     return {"metadata": {"name": claim}, "spec": spec}
+
+
+def test_an_extender_that_waits_for_another_identity_says_so(
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
+) -> None:
+    flag = "--leader-identity=another-host"
+    with scheduler_processes(own, tmp_path, "kube-scheduler-config.yaml", flag) as running:
+        jobs.create("waits", 1, 3)
+        wait_until(
+            "the metric says so",
+            lambda: "optimus_extender_leader_mismatch 1.0" in running.get("/metrics"),
+        )
+        assert "optimus_extender_leads 0.0" in running.get("/metrics")
+        assert "another-host" in running.log("extender")
+        assert not jobs.nodes("waits")
+        running.kill("extender")
+        running.extender_flags = ()
+        running.start_extender()
+        jobs.wait_bound("waits", 4)
+        assert "optimus_extender_leader_mismatch 0.0" in running.get("/metrics")
+        assert "optimus_extender_leads 1.0" in running.get("/metrics")
