@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from statistics import median
 from typing import Final
 
 from optimus.allocation import NO_HISTORY, JobHistory
@@ -31,6 +32,10 @@ NO_SERVICE: Final = Service()
 
 NODE_KIND_LABEL: Final = "node.kubernetes.io/instance-type"
 """The nodes' label that tells their kind: the autoscaler's default."""
+
+
+_MOST_PRICES: Final = 9
+"""The price of a rescale is the median of the last few, as on a cluster."""
 
 
 class Phase(StrEnum):
@@ -74,6 +79,12 @@ class JobState:
     """Up to the last stop."""
     served_since: float = math.inf
     """When it was bound to the nodes that it holds."""
+
+    stopped_at: float | None = None
+    """When the move under way stopped its training."""
+
+    prices: tuple[float, ...] = ()
+    """Seconds without training of its last moves, oldest first."""
 
     restarts: int = 0
     pauses: int = 0
@@ -120,12 +131,15 @@ class Move:
 class SimulatedCluster:
     """All jobs that have arrived and not ended, by UID, at the instant ``now``."""
 
-    def __init__(self, nodes: Iterable[Node], leaving_seconds: float) -> None:
+    def __init__(
+        self, nodes: Iterable[Node], leaving_seconds: float, *, measures_prices: bool = False
+    ) -> None:
         self.nodes = tuple(sorted(nodes, key=lambda node: node.name))
         self._kinds = {node.name: node.labels.get(NODE_KIND_LABEL, "") for node in self.nodes}
         self._capacity = schedulable_capacity(self.nodes)
         self.now = 0.0
         self.leaving_seconds = leaving_seconds
+        self._measures_prices = measures_prices
         self.states: dict[str, JobState] = {}
         self.ended: list[JobState] = []
         self._events: list[tuple[float, str, int]] = []
@@ -225,6 +239,7 @@ class SimulatedCluster:
         state.moving_to = move.counts if had_pods or changes else None
         state.purpose = move.purpose
         state.restarts += had_pods and trained
+        state.stopped_at = at if had_pods and trained else None
         state.past = replace(state.past, profiling_since=None)
         if clear_at <= at:
             self._bind(state)
@@ -281,6 +296,7 @@ class SimulatedCluster:
         elif state.phase is Phase.STARTING:
             state.phase = Phase.TRAINING
             state.training.begin(at, _servers(state.pods))
+            self._measure_price(state, at)
             self._complete_rescale(state, at)
 
     def _bind(self, state: JobState) -> None:
@@ -291,6 +307,12 @@ class SimulatedCluster:
             state.placed_at = self.now if state.placed_at is None else state.placed_at
             state.served_since = self.now
             state.phase, state.phase_ends_at = Phase.STARTING, max(state.ready_at, self.now)
+
+    def _measure_price(self, state: JobState, at: float) -> None:
+        if self._measures_prices and state.stopped_at is not None:
+            state.prices = (*state.prices, at - state.stopped_at)[-_MOST_PRICES:]
+            state.past = replace(state.past, price_seconds=median(state.prices))
+        state.stopped_at = None
 
     def _complete_rescale(self, state: JobState, at: float) -> None:
         moved, past = state.moving_to, state.past

@@ -59,7 +59,9 @@ def simulate(
 
 class _Loop:
     def __init__(self, workload: Workload, config: SchedulerConfig, seed: int) -> None:
-        self.cluster = SimulatedCluster(workload.nodes, config.leaving_seconds)
+        self.cluster = SimulatedCluster(
+            workload.nodes, config.leaving_seconds, measures_prices=config.measures_prices
+        )
         self.timeline: list[TimelinePoint] = []
         self._config, self._seed = config, seed
         self._empty = EmptyCluster(self.cluster.nodes, config.placement)

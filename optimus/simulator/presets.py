@@ -89,6 +89,9 @@ class SchedulerConfig:
     pre_run: PreRun | None = None
     leaving_seconds: float = 10.0
     """From a suspension until the pods have left."""
+    measures_prices: bool = False
+    """Whether a job's next rescale is taken to cost what its last ones did, as on a cluster, and
+    not the assumed time. Default: the published figures were measured without."""
 
     def scheduler(
         self, forecast: ForecastFn, empty: EmptyCluster, seed: int
