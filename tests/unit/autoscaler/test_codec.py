@@ -49,6 +49,14 @@ def test_saved_state_is_one_word_and_is_restored() -> None:
     assert unpack(packed, "ns/j", 100.0) == SAVED
 
 
+def test_equal_weights_and_learning_rates_are_one_object() -> None:
+    points = [LossPoint(1.0 / (1 + n), float(n), n, 50.0, 0.1) for n in range(200)]
+    log = unpack(pack(SavedState(LogState(run="r1", losses=points))), "ns/j", 100.0).log
+    assert log.losses == points
+    assert len({id(each.weight) for each in log.losses}) == 1
+    assert len({id(each.learning_rate) for each in log.losses}) == 1
+
+
 def test_what_an_earlier_version_stored_is_read_whole() -> None:
     stored = json.loads(Path("tests/data/profiles/state.json").read_text())
     packed = b64encode(zlib.compress(json.dumps(stored).encode())).decode()
