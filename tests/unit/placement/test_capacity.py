@@ -267,3 +267,129 @@ def test_fewer_servers_come_before_an_even_spread_around_a_chief_placed_first() 
     assert [found[Role.PS, name] for name in amounts] == [1, 1, 0, 2, 0]
     assert [found[Role.WORKER, name] for name in amounts] == [1, 2, 0, 0, 0]
     assert found[Role.CHIEF, "b1"] == 1
+
+
+# --- questions and copies
+
+
+def some_nodes() -> Capacity:
+    """Two nodes of a pool, one of another that is tainted, and one of which less is free."""
+    four = Resources(cpu=4, memory=8)
+    nodes = [
+        Node("a", four, {"pool": "x"}),
+        Node("b", four, {"pool": "x"}),
+        Node("c", four, {"pool": "y"}, (Taint("dedicated"),)),
+        Node("d", Resources(cpu=8), {"pool": "y"}),
+    ]
+    free = {node.name: node.allocatable for node in nodes} | {"b": Resources(cpu=1, memory=2)}
+    return Capacity(nodes, free)
+
+
+def test_what_is_free_is_corrected_for_good_where_node_and_resources_are_known() -> None:
+    capacity = some_nodes()
+    row, mark = capacity.row_of["b"], capacity.mark()
+    capacity.take(row, (1, 0))
+    assert capacity.set_free("b", Resources(cpu=3))
+    assert capacity.free_by_name()["b"] == Resources(cpu=3)
+    assert_is_in_order(capacity)
+    capacity.undo_to(mark)
+    assert capacity.free_by_name()["b"] == Resources(cpu=3), "no correction is undone"
+    capacity.take(row, (1, 0))
+    capacity.undo_to(mark)
+    assert capacity.free_by_name()["b"] == Resources(cpu=3)
+    assert not capacity.set_free("e", Resources(cpu=3)), "a node that is new"
+    assert not capacity.set_free("b", Resources(cpu=3, gpu=1)), "a resource that is new"
+    assert capacity.free_by_name()["b"] == Resources(cpu=3)
+
+
+def test_free_amounts_of_one_resource_and_of_all() -> None:
+    capacity = some_nodes()
+    assert capacity.free_of("memory") == {"a": 8, "b": 2, "c": 8, "d": 0}
+    assert capacity.free_of("gpu") == {"a": 0, "b": 0, "c": 0, "d": 0}
+    assert capacity.resources == ("cpu", "memory")
+    assert capacity.free_rows().tolist() == [[4, 8], [1, 2], [4, 8], [8, 0]]
+    assert capacity.largest_free() == (8, 8)
+    assert capacity.only([]).largest_free() == (0, 0)
+    assert Capacity([], {}).largest_free() == ()
+
+
+def test_the_nodes_that_admit_one_of_several_replicas_and_have_room() -> None:
+    capacity = some_nodes()
+    in_x = ReplicaSpec(Resources(cpu=2), NodeConstraints((("pool", "x"),)))
+    large, with_gpu = ReplicaSpec(Resources(cpu=6)), ReplicaSpec(Resources(gpu=1))
+    assert capacity.nodes_for([in_x]) == {"a"}
+    assert capacity.nodes_for([with_gpu, in_x, large]) == {"a", "d"}
+    assert capacity.nodes_for([ReplicaSpec(Resources(cpu=1))]) == {"a", "b", "d"}
+    assert capacity.nodes_for([with_gpu]) == frozenset()
+
+
+def test_only_nodes_that_admit_all_of_several_constraints_are_admitted() -> None:
+    capacity = some_nodes()
+    tolerant = Toleration("dedicated", "Exists")
+    in_y = NodeConstraints((("pool", "y"),), tolerations=(tolerant,))
+    admitted = capacity.admits(in_y, NodeConstraints())
+    assert admitted is not None
+    names = [capacity.nodes[row].name for row in range(4) if admitted[capacity.class_of(row)]]
+    assert names == ["d"]
+
+
+def test_dominant_shares_of_jobs_at_their_counts() -> None:
+    capacity = some_nodes()  # 20 CPUs and 24 of memory in all
+    plain = job_of(ONE_CPU, Resources(cpu=2, memory=6))
+    with_gpu = job_of(ONE_CPU, Resources(gpu=1))
+    counts = [Counts(2, 4), Counts(2, 0), Counts(1, 1), Counts(0, 0)]
+    shares = capacity.shares([plain, plain, with_gpu, plain], counts)
+    assert shares == [1.0, 0.1, float("inf"), 0.0]
+    assert capacity.shares([], []) == []
+    assert len(Capacity([], {}).shares([plain], [Counts(1, 1)])) == 1, "of an empty cluster, too"
+    overcommitted = Capacity([Node("a", Resources(cpu=2))], {"a": Resources(cpu=2, memory=1)})
+    needs_memory = job_of(ONE_CPU, Resources(memory=1))
+    assert overcommitted.shares([needs_memory], [Counts(1, 9)]) == [0.5], "of none there is none"
+
+
+def test_a_copy_without_some_nodes_has_nothing_free_there() -> None:
+    capacity = some_nodes()
+    capacity.take(0, (1, 0))
+    twin = capacity.without(["a", "unknown"])
+    assert twin.free_by_name()["a"] == Resources()
+    assert twin.free_of("cpu") == {"a": 0, "b": 1, "c": 4, "d": 8}
+    assert_is_in_order(twin)
+    mark = twin.mark()
+    twin.take(3, (2, 0))
+    twin.undo_to(mark)
+    assert twin.free_of("cpu") == {"a": 0, "b": 1, "c": 4, "d": 8}
+    assert capacity.free_of("cpu") == {"a": 3, "b": 1, "c": 4, "d": 8}, "the original stays"
+    capacity.undo_to(0)
+    assert capacity.free_of("cpu")["a"] == 4
+
+
+def test_a_copy_of_some_nodes_alone_admits_what_these_admit() -> None:
+    capacity = some_nodes()
+    in_x = NodeConstraints((("pool", "x"),))
+    capacity.distinguish(in_x, NodeConstraints())
+    twin = capacity.only([1, 2, 3])
+    assert [node.name for node in twin.nodes] == ["b", "c", "d"]
+    assert twin.row_of == {"b": 0, "c": 1, "d": 2}
+    assert twin.free_of("cpu") == {"b": 1, "c": 4, "d": 8}
+    assert twin.allocatable == capacity.allocatable
+    assert_is_in_order(twin)
+    assert twin.nodes_for([ReplicaSpec(ONE_CPU, in_x)]) == {"b"}
+    assert twin.nodes_for([ReplicaSpec(ONE_CPU)]) == {"b", "d"}
+    assert twin.nodes_for([ReplicaSpec(ONE_CPU, NodeConstraints((("pool", "y"),)))]) == {"d"}
+    twin.take(0, (1, 0))
+    assert capacity.free_of("cpu") == {"a": 4, "b": 1, "c": 4, "d": 8}
+
+
+def test_many_new_classes_of_nodes_stay_in_order() -> None:
+    """More than the arrays have places for at first."""
+    whole = Resources(cpu=1000)
+    nodes = [Node(f"n{at:03}", whole) for at in range(300)]
+    capacity = Capacity(nodes, {node.name: whole for node in nodes})
+    for row in range(300):
+        capacity.take(row, (row,))
+    assert_is_in_order(capacity)
+    assert capacity.free_rows()[:, 0].tolist() == [1000 - row for row in range(300)]
+    assert capacity.admits(NodeConstraints()) is None
+    capacity.undo_to(0)
+    assert_is_in_order(capacity)
+    assert capacity.count_free() == {(1000,): 300}

@@ -108,3 +108,9 @@ def test_scores() -> None:
     assert free_room_scores(["a", "b", "c", "d"], free) == {"a": 10, "b": 7, "c": 2, "d": 0}
     assert free_room_scores(["a", "b", "c"], free, frozenset({"c"})) == {"a": 9, "b": 6, "c": 10}
     assert free_room_scores(["a", "unknown"], {}) == {"a": 0, "unknown": 0}
+
+
+def test_scores_of_nodes_that_are_not_known_and_of_none() -> None:
+    assert free_room_scores(["a", "unknown"], {"a": 4}) == {"a": 10, "unknown": 0}
+    assert free_room_scores(["a"], {"a": 1}) == {"a": 10}, "the least that can be free"
+    assert free_room_scores([], {"a": 4}) == {}
