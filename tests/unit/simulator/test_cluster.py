@@ -214,3 +214,24 @@ class TestTime:
         assert (state.phase, state.ended_at) == (Phase.ENDED, START + 1000)
         assert cluster.used()["node-0"] == NONE
         assert cluster.states == {}
+
+
+class TestPrice:
+    """A restart of 30 s."""
+
+    @staticmethod
+    def _moved(*, measures_prices: bool) -> JobState:
+        cluster = SimulatedCluster(nodes(2), LEAVING, measures_prices=measures_prices)
+        state = arrived(cluster)
+        cluster.move(state, move_to(state, "node-0", "node-0"))
+        cluster.advance(START + 100)
+        assert state.history(cluster.now).price_seconds is None, "a first start is no rescale"
+        cluster.move(state, move_to(state, "node-0", "node-0", "node-1", free_at=cluster.now))
+        cluster.advance(cluster.now + RESCALE + 1)
+        return state
+
+    def test_of_a_rescale_is_the_time_without_training(self) -> None:
+        assert self._moved(measures_prices=True).history(0.0).price_seconds == RESCALE
+
+    def test_is_assumed_where_it_is_not_measured(self) -> None:
+        assert self._moved(measures_prices=False).history(0.0).price_seconds is None
