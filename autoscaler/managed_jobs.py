@@ -61,8 +61,10 @@ _COMPARE_SECONDS: Final = 15.0
 """Steady training after which a young job is compared with earlier runs again."""
 
 _MEASURED_AGAIN_SECONDS: Final = 60.0
-"""How long after a profiling run that could not begin the next one may. Default: a refusal that
-lasts costs one call a minute, and a young job still has time for its runs."""
+"""How long after a profiling run that could not begin the next one may; doubled by each that
+follows. Default: a young job still has time for its runs, and a refusal that lasts costs little."""
+
+_MOST_DOUBLED: Final = 10
 
 _MOST_FAILED: Final = 16
 _MOST_GANG_UIDS: Final = 16
@@ -185,6 +187,9 @@ class JobState:
 
     measured_again_at: float = -math.inf
     """When it may be moved to be measured again, after such a move could not begin."""
+
+    not_measured: int = 0
+    """How many such moves in a row could not begin."""
 
     goal_changed: bool = False
     """Whether its user has set another goal since the rescale in progress began."""
@@ -583,7 +588,8 @@ class JobState:
         if rescale.target in profiled:
             profiled.remove(rescale.target)
         self.record = replace(self.record, profiled=tuple(profiled))
-        self.measured_again_at = at + _MEASURED_AGAIN_SECONDS
+        self.measured_again_at = at + _MEASURED_AGAIN_SECONDS * 2.0**self.not_measured
+        self.not_measured = min(self.not_measured + 1, _MOST_DOUBLED)
 
     def rescale_ended(self, end: End, at: float) -> None:
         """Record how a rescale ended."""
@@ -593,6 +599,7 @@ class JobState:
         happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.SUSPENDED)
         is_profiling = end.record.purpose is RescalePurpose.PROFILING
         reached = end.outcome is Outcome.REACHED
+        self.not_measured = 0 if happened else self.not_measured
         replaces = end.record.purpose is RescalePurpose.STRAGGLER
         settles = reached and not end.record.purpose.measures and not replaces
         record = self.record

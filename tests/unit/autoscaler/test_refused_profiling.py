@@ -54,13 +54,18 @@ def test_a_run_that_waited_too_long_is_none(
     assert job.counts == Counts(1, 2)
 
 
-def test_what_is_refused_is_tried_again_once_a_minute_at_most(
+def test_what_is_refused_is_tried_again_after_a_minute_and_then_ever_later(
     cluster: FakeCluster, profiling: ControllerHarness
 ) -> None:
     cluster.submit(a_job())
     cluster.refuse = ErrorKind.INVALID
     run_until_refused(profiling)
-    ended = cluster.reasons("a").count("Rescaling")
-    profiling.run(50, tick=1)
-    assert cluster.reasons("a").count("Rescaling") == ended
-    assert profiling.controller.managed.states["uid-a"].rescale is None
+    state = profiling.controller.managed.states["uid-a"]
+    attempts: list[float] = []
+    for _ in range(300):
+        before = state.measured_again_at
+        profiling.run(1, tick=1)
+        if state.measured_again_at != before:
+            attempts.append(state.measured_again_at - cluster.at)
+    assert attempts == [120.0, 240.0]
+    assert state.rescale is None
