@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,38 @@ def test_a_gang_bound_in_part_goes_on_beside_a_node_that_is_cordoned(
         nodes = jobs.wait_bound("half", 8)
         workers = {node for pod, node in nodes.items() if pod not in ps}
         assert workers.isdisjoint(cordoned)
+
+
+def test_the_user_of_a_gang_that_stays_bound_in_part_is_told_what_would_help(
+    own: LocalCluster,
+    jobs: TrainingJobs,
+    api: Api,
+    policies: BindingPolicies,
+    cordoned: set[str],
+    tmp_path: Path,
+) -> None:
+    policies.add("test-ps-first", "object.metadata.name.contains('-ps-')")
+    short = ("--reservation-seconds=5", "--binding-seconds=5")
+    with unharmed(own, tmp_path, *short):
+        jobs.create("half", 2, 6)
+        wait_until("its PSs are bound", lambda: len(jobs.nodes("half")) == 2)
+        for node in NODES:
+            cordoned.add(node)
+            cordon(api, node, unschedulable=True)
+        policies.clear()
+        (event,) = wait_until("an Event says so", lambda: half_placed_events(api))
+        assert event["involvedObject"]["kind"] == "TFJob"
+        assert "2 of 8 pods are bound" in event["message"]
+        assert "suspend and resume the job" in event["message"]
+        for node in NODES:
+            cordon(api, node, unschedulable=False)
+        jobs.wait_bound("half", 8)
+        assert len(half_placed_events(api)) == 1
+
+
+def half_placed_events(api: Api) -> list[dict[str, Any]]:
+    found = api.items(in_namespace(CORE, "default", "events"))
+    return [event for event in found if event["reason"] == "HalfPlaced"]
 
 
 def test_a_node_that_is_drained_while_a_gang_is_bound_in_part_leaves_nothing_reserved(
