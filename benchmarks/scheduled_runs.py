@@ -9,13 +9,19 @@ quarters of the declared end.
 
 ``--choose`` selects the model's constants by cross-validation: for each family those that are best
 on all others, by the pinball loss of the median and of the interval's ends (a proper score:
-Gneiting and Raftery 2007), and the errors of each family under constants that never saw it. The
-optimum is flat: ``score_of_product`` beside ``score_of_best`` shows what the product's round
-numbers cost."""
+Gneiting and Raftery 2007), and the errors of each family under constants that never saw it. Its
+targets lie everywhere in the run, so that the constants do not learn where those of the table are.
+The optimum is flat: ``score_of_product`` beside ``score_of_best`` shows what the product's round
+numbers cost.
+
+``--ablation`` leaves out one part of the model at a time: errors, and CPU time of a fit with one
+forecast."""
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -27,20 +33,33 @@ from optimus.cli.convergence_evaluation import (
     predict,
     questions_after_drops,
     questions_at,
+    questions_of_threshold,
 )
-from optimus.models.convergence import AnnealedCurve, LearningRateSchedule, TimeToGoal
-from optimus.models.convergence.annealed import AnnealingConstants
+from optimus.errors import NotReady
+from optimus.models.convergence import (
+    AnnealedCurve,
+    LearningRateSchedule,
+    LossCurve,
+    PublishedCurve,
+    TimeToGoal,
+)
+from optimus.models.convergence.annealed import AnnealingConstants, CourseFamily
+from optimus.models.convergence.schedule import Shape
+from optimus.models.forecast import Curve
 from optimus.progress.types import Declared, LossPoint
 
 RUNS = Path(__file__).parents[1] / "tests" / "data" / "curves" / "published_runs.json"
 PARTS, TARGETS, AFTER_DROP = (0.05, 0.1, 0.2, 0.3, 0.5), (0.6, 0.75, 0.9), 5
 CHOSEN_ON = ("0.3", "0.5", f"drop+{AFTER_DROP}")
 """Earlier the losses say little: the constants would learn where the questions' targets are."""
+CHOSEN_TARGETS = (0.4, 0.55, 0.7, 0.85, 1.0)
 GUESS = 0.75
-GRID = [
+CONSTANTS = [
     AnnealingConstants(*each)
-    for each in product((0.2, 0.3, 0.4, 0.5, 0.7), (0.0, 0.5, 1.0, 1.5), (0.02, 0.05, 0.1))
+    for each in product((0.1, 0.15, 0.2, 0.3), (0.0, 0.5, 1.0), (0.02, 0.05))
 ]
+FAMILIES = [CourseFamily(drop_lags=(lag, math.inf)) for lag in (0.1, 0.15, 0.2, 0.3)]
+GRID = list(product(FAMILIES, CONSTANTS))
 QUANTILES = (0.1, 0.5, 0.9)
 
 
@@ -52,6 +71,7 @@ class Run:
     is_loss: bool
     points: tuple[LossPoint, ...]
     schedule: LearningRateSchedule
+    declared: Declared
 
     @classmethod
     def of(cls, found: Mapping[str, object]) -> "Run":
@@ -66,11 +86,13 @@ class Run:
         if schedule is None:
             raise ValueError(f"{found['log']}: no end")
         points = tuple(LossPoint(loss, float(n)) for n, loss in enumerate(losses, 1))
-        return cls(str(found["family"]), found["value"] == "training loss", points, schedule)
+        return cls(
+            str(found["family"]), found["value"] == "training loss", points, schedule, declared
+        )
 
-    def questions(self) -> Iterator[Question]:
+    def questions(self, targets: Sequence[float] = TARGETS) -> Iterator[Question]:
         """From parts of the run, and from some epochs after each declared drop."""
-        yield from questions_at([point.loss for point in self.points], PARTS, TARGETS)
+        yield from questions_at([point.loss for point in self.points], PARTS, targets)
         if not self.schedule.drops:
             return
         rates = [0.1 * self.schedule.factor ** self._passed(n) for n in range(len(self.points))]
@@ -78,7 +100,12 @@ class Run:
             replace(point, learning_rate=rate)
             for point, rate in zip(self.points, rates, strict=True)
         ]
-        yield from questions_after_drops(named, AFTER_DROP, TARGETS)
+        yield from questions_after_drops(named, AFTER_DROP, targets)
+
+    def converges(self, fraction: float) -> Iterator[Question]:
+        """From parts of the run: when it converges by a threshold, if it does."""
+        found = questions_of_threshold(self.points, PARTS, fraction, self.declared)
+        return (question for question in found if question.true is not None)
 
     def _passed(self, epochs: int) -> int:
         return sum(drop <= epochs for drop in self.schedule.drops)
@@ -88,19 +115,36 @@ Asked = tuple[Run, Question]
 
 
 def main() -> None:
-    """Evaluate, or choose the constants, and print JSON."""
+    """Evaluate, choose the constants or leave out parts of the model, and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--choose", action="store_true", help="select the constants")
+    parser.add_argument("--ablation", action="store_true", help="leave out parts of the model")
     parser.add_argument("--losses", action="store_true", help="no errors of metrics")
+    parser.add_argument("--everywhere", action="store_true", help="targets as for --choose")
+    parser.add_argument("--threshold", type=float, help="instead of targets")
     options = parser.parse_args()
     runs = [Run.of(each) for each in json.loads(RUNS.read_text())]
+    runs = [run for run in runs if run.is_loss or not options.losses]
+    everywhere = options.choose or options.everywhere
+    targets = CHOSEN_TARGETS if everywhere else TARGETS
     asked = [
         (run, question)
         for run in runs
-        if run.is_loss or not options.losses
-        for question in run.questions()
+        for question in (
+            run.questions(targets)
+            if options.threshold is None
+            else run.converges(options.threshold)
+        )
     ]
-    print(json.dumps(chosen(asked) if options.choose else evaluated(asked), indent=2))
+    found: dict[str, object]
+    if options.choose:
+        known = [(run, question) for run in runs for question in run.questions()]
+        found = chosen(asked, known)
+    elif options.ablation:
+        found = {name: ablated(asked, fit) for name, fit in ABLATIONS.items()}
+    else:
+        found = evaluated(asked)
+    print(json.dumps(found, indent=2))
 
 
 def evaluated(asked: Sequence[Asked]) -> dict[str, object]:
@@ -143,9 +187,10 @@ def _guess(run: Run, question: Question) -> float:
     return abs(max(GUESS * run.schedule.end, question.seen + 1) - true) / question.run
 
 
-def chosen(asked: Sequence[Asked]) -> dict[str, object]:
-    """The best constants of the grid on all families, and the scores of each family under those
-    that are best on the others."""
+def chosen(asked: Sequence[Asked], known: Sequence[Asked]) -> dict[str, object]:
+    """The best constants of the grid on all families, the score of each family under those that are
+    best on the others, and the errors of the ``known`` questions under these."""
+    asked = [each for each in asked if each[1].origin in CHOSEN_ON]
     families = list(dict.fromkeys(run.family for run, _ in asked))
     answers = [_answers(*each) for each in asked]
     scores = [
@@ -153,7 +198,7 @@ def chosen(asked: Sequence[Asked]) -> dict[str, object]:
             family: fmean(
                 pinball(each[n], question)
                 for each, (run, question) in zip(answers, asked, strict=True)
-                if run.family == family and question.origin in CHOSEN_ON
+                if run.family == family
             )
             for family in families
         }
@@ -163,46 +208,113 @@ def chosen(asked: Sequence[Asked]) -> dict[str, object]:
     def best(of: Sequence[str]) -> int:
         return min(range(len(GRID)), key=lambda n: fmean(scores[n][each] for each in of))
 
-    left_out = {
-        family: (
-            best([each for each in families if each != family]),
-            [n for n, (run, _) in enumerate(asked) if run.family == family],
-        )
-        for family in families
-    }
+    others = {family: best([each for each in families if each != family]) for family in families}
     unseen = [
-        (asked[n][1], answers[n][constants]) for constants, of in left_out.values() for n in of
+        (question, _answer(run, question, *GRID[others[run.family]])) for run, question in known
     ]
+    overall = best(families)
     return {
-        "best": asdict(GRID[best(families)]),
-        "product": asdict(AnnealingConstants()),
-        "score_of_best": fmean(scores[best(families)].values()),
-        "score_of_product": fmean(scores[GRID.index(AnnealingConstants())].values()),
-        "left_out": {family: asdict(GRID[n]) for family, (n, _) in left_out.items()},
+        "best": _described(overall),
+        "score_of_best": fmean(scores[overall].values()),
+        "score_of_product": fmean(
+            scores[GRID.index((CourseFamily(), AnnealingConstants()))].values()
+        ),
+        "left_out": {family: _described(n) for family, n in others.items()},
         "errors_of_left_out": {
-            origin: {
-                "error": fmean(
-                    min(abs(found.point - (question.true or 0)) / question.run, 1.0)
-                    for question, found in unseen
-                    if question.origin == origin
-                ),
-                "interval_holds": fmean(
-                    found.low <= (question.true or 0) <= found.high
-                    for question, found in unseen
-                    if question.origin == origin
-                ),
-            }
+            origin: _errors([each for each in unseen if each[0].origin == origin])
             for origin in dict.fromkeys(question.origin for question, _ in unseen)
         },
     }
 
 
+def _described(n: int) -> dict[str, float]:
+    family, constants = GRID[n]
+    return {"drop_lag": family.drop_lags[0], **asdict(constants)}
+
+
+def _errors(found: Sequence[tuple[Question, TimeToGoal | None]]) -> dict[str, float]:
+    """Means over forecasts; one that says "not reachable" is off by a whole run."""
+    return {
+        "error": fmean(
+            1.0 if each is None else min(abs(each.point - (asked.true or 0)) / asked.run, 1.0)
+            for asked, each in found
+        ),
+        "interval_holds": fmean(
+            each is not None and each.low <= (asked.true or 0) <= each.high for asked, each in found
+        ),
+        "interval_width": fmean(
+            1.0 if each is None else (each.high - each.low) / asked.run for asked, each in found
+        ),
+    }
+
+
 def _answers(run: Run, question: Question) -> list[TimeToGoal]:
-    """The forecast under each of the constants; the fit is the same."""
-    curve = AnnealedCurve.fit(run.points[: question.seen], run.schedule)
+    """The forecast under each of the grid's; the fits of one family are the same."""
+    curves = [_fitted(run, question, family) for family in FAMILIES]
+    return [
+        replace(curve, constants=each).time_to_goal(question.goal)
+        for curve, each in product(curves, CONSTANTS)
+    ]
+
+
+def _answer(
+    run: Run, question: Question, family: CourseFamily, constants: AnnealingConstants
+) -> TimeToGoal:
+    curve = _fitted(run, question, family)
+    return replace(curve, constants=constants).time_to_goal(question.goal)
+
+
+def _fitted(run: Run, question: Question, family: CourseFamily) -> AnnealedCurve:
+    curve = AnnealedCurve.fit(run.points[: question.seen], run.schedule, family)
     if not isinstance(curve, AnnealedCurve):
         raise TypeError(f"{run.family}: {curve}")
-    return [replace(curve, constants=each).time_to_goal(question.goal) for each in GRID]
+    return curve
+
+
+Fit = Callable[[Sequence[LossPoint], LearningRateSchedule], Curve | NotReady]
+
+
+def _with(family: CourseFamily) -> Fit:
+    return lambda points, schedule: AnnealedCurve.fit(points, schedule, family)
+
+
+def _end_alone(points: Sequence[LossPoint], schedule: LearningRateSchedule) -> Curve | NotReady:
+    return AnnealedCurve.fit(points, LearningRateSchedule(schedule.end, Shape.CONSTANT))
+
+
+ABLATIONS: Mapping[str, Fit] = {
+    "all": AnnealedCurve.fit,
+    "drops followed at once": _with(CourseFamily(drop_lags=(math.inf,))),
+    "drops followed late": _with(CourseFamily(drop_lags=CourseFamily().drop_lags[:1])),
+    "one power of the rate": _with(CourseFamily(powers=(1.0,))),
+    "nothing goes with the rate": _with(CourseFamily(shares=())),
+    "no floors": _with(CourseFamily(floors=(0.0,))),
+    "hyperbolas": _with(CourseFamily(forms=(1.0,))),
+    "exponentials": _with(CourseFamily(forms=(0.02,))),
+    "declared end, no schedule": _end_alone,
+    "no end and no schedule": lambda points, _: LossCurve.fit(points),
+    "paper's curve": lambda points, _: PublishedCurve.fit(points),
+}
+
+
+def ablated(asked: Sequence[Asked], fit: Fit) -> dict[str, object]:
+    """Errors by origin, and the CPU time of a fit with one forecast."""
+    begun = time.process_time()
+    found = [(question, _until(fit, run, question)) for run, question in asked]
+    milliseconds = 1000 * (time.process_time() - begun) / len(asked)
+    return {
+        "ms": round(milliseconds, 3),
+        **{
+            origin: _errors([each for each in found if each[0].origin == origin])
+            for origin in dict.fromkeys(question.origin for question, _ in found)
+        },
+    }
+
+
+def _until(fit: Fit, run: Run, question: Question) -> TimeToGoal | None:
+    curve = fit(run.points[: question.seen], run.schedule)
+    found = curve if isinstance(curve, NotReady) else curve.until(question.goal)
+    return None if isinstance(found, NotReady) else found
 
 
 def pinball(found: TimeToGoal, question: Question) -> float:

@@ -4,20 +4,22 @@
 
 Y is the loss now, d one of the decays of module ``posterior`` (d = 1 now), r the learning rate as a
 multiple of the present one. The second term is the part of the loss that goes away with the
-learning rate: the noise of the steps, which a drop ends at once and which a cosine or a line ends
-gradually. b and p are averaged over, as the decays are: for each pair the second term is taken off
-the losses, and what is left is fitted by decays. Losses that fell with the rate so far are evidence
-for a large b, others for a small one.
+learning rate: the noise of the steps. A cosine or a line ends it gradually. It follows a drop fast
+at first and then ever more slowly (``LearningRateSchedule.followed_rate``): in published runs half
+of the fall over 20 epochs comes in the first two, and it goes on. b and p are averaged over, as
+the decays are: for each pair the second term is taken off the losses, and what is left is fitted by
+decays. Losses that fell with the rate so far are evidence for a large b, others for a small one.
 
 The time to the goal rests on the declared end. Users set goals that they expect their runs to meet,
 mostly late: before any loss is seen the goal is met after k of n epochs with a density
 proportional to sqrt(k / n). By Bayes' rule the losses turn it into
 
-    p(k) ~ sqrt(k / n) sum over the courses of weight x N(log target + v; log y(k), v^2 + e^2)
+    p(k) ~ sqrt(k / n) sum over the courses of weight x T((log target + v - log y(k)) / s) / s
 
-v is the scatter of the losses (the target is met by an epoch below the course), e the error of the
-course: a part of how far it has fallen since now. Where the losses are no evidence, the answer is
-the density alone."""
+v is the scatter of the losses (the target is met by an epoch below the course), s^2 = v^2 + e^2,
+and e the error of the course: a part of how far it has fallen since now. T is Student's density
+with 4 degrees of freedom, as some courses are far off: a fall at a drop may be twice as deep as
+any before it. Where the losses are no evidence, the answer is the density of the goal alone."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +29,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
+from scipy.special import stdtrit
 
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
@@ -49,13 +51,8 @@ from optimus.models.convergence.schedule import LearningRateSchedule
 from optimus.models.convergence.series import QUIET_EPOCHS, LossSeries
 from optimus.progress.types import LossPoint
 
-_SHARES: Final = (0.1, 0.25, 0.45, 0.7, 0.9)
-"""b: the part of the present loss that goes away with the learning rate; besides, none does."""
-_POWERS: Final = (0.3, 1.0)
-_FORMS: Final = (-1.0, -0.2, 0.02, 0.66, 1.5, 4.0)
-_SPEEDS: Final = tuple(np.geomspace(0.03, 200.0, 11))
-_FLOORS: Final = (0.0, 0.4, 0.7, 0.87, 0.97)
-"""Fewer decays than without a schedule, as each is tried with each b and p."""
+_DEGREES: Final = 4
+"""Degrees of freedom of Student's distribution: ``_student`` has it in closed form."""
 _LEAST_LEFT: Final = 0.03
 """A share that leaves less than this part of the loss now to the decay is impossible."""
 _COURSES: Final = 100
@@ -69,7 +66,8 @@ _LEVEL_POINTS: Final = (3, 8)
 _LEVEL_PART: Final = 0.1
 """The loss now is that of a line through the last tenth of the points, 3 to 8 of them."""
 _LEAST_LINE: Final = 4
-_MAX_SQUARE: Final = 60.0
+_NEVER_MET: Final = -1e6
+"""How many standard deviations a loss of 0 or less lies below every course."""
 _CENTRES: Final = (np.arange(PAST_BINS) + 0.5) / PAST_BINS
 _LOW, _HIGH = 0.1, 0.9
 
@@ -78,13 +76,36 @@ _LOW, _HIGH = 0.1, 0.9
 class AnnealingConstants:
     """What a forecast rests on beside the losses: ``benchmarks.scheduled_runs --choose``."""
 
-    fall_error: float = 0.4
+    fall_error: float = 0.3
     """e: standard deviation of the log of a loss, as a part of its predicted fall from now on."""
     lateness: float = 0.5
     """Before any loss is seen, the goal is met after k of n epochs with the density
     (k / n)^lateness."""
     by_chance: float = 0.02
     """Of the probability, the part that no course explains."""
+
+
+@dataclass(frozen=True, slots=True)
+class CourseFamily:
+    """The courses that are averaged over. Fewer decays than without a schedule (``posterior``), as
+    each is tried with each b and p. ``benchmarks.scheduled_runs --ablation`` says what each field
+    costs and brings."""
+
+    shares: tuple[float, ...] = (0.1, 0.25, 0.45, 0.7, 0.9)
+    """b: the part of the present loss that goes away with the learning rate; besides, none does."""
+    powers: tuple[float, ...] = (0.3, 1.0)
+    """p: how the second term depends on the rate."""
+    drop_lags: tuple[float, ...] = (0.2, math.inf)
+    """How fast the second term follows a drop: ``LearningRateSchedule.followed_rate``."""
+    forms: tuple[float, ...] = (-1.0, -0.2, 0.02, 0.66, 1.5, 4.0)
+    floors: tuple[float, ...] = (0.0, 0.4, 0.7, 0.87, 0.97)
+
+    def rates(self, schedule: LearningRateSchedule, k: Vector) -> Matrix:
+        """The rate as the losses follow it with each lag, (lags, places)."""
+        return np.array([schedule.followed_rate(k, lag) for lag in self.drop_lags])
+
+
+_SPEEDS: Final = tuple(np.geomspace(0.03, 200.0, 11))
 
 
 class _Fit(NamedTuple):
@@ -95,8 +116,9 @@ class _Fit(NamedTuple):
     """Logs of d's level now: 0 but for the residuals of the fit."""
     shares: Matrix
     powers: Matrix
+    lags: NDArray[np.intp]
+    """(courses,), as ``weights``."""
     weights: Vector
-    """(courses,)"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,8 +129,9 @@ class AnnealedCurve:
     schedule: LearningRateSchedule
     level: float
     """The log of the loss now."""
-    rate: float
-    """The learning rate now, as a part of its largest value."""
+    rates: Matrix
+    """The learning rate that the losses follow now, with each lag, as a part of its largest value;
+    (lags, 1)."""
     noise: float
     """Standard deviation of the log of a loss about its course."""
     start_loss: float
@@ -120,11 +143,15 @@ class AnnealedCurve:
     """The k between two checks of the goal."""
     in_epochs: bool
     points: int
+    family: CourseFamily
     constants: AnnealingConstants = AnnealingConstants()
 
     @classmethod
     def fit(
-        cls, points: Sequence[LossPoint], schedule: LearningRateSchedule
+        cls,
+        points: Sequence[LossPoint],
+        schedule: LearningRateSchedule,
+        family: CourseFamily | None = None,
     ) -> "AnnealedCurve | NotReady":
         """Fit to losses in training order. Not ready before the first epoch is complete (without
         epochs: 5 points are known), past the declared end, or where the log's learning
@@ -139,15 +166,17 @@ class AnnealedCurve:
         k, spacing, log_loss = series.k, series.spacing, series.log_loss
         seen, start = float(k[-1]), min(float(k[0]) - spacing, 0.0)
         middle = k - spacing / 2
-        rates = schedule.rate(middle)
-        now = float(rates[-1])
+        family = family or CourseFamily()
+        rates = family.rates(schedule, middle)
+        now = rates[:, -1:]
         level = _level(k, log_loss, schedule.last_drop(seen))
-        x, varies = (middle - start) / (seen - start), schedule.varies
-        fitted = _fit(x, log_loss - level, rates / now, varies=varies)
+        x = (middle - start) / (seen - start)
+        tables = _tables(family if schedule.varies else None, bool(schedule.drops))
+        fitted = _fit(x, log_loss - level, rates / now, tables)
         noise, spacing = series.noise_and_spacing
         return cls(
             *(fitted, schedule, level, now, noise, whole.start_loss, start, seen, spacing),
-            *(series.in_epochs, len(log_loss)),
+            *(series.in_epochs, len(log_loss), family),
         )
 
     def predict(self, k: ArrayLike) -> Vector:
@@ -160,7 +189,7 @@ class AnnealedCurve:
         tail = (1 - probability) / 2
         low, high = (self._quantile(courses, share) for share in (tail, 1 - tail))
         middle = self._quantile(courses, 0.5)
-        error = self._error(middle)
+        error = stdtrit(_DEGREES, 1 - tail) * self._error(middle)
         return np.exp(np.minimum(low, middle - error)), np.exp(np.maximum(high, middle + error))
 
     def until(self, goal: LossGoal) -> TimeToGoal | NotReady:
@@ -203,9 +232,10 @@ class AnnealedCurve:
         """Likelihood of a target at each place, and the probability of having met it by then."""
         target = math.log(loss) + self.noise if loss > 0 else -math.inf
         error = self._error(courses)
-        sigmas = (target - courses) / error if loss > 0 else np.full_like(courses, -_MAX_SQUARE)
-        density = np.exp(-np.minimum(sigmas**2, _MAX_SQUARE) / 2) / error
-        met = np.maximum.accumulate(ndtr(sigmas), axis=1)
+        sigmas = (target - courses) / error if loss > 0 else np.full_like(courses, _NEVER_MET)
+        at_most, density = _student(sigmas)
+        density /= error
+        met = np.maximum.accumulate(at_most, axis=1)
         return self.fitted.weights @ density, np.asarray(self.fitted.weights @ met, np.float64)
 
     def _error(self, courses: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -226,9 +256,9 @@ class AnnealedCurve:
 
     def _log_courses(self, k: Vector) -> Matrix:
         """Logs of the losses after k epochs (steps) under each course, (courses, places)."""
-        decays, levels, shares, powers, _ = self.fitted
+        decays, levels, shares, powers, lags, _ = self.fitted
         x = np.maximum(k - self.spacing / 2 - self.start, 0.0) / (self.seen - self.start)
-        rates = self.schedule.rate(k - self.spacing / 2) / self.rate
+        rates = (self.family.rates(self.schedule, k - self.spacing / 2) / self.rates)[lags]
         decayed = np.exp(decays.log_course(x) + levels)
         courses = (1 - shares) * decayed + shares * rates**powers
         return np.asarray(np.log(courses) + self.level, dtype=np.float64)
@@ -269,11 +299,20 @@ def _level(k: Vector, log_loss: Vector, dropped: float) -> float:
     return float(last.mean()) + slope * float(at[-1])
 
 
-def _fit(x: Vector, log_loss: Vector, rates: Vector, *, varies: bool) -> _Fit:
+def _student(sigmas: Matrix) -> tuple[Matrix, Matrix]:
+    """Student's distribution with 4 degrees of freedom: the probability of at most so many standard
+    deviations, and the density but for a factor."""
+    scaled = 4 + sigmas**2
+    part = sigmas / np.sqrt(scaled)
+    return 0.5 + part * (0.75 - part**2 / 4), scaled**-2.5
+
+
+def _fit(x: Vector, log_loss: Vector, rates: Matrix, family: "_Tables") -> _Fit:
     """The posterior given the logs of losses and the rates so far, both relative to now."""
     past = binned(x, log_loss)
-    tables, shares, powers = _family(varies)
-    gone = shares * np.exp(np.interp(_CENTRES, x, np.log(rates))) ** powers
+    tables, shares, powers, lags, log_prior = family
+    followed = np.exp([np.interp(_CENTRES, x, each) for each in np.log(rates)])
+    gone = shares * followed[lags] ** powers
     losses = np.exp(past.log_loss)
     left = (losses - gone) / (1 - shares)
     found = []
@@ -289,9 +328,9 @@ def _fit(x: Vector, log_loss: Vector, rates: Vector, *, varies: bool) -> _Fit:
         levels, squares = tables.residuals(np.log(kept), weights)
         squares = squares * of_loss**2 + INEXACT**2
         log_weights = -independent_residuals(part * len(log_loss)) / 2 * np.log(squares)
-        log_weights += tables.log_prior[:, np.newaxis] + _log_prior(pairs)
+        log_weights += tables.log_prior[:, np.newaxis] + log_prior[pairs]
         found.append(_Window(pairs, levels, log_weights))
-    return _sampled(found, tables, shares, powers)
+    return _sampled(found, family)
 
 
 class _Window(NamedTuple):
@@ -302,10 +341,9 @@ class _Window(NamedTuple):
     log_weights: Matrix
 
 
-def _sampled(
-    windows: Sequence[_Window], tables: DecayTables, shares: Matrix, powers: Matrix
-) -> _Fit:
+def _sampled(windows: Sequence[_Window], family: "_Tables") -> _Fit:
     """Evenly spaced quantiles of the posterior's courses, in the order of the tables."""
+    tables, shares, powers, lags, _ = family
     largest = max(float(each.log_weights.max()) for each in windows)
     weights = np.concatenate([np.exp(each.log_weights - largest).ravel() for each in windows])
     levels = np.concatenate([each.levels.ravel() for each in windows])
@@ -325,33 +363,42 @@ def _sampled(
     pairs = pairs[kept]
     return _Fit(
         *(tables.decays[rows[kept]], levels[kept][:, np.newaxis], shares[pairs], powers[pairs]),
+        lags[pairs],
         kept_weights,
     )
 
 
-class _Family(NamedTuple):
-    """Decays, and the pairs of b and p, (pairs, 1) each; the first pair is b = 0."""
+class _Tables(NamedTuple):
+    """Decays, and the cases of b, p and the lag's index, (cases, 1) each; the first is b = 0."""
 
-    tables: DecayTables
+    decays: DecayTables
     shares: Matrix
     powers: Matrix
+    lags: NDArray[np.intp]
+    """(cases,), as ``log_prior``."""
+    log_prior: Vector
+    """Each b is as probable as any other, and b = 0 has one case alone."""
 
 
 @cache
-def _family(varies: bool) -> _Family:
-    if not varies:
-        return _Family(decay_tables(), np.zeros((1, 1)), np.ones((1, 1)))
-    shares, powers = np.meshgrid(_SHARES, _POWERS, indexing="ij")
-    return _Family(
-        make_decay_tables(_FORMS, _SPEEDS, _FLOORS),
+def _tables(family: CourseFamily | None, drops: bool) -> _Tables:
+    """Those of a family, with its first lag alone where the rate never drops; without a family, of
+    all decays and b = 0."""
+    if family is None:
+        none = np.zeros(1)
+        return _Tables(
+            decay_tables(), np.zeros((1, 1)), np.ones((1, 1)), none.astype(np.intp), none
+        )
+    indexes = np.arange(len(family.drop_lags) if drops else 1)
+    shares, powers, lags = np.meshgrid(family.shares, family.powers, indexes, indexing="ij")
+    cases = len(family.powers) * len(indexes)
+    return _Tables(
+        make_decay_tables(family.forms, _SPEEDS, family.floors),
         np.concatenate([[0.0], shares.ravel()])[:, np.newaxis],
         np.concatenate([[1.0], powers.ravel()])[:, np.newaxis],
+        np.concatenate([[0], lags.ravel()]),
+        np.concatenate([[math.log(cases)], np.zeros(shares.size)]),
     )
-
-
-def _log_prior(pairs: NDArray[np.intp]) -> Vector:
-    """Each b is as probable as any other: b = 0 has no powers to share its prior."""
-    return np.where(pairs == 0, math.log(len(_POWERS)), 0.0)
 
 
 def _places(k: ArrayLike) -> Vector:

@@ -135,7 +135,7 @@ def make_decay_tables(
     # A line that has reached its floor is no course of a loss that is still falling.
     running = 1 + 1.02 * form * speed > 0
     form, speed, floor = form[running], speed[running], floor[running]
-    with_floor = (1 - _NO_FLOOR) / (len(floors) - 1)
+    with_floor = (1 - _NO_FLOOR) / max(len(floors) - 1, 1)
     spread = np.where(form < 0, *_FORM_SPREAD)
     log_prior = np.log(np.where(floor > 0, with_floor, _NO_FLOOR)) - (form / spread) ** 2 / 2
     decays = Decays(form[:, np.newaxis], speed[:, np.newaxis], floor[:, np.newaxis])

@@ -5,6 +5,7 @@ Sources: what the program prints at its top (``progress.types.Declared``), and t
 epochs, half a cosine, a line, a parabola; each after an optional linear warm-up. Only ratios of
 rates matter to the models, so the rate is given as a part of its largest value."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,6 +19,8 @@ from optimus.progress.types import Declared
 _USUAL_FACTOR: Final = 0.1
 _LEAST_RATE: Final = 1e-4
 """Cosines and lines end at 0; a rate this far below its largest changes the loss no more."""
+_LAG_EPOCHS: Final = 0.2
+"""After how many epochs the loss has begun to follow a drop: it falls within the first."""
 _NEEDED_RATES: Final = 5
 _FALLEN: Final = 0.95
 """A printed rate that has not fallen to this part of its largest value shows no shape."""
@@ -113,6 +116,19 @@ class LearningRateSchedule:
             rising = np.maximum(k, _LEAST_WARMUP) / max(self.warmup, _LEAST_WARMUP)
             rate = np.where(k < self.warmup, np.minimum(rising, 1.0), rate)
         return np.asarray(np.maximum(rate, _LEAST_RATE), dtype=np.float64)
+
+    def followed_rate(self, k: Vector, lag: float) -> Vector:
+        """The rate as a loss follows it, (places,): of each drop the part (1 + n / 0.2)^-lag is
+        still to come n epochs after it; with a lag of infinity none.
+
+        Only drops are followed late: other shapes change slowly."""
+        rate = self.rate(k)
+        if self.shape is not Shape.STEP or not self.drops or math.isinf(lag):
+            return rate
+        since = np.maximum(k - np.array(self.drops)[:, np.newaxis], 0.0)
+        done = 1 - (1 + since / _LAG_EPOCHS) ** -lag
+        falls = self.factor ** np.arange(len(self.drops)) * (1 - self.factor)
+        return np.asarray(np.where(k > self.drops[0], 1 - falls @ done, rate), dtype=np.float64)
 
     def last_drop(self, k: float) -> float:
         """Where the rate dropped last before k; 0 where it did not."""

@@ -80,6 +80,27 @@ class TestGoalsStillToCome:
         never = without.time_to_goal(target)
         assert never is None or never.probability_by(200) < found.probability_by(200)
 
+    @pytest.mark.parametrize("asked", [115, 125, 135, 145])
+    def test_a_loss_that_follows_a_drop_late_is_predicted_five_epochs_after_it(
+        self, asked: int
+    ) -> None:
+        followed = STEP.followed_rate(K - 0.5, 0.3)
+        noise = 1 + 0.003 * np.random.default_rng(7).standard_normal(RUN)
+        losses = (0.7 * (0.2 + 1.8 / (1 + K / 15)) + 0.3 * followed) * noise
+        target = float(losses[:asked].min())
+        true = int(np.argmax(losses <= target)) + 1
+        found = arrival(losses[:105], STEP, TargetLoss(target))
+        # Where the loss is taken to follow at once, the drop explains less: 22 epochs and more.
+        assert abs(found.point - true) < 18
+
+    def test_a_fall_deeper_than_any_course_does_not_wait_for_the_end(self) -> None:
+        # No course that fits the first drop falls to a third at the second one.
+        losses = course(STEP, 0.2)
+        losses[150:] *= 0.3
+        found = arrival(losses[:130], STEP, TargetLoss(0.4 * float(losses[149])))
+        assert found.low < 170
+        assert found.in_run > 0.005
+
     def test_a_threshold_is_met_once_the_loss_is_flat(self) -> None:
         losses = course(CONSTANT)
         goal = ConvergenceThreshold(0.02)

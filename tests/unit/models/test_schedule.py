@@ -1,5 +1,7 @@
 """Schedules of the learning rate: each shape, what logs declare, what printed rates show."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -35,6 +37,29 @@ class TestRate:
         schedule = LearningRateSchedule(200.0, Shape.STEP, (100.0, 150.0), 0.2)
         found = rates(schedule, 1, 99.5, 100, 100.5, 150, 150.5)
         assert found == pytest.approx([1, 1, 1, 0.2, 0.2, 0.04])
+
+    def test_losses_follow_a_drop_fast_at_first_and_then_slowly(self) -> None:
+        schedule = LearningRateSchedule(200.0, Shape.STEP, (100.0, 150.0), 0.2)
+        k = np.array([50, 100, 100.5, 105, 140, 149, 150.5, 160, 1e9])
+        found = schedule.followed_rate(k, 0.3)
+        assert found[:2] == pytest.approx([1, 1])
+        assert (np.diff(found[1:]) < 0).all()
+        assert found[2] == pytest.approx(0.2 + 0.8 * 3.5**-0.3)
+        half_of_the_fall = 0.6
+        assert found[3] < half_of_the_fall < found[2]
+        assert found[4] > 0.3
+        assert found[-1] == pytest.approx(0.04, rel=0.1)
+        assert schedule.followed_rate(k, math.inf) == pytest.approx(schedule.rate(k))
+
+    def test_losses_follow_other_shapes_at_once(self) -> None:
+        schedule, k = LearningRateSchedule(110.0, Shape.COSINE, warmup=10.0), np.arange(0.0, 111)
+        assert schedule.followed_rate(k, 0.3) == pytest.approx(schedule.rate(k))
+
+    def test_a_warm_up_comes_before_the_first_drop(self) -> None:
+        schedule = LearningRateSchedule(200.0, Shape.STEP, (100.0,), warmup=10.0)
+        found = schedule.followed_rate(np.array([1.0, 5, 50, 101]), 0.3)
+        assert found[:3] == pytest.approx([0.1, 0.5, 1])
+        assert 0.1 < found[3] < 1
 
     def test_a_cosine(self) -> None:
         schedule = LearningRateSchedule(100.0, Shape.COSINE)
