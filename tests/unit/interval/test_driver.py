@@ -273,6 +273,32 @@ def test_a_growing_job_waits_until_the_other_has_shrunk() -> None:
     assert step(driver, cluster, 6.0) == []
 
 
+@dataclass
+class WaitingCluster(FakeManagedCluster):
+    """The same, but one job has no pod yet."""
+
+    waiting: str = "uid-b"
+
+    def snapshot(self) -> ClusterSnapshot:
+        placed = [each for each in self.submitted if each.uid != self.waiting]
+        pods = [pod for each in placed for pod in bind(each, ["node-00"] * sum(each.counts))]
+        return ClusterSnapshot.of(self.at, self.submitted, self.nodes, pods)
+
+
+def test_a_waiting_job_shrinks_only_once_there_is_room_for_it() -> None:
+    running, waiting = FakeManagedJob(job("a", (1, 3))), FakeManagedJob(job("b", (1, 3)))
+    managed = {each.job.uid: each for each in (running, waiting)}
+    cluster = WaitingCluster(managed, tuple(nodes(1, 4)))
+    forecasts = {"a": steps(10_000), "b": steps(10_000)}
+    counts = {"a": Counts(1, 1), "b": Counts(1, 1)}
+    driver = driver_of(forecasts=forecasts, counts=counts)
+    begun = [each for each in step(driver, cluster, 0.0) if isinstance(each, BeginRescale)]
+    assert [(each.uid, each.counts) for each in begun] == [("uid-a", Counts(1, 1))]
+    cluster.finish_rescale("uid-a")
+    begun = [each for each in step(driver, cluster, 2.0) if isinstance(each, BeginRescale)]
+    assert [(each.uid, each.counts) for each in begun] == [("uid-b", Counts(1, 1))]
+
+
 def test_a_growing_job_waits_while_another_rescale_claims_the_capacity() -> None:
     driver, cluster = shrink_and_grow()
     step(driver, cluster, 0.0)
