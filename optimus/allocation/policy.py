@@ -38,11 +38,17 @@ class PolicyTraits:
     reads_forecasts: bool = True
     """Whether it looks at forecasts; without them it needs nothing measured."""
 
+    reads_kinds: bool = False
+    """Whether it tells kinds of nodes apart: jobs are measured on each of them."""
+
     preempts: bool = False
     """Whether it pauses running jobs so that others run, not only where room is lost."""
 
     time_shared: bool = False
     """Whether jobs take turns: it has to be asked anew every round, and remembers the last."""
+
+    round_seconds: float = 600.0
+    """Between two questions, as published. Default: the interval of Optimus."""
 
     weighs_restarts: bool = False
     """Whether it is made for a loop that weighs each change against its restart. The others decide

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -16,9 +16,10 @@ from optimus.cli.table import table
 from optimus.cli.trace import read_trace
 from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
-from optimus.policies import POLICIES
+from optimus.policies import ALL_POLICIES
 from optimus.resources import CPU, MEMORY, PODS, Resources
 from optimus.simulator import plots
+from optimus.simulator.cluster import NODE_KIND_LABEL
 from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.files import results, write
 from optimus.simulator.forecasts import FittedForecasts, TrueForecasts
@@ -33,7 +34,7 @@ from optimus.simulator.presets import (
 from optimus.simulator.results import GPU, Simulation
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate, summarise
-from optimus.simulator.workload import WORKLOADS, TraceWorkload
+from optimus.simulator.workload import WORKLOADS, TraceWorkload, on_kinds
 
 USUAL_POLICIES: Final = ("optimus", "optimus-paper", "drf", "tetris", "fifo")
 _JOBS: Final = 60
@@ -82,6 +83,8 @@ class Comparison:
     uses_earlier_runs: bool = True
     rules: str = "authors"
     equal_terms: bool = False
+    arithmetic: Mapping[str, float] = field(default_factory=dict)
+    """The part of the usual arithmetic speed of workers on each kind of nodes."""
 
     def run(self, task: Task) -> Simulation:
         """One policy with one seed."""
@@ -89,6 +92,9 @@ class Comparison:
         workload = self.maker(self.jobs, stream(seed, Purpose.WORKLOAD))
         if self.nodes is not None:
             workload = replace(workload, nodes=self.nodes)
+        if self.arithmetic:
+            jobs = tuple(on_kinds(each, self.arithmetic) for each in workload.jobs)
+            workload = replace(workload, jobs=jobs)
         forecasts = TrueForecasts() if self.forecast == "truth" else FittedForecasts()
         rule = PLACEMENT_RULES[self.placement] if self.placement else None
         rules = PUBLISHED_RULES[self.rules]
@@ -105,7 +111,7 @@ class Comparison:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
     add, usual = parser.add_argument, ",".join(USUAL_POLICIES)
-    count, known = whole_number(1), ", ".join(POLICIES)
+    count, known = whole_number(1), ", ".join(ALL_POLICIES)
     policies = f"of {known}; ratios refer to the first (default: {usual})"
     add("--policies", type=_policies, default=USUAL_POLICIES, metavar="NAME,...", help=policies)
     add("--jobs", type=count, metavar="N", help="jobs (default: 60, or all of a trace)")
@@ -115,8 +121,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=whole_number(0), default=1, metavar="N", help=first)
     workload = f"{', '.join(WORKLOADS)}, or a trace (default: uniform)"
     add("--workload", default="uniform", metavar="NAME|FILE.csv", help=workload)
-    nodes = "the cluster; memory in GiB (default: the paper's 13 servers)"
-    add("--nodes", nargs="+", metavar="COUNT:cpu=16,memory=80[,gpu=2]", help=nodes)
+    nodes = "the cluster; memory in GiB, speed as a part of the usual one (default: the paper's 13 "
+    nodes += "servers)"
+    add("--nodes", nargs="+", metavar="COUNT:cpu=16,memory=80[,gpu=2][,speed=0.5]", help=nodes)
     forecast = "fitted to what is seen of a job, or the truth (default: fitted)"
     add("--forecast", choices=("fitted", "truth"), default="fitted", help=forecast)
     placement = "for all policies (default: the one that goes with each)"
@@ -182,6 +189,7 @@ def _comparison(options: argparse.Namespace) -> Comparison:
         not options.no_earlier_runs,
         options.published_rules,
         options.equal_terms,
+        {} if options.nodes is None else parse_arithmetic(options.nodes),
     )
 
 
@@ -241,14 +249,16 @@ def _cell(estimate: Estimate, name: str, form: str) -> str:
 
 def _policies(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if not names or any(name not in POLICIES for name in names):
-        expected = f"names among {', '.join(POLICIES)} are expected"
+    if not names or any(name not in ALL_POLICIES for name in names):
+        expected = f"names among {', '.join(ALL_POLICIES)} are expected"
         raise argparse.ArgumentTypeError(f"{expected}, not {text!r}")
     return names
 
 
-def parse_nodes(texts: Iterable[str]) -> tuple[Node, ...]:
-    """Nodes as in ``7:cpu=16,memory=80 6:cpu=8,memory=48,gpu=2``; raises ``BadInput``."""
+def parse_nodes(texts: Sequence[str]) -> tuple[Node, ...]:
+    """Nodes as in ``7:cpu=16,memory=80 6:cpu=8,memory=48,gpu=2``; raises ``BadInput``.
+
+    Each text is a kind of nodes of its own where any of them says ``speed=``."""
     nodes: list[Node] = []
     for group, text in enumerate(texts, start=1):
         count, _, amounts = text.partition(":")
@@ -257,19 +267,44 @@ def parse_nodes(texts: Iterable[str]) -> tuple[Node, ...]:
             if not 1 <= int(count) <= 100_000:
                 raise ValueError(count)
         except ValueError:
-            names = ", ".join(_UNITS)
+            names = f"{', '.join(_UNITS)}, and a speed of at most 1"
             expected = f"a count and amounts above 0 of {names}, each once, are expected"
             example = "6:cpu=8,memory=48,gpu=2"
             raise BadInput("--nodes", f"{expected}, like {example}, not {text!r}") from None
-        name = chr(96 + group) if group <= 26 else group
-        nodes += [Node(f"{name}-{n:04}", allocatable) for n in range(int(count))]
+        name = _group_name(group)
+        labels = {NODE_KIND_LABEL: name} if _tells_kinds(texts) else {}
+        nodes += [Node(f"{name}-{n:04}", allocatable, labels) for n in range(int(count))]
     return tuple(nodes)
+
+
+def _tells_kinds(texts: Iterable[str]) -> bool:
+    return any("speed" in text for text in texts)
+
+
+def parse_arithmetic(texts: Sequence[str]) -> Mapping[str, float]:
+    """By kind of nodes the part of the usual arithmetic that its workers compute at; none where no
+    text says ``speed=``. The texts are valid."""
+    found = dict[str, float]()
+    if not _tells_kinds(texts):
+        return found
+    for group, text in enumerate(texts, start=1):
+        amounts = named_amounts(text.partition(":")[2], (*_UNITS, "speed"))
+        found[_group_name(group)] = amounts.get("speed", 1.0)
+    return found
+
+
+def _group_name(group: int) -> str:
+    return chr(96 + group) if group <= 26 else str(group)
 
 
 def _allocatable(text: str) -> Resources:
     """What one node offers; raises ``ValueError``."""
     offered = {PODS: _PODS}
-    for name, value in named_amounts(text, _UNITS).items():
+    for name, value in named_amounts(text, (*_UNITS, "speed")).items():
+        if name == "speed":
+            if not 0 < value <= 1:
+                raise ValueError(name)
+            continue
         resource, units = _UNITS[name]
         if value == 0 or (units == 1 and not value.is_integer()):
             raise ValueError(name)

@@ -200,13 +200,17 @@ class SimulatedCluster:
         if not seconds:
             return state.received
         share = state.job.demand().dominant(self._capacity)[1]
-        workers = Counter(self._kinds[pod.node] for pod in state.pods if _is_worker(pod))
+        workers = self._workers_by_kind(state)
         by_kind = dict(state.received.by_kind)
-        for kind, count in sorted(workers.items()):
-            part = seconds * count / workers.total()
+        for kind, count in workers.items():
+            part = seconds * count / sum(workers.values())
             by_kind[kind] = by_kind.get(kind, 0.0) + part
         had = state.received
         return Service(had.seconds + seconds, had.share_seconds + share * seconds, by_kind)
+
+    def _workers_by_kind(self, state: JobState) -> Mapping[str, int]:
+        found = Counter(self._kinds[pod.node] for pod in state.pods if _is_worker(pod))
+        return dict(sorted(found.items()))
 
     def snapshot(self) -> ClusterSnapshot:
         """What the scheduler sees, leaving and coming pods included."""
@@ -295,7 +299,7 @@ class SimulatedCluster:
             self._bind(state)
         elif state.phase is Phase.STARTING:
             state.phase = Phase.TRAINING
-            state.training.begin(at, _servers(state.pods))
+            state.training.begin(at, _servers(state.pods), self._workers_by_kind(state))
             self._measure_price(state, at)
             self._complete_rescale(state, at)
 

@@ -6,7 +6,8 @@ clock, no order of a dictionary and no shared stream of random numbers: the same
 bytes."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from optimus.allocation import JobHistory
@@ -98,7 +99,9 @@ class _Loop:
         training, pre_run = self._trainings[truth.job.uid], self._config.pre_run
         visible_at = self.cluster.now
         if pre_run is not None:
-            measured_at = _measure(training, pre_run, self._empty, visible_at)
+            kinds = [each.kind for each in self.cluster.kinds] if pre_run.by_kind else []
+            measure = partial(_measure_kinds, kinds) if pre_run.by_kind else _measure
+            measured_at = measure(training, pre_run, self._empty, visible_at)
             visible_at = measured_at if pre_run.delays else visible_at
         past = JobHistory(user_counts=truth.job.counts)
         self.cluster.add(JobState(truth, truth.job, training, visible_at, past=past))
@@ -145,4 +148,18 @@ def _measure(training: Training, pre_run: PreRun, empty: EmptyCluster, at: float
             break
         at += pre_run.seconds if pre_run.delays else 0.0
         training.add_sample(training.measure(servers, pre_run.seconds, at))
+    return at
+
+
+def _measure_kinds(
+    kinds: Sequence[str], training: Training, pre_run: PreRun, empty: EmptyCluster, at: float
+) -> float:
+    """Measure a job's speed at its own counts on each kind of nodes; returns the end of that."""
+    job = training.truth.job
+    servers = empty.servers(job, job.bounds.clamp(job.counts))
+    if servers is None:
+        return at
+    for kind in kinds:
+        at += pre_run.seconds if pre_run.delays else 0.0
+        training.add_sample(training.measure(servers, pre_run.seconds, at, kind))
     return at

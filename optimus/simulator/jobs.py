@@ -3,7 +3,9 @@
 What the scheduler sees is made from both, with noise. A job ends after the first epoch whose
 losses, as seen, meet its goal: that epoch follows from the job and the seed alone."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol
 
 from numpy.random import Generator
@@ -65,6 +67,9 @@ class SimulatedJob:
     rescale_seconds: float = 60.0
     """From its suspension, checkpoint included, to its next step."""
     straggling: Straggling | None = None
+    kind_speeds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """The part of its full speed of a worker on nodes of a kind: above 0, at most 1. Of other kinds
+    it is 1."""
 
     def steps_in_epoch(self, workers: int) -> float:
         """Steps of an epoch at so many workers."""

@@ -22,16 +22,17 @@ from optimus.allocation import (
     ClusterProblem,
     PolicyMemory,
 )
-from optimus.allocation.policy import Entitlement, Holding, JobAccount, PoolProblem
+from optimus.allocation.policy import Entitlement, Grant, Holding, JobAccount, PoolProblem
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
-from optimus.jobs import Counts, Job
+from optimus.jobs import Counts, Job, ReplicaSpec
 from optimus.models.forecast import Forecast, ForecastFn, NoWorkLeft
+from optimus.models.speed.model import SpeedModel
 from optimus.placement.gang import Gang, PlacementRule
 from optimus.progress.types import TrainingProgress
-from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
+from optimus.simulator.cluster import NODE_KIND_LABEL, JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
-from optimus.simulator.speeds import EmptyCluster
+from optimus.simulator.speeds import EmptyCluster, UncontendedSpeed
 
 _Forecasts = Mapping[str, Forecast | NotReady]
 _Progress = Mapping[str, TrainingProgress]
@@ -91,7 +92,8 @@ class PaperScheduler:
         forecasts = self._forecasts(cluster, progress)
         wanted = self._allocate(cluster, forecasts, progress)
         states = {state.job.uid: state for state in cluster.visible}
-        self.forecasts += log_forecasts(states, forecasts, wanted, self._empty)
+        decided = {uid: grant.counts for uid, grant in wanted.items()}
+        self.forecasts += log_forecasts(states, forecasts, decided, self._empty)
         self._place(cluster, wanted)
 
     def _number(self, now: float) -> int:
@@ -112,23 +114,24 @@ class PaperScheduler:
 
     def _allocate(
         self, cluster: SimulatedCluster, forecasts: _Forecasts, progress: _Progress
-    ) -> Mapping[str, Counts]:
-        """Counts for every job that gets any."""
+    ) -> Mapping[str, Grant]:
+        """A grant for every job that gets any."""
         states = cluster.visible
         candidates = [self._candidate(state, forecasts) for state in states]
         capacity = schedulable_capacity(cluster.nodes)
-        free, wanted = capacity, dict[str, Counts]()
+        free, wanted = capacity, dict[str, Grant]()
         for state, candidate in zip(states, candidates, strict=True):
             least = state.job.bounds.minimum
             if candidate is None and state.job.demand(least).fits_in(free):
-                free, wanted[state.job.uid] = free - state.job.demand(least), least
+                free, wanted[state.job.uid] = free - state.job.demand(least), Grant(least)
         known = tuple(candidate for candidate in candidates if candidate is not None)
         pool = PoolProblem(AllocationProblem(free, capacity, known), cluster.kinds)
         accounts = {
-            state.job.uid: _account(cluster, state, progress[state.job.uid]) for state in states
+            state.job.uid: _account(cluster, state, progress[state.job.uid], forecasts)
+            for state in states
         }
         answer = self._decide(ClusterProblem(cluster.now, (pool,), accounts))
-        return {**wanted, **{uid: grant.counts for uid, grant in answer.grants.items()}}
+        return {**wanted, **answer.grants}
 
     def _decide(self, problem: ClusterProblem) -> ClusterAllocation:
         """The policy's answer; what it remembers goes through JSON, as into a store and back."""
@@ -145,9 +148,11 @@ class PaperScheduler:
             return None
         return Candidate(state.truth.job, forecast, running=state.is_placed)
 
-    def _place(self, cluster: SimulatedCluster, wanted: Mapping[str, Counts]) -> None:
+    def _place(self, cluster: SimulatedCluster, wanted: Mapping[str, Grant]) -> None:
         movable = [state for state in cluster.visible if state.phase is not Phase.CLEARING]
-        moving = [state for state in movable if not _stays(state, wanted)]
+        moving = [
+            state for state in movable if not _stays(cluster, state, wanted.get(state.job.uid))
+        ]
         leaves = any(state.is_placed for state in moving)
         free_at = cluster.now + (cluster.leaving_seconds if leaves else 0.0)
         free = cluster.free_capacity(self._strategies.placement)
@@ -155,10 +160,12 @@ class PaperScheduler:
             free.release(state.job.uid)
         capacity = schedulable_capacity(cluster.nodes)
         jobs = {
-            state.job.uid: replace(state.job, counts=wanted.get(state.job.uid, Counts(0, 0)))
+            state.job.uid: _granted(state.job, wanted.get(state.job.uid, _NOTHING))
             for state in moving
         }
-        demand = {uid: job.demand().dominant(capacity)[1] for uid, job in jobs.items()}
+        # On one kind each, large jobs first: small ones find room between them (Gavel, section 5).
+        sign = -1 if any(grant.kind is not None for grant in wanted.values()) else 1
+        demand = {uid: sign * job.demand().dominant(capacity)[1] for uid, job in jobs.items()}
         for state in sorted(moving, key=lambda each: (demand[each.job.uid], each.job.uid)):
             job = jobs[state.job.uid]
             counts = self._fit(free, job) if state.job.uid in wanted else None
@@ -187,19 +194,53 @@ _SLACK = 1e-9
 """Part of an interval by which its beginning may be missed by rounding."""
 
 
-def _account(cluster: SimulatedCluster, state: JobState, progress: TrainingProgress) -> JobAccount:
+def _account(
+    cluster: SimulatedCluster,
+    state: JobState,
+    progress: TrainingProgress,
+    forecasts: _Forecasts,
+) -> JobAccount:
     job = state.truth.job
     holds = Holding(state.job.counts, cluster.kind_of(state)) if state.is_placed else None
     due = Entitlement(finish_by=job.finish_by, priority=job.priority, entity=job.key.namespace)
-    return JobAccount(due, cluster.service(state), holds, progress)
+    by_kind = _by_kind(forecasts.get(job.uid), [each.kind for each in cluster.kinds])
+    return JobAccount(due, cluster.service(state), holds, progress, by_kind)
+
+
+def _by_kind(forecast: Forecast | NotReady | None, kinds: list[str]) -> Mapping[str, Forecast]:
+    """The forecast on each kind, where there are several and the speed tells them apart."""
+    speed = forecast.speed if isinstance(forecast, Forecast) else None
+    if not isinstance(forecast, Forecast) or len(kinds) < 2:
+        return {}
+    if not isinstance(speed, SpeedModel | UncontendedSpeed):
+        return {}
+    return {kind: replace(forecast, speed=speed.on(kind)) for kind in kinds}
 
 
 _UNKNOWN = Forecast(NoWorkLeft(), 1.0)
 """For policies that do not read forecasts."""
 
 
-def _stays(state: JobState, wanted: Mapping[str, Counts]) -> bool:
-    return state.is_placed and wanted.get(state.job.uid) == state.job.counts
+_NOTHING = Grant(Counts(0, 0))
+
+
+def _stays(cluster: SimulatedCluster, state: JobState, grant: Grant | None) -> bool:
+    if grant is None or not state.is_placed or grant.counts != state.job.counts:
+        return False
+    return grant.kind in {None, cluster.kind_of(state)}
+
+
+def _granted(job: Job, grant: Grant) -> Job:
+    """The job at these counts, bound to the kind of nodes, if it is to one."""
+    job = replace(job, counts=grant.counts)
+    if not grant.kind:
+        return job
+    return replace(job, ps=_on(job.ps, grant.kind), worker=_on(job.worker, grant.kind))
+
+
+def _on(spec: ReplicaSpec, kind: str) -> ReplicaSpec:
+    selector = (*spec.constraints.selector, (NODE_KIND_LABEL, kind))
+    return replace(spec, constraints=replace(spec.constraints, selector=selector))
 
 
 def _trims(counts: Counts, least: Counts) -> Iterator[Counts]:

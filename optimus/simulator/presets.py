@@ -16,7 +16,7 @@ from optimus.models.forecast import ForecastFn
 from optimus.models.speed.curve import SpeedForm
 from optimus.placement import PLACEMENT_RULES
 from optimus.placement.gang import PlacementRule
-from optimus.policies import POLICIES
+from optimus.policies import ALL_POLICIES
 from optimus.simulator.forecasts import (
     EquationForecasts,
     FittedForecasts,
@@ -50,6 +50,8 @@ class PreRun:
     the assumption that favours the published policies most."""
     form: SpeedForm = SpeedForm.BLEND
     """The speed model whose most informative counts are sampled."""
+    by_kind: bool = False
+    """Whether the job's own counts are sampled on each kind of nodes, and no others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,17 +115,19 @@ def preset(
     placement: PlacementRule | None = None,
     rules: PublishedRules = AUTHORS,
 ) -> SchedulerConfig:
-    """The usual configuration of a policy (a name in ``POLICIES``).
+    """The usual configuration of a policy (a name in ``ALL_POLICIES``).
 
     Policies that look ahead get forecasts; where these are fitted, ours measures speeds by
     profiling runs, the others by the paper's pre-run. Forecasts by the paper's equations are fitted
     to a pre-run under every policy. ``rules`` hold for all policies but ours.
     """
     forecasts = forecasts or FittedForecasts()
-    policy = POLICIES[name]()
+    policy = ALL_POLICIES[name]()
     looks_ahead, is_live = policy.traits.reads_forecasts, policy.traits.weighs_restarts
     pre_run = rules.pre_run if looks_ahead and not is_live else None
-    if isinstance(forecasts, TrueForecasts):
+    if policy.traits.reads_kinds:
+        pre_run = replace(rules.pre_run, by_kind=True)
+    elif isinstance(forecasts, TrueForecasts):
         pre_run = None
     elif isinstance(forecasts, EquationForecasts) and looks_ahead:
         pre_run = replace(rules.pre_run, samples=forecasts.samples, form=SpeedForm.PAPER)
@@ -136,7 +140,11 @@ def preset(
         placement=placement or PLACEMENT_RULES[policy.traits.placed_by],
         mode=LiveConfig(driver=live_driver(measures=measures))
         if is_live
-        else PaperConfig(looks_ahead=looks_ahead),
+        else PaperConfig(
+            looks_ahead=looks_ahead,
+            interval_seconds=policy.traits.round_seconds,
+            trims=not policy.traits.time_shared,
+        ),
         forecasts=forecasts,
         pre_run=pre_run,
     )

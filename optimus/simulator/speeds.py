@@ -92,5 +92,11 @@ class UncontendedSpeed:
         """The same speed with an error."""
         return UncontendedSpeed(self.truth, self.empty, error, self._known)
 
+    def on(self, kind: str) -> "UncontendedSpeed":
+        """The same job with all its workers on nodes of this kind."""
+        part = self.truth.kind_speeds.get(kind, 1.0)
+        error = self.error
+        return self.with_error(lambda counts: part * (error(counts) if error else 1.0))
+
     def _reported(self, counts: Counts) -> float:
         return self.at(counts) * (self.error(counts) if self.error else 1.0)

@@ -5,7 +5,10 @@ constant, and the end is known in closed form. A run lasts from a start to the n
 shows the loss of every completed epoch and the mean speed of every run, with their noise."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
+from types import MappingProxyType
 from typing import Final
 
 from numpy.random import Generator
@@ -20,6 +23,7 @@ from optimus.jobs import (
 )
 from optimus.models.convergence import TARGET_EPOCHS
 from optimus.models.goals import has_converged
+from optimus.models.speed.curve import mixed_kind
 from optimus.progress.log import MAX_LOSSES, MAX_SAMPLES
 from optimus.progress.state import thin_losses
 from optimus.progress.types import LossPoint, SpeedSample, TrainingProgress
@@ -30,6 +34,9 @@ _SLACK_EPOCHS: Final = 1e-9
 """Sums of epochs miss whole numbers by rounding."""
 
 
+_NO_KINDS: Final[Mapping[str, int]] = MappingProxyType({})
+
+
 @dataclass(slots=True)
 class Run:
     """Training without a stop, at one placement; ``noise`` is a factor on the measured speed."""
@@ -38,6 +45,8 @@ class Run:
     noise: float
     seconds: float = 0.0
     steps: float = 0.0
+    node_kinds: Mapping[str, int] = field(default_factory=lambda: _NO_KINDS)
+    """How many workers are on nodes of each kind; "" is none."""
 
     @property
     def counts(self) -> Counts:
@@ -47,7 +56,9 @@ class Run:
 
     def sample(self, at: float) -> SpeedSample:
         """The speed as measured in the run up to the instant ``at``."""
-        return SpeedSample(self.counts, self.steps / self.seconds * self.noise, self.seconds, at)
+        kind = mixed_kind(self.node_kinds)
+        speed = self.steps / self.seconds * self.noise
+        return SpeedSample(self.counts, speed, self.seconds, at, kind)
 
 
 @dataclass(slots=True)
@@ -130,10 +141,16 @@ class Training:
         """When its speed changes, or it ends."""
         return math.inf if self.run is None else min(self.finish_at, self._stragglers.changes_at)
 
-    def begin(self, at: float, servers: tuple[Counts, ...]) -> None:
-        """A run begins."""
+    def begin(
+        self,
+        at: float,
+        servers: tuple[Counts, ...],
+        node_kinds: Mapping[str, int] | None = None,
+    ) -> None:
+        """A run begins, with so many workers on nodes of each kind."""
         self.at = at
-        self.run = Run(servers, lognormal_factor(self._speed_noise, self.truth.speed_noise))
+        noise = lognormal_factor(self._speed_noise, self.truth.speed_noise)
+        self.run = Run(servers, noise, node_kinds=node_kinds or _NO_KINDS)
         self._stragglers.begin(at, self.run.counts.workers)
         self._set_speed(self.run)
 
@@ -178,15 +195,30 @@ class Training:
         """Take in a speed that was measured before the job's start."""
         self.samples.append(sample)
 
-    def measure(self, servers: tuple[Counts, ...], seconds: float, at: float) -> SpeedSample:
-        """A short run that adds nothing to the job's training."""
-        steps = self.truth.speed.steps_per_second(servers) * seconds
-        noise = lognormal_factor(self._speed_noise, self.truth.speed_noise)
-        return Run(servers, noise, seconds, steps).sample(at)
+    def measure(
+        self, servers: tuple[Counts, ...], seconds: float, at: float, kind: str = ""
+    ) -> SpeedSample:
+        """A short run that adds nothing to the job's training, on nodes of one kind."""
+        run = Run(servers, lognormal_factor(self._speed_noise, self.truth.speed_noise), seconds)
+        run.node_kinds = {kind: run.counts.workers} if kind else _NO_KINDS
+        run.steps = self.truth.speed.steps_per_second(servers, self._parts(run)) * seconds
+        return run.sample(at)
 
     def _set_speed(self, run: Run) -> None:
-        self.speed = self.truth.speed.steps_per_second(run.servers, self._stragglers.speeds)
+        self.speed = self.truth.speed.steps_per_second(
+            run.servers, self._parts(run, self._stragglers.speeds)
+        )
         self._epochs_per_second = self.speed / self.truth.steps_in_epoch(run.counts.workers)
+
+    def _parts(self, run: Run, straggling: tuple[float, ...] = ()) -> tuple[float, ...]:
+        """The part of its full speed of each worker that has not all of it: on a slow kind of
+        nodes, straggling, or both."""
+        speeds = self.truth.kind_speeds
+        slow = [speeds.get(kind, 1.0) for kind, n in run.node_kinds.items() for _ in range(n)]
+        if all(each == 1.0 for each in slow):
+            return straggling
+        parts = [a * b for a, b in zip_longest(slow, straggling, fillvalue=1.0)]
+        return tuple(each for each in parts if each < 1.0)
 
     def _end(self, run: Run) -> None:
         if run.seconds > 0:

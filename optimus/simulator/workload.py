@@ -249,6 +249,22 @@ def _build_job(
     )
 
 
+def on_kinds(simulated: SimulatedJob, arithmetic: Mapping[str, float]) -> SimulatedJob:
+    """The job where workers on nodes of a kind compute at this part of the usual speed: how much
+    that slows the job depends on how much of its step is computing."""
+    speed = simulated.speed
+    if not isinstance(speed, PhysicalSpeed):
+        raise TypeError(f"the speed of {simulated.job.key} has no arithmetic")
+
+    def steps_per_second(part: float) -> float:
+        slower = replace(speed.hardware, gflop_per_second=speed.hardware.gflop_per_second * part)
+        return replace(speed, hardware=slower).steps_per_second(_APART)
+
+    full = steps_per_second(1.0)
+    kind_speeds = {kind: steps_per_second(part) / full for kind, part in arithmetic.items()}
+    return replace(simulated, kind_speeds=kind_speeds)
+
+
 def _of_family(simulated: SimulatedJob, family: int) -> SimulatedJob:
     return replace(simulated, job=replace(simulated.job, workload=f"family-{family + 1}"))
 

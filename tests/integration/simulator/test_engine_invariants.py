@@ -41,7 +41,10 @@ WORKLOADS = st.builds(
 )
 SCHEDULERS = st.sampled_from(
     [
-        *(preset(name) for name in ("optimus", "optimus-paper", "drf", "fifo", "srtf")),
+        *(
+            preset(name)
+            for name in ("optimus", "optimus-paper", "drf", "fifo", "srtf", "gavel-las")
+        ),
         # Those that know the truth decide more in a short life.
         *(preset(name, TrueForecasts()) for name in ("optimus", "optimus-paper", "tetris")),
         *(preset(name, EquationForecasts()) for name in ("optimus", "optimus-paper")),

@@ -200,6 +200,13 @@ def test_a_policy_that_preempts_is_refused_with_its_trait() -> None:
         parse(["--policy", "srtf"], {})
 
 
+def test_of_a_policy_that_needs_more_than_one_thing_all_are_named() -> None:
+    refused = r"--policy 'gavel-las': the policy pauses running jobs .* \(its trait preempts\) and "
+    refused += r"lets jobs take turns on the same nodes \(its trait time_shared\), which"
+    with pytest.raises(SettingsError, match=refused):
+        parse(["--policy", "gavel-las"], {})
+
+
 @pytest.mark.parametrize("policy", ["drf", "fifo", "optimus", "optimus-paper", "tetris"])
 def test_a_policy_that_only_chooses_counts_is_run(policy: str) -> None:
     assert parse(["--policy", policy], {}).policy == policy

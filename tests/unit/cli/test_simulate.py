@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from optimus.cli.main import main
+from optimus.cli.simulate import parse_arithmetic, parse_nodes
 from optimus.cli.trace import COLUMNS
+from optimus.simulator.cluster import NODE_KIND_LABEL
 from optimus.simulator.files import JOB_COLUMNS
 
 SMALL = ["--policies", "drf,fifo", "--jobs", "3", "--seeds", "2"]
@@ -165,6 +167,8 @@ class TestErrors:
                 "each once, are expected, like 6:cpu=8,memory=48,gpu=2, not '2:cpu=4,cpu=8'",
             ),
             (["--nodes", "2:cpu=4,gpu=0.5"], "not '2:cpu=4,gpu=0.5'"),
+            (["--nodes", "2:cpu=4,speed=0"], "and a speed of at most 1, each once, are expected"),
+            (["--nodes", "2:cpu=4,speed=2"], "not '2:cpu=4,speed=2'"),
             (["--nodes", "1:cpu=1,memory=1"], "job-0000 does not fit on the empty cluster"),
         ],
     )
@@ -223,3 +227,26 @@ class TestErrors:
         with pytest.raises(SystemExit, match="2"):
             main(["simulate", *arguments])
         assert "expected" in capsys.readouterr().err
+
+
+class TestKindsOfNodes:
+    def test_are_the_groups_where_any_names_a_speed(self) -> None:
+        texts = ["1:cpu=16,memory=64", "2:cpu=8,memory=40,speed=0.5"]
+        kinds = {node.name: node.labels[NODE_KIND_LABEL] for node in parse_nodes(texts)}
+        assert kinds == {"a-0000": "a", "b-0000": "b", "b-0001": "b"}
+        assert parse_arithmetic(texts) == {"a": 1.0, "b": 0.5}
+
+    def test_there_are_none_without(self) -> None:
+        texts = ["1:cpu=16,memory=64", "2:cpu=8,memory=40"]
+        assert [node.labels for node in parse_nodes(texts)] == [{}, {}, {}]
+        assert parse_arithmetic(texts) == {}
+
+    def test_slow_nodes_slow_the_jobs(self, capsys: pytest.CaptureFixture[str]) -> None:
+        one = ("--policies", "gavel-las", "--jobs", "2", "--seeds", "1", "--json", "--nodes")
+        seconds = [
+            json.loads(output_of(capsys, *one, f"2:cpu=16,memory=64,speed={speed}"))["policies"][
+                "gavel-las"
+            ]["figures"]["average_jct_seconds"]["mean"]
+            for speed in ("1", "0.2")
+        ]
+        assert seconds[1] > 1.2 * seconds[0]

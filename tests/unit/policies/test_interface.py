@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from optimus.allocation import NO_MEMORY, AllocationProblem, ClusterProblem, PolicyMemory
 from optimus.allocation.policy import NO_ACCOUNT, Lifted, PoolProblem, Service
 from optimus.placement import PLACEMENT_RULES
-from optimus.policies import POLICIES
+from optimus.policies import ALL_POLICIES, POLICIES
 from optimus.resources import Resources
 from tests.unit.policies.drawn import problems
 from tests.unit.policies.problems import candidate, problem
@@ -51,16 +51,24 @@ def test_each_pool_is_shared_by_its_own_jobs() -> None:
     assert {uid: sum(grant.counts) for uid, grant in answer.grants.items()} == {"a": 4, "b": 2}
 
 
-@pytest.mark.parametrize("name", POLICIES)
-def test_a_policy_names_a_placement_rule_that_there_is(name: str) -> None:
-    assert POLICIES[name]().traits.placed_by in PLACEMENT_RULES
+@pytest.mark.parametrize("name", ALL_POLICIES)
+def test_a_policy_names_itself_and_a_placement_rule_that_there_is(name: str) -> None:
+    policy = ALL_POLICIES[name]()
+    assert policy.name == name
+    assert policy.traits.placed_by in PLACEMENT_RULES
 
 
 def test_only_ours_is_made_for_a_loop_that_weighs_restarts() -> None:
-    traits = {name: make().traits for name, make in POLICIES.items()}
+    traits = {name: make().traits for name, make in ALL_POLICIES.items()}
     assert [name for name in traits if traits[name].weighs_restarts] == ["optimus"]
-    assert [name for name in traits if not traits[name].reads_forecasts] == ["drf", "fifo"]
-    assert [name for name in traits if traits[name].preempts] == ["srtf"]
+    assert [name for name in traits if not traits[name].reads_forecasts] == [
+        "drf",
+        "fifo",
+        "gavel-las",
+    ]
+    assert [name for name in traits if traits[name].preempts] == ["srtf", "gavel-las"]
+    assert [name for name in traits if traits[name].time_shared] == ["gavel-las"]
+    assert [name for name in traits if traits[name].reads_kinds] == ["gavel-las"]
 
 
 class TestMemory:

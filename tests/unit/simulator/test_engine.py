@@ -17,6 +17,7 @@ from optimus.interval import ProfilingConfig
 from optimus.jobs import CountBounds, Counts
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
+from optimus.simulator.cluster import NODE_KIND_LABEL, Phase, SimulatedCluster
 from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Straggling
@@ -114,6 +115,47 @@ class TestPreemption:
         config = preset("srtf", TrueForecasts())
         found = simulate(workload(long, longer, on=nodes(1, cpu=2)), config, seed=1)
         assert [each.pauses for each in found.jobs] == [0, 0]
+
+
+class TestTurns:
+    """``gavel-las``: rounds of 360 s; a move takes 10 s to leave and 30 s in all."""
+
+    def test_two_jobs_take_turns_on_one_place(self) -> None:
+        """Each runs in every other round, or in two rounds in a row where that is as fair."""
+        jobs = [job(name, JobParameters(epochs=100, bounds=ONE_TASK_EACH)) for name in "ab"]
+        turns = list[tuple[float, str]]()
+
+        def watch(cluster: SimulatedCluster) -> None:
+            training = [uid for uid, each in cluster.states.items() if each.phase is Phase.TRAINING]
+            assert len(training) <= 1
+            if training and (not turns or turns[-1][1] != training[0]):
+                turns.append((cluster.now, training[0]))
+
+        found = simulate(workload(*jobs, on=nodes(1, cpu=2)), preset("gavel-las"), 1, watch)
+        assert [who for _, who in turns] == ["a", "b", "a", "b"]
+        assert [at for at, _ in turns[:2]] == pytest.approx([0, 360 + 10])
+        a, b = found.jobs
+        assert abs(a.finished_at - b.finished_at) <= 720
+        assert a.pauses == 1
+
+    def test_each_job_goes_to_the_kind_that_suits_it(self) -> None:
+        """b is as fast on both nodes, a half as fast on the second."""
+        kinds = [
+            replace(node, labels={NODE_KIND_LABEL: kind})
+            for node, kind in zip(nodes(2, cpu=2), ("first", "second"), strict=True)
+        ]
+        parameters = JobParameters(epochs=100, bounds=ONE_TASK_EACH)
+        a = replace(job("a", parameters), kind_speeds={"second": 0.5})
+        found = simulate(workload(a, job("b", parameters), on=tuple(kinds)), preset("gavel-las"), 1)
+        assert [each.finished_at for each in found.jobs] == pytest.approx([1000, 1000])
+        assert [each.pauses + each.restarts for each in found.jobs] == [0, 0]
+
+    def test_a_job_on_slow_nodes_takes_longer(self) -> None:
+        slow = tuple(replace(node, labels={NODE_KIND_LABEL: "slow"}) for node in nodes(1))
+        only = replace(job("a", JobParameters(bounds=ONE_TASK_EACH)), kind_speeds={"slow": 0.25})
+        for config in (preset("gavel-las"), preset("fifo"), online()):
+            found = simulate(workload(only, on=slow), config, 1)
+            assert found.jobs[0].finished_at == pytest.approx(400)
 
 
 def online() -> SchedulerConfig:

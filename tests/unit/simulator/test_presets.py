@@ -3,8 +3,14 @@
 import pytest
 
 from optimus.models.speed.curve import SpeedForm
-from optimus.simulator.forecasts import EquationForecasts, FittedForecasts, TrueForecasts
+from optimus.simulator.forecasts import (
+    EquationForecasts,
+    FittedForecasts,
+    ForecastSource,
+    TrueForecasts,
+)
 from optimus.simulator.live_scheduler import LiveConfig
+from optimus.simulator.paper_scheduler import PaperConfig
 from optimus.simulator.presets import (
     AUTHORS,
     PUBLISHED_RULES,
@@ -67,3 +73,12 @@ def test_the_truth_is_not_measured(policy: str) -> None:
     found = preset(policy, TrueForecasts())
     assert found.pre_run is None
     assert found.forecasts == TrueForecasts()
+
+
+@pytest.mark.parametrize("forecasts", [FittedForecasts(), TrueForecasts()])
+def test_a_policy_that_tells_kinds_apart_is_measured_on_each_of_them(
+    forecasts: ForecastSource,
+) -> None:
+    found = preset("gavel-las", forecasts)
+    assert found.pre_run == PreRun(by_kind=True)
+    assert found.mode == PaperConfig(looks_ahead=False, interval_seconds=360.0, trims=False)

@@ -143,6 +143,36 @@ class TestRuns:
         assert len(training.progress().losses) <= MAX_LOSSES
 
 
+class TestKindsOfNodes:
+    @staticmethod
+    def _begun(straggling: Straggling | None = None, **kinds: int) -> Training:
+        truth = job("a", JobParameters(epochs=10**4, straggling=straggling))
+        training = Training(replace(truth, kind_speeds={"slow": 0.25}), seed=5)
+        training.begin(0.0, (Counts(1, sum(kinds.values())),), kinds)
+        return training
+
+    def test_a_worker_on_a_slow_kind_has_a_part_of_its_speed(self) -> None:
+        assert self._begun(slow=2).speed == pytest.approx(0.5)
+        assert self._begun(slow=1, other=1).speed == pytest.approx(1.25)
+        assert self._begun(other=2).speed == pytest.approx(2.0)
+
+    def test_what_was_measured_names_the_kind(self) -> None:
+        for training, name in (
+            (self._begun(slow=2), "slow"),
+            (self._begun(slow=1, b=1), "b*1,slow*1"),
+        ):
+            training.advance(10.0)
+            assert [each.node_kind for each in training.progress().samples] == [name]
+        found = self._begun(slow=1).measure(ALONE, 30.0, 0.0, "slow")
+        assert found.node_kind == "slow"
+        assert found.steps_per_second == pytest.approx(0.25)
+
+    def test_a_straggler_on_a_slow_kind_is_slower_still(self) -> None:
+        training = self._begun(Straggling(1e-6, 1e9, 0.5), slow=1)
+        training.advance(1.0)
+        assert training.speed == pytest.approx(0.125)
+
+
 class TestStragglers:
     def test_workers_straggle_as_often_and_as_long_as_configured(self) -> None:
         # Of time, 100 / (900 + 100) for each of 4 workers: the job has 1 - 0.1 * 0.5 of its speed.

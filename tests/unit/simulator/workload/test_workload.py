@@ -15,6 +15,7 @@ from optimus.simulator.workload import (
     WorkloadConfig,
     at_intervals,
     bursts,
+    on_kinds,
     poisson,
     uniform,
 )
@@ -153,3 +154,10 @@ class TestFamilies:
 
     def test_there_are_no_more_than_there_are_jobs(self) -> None:
         assert len(self.drawn(50, jobs=3).jobs) == 3
+
+
+def test_slow_arithmetic_slows_a_job_by_as_much_of_its_step_as_is_computing() -> None:
+    for each in drawn(WorkloadConfig(), jobs=20).jobs:
+        found = on_kinds(each, {"fast": 1.0, "slow": 0.5}).kind_speeds
+        assert found["fast"] == 1.0
+        assert 0.5 < found["slow"] < 1.0

@@ -1,0 +1,61 @@
+"""What telling kinds of nodes apart brings: ``gavel-las`` against itself without, and others.
+
+``python -m benchmarks.node_kinds [--seeds N] [--jobs N ...]`` simulates the workload ``uniform`` on
+4 nodes of each of three kinds, whose workers compute at 1, 0.5 and 0.15 of the usual speed, and
+prints the table of ``optimus simulate`` for each number of jobs. The named reference is
+``las``: the same policy without kinds (least attained service, as Gavel compares itself with)."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+
+from optimus.cli.simulate import parse_arithmetic, parse_nodes, summary_table
+from optimus.policies.gavel_las import GavelLasPolicy
+from optimus.simulator.engine import simulate
+from optimus.simulator.jobs import Workload
+from optimus.simulator.presets import SchedulerConfig, preset
+from optimus.simulator.results import Simulation
+from optimus.simulator.streams import Purpose, stream
+from optimus.simulator.workload import WORKLOADS, on_kinds
+
+REFERENCE = "las"
+NODES = tuple(f"4:cpu=16,memory=80,speed={speed}" for speed in ("1", "0.5", "0.15"))
+OTHERS = ("gavel-las", "fifo", "srtf")
+
+
+def workload(jobs: int, seed: int) -> Workload:
+    """So many jobs on nodes of three kinds."""
+    found = WORKLOADS["uniform"](jobs, stream(seed, Purpose.WORKLOAD))
+    arithmetic = parse_arithmetic(NODES)
+    drawn = tuple(on_kinds(each, arithmetic) for each in found.jobs)
+    return replace(found, jobs=drawn, nodes=parse_nodes(NODES))
+
+
+def schedulers() -> list[SchedulerConfig]:
+    """The reference first."""
+    usual = preset("gavel-las")
+    without = replace(usual, name=REFERENCE, policy=GavelLasPolicy(tells_kinds=False))
+    return [without, *map(preset, OTHERS)]
+
+
+def compared(jobs: int, seeds: Sequence[int]) -> list[Simulation]:
+    """Every scheduler with every seed."""
+    return [
+        simulate(workload(jobs, seed), config, seed) for config in schedulers() for seed in seeds
+    ]
+
+
+def main() -> None:
+    """Print a table for each number of jobs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, nargs="+", default=[60, 180])
+    options = parser.parse_args()
+    for jobs in options.jobs:
+        found = compared(jobs, range(1, options.seeds + 1))
+        print(f"{jobs} jobs, {options.seeds} seeds; ratios to {REFERENCE}")
+        print(f"\n{summary_table(found)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""Least attained service over kinds of nodes: throughputs, shares, turns and memory."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optimus.allocation import NO_MEMORY, ClusterAllocation, ClusterProblem, PolicyMemory
+from optimus.allocation.policy import (
+    Entitlement,
+    Holding,
+    JobAccount,
+    KindCapacity,
+    PoolProblem,
+    Service,
+)
+from optimus.jobs import Counts
+from optimus.models.forecast import Forecast
+from optimus.policies.gavel_las import GavelLasPolicy, throughputs
+from optimus.progress.types import SpeedSample, TrainingProgress
+from optimus.resources import Resources
+from tests.unit.policies.problems import SPEED, candidate, problem
+
+ONE = Counts(1, 1)
+PLACE = Resources(cpu=2000)
+"""Room for one job."""
+KINDS = (KindCapacity("fast", 1, PLACE), KindCapacity("slow", 1, PLACE))
+
+
+def measured(fast: float, slow: float, **fields: Any) -> JobAccount:
+    samples = tuple(
+        SpeedSample(ONE, speed, 30.0, 0.0, kind) for kind, speed in (("fast", fast), ("slow", slow))
+    )
+    return replace(JobAccount(progress=TrainingProgress(samples=samples)), **fields)
+
+
+def asked(
+    at: float,
+    accounts: Mapping[str, JobAccount],
+    kinds: tuple[KindCapacity, ...] = KINDS,
+) -> ClusterProblem:
+    pool = problem(PLACE + PLACE, *(candidate(uid) for uid in accounts))
+    return ClusterProblem(at, (PoolProblem(pool, kinds),), accounts)
+
+
+def kinds_of(answer: ClusterAllocation) -> dict[str, str | None]:
+    return {uid: grant.kind for uid, grant in answer.grants.items()}
+
+
+class TestThroughputs:
+    def test_are_the_means_of_what_was_measured_at_the_same_counts(self) -> None:
+        samples = (
+            SpeedSample(ONE, 2.0, 30.0, 0.0, "fast"),
+            SpeedSample(ONE, 5.0, 60.0, 0.0, "fast"),
+            SpeedSample(Counts(1, 2), 9.0, 60.0, 0.0, "fast"),
+            SpeedSample(ONE, 1.0, 60.0, 0.0, "fast*1,slow*1"),
+        )
+        account = JobAccount(progress=TrainingProgress(samples=samples))
+        assert throughputs(account, ONE, ["fast", "slow"]) == {"fast": pytest.approx(4.0)}
+
+    def test_of_kinds_where_nothing_was_measured_are_the_forecasts(self) -> None:
+        account = measured(4.0, 0.5, forecasts={"other": Forecast(SPEED, 10.0)})
+        found = throughputs(account, ONE, ["fast", "other"])
+        assert found["other"] == pytest.approx(float(np.asarray(SPEED.steps_per_second(1, 1))))
+        assert found["fast"] == 4.0
+
+
+class TestShares:
+    def test_each_job_runs_where_it_gains_most(self) -> None:
+        """a is four times as fast on the fast kind, b as fast on both."""
+        accounts = {"a": measured(4.0, 1.0), "b": measured(2.0, 2.0)}
+        answer, _ = GavelLasPolicy().decide(asked(0.0, accounts), NO_MEMORY, 1)
+        assert kinds_of(answer) == {"a": "fast", "b": "slow"}
+        assert answer.grants["a"].time_share == pytest.approx(1.0)
+
+    def test_without_kinds_nobody_is_told_apart(self) -> None:
+        accounts = {"a": measured(4.0, 1.0), "b": measured(2.0, 2.0)}
+        policy = GavelLasPolicy(tells_kinds=False)
+        _, memory = policy.decide(asked(0.0, accounts), NO_MEMORY, 1)
+        shares = memory.data["jobs"]
+        assert [sum(shares[uid]["shares"].values()) for uid in "ab"] == pytest.approx([1.0, 1.0])
+
+    def test_two_jobs_of_one_kind_have_half_of_the_time_each(self) -> None:
+        accounts = {"a": measured(1.0, 1.0), "b": measured(3.0, 3.0)}
+        _, memory = GavelLasPolicy().decide(asked(0.0, accounts, KINDS[:1]), NO_MEMORY, 1)
+        assert memory.data["jobs"]["a"]["shares"] == pytest.approx({"fast": 0.5})
+        assert memory.data["jobs"]["b"]["shares"] == pytest.approx({"fast": 0.5})
+
+    def test_a_weight_of_three_is_three_times_the_time(self) -> None:
+        heavy = measured(1.0, 1.0, entitlement=Entitlement(weight=3.0))
+        accounts = {"a": measured(1.0, 1.0), "b": heavy}
+        _, memory = GavelLasPolicy().decide(asked(0.0, accounts, KINDS[:1]), NO_MEMORY, 1)
+        assert memory.data["jobs"]["b"]["shares"] == pytest.approx({"fast": 0.75})
+
+
+class TestTurns:
+    def test_alternate_between_jobs_of_equal_shares(self) -> None:
+        """One place: the job that has received less of its half runs next."""
+        accounts = {"a": measured(1.0, 1.0), "b": measured(1.0, 1.0)}
+        policy, memory, ran = GavelLasPolicy(), NO_MEMORY, []
+        received = dict.fromkeys(accounts, 0.0)
+        for number in range(6):
+            answer, memory = policy.decide(
+                asked(number * 360.0, accounts, KINDS[:1]), through_text(memory), 1
+            )
+            (who,) = answer.grants
+            ran.append(who)
+            received[who] += 360.0
+            accounts = {
+                uid: replace(
+                    account,
+                    received=Service(received[uid], 0.0, {"fast": received[uid]}),
+                    holds=Holding(ONE, "fast") if uid == who else None,
+                )
+                for uid, account in accounts.items()
+            }
+        # Of equals in what they received the one that runs goes on: a change restarts something.
+        assert ran == ["a", "b", "b", "a", "a", "b"]
+        assert set(answer.pauses) == {"a"}
+        assert "not its turn: it is meant to run 50% of the time" in answer.pauses["a"]
+
+    def test_who_has_a_place_to_himself_keeps_it(self) -> None:
+        accounts = {"a": measured(4.0, 1.0), "b": measured(2.0, 2.0)}
+        policy = GavelLasPolicy()
+        first, memory = policy.decide(asked(0.0, accounts), NO_MEMORY, 1)
+        held = {
+            uid: replace(
+                accounts[uid],
+                holds=Holding(ONE, grant.kind or ""),
+                received=Service(360.0, 0.0, {grant.kind or "": 360.0}),
+            )
+            for uid, grant in first.grants.items()
+        }
+        second, _ = policy.decide(asked(360.0, held), memory, 1)
+        assert second.grants == first.grants
+
+
+class TestMemory:
+    def test_shares_are_set_anew_for_a_new_job_not_before_the_reset_is_due(self) -> None:
+        policy, one = GavelLasPolicy(), measured(1.0, 1.0, holds=Holding(ONE, "fast"))
+        _, memory = policy.decide(asked(0.0, {"a": one}, KINDS[:1]), NO_MEMORY, 1)
+        both = {"a": one, "b": measured(1.0, 1.0)}
+        answer, early = policy.decide(asked(360.0, both, KINDS[:1]), memory, 1)
+        assert list(answer.grants) == ["a"]
+        assert (early.data["reset_at"], set(early.data["jobs"])) == (0.0, {"a"})
+        _, late = policy.decide(asked(2000.0, both, KINDS[:1]), early, 1)
+        assert late.data["reset_at"] == 2000.0
+        assert late.data["jobs"]["b"]["shares"] == pytest.approx({"fast": 0.5})
+
+    def test_what_was_not_received_is_kept_as_the_deficit(self) -> None:
+        """a was to have all of 2,000 s, and had 500 s."""
+        policy, one = GavelLasPolicy(), measured(1.0, 1.0)
+        _, memory = policy.decide(asked(0.0, {"a": one}, KINDS[:1]), NO_MEMORY, 1)
+        late = replace(one, received=Service(500.0, 0.0, {"fast": 500.0}))
+        both = {"a": late, "b": measured(1.0, 1.0)}
+        _, after = policy.decide(asked(2000.0, both, KINDS[:1]), memory, 1)
+        assert after.data["jobs"]["a"]["deficit"] == pytest.approx({"fast": 1500.0})
+        assert after.data["jobs"]["a"]["mark"] == {"fast": 500.0}
+
+    def test_of_another_policy_is_not_read(self) -> None:
+        accounts = {"a": measured(1.0, 1.0)}
+        strange = PolicyMemory("other", 1, {"reset_at": "no"})
+        _, memory = GavelLasPolicy().decide(asked(7.0, accounts), strange, 1)
+        assert (memory.policy, memory.data["reset_at"]) == ("gavel-las", 7.0)
+
+    def test_forgets_jobs_that_are_gone(self) -> None:
+        policy = GavelLasPolicy()
+        accounts = {"a": measured(1.0, 1.0), "b": measured(1.0, 1.0)}
+        _, memory = policy.decide(asked(0.0, accounts), NO_MEMORY, 1)
+        _, after = policy.decide(asked(360.0, {"a": accounts["a"]}), memory, 1)
+        assert set(after.data["jobs"]) == {"a"}
+
+
+def test_nobody_asks() -> None:
+    answer, _ = GavelLasPolicy().decide(asked(0.0, {}), NO_MEMORY, 1)
+    assert answer == ClusterAllocation()
+
+
+def through_text(memory: PolicyMemory) -> PolicyMemory:
+    return PolicyMemory.from_json(memory.as_json())

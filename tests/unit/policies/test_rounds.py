@@ -1,0 +1,87 @@
+"""Rounds: who runs next, by what was received of the ideal share."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from optimus.allocation.rounds import Contender, next_round, priority
+from optimus.resources import Resources
+
+ONE = Resources(cpu=1)
+FAST_AND_SLOW = {"fast": ONE, "slow": ONE}
+BOTH = frozenset(FAST_AND_SLOW)
+
+
+def contender(
+    uid: str,
+    shares: Mapping[str, float],
+    seconds: Mapping[str, float] | None = None,
+    *,
+    deficit: float = 0.0,
+    held: str | None = None,
+    cpu: int = 1,
+    possible: frozenset[str] = BOTH,
+) -> Contender:
+    owed = dict.fromkeys(shares, deficit)
+    return Contender(uid, Resources(cpu=cpu), possible, shares, seconds or {}, owed, held)
+
+
+def test_priority_is_share_by_received_time_which_begins_at_half_a_round() -> None:
+    assert priority(contender("a", {"fast": 0.5}), "fast", 360) == pytest.approx(0.5 / 180)
+    served = contender("a", {"fast": 0.5}, {"fast": 360.0})
+    assert priority(served, "fast", 360) == pytest.approx(0.5 / 540)
+    assert priority(served, "slow", 360) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("contenders", "chosen"),
+    [
+        pytest.param(
+            [contender("a", {"fast": 0.5}, {"fast": 360.0}), contender("b", {"fast": 0.5})],
+            {"b": "fast", "a": "slow"},
+            id="who has received less goes first, the other has what is left over",
+        ),
+        pytest.param(
+            [contender("a", {"fast": 0.2}), contender("b", {"fast": 0.8})],
+            {"b": "fast", "a": "slow"},
+            id="of equals in what they received the larger share goes first",
+        ),
+        pytest.param(
+            [contender("a", {"slow": 1.0}), contender("b", {"fast": 1.0})],
+            {"b": "fast", "a": "slow"},
+            id="each runs where it is meant to",
+        ),
+        pytest.param(
+            [contender("a", {"fast": 0.5}), contender("b", {"fast": 0.5}, deficit=100.0)],
+            {"b": "fast", "a": "slow"},
+            id="equal priorities are decided by the deficit",
+        ),
+        pytest.param(
+            [contender("a", {"fast": 0.5}), contender("b", {"fast": 0.5}, held="fast")],
+            {"b": "fast", "a": "slow"},
+            id="equals of all that stay where they are",
+        ),
+        pytest.param(
+            [contender("a", {"fast": 0.9}, cpu=2), contender("b", {"fast": 0.1})],
+            {"b": "fast"},
+            id="what does not fit is skipped",
+        ),
+        pytest.param(
+            [contender("a", {"slow": 1.0}, possible=frozenset({"slow"}))],
+            {"a": "slow"},
+            id="a job runs on no kind that cannot hold it",
+        ),
+    ],
+)
+def test_a_round(contenders: list[Contender], chosen: dict[str, str]) -> None:
+    assert next_round(contenders, FAST_AND_SLOW, 360) == chosen
+    assert next_round(contenders[::-1], FAST_AND_SLOW, 360) == chosen
+
+
+def test_over_many_rounds_each_job_gets_its_share() -> None:
+    shares, seconds = {"a": 0.25, "b": 0.75}, {"a": 0.0, "b": 0.0}
+    for _ in range(40):
+        each = [contender(uid, {"fast": shares[uid]}, {"fast": seconds[uid]}) for uid in shares]
+        for uid in next_round(each, {"fast": ONE}, 360):
+            seconds[uid] += 360
+    assert seconds["a"] / sum(seconds.values()) == pytest.approx(0.25, abs=0.03)
