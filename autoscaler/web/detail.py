@@ -14,8 +14,9 @@ from autoscaler.web.charts import CurveChart, SpeedChart, curve_charts, speed_ch
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.history import CountsPoint, DecisionEntry, JobTimeline, RescaleEntry
 from autoscaler.web.rows import Row, row_of
+from autoscaler.web.what_if import Question, WhatIf, answer
 from optimus.errors import NotReady
-from optimus.jobs import Job, JobKey
+from optimus.jobs import Counts, Job, JobKey
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.nodes import Node
 from optimus.progress.log import ProgressLog
@@ -23,6 +24,10 @@ from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import TrainingProgress
 from optimus.resources import CPU, MEMORY, PODS, Resources
 from optimus.snapshot import BoundPod
+
+_PRICE_SECONDS: Final = 60.0
+"""What a rescale is taken to cost until one of the job's was measured, as ``IntervalConfig`` has
+it."""
 
 _MOST_REMEMBERED: Final = 32
 _MOST_NAMED: Final = 12
@@ -162,6 +167,12 @@ class Details:
             trained_seconds=round(status.trained_seconds, 1),
             warnings=[each for each in warnings if each],
         )
+
+    def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> WhatIf:
+        """When the job would be done at these counts."""
+        _, forecast, record = self.learned(found, copy.at)
+        price = median(record.prices) if record.prices else _PRICE_SECONDS
+        return answer(Question(copy, found, forecast, counts, price))
 
     def nodes(self, copy: ClusterCopy, text: str, offset: int, most: int) -> NodePage:
         """The nodes with a text in their name, kind or jobs, in the order of their names."""

@@ -22,11 +22,11 @@ _MOST_POINTS: Final = 720
 _LONGEST_SPACING_SECONDS: Final = 256.0
 """With it the points reach back for two days."""
 
-_MOST_COUNTS: Final = 200
-_MOST_RESCALES: Final = 40
-_MOST_DECISIONS: Final = 60
+_MOST_COUNTS: Final = 120
+_MOST_RESCALES: Final = 24
+_MOST_DECISIONS: Final = 32
 _MOST_RESOURCES: Final = 4
-_LONGEST_TEXT: Final = 600
+_LONGEST_TEXT: Final = 400
 
 
 class Use(msgspec.Struct, frozen=True, rename="camel"):

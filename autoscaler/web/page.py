@@ -10,9 +10,11 @@ from typing import Final
 import msgspec
 from flask import Flask, Response, abort, request
 
+from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.detail import Details
 from autoscaler.web.feed import PageFeed, Update
-from optimus.jobs import JobKey
+from autoscaler.web.what_if import MOST_REPLICAS
+from optimus.jobs import Counts, JobKey
 
 _MOST_NODES: Final = 200
 _HEARTBEAT_SECONDS: Final = 3.0
@@ -48,7 +50,7 @@ HEADERS: Final = {
 def create_page(feed: PageFeed) -> Flask:
     """The web application over a feed."""
     app = Flask(__name__, static_folder="assets", static_url_path="/assets")
-    details = Details()
+    api = _Api(feed)
 
     @app.after_request
     def protect(response: Response) -> Response:
@@ -61,36 +63,56 @@ def create_page(feed: PageFeed) -> Flask:
     def index() -> Response:
         return app.send_static_file("index.html")
 
-    @app.get("/api/overview")
-    def overview() -> Response:
-        update = feed.update(request.args.get("since", ""))
-        return _nothing_yet() if update is None else _json(update)
+    app.get("/api/overview")(api.overview)
+    app.get("/api/stream")(api.stream)
+    app.get("/api/jobs/<namespace>/<name>")(api.job)
+    app.get("/api/what-if/<namespace>/<name>")(api.what_if)
+    app.get("/api/nodes")(api.nodes)
+    return app
 
-    @app.get("/api/stream")
-    def stream() -> Response:
+
+class _Api:
+    """The answers in JSON."""
+
+    def __init__(self, feed: PageFeed) -> None:
+        self._feed, self._details = feed, Details()
+
+    def overview(self) -> Response:
+        update = self._feed.update(request.args.get("since", ""))
+        return _json(update) if update is not None else _nothing_yet()
+
+    def stream(self) -> Response:
         since = request.headers.get("Last-Event-ID") or request.args.get("since", "")
-        return Response(_events(feed, since), content_type="text/event-stream")
+        return Response(_events(self._feed, since), content_type="text/event-stream")
 
-    @app.get("/api/jobs/<namespace>/<name>")
-    def job(namespace: str, name: str) -> Response:
-        copy = feed.copy
-        if copy is None:
-            return _nothing_yet()
-        found = details.find(copy, JobKey(namespace, name))
-        if found is None:
+    def job(self, namespace: str, name: str) -> Response:
+        copy, found = self._found(namespace, name)
+        return _json(self._details.job(copy, found, self._feed.timeline(found.uid)))
+
+    def what_if(self, namespace: str, name: str) -> Response:
+        copy, found = self._found(namespace, name)
+        if found.job is None:
             abort(404)
-        return _json(details.job(copy, found, feed.timeline(found.uid)))
+        ps, workers = (
+            min(max(request.args.get(role, now, int), 1), MOST_REPLICAS)
+            for role, now in zip(("ps", "workers"), found.job.counts, strict=True)
+        )
+        return _json(self._details.what_if(copy, found, Counts(ps, workers)))
 
-    @app.get("/api/nodes")
-    def nodes() -> Response:
-        copy = feed.copy
-        if copy is None:
-            return _nothing_yet()
+    def nodes(self) -> Response:
         offset = max(request.args.get("offset", 0, int), 0)
         most = min(max(request.args.get("limit", 50, int), 1), _MOST_NODES)
-        return _json(details.nodes(copy, request.args.get("q", "")[:100], offset, most))
+        text = request.args.get("q", "")[:100]
+        return _json(self._details.nodes(self._copy(), text, offset, most))
 
-    return app
+    def _copy(self) -> ClusterCopy:
+        copy = self._feed.copy
+        return copy if copy is not None else abort(_nothing_yet())
+
+    def _found(self, namespace: str, name: str) -> tuple[ClusterCopy, JobCopy]:
+        copy = self._copy()
+        found = self._details.find(copy, JobKey(namespace, name))
+        return copy, found if found is not None else abort(404)
 
 
 def _json(value: object) -> Response:

@@ -3,6 +3,7 @@
 import argparse
 import logging
 import math
+import select
 import signal
 import sys
 import time
@@ -11,13 +12,20 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import TextIO
 
 from rich.console import Console
 
 from examples.demo import scenario
 from examples.demo.journal import Row, reached
 from examples.demo.scenario import DemoJob
-from examples.demo.serving import ProfilePage, metrics_addresses, profiles_table, system_pods
+from examples.demo.serving import (
+    ProfilePage,
+    metrics_addresses,
+    page_address,
+    profiles_table,
+    system_pods,
+)
 from examples.demo.summary import print_summary
 from examples.demo.view import View
 from examples.demo.watching import JobWatcher
@@ -32,6 +40,7 @@ _WHAT = (
 )
 _LOOK_SECONDS = 0.5
 _SECOND_JOB_SECONDS = 25.0
+_OPEN_SECONDS = 60.0
 _PLAIN_COLUMNS = 140
 
 
@@ -128,22 +137,38 @@ def _run_demo(jobs: DemoJobs, console: Console, cluster: LocalCluster, folder: P
         ProfilePage(partial(profiles_table, client)) as page,
         JobWatcher(cluster.kubeconfig) as watcher,
     ):
-        _print_addresses(console, cluster, page.address, metrics_addresses(system_pods(client)))
+        pods = system_pods(client)
+        in_browser = page_address(pods)
+        addresses = {"page": f"{in_browser}  (in a browser)"}
+        _print_addresses(console, cluster, page.address, addresses | metrics_addresses(pods))
         with View(console) as view:
             rows = _watch(jobs, cluster, folder, watcher, view)
         print_summary(console, rows, watcher.histories)
+        if sys.stdin.isatty() and console.is_terminal:
+            text = (
+                f"the page stays open for {_OPEN_SECONDS:.0f} s: {in_browser}; Enter ends the demo"
+            )
+            console.print(text, soft_wrap=True, highlight=False)
+            wait_for_line(sys.stdin, _OPEN_SECONDS)
     return len(rows) == 2 and all(
         history.reached_at is not None for history in watcher.histories.values()
     )
 
 
+def wait_for_line(stream: TextIO, seconds: float) -> bool:
+    """Wait for a line, at most so long; returns whether one came."""
+    ready, _, _ = select.select([stream], [], [], seconds)
+    return bool(ready) and stream.readline() != ""
+
+
 def _print_addresses(
-    console: Console, cluster: LocalCluster, page: str, metrics: Mapping[str, str]
+    console: Console, cluster: LocalCluster, page: str, others: Mapping[str, str]
 ) -> None:
     console.print("to look for yourself, while it runs:")
     lines = {
+        "page": others["page"],
         "profiles": f"{page}  (as kubectl get trainingprofiles)",
-        **{f"{name} metrics": address for name, address in metrics.items()},
+        **{f"{name} metrics": each for name, each in others.items() if name != "page"},
         "kubectl": f"export KUBECONFIG={cluster.kubeconfig}",
     }
     for name, where in lines.items():

@@ -26,6 +26,7 @@ _METRICS: Final = {
     "autoscaler": ("optimus-autoscaler", 8080),
     "extender": ("optimus-scheduler", 8889),
 }
+_PAGE: Final = ("optimus-autoscaler", 8090)
 _APART: Final = 3
 
 
@@ -48,18 +49,26 @@ def metrics_addresses(pods: Sequence[api.V1Pod]) -> dict[str, str]:
     Raises:
         ClusterError: a process has no pod with the port."""
     return {
-        name: _address(name, pods, deployment, port)
+        name: _address(f"the metrics of the {name}", pods, deployment, port) + "metrics"
         for name, (deployment, port) in _METRICS.items()
     }
 
 
-def _address(name: str, pods: Sequence[api.V1Pod], deployment: str, port: int) -> str:
+def page_address(pods: Sequence[api.V1Pod]) -> str:
+    """The address of the autoscaler's page.
+
+    Raises:
+        ClusterError: it has no pod with the port."""
+    return _address("the page of the autoscaler", pods, *_PAGE)
+
+
+def _address(what: str, pods: Sequence[api.V1Pod], deployment: str, port: int) -> str:
     for metadata in (pod.metadata for pod in pods if pod.metadata is not None):
         ports = json.loads((metadata.annotations or {}).get(PORTS_ANNOTATION, "{}"))
         is_its = (metadata.labels or {}).get("app.kubernetes.io/name") == deployment
         if is_its and metadata.deletion_timestamp is None and str(port) in ports:
-            return f"http://127.0.0.1:{ports[str(port)]}/metrics"
-    raise ClusterError(f"no pod of {deployment} says where the metrics of the {name} are served")
+            return f"http://127.0.0.1:{ports[str(port)]}/"
+    raise ClusterError(f"no pod of {deployment} says the address of {what}")
 
 
 def listing(table: Table) -> str:

@@ -55,6 +55,7 @@ function schedule(draw) {
     header();
     document.documentElement.dataset.updateMs = (performance.now() - began).toFixed(1);
     document.documentElement.dataset.version = state.version;
+    document.documentElement.dataset.rowsMs ??= performance.now().toFixed(1);
   };
   // A hidden page gets no frames, and has nothing to draw in a hurry.
   waiting = document.hidden ? (run(), null) : requestAnimationFrame(run);

@@ -33,7 +33,7 @@ export function duration(seconds) {
   if (seconds === null || seconds === undefined || !isFinite(seconds)) return "–";
   const s = Math.max(Math.round(seconds), 0);
   if (s < 60) return `${s} s`;
-  if (s < 3600) return s < 600 ? `${Math.floor(s / 60)} m ${s % 60} s` : `${Math.round(s / 60)} m`;
+  if (s < 3600) return s < 600 ? [`${Math.floor(s / 60)} m`, s % 60 && `${s % 60} s`].filter(Boolean).join(" ") : `${Math.round(s / 60)} m`;
   if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} m`;
   return `${Math.floor(s / 86400)} d ${Math.round((s % 86400) / 3600)} h`;
 }
@@ -48,6 +48,14 @@ const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-di
 const SECOND = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+
+/** The time left now: that of the forecast less what has passed since it was made. */
+export function remainingNow(row, at) {
+  const found = row.remaining;
+  if (!found || !row.endsAt || !found.median) return found;
+  const part = Math.min(Math.max((row.endsAt - at) / found.median, 0), 1);
+  return { low: found.low * part, median: found.median * part, high: found.high * part };
+}
 
 export function clock(at, now) {
   if (at === null || at === undefined) return "–";

@@ -1,9 +1,10 @@
 // One job: its curve, its speed over counts, its timeline, where it runs and what was decided.
 import { countsChart, curveChart, sweep } from "./charts.js";
 import {
-  ago, bar, clock, counts, duration, empty, figure, full, h, panel, phaseChip, replace, second,
+  ago, bar, clock, counts, duration, empty, figure, full, h, panel, phaseChip, remainingNow, replace, second,
 } from "./dom.js";
 import { state } from "./state.js";
+import { whatIf } from "./whatif.js";
 
 const REFRESH_MS = 3000;
 
@@ -18,10 +19,11 @@ export function jobView(namespace, name) {
   let closed = false;
   let loadedAt = -Infinity;
   let timer = null;
+  let asked = null;
   const boxes = {
     head: h("div", { class: "job-head" }), tiles: h("div", { class: "tiles" }), warnings: h("div", { class: "warnings" }),
     curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
-    places: h("div", {}), decisions: h("div", {}), facts: h("div", {}),
+    whatIf: h("div", {}), places: h("div", {}), decisions: h("div", {}), facts: h("div", {}),
   };
 
   async function load() {
@@ -73,6 +75,7 @@ export function jobView(namespace, name) {
     curves(found);
     speed(found);
     timeline(found);
+    asked.show(found);
     places(found);
     decisions(found);
     replace(boxes.facts, h("dl", { class: "facts" }, found.facts.map((each) => h("div", {}, h("dt", {}, each.name), h("dd", {}, each.value)))));
@@ -80,16 +83,17 @@ export function jobView(namespace, name) {
 
   function layout() {
     replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves,
-      h("div", { class: "columns even" }, boxes.speed, boxes.timeline),
-      h("div", { class: "columns even" }, panel("Placement", { note: "by node" }, boxes.places), panel("Settings", {}, boxes.facts)),
-      panel("Decisions", { note: "newest first; those alike are counted" }, boxes.decisions));
+      h("div", { class: "columns even" }, h("div", { class: "stack" }, boxes.speed, boxes.whatIf),
+        h("div", { class: "stack" }, boxes.timeline, panel("Placement", { note: "by node" }, boxes.places))),
+      panel("Decisions", { note: "newest first; those alike are counted" }, boxes.decisions), panel("Settings", {}, boxes.facts));
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
     shownCurve = shownCounts = "";
+    asked = whatIf(namespace, name, boxes.whatIf);
   }
 
   function tiles(found) {
     const row = found.row;
-    const left = row.remaining;
+    const left = remainingNow(row, found.at);
     const cut = (row.metric ?? "").lastIndexOf(" ");
     const value = row.metric ? row.metric.slice(cut + 1) : figure(row.loss);
     replace(boxes.tiles,
@@ -130,13 +134,13 @@ export function jobView(namespace, name) {
     const holder = h("div", {});
     const pick = (what) => {
       for (const each of buttons.children) each.setAttribute("aria-pressed", String(each.dataset.what === what));
-      replace(holder, chart.speed.length ? surface(chart, what) : samples(chart));
+      replace(holder, chart.speed.length ? surface(chart, what, asked.ask) : samples(chart));
     };
     const choices = chart.speed.length ? [["speed", "Speed"], ["remaining", "Time to goal"]] : [];
     const buttons = h("div", { class: "segmented", role: "group", "aria-label": "What is shown" },
       choices.map(([what, label]) => h("button", { type: "button", "data-what": what, onclick: () => pick(what) }, label)));
     const focused = boxes.speed.contains(document.activeElement) ? document.activeElement.dataset.what : null;
-    replace(boxes.speed, panel("Speed over counts", { actions: buttons, note: chart.expected ? "expected" : "" }, holder, h("p", { class: "caption" }, chart.speed.length ? "Model in steps per second; a dot marks counts that were measured, the frame the present ones." : chart.reason)));
+    replace(boxes.speed, panel("Speed over counts", { actions: buttons, note: chart.expected ? "expected" : "" }, holder, h("p", { class: "caption" }, chart.speed.length ? "By the model; a dot marks counts that were measured, the frame the present ones. Click one to ask what it would mean." : chart.reason)));
     pick(kept);
     if (focused) buttons.querySelector(`[data-what=${focused}]`)?.focus({ preventScroll: true });
   }
@@ -214,7 +218,7 @@ function caption(chart) {
 }
 
 /** A table of PSs and workers, coloured by value: it can be read by a screen reader as it is. */
-function surface(chart, what) {
+function surface(chart, what, ask) {
   const values = what === "speed" ? chart.speed : chart.remaining;
   const known = values.flat().filter((each) => each !== null && isFinite(each));
   const [low, high] = [Math.min(...known), Math.max(...known)];
@@ -234,7 +238,7 @@ function surface(chart, what) {
       const part = shade(value);
       const text = value === null ? "" : what === "speed" ? figure(value, 3) : short(value);
       const words = [counts(p + 1, w + 1), value === null ? "out of bounds" : what === "speed" ? `${figure(value, 3)} steps/s` : duration(value), sample && `measured ${figure(sample.stepsPerSecond, 3)} steps/s${sample.nodeKind ? ` on ${sample.nodeKind}` : ""}`, here && "now"].filter(Boolean).join("; ");
-      return h("td", { class: `${here ? "here" : ""} ${part !== null && part > 0.55 ? "strong" : ""}`, title: words, style: part === null ? null : { "--part": `${Math.round(8 + 84 * part)}%` } },
+      return h("td", { class: `${here ? "here" : ""} ${part !== null && part > 0.55 ? "strong" : ""}`, title: words, onclick: () => ask(p + 1, w + 1), style: part === null ? null : { "--part": `${Math.round(8 + 84 * part)}%` } },
         text, sample && h("span", { class: "sample", role: "img", "aria-label": "measured" }), here && h("span", { class: "sr" }, "now"));
     }))))));
 }

@@ -1,7 +1,7 @@
 // The overview: the cluster's use over time, who waits, and every job.
 import { useChart, useData } from "./charts.js";
 import {
-  ago, amount, bar, clock, counts, duration, empty, figure, full, h, jobLink, panel, phaseChip, phaseName, replace,
+  ago, amount, bar, clock, counts, duration, empty, figure, full, h, jobLink, panel, phaseChip, phaseName, remainingNow, replace,
   resourceName,
 } from "./dom.js";
 import { state } from "./state.js";
@@ -159,7 +159,7 @@ function progressCell(row) {
 }
 
 function remainingCell(row) {
-  const found = row.remaining;
+  const found = remainingNow(row, state.at);
   if (!found) return h("span", { class: "faint" }, "–");
   const spread = found.high > found.low;
   return [duration(found.median), spread && h("span", { class: "sub", title: "80 % interval" }, `${duration(found.low)} – ${duration(found.high)}`)];

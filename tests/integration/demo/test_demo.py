@@ -41,6 +41,13 @@ def test_it_shows_two_jobs_until_they_reach_their_goals_and_leaves_nothing_behin
             lambda: listed(demo), "the page of profiles lists the first job", 180, lambda: demo.said
         )
         assert page.split()[:4] == ["NAME", "PHASE", "PS", "WORKERS"]
+        assert "<title>Optimus</title>" in read(demo.address("page"))
+        wait_until(
+            lambda: '"name":"light-tf"' in read(demo.address("page") + "api/overview"),
+            "the autoscaler's page shows the first job",
+            60,
+            lambda: demo.said,
+        )
         for process, metric in (
             ("autoscaler", "optimus_autoscaler_intervals_total"),
             ("extender", "optimus_extender_"),

@@ -89,6 +89,21 @@ def test_the_policy_stops_what_would_be_injected(browser: Browser, page: ServedP
     assert browser.value(f"(() => {{ try {{ {parse}; return false }} catch {{ return true }} }})()")
 
 
+def test_it_is_asked_what_more_workers_would_mean(browser: Browser, page: ServedPage) -> None:
+    go(browser, page, "#/jobs/team-a/resnet-0", ".what-if-result p")
+    browser.value(
+        "[...document.querySelectorAll('.what-if button')]"
+        ".find((each) => each.textContent === '+4 workers').click()"
+    )
+    browser.wait("document.querySelector('.what-if-main')?.textContent.includes('2 PS · 6 W')")
+    assert "restart of" in browser.value("document.querySelector('.what-if-result').textContent")
+    keep(browser, "what-if-light-1360")
+    cell = "document.querySelectorAll('.surface tbody tr')[2].querySelectorAll('td')[3]"
+    browser.value(f"{cell}.click()")
+    browser.wait("document.querySelector('.what-if-main')?.textContent.includes('3 PS · 4 W')")
+    assert browser.complaints == []
+
+
 def test_a_broken_job_says_what_is_wrong(browser: Browser, page: ServedPage) -> None:
     go(browser, page, "#/jobs/team-b/broken", ".job-head")
     browser.wait("document.body.textContent.includes('the losses are no numbers')")

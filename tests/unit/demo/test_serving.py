@@ -1,5 +1,6 @@
 """What the demo serves, and where it says that metrics are."""
 
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +10,8 @@ from urllib.request import urlopen
 import pytest
 from kubernetes import client as api
 
-from examples.demo.serving import ProfilePage, listing, metrics_addresses
+from examples.demo.__main__ import wait_for_line
+from examples.demo.serving import ProfilePage, listing, metrics_addresses, page_address
 from localcluster.errors import ClusterError
 
 _TABLE: Mapping[str, Any] = {
@@ -74,6 +76,23 @@ def test_metrics_are_where_the_pods_say() -> None:
         "autoscaler": "http://127.0.0.1:3/metrics",
         "extender": "http://127.0.0.1:5/metrics",
     }
+
+
+def test_the_page_is_where_the_autoscalers_pod_says() -> None:
+    pods = [_pod("optimus-scheduler", '{"8090": 1}'), _pod("optimus-autoscaler", '{"8090": 7}')]
+    assert page_address(pods) == "http://127.0.0.1:7/"
+    with pytest.raises(ClusterError, match="page"):
+        page_address(pods[:1])
+
+
+def test_the_demo_waits_for_a_line_and_not_for_ever() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read) as stream:
+        assert not wait_for_line(stream, 0.01)
+        os.write(write, b"\n")
+        assert wait_for_line(stream, 60.0)
+        os.close(write)
+        assert not wait_for_line(stream, 60.0), "its end is no line"
 
 
 def test_a_pod_without_a_port_is_named() -> None:

@@ -99,11 +99,11 @@ def test_a_timeline_is_bounded() -> None:
         record = replace(rescale(), id=f"r{number}", why=2000 * "y")
         counts = Counts(1, 1 + number % 7)
         timeline.note(at_counts(counts, rescale=record, decision=decision), AT + number)
-    assert len(timeline.decisions) == 60
-    assert len(timeline.rescales) == 40
-    assert len(timeline.counts) == 200
-    assert max(len(each.reason) for each in timeline.decisions) <= 600
-    assert max(len(each.why) for each in timeline.rescales) <= 600
+    assert len(timeline.decisions) == 32
+    assert len(timeline.rescales) == 24
+    assert len(timeline.counts) == 120
+    assert max(len(each.reason) for each in timeline.decisions) <= 400
+    assert max(len(each.why) for each in timeline.rescales) <= 400
 
 
 def test_jobs_that_are_gone_are_forgotten() -> None:

@@ -1,0 +1,87 @@
+// What other counts would mean: asked of the server, which has the forecast and the nodes.
+import { amount, clock, counts, duration, empty, h, panel, replace, resourceName } from "./dom.js";
+
+const ASK_MS = 200;
+
+/** Draws into a box. show(detail) takes the job as it is now; ask(ps, workers) sets the counts. */
+export function whatIf(namespace, name, box) {
+  const path = `api/what-if/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const wanted = { ps: 0, workers: 0 };
+  let present = null;
+  let chosen = false;
+  let number = 0;
+  let timer = null;
+  const result = h("div", { class: "what-if-result", role: "status" });
+  const inputs = { ps: stepper("ps", "PS"), workers: stepper("workers", "Workers") };
+  const more = h("button", { type: "button", onclick: () => ask(present.ps, present.workers + 4) }, "+4 workers");
+  const reset = h("button", { type: "button", onclick: () => ask(present.ps, present.workers) }, "Reset");
+  const form = h("div", { class: "what-if" }, inputs.ps.element, inputs.workers.element, more, reset);
+  replace(box, panel("What if", { note: "nothing is changed" }, form, result));
+
+  function stepper(role, label) {
+    const input = h("input", { type: "number", min: 1, max: 10000, "aria-label": label, onchange: () => step(Number(input.value) - wanted[role]) });
+    const step = (by) => {
+      const value = Math.min(Math.max(Math.round(wanted[role] + by) || 1, 1), 10000);
+      ask(role === "ps" ? value : wanted.ps, role === "workers" ? value : wanted.workers);
+    };
+    const element = h("div", { class: "stepper" }, h("span", { class: "key" }, label),
+      h("button", { type: "button", "aria-label": `one ${label} less`, onclick: () => step(-1) }, "−"), input,
+      h("button", { type: "button", "aria-label": `one ${label} more`, onclick: () => step(1) }, "+"));
+    return { element, input };
+  }
+
+  function ask(ps, workers) {
+    Object.assign(wanted, { ps, workers });
+    chosen = ps !== present.ps || workers !== present.workers;
+    inputs.ps.input.value = ps;
+    inputs.workers.input.value = workers;
+    clearTimeout(timer);
+    timer = setTimeout(load, ASK_MS);
+  }
+
+  async function load() {
+    const mine = ++number;
+    let found = null;
+    try {
+      const answer = await fetch(`${path}?${new URLSearchParams(wanted)}`);
+      found = answer.ok ? await answer.json() : null;
+    } catch {
+      found = null;
+    }
+    if (mine === number && box.isConnected && found) draw(found);
+  }
+
+  function draw(found) {
+    if (found.problem || !found.then) {
+      replace(result, empty("Not known", found.problem));
+      return;
+    }
+    if (!chosen) {
+      replace(result, h("p", { class: "caption" }, `Now: done at ${clock(found.now.endsAt, found.at)}, in ${duration(found.now.remaining.median)}. Choose other counts, or click a field above.`));
+      return;
+    }
+    const { then, savesSeconds } = found;
+    const earlier = savesSeconds >= 0;
+    const extra = Object.entries(found.more).map(([resource, value]) => `${value < 0 ? "−" : "+"}${amount(resource, Math.abs(value))} ${resourceName(resource)}`);
+    replace(result,
+      h("p", { class: "what-if-main" }, `With ${counts(then.ps, then.workers)}: done at `, h("strong", {}, clock(then.endsAt, found.at)),
+        h("span", { class: earlier ? "gain" : "loss" }, Math.abs(savesSeconds) < 1 ? "as now" : `${duration(Math.abs(savesSeconds))} ${earlier ? "earlier" : "later"}`)),
+      h("p", { class: "caption" }, [`in ${duration(then.remaining.median)}, ${duration(then.remaining.low)} to ${duration(then.remaining.high)} with 80 %`, `a restart of ${duration(found.priceSeconds)} included`, extra.join(", ")].filter(Boolean).join("; ")),
+      h("p", {}, !found.allowed && h("span", { class: "phase phase-bad" }, "out of its bounds"), " ", found.fits !== null && h("span", { class: `phase phase-${found.fits ? "good" : "wait"}` }, found.fits ? "fits on free capacity" : "does not fit now")));
+  }
+
+  return {
+    ask: (ps, workers) => present && ask(ps, workers),
+    show(detail) {
+      const { ps, workers } = detail.row;
+      box.hidden = ps === undefined || !detail.speed?.speed.length;
+      const moved = !present || present.ps !== ps || present.workers !== workers;
+      present = { ps, workers };
+      if (!chosen || moved) ask(ps, workers);
+      else {
+        clearTimeout(timer);
+        timer = setTimeout(load, ASK_MS);
+      }
+    },
+  };
+}
