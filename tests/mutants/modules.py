@@ -95,6 +95,7 @@ _OWN: Final = {
     "optimus/interval/fair_share.py": ("fair_share",),
     "optimus/interval/plan.py": ("interval", "reclaim", "starting"),
     "optimus/interval/share.py": ("headroom", "pools", "starting"),
+    "optimus/placement/incremental.py": ("incremental",),
     "optimus/placement/capacity.py": ("capacity", "classes", "fixed_roles"),
     "optimus/placement/ledger.py": ("ledger",),
     "optimus/placement/min_transfer.py": ("classes", "theorem1", "uneven"),
