@@ -12,7 +12,8 @@ from optimus.allocation import Allocation, AllocationProblem, Candidate
 from optimus.allocation.fairness import Fairness, JobObjective, Objectives
 from optimus.interval import Action, IntervalConfig, IntervalInput, plan_interval
 from optimus.interval.fair_share import fair_shares
-from optimus.jobs import Job, JobKey
+from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec
+from optimus.models.forecast import Forecast
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
@@ -154,3 +155,39 @@ def test_a_weight_moves_capacity_between_running_jobs_where_it_is_worth_the_rest
     weighted, light_action = heavy_gets(weights)
     assert weighted > plain
     assert light_action is Action.SHRINK
+
+
+def objective_of(own: Job, forecast: Forecast) -> JobObjective:
+    """What a job alone on sixteen cores gets."""
+    policy = Recording()
+    snapshot = ClusterSnapshot.of(AT, [own], nodes(2, 8), [])
+    given_strategies = replace(strategies({own.key.name: forecast}), policy=policy)
+    config = IntervalConfig(fairness=Fairness(2.0))
+    plan_interval("i1", IntervalInput(snapshot), given_strategies, config)
+    (found,) = policy.candidates
+    assert found.objective is not None
+    return found.objective
+
+
+@pytest.mark.parametrize(
+    ("settings", "counts"),
+    [
+        pytest.param({}, (8, 8), id="the minimum, and pairs while they fit"),
+        pytest.param({"counts": Counts(3, 5)}, (8, 8), id="whatever it has now"),
+        pytest.param({"bounds": CountBounds(max_ps=4)}, (4, 8), id="no more PSs than it may have"),
+        pytest.param({"bounds": CountBounds(max_workers=6)}, (6, 6), id="nor more workers"),
+        pytest.param(
+            {"ps": ReplicaSpec(), "worker": ReplicaSpec()}, (1, 1), id="asking for nothing"
+        ),
+    ],
+)
+def test_the_fair_time_is_the_least_within_the_fair_share(
+    settings: dict[str, object], counts: tuple[int, int]
+) -> None:
+    forecast = steps(1000)
+    ps, workers = counts
+    pairs = [(min(at, ps), min(at, workers)) for at in range(1, max(counts) + 1)]
+    expected = min(float(forecast.remaining_seconds(*pair)) for pair in pairs)
+    found = objective_of(job("a", **settings), forecast)  # type: ignore[arg-type]  # settings of a job
+    assert found.alpha == 2.0
+    assert found.fair_seconds == pytest.approx(expected)
