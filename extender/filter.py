@@ -56,7 +56,7 @@ def _decide(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult | 
         # 2. A pod of no training job passes, except on nodes whose free capacity is reserved.
         replica = pod.replica
         if replica is None or not planner.cluster.controls(pod):
-            return _pass_through(planner, pod, names)
+            return _pass_through(planner, pod, names, now)
 
         # Pods that must not be placed: kube-scheduler's cache or the job's counts are out of date.
         planner.asked(pod, replica, now)
@@ -71,6 +71,9 @@ def _decide(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult | 
         if replica.job_uid in future.awaited and future.awaits(replica.job_uid) is not None:
             reason = f"waiting for the pods of preempted jobs to make room for job {_job(pod)}"
             return refuse(names, reason, "preempting")
+        if planner.reservations.may_be_taken(replica.job_uid, now.monotonic):
+            reason = f"waiting for a pod of a higher priority that may take room of job {_job(pod)}"
+            return refuse(names, reason, "passed")
 
         planner.compare_offer(pod, names, now)
 
@@ -97,11 +100,14 @@ def _decide(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult | 
     return result
 
 
-def _pass_through(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult:
-    full = planner.reservations.nodes_too_full(pod.resources, names, pod.priority)
-    kept = tuple(name for name in names if name not in full)
+def _pass_through(planner: Planner, pod: Pod, names: Sequence[str], now: Instant) -> FilterResult:
+    kept, taken = planner.reservations.nodes_for(pod.resources, names, pod.priority)
+    if taken:
+        until = now.monotonic + planner.settings.reservation_seconds
+        planner.reservations.let_pass(pod.uid, taken, until)
+    full = {*names} - {*kept} if len(kept) < len(names) else ()
     refused = dict.fromkeys(full, "reserved for a training job")
-    return FilterResult(kept, refused, "reserved" if full else "")
+    return FilterResult(kept, refused, "reserved" if refused else "")
 
 
 def _refuse_unplanned(

@@ -562,6 +562,7 @@ class Planner:
     def pod_changed(self, pod: Pod, now: Instant) -> None:
         """A pod has changed or is gone: what is reserved on its room no longer overlaps with it,
         and gangs that waited for its end alone may be bound."""
+        self.reservations.pod_changed(pod.uid)
         replica = pod.replica
         if replica is not None and self.rescales.pod_changed(replica.job_uid) and pod.node:
             self.fit_reservations(pod.node)

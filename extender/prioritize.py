@@ -20,8 +20,8 @@ def score_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> dict[str, i
     with planner.locked() as now:
         replica = pod.replica
         if replica is None or not planner.cluster.controls(pod):
-            full = planner.reservations.nodes_too_full(pod.resources, names, pod.priority)
-            return {name: 0 if name in full else MAX_SCORE for name in names}
+            kept, _ = planner.reservations.nodes_for(pod.resources, names, pod.priority)
+            return dict.fromkeys(names, 0) | dict.fromkeys(kept, MAX_SCORE)
         planner.scored(pod, now)
         held = planner.reservation_for(pod, replica)
         if held is not None and held.node in names:

@@ -4,12 +4,13 @@ The ledger holds what is reserved for whom; this adds what only the extender kno
 
 * ``assumed`` replicas (kube-scheduler's term): it was answered their node, and they are not seen
   bound yet. They count as placed, so that the rest of a gang is planned around them.
+* pods of no job that may be about to take what is reserved for gangs of a lower priority.
 * overlaps: while a rescaled job's old pods leave, what is reserved for its new ones overlaps the
   room of the old ones, and must not be subtracted twice.
 * ``free``: the room left as a matrix, corrected node by node as pods and reservations change.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
@@ -56,6 +57,8 @@ class Reservations:
         """By what is asked for: up to which change, and the nodes that leave less than that."""
         self._held_priorities: dict[str, int] = {}
         """Of the jobs with reservations, when these were made."""
+        self._passing: dict[str, tuple[frozenset[str], float]] = {}
+        """By UID of a pod of no job, the jobs whose room it may take and until when it may."""
 
     def free(self) -> Capacity:
         """What is neither bound nor reserved. The caller must not change it."""
@@ -190,8 +193,8 @@ class Reservations:
     ) -> set[str]:
         """Of these nodes, those with reservations that leave less than ``resources``.
 
-        A pod of this ``priority`` may take what is reserved for gangs of a lower one, a
-        system-critical pod what is reserved for any."""
+        A pod of this ``priority`` may take what is reserved for gangs of a lower one of which no
+        pod is placed yet, a system-critical pod what is reserved for any."""
         if priority >= SYSTEM_CRITICAL_PRIORITY:
             return set()
         full = self._full(resources).intersection(names)
@@ -203,6 +206,38 @@ class Reservations:
             for name in full
             if not resources.fits_in(self._left_to(priority, name, priorities))
         }
+
+    def nodes_for(
+        self, resources: Resources, names: Sequence[str], priority: int
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The nodes that a pod of no job may go to, and those of them where it takes what is
+        reserved: none where others have the room, since that harms nobody's plan."""
+        full = self.nodes_too_full(resources, names, priority)
+        reserved = self._full(resources)
+        unreserved = tuple(name for name in names if name not in reserved)
+        if unreserved or len(full) == len(names):
+            return unreserved, ()
+        taken = tuple(name for name in names if name not in full)
+        return taken, taken
+
+    def let_pass(self, pod_uid: str, nodes: Iterable[str], until: float) -> None:
+        """A pod of no job was answered nodes where it takes what is reserved.
+
+        Until it is seen bound, plans that count on these nodes are not to be relied on: of a gang
+        that was answered meanwhile a part would be bound, and the rest find its room taken."""
+        jobs = frozenset(job_uid for node in nodes for job_uid in self.ledger.jobs_on(node))
+        self._passing[pod_uid] = jobs, until
+
+    def pod_changed(self, pod_uid: str) -> None:
+        """A pod is bound or gone, or kube-scheduler has written that its attempt failed."""
+        self._passing.pop(pod_uid, None)
+
+    def may_be_taken(self, job_uid: str, now: float) -> bool:
+        """Whether a pod of no job may be about to take what is reserved for this job."""
+        if not self._passing:
+            return False  # as nearly always
+        self._passing = {uid: known for uid, known in self._passing.items() if known[1] > now}
+        return any(job_uid in jobs for jobs, _ in self._passing.values())
 
     def _full(self, resources: Resources) -> set[str]:
         """The nodes with reservations that leave less than so much, corrected node by node."""
@@ -219,14 +254,22 @@ class Reservations:
         return full
 
     def _left_to(self, priority: int, node: str, priorities: dict[str, int]) -> Resources:
-        """What is left of a node where gangs of a lower priority hold nothing."""
+        """What is left of a node where gangs of a lower priority hold nothing, but for those of
+        which a part is placed: the rest of such a gang would find no room."""
         left = self._left_cached(node)
         for job_uid in self.ledger.jobs_on(node):
             if job_uid not in priorities:
                 priorities[job_uid] = self._cluster.priority_of(job_uid)
-            if priorities[job_uid] < priority:
+            if priorities[job_uid] < priority and not self._is_placed_in_part(job_uid):
                 left += self.reserved(node) - self.reserved(node, besides=job_uid)
         return left
+
+    def _is_placed_in_part(self, job_uid: str) -> bool:
+        pods = self._cluster.pods_of(job_uid).values()
+        return any(
+            not pod.leaving and (pod.node is not None or pod.replica in self.assumed)
+            for pod in pods
+        )
 
     def _left_cached(self, node: str) -> Resources:
         self._collect_changes()

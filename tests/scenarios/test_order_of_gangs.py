@@ -207,9 +207,7 @@ def test_a_pod_of_no_job_takes_what_is_reserved_for_gangs_of_a_lower_priority_al
             "the other was tried",
             lambda: all(pod["status"].get("conditions") for pod in shared.pods_of(waits)),
         )
-        # Until the extender sees the single pod bound, it answers pods of the gang: a part may be
-        # bound beside it, and not all of it.
-        assert len(shared.bound(waits)) < len(shared.pods_of(waits))
+        assert not shared.bound(waits)
         assert "invariant broken" not in running.log("extender")
     finally:
         running.stop()

@@ -3,6 +3,7 @@
 import pytest
 
 from optimus.jobs import Counts, Role
+from optimus.kube.pods import Pod
 from optimus.placement.queue_order import SYSTEM_CRITICAL_PRIORITY
 from tests.unit.extender.fake_cluster import FakeCluster
 
@@ -37,12 +38,12 @@ def test_a_gang_has_the_lowest_priority_of_its_pods() -> None:
 @pytest.mark.parametrize(
     ("priority", "kept"),
     [
-        pytest.param(4, ("c",), id="a lower priority passes by what is reserved"),
-        pytest.param(5, ("c",), id="so does the same priority"),
-        pytest.param(6, ("a", "c"), id="a higher one takes it"),
-        pytest.param(8, ("a", "c"), id="but not from gangs of its own priority"),
-        pytest.param(9, ("a", "b", "c"), id="the highest takes all"),
-        pytest.param(SYSTEM_CRITICAL_PRIORITY, ("a", "b", "c"), id="a system-critical pod too"),
+        pytest.param(4, (), id="a lower priority passes by what is reserved"),
+        pytest.param(5, (), id="so does the same priority"),
+        pytest.param(6, ("a",), id="a higher one takes it"),
+        pytest.param(8, ("a",), id="but not from gangs of its own priority"),
+        pytest.param(9, ("a", "b"), id="the highest takes all"),
+        pytest.param(SYSTEM_CRITICAL_PRIORITY, ("a", "b"), id="a system-critical pod too"),
     ],
 )
 def test_a_pod_of_no_job_ignores_reservations_of_lower_priorities(
@@ -55,11 +56,70 @@ def test_a_pod_of_no_job_ignores_reservations_of_lower_priorities(
     cluster.job("high", 1, 1, priority=8)
     cluster.planner.advance()
     assert set(cluster.planned_nodes().values()) == {"a", "b"}
-    cluster.node("c", 2)
     other = cluster.other("o", 1, priority=priority)
-    assert cluster.filter(other, ["a", "b", "c"]).kept == kept
-    scores = cluster.prioritize(other, ["a", "b", "c"])
+    assert cluster.filter(other, ["a", "b"]).kept == kept
+    scores = cluster.prioritize(other, ["a", "b"])
     assert {name for name, score in scores.items() if score} == set(kept)
+    # Where a node has the room without it, it takes nothing from anybody.
+    cluster.node("c", 2)
+    assert cluster.filter(other, ["a", "b", "c"]).kept == ("c",)
+    assert cluster.prioritize(other, ["a", "b", "c"])["c"] > 0
+
+
+class TestPodThatMayTakeReservedRoom:
+    """Between the answer to a pod of no job and its binding, no gang is bound in part."""
+
+    def planned(self) -> tuple[FakeCluster, list[str], Pod]:
+        cluster = FakeCluster({"a": 1, "b": 1})
+        gang = cluster.job("low", 1, 1)
+        cluster.planner.advance()
+        assert set(cluster.planned_nodes()) == set(gang)
+        return cluster, gang, cluster.other("o", 1, priority=9)
+
+    def test_nobody_of_the_gang_is_answered_until_the_pod_is_bound(self) -> None:
+        cluster, gang, other = self.planned()
+        assert cluster.filter(other, ["a", "b"]).kept == ("a", "b")
+        for name in gang:
+            refused = cluster.ask(name)
+            assert not refused.kept
+            assert refused.cause == "passed"
+        cluster.bind(other.name, "a")
+        cluster.planner.advance()
+        assert [cluster.ask(name).kept for name in gang] == [(), ()]
+        assert cluster.planned_nodes() == {}
+        cluster.node("c", 1)
+        cluster.planner.advance()
+        assert {cluster.ask(name).kept for name in gang} == {("b",), ("c",)}
+
+    def test_a_gang_with_nothing_there_is_answered(self) -> None:
+        cluster, _, other = self.planned()
+        cluster.node("c", 2)
+        elsewhere = cluster.job("elsewhere", 1, 1)
+        cluster.planner.advance()
+        assert cluster.filter(other, ["a", "b"]).kept == ("a", "b")
+        assert [cluster.ask(name).kept for name in elsewhere] == [("c",), ("c",)]
+
+    @pytest.mark.parametrize("end", ["gone", "refused by kube-scheduler", "not heard of again"])
+    def test_the_gang_is_answered_where_the_pod_does_not_come(self, end: str) -> None:
+        cluster, gang, other = self.planned()
+        cluster.filter(other, ["a", "b"])
+        assert not cluster.ask(gang[0]).kept
+        if end == "gone":
+            cluster.delete(other.name)
+        elif end == "refused by kube-scheduler":
+            cluster.change(other)
+        else:
+            cluster.now += cluster.settings.reservation_seconds
+            cluster.planner.advance()
+        assert {cluster.ask(name).kept for name in gang} == {("a",), ("b",)}
+
+    def test_a_gang_of_which_a_part_is_answered_keeps_its_room(self) -> None:
+        cluster, gang, other = self.planned()
+        (node,) = cluster.ask(gang[0]).kept
+        assert not cluster.filter(other, ["a", "b"]).kept
+        cluster.bind(gang[0], node)
+        assert not cluster.filter(other, cluster.fitting(other)).kept
+        assert cluster.ask(gang[1]).kept
 
 
 def test_a_system_critical_pod_ignores_reservations_of_system_critical_gangs() -> None:
