@@ -140,7 +140,8 @@ def _page(
     if settings.once or not settings.page_listen:
         yield None
         return
-    feed = PageFeed(instance, lambda: leadership.holder)
+    limit = settings.cache_age_limit_seconds
+    feed = PageFeed(instance, lambda: leadership.holder, silent_limit_seconds=limit)
     with feed, HealthServer(create_page(feed), *address(settings.page_listen)) as server:
         _LOG.info("serving the page on port %d", server.port)
         yield feed

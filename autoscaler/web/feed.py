@@ -38,6 +38,7 @@ class Update(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     leader: str
     instance: str
     silent_seconds: float
+    """For how long the API server has been silent; 0 within the limit."""
     nodes: int
     rows: list[msgspec.Raw]
     gone: list[str]
@@ -61,8 +62,12 @@ class PageFeed:
         instance: str = "",
         leader: Callable[[], str] = lambda: "",
         timer: Callable[[], float] = time.monotonic,
+        silent_limit_seconds: float = 120.0,
     ) -> None:
+        """``silent_limit_seconds``: a cache of which nothing was heard for longer is out of date.
+        On a quiet cluster the API server sends something about each kind once a minute."""
         self._instance, self._leader, self._timer = instance, leader, timer
+        self._silent_limit_seconds = silent_limit_seconds
         self._latest: ClusterCopy | None = None
         self._arrived = threading.Event()
         self._changed = threading.Condition()
@@ -146,6 +151,7 @@ class PageFeed:
         oldest_gone = self._gone[0][0] if len(self._gone) == _MOST_GONE else 0
         reset = seen == 0 or seen < oldest_gone
         seen, use = 0 if reset else seen, self._history.use
+        silent = round(copy.observation.silent_seconds, 1)
         return Update(
             version=self._name,
             reset=reset,
@@ -153,7 +159,7 @@ class PageFeed:
             leads=copy.leads,
             leader=self._leader(),
             instance=self._instance,
-            silent_seconds=round(copy.observation.silent_seconds, 1),
+            silent_seconds=silent if silent > self._silent_limit_seconds else 0.0,
             nodes=len(copy.observation.snapshot.nodes),
             rows=[each.row for each in self._rows.values() if each.version > seen],
             gone=[] if reset else [uid for version, uid in self._gone if version > seen],

@@ -94,7 +94,7 @@ function header() {
 
 function noticeText() {
   if (!state.received) return "";
-  if (state.silent > 30) return `The API server has sent nothing for ${duration(state.silent)}: what is shown may be out of date.`;
+  if (state.silent > 0) return `The API server has sent nothing for ${duration(state.silent)}: what is shown may be out of date.`;
   if (!state.leads) return `This instance stands by${state.leader ? `; ${state.leader} leads` : ""}. It shows what the profiles have; timelines are the leader's.`;
   return "";
 }

@@ -1,6 +1,9 @@
 """The feed between the loop and the page: what is sent, and that the loop never waits for it."""
 
 import threading
+from dataclasses import replace
+
+import pytest
 
 from autoscaler.web.copies import copy_of_profiles
 from autoscaler.web.detail import Details
@@ -79,6 +82,16 @@ def test_rows_are_made_only_while_somebody_looks() -> None:
     for times[0] in (1.0, 3600.0):
         watched.append(feed.is_watched)
     assert watched == [False, True, False]
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.0, 0.0), (119.0, 0.0), (121.0, 121.0)])
+def test_an_api_server_is_silent_only_past_the_limit_of_the_caches(
+    seconds: float, said: float
+) -> None:
+    feed, copy = PageFeed(silent_limit_seconds=120.0), SampleCluster(3).copy()
+    observation = replace(copy.observation, silent_seconds=seconds)
+    feed.take(replace(copy, observation=observation))
+    assert update(feed).silent_seconds == said
 
 
 def trained() -> tuple[ControllerHarness, PageFeed]:
