@@ -2,6 +2,7 @@
 not fit, and with --preempt whole jobs make room for a whole one and come back."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.specs import Backend, numbered_nodes
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import holds_for
+from optimus.kube.times import parse_instant
 from tests.e2e.extender.scheduler import scheduler_processes, tfjob
 from tests.harness.api import CORE, KUBEFLOW, Api, in_namespace
 from tests.harness.waiting import wait_until
@@ -125,6 +127,11 @@ class FullCluster:
             if MARK in (job["metadata"].get("annotations") or {})
         }
 
+    def newest_pod(self) -> int:
+        """When the newest pod was created, in seconds since 1970."""
+        created = (pod["metadata"]["creationTimestamp"] for pod in self._api.items(PODS))
+        return max(int(parse_instant(each)) for each in created)
+
     def delete(self, job: str) -> None:
         self._api.delete(f"{JOBS}/{job}")
 
@@ -214,6 +221,8 @@ def test_a_lower_job_makes_room_as_a_whole_and_comes_back(
     """The last of six jobs is the youngest."""
     with scheduler_processes(full.cluster, tmp_path, OWN, "--preempt"):
         full.fill(NODES - 1)
+        # Creation times are in whole seconds.
+        wait_until("the next is younger", lambda: full.newest_pod() < int(time.time()))
         full.job("low-5", 1, 1, ps_cpu="2", worker_cpu="2")
         wait_until("they run", lambda: len(full.running_jobs()) == NODES)
         full.job("high", 1, 1, ps_cpu="2", worker_cpu="2", priorityClassName="high")
