@@ -104,7 +104,7 @@ def _pass_through(planner: Planner, pod: Pod, names: Sequence[str], now: Instant
     kept, taken = planner.reservations.nodes_for(pod.resources, names, pod.priority)
     if taken:
         until = now.monotonic + planner.settings.reservation_seconds
-        planner.reservations.let_pass(pod.uid, taken, until)
+        planner.reservations.let_pass(pod.uid, pod.priority, taken, until)
     full = {*names} - {*kept} if len(kept) < len(names) else ()
     refused = dict.fromkeys(full, "reserved for a training job")
     return FilterResult(kept, refused, "reserved" if refused else "")

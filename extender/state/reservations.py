@@ -212,21 +212,23 @@ class Reservations:
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The nodes that a pod of no job may go to, and those of them where it takes what is
         reserved: none where others have the room, since that harms nobody's plan."""
-        full = self.nodes_too_full(resources, names, priority)
         reserved = self._full(resources)
         unreserved = tuple(name for name in names if name not in reserved)
-        if unreserved or len(full) == len(names):
+        if unreserved:
             return unreserved, ()
+        full = self.nodes_too_full(resources, names, priority)
         taken = tuple(name for name in names if name not in full)
         return taken, taken
 
-    def let_pass(self, pod_uid: str, nodes: Iterable[str], until: float) -> None:
+    def let_pass(self, pod_uid: str, priority: int, nodes: Iterable[str], until: float) -> None:
         """A pod of no job was answered nodes where it takes what is reserved.
 
         Until it is seen bound, plans that count on these nodes are not to be relied on: of a gang
         that was answered meanwhile a part would be bound, and the rest find its room taken."""
-        jobs = frozenset(job_uid for node in nodes for job_uid in self.ledger.jobs_on(node))
-        self._passing[pod_uid] = jobs, until
+        jobs = {job_uid for node in nodes for job_uid in self.ledger.jobs_on(node)}
+        if priority < SYSTEM_CRITICAL_PRIORITY:
+            jobs = {each for each in jobs if self._cluster.priority_of(each) < priority}
+        self._passing[pod_uid] = frozenset(jobs), until
 
     def pod_changed(self, pod_uid: str) -> None:
         """A pod is bound or gone, or kube-scheduler has written that its attempt failed."""

@@ -20,6 +20,7 @@ from tests.e2e.extender.scheduler import (
     SchedulerProcesses,
     reservations,
     scheduler_processes,
+    single_pod,
     tfjob,
 )
 from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, Api, in_namespace
@@ -72,15 +73,7 @@ class SharedCluster:
 
     def pod(self, name: str, cpu: str, **spec: Any) -> None:
         """A pod of no training job."""
-        container = {"name": "main", "image": "busybox", "command": ["sleep", "3600"]}
-        requests = {"resources": {"requests": {"cpu": cpu}}}
-        fields = {
-            "schedulerName": "optimus-scheduler",
-            "terminationGracePeriodSeconds": 1,
-            "containers": [container | requests],
-        }
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
-        self._api.create(PODS, {**body, "spec": {**fields, **spec}})
+        self._api.create(PODS, single_pod(name, cpu, **spec))
 
     def leave(self, free: dict[str, int]) -> None:
         """Pods of others take all CPUs but these, by node; they run."""

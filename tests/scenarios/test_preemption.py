@@ -14,7 +14,7 @@ from localcluster.specs import Backend, numbered_nodes
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import holds_for
 from optimus.kube.times import parse_instant
-from tests.e2e.extender.scheduler import scheduler_processes, tfjob
+from tests.e2e.extender.scheduler import scheduler_processes, single_pod, tfjob
 from tests.harness.api import CORE, KUBEFLOW, Api, in_namespace
 from tests.harness.waiting import wait_until
 
@@ -66,15 +66,7 @@ class FullCluster:
 
     def pod(self, name: str, cpu: str, **spec: object) -> None:
         """A pod of no training job."""
-        container = {"name": "main", "image": "busybox", "command": ["sleep", "3600"]}
-        requests = {"resources": {"requests": {"cpu": cpu}}}
-        fields = {
-            "schedulerName": "optimus-scheduler",
-            "terminationGracePeriodSeconds": 1,
-            "containers": [container | requests],
-        }
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
-        self._api.create(PODS, {**body, "spec": {**fields, **spec}})
+        self._api.create(PODS, single_pod(name, cpu, **spec))
 
     def running_jobs(self) -> set[str]:
         """The jobs with the condition Running and without Failed."""

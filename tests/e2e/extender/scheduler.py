@@ -201,6 +201,23 @@ def frozen(cluster: LocalCluster, *components: str) -> Iterator[None]:
             send(process, signal.SIGCONT)
 
 
+def single_pod(name: str, cpu: str, **spec: object) -> dict[str, object]:
+    """A pod of no training job that sleeps. `spec`: further fields of its spec."""
+    container = {
+        "name": "main",
+        "image": "busybox",
+        "command": ["sleep", "3600"],
+        "resources": {"requests": {"cpu": cpu}},
+    }
+    fields = {
+        "schedulerName": "optimus-scheduler",
+        "terminationGracePeriodSeconds": 1,
+        "containers": [container],
+    }
+    metadata = {"name": name}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**fields, **spec}}
+
+
 def tfjob(
     name: str, ps: int, workers: int, *, ps_cpu: str = "1", worker_cpu: str = "1", **spec: str
 ) -> str:

@@ -99,6 +99,16 @@ class TestPodThatMayTakeReservedRoom:
         assert cluster.filter(other, ["a", "b"]).kept == ("a", "b")
         assert [cluster.ask(name).kept for name in elsewhere] == [("c",), ("c",)]
 
+    def test_a_gang_of_a_higher_priority_is_answered_beside_it(self) -> None:
+        cluster = FakeCluster({"a": 4})
+        low = cluster.job("low", 1, 1, priority=1)
+        high = cluster.job("high", 1, 1, priority=9)
+        cluster.planner.advance()
+        assert set(cluster.planned_nodes()) == {*low, *high}
+        assert cluster.filter(cluster.other("o", 1, priority=5), ["a"]).kept == ("a",)
+        assert [cluster.ask(name).kept for name in low] == [(), ()]
+        assert [cluster.ask(name).kept for name in high] == [("a",), ("a",)]
+
     @pytest.mark.parametrize("end", ["gone", "refused by kube-scheduler", "not heard of again"])
     def test_the_gang_is_answered_where_the_pod_does_not_come(self, end: str) -> None:
         cluster, gang, other = self.planned()
