@@ -210,19 +210,24 @@ def stock_scheduler(recipe: Recipe) -> Component:
 def training_operator(recipe: Recipe) -> Component:
     """Return the operator, for the kinds of jobs whose CRDs are installed."""
     health, manifests = recipe.ports.operator_health, recipe.binaries.manifests
-    has_webhook = webhook.is_in(manifests)
+    kinds, has_webhook = bootstrap.served_kinds(manifests), webhook.is_in(manifests)
     command = (
         str(recipe.binaries[OPERATOR]),
         "--metrics-bind-address=127.0.0.1:0",
         f"--health-probe-bind-address=127.0.0.1:{health}",
-        *(f"--enable-scheme={kind.name.lower()}" for kind in bootstrap.served_kinds(manifests)),
+        *(f"--enable-scheme={kind.name.lower()}" for kind in kinds),
         "--zap-log-level=info",
         *([f"--webhook-server-port={recipe.ports.webhook}"] if has_webhook else []),
     )
     environ = {"KUBECONFIG": str(recipe.paths.kubeconfig_of(OPERATOR))}
+    probes = [HttpProbe(health, "/readyz")]
     if has_webhook:
         environ["TMPDIR"] = str(recipe.paths.pki)  # below it is its certificate
-    return Component(OPERATOR, command, HttpProbe(health, "/readyz"), environ)
+        # It calls itself ready once it listens, and registers the webhook of each kind after that.
+        # Until then the API server refuses every write of that kind.
+        paths = webhook.paths(manifests, [kind.plural for kind in kinds])
+        probes += [HttpProbe(recipe.ports.webhook, path, unverified=True) for path in paths]
+    return Component(OPERATOR, command, AllProbe(tuple(probes)), environ)
 
 
 def node_agent(paths: ClusterPaths) -> Component:

@@ -30,12 +30,13 @@ class HttpProbe:
     """Ready when a GET on loopback answers 200. With `authority` (a CA file) it speaks TLS.
 
     `client` is the path, without its ending, of the certificate and key with which it identifies
-    itself."""
+    itself. With `unverified` it speaks TLS and checks no certificate."""
 
     port: int
     path: str
     authority: Path | None = None
     client: Path | None = None
+    unverified: bool = False
 
     def ready(self, log_offset: int) -> bool:
         """Ask once; every failure means not yet."""
@@ -48,16 +49,24 @@ class HttpProbe:
             return False
 
     def _connection(self) -> http.client.HTTPConnection:
-        if self.authority is None:
+        context = self._context()
+        if context is None:
             return http.client.HTTPConnection("127.0.0.1", self.port, timeout=_LOOK_SECONDS)
+        return http.client.HTTPSConnection(
+            "127.0.0.1", self.port, timeout=_LOOK_SECONDS, context=context
+        )
+
+    def _context(self) -> ssl.SSLContext | None:
+        if self.unverified:
+            return unverified_context()
+        if self.authority is None:
+            return None
         context = ssl.create_default_context(cafile=str(self.authority))
         if self.client is not None:
             context.load_cert_chain(
                 self.client.with_suffix(".crt"), self.client.with_suffix(".key")
             )
-        return http.client.HTTPSConnection(
-            "127.0.0.1", self.port, timeout=_LOOK_SECONDS, context=context
-        )
+        return context
 
 
 @dataclass(frozen=True)

@@ -49,14 +49,16 @@ def objects(
     local = {"type": "ExternalName", "externalName": "localhost"}
     metadata = {"name": _SERVICE, "namespace": _NAMESPACE}
     yield {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": local}
-    (configuration,) = read_yaml(manifests / "webhook" / "manifests.yaml")
-    installed = set(plurals)
-    webhooks = [
-        each for each in configuration["webhooks"] if installed & set(each["rules"][0]["resources"])
-    ]
-    for each in webhooks:
+    configuration = _configuration(manifests, plurals)
+    for each in configuration["webhooks"]:
         each["clientConfig"]["service"] |= {**metadata, "port": port}
-    yield {**configuration, "metadata": {"name": CONFIGURATION}, "webhooks": webhooks}
+    yield {**configuration, "metadata": {"name": CONFIGURATION}}
+
+
+def paths(manifests: Path, plurals: Iterable[str]) -> list[str]:
+    """Return the paths under which the operator serves the webhooks of these kinds."""
+    webhooks = _configuration(manifests, plurals)["webhooks"]
+    return [each["clientConfig"]["service"]["path"] for each in webhooks]
 
 
 @contextmanager
@@ -78,6 +80,15 @@ def announced(folder: Path = _LOOKED_INTO) -> Iterator[None]:
             folder.rmdir()
             folder.parent.rmdir()
         os.close(handle)
+
+
+def _configuration(manifests: Path, plurals: Iterable[str]) -> dict[str, Any]:
+    (configuration,) = read_yaml(manifests / "webhook" / "manifests.yaml")
+    installed = set(plurals)
+    webhooks = [
+        each for each in configuration["webhooks"] if installed & set(each["rules"][0]["resources"])
+    ]
+    return {**configuration, "webhooks": webhooks}
 
 
 def _base64(data: bytes) -> str:

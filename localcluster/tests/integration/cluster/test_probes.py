@@ -1,11 +1,18 @@
 """Readiness over HTTP: only a timely 200 counts."""
 
+import ssl
 from pathlib import Path
 
 import pytest
+import trustme
+import yaml
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
+from localcluster import components
+from localcluster.binaries.locate import Binaries
+from localcluster.components import Ports, Recipe
+from localcluster.paths import ClusterPaths
 from localcluster.readiness import AllProbe, HttpProbe, LogLineProbe
 
 
@@ -25,6 +32,27 @@ def test_an_authority_that_is_not_there_yet_is_not_ready(
     httpserver: HTTPServer, tmp_path: Path
 ) -> None:
     assert not HttpProbe(httpserver.port, "/readyz", tmp_path / "absent.crt").ready(0)
+
+
+def test_an_operator_is_ready_once_its_webhook_answers(
+    httpserver: HTTPServer, tmp_path: Path
+) -> None:
+    """It says that it is ready before it has registered the webhooks of its kinds."""
+    names = {"service": {"path": "/validate-tfjob"}}
+    hooks = [{"clientConfig": names, "rules": [{"resources": ["tfjobs"]}]}]
+    (tmp_path / "webhook").mkdir()
+    (tmp_path / "webhook/manifests.yaml").write_text(yaml.safe_dump({"webhooks": hooks}))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("operator").configure_cert(context)
+    httpserver.expect_request("/readyz").respond_with_data("ok")
+    with HTTPServer(host="127.0.0.1", ssl_context=context) as served:
+        ports = Ports(1, 2, 3, 4, 5, httpserver.port, served.port)
+        binaries = Binaries({"training-operator": Path("/operator")}, tmp_path)
+        recipe = Recipe(ClusterPaths(tmp_path), binaries, ports)
+        probe = components.training_operator(recipe).probe
+        assert not probe.ready(0)
+        served.expect_request("/validate-tfjob").respond_with_data("{}")
+        assert probe.ready(0)
 
 
 def test_all_probes_must_succeed(tmp_path: Path) -> None:
