@@ -44,7 +44,7 @@ QUEUE_MOVES_SECONDS: Final = 1.0
 """kube-scheduler that answered a pod within this is working through its queue."""
 
 LONGEST_IN_QUEUE_SECONDS: Final = 60.0
-"""How long a pod that it has not come to is left to it meanwhile, where trying all nodes costs less
+"""How long a pod that it has not refused is left to it meanwhile, where trying all nodes costs less
 than a nomination. To nominate a part of its queue would cost most: it then tries the nodes of these
 nominations twice for every other pod."""
 
@@ -95,9 +95,7 @@ class Nominator:
         self._left_to_be_tried: dict[str, float] = {}
         """Pods, by UID, that kube-scheduler is about to try without a nomination; since when."""
         self._answered_at = float("-inf")
-        self._came_to: tuple[int, float, str, str] | None = None
-        """When kube-scheduler was last answered with a planned node, and for which pod of its
-        queue, as far as runs have seen."""
+        """When kube-scheduler was last answered with a planned node, as far as runs have seen."""
         self._more = False
         self._led = False
         self._stopping = threading.Event()
@@ -168,28 +166,20 @@ class Nominator:
         see their nomination: the write would be wasted, and slow both down.
 
         Where trying all nodes costs less than a nomination, it is left every pod while its queue
-        moves. A pod that it has refused is not tried again without a nomination, and none is left
-        out for long."""
-        for each in pending:
-            if each.answered_at > self._answered_at:
-                self._answered_at, self._came_to = each.answered_at, _order_of_attempts(each)
-        cheap = self._nominate and not self._plans.nominations_save_time()
-        tried = len(due)
-        if not cheap:
+        moves: the order of its queue is not known, since it tries the pods of its first list in no
+        particular one. A pod that it has refused is not tried again without a nomination, and none
+        is left out for long."""
+        answered_at = max((each.answered_at for each in pending), default=self._answered_at)
+        self._answered_at = max(self._answered_at, answered_at)
+        longest, tried = LONGEST_LEFT_SECONDS, len(due)
+        if not self._nominate or self._plans.nominations_save_time():
             tried = sum(now - each.answered_at < SEEN_AFTER_SECONDS for each in pending)
-        soon = {each.pod.uid: each for each in due[:tried] if each.refused_at is None}
+        elif now - self._answered_at < QUEUE_MOVES_SECONDS:
+            longest = LONGEST_IN_QUEUE_SECONDS
+        soon = [each.pod.uid for each in due[:tried] if not _was_refused(each)]
         self._left_to_be_tried = {uid: self._left_to_be_tried.get(uid, now) for uid in soon}
-        left: set[str] = set()
-        for uid, at in self._left_to_be_tried.items():
-            waits = cheap and self._is_yet_to_be_tried(soon[uid], now)
-            if now - at < (LONGEST_IN_QUEUE_SECONDS if waits else LONGEST_LEFT_SECONDS):
-                left.add(uid)
+        left = {uid for uid, at in self._left_to_be_tried.items() if now - at < longest}
         return [each for each in due if each.pod.uid not in left]
-
-    def _is_yet_to_be_tried(self, pending: PendingNomination, now: float) -> bool:
-        """Whether kube-scheduler works through its queue and has not come to this pod yet."""
-        moves = now - self._answered_at < QUEUE_MOVES_SECONDS
-        return moves and self._came_to is not None and _order_of_attempts(pending) > self._came_to
 
     def _is_due(self, pending: PendingNomination, now: float) -> bool:
         if pending.assumed or now - pending.answered_at < FIRST_SECONDS:
@@ -254,10 +244,15 @@ class Nominator:
 
 
 def _order_of_attempts(pending: PendingNomination) -> tuple[int, float, str, str]:
-    """The order in which kube-scheduler tries pods: by priority, then as they were made. Those that
-    one list shows it are in order of their names."""
+    """The order in which kube-scheduler tries pods that it sees being made: by priority, then as
+    they were made."""
     pod = pending.pod
     return -pod.priority, pod.created_at, pod.namespace, pod.name
+
+
+def _was_refused(pending: PendingNomination) -> bool:
+    """Whether kube-scheduler found no node for it: here, or before it asked the extender."""
+    return pending.refused_at is not None or pending.pod.refused
 
 
 def _may_have_happened(outcome: Written | Refused) -> bool:

@@ -104,6 +104,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     goal_met: str = ""
     """Since when its job's goal has been met, by its annotation; empty: not annotated."""
 
+    refused: bool = False
+    """Whether a scheduler has found no node for it, by its condition PodScheduled."""
+
     @property
     def job_key(self) -> JobKey | None:
         """Namespace and name of the job that controls the pod."""
@@ -262,6 +265,8 @@ def _view(raw: _RawPod) -> Pod:
         priority_class=sys.intern(raw.spec.priority_class_name or ""),
         may_preempt=raw.spec.preemption_policy != "Never",
         goal_met=metadata.annotations.goal_met if metadata.annotations else "",
+        # Of the conditions of a pod without a node, only PodScheduled has this reason.
+        refused=raw.spec.node_name is None and b'"Unschedulable"' in bytes(status.conditions),
     )
 
 

@@ -425,15 +425,13 @@ def test_in_a_small_cluster_pods_are_left_to_kube_scheduler_while_its_queue_move
     assert names_of(setting) == ["p00", "p01"], "but not for ever"
 
 
-def test_in_a_small_cluster_a_pod_that_kube_scheduler_passed_over_is_nominated() -> None:
-    """It waits after a refusal of which the extender knows nothing: no node had passed filters."""
+def test_in_a_small_cluster_a_pod_that_kube_scheduler_refused_by_itself_is_nominated() -> None:
+    """No node had passed its filters: the extender was not asked."""
     setting = small_pool()
     nominator = setting.nominator()
-    passed = PendingNomination(pod("a"), "a", LONG_AGO)
-    for now in (10.0, 10.5, 10.0 + LONGEST_LEFT_SECONDS):
-        assert names_of(setting) == []
-        setting.plans.now = (passed, *answered(now - 0.1), *queued(2))
-        nominator.run_once(now)
+    passed = PendingNomination(msgspec.structs.replace(pod("a"), refused=True), "a", LONG_AGO)
+    setting.plans.now = (passed, *answered(9.9), *queued(2))
+    nominator.run_once(10.0)
     assert names_of(setting) == ["a"]
 
 

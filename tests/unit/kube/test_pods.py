@@ -357,3 +357,34 @@ def test_the_container_that_trains(
     status = {"startTime": "2026-01-01T00:00:01Z", "containerStatuses": [other, own]}
     pod = decoded(status=status, ownerReferences=[OWNER], labels=LABELS)
     assert pod.container == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "conditions", "refused"),
+    [
+        pytest.param({}, None, False, id="no scheduler has tried it"),
+        pytest.param(
+            {},
+            [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+            True,
+            id="no node was found",
+        ),
+        pytest.param(
+            {},
+            [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}],
+            False,
+            id="it is gated",
+        ),
+        pytest.param(
+            {"nodeName": "n"},
+            [{"type": "Ready", "status": "False", "reason": "Unschedulable"}],
+            False,
+            id="it is bound",
+        ),
+    ],
+)
+def test_a_refused_pod(
+    spec: dict[str, Any], conditions: list[dict[str, str]] | None, refused: bool
+) -> None:
+    pod = decoded({"containers": [container()], **spec}, {"conditions": conditions})
+    assert pod.refused is refused
