@@ -16,7 +16,7 @@ count half each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -90,7 +90,7 @@ class Decays:
         return Decays(self.form[rows], self.speed[rows], self.floor[rows])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DecayTables:
     """The whole family with its prior, and the decays' courses over the past and the time ahead."""
 
@@ -111,12 +111,21 @@ class DecayTables:
         """The best level of each decay for each row of logs of losses (rows, 48), and the weighted
         mean square of what remains; both (decays, rows). The weights of the bins sum to 1."""
         mean = log_losses @ weights
-        levels = mean - (self.past @ weights)[:, np.newaxis]
+        past, past_squared = _weighted_past(self, weights.tobytes())
+        levels = mean - past[:, np.newaxis]
         # The products below would lose their digits to a mean far from 0.
         centred = log_losses - mean[:, np.newaxis]
         total, products = centred**2 @ weights, self.past @ (centred * weights).T
-        own = (self.past_squared @ weights)[:, np.newaxis]
-        return levels, np.maximum(total - 2 * products + own - (levels - mean) ** 2, 0.0)
+        squares = total - 2 * products + past_squared[:, np.newaxis] - (levels - mean) ** 2
+        return levels, np.maximum(squares, 0.0)
+
+
+@lru_cache(maxsize=64)
+def _weighted_past(tables: DecayTables, weights: bytes) -> tuple[Vector, Vector]:
+    """The weighted mean of each decay's course and of its square. Most jobs' losses cover all bins:
+    their weights are the same."""
+    of_bins = np.frombuffer(weights)
+    return tables.past @ of_bins, tables.past_squared @ of_bins
 
 
 @cache
