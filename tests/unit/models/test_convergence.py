@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from scipy.special import log_ndtr
 
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, Counts, LossGoal, Role, TargetLoss, TrainingMode
 from optimus.models.convergence import LossCurve, LossSeries, TimeToGoal
+from optimus.models.convergence.curve import normal_hazard
 from optimus.models.convergence.posterior import binned, decay_tables, posterior
 from optimus.models.convergence.series import estimate_noise, sliding_noise
 from optimus.progress.log import ProgressLog
@@ -313,3 +315,17 @@ def test_a_recorded_curve_is_read_epoch_by_epoch(name: str) -> None:
     truth = [float(line.rsplit("=", 1)[1]) for line in text if "Train-cross-entropy" in line]
     assert len(truth) == RECORDED[name]
     assert series.loss.tolist() == truth
+
+
+def test_the_table_of_hazards_is_exact_to_a_few_parts_in_ten_thousand() -> None:
+    sigmas = np.random.default_rng(1).uniform(-7.9, 7.0, (50, 40))
+    exact = -log_ndtr(-sigmas)
+    np.testing.assert_allclose(normal_hazard(sigmas), exact, rtol=2e-4)
+
+
+def test_hazards_far_out_are_those_of_eight_standard_deviations() -> None:
+    far = np.array([[-np.inf, -50.0, -8.0], [np.inf, 50.0, 8.0]])
+    found = normal_hazard(far)
+    assert np.isfinite(found).all()
+    assert (found == found[:, [2]]).all()
+    assert found[0, 0] < 1e-15 < 20 < found[1, 0]
