@@ -14,6 +14,7 @@ from optimus.cli.arguments import named_amounts, whole_number
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.table import table
 from optimus.cli.trace import read_trace
+from optimus.cli.trace_formats import FORMS, read_form
 from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import ALL_POLICIES
@@ -23,6 +24,7 @@ from optimus.simulator.cluster import NODE_KIND_LABEL
 from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.files import results, write
 from optimus.simulator.forecasts import FittedForecasts, TrueForecasts
+from optimus.simulator.ground_truth.testbed import nodes as testbed_nodes
 from optimus.simulator.jobs import WorkloadMaker
 from optimus.simulator.presets import (
     PUBLISHED_RULES,
@@ -34,13 +36,14 @@ from optimus.simulator.presets import (
 from optimus.simulator.results import GPU, Simulation
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate, summarise
+from optimus.simulator.trace_workload import SubmittedWorkload
 from optimus.simulator.workload import WORKLOADS, TraceWorkload, on_kinds
 
 USUAL_POLICIES: Final = ("optimus", "optimus-paper", "drf", "tetris", "fifo")
 _JOBS: Final = 60
 _EPILOG: Final = """
-A trace is a CSV file with the columns arrival_seconds,type,mode,threshold[,examples];
-see docs/simulator.md.
+--trace reads anybody's jobs: CSV or JSON lines with submit_time and an amount of work at least, or
+a published trace (--trace-format); see docs/simulator.md.
 --output writes results.json, jobs.csv, timeline.csv, forecasts.csv and four plots.
 """
 _UNITS: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
@@ -119,8 +122,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seeds", type=count, default=3, metavar="N", help=seeds)
     first = "the first of them (default: 1)"
     add("--seed", type=whole_number(0), default=1, metavar="N", help=first)
-    workload = f"{', '.join(WORKLOADS)}, or a trace (default: uniform)"
-    add("--workload", default="uniform", metavar="NAME|FILE.csv", help=workload)
+    workload = f"{', '.join(WORKLOADS)}, or a CSV file of the nine job types (default: uniform)"
+    add("--workload", metavar="NAME|FILE.csv", help=workload)
+    add("--trace", type=Path, metavar="FILE", help="jobs of your own, instead of --workload")
+    forms = "what --trace is written in (default: general)"
+    add("--trace-format", choices=tuple(FORMS), default="general", help=forms)
+    speeds = "for --trace-format gavel: its simulation_throughputs.json"
+    add("--gavel-throughputs", type=Path, metavar="FILE", help=speeds)
     nodes = "the cluster; memory in GiB, speed as a part of the usual one (default: the paper's 13 "
     nodes += "servers)"
     add("--nodes", nargs="+", metavar="COUNT:cpu=16,memory=80[,gpu=2][,speed=0.5]", help=nodes)
@@ -157,7 +165,7 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
         try:
             found = [next(done) for _ in progress(tasks, "simulating")]
         except WorkloadError as problem:
-            raise BadInput(options.workload, str(problem)) from None
+            raise BadInput(options.trace or options.workload or "uniform", str(problem)) from None
     if folder is not None:
         _write(found, folder)
     text = _text(found) + (f"\n\nwritten to {folder}" if folder else "")
@@ -165,20 +173,8 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
 
 
 def _comparison(options: argparse.Namespace) -> Comparison:
-    name, usual = options.workload, WORKLOADS.get(options.workload)
-    jobs = options.jobs or _JOBS
-    maker: WorkloadMaker
-    if usual is None:
-        if not name.lower().endswith(".csv"):
-            expected = f"{', '.join(WORKLOADS)} or a file that ends in .csv is expected"
-            raise BadInput("--workload", f"{expected}, not {name!r}")
-        traced = read_trace(Path(name))
-        maker, jobs = TraceWorkload(Path(name).stem, traced), options.jobs or len(traced)
-        if options.workloads:
-            raise BadInput("--workloads", "a trace says itself which jobs there are")
-    else:
-        maker = replace(usual, config=replace(usual.config, families=options.workloads))
     nodes = None if options.nodes is None else parse_nodes(options.nodes)
+    maker, jobs = _submitted(options, nodes) if options.trace else _drawn(options)
     return Comparison(
         maker,
         jobs,
@@ -191,6 +187,37 @@ def _comparison(options: argparse.Namespace) -> Comparison:
         options.equal_terms,
         {} if options.nodes is None else parse_arithmetic(options.nodes),
     )
+
+
+_FROM_TRACE: Final = "a trace says itself which jobs there are"
+
+
+def _submitted(
+    options: argparse.Namespace, nodes: tuple[Node, ...] | None
+) -> tuple[WorkloadMaker, int]:
+    """The jobs of ``--trace``, and how many of them."""
+    for name in ("workload", "workloads"):
+        if getattr(options, name):
+            raise BadInput(f"--{name}", f"{_FROM_TRACE}: --trace stands alone")
+    submitted = read_form(options.trace_format, options.trace, options.gavel_throughputs)
+    maker = SubmittedWorkload(options.trace.stem, submitted, nodes or testbed_nodes())
+    return maker, min(options.jobs or len(submitted), len(submitted))
+
+
+def _drawn(options: argparse.Namespace) -> tuple[WorkloadMaker, int]:
+    """Jobs of the paper's nine types, and how many."""
+    name = options.workload or "uniform"
+    usual = WORKLOADS.get(name)
+    if usual is not None:
+        config = replace(usual.config, families=options.workloads)
+        return replace(usual, config=config), options.jobs or _JOBS
+    if not name.lower().endswith(".csv"):
+        expected = f"{', '.join(WORKLOADS)} or a file that ends in .csv is expected"
+        raise BadInput("--workload", f"{expected}, not {name!r}")
+    traced = read_trace(Path(name))
+    if options.workloads:
+        raise BadInput("--workloads", _FROM_TRACE)
+    return TraceWorkload(Path(name).stem, traced), options.jobs or len(traced)
 
 
 def _prepare_folder(folder: Path) -> None:

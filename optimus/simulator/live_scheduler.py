@@ -245,7 +245,10 @@ def _compare(state: JobState) -> None:
 
 def _gang(state: JobState) -> WaitingGang:
     ran_before = state.placed_at is not None
-    return WaitingGang(state.job.uid, state.job.demand(), state.visible_at, ran_before=ran_before)
+    job = state.job
+    return WaitingGang(
+        job.uid, job.demand(), state.visible_at, ran_before=ran_before, priority=job.priority
+    )
 
 
 def _begin(cluster: SimulatedCluster, state: JobState, begun: BeginRescale) -> None:

@@ -26,7 +26,7 @@ from optimus.jobs import (
 )
 from optimus.simulator.ground_truth.assignment import EVEN, AssignmentRule, ParameterAssignment
 from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
-from optimus.simulator.ground_truth.speed import PhysicalSpeed, Training
+from optimus.simulator.ground_truth.speed import PhysicalSpeed, ScaledSpeed, Training
 from optimus.simulator.ground_truth.testbed import (
     LOSS_NOISE,
     SPEED_NOISE,
@@ -253,16 +253,23 @@ def on_kinds(simulated: SimulatedJob, arithmetic: Mapping[str, float]) -> Simula
     """The job where workers on nodes of a kind compute at this part of the usual speed: how much
     that slows the job depends on how much of its step is computing."""
     speed = simulated.speed
-    if not isinstance(speed, PhysicalSpeed):
+    physical = speed.physical if isinstance(speed, ScaledSpeed) else speed
+    if not isinstance(physical, PhysicalSpeed):
         raise TypeError(f"the speed of {simulated.job.key} has no arithmetic")
 
     def steps_per_second(part: float) -> float:
-        slower = replace(speed.hardware, gflop_per_second=speed.hardware.gflop_per_second * part)
-        return replace(speed, hardware=slower).steps_per_second(_APART)
+        usual = physical.hardware
+        slower = replace(usual, gflop_per_second=usual.gflop_per_second * part)
+        return replace(physical, hardware=slower).steps_per_second(_APART)
 
     full = steps_per_second(1.0)
     kind_speeds = {kind: steps_per_second(part) / full for kind, part in arithmetic.items()}
     return replace(simulated, kind_speeds=kind_speeds)
+
+
+def scaled_down_steps(training: Training, examples: int, batch: int) -> float:
+    """Steps of an epoch of the type's data set, scaled down as usual."""
+    return max(_scaled_down(training, examples, EPOCH_SECONDS) / batch, 1.0)
 
 
 def _of_family(simulated: SimulatedJob, family: int) -> SimulatedJob:

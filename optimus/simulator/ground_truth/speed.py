@@ -82,6 +82,22 @@ class PhysicalSpeed:
         return seconds + self._cost.worker_seconds_per_mb * self.training.model_mb
 
 
+@dataclass(frozen=True, slots=True)
+class ScaledSpeed:
+    """A speed that depends on the counts as another one does, so many times as fast.
+
+    Implements ``optimus.simulator.jobs.TrueSpeed``."""
+
+    physical: PhysicalSpeed
+    factor: float
+
+    def steps_per_second(
+        self, servers: tuple[Counts, ...], straggling: tuple[float, ...] = ()
+    ) -> float:
+        """The job's speed with these PSs and workers on each server, at least one of each."""
+        return self.factor * self.physical.steps_per_second(servers, straggling)
+
+
 def _parts_by_server(
     shares: tuple[float, ...], servers: tuple[Counts, ...]
 ) -> list[tuple[float, ...]]:

@@ -250,3 +250,44 @@ class TestKindsOfNodes:
             for speed in ("1", "0.2")
         ]
         assert seconds[1] > 1.2 * seconds[0]
+
+
+class TestTraces:
+    DATA = Path(__file__).parents[2] / "data" / "traces"
+    NODES = ("--nodes", "6:cpu=32,memory=256,gpu=4", "--policies", "drf", "--seeds", "1", "--json")
+
+    @pytest.mark.parametrize(
+        ("form", "name", "jobs"),
+        [
+            ("general", "general.csv", 3),
+            ("general", "general.jsonl", 3),
+            ("philly", "philly.json", 2),
+            ("gavel", "gavel.trace", 2),
+            ("pollux", "pollux.csv", 2),
+            ("dl2", "dl2.jsonl", 2),
+        ],
+    )
+    def test_every_form_is_simulated(
+        self, capsys: pytest.CaptureFixture[str], form: str, name: str, jobs: int
+    ) -> None:
+        speeds = ["--gavel-throughputs", str(self.DATA / "gavel_throughputs.json")]
+        trace = ["--trace", str(self.DATA / name), "--trace-format", form]
+        found = json.loads(output_of(capsys, *trace, *speeds, *self.NODES))
+        assert (found["workload"], found["jobs"]) == (name.partition(".")[0], jobs)
+
+    def test_jobs_limits_a_trace(self, capsys: pytest.CaptureFixture[str]) -> None:
+        trace = ["--trace", str(self.DATA / "general.csv"), "--jobs", "2"]
+        assert json.loads(output_of(capsys, *trace, *self.NODES))["jobs"] == 2
+
+    def test_a_trace_stands_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
+        trace = ["--trace", str(self.DATA / "general.csv")]
+        assert "--trace stands alone" in error_of(capsys, *trace, "--workload", "bursts")
+        assert "--trace stands alone" in error_of(capsys, *trace, "--workloads", "2")
+
+    def test_a_job_that_fits_nowhere_names_the_trace(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        trace = ["--trace", str(self.DATA / "general.csv"), "--seeds", "1"]
+        error = error_of(capsys, *trace, "--nodes", "2:cpu=4,memory=64")
+        assert "general.csv" in error
+        assert "team-a/vision does not fit" in error

@@ -1,0 +1,216 @@
+"""Traces of anybody's jobs: the general form, and those of Philly, Gavel, Pollux and DL2."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from optimus.cli.command import BadInput
+from optimus.cli.job_trace import read_job_trace
+from optimus.cli.trace_formats import read_form
+from optimus.jobs import (
+    ConvergenceThreshold,
+    CountBounds,
+    Counts,
+    JobKey,
+    RescaleRule,
+    TargetLoss,
+    TrainingMode,
+)
+from optimus.resources import Resources
+from optimus.simulator.results import GPU
+
+DATA = Path(__file__).parents[2] / "data" / "traces"
+GIB = 2**30
+Written = Callable[[str], Path]
+
+
+@pytest.fixture
+def csv_file(tmp_path: Path) -> Written:
+    def write(text: str) -> Path:
+        (tmp_path / "jobs.csv").write_text(text)
+        return tmp_path / "jobs.csv"
+
+    return write
+
+
+@pytest.fixture
+def json_file(tmp_path: Path) -> Written:
+    def write(text: str) -> Path:
+        (tmp_path / "jobs.jsonl").write_text(text)
+        return tmp_path / "jobs.jsonl"
+
+    return write
+
+
+class TestGeneralForm:
+    def test_csv_and_json_lines_tell_the_same_jobs(self) -> None:
+        vision, text, speech = read_job_trace(DATA / "general.csv")
+        assert read_job_trace(DATA / "general.jsonl") == (vision, text, speech)
+        assert vision.key == JobKey("team-a", "vision")
+        assert vision.job_type is not None
+        assert vision.job_type.name == "ResNet-50"
+        assert (vision.counts, vision.bounds) == (Counts(2, 4), CountBounds(max_workers=8))
+        assert vision.ps == Resources(cpu=1000, memory=4 * GIB)
+        assert vision.worker == Resources({"cpu": 2500, "memory": 8 * GIB, GPU: 1})
+        assert (vision.duration_seconds, vision.epochs, vision.priority) == (1800, 10, 100)
+        assert vision.workload == "nightly"
+        assert (text.mode, text.worker, text.duration_seconds) == (TrainingMode.ASYNC, None, 900)
+        assert (speech.loss_goal, speech.counts) == (ConvergenceThreshold(0.03), Counts(1, 1))
+        assert speech.submit_seconds == 600
+
+    def test_instants_count_from_the_first_job(self, csv_file: Written) -> None:
+        lines = "submit_time,epochs\n2026-03-01T10:00:30Z,2\n2026-03-01 11:00:00+01:00,3\n"
+        late, early = read_job_trace(csv_file(lines))
+        assert (late.submit_seconds, early.submit_seconds) == (30, 0)
+
+    def test_jobs_without_a_name_are_numbered(self, csv_file: Written) -> None:
+        names = [each.key for each in read_job_trace(csv_file("submit_time,steps\n5,10\n1,20\n"))]
+        assert names == [JobKey("default", "job-00000"), JobKey("default", "job-00001")]
+
+    def test_a_goal_a_deadline_and_a_rule(self, csv_file: Written) -> None:
+        header = "submit_time,goal,deadline_seconds,rescale,kind\n"
+        (job,) = read_job_trace(csv_file(f"{header}100,loss <= 0.5,60,never,mxjob\n"))
+        assert job.loss_goal == TargetLoss(0.5)
+        assert (job.finish_by_seconds, job.rescale) == (160, RescaleRule.NEVER)
+        assert job.kind == "MXJob"
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            pytest.param("submit_time\n1\n", "one of duration_seconds, steps", id="no work"),
+            pytest.param("submit_time,steps,colour\n1,2,red\n", "not 'colour'", id="a column"),
+            pytest.param(
+                "submit_time,steps\nsoon,2\n", "2026-01-31T12:00:00Z", id="no time and no number"
+            ),
+            pytest.param(
+                "submit_time,steps\n1,2\n2026-01-31T12:00:00Z,2\n",
+                "or in all lines instants",
+                id="seconds and instants mixed",
+            ),
+            pytest.param(
+                "submit_time,steps,workers\n1,2,1.5\n", "a whole number", id="half a worker"
+            ),
+            pytest.param(
+                "submit_time,steps,min_ps,max_ps\n1,2,3,2\n", "at most their maximum", id="bounds"
+            ),
+            pytest.param(
+                "submit_time,goal\n1,accuracy>=0.7\n", "threshold=0.02", id="no loss as a goal"
+            ),
+            pytest.param("submit_time,epochs\n1,0\n", "above 0 is expected as epochs", id="zero"),
+            pytest.param(
+                "submit_time,steps,steps_per_second,duration_seconds\n1,2,3,4\n",
+                "two of duration_seconds, steps and steps_per_second",
+                id="a speed too much",
+            ),
+            pytest.param(
+                "submit_time,steps,epochs,steps_per_epoch\n1,2,3,4\n",
+                "one of epochs and steps_per_epoch",
+                id="an epoch too much",
+            ),
+            pytest.param(
+                "submit_time,steps,name\n1,2,a\n3,4,a\n", "default/a is repeated", id="a name twice"
+            ),
+            pytest.param("submit_time,steps\n", "at least one job", id="no job"),
+            pytest.param("name,steps\na,1\n", "submit_time missing", id="no time"),
+        ],
+    )
+    def test_says_what_is_wrong(self, csv_file: Written, text: str, expected: str) -> None:
+        with pytest.raises(BadInput, match=expected):
+            read_job_trace(csv_file(text))
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            pytest.param("[1]", id="a list"),
+            pytest.param('{"submit_time": ', id="no JSON"),
+            pytest.param('{"submit_time": 1, "steps": {}}', id="an object as a value"),
+        ],
+    )
+    def test_a_line_of_json_is_an_object_of_plain_values(
+        self, json_file: Written, text: str
+    ) -> None:
+        with pytest.raises(BadInput, match=r"jobs.jsonl:1: a JSON object"):
+            read_job_trace(json_file(text))
+
+
+class TestPhilly:
+    def test_a_job_does_the_work_of_all_its_attempts(self) -> None:
+        first, second = read_form("philly", DATA / "philly.json", None)
+        assert first.key == JobKey("vc-1", "application_1")
+        assert (first.submit_seconds, second.submit_seconds) == (100, 0)
+        assert (first.duration_seconds, second.duration_seconds) == (1800, 900)
+        assert (first.counts, second.counts) == (Counts(2, 2), Counts(1, 1))
+        assert first.worker is not None
+        assert (first.worker[GPU], first.job_type) == (1, None)
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            pytest.param("{}", "a JSON list of jobs", id="no list"),
+            pytest.param("[", "JSON is expected", id="no JSON"),
+            pytest.param('[{"jobid": "a"}]', "job 1: jobid, vc, submitted_time", id="a key lacks"),
+            pytest.param("[]", "at least one job with an attempt", id="no job"),
+        ],
+    )
+    def test_says_what_is_wrong(self, json_file: Written, text: str, expected: str) -> None:
+        with pytest.raises(BadInput, match=expected):
+            read_form("philly", json_file(text), None)
+
+
+class TestGavel:
+    def test_steps_have_the_published_speed(self) -> None:
+        speeds = DATA / "gavel_throughputs.json"
+        alone, pair = read_form("gavel", DATA / "gavel.trace", speeds)
+        assert (alone.steps, alone.steps_per_second) == (12000, 20)
+        assert (pair.steps, pair.steps_per_second, pair.counts) == (40000, 16, Counts(2, 2))
+        assert (alone.finish_by_seconds, pair.finish_by_seconds) == (None, 9120.5)
+        assert pair.job_type is not None
+        assert (pair.job_type.name, pair.submit_seconds) == ("Seq2Seq", 120.5)
+
+    def test_without_speeds_its_steps_say_nothing(self) -> None:
+        with pytest.raises(BadInput, match="needs --gavel-throughputs"):
+            read_form("gavel", DATA / "gavel.trace", None)
+
+    def test_says_what_is_wrong(self, csv_file: Written) -> None:
+        speeds = DATA / "gavel_throughputs.json"
+        with pytest.raises(BadInput, match="10 values between tabs are expected, not 1"):
+            read_form("gavel", csv_file("ResNet-18\n"), speeds)
+        line = (DATA / "gavel.trace").read_text().splitlines()[0].replace("size 64", "size 65")
+        with pytest.raises(BadInput, match="no speed of 'ResNet-18"):
+            read_form("gavel", csv_file(line), speeds)
+        with pytest.raises(BadInput, match="speeds on 'v100'"):
+            read_form("gavel", DATA / "gavel.trace", DATA / "philly.json")
+
+
+class TestPollux:
+    def test_a_job_takes_the_gpu_hours_of_its_class(self) -> None:
+        small, single = read_form("pollux", DATA / "pollux.csv", None)
+        assert (small.key, small.submit_seconds) == (JobKey("pollux", "cifar10-0"), 90)
+        assert (small.counts, small.duration_seconds) == (Counts(6, 6), 300)
+        assert (single.counts, single.duration_seconds) == (Counts(1, 1), 1800)
+
+    def test_another_application_is_named(self, csv_file: Written) -> None:
+        with pytest.raises(BadInput, match="found 'gpt'"):
+            read_form("pollux", csv_file("name,time,application,num_replicas\na,1,gpt,1\n"), None)
+
+
+class TestDL2:
+    def test_slots_are_cores_and_quarters_of_gpus(self) -> None:
+        vision, words = read_form("dl2", DATA / "dl2.jsonl", None)
+        assert vision.worker == Resources({"cpu": 2000, GPU: 1})
+        assert words.worker == Resources(cpu=2000)
+        assert vision.steps == 2300
+        assert vision.steps_per_second == pytest.approx(1 / 5.5)
+        assert (words.submit_seconds, words.kind) == (2400, "MXJob")
+        assert words.bounds == CountBounds(max_ps=16, max_workers=16)
+
+    def test_an_attribute_that_lacks_is_an_error(self, json_file: Written) -> None:
+        with pytest.raises(BadInput, match="a JSON object with id, model"):
+            read_form("dl2", json_file('{"id": 1}'), None)
+
+
+def test_two_jobs_of_one_name_are_an_error_in_every_form(csv_file: Written) -> None:
+    lines = "name,time,application,num_replicas\na,1,ncf,1\na,2,ncf,1\n"
+    with pytest.raises(BadInput, match="pollux/a is repeated"):
+        read_form("pollux", csv_file(lines), None)
