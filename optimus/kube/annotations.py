@@ -1,6 +1,5 @@
 """Annotations under ``optimus.dl/``: values are checked, each bad one gets a sentence."""
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,9 +30,10 @@ from optimus.progress.patterns import check_pattern
 from optimus.progress.schedule import InvalidSchedule, parse_schedule
 from optimus.progress.targets import InvalidTarget, parse_target
 
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?", re.ASCII)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _LARGEST_COUNT: Final = 10_000
+_LONGEST_INSTANT: Final = 64
 _KNOWN: Final = frozenset(value for name, value in vars(Annotation).items() if name.isupper())
 
 
@@ -154,11 +154,10 @@ class _Reader:
         text = self._annotations.get(annotation, "").strip()
         if annotation not in self._annotations:
             return None
-        value = float(text) if _NUMBER.fullmatch(text) and len(text) < 40 else math.nan
-        if not math.isfinite(value):
+        if not (_NUMBER.fullmatch(text) and len(text) < 40):
             self.refuse(annotation, "a number such as 0.25 is expected")
             return None
-        return value
+        return float(text)
 
     def positive(self, annotation: str) -> float | None:
         value = self.number(annotation)
@@ -273,7 +272,7 @@ class _Reader:
             self._ignore(annotation, f"it needs a goal beside it, such as {GOALS[0]}")
             return None
         try:
-            return parse_instant(self._annotations[annotation].strip())
+            return parse_instant(self._annotations[annotation].strip()[:_LONGEST_INSTANT])
         except Malformed:
             right = "an RFC 3339 time is expected, such as 2026-01-31T18:00:00Z"
             self._ignore(annotation, f"{right}; the job goes on without a deadline")

@@ -7,7 +7,7 @@ from functools import lru_cache
 from optimus.kube.errors import Malformed
 
 _FORM = re.compile(
-    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?(Z|[+-]\d\d:\d\d)",
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?(Z|[+-]\d\d:[0-5]\d)",
     re.ASCII | re.IGNORECASE,
 )
 

@@ -4,6 +4,7 @@ Scenarios read what any user could see, as it is stored, so nothing here goes th
 under test."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -54,6 +55,18 @@ class Api:
     def create(self, collection: str, body: Json) -> Json:
         """Create an object."""
         return self._json("POST", collection, body, "application/json")
+
+    def warnings(self, collection: str, body: Json) -> list[str]:
+        """Submit an object without storing it; return the warnings of the answer."""
+        dry = {"dryRun": "All"}
+        response = self._open("POST", collection, body, "application/json", dry, _TIMEOUT_SECONDS)
+        try:
+            _raise_for(response)
+            response.drain_conn()
+            found = response.headers.getlist("Warning")
+            return [_unquoted(each.encode("latin-1").decode()) for each in found]
+        finally:
+            response.release_conn()
 
     def patch(self, path: str, body: Json) -> Json:
         """Change an object by a merge patch."""
@@ -146,3 +159,9 @@ def _raise_for(response: urllib3.BaseHTTPResponse) -> None:
         body = response.read().decode(errors="replace")
         error = ApiException(status=response.status, reason=f"{response.reason}: {body[:500]}")
         raise error
+
+
+def _unquoted(warning: str) -> str:
+    """Return the text of a Warning header: `299 - "text"`."""
+    quoted = warning.partition('"')[2].removesuffix('"')
+    return re.sub(r"\\(.)", r"\1", quoted)

@@ -124,7 +124,8 @@ BAD = [
     ("target", "a>=1 and b>=2 or c>=3", "at most two goals, with 'and' or 'or' between them"),
     ("target_loss", "low", "a number such as 0.25 is expected"),
     ("target_loss", "nan", "a number such as"),
-    ("target_loss", "1e999", "a number such as"),
+    ("target_loss", "1e100", "a number such as"),
+    ("target_loss", "1" * 40, "a number such as"),
     ("convergence_threshold", "2", "a fraction below 1"),
     ("convergence_threshold", "0", "a number above 0"),
     ("convergence_threshold", "0.02", "not both"),
@@ -185,7 +186,17 @@ def test_a_deadline_is_an_instant() -> None:
     assert found.ignored == ()
 
 
-@pytest.mark.parametrize("text", ["tomorrow", "2027-01-15", "2027-01-15T08:00:00", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tomorrow",
+        "2027-01-15",
+        "2027-01-15T08:00:00",
+        "2027-01-15T08:00:00+05:99",
+        "2027-01-15T08:00:00." + "0" * 64 + "Z",
+        "",
+    ],
+)
 def test_a_wrong_deadline_is_left_out(text: str) -> None:
     found = managed(finish_by=text)
     assert found.job is not None

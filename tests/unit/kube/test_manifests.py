@@ -1,6 +1,7 @@
 """The manifests say what the code says."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from optimus.kube.contract import (
     PROFILES,
     SCHEDULER_NAME,
     VERSION,
+    Annotation,
     Phase,
 )
 from optimus.kube.eligibility import EligibilityConfig
@@ -34,6 +36,7 @@ from optimus.kube.volumes import (
     watched_storage_classes,
     watched_volumes,
 )
+from optimus.progress import metric_names
 
 ROOT = Path(__file__).parents[3]
 MANIFESTS = sorted((ROOT / "manifests").rglob("*.yaml"))
@@ -262,6 +265,65 @@ def test_the_admission_policy_exempts_the_autoscaler_and_names_what_makes_a_job_
     assert f'"system:serviceaccount:{name}"' in conditions["by-others-than-the-autoscaler"]
     assert all(asks_for_management({goal: "0.1"}) for goal in GOALS)
     assert json.dumps(GOALS) in conditions["with-a-goal"]
+
+
+def annotation_policy() -> tuple[dict[str, Any], dict[str, Any]]:
+    (policy, binding) = documents(ROOT / "manifests/admission/annotations.yaml")
+    return policy, binding
+
+
+def test_the_annotations_are_warned_of_by_default_and_denied_by_a_component() -> None:
+    policy, binding = annotation_policy()
+    (default,) = documents(ROOT / "manifests/kustomization.yaml")
+    assert "admission/annotations.yaml" in default["resources"]
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    assert binding["spec"]["validationActions"] == ["Warn"]
+    assert policy["spec"]["failurePolicy"] == "Ignore"
+    (component,) = documents(ROOT / "manifests/admission/deny/kustomization.yaml")
+    (patch,) = component["patches"]
+    assert patch["target"] == {"kind": binding["kind"], "name": binding["metadata"]["name"]}
+    assert yaml.safe_load(patch["patch"])[0]["value"] == ["Deny"]
+
+
+def test_the_policy_of_annotations_knows_their_names_and_the_kinds_of_job() -> None:
+    spec = annotation_policy()[0]["spec"]
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert rule["resources"] == [kind.plural for kind in JOB_KINDS.values()]
+    variables = {each["name"]: each["expression"] for each in spec["variables"]}
+    names = [value for name, value in vars(Annotation).items() if name.isupper()]
+    assert sorted(json.loads(variables["known"])) == sorted(names)
+    written = [
+        Annotation.SUSPENDED_BY,
+        Annotation.PREEMPTED_FOR,
+        Annotation.GOAL_MET,
+        Annotation.REQUEUED,
+    ]
+    assert json.dumps(written) in str(spec["matchConditions"])
+    assert json.dumps(GOALS) in variables["goals"]
+    assert variables["scheduler"] == f"'{SCHEDULER_NAME}'"
+    judged = "".join(variables.values())
+    assert all(f'"{name}"' in judged.replace(variables["known"], "") for name in names[:-4])
+    for kind in JOB_KINDS.values():
+        assert f".{kind.replica_specs}" in variables["roles"].replace("?", "")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        metric_names._RISING,
+        metric_names._FALLING,
+        metric_names._PERPLEXITY,
+        metric_names._REGRESSION,
+        metric_names._ENTROPY,
+        metric_names._SCOPES,
+        metric_names._EVALUATION,
+    ],
+)
+def test_the_policy_of_annotations_reads_names_of_metrics_as_the_parser_does(
+    pattern: re.Pattern[str],
+) -> None:
+    expressions = [each["expression"] for each in annotation_policy()[0]["spec"]["variables"]]
+    assert f'"^(" + r"{pattern.pattern}" + ")$"' in "".join(expressions)
 
 
 def containers() -> list[Any]:

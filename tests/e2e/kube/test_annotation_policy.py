@@ -1,0 +1,345 @@
+"""The policy of annotations on a real API server: what it warns of is what the parser refuses."""
+
+import json
+import random
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from localcluster.cluster import LocalCluster
+from localcluster.errors import KubectlError
+from localcluster.testing.waiting import wait_until
+from optimus.kube.annotations import Problem, read_options, unknown_annotations
+from optimus.kube.job_kinds import JOB_KINDS
+from tests.e2e.kube.conftest import MANIFESTS
+from tests.e2e.kube.test_real_api_server import replicas
+from tests.harness.api import KUBEFLOW, Api, in_namespace
+from tests.unit.kube.test_annotations import BAD
+
+Json = dict[str, Any]
+GOAL = {"target-loss": "0.2"}
+PATTERNS = ("metrics-format", "checkpoint-format")
+"""Of these only the parser can tell everything: it compiles them."""
+
+GOOD: Final[Mapping[str, tuple[str, ...]]] = {
+    "target-loss": ("0.3", " .5 ", "5.", "-1e-3", "+2E+10", "0"),
+    "convergence-threshold": ("0.02", "9.9e-1"),
+    "target-epochs": ("90", "2.5"),
+    "target-steps": ("1000000", "000000000000012"),
+    "steps-per-epoch": ("12.5", "1e4"),
+    "global-batch-size": ("256", "1000000000"),
+    "worker-batch-size": (" 32 ",),
+    "min-ps": ("1",),
+    "max-ps": ("10000",),
+    "min-workers": ("2",),
+    "max-workers": ("8",),
+    "at-target": ("suspend", " Complete"),
+    "training-mode": ("SYNC", "async"),
+    "rescale": ("any", "never"),
+    "manage": ("Recommend",),
+    "pause": ("TRUE", "false "),
+    "chief-trains": ("true",),
+    "workload": ("resnet-50", "a", "a" * 63),
+    "loss-metric": ("nll", "Ärger", "x" * 100),
+    "finish-by": (
+        " 2027-01-15T08:00:00.5+01:00",
+        "2028-02-29t23:59:59z",
+        "2000-02-29T00:00:00-23:59",
+        "2027-12-31T00:00:00.000000000001Z",
+    ),
+    "lr-schedule": (
+        "step:100,150 end=200",
+        " Cosine:200",
+        "step:30,60,90 factor=0.2 warmup=5",
+        "linear:200\twarmup=5 end=300",
+        "step:" + ",".join(map(str, range(1, 51))) + " end=1 end=51",
+    ),
+    "metrics-format": (
+        r"(\w+)=(\d+)",
+        r"(?P<name>[^(=]+):\s(?P<value>[-+]?[0-9.]+)",
+        r"\((?:loss|acc)\[(x)\] (a|b)",
+    ),
+    "checkpoint-format": (r"saved (\d+)", "saved", r"[]^(]+ \[$"),
+    "target": (
+        "accuracy>=0.76",
+        " top-1 acc => 76% ",
+        "val_loss<1.5e-1",
+        "my/own=<3",
+        "accuracy>=0.76 and loss<=0.3",
+        "val_loss<=0.3  OR  mAP>=80%",
+        "loss<=0.3\tand\u00a0perplexity<=7",
+        "best accuracy<=1",
+        "lr acc<=1",
+        "accuracy>=0." + "7" * 300,
+        "cost<3",
+    ),
+}
+
+REFUSED: Final = (
+    *((name.replace("_", "-"), value) for name, value, why in BAD if why != "not both"),
+    ("target-loss", "1e100"),
+    ("target-loss", "0,3"),
+    ("target-loss", "1" * 40),
+    ("target-loss", ""),
+    ("target-steps", "1000000000001"),
+    ("target-steps", "9" * 30),
+    ("max-ps", "10001"),
+    ("workload", "a" * 64),
+    ("workload", "a" * 101),
+    ("finish-by", "2027-02-29T00:00:00Z"),
+    ("finish-by", "1900-02-29T00:00:00Z"),
+    ("finish-by", "2027-04-31T00:00:00Z"),
+    ("finish-by", "2027-01-15T24:00:00Z"),
+    ("finish-by", "2027-01-15T08:00:00+24:00"),
+    ("finish-by", "2027-01-15T08:00:00+05:99"),
+    ("finish-by", "0000-01-15T08:00:00Z"),
+    ("finish-by", "2027-01-15T08:00:00." + "0" * 64 + "Z"),
+    ("lr-schedule", "sine:200"),
+    ("lr-schedule", "step:150,100"),
+    ("lr-schedule", "step:100,100"),
+    ("lr-schedule", "cosine:100,200"),
+    ("lr-schedule", "cosine:0.5"),
+    ("lr-schedule", "step:100 factor=1"),
+    ("lr-schedule", "step:100 factor=0.1 factor=2"),
+    ("lr-schedule", "step:100 end=100"),
+    ("lr-schedule", "step:100 end=150.5"),
+    ("lr-schedule", "step:" + ",".join(map(str, range(51)))),
+    ("target", "precision and recall>=0.5"),
+    ("target", "validation ppl >= 3"),
+    ("target", "train rmse>3"),
+    ("target", "nll >= 3"),
+    ("target", "averageprecision<1"),
+    ("target", "ObjLoss_val > 3"),
+    ("target", "loss<=0.3 or IoU<.5"),
+    ("metrics-format", "(a)(b"),
+    ("metrics-format", r"(a)\(b)"),
+    ("metrics-format", "(?i)(a)(b)"),
+    ("metrics-format", "(a)(b)" + "c" * 300),
+    ("target-los", "0.3"),
+    ("goal", "é"),
+)
+
+
+def job(kind: str, annotations: Mapping[str, str], scheduler: str = "optimus-scheduler") -> Json:
+    roles = ("PS", "Worker") if kind == "TFJob" else ("Scheduler", "Server", "Worker")
+    container = {"TFJob": "tensorflow", "MXJob": "mxnet"}[kind]
+    specs = {role: replicas(1, container, scheduler) for role in roles}
+    mode = {"jobMode": "MXTrain"} if kind == "MXJob" else {}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": kind,
+        "metadata": {"name": "j", "annotations": _full(annotations)},
+        "spec": {JOB_KINDS[kind].replica_specs: specs, **mode},
+    }
+
+
+def _full(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {f"optimus.dl/{name}": value for name, value in annotations.items()}
+
+
+class Warned:
+    """Submits jobs, without storing them, and returns what the API server warns of."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api, self._namespace = api, namespace
+
+    def of(self, body: Json) -> list[str]:
+        plural = JOB_KINDS[body["kind"]].plural
+        path = in_namespace(KUBEFLOW, self._namespace, plural)
+        return [each.partition(": ")[2] for each in self._api.warnings(path, body)]
+
+    def of_annotations(self, annotations: Mapping[str, str]) -> list[str]:
+        return self.of(job("TFJob", annotations))
+
+
+@pytest.fixture(scope="module")
+def api(policed: LocalCluster) -> Iterator[Api]:
+    with policed.api_client() as client:
+        yield Api(client)
+
+
+@pytest.fixture(scope="module")
+def policed(granted: LocalCluster) -> Iterator[LocalCluster]:
+    """The cluster with the policy, in force."""
+    path = str(MANIFESTS / "admission" / "annotations.yaml")
+    granted.kubectl("apply", "--server-side", "-f", path)
+    with granted.api_client() as client:
+        warned = Warned(Api(client), "default")
+        wait_until(lambda: bool(warned.of_annotations({"what": ""})), "the policy is in force", 180)
+    yield granted
+    granted.kubectl("delete", "-f", path)
+
+
+@pytest.fixture
+def warned(api: Api) -> Warned:
+    return Warned(api, "default")
+
+
+def refused(annotations: Mapping[str, str]) -> list[Problem]:
+    """What the parser refuses, leaves out or does not know."""
+    found = read_options(_full(annotations))
+    return [*found.problems, *found.ignored, *unknown_annotations(_full(annotations))]
+
+
+NAMED: Final = re.compile(r'optimus\.dl/([a-z-]+)(?=: "|: unknown|, optimus)')
+
+
+def compare(warned: Warned, annotations: Mapping[str, str]) -> None:
+    """The policy warns of what the parser refuses, in its words; of patterns it may say less."""
+    said, expected = " | ".join(warned.of_annotations(annotations)), refused(annotations)
+    names = {each.annotation.removeprefix("optimus.dl/") for each in expected}
+    found = {name for each in said.split(" | ") for name in NAMED.findall(each)}
+    assert found <= names, f"{annotations}: {said}"
+    assert names - found <= set(PATTERNS), f"{annotations}: {said}"
+    for each in expected:
+        if not each.annotation.endswith("-format"):
+            sentence = each.expected.partition("; did you mean")[0]
+            assert sentence in said, f"{annotations}: {said}"
+
+
+def beside(name: str) -> Mapping[str, str]:
+    """A goal for a value that is none itself: a deadline needs one."""
+    return {} if name.startswith(("target", "convergence")) else GOAL
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, v) for name in GOOD for v in GOOD[name]])
+def test_nothing_is_said_of_what_the_parser_accepts(warned: Warned, name: str, value: str) -> None:
+    annotations = {**beside(name), name: value}
+    assert refused(annotations) == []
+    assert warned.of_annotations(annotations) == []
+
+
+@pytest.mark.parametrize(("name", "value"), REFUSED)
+def test_the_parsers_sentence_is_in_the_warning(warned: Warned, name: str, value: str) -> None:
+    annotations = {**beside(name), name: value}
+    assert refused(annotations)
+    assert warned.of_annotations(annotations)
+    compare(warned, annotations)
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        pytest.param({"target-loss": "1", "target": "loss<=1"}, id="two goals"),
+        pytest.param({"target-loss": "low", "target": "loss<=1"}, id="two goals, of which one is"),
+        pytest.param(
+            {"convergence-threshold": "1", "target-steps": "1", "target-epochs": "2"},
+            id="three goals, of which two are",
+        ),
+        pytest.param({**GOAL, "min-ps": "4", "max-ps": "2"}, id="bounds that cross"),
+        pytest.param({**GOAL, "max-ps": "0", "min-ps": "4"}, id="one bound that is none"),
+        pytest.param(
+            {**GOAL, "global-batch-size": "8", "worker-batch-size": "8"}, id="two batches"
+        ),
+        pytest.param({"finish-by": "2027-01-15T08:00:00Z"}, id="a deadline without a goal"),
+        pytest.param({**GOAL, "pause": 'x"\n\\', "manage": "é" * 300}, id="text to be escaped"),
+        pytest.param({**GOAL, "suspended-by": "i-1", "goal-met": ""}, id="the programs' own"),
+        pytest.param({"what": "1", "which": "2"}, id="two unknown names"),
+    ],
+)
+def test_annotations_together_are_judged_alike(
+    warned: Warned, annotations: Mapping[str, str]
+) -> None:
+    compare(warned, annotations)
+
+
+def test_values_that_differ_a_little_from_good_ones_are_judged_alike(warned: Warned) -> None:
+    drawn = random.Random(14)
+    for name, values in GOOD.items():
+        for value in values:
+            for _ in range(8):
+                compare(warned, {**beside(name), name: mutated(value, drawn)})
+
+
+def mutated(value: str, drawn: random.Random) -> str:
+    """The value with one to three characters removed, replaced or added."""
+    characters = list(value)
+    for _ in range(drawn.randint(1, 3)):
+        at = drawn.randrange(len(characters) + 1)
+        new = drawn.choice(["", *"0159.,-+eE:=<>% \t()[]{}?*|\\azTZé"])
+        characters[at : at + drawn.randint(0, 1)] = new
+    return "".join(characters)
+
+
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("character", ["1", " ", "(", ",1", "a>=1 and "])
+def test_the_longest_values_are_within_the_costs(warned: Warned, name: str, character: str) -> None:
+    """The API server stores up to 256 KiB of annotations; an expression that costs too much would
+    fail, and say nothing."""
+    longest = character * ((250 << 10) // len(character))
+    compare(warned, {**beside(name), name: longest})
+
+
+def test_very_many_annotations_are_within_the_costs(warned: Warned) -> None:
+    many = {f"x-{number}": "" for number in range(5000)}
+    (said,) = warned.of_annotations({**GOAL, **many})
+    assert "unknown annotations" in said
+
+
+@pytest.mark.parametrize("kind", JOB_KINDS)
+@pytest.mark.parametrize("scheduler", ["", "default-scheduler"])
+def test_roles_of_an_annotated_job_that_lack_the_scheduler_are_named(
+    warned: Warned, kind: str, scheduler: str
+) -> None:
+    body = job(kind, GOAL)
+    worker = body["spec"][JOB_KINDS[kind].replica_specs]["Worker"]["template"]["spec"]
+    worker["schedulerName"] = scheduler
+    (said,) = warned.of(body)
+    assert said.startswith("replica type Worker does not name scheduler optimus-scheduler")
+    del worker["schedulerName"]
+    (said,) = warned.of(body)
+    assert 'add "schedulerName: optimus-scheduler" to template.spec of each' in said
+    body["metadata"]["annotations"] = {}
+    assert warned.of(body) == []
+
+
+def test_kubectl_apply_shows_it_and_what_was_there_before_is_not_judged_again(
+    policed: LocalCluster, namespace: str
+) -> None:
+    body = job("TFJob", {"target-loss": "low"}, scheduler="nobody")
+    command = ("-n", namespace, "apply", "--warnings-as-errors", "-f", "-")
+    with pytest.raises(KubectlError, match="a number such as") as shown:
+        policed.kubectl(*command, stdin=json.dumps(body))
+    said = str(shown.value)
+    assert "PS, Worker does not name scheduler" in said or "Worker, PS does not name" in said
+    body["spec"]["runPolicy"] = {"suspend": True}
+    policed.kubectl(*command, stdin=json.dumps(body))
+    body["metadata"]["annotations"]["optimus.dl/suspended-by"] = "i-1"
+    policed.kubectl(*command, stdin=json.dumps(body))
+    body["metadata"]["annotations"]["optimus.dl/pause"] = "true"
+    with pytest.raises(KubectlError, match="a number such as"):
+        policed.kubectl(*command, stdin=json.dumps(body))
+
+
+DENY: Final = MANIFESTS / "admission" / "deny" / "kustomization.yaml"
+
+
+@pytest.fixture
+def denying(policed: LocalCluster) -> Iterator[LocalCluster]:
+    """The cluster as with the component `admission/deny`."""
+    (patch,) = yaml.safe_load(DENY.read_text())["patches"]
+    (denied,) = yaml.safe_load(patch["patch"])
+    binding = f"validatingadmissionpolicybinding/{patch['target']['name']}"
+    policed.kubectl("patch", binding, "--type=json", "-p", json.dumps([denied]))
+    yield policed
+    warned = [{**denied, "value": ["Warn"]}]
+    policed.kubectl("patch", binding, "--type=json", "-p", json.dumps(warned))
+
+
+def test_with_the_component_such_jobs_are_denied(denying: LocalCluster, namespace: str) -> None:
+    body = job("TFJob", {"target-loss": "low"})
+    command = ("-n", namespace, "apply", "--dry-run=server", "-f", "-")
+
+    def denied() -> bool:
+        try:
+            denying.kubectl(*command, stdin=json.dumps(body))
+        except KubectlError as error:
+            return "a number such as 0.25 is expected" in str(error)
+        return False
+
+    wait_until(denied, "it is denied", 180)
+    body["metadata"]["annotations"]["optimus.dl/target-loss"] = "0.2"
+    assert "created" in denying.kubectl(*command, stdin=json.dumps(body))
