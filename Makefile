@@ -14,7 +14,7 @@ BY_FOLDER := --dist loadscope --no-loadscope-reorder
 # Without bytecode each pytest process compiles all tests again, some 5 s of a core for each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check check-code check-units check-localcluster check-scenarios mutants format requirements clean
+.PHONY: help demo test check check-code check-units check-localcluster check-scenarios mutants format requirements install-yaml clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -104,6 +104,12 @@ PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 requirements: $(READY) ## update the pinned requirements and their hashes
 	cd requirements && for name in dev mxnet tensorflow; do ../$(PIN) $$name.in -o $$name.txt; done
 	cd requirements && for name in runtime demo mutants uv; do ../$(PIN) $$name.in -c dev.txt -o $$name.txt; done # the tested versions
+
+# The kubectl of PATH, or another: make install-yaml KUBECTL=/path/to/kubectl.
+KUBECTL ?= kubectl
+install-yaml: ## render manifests/ into manifests/install/, which can be applied without a checkout
+	$(KUBECTL) kustomize manifests/crds > manifests/install/crds.yaml
+	$(KUBECTL) kustomize manifests > manifests/install/install.yaml
 
 clean: ## remove build results of this folder (binaries and environments stay in the user's cache)
 	rm -rf $(VENV) .mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

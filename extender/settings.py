@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.runtime.settings import (
@@ -137,10 +138,19 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     description = (
         "The kube-scheduler extender of Optimus: which node each pod of a training job goes to."
     )
-    program = Program(
-        "python -m extender", description, Settings, "OPTIMUS_EXTENDER_", _contradictions
-    )
-    return program.parse(arguments, environment)
+    program = Program("python -m extender", description, Settings, _PREFIX, _contradictions)
+    return program.parse(arguments, {**_shared(environment), **environment})
+
+
+_PREFIX: Final = "OPTIMUS_EXTENDER_"
+_SHARED: Final = ("scheduler_name", "node_selector", "operator_version")
+"""What both processes have to agree on: without a variable of its own the extender reads the
+autoscaler's."""
+
+
+def _shared(environment: Mapping[str, str]) -> dict[str, str]:
+    names = {f"OPTIMUS_{name.upper()}": f"{_PREFIX}{name.upper()}" for name in _SHARED}
+    return {own: environment[name] for name, own in names.items() if name in environment}
 
 
 _SECONDS = (

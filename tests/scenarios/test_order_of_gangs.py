@@ -47,7 +47,7 @@ def six(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalCluster]:
     backend: Backend = request.param
     nodes = numbered_nodes(len(NODES), {"cpu": str(CPUS), "memory": "8Gi"})
     with LocalCluster(f"ordering-{backend}", nodes, backend=backend) as cluster, shown(cluster):
-        cluster.apply(REPOSITORY / "manifests" / "crd-trainingprofiles.yaml")
+        cluster.apply(REPOSITORY / "manifests" / "crds/crd-trainingprofiles.yaml")
         with cluster.api_client() as client:
             Api(client).create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
         yield cluster

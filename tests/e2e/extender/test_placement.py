@@ -137,7 +137,7 @@ def test_jobs_that_came_while_kube_scheduler_was_away_are_bound_when_it_is_back(
 def test_a_rescaled_job_keeps_its_place_against_a_waiting_one(
     own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
 ) -> None:
-    own.apply(REPOSITORY / "manifests" / "crd-trainingprofiles.yaml")
+    own.apply(REPOSITORY / "manifests" / "crds/crd-trainingprofiles.yaml")
     with scheduler_processes(own, tmp_path) as running:
         jobs.create("grows", 2, 4)
         jobs.wait_bound("grows", 6)
@@ -162,7 +162,7 @@ def test_a_rescaled_job_keeps_its_place_against_a_waiting_one(
 def test_a_rescale_whose_target_does_not_fit_waits_whole_and_gets_the_room_that_appears(
     own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
 ) -> None:
-    own.apply(REPOSITORY / "manifests" / "crd-trainingprofiles.yaml")
+    own.apply(REPOSITORY / "manifests" / "crds/crd-trainingprofiles.yaml")
     with unharmed(own, tmp_path) as running:
         jobs.create("widens", 2, 4)
         jobs.create("beside", 2, 4)

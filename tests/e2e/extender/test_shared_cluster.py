@@ -166,7 +166,7 @@ def test_who_may_view_a_namespace_sees_why_a_job_waits(
     own: LocalCluster, jobs: TrainingJobs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kubeconfig = viewer(own, tmp_path / "reader")
-    own.apply(REPOSITORY / "manifests" / "crd-trainingprofiles.yaml")
+    own.apply(REPOSITORY / "manifests" / "crds/crd-trainingprofiles.yaml")
     with scheduler_processes(own, tmp_path) as running:
         jobs.create("wide", 1, 16)
         asked = ["why", "wide", "-n", "default", "--kubeconfig", str(kubeconfig)]

@@ -16,8 +16,8 @@ from tests.harness.waiting import wait_until
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 GRANTED = (
     "namespace.yaml",
-    "crd-trainingprofiles.yaml",
-    "crd-workloadprofiles.yaml",
+    "crds/crd-trainingprofiles.yaml",
+    "crds/crd-workloadprofiles.yaml",
     "rbac-autoscaler.yaml",
     "rbac-scheduler.yaml",
 )

@@ -16,8 +16,8 @@ from tests.integration.faults.state_recorder import recorder
 
 _GRANTED = (
     "namespace.yaml",
-    "crd-trainingprofiles.yaml",
-    "crd-workloadprofiles.yaml",
+    "crds/crd-trainingprofiles.yaml",
+    "crds/crd-workloadprofiles.yaml",
     "rbac-autoscaler.yaml",
     "rbac-scheduler.yaml",
 )

@@ -93,17 +93,20 @@ def _setting(field: Field[Any], sentence: str) -> str:
     return f"`{flag(field.name)}` | {default} | {sentence}"
 
 
-def test_every_variable_that_a_page_names_is_a_setting() -> None:
+def _variables() -> set[str]:
     prefixes = {
         autoscaler.settings.Settings: "OPTIMUS_",
         extender.settings.Settings: "OPTIMUS_EXTENDER_",
     }
-    known = {
+    return {
         prefix + field.name.upper()
         for settings, prefix in prefixes.items()
         for field in fields(settings)
     }
-    known |= {"OPTIMUS_LOCALCLUSTER_BINARIES", "OPTIMUS_REQUIRE_E2E"}
+
+
+def test_every_variable_that_a_page_names_is_a_setting() -> None:
+    known = _variables() | {"OPTIMUS_LOCALCLUSTER_BINARIES", "OPTIMUS_REQUIRE_E2E"}
     for each in all_pages():
         named = set(re.findall(r"\bOPTIMUS_[A-Z_]*[A-Z]\b", each.text))
         assert named <= known, each.name
@@ -267,7 +270,7 @@ def test_every_phase_is_explained() -> None:
 
 
 def test_every_printed_column_is_explained() -> None:
-    definition = yaml.safe_load((ROOT / "manifests/crd-trainingprofiles.yaml").read_text())
+    definition = yaml.safe_load((ROOT / "manifests/crds/crd-trainingprofiles.yaml").read_text())
     columns = [
         each["name"].upper()
         for each in definition["spec"]["versions"][0]["additionalPrinterColumns"]
@@ -366,20 +369,13 @@ def test_the_guide_s_overlay_fits_the_manifests() -> None:
     }
     for image in overlay["images"]:
         assert f"image: {image['name']}:" in "".join(shipped.values())
-    for patch in overlay["patches"]:
-        manifest = yaml.safe_load(shipped[patch["target"]["name"].removeprefix("optimus-")])
-        known = {
-            flag(field.name) for field in fields(_SETTINGS[f"Settings of the {_program(manifest)}"])
-        }
-        for change in yaml.safe_load(patch["patch"]):
-            assert _at(manifest, change["path"].removesuffix("/-")) is _arguments(manifest)
-            assert change["value"].partition("=")[0] in known
-
-
-def _at(value: Any, pointer: str) -> Any:
-    for key in pointer.split("/")[1:]:
-        value = value[int(key) if isinstance(value, list) else key]
-    return value
+    base = yaml.safe_load((ROOT / "manifests/kustomization.yaml").read_text())
+    (shared,), (settings,) = base["configMapGenerator"], overlay["configMapGenerator"]
+    merged = {"behavior": "merge", "literals": settings["literals"]}
+    assert settings == {"name": shared["name"], "namespace": shared["namespace"], **merged}
+    names = {literal.partition("=")[0] for literal in settings["literals"]}
+    assert names <= {literal.partition("=")[0] for literal in shared["literals"]}
+    assert names <= _variables()
 
 
 def _ours(manifest: Any) -> Any:
@@ -390,14 +386,6 @@ def _ours(manifest: Any) -> Any:
         if each["command"][0] == "python"
     )
     return found
-
-
-def _program(manifest: Any) -> str:
-    return str(_ours(manifest)["command"][-1])
-
-
-def _arguments(manifest: Any) -> Any:
-    return _ours(manifest)["args"]
 
 
 def test_the_columns_of_a_table_of_jobs_are_documented_in_their_order() -> None:

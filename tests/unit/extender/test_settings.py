@@ -30,6 +30,21 @@ def test_flags_win_over_the_environment() -> None:
     assert settings == expected
 
 
+def test_what_both_processes_agree_on_is_read_from_the_autoscalers_variables() -> None:
+    shared = {
+        "OPTIMUS_SCHEDULER_NAME": "mine",
+        "OPTIMUS_NODE_SELECTOR": "pool=a",
+        "OPTIMUS_OPERATOR_VERSION": "1.9.3",
+        "OPTIMUS_LEADER_LEASE": "not/shared",
+    }
+    settings = parse([], shared)
+    expected = Settings(scheduler_name="mine", node_selector="pool=a", operator_version="1.9.3")
+    assert settings == expected
+    own = shared | {"OPTIMUS_EXTENDER_NODE_SELECTOR": "pool=b"}
+    assert parse([], own).node_selector == "pool=b"
+    assert parse(["--node-selector=pool=c"], own).node_selector == "pool=c"
+
+
 def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         parse(

@@ -39,7 +39,9 @@ from optimus.kube.volumes import (
 from optimus.progress import metric_names
 
 ROOT = Path(__file__).parents[3]
-MANIFESTS = sorted((ROOT / "manifests").rglob("*.yaml"))
+MANIFESTS = sorted(
+    path for path in (ROOT / "manifests").rglob("*.yaml") if path.parent.name != "install"
+)
 PREEMPTION = ROOT / "manifests/preemption"
 
 
@@ -49,7 +51,7 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def crd() -> dict[str, Any]:
-    return documents(ROOT / "manifests/crd-trainingprofiles.yaml")[0]
+    return documents(ROOT / "manifests/crds/crd-trainingprofiles.yaml")[0]
 
 
 def status_of(crd: dict[str, Any]) -> dict[str, Any]:
@@ -173,14 +175,8 @@ def test_preemption_is_a_part_that_has_to_be_chosen() -> None:
     assert component["kind"] == "Component"
     assert "components" not in default
     assert "preemption" not in str(default["resources"])
-    (patch,) = component["patches"]
-    assert patch["target"] == {"kind": "Deployment", "name": "optimus-scheduler"}
-    (added,) = yaml.safe_load(patch["patch"])
-    assert parse([added["value"]], {}).preempt
-    (deployment,) = documents(ROOT / "manifests/scheduler.yaml")
-    pod = deployment["spec"]["template"]["spec"]
-    assert added["path"] == "/spec/template/spec/initContainers/0/args/-"
-    assert pod["initContainers"][0]["name"] == "extender"
+    (generator,) = component["configMapGenerator"]
+    assert parse([], dict(each.split("=", 1) for each in generator["literals"])).preempt
 
 
 def test_the_page_is_reached_by_forwarded_ports_alone_unless_its_component_is_added() -> None:

@@ -120,7 +120,7 @@ def test_what_is_no_profile_is_malformed() -> None:
 
 
 def schema() -> dict[str, Any]:
-    text = (ROOT / "manifests/crd-workloadprofiles.yaml").read_text()
+    text = (ROOT / "manifests/crds/crd-workloadprofiles.yaml").read_text()
     crd: dict[str, Any] = yaml.safe_load(text)
     assert (crd["spec"]["group"], crd["spec"]["versions"][0]["name"]) == (GROUP, VERSION)
     names = crd["spec"]["names"]

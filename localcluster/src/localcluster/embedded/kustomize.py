@@ -1,9 +1,9 @@
 """Renders the kustomizations of this project, for a machine without kubectl.
 
-Known are `resources`, `components`, `patches` (JSON and strategic), `images`, and
-`configMapGenerator` with `files`, which creates or replaces; anything else is refused by name. The
-name of a generated ConfigMap ends in a hash of its content, as kustomize has it, so pods that mount
-it are recreated when it changes."""
+Known are `resources`, `components`, `patches` (JSON and strategic, also `$patch: delete`),
+`images`, and `configMapGenerator` with `files` and `literals`, which creates, merges or replaces;
+anything else is refused by name. The name of a generated ConfigMap ends in the hash of its content
+that kustomize gives it, so pods that mount it are recreated when it changes."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,10 +24,14 @@ _FILE: Final = "kustomization.yaml"
 _KNOWN: Final = {
     *("apiVersion", "kind", "resources", "components", "patches", "images", "configMapGenerator")
 }
-_OF_GENERATORS: Final = {"name", "namespace", "behavior", "files"}
+_OF_GENERATORS: Final = {"name", "namespace", "behavior", "files", "literals"}
+_BEHAVIORS: Final = ("create", "merge", "replace")
 _FIRST: Final = (
     *("Namespace", "CustomResourceDefinition", "ServiceAccount", "ConfigMap", "PersistentVolume"),
 )
+_ESCAPED: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+_LETTERS: Final = str.maketrans("013ae", "ghkmt")
+"""How kustomize writes JSON and a hash: names are then those that kubectl gives."""
 _REFERENCES: Final = frozenset({"configMap", "configMapRef", "configMapKeyRef"})
 
 
@@ -91,16 +95,27 @@ def _kustomized(folder: Path, given: Sequence[Item] = ()) -> list[Item]:
 
 def _generated(items: list[Item], generator: Json, folder: Path) -> list[Item]:
     metadata = {key: generator[key] for key in ("name", "namespace") if key in generator}
-    data = {name: (folder / name).read_text() for name in generator["files"]}
+    data = {name: (folder / name).read_text() for name in generator.get("files") or ()}
+    data |= dict(map(_literal, generator.get("literals") or ()))
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
     made = Item(body, generated=True)
     behavior = generator.get("behavior", "create")
     if behavior == "create":
         return [*items, made]
-    if behavior != "replace" or all(item.place != made.place for item in items):
+    before = next((item for item in items if item.place == made.place), None)
+    if before is None or behavior not in _BEHAVIORS:
         name = metadata["name"]
         raise ClusterError(f"there is no ConfigMap {name} to {behavior} in {folder / _FILE}")
-    return [made if item.place == made.place else item for item in items]
+    if behavior == "merge":
+        made = replace(made, body={**before.body, "data": {**before.body["data"], **data}})
+    return [made if item is before else item for item in items]
+
+
+def _literal(text: str) -> tuple[str, str]:
+    """Return the key and value of KEY=VALUE; quotes around the whole value are not part of it."""
+    key, _, value = text.partition("=")
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return key, value[1:-1] if quoted else value
 
 
 def _patched(items: list[Item], patch: Json, folder: Path) -> list[Item]:
@@ -109,6 +124,8 @@ def _patched(items: list[Item], patch: Json, folder: Path) -> list[Item]:
     target = patch.get("target") or {"kind": change["kind"], **change["metadata"]}
     if not any(_is_target(item, target) for item in items):
         raise ClusterError(f"a patch in {folder / _FILE} is for {target}, which is not there")
+    if isinstance(change, dict) and change.get("$patch") == "delete":
+        return [item for item in items if not _is_target(item, target)]
     merge: Callable[[Any, Any], Any] = json_patch if isinstance(change, list) else strategic_merge
     try:
         return [
@@ -144,8 +161,10 @@ def _with_image(value: Any, image: Json) -> Any:
 
 
 def _hashed(body: Json) -> str:
-    content = msgspec.json.encode(body["data"], order="deterministic")
-    return f"{body['metadata']['name']}-{hashlib.sha256(content).hexdigest()[:10]}"
+    content = {"data": body["data"], "kind": "ConfigMap", "name": ""}
+    text = msgspec.json.encode(content, order="deterministic").decode().translate(_ESCAPED)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+    return f"{body['metadata']['name']}-{digest.translate(_LETTERS)}"
 
 
 def _renamed(item: Item, names: Mapping[str, str]) -> Json:

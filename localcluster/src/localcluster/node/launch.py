@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from localcluster.images import Environment
+from localcluster.node.cluster_objects import ClusterObjects
 from localcluster.node.peer_addresses import PeerAddresses
 from localcluster.node.pod_spec import ContainerSpec, Json, Unresolved, field_value
 from localcluster.node.process_table import POD_VARIABLE, Launch
@@ -34,6 +35,7 @@ class LaunchContext:
     api_host: str
     api_port: int
     ports: Mapping[int, int]
+    objects: ClusterObjects
 
 
 def prepare_launch(
@@ -41,7 +43,9 @@ def prepare_launch(
 ) -> Launch:
     """Work out what to run. Raises Unresolved (may pass) or CannotStart (a run that fails)."""
     base = _base_variables(pod, image, context)
-    raw = {**_resolve(pod, spec.raw, base, context.peers), POD_VARIABLE: context.marker}
+    shared = _from_config_maps(pod, spec.raw, context.objects)
+    resolved = _resolve(pod, spec.raw, {**base, **shared}, context.peers)
+    raw = {**resolved, POD_VARIABLE: context.marker}
     folders = context.volumes.folders(spec.raw)
     rewriting = Rewriting(folders, context.ports)
     # The base variables name folders of this machine already: one under a mount path is not meant.
@@ -89,6 +93,21 @@ def _base_variables(pod: Json, image: Environment, context: LaunchContext) -> di
         "KUBERNETES_SERVICE_PORT": str(context.api_port),
         "KUBERNETES_SERVICE_PORT_HTTPS": str(context.api_port),
     }
+
+
+def _from_config_maps(pod: Json, container: Json, objects: ClusterObjects) -> dict[str, str]:
+    """The variables of `envFrom`; of two with one name the later wins. Raises Unresolved."""
+    values: dict[str, str] = {}
+    for source in container.get("envFrom") or ():
+        reference, prefix = source["configMapRef"], source.get("prefix") or ""
+        try:
+            found = objects.config_map(pod["metadata"]["namespace"], reference.get("name") or "")
+        except Unresolved:
+            if not reference.get("optional"):
+                raise
+            found = {}
+        values |= {prefix + key: text for key, text in found.items()}
+    return values
 
 
 def _resolve(

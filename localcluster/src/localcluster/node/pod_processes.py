@@ -191,4 +191,5 @@ class PodProcesses:
             machine.api_host,
             machine.api_port,
             self._ports,
+            machine.objects,
         )

@@ -17,7 +17,7 @@ VOLUME_TYPES: Final = (
 )
 HOST_IP: Final = "127.0.0.1"
 _UNSUPPORTED_POD_FIELDS: Final = ("activeDeadlineSeconds", "readinessGates", "resourceClaims")
-_UNSUPPORTED_CONTAINER_FIELDS: Final = ("envFrom", "lifecycle", "volumeDevices", "workingDir")
+_UNSUPPORTED_CONTAINER_FIELDS: Final = ("lifecycle", "volumeDevices", "workingDir")
 
 
 class Unresolved(Exception):
@@ -163,6 +163,8 @@ def _unsupported_in_containers(pod: Json) -> Iterator[str]:
         for mount in container.get("volumeMounts") or ():
             if mount.get("subPath") or mount.get("subPathExpr"):
                 yield f"subPath {where}"
+        if any("configMapRef" not in each for each in container.get("envFrom") or ()):
+            yield f"an envFrom other than configMapRef {where}"
         for variable in container.get("env") or ():
             if variable.get("valueFrom") and "fieldRef" not in variable["valueFrom"]:
                 yield f"a valueFrom other than fieldRef {where}"

@@ -122,8 +122,8 @@ def test_layers_with_patches_images_and_a_replaced_config(tmp_path: Path) -> Non
             id="a field that is not known",
         ),
         pytest.param(
-            {"configMapGenerator": [{"name": "x", "literals": ["a=b"]}]},
-            "has literals, which is not known here",
+            {"configMapGenerator": [{"name": "x", "envs": ["a.env"]}]},
+            "has envs, which is not known here",
             id="a field of a generator that is not known",
         ),
         pytest.param({"resources": ["none.yaml"]}, "cannot be read", id="a file that is missing"),
@@ -150,6 +150,11 @@ def test_layers_with_patches_images_and_a_replaced_config(tmp_path: Path) -> Non
             "no ConfigMap x to replace",
             id="nothing to replace",
         ),
+        pytest.param(
+            {"configMapGenerator": [{"name": "x", "behavior": "merge", "literals": []}]},
+            "no ConfigMap x to merge",
+            id="nothing to merge",
+        ),
     ],
 )
 def test_what_cannot_be_rendered_is_an_error(
@@ -167,7 +172,50 @@ def test_the_shipped_manifests_are_known(folder: str) -> None:
         each["metadata"]["name"]: each for each in objects if each["kind"] == "Deployment"
     }
     assert set(deployments) == {"optimus-autoscaler", "optimus-scheduler"}
-    (config,) = [each for each in objects if each["kind"] == "ConfigMap"]
+    config, settings = sorted(
+        each["metadata"]["name"] for each in objects if each["kind"] == "ConfigMap"
+    )
+    assert (config[:-10], settings[:-10]) == ("optimus-scheduler-config-", "optimus-settings-")
     pod = deployments["optimus-scheduler"]["spec"]["template"]["spec"]
-    assert pod["volumes"][0]["configMap"]["name"] == config["metadata"]["name"]
+    assert pod["volumes"][0]["configMap"]["name"] == config
+    (source,) = pod["initContainers"][0]["envFrom"]
+    assert source["configMapRef"]["name"] == settings
     assert [each["image"] for each in pod["initContainers"]] == ["optimus-on-kubernetes:0.1.0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix"),
+    [
+        pytest.param("abc", "8g4hfht4gh", id="letters"),
+        pytest.param("a<b>é", "754kfbdbbf", id="signs that Go escapes, and a letter that it keeps"),
+        pytest.param('q"x', "mmm4262t5f", id="a quotation mark"),
+        pytest.param("a&b", "hk94c2df65", id="an ampersand"),
+    ],
+)
+def test_generated_names_are_those_of_kubectl(tmp_path: Path, text: str, suffix: str) -> None:
+    """The names that `kubectl kustomize` of Kubernetes 1.36.3 gave."""
+    generator = {"name": "a", "literals": [f"X={text}"]}
+    write(tmp_path, kustomization={"configMapGenerator": [generator]})
+    (config,) = render(tmp_path)
+    assert config["metadata"]["name"] == f"a-{suffix}"
+
+
+def test_literals_are_merged_into_what_was_generated_before(tmp_path: Path) -> None:
+    generator = {"name": "made", "namespace": "n"}
+    base = {"configMapGenerator": [{**generator, "literals": ["A=1", "B=x=y", "C='quoted'"]}]}
+    write(tmp_path / "base", kustomization=base)
+    merged = {**generator, "behavior": "merge", "literals": ["A=", "D=4"]}
+    top = {"resources": ["../base"], "configMapGenerator": [merged]}
+    write(tmp_path / "top", kustomization=top)
+    (config,) = render(tmp_path / "top")
+    assert config["data"] == {"A": "", "B": "x=y", "C": "quoted", "D": "4"}
+
+
+def test_a_patch_deletes_an_object(tmp_path: Path) -> None:
+    gone = {"$patch": "delete", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    kustomization = {
+        "resources": ["config.yaml", "deployment.yaml"],
+        "patches": [{"patch": yaml.safe_dump(gone)}],
+    }
+    write(tmp_path, config=CONFIG, deployment=DEPLOYMENT, kustomization=kustomization)
+    assert [each["kind"] for each in render(tmp_path)] == ["Deployment"]

@@ -145,7 +145,11 @@ def test_example_images_without_an_environment_say_so() -> None:
             pod(container(livenessProbe={"exec": {}})), "other than httpGet", id="an exec probe"
         ),
         pytest.param(pod(container(lifecycle={"preStop": {}})), "lifecycle", id="a hook"),
-        pytest.param(pod(container(envFrom=[{}])), "envFrom", id="variables of a config map"),
+        pytest.param(
+            pod(container(envFrom=[{"secretRef": {"name": "s"}}])),
+            "an envFrom other than configMapRef",
+            id="the variables of a secret",
+        ),
         pytest.param(
             pod(container(env=[{"name": "X", "valueFrom": {"secretKeyRef": {}}}])),
             "other than fieldRef",

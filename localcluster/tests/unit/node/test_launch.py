@@ -18,6 +18,8 @@ from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.pods import pod
 from tests.unit.node.test_services import Counter
 
+SETTINGS = "/api/v1/namespaces/ns/configmaps/settings"
+
 
 @pytest.fixture
 def image(tmp_path: Path) -> Environment:
@@ -39,13 +41,15 @@ def image(tmp_path: Path) -> Environment:
 def prepare(
     folder: Path, image: Environment, ports: dict[int, int] | None = None, **fields: Any
 ) -> Launch:
-    """Prepare the launch of a pod's only container, with an emptyDir called v."""
+    """Prepare the launch of a pod's only container, with an emptyDir called v, in a namespace with
+    the config map `settings`."""
+    objects = ClusterObjects(FakeApi({SETTINGS: {"data": {"X": "shared", "Y": "/v/shared"}}}))
     raw = pod(
         {"name": "main", "image": "i", **fields},
         volumes=[{"name": "v", "emptyDir": {}}],
         serviceAccountName="me",
     )
-    volumes = PodVolumes(folder / "pod", ClusterObjects(FakeApi()), ("https://s", ""), ports or {})
+    volumes = PodVolumes(folder / "pod", objects, ("https://s", ""), ports or {})
     volumes.prepare(raw)
     context = LaunchContext(
         peers=Counter().addresses(),
@@ -55,6 +59,7 @@ def prepare(
         api_host="127.0.0.1",
         api_port=6443,
         ports=ports or {},
+        objects=objects,
     )
     return prepare_launch(raw, parse_pod(raw).main[0], image, context)
 
@@ -218,3 +223,30 @@ def test_values_refer_to_variables_before_them(tmp_path: Path, image: Environmen
     ]
     env = prepare(tmp_path, image, env=entries).env
     assert (env["X"], env["EARLY"]) == ("yes/1", "$(LATE)")
+
+
+def from_settings(**more: Any) -> list[dict[str, Any]]:
+    return [{"configMapRef": {"name": "settings"}, **more}]
+
+
+def test_variables_of_a_config_map_come_before_those_of_the_container(
+    tmp_path: Path, image: Environment
+) -> None:
+    entries = [{"name": "X", "value": "own"}, {"name": "Z", "value": "$(Y)"}]
+    env = prepare(tmp_path, image, envFrom=from_settings(), env=entries).env
+    assert (env["X"], env["Y"], env["Z"]) == ("own", "/v/shared", "/v/shared")
+
+
+def test_variables_of_a_config_map_may_have_a_prefix(tmp_path: Path, image: Environment) -> None:
+    env = prepare(tmp_path, image, envFrom=from_settings(prefix="P_")).env
+    assert env["P_X"] == "shared"
+    assert "X" not in env
+
+
+def test_a_config_map_of_variables_that_is_missing_is_waited_for_unless_it_is_optional(
+    tmp_path: Path, image: Environment
+) -> None:
+    with pytest.raises(Unresolved, match='configmap "no" not found'):
+        prepare(tmp_path, image, envFrom=[{"configMapRef": {"name": "no"}}])
+    optional = [{"configMapRef": {"name": "no", "optional": True}}]
+    assert "X" not in prepare(tmp_path, image, envFrom=optional).env

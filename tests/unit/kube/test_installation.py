@@ -1,0 +1,182 @@
+"""What the base and its optional parts install, rendered: settings, rights, and where they end."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import autoscaler.settings
+import extender.settings
+from localcluster.embedded.kustomize import render
+
+ROOT = Path(__file__).parents[3]
+PARTS = sorted(path.parent.name for path in (ROOT / "manifests").glob("*/kustomization.yaml"))
+COMPONENTS = [name for name in PARTS if name != "crds"]
+POD_VALUES = {"POD_IP": "10.0.0.7", "OPTIMUS_POD_UID": "1-2-3"}
+"""What the fields of a pod are."""
+
+
+def overlay(folder: Path, *parts: str, **settings: str) -> list[dict[str, Any]]:
+    """The objects of an overlay with these optional parts and settings."""
+    generator = {"name": "optimus-settings", "namespace": "optimus-system", "behavior": "merge"}
+    literals = [f"{name}={value}" for name, value in settings.items()]
+    kustomization = {
+        "resources": [str(ROOT / "manifests")],
+        "components": [str(ROOT / "manifests" / name) for name in parts],
+        "configMapGenerator": [{**generator, "literals": literals}],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    return render(folder)
+
+
+def containers(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The containers of all pods by their names."""
+    found = {}
+    for each in objects:
+        if each["kind"] in ("Deployment", "DaemonSet"):
+            pod = each["spec"]["template"]["spec"]
+            every = [*pod.get("initContainers", ()), *pod["containers"]]
+            found |= {container["name"]: container for container in every}
+    return found
+
+
+def environment(objects: list[dict[str, Any]], container: dict[str, Any]) -> dict[str, str]:
+    """The variables of a container as the kubelet sets them."""
+    maps = {each["metadata"]["name"]: each for each in objects if each["kind"] == "ConfigMap"}
+    values: dict[str, str] = {}
+    for source in container["envFrom"]:
+        values |= maps[source["configMapRef"]["name"]]["data"]
+    return values | {each["name"]: POD_VALUES[each["name"]] for each in container["env"]}
+
+
+def arguments(container: dict[str, Any]) -> list[str]:
+    ip = POD_VALUES["POD_IP"]
+    return [each.replace("$(POD_IP)", ip) for each in container["args"]]
+
+
+def running(
+    objects: list[dict[str, Any]],
+) -> tuple[autoscaler.settings.Settings, extender.settings.Settings]:
+    """The settings of both processes as they are installed."""
+    found = containers(objects)
+    return (
+        autoscaler.settings.parse(
+            arguments(found["autoscaler"]), environment(objects, found["autoscaler"])
+        ),
+        extender.settings.parse(
+            arguments(found["extender"]), environment(objects, found["extender"])
+        ),
+    )
+
+
+def test_without_settings_of_their_own_both_have_the_defaults(tmp_path: Path) -> None:
+    deciding, placing = running(overlay(tmp_path))
+    plain = autoscaler.settings.Settings(
+        listen=deciding.listen, page_listen=deciding.page_listen, pod_uid=deciding.pod_uid
+    )
+    assert deciding == plain
+    assert placing == extender.settings.Settings(health_listen=placing.health_listen)
+
+
+def test_a_dry_run_in_the_pod_decides_as_the_deployment_does(tmp_path: Path) -> None:
+    """`kubectl exec ... -- python -m autoscaler --dry-run --once` has the variables, no flags."""
+    objects = overlay(
+        tmp_path,
+        OPTIMUS_NODE_SELECTOR="optimus.dl/pool=training",
+        OPTIMUS_OPERATOR_VERSION="1.9.3",
+        OPTIMUS_POLICY="drf",
+        OPTIMUS_NAMESPACE_BUDGET="ml:cpu=40;web:cpu=8",
+    )
+    deployed, _ = running(objects)
+    container = containers(objects)["autoscaler"]
+    given = environment(objects, container)
+    by_hand = autoscaler.settings.parse(["--dry-run", "--once"], given)
+    assert by_hand.policy == "drf"
+    assert by_hand.node_selector == "optimus.dl/pool=training"
+    expected = replace(deployed, dry_run=True, once=True, page_listen=by_hand.page_listen)
+    assert by_hand == replace(expected, listen=by_hand.listen)
+    # It runs beside the process of the pod, so no address may come from the variables.
+    assert by_hand.listen != deployed.listen
+
+
+def test_the_pool_the_operator_and_the_scheduler_are_said_once_for_both(tmp_path: Path) -> None:
+    shared = {"scheduler_name": "mine", "node_selector": "pool=a", "operator_version": "1.8.1"}
+    variables = {f"OPTIMUS_{name.upper()}": value for name, value in shared.items()}
+    for settings in running(overlay(tmp_path, **variables)):
+        assert {name: getattr(settings, name) for name in shared} == shared
+
+
+def test_the_dry_run_is_the_one_that_the_guide_names() -> None:
+    guide = (ROOT / "docs" / "operator-guide.md").read_text()
+    assert "-- python -m autoscaler --dry-run --once" in guide
+
+
+@pytest.mark.parametrize("part", COMPONENTS)
+def test_every_optional_part_can_be_added_alone(tmp_path: Path, part: str) -> None:
+    objects = overlay(tmp_path, part)
+    running(objects)
+    for container in containers(objects).values():
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_preemption_and_the_clusters_scheduler_can_be_combined(tmp_path: Path) -> None:
+    deciding, placing = running(overlay(tmp_path, "preemption", "cluster-scheduler", "page"))
+    assert placing.preempt
+    assert placing.scheduler_name == deciding.scheduler_name == "default-scheduler"
+
+
+def test_an_overlay_has_the_last_word_over_an_optional_part(tmp_path: Path) -> None:
+    _, placing = running(overlay(tmp_path, "preemption", OPTIMUS_EXTENDER_PREEMPT="false"))
+    assert not placing.preempt
+
+
+def test_behind_the_clusters_scheduler_the_extender_is_the_one_of_the_second_scheduler(
+    tmp_path: Path,
+) -> None:
+    sidecar = containers(overlay(tmp_path))["extender"]
+    assert sidecar.pop("restartPolicy") == "Always"
+    objects = overlay(tmp_path, "cluster-scheduler")
+    alone = containers(objects)["extender"]
+    for each in (sidecar, alone):
+        each.pop("envFrom")  # one ConfigMap with other content
+    assert alone == sidecar
+    assert "kube-scheduler" not in containers(objects)
+
+
+def test_behind_the_clusters_scheduler_its_lease_is_that_of_the_shipped_configuration(
+    tmp_path: Path,
+) -> None:
+    path = ROOT / "scheduler-config" / "cluster-scheduler.yaml"
+    election = yaml.safe_load(path.read_text())["leaderElection"]
+    _, placing = running(overlay(tmp_path, "cluster-scheduler"))
+    assert placing.leader_lease == f"{election['resourceNamespace']}/{election['resourceName']}"
+
+
+def test_nothing_is_made_in_kube_system_with_a_lease_of_its_own(tmp_path: Path) -> None:
+    assert any(each["metadata"].get("namespace") == "kube-system" for each in overlay(tmp_path))
+    objects = overlay(tmp_path, "own-lease")
+    namespaces = {each["metadata"].get("namespace", "") for each in objects}
+    assert namespaces == {"", "optimus-system"}
+    _, placing = running(objects)
+    scheduler = containers(objects)["kube-scheduler"]
+    (flag,) = [each for each in scheduler["args"] if each.startswith("--leader-elect-resource")]
+    assert placing.leader_lease == f"{flag.partition('=')[2]}/optimus-scheduler"
+    role = next(each for each in objects if each["metadata"]["name"] == "optimus-scheduler-lease")
+    assert role["rules"][1]["resourceNames"] == ["optimus-scheduler"]
+
+
+def test_on_openshift_no_user_is_named_and_still_none_is_root(tmp_path: Path) -> None:
+    pods = [
+        each["spec"]["template"]["spec"]["securityContext"]
+        for each in overlay(tmp_path, "openshift")
+        if each["kind"] == "Deployment"
+    ]
+    profile = {"type": "RuntimeDefault"}
+    assert pods == [{"runAsNonRoot": True, "seccompProfile": profile}] * 2
+
+
+def test_two_pods_of_each_process_are_the_default(tmp_path: Path) -> None:
+    deployments = [each for each in overlay(tmp_path) if each["kind"] == "Deployment"]
+    assert [each["spec"]["replicas"] for each in deployments] == [2, 2]
