@@ -33,7 +33,7 @@ def overlay(folder: Path, *parts: str, **settings: str) -> list[dict[str, Any]]:
 
 def containers(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The containers of all pods by their names."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for each in objects:
         if each["kind"] in ("Deployment", "DaemonSet"):
             pod = each["spec"]["template"]["spec"]

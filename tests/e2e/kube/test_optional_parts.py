@@ -1,0 +1,38 @@
+"""Every optional part of the installation, rendered by kubectl and accepted by the API server."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from localcluster.cluster import LocalCluster
+from localcluster.embedded.kustomize import render
+from tests.e2e.kube.conftest import MANIFESTS
+
+COMPONENTS = sorted(
+    path.parent.name
+    for path in MANIFESTS.glob("*/kustomization.yaml")
+    if yaml.safe_load(path.read_text())["kind"] == "Component"
+)
+
+
+def as_text(body: dict[str, Any]) -> str:
+    return json.dumps(body, sort_keys=True)
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_an_optional_part_is_rendered_as_by_kubectl_and_accepted(
+    granted: LocalCluster, tmp_path: Path, component: str
+) -> None:
+    paths = {"resources": MANIFESTS, "components": MANIFESTS / component}
+    kustomization = {key: [os.path.relpath(path, tmp_path)] for key, path in paths.items()}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    by_kubectl = yaml.safe_load_all(granted.kubectl("kustomize", str(tmp_path)))
+    assert sorted(map(as_text, by_kubectl)) == sorted(map(as_text, render(tmp_path)))
+    listed = granted.kubectl(
+        "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(tmp_path)
+    )
+    assert all(line.endswith("serverside-applied (server dry run)") for line in listed.splitlines())
