@@ -180,3 +180,19 @@ def test_on_openshift_no_user_is_named_and_still_none_is_root(tmp_path: Path) ->
 def test_two_pods_of_each_process_are_the_default(tmp_path: Path) -> None:
     deployments = [each for each in overlay(tmp_path) if each["kind"] == "Deployment"]
     assert [each["spec"]["replicas"] for each in deployments] == [2, 2]
+
+
+@pytest.mark.parametrize("parts", [(), ("cluster-scheduler",)], ids=["alone", "behind the own"])
+def test_the_check_at_submit_asks_for_the_scheduler_that_is_installed(
+    tmp_path: Path, parts: tuple[str, ...]
+) -> None:
+    objects = overlay(tmp_path, *parts)
+    (policy,) = [
+        each
+        for each in objects
+        if each["kind"] == "ValidatingAdmissionPolicy"
+        and each["metadata"]["name"] == "optimus-annotations"
+    ]
+    (variable,) = [each for each in policy["spec"]["variables"] if each["name"] == "scheduler"]
+    deciding, _ = running(objects)
+    assert variable["expression"] == f"'{deciding.scheduler_name}'"
