@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from autoscaler.cluster import Observation
 from autoscaler.logs.poller import Run, run_of
-from autoscaler.profile.codec import JobRecord, SavedState, unpack, unpack_rescale
 from autoscaler.rescale.machine import (
     End,
     ObservedJob,
@@ -24,6 +23,7 @@ from autoscaler.rescale.machine import (
     RescaleRecord,
     Step,
     adopt,
+    unpack_rescale,
 )
 from autoscaler.windows import Window, why_closed
 from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
@@ -34,6 +34,7 @@ from optimus.interval.driver import RescalePurpose, why_unwanted
 from optimus.jobs import Counts, Job, Manage, RescaleRule, Role
 from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
+from optimus.kube.profile_codec import JobRecord, SavedState, unpack
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob

@@ -22,7 +22,6 @@ from autoscaler.decide import claims_of
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
-from autoscaler.profile.codec import Avoided
 from autoscaler.profile.recorder import ProfileRecorder
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import headroom
@@ -30,6 +29,7 @@ from optimus.interval.classify import why_moved_enough
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import RescaleRule, TrainingMode
 from optimus.kube.pods import Pod
+from optimus.kube.profile_codec import Avoided
 from optimus.models.forecast import Forecast
 from optimus.placement.gang import PlacementRule
 from optimus.placement.theorem1 import Theorem1

@@ -31,7 +31,6 @@ from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
-from autoscaler.profile.codec import JobRecord, SavedState, pack
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
@@ -44,6 +43,7 @@ from optimus.kube.contract import Phase
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.events import EventType, Subject
 from optimus.kube.pods import Pod
+from optimus.kube.profile_codec import JobRecord, SavedState, pack
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.results import Refused, Written

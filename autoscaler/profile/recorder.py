@@ -14,8 +14,7 @@ from cachetools import LRUCache, TTLCache
 from autoscaler.cluster import Observation
 from autoscaler.managed_jobs import JobState, Shown
 from autoscaler.metrics import Metrics
-from autoscaler.profile.codec import pack, pack_rescale
-from autoscaler.rescale.machine import EmitEvent, End, Outcome, Rescale, Step
+from autoscaler.rescale.machine import EmitEvent, End, Outcome, Rescale, Step, pack_rescale
 from optimus.errors import NotReady
 from optimus.interval.classify import why_suspended
 from optimus.jobs import (
@@ -34,6 +33,7 @@ from optimus.jobs import (
 from optimus.kube.contract import Annotation, Phase
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
+from optimus.kube.profile_codec import pack
 from optimus.kube.profiles import (
     AvoidedNode,
     NameTaken,

@@ -13,6 +13,7 @@ annotation distinguishes our suspension from the user's; what the user does in b
 rescale.
 """
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +23,13 @@ from typing import Final
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import NO_COUNTS, Counts, Role
 from optimus.kube.contract import Phase
+from optimus.kube.errors import Malformed
 from optimus.kube.pods import Pod
+from optimus.kube.profiles import RescaleStatus
+from optimus.kube.times import format_instant, parse_instant
 from optimus.kube.training_jobs import TrainingJob
+
+_LOG = logging.getLogger(__name__)
 
 
 class Step(StrEnum):
@@ -957,3 +963,66 @@ def _emit_once(state: Rescale, event: EmitEvent, key: str = "") -> Advance:
     if key in state.emitted:
         return state, ()
     return replace(state, emitted=state.emitted | {key}), (event,)
+
+
+# --- the stored form
+
+
+def pack_rescale(record: RescaleRecord) -> RescaleStatus:
+    """The rescale as the profile shows it."""
+    return RescaleStatus(
+        id=record.id,
+        started_at=format_instant(record.started_at),
+        from_ps=record.before.ps,
+        from_workers=record.before.workers,
+        to_ps=record.target.ps,
+        to_workers=record.target.workers,
+        why=record.why,
+        step=record.step_text,
+        step_at=format_instant(record.step_at),
+        purpose=record.purpose,
+        restarts=record.restarts,
+        failure=record.failure,
+    )
+
+
+def unpack_rescale(stored: RescaleStatus | None, job: object, at: float) -> RescaleRecord | None:
+    """The rescale in a profile; ``None`` without one, or where it cannot be read; ``at`` is now."""
+    if stored is None:
+        return None
+    try:
+        started_at = min(parse_instant(stored.started_at), at)
+        step_at = min(parse_instant(stored.step_at), at) if stored.step_at else started_at
+        step, purpose = Step.CHECKPOINT, _purpose_of(stored)
+        counts = (stored.origin, stored.target)
+        record = RescaleRecord(
+            stored.id,
+            started_at,
+            *counts,
+            stored.why,
+            step,
+            step_at,
+            purpose=purpose,
+            restarts=stored.restarts,
+            failure=stored.failure,
+        )
+        return record.with_step_text(stored.step)
+    except (Malformed, ValueError) as error:
+        _LOG.warning("job %s: rescale in its profile cannot be decoded, dropped: %s", job, error)
+        return None
+
+
+_OLD_IDS: Final = {
+    "profiling-": RescalePurpose.PROFILING,
+    "explore-": RescalePurpose.EXPLORATION,
+    "measured-": RescalePurpose.AFTER_PROFILING,
+    "half-placed-": RescalePurpose.TAKE_BACK,
+}
+"""Prefixes of ids in records that were stored without a purpose, by earlier versions."""
+
+
+def _purpose_of(stored: RescaleStatus) -> RescalePurpose:
+    if stored.purpose in set(RescalePurpose):
+        return RescalePurpose(stored.purpose)
+    by_prefix = (each for prefix, each in _OLD_IDS.items() if stored.id.startswith(prefix))
+    return next(by_prefix, RescalePurpose.INTERVAL)

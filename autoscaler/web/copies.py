@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from autoscaler.cluster import Observation
 from autoscaler.managed_jobs import JobState
-from autoscaler.profile.codec import JobRecord
 from autoscaler.profile.recorder import status_of
 from autoscaler.rescale.machine import RescaleRecord
 from optimus.errors import NotReady
 from optimus.interval import Decision
 from optimus.jobs import Job, JobKey
 from optimus.kube.pods import Pod
+from optimus.kube.profile_codec import JobRecord
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.forecast import Forecast

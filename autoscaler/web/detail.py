@@ -9,25 +9,20 @@ from typing import Final
 import msgspec
 from cachetools import LRUCache
 
-from autoscaler.profile.codec import JobRecord, unpack
 from autoscaler.web.charts import CurveChart, SpeedChart, curve_charts, speed_chart
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.history import CountsPoint, DecisionEntry, JobTimeline, RescaleEntry
 from autoscaler.web.rows import Row, row_of
-from autoscaler.web.what_if import Question, WhatIf, answer
+from autoscaler.web.what_if import WhatIf, answer
 from optimus.errors import NotReady
+from optimus.interval.what_if import USUAL_PRICE_SECONDS, Question
 from optimus.jobs import Counts, Job, JobKey
-from optimus.models.forecast import Forecast, forecast_job
+from optimus.kube.profile_codec import JobRecord, learned
+from optimus.models.forecast import Forecast
 from optimus.nodes import Node
-from optimus.progress.log import ProgressLog
-from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import TrainingProgress
 from optimus.resources import CPU, MEMORY, PODS, Resources
 from optimus.snapshot import BoundPod
-
-_PRICE_SECONDS: Final = 60.0
-"""What a rescale is taken to cost until one of the job's was measured, as ``IntervalConfig`` has
-it."""
 
 _MOST_REMEMBERED: Final = 32
 _MOST_NAMED: Final = 12
@@ -140,7 +135,7 @@ class Details:
         with self._guard:
             known = self._learned.get(found.uid)
             if known is None or known[0] is not found.status:
-                known = found.status, *_of_profile(found, found.job, at)
+                known = found.status, *learned(found.status.state, found.job, at)
                 self._learned[found.uid] = known
         return known[1:]
 
@@ -171,8 +166,10 @@ class Details:
     def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> WhatIf:
         """When the job would be done at these counts."""
         _, forecast, record = self.learned(found, copy.at)
-        price = median(record.prices) if record.prices else _PRICE_SECONDS
-        return answer(Question(copy, found, forecast, counts, price))
+        price = median(record.prices) if record.prices else USUAL_PRICE_SECONDS
+        snapshot, at = copy.observation.snapshot, copy.at
+        forecast_at = found.decided_at or at
+        return answer(Question(found.job, forecast, counts, at, forecast_at, price, snapshot))
 
     def nodes(self, copy: ClusterCopy, text: str, offset: int, most: int) -> NodePage:
         """The nodes with a text in their name, kind or jobs, in the order of their names."""
@@ -187,14 +184,6 @@ class Details:
 
 def _mentions(row: NodeRow, text: str) -> bool:
     return any(text in each.lower() for each in (row.name, row.kind, *(job[0] for job in row.jobs)))
-
-
-def _of_profile(
-    found: JobCopy, job: Job, at: float
-) -> tuple[TrainingProgress, Forecast | NotReady, JobRecord]:
-    saved = unpack(found.status.state, found.key, at)
-    progress = ProgressLog.from_state(LogFormatOptions.of(job), saved.log).progress(at)
-    return progress, forecast_job(job, progress), saved.record
 
 
 def _facts(job: Job, found: JobCopy) -> list[Fact]:

@@ -1,6 +1,5 @@
 """One row of the page's table of jobs."""
 
-import math
 import re
 from typing import Final
 
@@ -8,11 +7,10 @@ import msgspec
 
 from autoscaler.web.copies import JobCopy
 from optimus.interval import Action
-from optimus.jobs import Counts
 from optimus.kube.contract import Phase
 from optimus.kube.errors import Malformed
 from optimus.kube.times import parse_instant
-from optimus.models.forecast import Forecast
+from optimus.models.forecast import Forecast, TimeLeft, time_left
 
 _LONGEST: Final = 400
 """Characters of a sentence in the table; the view of the job has all of it."""
@@ -20,15 +18,6 @@ _LONGEST: Final = 400
 _OVER: Final = (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE)
 NOT_MANAGED: Final = "NotManaged"
 """Where the page shows a phase: a job without a goal, which is only placed."""
-
-
-class Interval(msgspec.Struct, frozen=True):
-    """Seconds from the decision on until the goal is met: the median, and 80 % around it, by the
-    work left."""
-
-    low: float
-    median: float
-    high: float
 
 
 class Waits(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -63,7 +52,7 @@ class Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_on
     deadline_at: float | None = None
     percent: int | None = None
     speed: float | None = None
-    remaining: Interval | None = None
+    remaining: TimeLeft | None = None
     ends_at: float | None = None
     action: str = ""
     reason: str = ""
@@ -136,39 +125,18 @@ def instant(text: str | None) -> float | None:
         return None
 
 
-def remaining_of(copy: JobCopy) -> Interval | None:
+def remaining_of(copy: JobCopy) -> TimeLeft | None:
     """The time to the goal at the job's counts; without a forecast, what its profile has."""
     if copy.job is not None and isinstance(copy.forecast, Forecast):
-        return interval_at(copy.forecast, copy.job.counts)
+        return time_left(copy.forecast, copy.job.counts)
     seconds = copy.status.remaining_seconds
-    return None if seconds is None else Interval(seconds, seconds, seconds)
-
-
-def interval_at(forecast: Forecast, counts: Counts) -> Interval | None:
-    """The seconds to the goal at counts: the median, and 80 % of the work left."""
-    if forecast.goal_met:
-        return Interval(0, 0, 0)
-    median = forecast.at(counts)
-    if not math.isfinite(median):
-        return None
-    early, late = max(_early_factor(forecast), 1.0), max(forecast.late_factor, 1.0)
-    return Interval(*(round(each, 1) for each in (median / early, median, median * late)))
-
-
-def _early_factor(forecast: Forecast) -> float:
-    """The median of the work left as a multiple of the lower end of its 80 % interval."""
-    if forecast.remaining_epochs and forecast.low_epochs:
-        return max(forecast.remaining_epochs / forecast.low_epochs, 1.0)
-    found, left = forecast.time_to_goal, forecast.remaining_steps
-    if found is None or left <= 0:
-        return 1.0
-    return left / max(left - (found.point - found.low), min(left, 1.0))
+    return None if seconds is None else TimeLeft(seconds, seconds, seconds)
 
 
 _STANDS: Final = (Phase.WAITING, Phase.SUSPENDED, Phase.AT_TARGET)
 
 
-def _end(copy: JobCopy, remaining: Interval | None, decided_at: float | None) -> float | None:
+def _end(copy: JobCopy, remaining: TimeLeft | None, decided_at: float | None) -> float | None:
     """When the goal is expected to be met, if the job trains on as it does."""
     if remaining is None or decided_at is None or copy.status.phase in _STANDS:
         return None

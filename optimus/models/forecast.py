@@ -144,6 +144,36 @@ class Forecast:
             self._seconds.update(zip(missing, values, strict=True))
 
 
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """Seconds until the goal is met: the median, and 80 % around it, by the work left."""
+
+    low: float
+    median: float
+    high: float
+
+
+def time_left(forecast: Forecast, counts: Counts) -> TimeLeft | None:
+    """The seconds to the goal at counts: the median, and 80 % of the work left."""
+    if forecast.goal_met:
+        return TimeLeft(0, 0, 0)
+    median = forecast.at(counts)
+    if not math.isfinite(median):
+        return None
+    early, late = max(_early_factor(forecast), 1.0), max(forecast.late_factor, 1.0)
+    return TimeLeft(*(round(each, 1) for each in (median / early, median, median * late)))
+
+
+def _early_factor(forecast: Forecast) -> float:
+    """The median of the work left as a multiple of the lower end of its 80 % interval."""
+    if forecast.remaining_epochs and forecast.low_epochs:
+        return max(forecast.remaining_epochs / forecast.low_epochs, 1.0)
+    found, left = forecast.time_to_goal, forecast.remaining_steps
+    if found is None or left <= 0:
+        return 1.0
+    return left / max(left - (found.point - found.low), min(left, 1.0))
+
+
 ForecastFn = Callable[[Job, TrainingProgress], Forecast | NotReady]
 """Makes one job's forecast, or gives the reason why there is none."""
 

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from autoscaler.profile.codec import pack, unpack
 from optimus.jobs import Role
 from optimus.kube.contract import Phase
+from optimus.kube.profile_codec import pack, unpack
 from optimus.kube.profiles import JobRef, ProfileStatus, RescaleStatus, TrainingProfile
 from optimus.progress.pod_progress import PodState
 from tests.unit.autoscaler.controller_harness import ControllerHarness

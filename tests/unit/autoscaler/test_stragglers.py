@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from autoscaler.managed_jobs import DisruptionLimits, JobState, Limit, rescale_order
-from autoscaler.profile.codec import Avoided, JobRecord
 from autoscaler.rescale.machine import End, Outcome, Step
 from autoscaler.stragglers import (
     ReplacementConfig,
@@ -25,6 +24,7 @@ from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Job, TrainingMode
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
+from optimus.kube.profile_codec import Avoided, JobRecord
 from optimus.kube.profiles import AvoidedNode
 from optimus.kube.results import Refused
 from optimus.kube.times import format_second

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from autoscaler.managed_jobs import FOREIGN_SUSPENSION_SECONDS
-from autoscaler.profile.codec import MOST_STORED, SavedState, pack, unpack
 from optimus.jobs import Role
+from optimus.kube.profile_codec import MOST_STORED, SavedState, pack, unpack
 from optimus.kube.profiles import TrainingProfile
 from optimus.progress.pod_progress import PodState
 from optimus.progress.state import LogState

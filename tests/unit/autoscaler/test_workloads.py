@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from autoscaler.profile.codec import unpack
 from optimus.kube.errors import ErrorKind
+from optimus.kube.profile_codec import unpack
 from optimus.kube.profiles import ProfileStatus
 from optimus.models.earlier_runs import KEPT_SECONDS
 from tests.unit.autoscaler.controller_harness import ControllerHarness

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 
 from autoscaler.cluster import Observation
-from autoscaler.profile.codec import JobRecord
 from autoscaler.profile.recorder import goal_text
 from autoscaler.rescale.machine import RescaleRecord, Step
 from autoscaler.web.copies import ClusterCopy, JobCopy
@@ -28,6 +27,7 @@ from optimus.jobs import (
 )
 from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
+from optimus.kube.profile_codec import JobRecord
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.times import format_second
 from optimus.models.forecast import Forecast, forecast_job

@@ -2,12 +2,12 @@
 
 import pytest
 
-from autoscaler.web.rows import interval_at, row_of, waits_of
+from autoscaler.web.rows import row_of, waits_of
 from extender.gang_report import Ahead, Expectation, GangReport, sentence
 from extender.gang_states import GangState
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
-from optimus.models.forecast import Forecast
+from optimus.models.forecast import Forecast, time_left
 from tests.unit.autoscaler.web.sample_cluster import SampleCluster
 
 
@@ -58,7 +58,7 @@ def test_the_extenders_sentence_is_taken_apart(
 def test_the_interval_is_that_of_the_work_left() -> None:
     for copy in SampleCluster(12).copy().jobs.values():
         if isinstance(copy.forecast, Forecast) and copy.forecast.low_epochs:
-            found = interval_at(copy.forecast, Counts(2, 2))
+            found = time_left(copy.forecast, Counts(2, 2))
             assert found is not None
             forecast = copy.forecast
             assert forecast.remaining_epochs is not None

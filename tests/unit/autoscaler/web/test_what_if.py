@@ -7,8 +7,8 @@ import pytest
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import create_page
-from autoscaler.web.what_if import Question, WhatIf, answer
 from optimus.errors import NotReady
+from optimus.interval.what_if import Question, WhatIf, answer
 from optimus.jobs import CountBounds, Counts
 from optimus.models.forecast import Forecast
 from tests.unit.autoscaler.web.sample_cluster import AT, SampleCluster
@@ -19,7 +19,10 @@ PRICE = 40.0
 def asked(counts: Counts, copy: ClusterCopy | None = None, **fields: object) -> WhatIf:
     copy = copy or SampleCluster(4).copy()
     found = copy.jobs["uid-0"]._replace(**fields)  # type: ignore[arg-type]  # the test's own fields
-    return answer(Question(copy, found, found.forecast, counts, PRICE))
+    forecast_at, snapshot = found.decided_at or copy.at, copy.observation.snapshot
+    return answer(
+        Question(found.job, found.forecast, counts, copy.at, forecast_at, PRICE, snapshot)
+    )
 
 
 def job(copy: ClusterCopy) -> tuple[JobCopy, Forecast]:

@@ -1,7 +1,8 @@
-"""What the autoscaler keeps in a job's profile, for the one after it.
+"""What the autoscaler keeps in a job's profile, for the one after it and for its users' questions.
 
-The rescale in progress has fields of its own, which the extender reads too. ``state``, which nobody
-else reads, holds the log's state (losses, samples, how far each pod was read) and the job's record.
+``state`` holds the log's state (losses, samples, how far each pod was read) and the job's record.
+The autoscaler alone writes it; ``learned`` is what the command line and the page of a standby make
+of it.
 """
 
 import logging
@@ -12,15 +13,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from autoscaler.rescale.machine import RescaleRecord, Step
 from optimus.allocation import FailedCounts, PlacementFailure
-from optimus.interval.driver import RescalePurpose
-from optimus.jobs import Counts
-from optimus.kube import profiles
-from optimus.kube.errors import Malformed
-from optimus.kube.times import format_instant, parse_instant
+from optimus.errors import NotReady
+from optimus.jobs import Counts, Job
+from optimus.models.forecast import Forecast, forecast_job
+from optimus.progress.log import ProgressLog
+from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.state import LogState
-from optimus.progress.types import LossPoint
+from optimus.progress.types import LossPoint, TrainingProgress
 
 _LOG = logging.getLogger(__name__)
 
@@ -153,6 +153,23 @@ def unpack(state: str | None, job: object, at: float) -> SavedState:
         return SavedState()
 
 
+class Learned(NamedTuple):
+    """What a profile says of a job's training."""
+
+    progress: TrainingProgress
+    forecast: Forecast | NotReady
+    record: JobRecord
+
+
+def learned(state: str, job: Job, at: float) -> Learned:
+    """The training that a profile's ``state`` has, with a fit of its own; ``at`` is now.
+
+    Earlier runs of the job's workload are not in its profile, and are not used."""
+    saved = unpack(state, job.key, at)
+    progress = ProgressLog.from_state(LogFormatOptions.of(job), saved.log).progress(at)
+    return Learned(progress, forecast_job(job, progress), saved.record)
+
+
 def _sharing(log: LogState) -> LogState:
     """The same with one object for equal weights and learning rates: decoded, each of thousands of
     losses has its own, a sixth of what a job takes in memory."""
@@ -191,65 +208,3 @@ def _until(record: JobRecord, at: float) -> JobRecord:
 
 def _past(instant: float | None, at: float) -> float | None:
     return None if instant is None else min(instant, at)
-
-
-def pack_rescale(record: RescaleRecord) -> profiles.RescaleStatus:
-    """The rescale as the profile shows it."""
-    return profiles.RescaleStatus(
-        id=record.id,
-        started_at=format_instant(record.started_at),
-        from_ps=record.before.ps,
-        from_workers=record.before.workers,
-        to_ps=record.target.ps,
-        to_workers=record.target.workers,
-        why=record.why,
-        step=record.step_text,
-        step_at=format_instant(record.step_at),
-        purpose=record.purpose,
-        restarts=record.restarts,
-        failure=record.failure,
-    )
-
-
-def unpack_rescale(
-    stored: profiles.RescaleStatus | None, job: object, at: float
-) -> RescaleRecord | None:
-    """The rescale in a profile; ``None`` without one, or where it cannot be read; ``at`` is now."""
-    if stored is None:
-        return None
-    try:
-        started_at = min(parse_instant(stored.started_at), at)
-        step_at = min(parse_instant(stored.step_at), at) if stored.step_at else started_at
-        step, purpose = Step.CHECKPOINT, _purpose_of(stored)
-        counts = (stored.origin, stored.target)
-        record = RescaleRecord(
-            stored.id,
-            started_at,
-            *counts,
-            stored.why,
-            step,
-            step_at,
-            purpose=purpose,
-            restarts=stored.restarts,
-            failure=stored.failure,
-        )
-        return record.with_step_text(stored.step)
-    except (Malformed, ValueError) as error:
-        _LOG.warning("job %s: rescale in its profile cannot be decoded, dropped: %s", job, error)
-        return None
-
-
-_OLD_IDS: Final = {
-    "profiling-": RescalePurpose.PROFILING,
-    "explore-": RescalePurpose.EXPLORATION,
-    "measured-": RescalePurpose.AFTER_PROFILING,
-    "half-placed-": RescalePurpose.TAKE_BACK,
-}
-"""Prefixes of ids in records that were stored without a purpose, by earlier versions."""
-
-
-def _purpose_of(stored: profiles.RescaleStatus) -> RescalePurpose:
-    if stored.purpose in set(RescalePurpose):
-        return RescalePurpose(stored.purpose)
-    by_prefix = (each for prefix, each in _OLD_IDS.items() if stored.id.startswith(prefix))
-    return next(by_prefix, RescalePurpose.INTERVAL)
