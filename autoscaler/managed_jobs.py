@@ -39,6 +39,7 @@ from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.earlier_runs import applicable, why_differs
+from optimus.models.expectation import presentable
 from optimus.models.forecast import Forecast
 from optimus.models.prior import speed_is_known
 from optimus.nodes import Node, label_keys, what_is_offered
@@ -356,17 +357,13 @@ class JobState:
 
     @property
     def shown_forecast(self) -> Forecast | None:
-        """The forecast that its user is shown. Where the work left is known and the speed measured
-        at its present counts, that is enough: only its speed elsewhere is expected."""
+        """The forecast that its user is shown."""
         if isinstance(self.forecast, Forecast):
             return self.forecast
         if self.expected is None or self.expected[0] is not self.forecast_of:
             return None
         (_, progress), found = self.expected
-        if not isinstance(found, Forecast) or found.time_to_goal is None:
-            return None
-        measured = {each.counts for each in progress.samples}
-        return found if self.job.counts in measured else None
+        return presentable(self.job, progress, found)
 
     def _update_floor(self) -> None:
         """Counts of a job that is not being rescaled are its user's, or such as it trains at."""

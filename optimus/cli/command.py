@@ -32,10 +32,13 @@ class Answer:
     """What a command found."""
 
     value: object
-    """For ``--json``: plain lists, dicts, numbers, strings."""
+    """For ``-o json`` and ``-o yaml``: plain lists, dicts, numbers, strings."""
     text: str
     plot: "Callable[[Figure], None] | None" = None
     """``None`` for a command that has no picture."""
+    wide: str | None = None
+    """For ``-o wide``, where that has more than ``text``."""
+
     status: int = 0
     """The exit status: 1 where the answer is that something is wrong."""
 
@@ -49,3 +52,5 @@ class Command:
     summary: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace, Progress], Answer]
+    watchable: bool = False
+    """Whether ``--watch`` asks it again and again."""

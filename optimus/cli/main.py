@@ -1,40 +1,66 @@
-"""The command ``optimus``: parses arguments, prints a command's answer, or one line of error."""
+"""The command ``optimus``: parses arguments, prints a command's answer, or one line of error.
+
+As ``kubectl-optimus`` on the PATH it is kubectl's plugin ``kubectl optimus``.
+"""
 
 import argparse
 import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
+from optimus.cli.arguments import number_between
 from optimus.cli.command import Answer, BadInput, Command, Item
 from optimus.cli.doctor import COMMAND as DOCTOR
 from optimus.cli.evaluate_convergence import COMMAND as EVALUATE_CONVERGENCE
 from optimus.cli.evaluate_speed import COMMAND as EVALUATE_SPEED
 from optimus.cli.forecast import COMMAND as FORECAST
+from optimus.cli.pause import PAUSE, RESUME
 from optimus.cli.plan import COMMAND as PLAN
 from optimus.cli.simulate import COMMAND as SIMULATE
+from optimus.cli.status import COMMAND as STATUS
+from optimus.cli.top import COMMAND as TOP
 from optimus.cli.why import COMMAND as WHY
 
 COMMANDS: tuple[Command, ...] = (
+    TOP,
+    STATUS,
+    WHY,
+    PAUSE,
+    RESUME,
     SIMULATE,
     EVALUATE_SPEED,
     EVALUATE_CONVERGENCE,
     FORECAST,
     DOCTOR,
     PLAN,
-    WHY,
 )
 """In the order in which ``optimus --help`` lists them."""
 DESCRIPTION = (
-    "Optimus on Kubernetes: why a job waits, and models, policies and plans on your own history."
+    "Optimus on Kubernetes: the jobs of a cluster and what is decided for them; models, policies"
+    " and plans on your own history."
 )
 GROUPS = {"evaluate": "how well a model predicts what you have measured"}
+_EVERY_SECONDS = 5.0
+_PLUGIN = "kubectl-optimus"
+"""The name by which kubectl finds its plugin."""
 
 
-def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = COMMANDS) -> int:
+def program_name(called_as: str) -> str:
+    """As whom the command was called: ``optimus`` or ``kubectl optimus``."""
+    return "kubectl optimus" if Path(called_as).name == _PLUGIN else "optimus"
+
+
+def main(
+    arguments: Sequence[str] | None = None,
+    commands: Sequence[Command] = COMMANDS,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
     """Run one command; the exit status is 0, 1 for wrong input or a bad answer, or 2 for wrong
     arguments."""
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -43,9 +69,11 @@ def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = C
     options = _parser(commands).parse_args(arguments)
     command: Command = options.command
     try:
+        if getattr(options, "watch", False):
+            return _watch(command, options, sleep)
         with _plot_to(options.plot) as figure_wanted:
             answer = command.run(options, _progress)
-            _print(answer, as_json=options.json)
+            _print(_shown(answer, options.print_as))
             if figure_wanted:
                 _draw(answer, options.plot)
     except BadInput as problem:
@@ -55,6 +83,31 @@ def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = C
     except KeyboardInterrupt:
         return _fail("interrupted")
     return answer.status
+
+
+def _watch(command: Command, options: argparse.Namespace, sleep: Callable[[float], None]) -> int:
+    """Show the answer until interrupted: on a terminal in place of the one before, else whenever it
+    has changed. What goes wrong after the first answer is shown, and asked again."""
+    shown, status = (
+        _shown(answer := command.run(options, _progress), options.print_as),
+        answer.status,
+    )
+    before = ""
+    with suppress(KeyboardInterrupt):
+        while True:
+            if sys.stdout.isatty():
+                at = datetime.now(UTC).strftime("%H:%M:%S UTC")
+                shown = f"\x1b[H\x1b[2J\x1b[3J{at}, every {options.every:g} s\n\n{shown}"
+            if shown != before and not _print(shown):
+                return status
+            before = shown
+            sleep(options.every)
+            try:
+                answer = command.run(options, _progress)
+                shown, status = _shown(answer, options.print_as), answer.status
+            except BadInput as problem:
+                shown, status = _visible(f"optimus: {problem}"), 1
+    return status
 
 
 def _fail(sentence: str) -> int:
@@ -69,7 +122,7 @@ def _visible(text: str) -> str:
 
 
 def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="optimus", description=DESCRIPTION)
+    parser = argparse.ArgumentParser(prog=program_name(sys.argv[0]), description=DESCRIPTION)
     top = parser.add_subparsers(metavar="COMMAND", required=True)
     groups = {}
     for command in commands:
@@ -82,20 +135,52 @@ def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
             level = groups[word]
         leaf = level.add_parser(name, help=command.summary, description=command.summary)
         command.add_arguments(leaf)
-        leaf.add_argument("--json", action="store_true", help="print the answer as JSON")
-        plot = "draw the answer into this file (.png, .svg, .pdf)"
-        leaf.add_argument("--plot", type=Path, metavar="FILE", help=plot)
+        _add_common(leaf, command)
         leaf.set_defaults(command=command)
     return parser
 
 
-def _print(answer: Answer, *, as_json: bool) -> None:
-    text = json.dumps(answer.value, indent=2, allow_nan=False) if as_json else _visible(answer.text)
+def _add_common(leaf: argparse.ArgumentParser, command: Command) -> None:
+    add = leaf.add_argument
+    add(
+        "--json",
+        dest="print_as",
+        action="store_const",
+        const="json",
+        help="print the answer as JSON",
+    )
+    plot = "draw the answer into this file (.png, .svg, .pdf)"
+    add("--plot", type=Path, metavar="FILE", help=plot)
+    if command.watchable:
+        add("-w", "--watch", action="store_true", help="ask again and again, until interrupted")
+        every = number_between(0, 86_400, "a number of seconds")
+        text = f"with --watch: seconds between two times (default: {_EVERY_SECONDS:g})"
+        add("--every", type=every, default=_EVERY_SECONDS, metavar="SECONDS", help=text)
+
+
+def _shown(answer: Answer, print_as: str | None) -> str:
+    if print_as == "json":
+        return json.dumps(answer.value, indent=2, allow_nan=False)
+    if print_as == "yaml":
+        try:
+            import yaml
+        except ImportError:
+            raise BadInput("-o yaml", "pyyaml is not installed: pip install pyyaml") from None
+        text: str = yaml.safe_dump(answer.value, sort_keys=False, allow_unicode=True)
+        return text.rstrip("\n")
+    wide = answer.wide if print_as == "wide" else None
+    return _visible(answer.text if wide is None else wide)
+
+
+def _print(text: str) -> bool:
+    """Whether there is still a reader."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
         # The reader has closed the pipe (`| head`); Python's flush at exit must not fail either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 @contextmanager

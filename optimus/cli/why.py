@@ -7,17 +7,17 @@ extender's /inspect adds the place in the queue and the expected time, for those
 
 import argparse
 import json
-import os
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from optimus.cli.cluster import add_arguments, connected
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.table import table
+from optimus.cli.times import duration
 
 if TYPE_CHECKING:  # loaded only by this command: it needs the packages of the extra "cluster"
     from optimus.kube.job_facts import EventFacts, JobFacts, PodFacts
@@ -32,12 +32,7 @@ _PREEMPTION: Final = ("Preempting", "Preempted", "PreemptionFailed", "Resumed")
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="the name of a TFJob or MXJob")
-    parser.add_argument(
-        "-n", "--namespace", help="its namespace; default: that of the kubeconfig's context"
-    )
-    parser.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="default: as kubectl chooses it"
-    )
+    add_arguments(parser)
     parser.add_argument(
         "--inspect",
         type=_address,
@@ -46,20 +41,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         " for operators: kubectl -n optimus-system port-forward deploy/optimus-scheduler 8888,"
         " then --inspect http://127.0.0.1:8888",
     )
-    parser.add_argument(
-        "-o",
-        dest="json",
-        type=_is_json,
-        default=False,
-        metavar="json",
-        help="print the answer as JSON",
-    )
-
-
-def _is_json(text: str) -> bool:
-    if text != "json":
-        raise argparse.ArgumentTypeError(f"json is expected, not {text!a}")
-    return True
 
 
 def _address(text: str) -> str:
@@ -72,23 +53,11 @@ def _address(text: str) -> str:
 
 
 def _run(options: argparse.Namespace, _: Progress) -> Answer:
-    try:
-        from optimus.kube.client import connect
-        from optimus.kube.errors import KubeError
-        from optimus.kube.job_facts import JobReader, namespace_of
-    except ImportError as missing:
-        raise BadInput(
-            "why", f"{missing.name} is not installed: pip install '.[cluster]' in the checkout"
-        ) from None
-    namespace = options.namespace or namespace_of(options.kubeconfig, os.environ)
-    try:
-        client = connect(options.kubeconfig, user_agent="optimus-why")
-        try:
-            facts = JobReader(client).read(namespace, options.job)
-        finally:
-            client.close()
-    except KubeError as error:
-        raise BadInput("why", error.sentence) from None
+    with connected(options, "why") as cluster:
+        from optimus.kube.job_facts import JobReader
+
+        namespace = cluster.namespace
+        facts = JobReader(cluster.client).read(namespace, options.job)
     queue = None
     if options.inspect is not None:
         queue = _inspect(options.inspect, f"{namespace}/{options.job}", facts.job.uid)
@@ -338,7 +307,7 @@ def _lines(
     refusals = sorted({each.refusal for each in waits if each.refusal})
     lines += [("kube-scheduler", each) for each in refusals[:3]]
     if waited is not None:
-        lines.append(("for", _duration(waited)))
+        lines.append(("for", duration(waited)))
     problems = sorted({each.container_problem for each in facts.pods if each.container_problem})
     lines += [("containers", each) for each in problems[:3]]
     if facts.job.left_alone is not None:
@@ -382,11 +351,4 @@ def _clock(instant: str) -> str:
     return f"{instant[11:16]} UTC" if instant else "an unknown time"
 
 
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = [f"{hours} h"] * bool(hours) + [f"{minutes} min"] * bool(minutes or hours)
-    return " ".join([*parts, f"{rest} s"] if not hours else parts)
-
-
-COMMAND = Command(("why",), _SUMMARY, _add_arguments, _run)
+COMMAND = Command(("why",), _SUMMARY, _add_arguments, _run, watchable=True)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import urllib3
@@ -218,6 +218,14 @@ class Client:
         self._api.close()  # type: ignore[no-untyped-call]  # the library has no types here
 
 
+class _Source(NamedTuple):
+    """Where the configuration comes from."""
+
+    kubeconfig: Path | None
+    context: str | None = None
+    service_account: Path = SERVICE_ACCOUNT
+
+
 def connect(
     kubeconfig: Path | None = None,
     *,
@@ -235,6 +243,21 @@ def connect(
     Raises:
         KubeError: no usable configuration; the sentence says where it was looked for.
     """
+    api_client = _api_client(_Source(kubeconfig, None, service_account), user_agent)
+    return Client(api_client, read_seconds, guard, connect_seconds)
+
+
+def connect_user(kubeconfig: Path | None, context: str | None, *, user_agent: str) -> Client:
+    """The same for a person: ``context`` names one of the kubeconfig's; default: its current one.
+
+    Raises:
+        KubeError: as ``connect``.
+    """
+    return Client(_api_client(_Source(kubeconfig, context), user_agent))
+
+
+def _api_client(source: _Source, user_agent: str) -> api.ApiClient:
+    kubeconfig = source.kubeconfig
     if kubeconfig is not None and not kubeconfig.is_file():
         raise KubeError(ErrorKind.INVALID, f"there is no kubeconfig file {kubeconfig}")
     configuration = api.Configuration()
@@ -242,7 +265,7 @@ def connect(
     configuration.connection_pool_maxsize = _CONNECTIONS
     configuration.retries = False
     try:
-        token_file = _configure(configuration, kubeconfig, service_account)
+        token_file = _configure(configuration, source)
     except (
         config.ConfigException,
         OSError,
@@ -263,32 +286,37 @@ def connect(
         vars(configuration).update(refresh_api_key_hook=tokens.refresh)
     api_client = api.ApiClient(configuration)
     api_client.user_agent = user_agent
-    return Client(api_client, read_seconds, guard, connect_seconds)
+    return api_client
 
 
-def _configure(
-    configuration: api.Configuration, kubeconfig: Path | None, service_account: Path
-) -> Path | None:
+def _configure(configuration: api.Configuration, source: _Source) -> Path | None:
     """Fill in the configuration; returns the file whose token may change, if there is one."""
-    if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-        token, authority = service_account / "token", service_account / "ca.crt"
+    named = source.kubeconfig or source.context
+    if not named and "KUBERNETES_SERVICE_HOST" in os.environ:
+        token, authority = source.service_account / "token", source.service_account / "ca.crt"
         load_pod: Callable[..., Any] = InClusterConfigLoader
         load_pod(str(token), str(authority), try_refresh_token=False).load_and_set(configuration)
         return token
-    path = kubeconfig or Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    usual = os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
+    path = source.kubeconfig or Path(usual)
     load_user: Callable[..., None] = config.load_kube_config
-    load_user(str(path), client_configuration=configuration, persist_config=False)
+    load_user(
+        str(path),
+        context=source.context,
+        client_configuration=configuration,
+        persist_config=False,
+    )
     # Several files in KUBECONFIG are a person's, who has no token that is replaced behind the
     # program's back.
-    return _token_file(path) if path.is_file() else None
+    return _token_file(path, source.context) if path.is_file() else None
 
 
-def _token_file(kubeconfig: Path) -> Path | None:
+def _token_file(kubeconfig: Path, named_context: str | None) -> Path | None:
     # The library reads a tokenFile once; tokens of ServiceAccounts are replaced every hour.
     document = yaml.safe_load(kubeconfig.read_text())
     contexts = {entry["name"]: entry["context"] for entry in document.get("contexts") or ()}
     users = {entry["name"]: entry["user"] or {} for entry in document.get("users") or ()}
-    context: Mapping[str, str] = contexts.get(document.get("current-context"), {})
+    context: Mapping[str, str] = contexts.get(named_context or document.get("current-context"), {})
     named = users.get(context.get("user"), {}).get("tokenFile")
     return kubeconfig.parent / named if named else None
 

@@ -153,6 +153,28 @@ class Source(Protocol):
         """The body of a GET."""
 
 
+def read_list(
+    client: Source, what: str, path: str, query: Sequence[tuple[str, str]] = ()
+) -> list[msgspec.Raw]:
+    """All objects of a list, not decoded yet.
+
+    Raises:
+        KubeError: the API server did not answer with them."""
+    found: list[msgspec.Raw] = []
+    token = ""
+    while True:
+        more = [("continue", token)] if token else []
+        body = client.get(what, path, [*query, ("limit", _PAGE), *more])
+        try:
+            page = decode_page(body)
+        except Malformed as error:
+            raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
+        found += page.items or ()
+        token = page.metadata.next_page or ""
+        if not token:
+            return found
+
+
 class JobReader:
     """Reads from the API server, without caches."""
 
@@ -166,7 +188,7 @@ class JobReader:
         Raises:
             KubeError: there is none, or jobs may not be read."""
         self._not_readable = []
-        job = self._job(namespace, name)
+        job = self.job(namespace, name)
         pods = self._or_none(lambda: self._pods(job)) or ()
         uids = {job.uid} | {each.pod.uid for each in pods}
         events = self._or_none(lambda: self._events(namespace, uids)) or ()
@@ -183,7 +205,11 @@ class JobReader:
             self._not_readable.append(str(error))
         return None
 
-    def _job(self, namespace: str, name: str) -> TrainingJob:
+    def job(self, namespace: str, name: str) -> TrainingJob:
+        """The job itself.
+
+        Raises:
+            KubeError: there is none, or jobs may not be read."""
         failures: list[KubeError] = []
         for kind in JOB_KINDS:
             what = f"read {kind} {namespace}/{name}"
@@ -202,22 +228,10 @@ class JobReader:
         sentence = f"there is no {kinds} {name} in namespace {namespace}; -n names another one"
         raise KubeError(ErrorKind.NOT_FOUND, sentence)
 
-    def _items(self, what: str, path: str, query: list[tuple[str, str]]) -> list[msgspec.Raw]:
-        found: list[msgspec.Raw] = []
-        token = ""
-        while True:
-            more = [("continue", token)] if token else []
-            body = self._client.get(what, path, [*query, ("limit", _PAGE), *more])
-            page = decode_page(body)
-            found += page.items or ()
-            token = page.metadata.next_page or ""
-            if not token:
-                return found
-
     def _pods(self, job: TrainingJob) -> tuple[PodFacts, ...]:
         path = path_of("", "v1", "pods", job.namespace)
         query = [("labelSelector", pod_selector(job.name))]
-        raws = self._items(f"list the pods of {job.key}", path, query)
+        raws = read_list(self._client, f"list the pods of {job.key}", path, query)
         found = [_pod(raw) for raw in raws]
         # A job of another kind may have the same name, and so the same labels.
         own = [each for each in found if each.pod.owner and each.pod.owner.uid == job.uid]
@@ -225,7 +239,7 @@ class JobReader:
 
     def _events(self, namespace: str, uids: set[str]) -> tuple[EventFacts, ...]:
         path = path_of("", "v1", "events", namespace)
-        raws = self._items(f"list the Events of namespace {namespace}", path, [])
+        raws = read_list(self._client, f"list the Events of namespace {namespace}", path, [])
         events = [decode(_EVENTS, raw, "an Event") for raw in raws]
         own = [_event(each) for each in events if each.involved_object.uid in uids]
         return tuple(sorted(own, key=lambda each: each.last_at))
@@ -273,13 +287,15 @@ def _event(raw: _Event) -> EventFacts:
     )
 
 
-def namespace_of(kubeconfig: Path | None, environment: Mapping[str, str]) -> str:
-    """The namespace of the kubeconfig's current context, else ``default``."""
+def namespace_of(
+    kubeconfig: Path | None, environment: Mapping[str, str], context: str | None = None
+) -> str:
+    """The namespace of the kubeconfig's context (default: the current one), else ``default``."""
     named = environment.get("KUBECONFIG", "").split(":")[0]
     path = kubeconfig or Path(named or Path.home() / ".kube" / "config")
     try:
         document = yaml.safe_load(path.read_text())
         contexts = {each["name"]: each["context"] for each in document["contexts"]}
-        return str(contexts[document["current-context"]].get("namespace") or "default")
+        return str(contexts[context or document["current-context"]].get("namespace") or "default")
     except (OSError, UnicodeError, yaml.YAMLError, AttributeError, LookupError, TypeError):
         return "default"

@@ -16,6 +16,7 @@ import msgspec
 from optimus.allocation import FailedCounts, PlacementFailure
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job
+from optimus.models.expectation import expect_job, presentable
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
@@ -167,7 +168,10 @@ def learned(state: str, job: Job, at: float) -> Learned:
     Earlier runs of the job's workload are not in its profile, and are not used."""
     saved = unpack(state, job.key, at)
     progress = ProgressLog.from_state(LogFormatOptions.of(job), saved.log).progress(at)
-    return Learned(progress, forecast_job(job, progress), saved.record)
+    found = forecast_job(job, progress)
+    if isinstance(found, NotReady):
+        found = presentable(job, progress, expect_job(job, progress, found)) or found
+    return Learned(progress, found, saved.record)
 
 
 def _sharing(log: LogState) -> LogState:

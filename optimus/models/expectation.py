@@ -74,6 +74,17 @@ def expect_job(
     return found if found.goal_met else replace(found, is_expected=True)
 
 
+def presentable(
+    job: Job, progress: TrainingProgress, expected: Forecast | NotReady
+) -> Forecast | None:
+    """What is expected of a job, if its user is shown it: where the work left is known and the
+    speed measured at its present counts, that is enough, as only its speed elsewhere is expected;
+    else ``None``."""
+    if not isinstance(expected, Forecast) or expected.time_to_goal is None:
+        return None
+    return expected if job.counts in {each.counts for each in progress.samples} else None
+
+
 def _until_epoch(job: Job, progress: TrainingProgress, end: float) -> Forecast | NotReady:
     """The forecast until an epoch that is not known, but assumed: without an interval for it."""
     found = _at_expected_speed(job, progress, forecast_job(job, progress, TargetEpochs(end)))

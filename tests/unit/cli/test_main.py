@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from optimus.cli.command import Answer, BadInput, Command, Progress
-from optimus.cli.main import main
+from optimus.cli.main import main, program_name
 
 
 def draw(figure: Figure) -> None:
@@ -135,7 +135,7 @@ def test_control_characters_are_escaped_in_text_and_errors(
 PROGRAM = """
 import sys
 from optimus.cli.command import Answer, Command
-from optimus.cli.main import main
+from optimus.cli.main import main, program_name
 
 answer = Answer(1, "\u00b1 1")
 command = Command(("evaluate", "thing"), "help", lambda parser: None, lambda *_: answer)
@@ -173,3 +173,63 @@ def test_a_closed_output_pipe_is_no_error() -> None:
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def watched(answers: list[Answer | BadInput]) -> tuple[Command, ...]:
+    left = iter(answers)
+
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("-o", dest="print_as", choices=("json", "yaml", "wide"))
+
+    def run(options: argparse.Namespace, progress: Progress) -> Answer:
+        found = next(left)
+        if isinstance(found, BadInput):
+            raise found
+        return found
+
+    return (Command(("thing",), "what it is", add_arguments, run, watchable=True),)
+
+
+def interrupt_after(times: int) -> Callable[[float], None]:
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        assert seconds == 2
+        if len(slept) == times:
+            raise KeyboardInterrupt
+
+    return sleep
+
+
+def test_watch_prints_what_has_changed_until_interrupted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one, two = Answer(1, "one"), Answer(2, "two")
+    answers: list[Answer | BadInput] = [one, one, BadInput("thing", "is away"), two]
+    asked = ["thing", "--watch", "--every", "2"]
+    assert main(asked, watched(answers), interrupt_after(4)) == 0
+    found = capsys.readouterr()
+    assert found.out == "one\noptimus: thing: is away\ntwo\n"
+    assert found.err == ""
+
+
+def test_watch_ends_where_the_first_answer_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["thing", "--watch"], watched([BadInput("thing", "is away")])) == 1
+    assert "thing: is away" in capsys.readouterr().err
+
+
+def test_an_answer_is_printed_as_json_yaml_or_wide(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = Answer({"worth": [1.5, None]}, "short", wide="with more columns")
+    printed = {}
+    for form in ("json", "yaml", "wide"):
+        assert main(["thing", "-o", form], watched([answer])) == 0
+        printed[form] = capsys.readouterr().out
+    assert json.loads(printed["json"]) == {"worth": [1.5, None]}
+    assert printed["yaml"] == "worth:\n- 1.5\n- null\n"
+    assert printed["wide"] == "with more columns\n"
+
+
+def test_it_names_itself_as_it_was_called() -> None:
+    assert program_name("/usr/bin/kubectl-optimus") == "kubectl optimus"
+    assert program_name("/usr/bin/optimus") == "optimus"

@@ -263,7 +263,7 @@ def test_wrong_arguments_and_no_cluster_are_one_line(
 ) -> None:
     assert main(["why", "j", "--kubeconfig", str(tmp_path / "none")]) == 1
     assert "there is no kubeconfig file" in capsys.readouterr().err
-    for arguments in (["--inspect", "127.0.0.1:8888"], ["-o", "yaml"]):
+    for arguments in (["--inspect", "127.0.0.1:8888"], ["-o", "xml"]):
         with pytest.raises(SystemExit):
             main(["why", "j", *arguments])
 

@@ -11,8 +11,8 @@ from tests.unit.docs.pages import ROOT, page
 _COMMANDS: Final = [line for line in page("README.md").code if line.startswith("optimus ")]
 _LONG: Final = "simulate"
 """Minutes: only whether its options are right is asked."""
-_ASKS_A_CLUSTER: Final = "why"
-"""Likewise; ``tests/scenarios/test_why.py`` asks one."""
+_ASK_A_CLUSTER: Final = ("top", "status", "why", "pause", "resume")
+"""Likewise; ``tests/scenarios`` asks one."""
 
 
 def _arguments(command: str) -> list[str]:
@@ -21,7 +21,7 @@ def _arguments(command: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "command",
-    [each for each in _COMMANDS if each.split()[1] not in (_LONG, _ASKS_A_CLUSTER)],
+    [each for each in _COMMANDS if each.split()[1] not in (_LONG, *_ASK_A_CLUSTER)],
 )
 def test_a_command_of_the_readme_answers(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -1,0 +1,211 @@
+"""One job of a cluster as the commands show it: its profile, and the forecast that its saved state
+gives."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from optimus.cli.times import clock
+from optimus.errors import NotReady
+from optimus.jobs import Counts, Job
+from optimus.kube.contract import Phase
+from optimus.kube.errors import Malformed
+from optimus.kube.profile_codec import JobRecord, Learned, learned
+from optimus.kube.profiles import ProfileStatus
+from optimus.kube.times import format_second, parse_instant
+from optimus.kube.training_jobs import TrainingJob
+from optimus.models.forecast import Forecast, TimeLeft, time_left
+from optimus.resources import CPU, MEMORY, PODS, Resources
+
+NOT_MANAGED = "NotManaged"
+"""Shown for the phase of a job without a goal, which is only placed."""
+
+NO_PROFILE = "NoProfile"
+"""Shown for the phase of a job that asks to be managed and has no profile yet."""
+
+_NO_END = (
+    Phase.WAITING,
+    Phase.SUSPENDED,
+    Phase.AT_TARGET,
+    Phase.COMPLETED,
+    Phase.FAILED,
+    Phase.LEFT_ALONE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """When the goal is expected to be met, in seconds since the epoch."""
+
+    at: float
+    low: float | None = None
+    high: float | None = None
+    """The ends of the 80 % interval; ``None`` where the profile has only the median."""
+
+    def text(self, now: float) -> str:
+        """``12:40 (12:31 to 13:05)``, UTC."""
+        if self.low is None or self.high is None:
+            return clock(self.at, now)
+        return f"{clock(self.at, now)} ({clock(self.low, now)} to {clock(self.high, now)})"
+
+    def value(self) -> dict[str, object]:
+        """For programs."""
+        low, high = (
+            None if each is None else format_second(each) for each in (self.low, self.high)
+        )
+        return {"median": format_second(self.at), "low": low, "high": high}
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job, its profile (``None``: there is none), and what its pods take of nodes (``None``: not
+    known); ``now`` in seconds since the epoch."""
+
+    training_job: TrainingJob
+    profile: ProfileStatus | None
+    held: Resources | None
+    now: float
+
+    @property
+    def job(self) -> Job | None:
+        """The valid part of the job."""
+        return self.training_job.job
+
+    @property
+    def status(self) -> ProfileStatus:
+        """The profile's, empty where there is none."""
+        return self.profile or ProfileStatus()
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether its user has set a goal, so that it is to have a profile."""
+        asks = self.training_job.left_alone is not None or bool(self.training_job.problems)
+        return asks or (self.job is not None and self.job.goal is not None)
+
+    @property
+    def phase(self) -> str:
+        """As in its profile."""
+        if self.status.phase is not None:
+            return str(self.status.phase)
+        outcome = self.training_job.outcome
+        if outcome is not None:
+            return str(Phase.COMPLETED if outcome == "Succeeded" else Phase.FAILED)
+        return NO_PROFILE if self.is_managed else NOT_MANAGED
+
+    @property
+    def counts(self) -> Counts | None:
+        """Its present PSs and workers."""
+        if self.job is not None:
+            return self.job.counts
+        if self.status.ps is None or self.status.workers is None:
+            return None
+        return Counts(self.status.ps, self.status.workers)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its user has paused it."""
+        return self.job is not None and self.job.paused
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self.training_job.outcome is not None
+
+    @cached_property
+    def learned(self) -> Learned | None:
+        """What its profile stores of its training."""
+        if self.job is None or self.status.state is None:
+            return None
+        return learned(self.status.state, self.job, self.now)
+
+    @property
+    def record(self) -> JobRecord:
+        """What was done to it."""
+        return JobRecord() if self.learned is None else self.learned.record
+
+    @property
+    def forecast(self) -> Forecast | NotReady | None:
+        """By its own losses and speeds alone."""
+        return None if self.learned is None else self.learned.forecast
+
+    @property
+    def forecast_at(self) -> float:
+        """Until when the training is known on which the forecast rests."""
+        samples = () if self.learned is None else self.learned.progress.samples
+        newest = max((each.at for each in samples), default=0.0)
+        return max(newest, instant(self.status.decided_at) or 0.0) or self.now
+
+    @property
+    def end(self) -> End | None:
+        """When its goal is expected to be met at its present counts."""
+        status, job = self.status, self.job
+        if status.phase is None or status.phase in _NO_END or self.is_over or job is None:
+            return None
+        left = self._left(job)
+        if left is not None:
+            since = self.forecast_at
+            return End(since + left.median, since + left.low, since + left.high)
+        decided_at = instant(status.decided_at)
+        if status.remaining_seconds is None or decided_at is None:
+            return None
+        return End(decided_at + status.remaining_seconds)
+
+    def _left(self, job: Job) -> TimeLeft | None:
+        if self.status.earlier_runs or not isinstance(self.forecast, Forecast):
+            return None  # the profile's figure rests on runs of other jobs, too
+        return time_left(self.forecast, job.counts)
+
+    def value(self) -> dict[str, object]:
+        """For programs: what there is of one job in a list."""
+        job, status, counts = self.training_job, self.status, self.counts
+        return {
+            "namespace": job.namespace,
+            "name": job.name,
+            "kind": job.kind,
+            "phase": self.phase,
+            "reason": status.reason,
+            "ps": counts and counts.ps,
+            "workers": counts and counts.workers,
+            "targetPs": status.target_ps,
+            "targetWorkers": status.target_workers,
+            "loss": status.loss,
+            "metric": status.metric or None,
+            "goal": status.goal or None,
+            "deadline": status.deadline or None,
+            "progressPercent": status.progress_percent,
+            "stepsPerSecond": status.steps_per_second,
+            "end": None if self.end is None else self.end.value(),
+            "decidedAt": status.decided_at,
+            "rescales": status.rescales,
+            "paused": self.is_paused,
+            "held": None if self.held is None else amounts_value(self.held),
+        }
+
+
+def amounts_value(held: Resources) -> dict[str, int | float]:
+    """Amounts for programs: CPU in cores, memory in bytes."""
+    return {
+        name: each / 1000 if name == CPU else each for name, each in held.items() if name != PODS
+    }
+
+
+def amounts_text(held: Mapping[str, int]) -> str:
+    """Amounts for people."""
+    named = [_amount(name, each) for name, each in held.items() if each and name != PODS]
+    return ", ".join(named) or "nothing"
+
+
+def _amount(name: str, amount: int) -> str:
+    if name == CPU:
+        return f"{amount / 1000:g} cpu"
+    if name == MEMORY:
+        return f"{amount / 2**30:.3g} Gi memory"
+    return f"{amount} {name}"
+
+
+def instant(text: str | None) -> float | None:
+    """Seconds since the epoch; ``None`` where a profile has none that can be read."""
+    try:
+        return None if text is None else parse_instant(text)
+    except Malformed:
+        return None

@@ -1,0 +1,75 @@
+"""``optimus pause JOB`` and ``optimus resume JOB``: stop all changes of a job for a while."""
+
+import argparse
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from optimus.cli.cluster import add_arguments, connected
+from optimus.cli.command import Answer, Command, Progress
+
+if TYPE_CHECKING:
+    from optimus.kube.training_jobs import TrainingJob
+
+_JOB: Final = "the name of a TFJob or MXJob"
+_EFFECT: Final = (
+    "no rescale or profiling run begins until it is resumed; one that waits for its pods to go is"
+    " undone. It trains on, and its profile goes on to show its progress"
+)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", metavar="JOB", help=_JOB)
+    add_arguments(parser)
+
+
+def _run(options: argparse.Namespace, _: Progress, *, paused: bool) -> Answer:
+    with connected(options, "pause" if paused else "resume") as cluster:
+        from optimus.kube.job_facts import JobReader
+        from optimus.kube.pause import set_paused
+
+        job = JobReader(cluster.client).job(cluster.namespace, options.job)
+        was_paused = job.job is not None and job.job.paused
+        changes = was_paused != paused and job.outcome is None
+        if changes:
+            set_paused(cluster.client, job, paused=paused)
+    value = {
+        "namespace": job.namespace,
+        "name": job.name,
+        "kind": job.kind,
+        "paused": paused,
+        "changed": changes,
+    }
+    return Answer(value, sentence(job, paused=paused, changed=changes))
+
+
+def sentence(job: "TrainingJob", *, paused: bool, changed: bool) -> str:
+    """What was done, and what follows from it."""
+    name = f"{job.kind} {job.key}"
+    if job.outcome is not None:
+        return f"{name} has ended ({job.outcome}): nothing would change it"
+    if paused:
+        done = f"{name} is paused" if changed else f"{name} is paused already"
+        unmanaged = job.job is None or not job.job.managed
+        return f"{done}: {'it is not managed, so nothing changes it' if unmanaged else _EFFECT}"
+    done = f"{name} may be changed again" if changed else f"{name} is not paused"
+    if job.suspended and job.suspended_by is None:
+        patch = """-p '{"spec":{"runPolicy":{"suspend":false}}}'"""
+        return (
+            f"{done}. It is suspended, by its user or a queue; to start it: kubectl patch"
+            f" {job.kind.lower()} {job.name} -n {job.namespace} --type merge {patch}"
+        )
+    return done
+
+
+PAUSE: Final = Command(
+    ("pause",),
+    "stop all changes of a job until it is resumed; it trains on",
+    _add_arguments,
+    partial(_run, paused=True),
+)
+RESUME: Final = Command(
+    ("resume",),
+    "let a paused job be changed again",
+    _add_arguments,
+    partial(_run, paused=False),
+)

@@ -1,0 +1,261 @@
+"""``optimus status [JOB]``: one job in full, or what of a namespace's jobs needs attention."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from optimus.cli.cluster import add_arguments, connected
+from optimus.cli.command import Answer, Command, Progress
+from optimus.cli.table import table
+from optimus.cli.times import clock, duration
+from optimus.cli.top import summary, views_of
+from optimus.errors import NotReady
+
+if TYPE_CHECKING:
+    from optimus.cli.job_view import JobView
+    from optimus.kube.job_facts import JobFacts, PodFacts
+    from optimus.kube.job_list import JobList
+    from optimus.progress.types import SpeedSample
+    from optimus.resources import Resources
+
+_SUMMARY = "one job in full: its last decision and why, rescales, samples; or all jobs in short"
+_MOST_SAMPLES = 12
+_MOST_MOVES = 5
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    help_text = "the name of a TFJob or MXJob; default: what of all jobs needs attention"
+    parser.add_argument("job", metavar="JOB", nargs="?", help=help_text)
+    add_arguments(parser, all_namespaces=True)
+
+
+def _run(options: argparse.Namespace, _: Progress) -> Answer:
+    with connected(options, "status") as cluster:
+        from optimus.kube.job_facts import JobReader
+        from optimus.kube.job_list import list_jobs
+
+        if options.job is None:
+            namespace = cluster.wanted(options)
+            return overview(list_jobs(cluster.client, namespace), namespace)
+        return in_full(JobReader(cluster.client).read(cluster.namespace, options.job))
+
+
+# --- all jobs
+
+
+def overview(found: "JobList", namespace: str | None) -> Answer:
+    """How many jobs there are, and which of them need attention."""
+    views = views_of(found)
+    needs = [
+        (f"{each.training_job.namespace}/{each.training_job.name}", what, text)
+        for each in views
+        for what, text in attention(each)
+    ]
+    parts = [summary(views, namespace)]
+    if needs:
+        parts.append(table("<<<", ("job", "what", "why"), needs))
+    elif views:
+        parts.append("nothing needs attention; optimus status JOB shows one job in full")
+    parts += ["not readable: " + each for each in found.not_readable]
+    value = {
+        "namespace": namespace,
+        "jobs": [each.value() for each in views],
+        "attention": [{"job": job, "what": what, "text": text} for job, what, text in needs],
+        "notReadable": list(found.not_readable),
+    }
+    return Answer(value, "\n\n".join(parts))
+
+
+def attention(view: "JobView") -> Iterator[tuple[str, str]]:
+    """What a user may want to do something about, in a word and a sentence."""
+    status, phase = view.status, view.phase
+    if phase in ("Waiting", "Failed", "LeftAlone", "WaitingForCheckpoint"):
+        yield phase, status.reason or view.training_job.left_alone or view.training_job.message
+    elif phase == "NoProfile":
+        yield phase, _NO_PROFILE
+    for problem in view.training_job.problems:
+        yield "annotation", str(problem)
+    if status.complaint:
+        yield "log", status.complaint
+    if "at risk" in status.deadline or "no counts meet it" in status.deadline:
+        yield "deadline", status.deadline
+    if status.straggler:
+        yield "straggler", status.straggler
+    for failed in status.failed_counts:
+        yield "failed at", failed
+
+
+_NO_PROFILE = (
+    "it has no TrainingProfile yet; the autoscaler makes one within seconds, if it runs and leads:"
+    " optimus doctor says"
+)
+_UNMANAGED = (
+    "it is placed and never resized, as it has no goal: the annotation optimus.dl/target-loss or"
+    " optimus.dl/target sets one"
+)
+
+
+# --- one job
+
+
+def in_full(facts: "JobFacts") -> Answer:
+    """Everything about one job."""
+    from optimus.cli.job_view import JobView, amounts_value
+
+    view = JobView(facts.job, facts.profile, _held(facts.pods), facts.now)
+    samples = () if view.learned is None else view.learned.progress.samples
+    newest = sorted(samples, key=lambda each: -each.at)[:_MOST_SAMPLES]
+    lines = [*_decision(view), *_training(view), *_changes(view), *_pods(view, facts.pods)]
+    lines += [(what, text) for what, text in attention(view) if what not in ("Failed", view.phase)]
+    lines += [("not readable", each) for each in facts.not_readable]
+    width = max((len(word) for word, _ in lines), default=0)
+    texts = "\n".join(f"{word:<{width}}  {sentence}" for word, sentence in lines)
+    job = facts.job
+    parts = [f"{job.kind} {job.key}: {_headline(view)}", texts]
+    if newest:
+        parts.append("speeds measured, newest first:\n" + _sample_table(newest, view.now))
+    record = view.record
+    value = {
+        **view.value(),
+        "intervalId": view.status.interval_id or None,
+        "rescale": _rescale_value(view),
+        "lastRescaledAt": view.status.last_rescaled_at,
+        "rescaleSeconds": list(record.prices),
+        "checkpointStep": view.status.checkpoint_step,
+        "checkpointedAt": view.status.checkpointed_at,
+        "trainedSeconds": view.status.trained_seconds,
+        "attention": [{"what": what, "text": text} for what, text in attention(view)],
+        "requests": None if view.job is None else amounts_value(view.job.demand()),
+        "samples": [
+            {
+                "ps": each.counts.ps,
+                "workers": each.counts.workers,
+                "stepsPerSecond": each.steps_per_second,
+                "seconds": each.seconds,
+                "at": each.at,
+            }
+            for each in newest
+        ],
+        "notReadable": list(facts.not_readable),
+    }
+    return Answer(value, "\n\n".join(part for part in parts if part))
+
+
+def _headline(view: "JobView") -> str:
+    if view.phase == "NotManaged":
+        return _UNMANAGED
+    if view.phase == "NoProfile":
+        return _NO_PROFILE
+    paused = "; paused by its user" if view.is_paused and not view.is_over else ""
+    return f"{view.phase}{paused}"
+
+
+def _decision(view: "JobView") -> Iterator[tuple[str, str]]:
+    from optimus.cli.job_view import instant
+
+    status, counts = view.status, view.counts
+    if counts is not None:
+        yield "counts", str(counts)
+    if status.reason:
+        at = instant(status.decided_at)
+        when = "" if at is None else f" (decided at {clock(at, view.now)} UTC)"
+        yield "why", f"{status.reason}{when}"
+    if status.recommended is not None:
+        found = status.recommended
+        yield "advised", f"{found.ps} PS + {found.workers} workers ({found.action})"
+    if status.rescale is not None:
+        change = f"{status.rescale.origin} to {status.rescale.target}"
+        yield "rescale", f"in progress, {change}, step {status.rescale.step or 'not begun'}"
+    if view.is_paused:
+        yield "paused", f"nothing is changed until `optimus resume {view.training_job.name}`"
+
+
+def _training(view: "JobView") -> Iterator[tuple[str, str]]:
+    status = view.status
+    if status.goal:
+        yield "goal", status.goal
+    done = f", {status.progress_percent} % done" if status.progress_percent is not None else ""
+    if status.metric:
+        yield "value", f"{status.metric}{done}"
+    if status.loss is not None:
+        yield "loss", f"{status.loss:.4g}{'' if status.metric else done}"
+    if status.steps_per_second is not None:
+        yield "speed", f"{status.steps_per_second:.4g} steps/s"
+    if view.end is not None:
+        left = max(view.end.at - view.now, 0.0)
+        yield "end", f"{view.end.text(view.now)} UTC, in {duration(left)}"
+    elif isinstance(view.forecast, NotReady) and not view.is_over:
+        yield "end", f"not known: {view.forecast}"
+    if status.declared_end:
+        yield "declared", status.declared_end
+    if status.deadline:
+        yield "deadline", status.deadline
+    if status.trained_seconds:
+        yield "trained", duration(status.trained_seconds)
+
+
+def _changes(view: "JobView") -> Iterator[tuple[str, str]]:
+    from optimus.cli.job_view import instant
+
+    status, record = view.status, view.record
+    if status.phase is not None:
+        moves = [clock(each, view.now) for each in record.moves[-_MOST_MOVES:]]
+        when = f", the last at {', '.join(moves)} UTC" if moves and status.rescales else ""
+        number = status.rescales or ("none but to measure its speed" if record.profiled else "none")
+        price = f"; a restart takes {duration(median(record.prices))}" if record.prices else ""
+        yield "rescales", f"{number}{when}{price}"
+    if record.profiled:
+        yield "profiled", "at " + ", ".join(map(str, record.profiled))
+    saved_at = instant(status.checkpointed_at)
+    if status.checkpoint_step is not None or saved_at is not None:
+        step = "" if status.checkpoint_step is None else f"step {status.checkpoint_step}"
+        when = "" if saved_at is None else f"{clock(saved_at, view.now)} UTC"
+        yield "checkpoint", ", ".join(filter(None, (step, when)))
+
+
+def _pods(view: "JobView", pods: "Sequence[PodFacts]") -> Iterator[tuple[str, str]]:
+    from optimus.cli.job_view import amounts_text
+
+    own = [each.pod for each in pods if not each.pod.finished]
+    nodes = {pod.node for pod in own if pod.node is not None}
+    if own and view.held is not None:
+        where = "1 node" if len(nodes) == 1 else f"{len(nodes) or 'no'} nodes"
+        placed = f"{'1 pod' if len(own) == 1 else f'{len(own)} pods'} on {where}"
+        yield "holds", f"{amounts_text(view.held)}: {placed}"
+
+
+def _held(pods: "Sequence[PodFacts]") -> "Resources":
+    from optimus.resources import total
+
+    return total(each.pod.resources for each in pods if each.pod.bound() is not None)
+
+
+def _rescale_value(view: "JobView") -> dict[str, object] | None:
+    found = view.status.rescale
+    if found is None:
+        return None
+    return {
+        "from": {"ps": found.from_ps, "workers": found.from_workers},
+        "to": {"ps": found.to_ps, "workers": found.to_workers},
+        "step": found.step,
+        "why": found.why,
+        "startedAt": found.started_at,
+    }
+
+
+def _sample_table(samples: "Sequence[SpeedSample]", now: float) -> str:
+    rows = [
+        (
+            each.counts.ps,
+            each.counts.workers,
+            f"{each.steps_per_second:.4g}",
+            f"{each.seconds:.0f}",
+            clock(each.at, now),
+        )
+        for each in samples
+    ]
+    return table(">>>>>", ("PS", "workers", "steps/s", "over s", "at (UTC)"), rows)
+
+
+COMMAND = Command(("status",), _SUMMARY, _add_arguments, _run, watchable=True)

@@ -1,0 +1,21 @@
+"""Instants and durations as the command line prints them."""
+
+from datetime import UTC, datetime
+
+
+def clock(at: float, now: float) -> str:
+    """An instant to the minute, UTC; with the day where that is not today."""
+    found, today = (datetime.fromtimestamp(each, UTC) for each in (at, now))
+    form = "%H:%M" if found.date() == today.date() else "%m-%d %H:%M"
+    return found.strftime(form if found.year == today.year else "%Y-%m-%d %H:%M")
+
+
+def duration(seconds: float) -> str:
+    """As ``2 h 5 min``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    parts = [f"{hours} h"] * bool(hours) + [f"{minutes} min"] * bool(minutes or hours)
+    return " ".join([*parts, f"{rest} s"] if not hours else parts)

@@ -1,0 +1,128 @@
+"""``optimus top``: the jobs of a namespace, where each stands and what it takes."""
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from optimus.cli.cluster import add_arguments, connected
+from optimus.cli.command import Answer, Command, Progress
+from optimus.cli.table import table
+from optimus.resources import CPU
+
+if TYPE_CHECKING:
+    from optimus.cli.job_view import JobView
+    from optimus.kube.job_list import JobList
+
+_SUMMARY = "the jobs of a namespace, or of all: phase, counts, loss, forecast end, CPU held"
+_LONGEST_REASON = 100
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_arguments(parser, all_namespaces=True)
+
+
+def _run(options: argparse.Namespace, _: Progress) -> Answer:
+    with connected(options, "top") as cluster:
+        from optimus.kube.job_list import list_jobs
+
+        namespace = cluster.wanted(options)
+        return answer_of(list_jobs(cluster.client, namespace), namespace)
+
+
+def views_of(found: "JobList") -> "list[JobView]":
+    """The jobs of a list as they are shown."""
+    from optimus.cli.job_view import JobView
+
+    return [JobView(each.job, each.profile, each.held, found.now) for each in found.jobs]
+
+
+def answer_of(found: "JobList", namespace: str | None) -> Answer:
+    """The list as a table."""
+    views = views_of(found)
+    value = {
+        "namespace": namespace,
+        "jobs": [each.value() for each in views],
+        "notReadable": list(found.not_readable),
+    }
+    texts = []
+    for is_wide in (False, True):
+        parts = [summary(views, namespace)]
+        if views:
+            parts.append(_table(views, with_namespace=namespace is None, is_wide=is_wide))
+        parts += ["not readable: " + each for each in found.not_readable]
+        texts.append("\n\n".join(parts))
+    return Answer(value, texts[0], wide=texts[1])
+
+
+def summary(views: "Sequence[JobView]", namespace: str | None) -> str:
+    """How many jobs there are, of which phases, and what they take."""
+    where = "any namespace" if namespace is None else f"namespace {namespace}"
+    if not views:
+        return f"there is no TFJob or MXJob in {where}" + ("; -A shows all" if namespace else "")
+    phases = Counter(each.phase for each in views)
+    named = ", ".join(f"{count} {phase}" for phase, count in phases.most_common())
+    jobs = "1 job" if len(views) == 1 else f"{len(views)} jobs"
+    held = [each.held for each in views if each.held is not None]
+    cpu = f"; they hold {sum(each[CPU] for each in held) / 1000:g} cpu" if held else ""
+    return f"{jobs}: {named}{cpu}"
+
+
+def _table(views: "Sequence[JobView]", *, with_namespace: bool, is_wide: bool) -> str:
+    columns: list[tuple[str, str, list[str]]] = []
+
+    def add(align: str, heading: str, cells: list[str]) -> None:
+        columns.append((align, heading, cells))
+
+    if with_namespace:
+        add("<", "namespace", [each.training_job.namespace for each in views])
+    add("<", "job", [each.training_job.name for each in views])
+    if is_wide:
+        add("<", "kind", [each.training_job.kind for each in views])
+    add("<", "phase", [_phase(each) for each in views])
+    add(">", "PS", [_count(each, 0) for each in views])
+    add(">", "workers", [_count(each, 1) for each in views])
+    add("<", "loss", [_value_now(each) for each in views])
+    add("<", "goal", [each.status.goal or "-" for each in views])
+    add(">", "done", [_percent(each) for each in views])
+    add("<", "end (UTC)", ["-" if each.end is None else each.end.text(each.now) for each in views])
+    add(">", "cpu", ["-" if each.held is None else f"{each.held[CPU] / 1000:g}" for each in views])
+    if is_wide:
+        add(">", "steps/s", [_number(each.status.steps_per_second) for each in views])
+        add(">", "rescales", [str(each.status.rescales) for each in views])
+        add("<", "reason", [_cut(each.status.reason) or "-" for each in views])
+    rows = zip(*(cells for _, _, cells in columns), strict=True)
+    return table("".join(each[0] for each in columns), [each[1] for each in columns], rows)
+
+
+def _phase(view: "JobView") -> str:
+    return f"{view.phase}, paused" if view.is_paused and not view.is_over else view.phase
+
+
+def _count(view: "JobView", index: int) -> str:
+    """``4``, or ``4 to 6`` during a rescale."""
+    counts, status = view.counts, view.status
+    target = (status.target_ps, status.target_workers)[index]
+    if counts is None:
+        return "-"
+    return str(counts[index]) if target in (None, counts[index]) else f"{counts[index]} to {target}"
+
+
+def _value_now(view: "JobView") -> str:
+    return view.status.metric or _number(view.status.loss)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _percent(view: "JobView") -> str:
+    percent = view.status.progress_percent
+    return "-" if percent is None else f"{percent} %"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 3]}..."
+
+
+COMMAND = Command(("top",), _SUMMARY, _add_arguments, _run, watchable=True)

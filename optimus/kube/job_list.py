@@ -1,0 +1,133 @@
+"""The training jobs of one namespace or of all, with their profiles and what their pods hold.
+
+As ``job_facts`` for one job: what may not be read is left out and said."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from optimus.kube.client import path_of
+from optimus.kube.contract import GROUP, PROFILES, VERSION
+from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
+from optimus.kube.job_facts import Source, read_list
+from optimus.kube.job_kinds import JOB_KINDS, JOB_NAME, OPERATOR_GROUP, OPERATOR_VERSION
+from optimus.kube.pods import decode_pod
+from optimus.kube.profiles import ProfileStatus, decode_profile
+from optimus.kube.training_jobs import TrainingJob, decode_job
+from optimus.resources import NONE, Resources
+
+NO_PROFILES: Final = (
+    "the API server knows no TrainingProfiles, so that nothing but the jobs themselves can be"
+    " shown: kubectl apply -f manifests/crd-trainingprofiles.yaml installs them"
+)
+NO_JOBS: Final = (
+    "the API server knows neither TFJobs nor MXJobs: is the Kubeflow training operator installed?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedJob:
+    """One job."""
+
+    job: TrainingJob
+    profile: ProfileStatus | None = None
+    held: Resources | None = None
+    """What its pods take of nodes; ``None`` where pods may not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobList:
+    """Jobs by namespace and name; ``now`` is the API server's time, seconds since the epoch."""
+
+    now: float
+    jobs: tuple[ListedJob, ...]
+    not_readable: tuple[str, ...] = ()
+    """Sentences on what could not be read."""
+
+
+def list_jobs(client: Source, namespace: str | None) -> JobList:
+    """The jobs of a namespace; ``None``: of all.
+
+    Raises:
+        KubeError: no jobs may be read, or there are none of their kinds."""
+    said: list[str] = []
+    jobs = _jobs(client, namespace, said)
+    profiles = _profiles(client, namespace, said)
+    held = _held(client, namespace, said)
+    listed = [
+        ListedJob(
+            each,
+            profiles.get(each.uid),
+            None if held is None else held.get(each.uid, NONE),
+        )
+        for each in sorted(jobs, key=lambda each: (each.namespace, each.name, each.kind))
+    ]
+    return JobList(client.server_clock.now(), tuple(listed), tuple(said))
+
+
+def _jobs(client: Source, namespace: str | None, said: list[str]) -> list[TrainingJob]:
+    found: list[TrainingJob] = []
+    failures: list[KubeError] = []
+    for kind in JOB_KINDS.values():
+        path = path_of(OPERATOR_GROUP, OPERATOR_VERSION, kind.plural, namespace)
+        try:
+            raws = read_list(client, f"list {kind.plural}{_where(namespace)}", path)
+        except KubeError as error:
+            failures.append(error)
+            continue
+        found += (job for raw in raws if (job := _job(kind.name, raw, said)) is not None)
+    refused = [each for each in failures if each.kind is not ErrorKind.NOT_FOUND]
+    if len(failures) == len(JOB_KINDS):
+        raise refused[0] if refused else KubeError(ErrorKind.NOT_FOUND, NO_JOBS)
+    said += (each.sentence for each in refused)
+    return found
+
+
+def _job(kind: str, raw: msgspec.Raw, said: list[str]) -> TrainingJob | None:
+    try:
+        return decode_job(kind, raw, config=EligibilityConfig())
+    except Malformed as error:
+        said.append(str(error))
+        return None
+
+
+def _profiles(
+    client: Source, namespace: str | None, said: list[str]
+) -> Mapping[str, ProfileStatus]:
+    """By the UID of the job."""
+    try:
+        path = path_of(GROUP, VERSION, PROFILES, namespace)
+        raws = read_list(client, f"list {PROFILES}{_where(namespace)}", path)
+        found = [decode_profile(raw) for raw in raws]
+    except KubeError as error:
+        said.append(NO_PROFILES if error.kind is ErrorKind.NOT_FOUND else error.sentence)
+        return {}
+    except Malformed as error:
+        said.append(str(error))
+        return {}
+    return {each.job.uid: each.status for each in found if each.name == each.job.name}
+
+
+def _held(client: Source, namespace: str | None, said: list[str]) -> dict[str, Resources] | None:
+    """What the pods of each job take of nodes, by its UID."""
+    try:
+        query = [("labelSelector", JOB_NAME)]
+        path = path_of("", "v1", "pods", namespace)
+        raws = read_list(client, f"list the pods of jobs{_where(namespace)}", path, query)
+        pods = [decode_pod(raw) for raw in raws]
+    except (KubeError, Malformed) as error:
+        said.append(str(error))
+        return None
+    held: dict[str, Resources] = defaultdict(lambda: NONE)
+    for pod in pods:
+        if pod.owner is not None and pod.bound() is not None:
+            held[pod.owner.uid] += pod.resources
+    return dict(held)
+
+
+def _where(namespace: str | None) -> str:
+    return " of all namespaces" if namespace is None else f" of namespace {namespace}"

@@ -1,0 +1,57 @@
+"""A user asks for the jobs of a namespace and pauses one, with the command line alone."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from optimus.cli.main import main
+from tests.harness.job_recorder import JobRecorder
+from tests.harness.scenario import Scenario
+from tests.harness.small_jobs import set_bounds, small_job, wait_training
+
+
+@pytest.fixture
+def ask(scenario: Scenario, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Runs a command in the scenario's namespace; returns its answer as JSON, or as text."""
+    kubeconfig = str(scenario.optimus.cluster.kubeconfig)
+
+    def run(*command: str, text: bool = False) -> Any:
+        capsys.readouterr()
+        form = [] if text else ["-o", "json"]
+        assert main([*command, *form, "-n", scenario.namespace, "--kubeconfig", kubeconfig]) == 0
+        printed = capsys.readouterr().out
+        return printed if text else json.loads(printed)
+
+    return run
+
+
+def test_a_user_sees_pauses_and_resumes_a_job(scenario: Scenario, ask: Callable[..., Any]) -> None:
+    assert "there is no TFJob or MXJob" in ask("top", text=True)
+    job = small_job("asked", (1, 2))
+    with JobRecorder(scenario) as recorder:
+        scenario.submit(job)
+        wait_training(scenario, recorder, job)
+        (row,) = ask("top")["jobs"]
+        assert (row["name"], row["ps"], row["workers"]) == ("asked", 1, 2)
+        assert row["held"]["cpu"] == pytest.approx(0.6)
+        assert ask("pause", "asked")["changed"]
+        scenario.wait(
+            lambda: "paused by its user" in ask("status", "asked")["reason"],
+            "the pause is honoured",
+        )
+        set_bounds(scenario, job, (1, 3))
+        scenario.holds(
+            lambda: (
+                (found := ask("status", "asked"))["phase"] == "Training"
+                and (found["workers"], found["rescale"]) == (2, None)
+            ),
+            "its changed bounds lead to nothing while it is paused",
+            5,
+        )
+        assert ask("resume", "asked")["changed"]
+        scenario.wait(lambda: ask("status", "asked")["workers"] == 3, "it is changed again")
+        scenario.wait(
+            lambda: "1 PS + 3 workers" in ask("status", "asked", text=True), "its status shows it"
+        )

@@ -1,0 +1,110 @@
+"""An API server for the commands that ask a cluster: it holds objects and notes patches."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.profile_codec import JobRecord, SavedState, pack
+from optimus.kube.server_clock import ServerClock
+from optimus.progress.state import LogState
+from tests.unit.autoscaler.web.sample_cluster import training
+from tests.unit.kube.job_json import job_json
+
+NOW = 1_767_225_900.0  # 2026-01-01T00:05:00Z
+
+
+@dataclass
+class FakeApi:
+    """Answers GETs of lists and of single objects, by plural."""
+
+    jobs: Sequence[dict[str, Any]] = field(default_factory=lambda: [job_json(target_loss="0.2")])
+    profiles: Sequence[dict[str, Any]] | None = ()
+    """``None``: their CRD is not installed."""
+    pods: Sequence[dict[str, Any]] = ()
+    nodes: Sequence[dict[str, Any]] = ()
+    forbidden: Sequence[str] = ()
+    missing: Sequence[str] = ("mxjobs",)
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """Further objects by path."""
+    patches: list[tuple[str, Any]] = field(default_factory=list)
+    server_clock: ServerClock = field(default_factory=lambda: ServerClock(now=lambda: NOW))
+
+    def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
+        lists = {
+            "tfjobs": self.jobs,
+            "mxjobs": (),
+            "trainingprofiles": self.profiles,
+            "pods": self.pods,
+            "events": (),
+            "nodes": self.nodes,
+        }
+        parts = path.strip("/").split("/")
+        plural = next((each for each in reversed(parts) if each in lists), parts[-1])
+        if plural in self.forbidden:
+            said = f'{plural} is forbidden: User "u" cannot list resource "{plural}"'
+            raise KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: {said} (HTTP 403)")
+        if path in self.others:
+            return json.dumps(self.others[path]).encode()
+        items = lists.get(plural)
+        if items is None or plural in self.missing:
+            raise KubeError(ErrorKind.NOT_FOUND, f"cannot {what}: not found (HTTP 404)")
+        if parts[-1] == plural:
+            return json.dumps({"metadata": {"resourceVersion": "1"}, "items": list(items)}).encode()
+        for item in items:
+            if item["metadata"]["name"] == parts[-1]:
+                return json.dumps(item).encode()
+        raise KubeError(ErrorKind.NOT_FOUND, f"cannot {what}: not found (HTTP 404)")
+
+    def patch(self, what: str, path: str, body: bytes) -> bytes:
+        if "patch" in self.forbidden:
+            said = 'tfjobs.kubeflow.org "j" is forbidden: User "u" cannot patch resource "tfjobs"'
+            raise KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: {said} (HTTP 403)")
+        self.patches.append((path, json.loads(body)))
+        return b"{}"
+
+
+def stored_state(epochs: int = 14, kind: int = 0, **record: Any) -> str:
+    """What the autoscaler stores of a job that has trained so many epochs."""
+    seen = training(kind, epochs)
+    samples = [
+        type(each)(each.counts, each.steps_per_second, each.seconds, NOW - 200 + 10 * n)
+        for n, each in enumerate(seen.samples)
+    ]
+    log = LogState(
+        losses=list(seen.losses),
+        samples=samples,
+        epoch=seen.epoch,
+        step=seen.step,
+        steps_per_epoch=seen.steps_per_epoch,
+        trained_seconds=seen.trained_seconds,
+    )
+    return pack(SavedState(log, JobRecord(**record)))
+
+
+def profile(name: str = "j", uid: str = "u", **status: Any) -> dict[str, Any]:
+    """A profile as it is stored."""
+    return {
+        "metadata": {"name": name, "uid": f"profile-{name}", "namespace": "ns"},
+        "spec": {"jobRef": {"kind": "TFJob", "name": name, "uid": uid}},
+        "status": {"phase": "Training", "decidedAt": "2026-01-01T00:04:00Z", **status},
+    }
+
+
+def pod(index: int, node: str | None = "n", uid: str = "u") -> dict[str, Any]:
+    """A pod of the job that requests two and a half cores."""
+    requests = {"cpu": "2500m", "memory": "1Gi"}
+    spec: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "j", "uid": uid}
+    return {
+        "metadata": {
+            "name": f"j-worker-{index}",
+            "uid": f"{uid}-{index}",
+            "namespace": "ns",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "ownerReferences": [{**owner, "controller": True}],
+        },
+        "spec": spec | ({} if node is None else {"nodeName": node}),
+        "status": {"phase": "Running" if node else "Pending"},
+    }

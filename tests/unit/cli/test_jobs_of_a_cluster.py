@@ -1,0 +1,219 @@
+"""What `optimus top`, `status`, `pause` and `resume` make of what the API server holds."""
+
+import json
+from typing import Any
+
+import pytest
+
+from optimus.cli import pause, status, top
+from optimus.cli.command import Answer
+from optimus.cli.main import main
+from optimus.kube.errors import KubeError
+from optimus.kube.job_facts import JobReader
+from optimus.kube.job_list import list_jobs
+from optimus.kube.pause import set_paused
+from tests.unit.cli.fake_api import FakeApi, pod, profile, stored_state
+from tests.unit.kube.job_json import job_json
+
+TRAINS: dict[str, Any] = {
+    "loss": 0.4,
+    "goal": "loss <= 0.15",
+    "progressPercent": 62,
+    "stepsPerSecond": 1.5,
+    "reason": "more than 4 workers would save less than 0.5 % of the remaining time",
+    "rescales": 2,
+}
+
+
+def listed(api: FakeApi, namespace: str | None = "ns") -> Answer:
+    return top.answer_of(list_jobs(api, namespace), namespace)
+
+
+def shown(api: FakeApi) -> Answer:
+    return status.in_full(JobReader(api).read("ns", "j"))
+
+
+def training(**fields: Any) -> FakeApi:
+    state = stored_state(prices=(40.0, 50.0), moves=(1_767_225_600.0,))
+    return FakeApi(profiles=[profile(state=state, **TRAINS)], pods=[pod(0), pod(1)], **fields)
+
+
+def test_top_shows_phase_counts_loss_goal_end_and_cpu() -> None:
+    answer = listed(training())
+    first, _, headings, row = answer.text.splitlines()
+    assert first == "1 job: 1 Training; they hold 5 cpu"
+    assert headings.split() == [
+        *("job", "phase", "PS", "workers", "loss", "goal", "done", "end", "(UTC)", "cpu")
+    ]
+    assert row.startswith("j    Training   2        4  0.4   loss <= 0.15  62 %  ")
+    assert row.endswith("5")
+    (job,) = answer.value["jobs"]  # type: ignore[index]
+    assert (job["ps"], job["workers"], job["held"]["cpu"]) == (2, 4, 5.0)
+    end = job["end"]
+    assert end["low"] < end["median"] < end["high"]
+    assert end["median"] > "2026-01-01T00:05:00Z"
+
+
+def test_top_of_all_namespaces_names_them_and_wide_has_the_reason() -> None:
+    answer = listed(training(), None)
+    assert answer.text.splitlines()[2].startswith("namespace  job")
+    assert answer.wide is not None
+    assert "more than 4 workers would save less" in answer.wide
+    assert "more than 4 workers" not in answer.text
+
+
+def test_top_shows_the_target_of_a_rescale_and_a_pause() -> None:
+    api = training(jobs=[job_json(target_loss="0.2", pause="true")])
+    api.profiles = [profile(**TRAINS, phase="Starting", targetPs=2, targetWorkers=6)]
+    row = listed(api).text.splitlines()[3]
+    assert row.startswith("j    Starting, paused   2   4 to 6")
+
+
+def test_jobs_without_a_goal_or_a_profile_are_said_to_be_so() -> None:
+    assert "1 NotManaged" in listed(FakeApi(jobs=[job_json()])).text
+    assert "1 NoProfile" in listed(FakeApi()).text
+    assert (
+        "no goal: the annotation optimus.dl/target-loss" in shown(FakeApi(jobs=[job_json()])).text
+    )
+    assert "has no TrainingProfile yet" in shown(FakeApi()).text
+
+
+def test_a_profile_of_another_job_of_the_name_counts_for_nothing() -> None:
+    assert "NoProfile" in listed(FakeApi(profiles=[profile(uid="other", **TRAINS)])).text
+
+
+def test_no_jobs_is_a_sentence() -> None:
+    text = listed(FakeApi(jobs=[])).text
+    assert text == "there is no TFJob or MXJob in namespace ns; -A shows all"
+
+
+@pytest.mark.parametrize("missing", ["pods", "trainingprofiles"])
+def test_what_may_not_be_read_is_said_and_the_rest_is_shown(missing: str) -> None:
+    api = training(forbidden=[missing])
+    text = listed(api).text
+    assert f'cannot list resource "{missing}"' in text
+    assert "j " in text
+    if missing == "pods":
+        assert "62 %" in text
+        assert "they hold" not in text
+
+
+def test_without_the_crd_of_profiles_the_command_that_installs_it_is_named() -> None:
+    api = FakeApi(missing=["mxjobs", "trainingprofiles"])
+    assert "kubectl apply -f manifests/crd-trainingprofiles.yaml" in listed(api).text
+
+
+@pytest.mark.parametrize(
+    ("api", "part"),
+    [
+        pytest.param(
+            FakeApi(missing=["tfjobs", "mxjobs"]), "neither TFJobs nor MXJobs", id="no operator"
+        ),
+        pytest.param(FakeApi(forbidden=["tfjobs"]), "cannot list resource", id="no right to jobs"),
+    ],
+)
+def test_without_jobs_to_read_there_is_one_sentence(api: FakeApi, part: str) -> None:
+    with pytest.raises(KubeError, match=part):
+        list_jobs(api, "ns")
+
+
+def test_status_shows_the_decision_the_rescales_and_the_samples() -> None:
+    answer = shown(training())
+    text = answer.text
+    assert text.startswith("TFJob ns/j: Training\n")
+    for part in (
+        "counts    2 PS + 4 workers",
+        "why       more than 4 workers would save less",
+        "(decided at 00:04 UTC)",
+        "loss      0.4, 62 % done",
+        "rescales  2, the last at 00:00 UTC; a restart takes 45 s",
+        "holds     5 cpu, 2 Gi memory: 2 pods on 1 node",
+        "speeds measured, newest first:",
+    ):
+        assert part in text, part
+    value = json.loads(json.dumps(answer.value, allow_nan=False))
+    assert len(value["samples"]) == 5
+    assert value["rescaleSeconds"] == [40.0, 50.0]
+
+
+def test_status_of_a_job_without_a_forecast_says_why() -> None:
+    api = FakeApi(profiles=[profile(state=stored_state(epochs=1), **TRAINS)])
+    assert "end       not known: " in shown(api).text
+
+
+def test_the_figure_of_the_profile_is_shown_where_it_rests_on_earlier_runs() -> None:
+    stored = {**TRAINS, "earlierRuns": 3, "remainingSeconds": 600, "state": stored_state()}
+    assert "00:14 UTC, in 9 min" in shown(FakeApi(profiles=[profile(**stored)])).text
+
+
+@pytest.mark.parametrize("state", ["", "!", "AAAA", stored_state()[:40]])
+def test_an_unreadable_state_costs_only_the_forecast(state: str) -> None:
+    assert "62 %" in listed(FakeApi(profiles=[profile(**TRAINS, state=state)])).text
+
+
+def test_the_overview_names_what_needs_attention() -> None:
+    waits = {"phase": "Waiting", "reason": "waits: 4 workers of 1 cpu lack a place"}
+    stored = profile(**waits, complaint="its log has no epochs", straggler="worker 3 is slow")
+    found = status.overview(list_jobs(FakeApi(profiles=[stored]), "ns"), "ns")
+    for part in ("lack a place", "its log has no epochs", "worker 3 is slow"):
+        assert part in found.text
+    calm = status.overview(list_jobs(training(), "ns"), "ns")
+    assert "nothing needs attention" in calm.text
+
+
+def test_pause_and_resume_write_the_annotation_alone() -> None:
+    api = FakeApi()
+    job = JobReader(api).job("ns", "j")
+    for paused in (True, False):
+        set_paused(api, job, paused=paused)
+    path = "/apis/kubeflow.org/v1/namespaces/ns/tfjobs/j"
+    assert [each[0] for each in api.patches] == [path, path]
+    annotations = [each[1]["metadata"]["annotations"] for each in api.patches]
+    assert annotations == [{"optimus.dl/pause": "true"}, {"optimus.dl/pause": None}]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "paused", "changed", "part"),
+    [
+        pytest.param({"target_loss": "0.2"}, True, True, "no rescale or profiling", id="paused"),
+        pytest.param({"target_loss": "0.2"}, True, False, "paused already", id="paused before"),
+        pytest.param({}, True, True, "it is not managed", id="not managed"),
+        pytest.param({"target_loss": "0.2"}, False, True, "may be changed again", id="resumed"),
+        pytest.param({"target_loss": "0.2"}, False, False, "is not paused", id="was not paused"),
+    ],
+)
+def test_what_pause_and_resume_say(
+    annotations: dict[str, str], paused: bool, changed: bool, part: str
+) -> None:
+    job = JobReader(FakeApi(jobs=[job_json(**annotations)])).job("ns", "j")
+    assert part in pause.sentence(job, paused=paused, changed=changed)
+
+
+def test_resume_of_a_job_that_its_user_suspended_says_how_to_start_it() -> None:
+    raw = job_json(target_loss="0.2")
+    raw["spec"]["runPolicy"] = {"suspend": True}
+    job = JobReader(FakeApi(jobs=[raw])).job("ns", "j")
+    said = pause.sentence(job, paused=False, changed=False)
+    assert "kubectl patch tfjob j -n ns" in said
+
+
+@pytest.mark.parametrize("command", [["top"], ["status"], ["status", "j"], ["pause", "j"]])
+def test_without_a_cluster_there_is_one_line(
+    command: list[str], tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--kubeconfig", str(tmp_path / "none")]) == 1
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert f"optimus: {command[0]}: there is no kubeconfig file" in found.err
+    path = tmp_path / "config"
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    users = [{"name": "u", "user": {}}]
+    config = {"clusters": [cluster], "contexts": [context], "users": users}
+    path.write_text(json.dumps({**config, "apiVersion": "v1", "current-context": "c"}))
+    assert main([*command, "--kubeconfig", str(path)]) == 1
+    said = capsys.readouterr().err
+    assert "no connection to the API server" in said
+    assert "kubectl cluster-info" in said
+    assert main([*command, "--kubeconfig", str(path), "--context", "other"]) == 1
+    assert "other" in capsys.readouterr().err
