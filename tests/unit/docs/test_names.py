@@ -135,7 +135,8 @@ def test_the_flags_that_the_operator_guide_names_are_there() -> None:
         "--policy-configmap",
         "--scale-down-unneeded-time",
         "--skip-nodes-with-custom-controller-pods",
-    }  # kube-scheduler's, old and new; Cluster Autoscaler's
+        *("--install", "--namespace", "--create-namespace", "--set", "--kube-version"),
+    }  # kube-scheduler's, old and new; Cluster Autoscaler's; Helm's
     ours = [
         code
         for code in _OPERATOR.code + _PROTOCOL.code

@@ -1,0 +1,128 @@
+{{/* The objects are those of manifests/. These helpers say which of its files are rendered, and change what values name. */}}
+
+{{- define "optimus.leaseNamespace" -}}
+{{- .Values.placement.leaseNamespace | default .Release.Namespace -}}
+{{- end -}}
+
+{{/* The files of manifests/ that these values ask for, as a YAML list. */}}
+{{- define "optimus.files" -}}
+{{- $behind := eq .Values.placement.mode "cluster-scheduler" -}}
+{{- $files := list "rbac-autoscaler" "rbac-scheduler" "rbac-users" "autoscaler" -}}
+{{- if .Values.crds.enabled }}{{ $files = concat $files (list "crds/crd-trainingprofiles" "crds/crd-workloadprofiles") }}{{ end -}}
+{{- if .Values.admission.enabled }}{{ $files = concat $files (list "admission-policy" "admission/annotations") }}{{ end -}}
+{{- if gt (int .Values.autoscaler.replicas) 1 }}{{ $files = append $files "disruption-autoscaler" }}{{ end -}}
+{{- if and (not $behind) (gt (int .Values.scheduler.replicas) 1) }}{{ $files = append $files "disruption-scheduler" }}{{ end -}}
+{{- $files = append $files ($behind | ternary "cluster-scheduler/extender" "scheduler") -}}
+{{- if .Values.quota.enabled }}{{ $files = append $files "quota-scheduler" }}{{ end -}}
+{{- if .Values.preemption.enabled }}{{ $files = append $files "preemption/rbac" }}{{ end -}}
+{{- if .Values.page.exposed }}{{ $files = concat $files (list "page/service" "page/network-policy") }}{{ end -}}
+{{- toYaml $files -}}
+{{- end -}}
+
+{{/* The literals of the ConfigMap of settings in a kustomization, as a YAML map. */}}
+{{- define "optimus.literals" -}}
+{{- $data := dict -}}
+{{- range (index (.root.Files.Get (printf "manifests/%skustomization.yaml" .folder) | fromYaml).configMapGenerator 0).literals -}}
+{{- $pair := splitn "=" 2 . -}}
+{{- $_ := set $data $pair._0 $pair._1 -}}
+{{- end -}}
+{{- toYaml $data -}}
+{{- end -}}
+
+{{/* The data of the ConfigMap of settings. What the values say comes last. */}}
+{{- define "optimus.settings" -}}
+{{- $data := include "optimus.literals" (dict "root" . "folder" "") | fromYaml -}}
+{{- if ne .Release.Namespace "optimus-system" -}}
+{{- $_ := set $data "OPTIMUS_LEADER_LEASE" (printf "%s/optimus-autoscaler" .Release.Namespace) -}}
+{{- end -}}
+{{- if eq .Values.placement.mode "cluster-scheduler" -}}
+{{- $data = merge (include "optimus.literals" (dict "root" . "folder" "cluster-scheduler/") | fromYaml) $data -}}
+{{- else if ne (include "optimus.leaseNamespace" .) "kube-system" -}}
+{{- $_ := set $data "OPTIMUS_EXTENDER_LEADER_LEASE" (printf "%s/optimus-scheduler" (include "optimus.leaseNamespace" .)) -}}
+{{- end -}}
+{{- if .Values.preemption.enabled -}}
+{{- $data = merge (include "optimus.literals" (dict "root" . "folder" "preemption/") | fromYaml) $data -}}
+{{- end -}}
+{{- range $name, $value := .Values.settings -}}
+{{- /* Helm reads every number as a float, which would be written 3.3554432e+07. */ -}}
+{{- if and (kindIs "float64" $value) (eq (float64 (int64 $value)) $value) }}{{ $value = int64 $value }}{{ end -}}
+{{- $_ := set $data $name (toString $value) -}}
+{{- end -}}
+{{- toYaml $data -}}
+{{- end -}}
+
+{{- define "optimus.schedulerConfig" -}}
+{{- .Files.Get (printf "scheduler-config/%s.yaml" (eq .Values.placement.mode "advisory" | ternary "advisory" "kube-scheduler-config")) -}}
+{{- end -}}
+
+{{/* "yes" for an object that these values leave out. */}}
+{{- define "optimus.isLeftOut" -}}
+{{- $name := .object.metadata.name -}}
+{{- $behind := eq .root.Values.placement.mode "cluster-scheduler" -}}
+{{- if and (eq $name "optimus-scheduler-lease") $behind }}yes{{ end -}}
+{{- if eq $name "optimus-scheduler-authentication-reader" -}}
+{{- if or $behind (ne (include "optimus.leaseNamespace" .root) "kube-system") }}yes{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Changes an object, in place, to what the values say. */}}
+{{- define "optimus.adjust" -}}
+{{- $root := .root -}}
+{{- $object := .object -}}
+{{- $values := $root.Values -}}
+{{- if eq $object.kind "CustomResourceDefinition" -}}
+{{- $_ := set $object.metadata "annotations" (dict "helm.sh/resource-policy" "keep") -}}
+{{- else if eq $object.metadata.name "optimus-scheduler-lease" -}}
+{{- $_ := set $object.metadata "namespace" (include "optimus.leaseNamespace" $root) -}}
+{{- else if eq $object.metadata.name "optimus-annotations" -}}
+{{- if eq $object.kind "ValidatingAdmissionPolicy" -}}
+{{- $settings := include "optimus.settings" $root | fromYaml -}}
+{{- range $object.spec.variables -}}
+{{- if eq .name "scheduler" }}{{ $_ := set . "expression" (squote $settings.OPTIMUS_SCHEDULER_NAME) }}{{ end -}}
+{{- end -}}
+{{- else if $values.admission.deny -}}
+{{- $_ := set $object.spec "validationActions" (list "Deny") -}}
+{{- end -}}
+{{- else if or (eq $object.kind "Deployment") (eq $object.kind "DaemonSet") -}}
+{{- $own := eq $object.metadata.name "optimus-autoscaler" | ternary $values.autoscaler $values.scheduler -}}
+{{- if eq $object.kind "Deployment" }}{{ $_ := set $object.spec "replicas" $own.replicas }}{{ end -}}
+{{- include "optimus.adjustPod" (dict "root" $root "template" $object.spec.template "own" $own) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "optimus.adjustPod" -}}
+{{- $root := .root -}}
+{{- $values := $root.Values -}}
+{{- $own := .own -}}
+{{- $pod := .template.spec -}}
+{{- /* Names do not change with the content here, as they do with kustomize; this starts new pods. */ -}}
+{{- $read := printf "%s%s" (include "optimus.settings" $root) (include "optimus.schedulerConfig" $root) -}}
+{{- $_ := set .template.metadata "annotations" (dict "checksum/settings" (sha256sum $read)) -}}
+{{- range list "runAsUser" "runAsGroup" -}}
+{{- $id := get $values.podSecurityContext . -}}
+{{- if kindIs "invalid" $id }}{{ $_ := unset $pod.securityContext . }}
+{{- else if not (toString $id) }}{{ $_ := unset $pod.securityContext . }}
+{{- else }}{{ $_ := set $pod.securityContext . (int $id) }}{{ end -}}
+{{- end -}}
+{{- with $values.imagePullSecrets }}{{ $_ := set $pod "imagePullSecrets" . }}{{ end -}}
+{{- with $own.nodeSelector }}{{ $_ := set $pod "nodeSelector" (merge (deepCopy .) ($pod.nodeSelector | default dict)) }}{{ end -}}
+{{- with $own.tolerations }}{{ $_ := set $pod "tolerations" (concat $pod.tolerations .) }}{{ end -}}
+{{- range concat ($pod.initContainers | default list) $pod.containers -}}
+{{- if eq .name "kube-scheduler" -}}
+{{- /* Providers append to the version, as in v1.36.3-gke.100; images have none of that. */ -}}
+{{- $version := regexFind "^v[0-9]+\\.[0-9]+\\.[0-9]+" $root.Capabilities.KubeVersion.Version -}}
+{{- $_ := set . "image" (printf "%s:%s" $values.kubeScheduler.repository ($values.kubeScheduler.tag | default $version)) -}}
+{{- $namespace := include "optimus.leaseNamespace" $root -}}
+{{- if ne $namespace "kube-system" }}{{ $_ := set . "args" (append .args (printf "--leader-elect-resource-namespace=%s" $namespace)) }}{{ end -}}
+{{- else -}}
+{{- $_ := set . "image" (printf "%s:%s" $values.image.repository ($values.image.tag | default $root.Chart.AppVersion)) -}}
+{{- $_ := set . "resources" $own.resources -}}
+{{- if and $values.page.exposed (eq .name "autoscaler") -}}
+{{- $args := list -}}
+{{- range .args }}{{ $args = append $args (hasPrefix "--page-listen=" . | ternary "--page-listen=$(POD_IP):8090" .) }}{{ end -}}
+{{- $_ := set . "args" $args -}}
+{{- end -}}
+{{- end -}}
+{{- if $values.image.pullPolicy }}{{ $_ := set . "imagePullPolicy" $values.image.pullPolicy }}{{ end -}}
+{{- end -}}
+{{- end -}}
