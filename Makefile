@@ -14,7 +14,7 @@ BY_FOLDER := --dist loadscope --no-loadscope-reorder
 # Without bytecode each pytest process compiles all tests again, some 5 s of a core for each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check check-code check-units check-localcluster check-scenarios mutants format requirements install-yaml clean
+.PHONY: help demo test check check-code check-units check-localcluster check-scenarios mutants format requirements install-yaml clean test-matrix
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -83,6 +83,11 @@ test: $(READY) ## all checks, then integration, conformance and end-to-end tests
 	@HYPOTHESIS_PROFILE=no-deadline $(MAKE) --no-print-directory check
 	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/e2e
 	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/scenarios tests/e2e
+
+test-matrix: $(READY) ## the end-to-end tests with the other versions: Kubernetes 1.37 and training operator 1.8 (1.9 is part of `make test`)
+	OPTIMUS_LOCALCLUSTER_KUBERNETES=1.37.2 $(BIN)/python -m pytest -n 2 $(BY_FOLDER) -m e2e tests/scenarios tests/e2e
+	OPTIMUS_TEST_OPERATOR=1.8.1 $(BIN)/python -m pytest -n 2 $(BY_FOLDER) tests/e2e/newer_operator
+	cd localcluster && ../$(BIN)/python -m pytest -n 2 $(BY_FOLDER) --training-operator 1.8.1 tests/conformance/operator
 
 # An environment of its own: mutmut brings setproctitle, with which gunicorn hides the command lines by which tests find it.
 MUTANTS := .mutants/venv

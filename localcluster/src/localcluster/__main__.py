@@ -9,8 +9,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from localcluster.binaries.locate import FOLDER_VARIABLE, resolve
-from localcluster.binaries.modules import DEFAULT_OPERATOR, OPERATORS, refuse_other_operator
+from localcluster.binaries.locate import FOLDER_VARIABLE, KUBERNETES_VARIABLE, resolve
+from localcluster.binaries.modules import (
+    CONTROL_PLANES,
+    DEFAULT_KUBERNETES,
+    DEFAULT_OPERATOR,
+    OPERATORS,
+    refuse_other_operator,
+)
 from localcluster.environments import framework_environments
 from localcluster.errors import ClusterError, LocalClusterError
 from localcluster.images import default_images
@@ -117,6 +123,11 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
         help="version of the real one (default: %(default)s); 1.9.3 has no MXJobs",
     )
     up.add_argument(
+        "--kubernetes",
+        choices=list(CONTROL_PLANES),
+        help=f"release of the real one (default: ${KUBERNETES_VARIABLE} or {DEFAULT_KUBERNETES})",
+    )
+    up.add_argument(
         "--frameworks",
         action="store_true",
         help=(
@@ -136,7 +147,12 @@ def _up(options: argparse.Namespace) -> int:
         binaries = (
             None
             if options.embedded
-            else resolve(options.binaries, progress, operator=options.training_operator)
+            else resolve(
+                options.binaries,
+                progress,
+                operator=options.training_operator,
+                kubernetes=options.kubernetes,
+            )
         )
         programs = None if binaries is None else binaries["kube-scheduler"].parent
         extra = framework_environments(progress) if options.frameworks else None

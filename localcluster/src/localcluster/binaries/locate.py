@@ -6,12 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localcluster.binaries.build import build_module
-from localcluster.binaries.modules import DEFAULT_OPERATOR, KUBERNETES, OPERATORS, GoModule
+from localcluster.binaries.modules import (
+    CONTROL_PLANES,
+    DEFAULT_KUBERNETES,
+    DEFAULT_OPERATOR,
+    OPERATORS,
+    GoModule,
+)
 from localcluster.errors import BuildError
 from localcluster.progress import Progress
 from localcluster.storage import cache_root
 
 FOLDER_VARIABLE = "OPTIMUS_LOCALCLUSTER_BINARIES"
+KUBERNETES_VARIABLE = "OPTIMUS_LOCALCLUSTER_KUBERNETES"
+"""The release of Kubernetes where none is named."""
 
 Build = Callable[[GoModule, Path, Progress], Path]
 
@@ -33,12 +41,14 @@ def resolve(
     cache: Path | None = None,
     build: Build = build_module,
     operator: str = DEFAULT_OPERATOR,
+    kubernetes: str | None = None,
 ) -> Binaries:
     """Find every program, building what is nowhere.
 
-    `named` (else the folder in $OPTIMUS_LOCALCLUSTER_BINARIES) is searched first, but not for an
-    operator of another version than the default one. Raises BuildError with a sentence where the
-    folder is wrong or a build fails."""
+    `named` (else the folder in $OPTIMUS_LOCALCLUSTER_BINARIES) is searched first, but not for
+    another version than the default one. `kubernetes` is one of `CONTROL_PLANES`, else that of
+    $OPTIMUS_LOCALCLUSTER_KUBERNETES. Raises BuildError with a sentence where the folder or the
+    version is wrong or a build fails."""
     folder = named or _folder_from_environment()
     if folder is not None and not folder.is_dir():
         raise BuildError(
@@ -47,15 +57,23 @@ def resolve(
     cache = cache or cache_root() / "binaries"
     programs: dict[str, Path] = {}
     manifests: Path | None = None
-    for module in (KUBERNETES, OPERATORS[operator]):
-        is_other = module.manifests and operator != DEFAULT_OPERATOR
-        found = {} if is_other else _in_folder(module, folder)
+    for module in (_control_plane(kubernetes), OPERATORS[operator]):
+        is_default = module in (CONTROL_PLANES[DEFAULT_KUBERNETES], OPERATORS[DEFAULT_OPERATOR])
+        found = _in_folder(module, folder) if is_default else {}
         built = build(module, cache, progress) if len(found) < len(module.programs) else None
         programs.update({name: found.get(name) or _built(built, name) for name in module.programs})
         if module.manifests:
             manifests = _manifests(built, folder)
     assert manifests is not None, "one of the modules brings the manifests"
     return Binaries(programs, manifests)
+
+
+def _control_plane(version: str | None) -> GoModule:
+    version = version or os.environ.get(KUBERNETES_VARIABLE) or DEFAULT_KUBERNETES
+    if version not in CONTROL_PLANES:
+        known = ", ".join(CONTROL_PLANES)
+        raise BuildError(f"there is no Kubernetes {version} here; ${KUBERNETES_VARIABLE}: {known}")
+    return CONTROL_PLANES[version]
 
 
 def _folder_from_environment() -> Path | None:

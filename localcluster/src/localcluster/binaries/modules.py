@@ -92,6 +92,14 @@ KUBERNETES = GoModule(
     stamps_version=True,
 )
 
+CONTROL_PLANES = {
+    "1.36.3": KUBERNETES,
+    "1.37.2": replace(KUBERNETES, name="kubernetes-1.37"),
+}
+"""The releases of Kubernetes by version; the first is the default."""
+
+DEFAULT_KUBERNETES = next(iter(CONTROL_PLANES))
+
 TRAINING_OPERATOR = GoModule(
     name="training-operator",
     main="github.com/kubeflow/training-operator",
@@ -101,13 +109,15 @@ TRAINING_OPERATOR = GoModule(
     manifests=("manifests/base/crds", "manifests/base/rbac"),
 )
 
-TRAINING_OPERATOR_1_9 = replace(
-    TRAINING_OPERATOR,
-    name="training-operator-1.9",
-    manifests=(*TRAINING_OPERATOR.manifests, "manifests/base/webhook"),
+_WITH_WEBHOOK = replace(
+    TRAINING_OPERATOR, manifests=(*TRAINING_OPERATOR.manifests, "manifests/base/webhook")
 )
 
-OPERATORS = {"1.7.0": TRAINING_OPERATOR, "1.9.3": TRAINING_OPERATOR_1_9}
+OPERATORS = {
+    "1.7.0": TRAINING_OPERATOR,
+    "1.8.1": replace(_WITH_WEBHOOK, name="training-operator-1.8"),
+    "1.9.3": replace(_WITH_WEBHOOK, name="training-operator-1.9"),
+}
 """The training operators by version; the first is the default."""
 
 DEFAULT_OPERATOR = next(iter(OPERATORS))

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.binaries.locate import FOLDER_VARIABLE, Binaries, resolve
+from localcluster.binaries.locate import FOLDER_VARIABLE, KUBERNETES_VARIABLE, Binaries, resolve
 from localcluster.binaries.modules import (
+    CONTROL_PLANES,
+    DEFAULT_KUBERNETES,
     DEFAULT_OPERATOR,
     KUBERNETES,
     OPERATORS,
@@ -18,26 +20,29 @@ from localcluster.binaries.toolchain import parse_go_version
 from localcluster.errors import BuildError
 from localcluster.progress import PlainProgress, Progress
 
-ALL = (KUBERNETES, *OPERATORS.values())
+ALL = (*CONTROL_PLANES.values(), *OPERATORS.values())
 PROGRAMS = [name for module in (KUBERNETES, TRAINING_OPERATOR) for name in module.programs]
 
 
 class TestThePinnedModules:
     def test_the_versions_are_those_that_were_tried_together(self) -> None:
         assert KUBERNETES.version == "v1.36.3"
-        assert {version: f"v{version}" for version in OPERATORS} == {
-            version: module.version for version, module in OPERATORS.items()
-        }
+        for modules in (CONTROL_PLANES, OPERATORS):
+            assert {version: f"v{version}" for version in modules} == {
+                version: module.version for version, module in modules.items()
+            }
+        assert CONTROL_PLANES[DEFAULT_KUBERNETES] is KUBERNETES
         assert OPERATORS[DEFAULT_OPERATOR] is TRAINING_OPERATOR
         assert " go.etcd.io/etcd/server/v3 v3.6.8" in (
             KUBERNETES.folder / "go.mod"
         ).read_text().replace("\t", " ")
 
-    def test_every_library_of_kubernetes_is_of_the_same_release(self) -> None:
-        text = (KUBERNETES.folder / "go.mod").read_text()
+    @pytest.mark.parametrize("module", CONTROL_PLANES.values(), ids=lambda module: module.name)
+    def test_every_library_of_kubernetes_is_of_the_same_release(self, module: GoModule) -> None:
+        text = (module.folder / "go.mod").read_text()
         replaced = re.findall(r"^\tk8s\.io/\S+ => k8s\.io/\S+ (\S+)$", text, re.MULTILINE)
         assert len(replaced) > 25
-        assert set(replaced) == {KUBERNETES.version.replace("v1.", "v0.")}
+        assert set(replaced) == {module.version.replace("v1.", "v0.")}
 
     @pytest.mark.parametrize("module", ALL, ids=lambda module: module.name)
     def test_every_program_is_a_tool_of_its_module(self, module: GoModule) -> None:
@@ -112,8 +117,9 @@ def program(folder: Path, name: str) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_folder_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+def _nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in (FOLDER_VARIABLE, KUBERNETES_VARIABLE):
+        monkeypatch.delenv(variable, raising=False)
 
 
 def find(
@@ -148,6 +154,23 @@ class TestWhereProgramsComeFrom:
         assert build.built == ["kubernetes", "training-operator-1.9"]
         assert found["training-operator"].parent == tmp_path / "cache" / "training-operator-1.9"
         assert found.manifests == tmp_path / "cache" / "training-operator-1.9" / "manifests"
+
+    def test_the_environment_may_name_another_release_of_kubernetes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(KUBERNETES_VARIABLE, "1.37.2")
+        program(tmp_path, "kube-apiserver")
+        build = FakeBuild()
+        found = find(tmp_path, tmp_path, build)
+        assert build.built == ["kubernetes-1.37", "training-operator"]
+        assert found["kube-apiserver"].parent == tmp_path / "cache" / "kubernetes-1.37"
+
+    def test_a_release_that_is_not_pinned_is_refused_with_those_that_are(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(KUBERNETES_VARIABLE, "1.2")
+        with pytest.raises(BuildError, match=r"no Kubernetes 1\.2 here; .*1\.36\.3, 1\.37\.2"):
+            find(None, tmp_path, FakeBuild())
 
     def test_what_the_folder_lacks_is_built(self, tmp_path: Path) -> None:
         mine = program(tmp_path, "kube-apiserver")
