@@ -14,7 +14,7 @@ BY_FOLDER := --dist loadscope --no-loadscope-reorder
 # Without bytecode each pytest process compiles all tests again, some 5 s of a core for each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check check-code check-units check-localcluster check-scenarios mutants format requirements install-yaml clean test-matrix
+.PHONY: help demo test test-matrix check check-code check-units check-localcluster check-scenarios mutants docs format requirements install-yaml clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -101,6 +101,16 @@ $(MUTANTS)/.ready: requirements/dev.txt requirements/mutants.txt requirements/uv
 mutants: $(MUTANTS)/.ready ## what the unit tests would not notice; hours. MODULES="extender/filter.py ...", OPTIONS="--again --seconds 300"
 	nice -n 10 $(MUTANTS)/bin/python -m tests.mutants $(OPTIONS) $(MODULES)
 
+DOCS := .docs/venv
+$(DOCS)/.ready: requirements/docs.txt requirements/uv.txt
+	$(CHECK_PYTHON)
+	@"$(PYTHON)" -m venv $(DOCS)
+	@$(call INSTALL_PINNED,$(DOCS),$(DOCS)/bin/python,-r requirements/docs.txt)
+	@touch $@
+
+docs: $(DOCS)/.ready ## the documentation as a site, with every link checked: build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build
+
 format: $(READY) ## format the code and fix lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -108,7 +118,7 @@ format: $(READY) ## format the code and fix lint
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 requirements: $(READY) ## update the pinned requirements and their hashes
 	cd requirements && for name in dev mxnet tensorflow; do ../$(PIN) $$name.in -o $$name.txt; done
-	cd requirements && for name in runtime demo mutants uv; do ../$(PIN) $$name.in -c dev.txt -o $$name.txt; done # the tested versions
+	cd requirements && for name in runtime demo mutants uv docs; do ../$(PIN) $$name.in -c dev.txt -o $$name.txt; done # the tested versions
 
 # The kubectl of PATH, or another: make install-yaml KUBECTL=/path/to/kubectl.
 KUBECTL ?= kubectl
@@ -117,4 +127,4 @@ install-yaml: ## render manifests/ into manifests/install/, which can be applied
 	$(KUBECTL) kustomize manifests > manifests/install/install.yaml
 
 clean: ## remove build results of this folder (binaries and environments stay in the user's cache)
-	rm -rf $(VENV) .mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mutants .docs build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -36,6 +36,9 @@ def optimus(shown: Shown) -> Iterator[OptimusCluster]:
     """Four training nodes of four CPUs each, and both processes serving."""
     nodes = training_nodes("4", "4", "4", "4")
     how = {"agent": AGENT, "training_operator": OPERATOR}
-    with optimus_cluster("newer-operator", nodes, _TUNING, **how) as optimus, shown(optimus.cluster):
+    with (
+        optimus_cluster("newer-operator", nodes, _TUNING, **how) as optimus,
+        shown(optimus.cluster),
+    ):
         optimus.deploy()
         yield optimus
