@@ -1,4 +1,4 @@
-"""``optimus forecast``: when one run meets its goal, from its log so far."""
+"""``optimus forecast``: when one run meets its goal, from its log so far or from its profile."""
 
 import argparse
 import math
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optimus.cli.arguments import number_between, target_goal
-from optimus.cli.command import Answer, Command, Progress
+from optimus.cli.cluster import add_arguments
+from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.training_log import TrainingLog, met_at, read_metric, read_training_log
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss, TargetMetric, TwoTargets
@@ -30,7 +31,7 @@ from optimus.models.metric_goal import MetricAsLoss
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SUMMARY = "when a training run will meet its goal, with an interval, from its log so far"
+_SUMMARY = "when a run will meet its goal, with an interval: by its log, or a job of the cluster"
 _UNBOUNDED = "it rises without a bound: when it reaches its goal cannot be predicted"
 _BLUE, _RED = "#0072b2", "#d55e00"
 
@@ -115,9 +116,12 @@ class LogForecast:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    log = "a log as the trainer prints it, or a CSV epoch,loss; also packed (.gz, .xz, .bz2)"
-    add("log", type=Path, metavar="LOG", help=log)
-    goal = parser.add_mutually_exclusive_group(required=True)
+    log = (
+        "a log as the trainer prints it, or a CSV epoch,loss; also packed (.gz, .xz, .bz2); without"
+        " a goal: the name of a TFJob or MXJob, whose own goal is asked about"
+    )
+    add("log", type=Path, metavar="LOG|JOB", help=log)
+    goal = parser.add_mutually_exclusive_group()
     loss = number_between(0, math.inf, "a loss")
     goal.add_argument("--target-loss", type=loss, metavar="X", help="the loss to be met")
     target = "a goal as in optimus.dl/target, such as 'accuracy>=0.76' or 'acc>=0.7 and loss<=0.3'"
@@ -126,9 +130,17 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     goal.add_argument("--threshold", type=number_between(0, 1), metavar="T", help=threshold)
     metric = "name of the training loss in the log (default: the usual)"
     add("--metric", metavar="NAME", help=metric)
+    add_arguments(parser)
 
 
 def _run(options: argparse.Namespace, _: Progress) -> Answer:
+    if (options.target_loss, options.target, options.threshold) == (None, None, None):
+        if len(options.log.parts) > 1 or options.log.is_file():
+            needed = "--target-loss, --target or --threshold is needed"
+            raise BadInput(options.log, f"{needed}: a log does not say what its goal is")
+        from optimus.cli.job_forecast import forecast_of_job
+
+        return forecast_of_job(options)
     goal: Goal | TwoTargets = options.target
     if options.target_loss is not None:
         goal = TargetLoss(options.target_loss)
@@ -291,4 +303,4 @@ def _axis(metric: MetricAsLoss | None) -> str:
     return name if bound is None else f"error of {name}: 1 - value / {bound:g}"
 
 
-COMMAND = Command(("forecast",), _SUMMARY, _add_arguments, _run)
+COMMAND = Command(("forecast",), _SUMMARY, _add_arguments, _run, watchable=True)

@@ -25,18 +25,20 @@ from optimus.cli.plan import COMMAND as PLAN
 from optimus.cli.simulate import COMMAND as SIMULATE
 from optimus.cli.status import COMMAND as STATUS
 from optimus.cli.top import COMMAND as TOP
+from optimus.cli.what_if import COMMAND as WHAT_IF
 from optimus.cli.why import COMMAND as WHY
 
 COMMANDS: tuple[Command, ...] = (
     TOP,
     STATUS,
     WHY,
+    WHAT_IF,
+    FORECAST,
     PAUSE,
     RESUME,
     SIMULATE,
     EVALUATE_SPEED,
     EVALUATE_CONVERGENCE,
-    FORECAST,
     DOCTOR,
     PLAN,
 )

@@ -196,6 +196,18 @@ class JobReader:
         now = self._client.server_clock.now()
         return JobFacts(job, now, pods, events, profile, tuple(self._not_readable))
 
+    def job_and_profile(self, namespace: str, name: str) -> JobFacts:
+        """The job of this name and its profile alone.
+
+        Raises:
+            KubeError: there is none, or one of the two may not be read."""
+        job = self.job(namespace, name)
+        try:
+            profile = self._profile(job)
+        except Malformed as error:
+            raise KubeError(ErrorKind.INVALID, str(error)) from error
+        return JobFacts(job, self._client.server_clock.now(), profile=profile)
+
     def _or_none(self, read: Callable[[], T]) -> T | None:
         try:
             return read()

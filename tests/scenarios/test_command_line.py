@@ -36,6 +36,7 @@ def test_a_user_sees_pauses_and_resumes_a_job(scenario: Scenario, ask: Callable[
         (row,) = ask("top")["jobs"]
         assert (row["name"], row["ps"], row["workers"]) == ("asked", 1, 2)
         assert row["held"]["cpu"] == pytest.approx(0.6)
+        assert ask("forecast", "asked")["name"] == "asked"
         assert ask("pause", "asked")["changed"]
         scenario.wait(
             lambda: "paused by its user" in ask("status", "asked")["reason"],

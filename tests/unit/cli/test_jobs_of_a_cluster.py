@@ -1,17 +1,19 @@
-"""What `optimus top`, `status`, `pause` and `resume` make of what the API server holds."""
+"""What the commands that ask a cluster for jobs make of what the API server holds."""
 
+import argparse
 import json
 from typing import Any
 
 import pytest
 
-from optimus.cli import pause, status, top
-from optimus.cli.command import Answer
+from optimus.cli import job_forecast, pause, status, top, what_if
+from optimus.cli.command import Answer, BadInput
 from optimus.cli.main import main
 from optimus.kube.errors import KubeError
 from optimus.kube.job_facts import JobReader
 from optimus.kube.job_list import list_jobs
 from optimus.kube.pause import set_paused
+from optimus.kube.snapshot_reader import snapshot_or_reason
 from tests.unit.cli.fake_api import FakeApi, pod, profile, stored_state
 from tests.unit.kube.job_json import job_json
 
@@ -217,3 +219,104 @@ def test_without_a_cluster_there_is_one_line(
     assert "kubectl cluster-info" in said
     assert main([*command, "--kubeconfig", str(path), "--context", "other"]) == 1
     assert "other" in capsys.readouterr().err
+
+
+# --- what-if and forecast
+
+
+def asked(api: FakeApi, change: str, ps: str | None = None) -> Answer:
+    view = what_if.view_of(api, "ns", "j")
+    counts = what_if.asked_counts(
+        view, None if ps is None else what_if.change(ps), what_if.change(change)
+    )
+    return what_if.answer_of(view, counts, snapshot_or_reason(api))
+
+
+def node(name: str, cpu: str) -> dict[str, Any]:
+    allocatable = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+    return {"metadata": {"name": name}, "status": {"allocatable": allocatable}}
+
+
+def test_what_if_shows_both_ends_the_price_and_what_is_requested_more() -> None:
+    api = training(nodes=[node("n", "64")])
+    answer = asked(api, "+4")
+    value: dict[str, Any] = json.loads(json.dumps(answer.value, allow_nan=False))
+    assert (value["now"]["workers"], value["then"]["workers"]) == (4, 8)
+    assert value["rescaleSeconds"] == 45
+    assert value["fits"] is True
+    left = [value[each]["remainingSeconds"] for each in ("now", "then")]
+    assert value["savesSeconds"] == pytest.approx(left[0]["median"] - left[1]["median"], abs=0.2)
+    for part in (
+        "TFJob ns/j at 2 PS + 8 workers instead of 2 PS + 4 workers:",
+        "45 s for the restart included",
+        "It requests 4 cpu more.",
+        "The nodes have a place for it now",
+    ):
+        assert part in answer.text, part
+
+
+def test_what_if_says_that_nodes_have_no_place_or_may_not_be_read() -> None:
+    assert "have no place for it as a whole" in asked(training(nodes=[node("n", "8")]), "40").text
+    found = asked(training(forbidden=["nodes"]), "+4")
+    assert "Whether nodes hold it is not known: cannot list nodes: nodes is forbidden" in found.text
+    assert found.value["fits"] is None  # type: ignore[index]
+
+
+def test_what_if_of_fewer_and_of_forbidden_counts() -> None:
+    api = training(jobs=[job_json(target_loss="0.2", min_workers="3", max_workers="5")])
+    found = asked(api, "-2")
+    assert "It requests 2 cpu less." in found.text
+    assert "do not allow 2 PS + 2 workers" in found.text
+    with pytest.raises(BadInput, match="at least 1 PS and 1 worker"):
+        asked(api, "-4")
+
+
+@pytest.mark.parametrize("text", ["", "x", "+", "1.5", "++1", "1e3", "٣"])
+def test_counts_that_are_no_number_are_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="a number as 8, or a difference as"):
+        what_if.change(text)
+
+
+def test_what_if_without_a_profile_says_so() -> None:
+    found = asked(FakeApi(), "+4")
+    assert found.status == 1
+    assert "there is no forecast: the job has no TrainingProfile" in found.text
+
+
+def test_the_forecast_of_a_job_has_its_interval_in_epochs_and_in_time() -> None:
+    found = job_forecast.answer_of(what_if.view_of(training(), "ns", "j"))
+    value: dict[str, Any] = json.loads(json.dumps(found.value, allow_nan=False))
+    assert value["unit"] == "epochs"
+    assert 14 < value["low"] < value["predicted"] < value["high"]
+    assert "goal: loss <= 0.15; now: loss 0.4" in found.text
+    assert "it is met after " in found.text
+    assert "at 2 PS + 4 workers: " in found.text
+    assert "with a probability of 90 % by " in found.text
+
+
+@pytest.mark.parametrize(
+    ("api", "part"),
+    [
+        pytest.param(FakeApi(), "it has no TrainingProfile yet", id="no profile"),
+        pytest.param(FakeApi(jobs=[job_json()]), "it has no goal", id="no goal"),
+        pytest.param(
+            FakeApi(profiles=[profile(state=stored_state(epochs=1))]),
+            "there is no forecast: ",
+            id="too few epochs",
+        ),
+        pytest.param(FakeApi(profiles=[profile()]), "stores no training yet", id="no state"),
+    ],
+)
+def test_a_job_without_a_forecast_says_why(api: FakeApi, part: str) -> None:
+    assert part in job_forecast.answer_of(what_if.view_of(api, "ns", "j")).text
+
+
+def test_a_log_needs_a_goal_and_a_job_a_cluster(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("epoch=1 loss=2\n")
+    assert main(["forecast", str(log)]) == 1
+    assert "--target-loss, --target or --threshold is needed" in capsys.readouterr().err
+    assert main(["forecast", "j", "--kubeconfig", str(tmp_path / "none")]) == 1
+    assert "there is no kubeconfig file" in capsys.readouterr().err

@@ -1,0 +1,193 @@
+"""``optimus what-if JOB --workers +4``: when a job would be done at other counts."""
+
+import argparse
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from optimus.cli.cluster import add_arguments, connected
+from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.table import table
+from optimus.cli.times import duration
+from optimus.interval.what_if import USUAL_PRICE_SECONDS, Outlook, Question, WhatIf, answer
+from optimus.jobs import Counts
+from optimus.models.forecast import Forecast
+
+if TYPE_CHECKING:
+    from optimus.cli.job_view import JobView
+    from optimus.kube.job_facts import Source
+    from optimus.snapshot import ClusterSnapshot
+
+_SUMMARY: Final = "when a job would be done at other counts, by its forecast"
+_MOST: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A number of replicas, or a difference from the present one."""
+
+    number: int
+    is_relative: bool
+
+    def applied(self, present: int) -> int:
+        """The number that is meant."""
+        return present + self.number if self.is_relative else self.number
+
+
+def change(text: str) -> Change:
+    """``+4``, ``-1`` or ``8``."""
+    if not re.fullmatch(r"[+-]?\d{1,5}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(
+            f"a number as 8, or a difference as +4 or -1, is expected, not {text!a}"
+        )
+    return Change(int(text), text[0] in "+-")
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("job", metavar="JOB", help="the name of a TFJob or MXJob")
+    add("--workers", type=change, metavar="N", help="so many workers; +4: so many more")
+    add("--ps", type=change, metavar="N", help="so many PSs; +1: so many more")
+    text = "labels of the nodes that Optimus uses, as its --node-selector; default: all nodes"
+    add("-l", "--node-selector", default="", metavar="LABELS", help=text)
+    add_arguments(parser)
+
+
+def _run(options: argparse.Namespace, _: Progress) -> Answer:
+    if options.workers is None and options.ps is None:
+        raise BadInput("what-if", "--workers or --ps is needed, as in --workers +4")
+    with connected(options, "what-if") as cluster:
+        from optimus.kube.snapshot_reader import snapshot_or_reason
+
+        view = view_of(cluster.client, cluster.namespace, options.job)
+        counts = asked_counts(view, options.ps, options.workers)
+        found = snapshot_or_reason(cluster.client, options.node_selector)
+        return answer_of(view, counts, found)
+
+
+def view_of(client: "Source", namespace: str, name: str) -> "JobView":
+    """The job and its profile, without its pods."""
+    from optimus.cli.job_view import JobView
+    from optimus.kube.job_facts import JobReader
+
+    facts = JobReader(client).job_and_profile(namespace, name)
+    return JobView(facts.job, facts.profile, None, facts.now)
+
+
+def asked_counts(view: "JobView", ps: Change | None, workers: Change | None) -> Counts:
+    """The counts that are asked about.
+
+    Raises:
+        BadInput: the job cannot have them."""
+    present = view.counts
+    if present is None:
+        said = view.training_job.left_alone or "its replicas cannot be read"
+        raise BadInput(str(view.training_job.key), said)
+    asked = Counts(
+        present.ps if ps is None else ps.applied(present.ps),
+        present.workers if workers is None else workers.applied(present.workers),
+    )
+    if not (1 <= asked.ps <= _MOST and 1 <= asked.workers <= _MOST):
+        raise BadInput("what-if", f"a job has at least 1 PS and 1 worker, not {asked}")
+    return asked
+
+
+def answer_of(view: "JobView", counts: Counts, cluster: "ClusterSnapshot | str") -> Answer:
+    """The question answered; ``cluster`` may say why it is not known what is free."""
+    prices = view.record.prices
+    found = answer(
+        Question(
+            view.job,
+            view.forecast,
+            counts,
+            view.now,
+            view.forecast_at,
+            median(prices) if prices else USUAL_PRICE_SECONDS,
+            None if isinstance(cluster, str) else cluster,
+        )
+    )
+    problem = "it has ended" if view.is_over else found.problem
+    if problem and view.profile is None:
+        problem = f"{problem}: the job has no TrainingProfile"
+    job = view.training_job
+    value = {
+        "namespace": job.namespace,
+        "name": job.name,
+        "kind": job.kind,
+        "problem": problem or None,
+        "now": found.now and _value(found.now),
+        "then": found.then and _value(found.then),
+        "rescaleSeconds": found.price_seconds,
+        "savesSeconds": found.saves_seconds,
+        "allowed": found.allowed,
+        "fits": found.fits,
+        "more": dict(found.more),
+        "expected": _is_expected(view),
+        "notReadable": [cluster] if isinstance(cluster, str) else [],
+    }
+    title = f"{job.kind} {job.key} at {counts} instead of {view.counts}:"
+    if problem:
+        return Answer(value, f"{title} not known, as {problem}", status=1)
+    parts = [title, _table(found, view.now), "\n".join(_sentences(view, found, counts, cluster))]
+    return Answer(value, "\n\n".join(parts))
+
+
+def _is_expected(view: "JobView") -> bool:
+    return isinstance(view.forecast, Forecast) and view.forecast.is_expected
+
+
+def _value(found: Outlook) -> dict[str, object]:
+    from optimus.kube.times import format_second
+
+    left = found.remaining
+    return {
+        "ps": found.ps,
+        "workers": found.workers,
+        "endsAt": format_second(found.ends_at),
+        "remainingSeconds": {"low": left.low, "median": left.median, "high": left.high},
+    }
+
+
+def _table(found: WhatIf, now: float) -> str:
+    from optimus.cli.job_view import End
+
+    rows = []
+    for name, each in (("now", found.now), ("then", found.then)):
+        if each is not None:
+            left = each.remaining
+            end = End(now + left.median, now + left.low, now + left.high)
+            rows.append((name, each.ps, each.workers, end.text(now), duration(left.median)))
+    return table("<>><>", ("", "PS", "workers", "end (UTC)", "time left"), rows)
+
+
+def _sentences(
+    view: "JobView", found: WhatIf, counts: Counts, cluster: "ClusterSnapshot | str"
+) -> Iterator[str]:
+    from optimus.cli.job_view import amounts_text
+
+    restart = f", {duration(found.price_seconds)} for the restart included"
+    if found.saves_seconds >= 0:
+        yield f"It saves {duration(found.saves_seconds)}{restart}."
+    else:
+        yield f"It takes {duration(-found.saves_seconds)} longer{restart}."
+    more = {name: each for name, each in found.more.items() if each > 0}
+    less = {name: -each for name, each in found.more.items() if each < 0}
+    requests = [f"{amounts_text(more)} more"] * bool(more) + [f"{amounts_text(less)} less"] * bool(
+        less
+    )
+    if requests:
+        yield f"It requests {', '.join(requests)}."
+    if isinstance(cluster, str):
+        yield f"Whether nodes hold it is not known: {cluster}"
+    elif found.fits is not None:
+        place = "have a place for it" if found.fits else "have no place for it as a whole"
+        yield f"The nodes {place} now, beside all other jobs."
+    if _is_expected(view):
+        yield "Its speed at counts at which it was not measured is expected, not fitted."
+    if not found.allowed and view.job is not None:
+        yield f"Its annotations optimus.dl/min-... and max-... do not allow {counts}."
+
+
+COMMAND: Final = Command(("what-if",), _SUMMARY, _add_arguments, _run, watchable=True)
