@@ -46,6 +46,8 @@ mutmut.create_mutants(1)
 """
 """The beginning of ``mutmut run``: then all mutants are known by name, and a sample is drawn."""
 
+_PLUGINS: Final = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.mutants.cold_caches")
+
 _LOGGING: Final = r"_LOG\.|^\s*message = |^\s*reason = "
 """Lines that only word what people read: no test holds the text of a log line."""
 
@@ -136,12 +138,13 @@ def _prepare(module: str) -> None:
         "do_not_mutate_patterns": [_LOGGING],
         "also_copy": [*_NEEDED],
         "pytest_add_cli_args_test_selection": [*tests_of(module)],
-        "pytest_add_cli_args": ["-p", "no:cacheprovider", "-p", "no:xdist"],
+        "pytest_add_cli_args": [*_PLUGINS],
         "type_check_command": types,
     }
     lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
-    # mutmut measures wall time: on a busy machine a test may take many times as long as once.
-    lines += ["track_dependencies = false", "timeout_multiplier = 5.0", "timeout_constant = 30.0"]
+    # mutmut measures wall time: on a busy machine a test may take many times as long as once. A
+    # loop without end takes a minute, and five times what the tests take.
+    lines += ["track_dependencies = false", "timeout_multiplier = 5.0", "timeout_constant = 12.0"]
     project = (ROOT / "pyproject.toml").read_text()
     text = "\n".join([project, "[tool.mutmut]", *lines, ""])
     settings_file = folder / "pyproject.toml"

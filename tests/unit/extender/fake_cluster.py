@@ -3,6 +3,7 @@ it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
@@ -40,6 +41,9 @@ class FakeCluster:
             observe_wait=self.waits.append,
             plan_now=self.plan,
         )
+        # Planning takes no time: on a busy machine a search that does would rest.
+        planning = self.planner._planning
+        planning.plan = partial(planning.plan, clock=lambda: 0.0)  # type: ignore[method-assign]
         self.handlers = EventHandlers(self.planner)
         self.planner.leads = self.leads
         for name, cpu in list(self.nodes.items()):

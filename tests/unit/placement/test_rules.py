@@ -1,15 +1,20 @@
 """The rules beside Theorem 1, the order of gangs, and scores."""
 
+from dataclasses import replace
+
 import pytest
 
+from benchmarks.uneven_placement import job_of
+from optimus.jobs import Counts, FixedRole, ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import DoesNotFit, Placement
+from optimus.placement.gang import Assignment, DoesNotFit, FixedAssignment, Placement, Server
 from optimus.placement.per_pod import PACK, SPREAD, PerPod
 from optimus.placement.queue_order import WaitingGang, blocks_others, order_key
 from optimus.placement.scoring import free_room_scores, planned_scores
 from optimus.resources import Resources
 from tests.unit.placement.exhaustive_search import gang_of, overfull, spread_of
+from tests.unit.placement.random_gangs import nodes_of
 
 FREE = {"a": Resources(cpu=4), "b": Resources(cpu=3), "c": Resources(cpu=1)}
 NODES = [Node(name, Resources(cpu=4)) for name in FREE]
@@ -35,6 +40,98 @@ def test_a_gang_that_does_not_fit_is_refused_whole(rule: PerPod) -> None:
     assert rule.place(gang_of(5, 5), Capacity(NODES, FREE)) == DoesNotFit(
         "job ns/job (5 PS + 5 workers) does not fit as a whole"
     )
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected", "left"),
+    [
+        pytest.param(
+            SPREAD,
+            Assignment((Server(1, 1, 1), Server(0, 0, 1)), (FixedAssignment(Role.CHIEF, 0, 0),)),
+            {"a": 1, "b": 1, "c": 1},
+            id="spreading",
+        ),
+        pytest.param(
+            PACK,
+            Assignment(
+                (Server(1, 1, 0), Server(2, 0, 1), Server(0, 0, 1)),
+                (FixedAssignment(Role.CHIEF, 0, 1),),
+            ),
+            {"a": 3, "b": 0, "c": 0},
+            id="packing",
+        ),
+    ],
+)
+def test_where_a_whole_job_goes_and_what_it_takes(
+    rule: PerPod, expected: Assignment, left: dict[str, int]
+) -> None:
+    """The chief, then the PS, then the workers."""
+    chief = FixedRole(Role.CHIEF, 1, ReplicaSpec(Resources(cpu=2)))
+    job = replace(job_of(Resources(cpu=1), Resources(cpu=1)), fixed=(chief,))
+    capacity = Capacity(NODES, FREE)
+    assert rule.place_job(job, Counts(1, 2), capacity) == expected
+    assert capacity.free_of("cpu") == left
+
+
+@pytest.mark.parametrize("rule", [SPREAD, PACK])
+def test_a_whole_job_that_does_not_fit_takes_nothing(rule: PerPod) -> None:
+    job, capacity = job_of(Resources(cpu=1), Resources(cpu=1)), Capacity(NODES, FREE)
+    assert rule.place_job(job, Counts(1, 8), capacity) == DoesNotFit(
+        "job ns/job (1 PS + 8 workers) does not fit as a whole"
+    )
+    assert capacity.free_by_name() == FREE
+    unknown = job_of(Resources(cpu=1), Resources(gpu=1))
+    assert isinstance(rule.place_job(unknown, Counts(1, 1), capacity), DoesNotFit)
+    assert capacity.free_by_name() == FREE
+
+
+@pytest.mark.parametrize("rule", [SPREAD, PACK])
+def test_a_gang_placed_one_by_one_takes_nothing(rule: PerPod) -> None:
+    capacity = Capacity(NODES, FREE)
+    assert isinstance(rule.place(gang_of(1, 3), capacity), Placement)
+    assert capacity.free_by_name() == FREE
+
+
+@pytest.mark.parametrize("rule", [SPREAD, PACK])
+def test_replicas_that_ask_for_nothing_go_to_the_first_node(rule: PerPod) -> None:
+    gang, capacity = gang_of(1, 2, ps_cpu=0, worker_cpu=0), Capacity(NODES, FREE)
+    answer = rule.place(gang, capacity)
+    assert isinstance(answer, Placement)
+    assert spread_of(gang, answer) == {"a": (1, 2)}
+    job = job_of(Resources(), Resources())
+    assert rule.place_job(job, Counts(1, 2), capacity) == Assignment((Server(0, 1, 2),))
+
+
+@pytest.mark.parametrize(
+    ("rule", "spread"),
+    [
+        pytest.param(SPREAD, {"c": (0, 1), "d": (0, 1)}, id="spreading"),
+        pytest.param(PACK, {"c": (0, 2)}, id="packing"),
+    ],
+)
+def test_no_replica_goes_to_a_node_that_it_may_not_go_to(
+    rule: PerPod, spread: dict[str, tuple[int, int]]
+) -> None:
+    nodes, free = nodes_of(a=4, b=4, c=4, d=4)
+    gang, excluded = gang_of(0, 2), frozenset({"a", "b", "unknown"})
+    gang = replace(gang, members=tuple(replace(m, excluded=excluded) for m in gang.members))
+    answer = rule.place(gang, Capacity(nodes, free))
+    assert isinstance(answer, Placement)
+    assert spread_of(gang, answer) == spread
+
+
+@pytest.mark.parametrize(
+    ("memory", "servers"),
+    [
+        pytest.param(1, (Server(0, 0, 2), Server(1, 0, 1)), id="as many as there is memory for"),
+        pytest.param(0, (Server(0, 0, 3),), id="what is not asked for does not matter"),
+    ],
+)
+def test_packing_fills_a_node_in_every_resource(memory: int, servers: tuple[Server, ...]) -> None:
+    free = {"a": Resources(cpu=8, memory=2), "b": Resources(cpu=8, memory=8)}
+    capacity = Capacity([Node(name, amount) for name, amount in free.items()], free)
+    job = job_of(Resources(), Resources(cpu=2, memory=memory))
+    assert PACK.place_job(job, Counts(0, 3), capacity) == Assignment(servers)
 
 
 def waiting(

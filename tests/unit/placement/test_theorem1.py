@@ -190,6 +190,18 @@ def test_servers_are_not_just_the_largest_in_one_resource() -> None:
     assert spread_of(gang, answer) == {"b": (1, 2), "c": (1, 2)}
 
 
+@pytest.mark.parametrize(("resource", "node"), [("cpu", "b"), ("memory", "a")])
+def test_the_server_with_most_of_the_dominant_resource_comes_first(
+    resource: str, node: str
+) -> None:
+    free = {"a": Resources(cpu=4, memory=9), "b": Resources(cpu=9, memory=4)}
+    spec = ReplicaSpec(Resources({resource: 1}))
+    gang = gang_of(1, 1)
+    gang = replace(gang, members=tuple(replace(member, spec=spec) for member in gang.members))
+    answer = placed(gang, [Node(name, amount) for name, amount in free.items()], free)
+    assert spread_of(gang, answer) == {node: (1, 1)}
+
+
 def test_pss_and_workers_in_pools_of_their_own() -> None:
     taint = Taint("nvidia.com/gpu")
     nodes = [Node(f"gpu{at}", Resources(cpu=9), {"gpu": "yes"}, (taint,)) for at in range(3)]

@@ -69,6 +69,18 @@ PREFERRED = {
         {"a": "4 z/1 fast", "b": "4 z/1 slow", "c": "4 z/2 slow"},
         "ab",
     ),
+    "nodes of one kind in the rack with least free, not in another": (
+        {
+            "a": "5 z/1 fast",
+            "b": "4 z/1 slow",
+            "c": "4 z/1 slow",
+            "d": "3 z/2 slow",
+            "e": "3 z/2 slow",
+            "f": "5 z/2 fast",
+            "g": "5 z/2 fast",
+        },
+        "bc",
+    ),
     "of two racks the one with nodes of one kind": (
         {"a": "4 z/1 fast", "b": "4 z/1 slow", "c": "5 z/2 slow", "d": "5 z/2 slow"},
         "cd",
@@ -107,6 +119,25 @@ def test_the_rest_of_a_gang_goes_to_the_rack_of_its_bound_replicas() -> None:
 def test_without_preferences_a_gang_goes_to_the_roomiest_nodes() -> None:
     nodes = [node("a", 5, "z", "1"), node("b", 4, "z", "2"), node("c", 3, "z", "2")]
     assert "a" in where(gang_of(2, 4), *nodes, rule=Theorem1())
+
+
+def test_a_change_of_what_is_free_counts_for_the_next_gang() -> None:
+    nodes = described({"a": "3 z/1", "b": "3 z/1", "c": "4 z/2", "d": "4 z/2"})
+    capacity = Capacity(nodes, {each.name: each.allocatable for each in nodes})
+
+    def used() -> set[str]:
+        answer = RACKS.place(gang_of(2, 4), capacity)
+        assert isinstance(answer, Placement)
+        return {*answer.nodes.values()}
+
+    assert used() == {"a", "b"}
+    mark = capacity.mark()
+    capacity.take(capacity.row_of["b"], (1,))
+    assert used() == {"c", "d"}
+    capacity.undo_to(mark)
+    assert used() == {"a", "b"}
+    capacity.set_free("b", Resources(cpu=2))
+    assert used() == {"c", "d"}
 
 
 @examples(150)
