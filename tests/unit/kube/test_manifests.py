@@ -322,6 +322,26 @@ def test_the_policy_of_annotations_reads_names_of_metrics_as_the_parser_does(
     assert f'"^(" + r"{pattern.pattern}" + ")$"' in "".join(expressions)
 
 
+def test_the_policy_of_defaults_is_a_part_that_has_to_be_chosen_and_knows_the_names() -> None:
+    folder = ROOT / "manifests/admission/defaults"
+    policy, binding, priority = documents(folder / "policy.yaml")
+    (component,) = documents(folder / "kustomization.yaml")
+    (default,) = documents(ROOT / "manifests/kustomization.yaml")
+    assert component["kind"] == "Component"
+    assert "defaults" not in str(default)
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    spec = policy["spec"]
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert rule["resources"] == [kind.plural for kind in JOB_KINDS.values()]
+    conditions = {each["name"]: each["expression"] for each in spec["matchConditions"]}
+    assert json.dumps(GOALS) in conditions["with-a-goal"]
+    variables = {each["name"]: each["expression"] for each in spec["variables"]}
+    assert variables["scheduler"] == f"'{SCHEDULER_NAME}'"
+    assert variables["priorityClass"] == f"'{priority['metadata']['name']}'"
+    assert (priority["value"], priority["preemptionPolicy"]) == (0, "Never")
+    assert all(kind.replica_specs in variables["path"] for kind in JOB_KINDS.values())
+
+
 def containers() -> list[Any]:
     found = []
     for path in MANIFESTS:
