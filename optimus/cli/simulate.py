@@ -29,6 +29,7 @@ from optimus.simulator.jobs import WorkloadMaker
 from optimus.simulator.presets import (
     PUBLISHED_RULES,
     preset,
+    with_look_seconds,
     with_pre_run,
     with_published_forecasts,
     without_earlier_runs,
@@ -88,6 +89,7 @@ class Comparison:
     equal_terms: bool = False
     arithmetic: Mapping[str, float] = field(default_factory=dict)
     """The part of the usual arithmetic speed of workers on each kind of nodes."""
+    look_seconds: float = 0.0
 
     def run(self, task: Task) -> Simulation:
         """One policy with one seed."""
@@ -108,6 +110,8 @@ class Comparison:
             config = without_earlier_runs(config)
         if self.pre_run:
             config = with_pre_run(config, rules.pre_run)
+        if self.look_seconds:
+            config = with_look_seconds(config, self.look_seconds)
         return simulate(workload, config, seed)
 
 
@@ -147,7 +151,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--workloads", type=whole_number(0), default=0, metavar="N", help=families)
     alone = "with --workloads: jobs learn nothing from earlier runs of their workload"
     add("--no-earlier-runs", action="store_true", help=alone)
+    _add_run_arguments(parser)
+
+
+def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """How the simulations run, and where their results go."""
+    add, count = parser.add_argument, whole_number(1)
     add("--output", type=Path, metavar="DIR", help="write all results and plots into this folder")
+    look = "least seconds between two looks of optimus at the cluster, for large ones (default: 0, "
+    look += "it looks after every event)"
+    add("--look-seconds", type=whole_number(0), default=0, metavar="N", help=look)
     processes = "simulations that run at the same time (default: 1)"
     add("--processes", type=count, default=1, metavar="N", help=processes)
 
@@ -186,6 +199,7 @@ def _comparison(options: argparse.Namespace) -> Comparison:
         options.published_rules,
         options.equal_terms,
         {} if options.nodes is None else parse_arithmetic(options.nodes),
+        options.look_seconds,
     )
 
 

@@ -194,6 +194,9 @@ class CapacityPlan:
         cls, snapshot: ClusterSnapshot, rule: PlacementRule, leaving_counts: bool = False
     ) -> Self:
         """The cluster as it is; with ``leaving_counts`` pods being deleted still count."""
+        prepared = snapshot.prepared if leaving_counts else None
+        if isinstance(prepared, cls) and prepared.rule is rule:
+            return prepared.copy()
         staying = tuple(pod for pod in snapshot.pods if not pod.leaving)
         charged = snapshot if leaving_counts else replace(snapshot, pods=staying)
         bound: dict[str, list[Held]] = {}
@@ -389,7 +392,7 @@ def headroom(
 ) -> CapacityPlan:
     """The cluster's free room less the claims; those of stopped jobs come first."""
     plan = CapacityPlan.of(snapshot, rule, leaving_counts=True)
-    pods = _pods_of(snapshot, plan, {claim.job.uid for claim in claims})
+    pods = _pods_of(snapshot, plan, {each.job.uid for each in claims if not each.keeps_pods})
     in_order = sorted(claims, key=lambda claim: not claim.is_stopped)
     lacking = [claim for claim in in_order if not _keep(plan, claim, pods.get(claim.job.uid, ()))]
     for claim in lacking:
@@ -412,7 +415,7 @@ def _pods_of(
     snapshot: ClusterSnapshot, plan: CapacityPlan, uids: set[str]
 ) -> Mapping[str, Sequence[BoundPod]]:
     pods: dict[str, list[BoundPod]] = {}
-    for pod in snapshot.pods:
+    for pod in snapshot.pods if uids else ():
         if (
             pod.replica is not None
             and pod.replica.job_uid in uids

@@ -6,20 +6,27 @@ Room that pods are still leaving is not free, and no node ever holds more than i
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from operator import attrgetter
 from statistics import median
 from typing import Final
 
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.allocation.policy import KindCapacity, Service
 from optimus.allocation.problem import is_forced
-from optimus.interval.capacity_plan import CapacityPlan, Held, schedulable_capacity
+from optimus.interval.capacity_plan import (
+    CapacityPlan,
+    Held,
+    QuotaLedger,
+    schedulable_capacity,
+)
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Job, Role
 from optimus.nodes import Node
+from optimus.placement.capacity import Capacity
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import EarlierRun, TrainingProgress
 from optimus.resources import NONE, Resources
@@ -86,6 +93,12 @@ class JobState:
     prices: tuple[float, ...] = ()
     """Seconds without training of its last moves, oldest first."""
 
+    known_history: tuple[JobHistory, object, JobHistory] | None = None
+    """What ``history`` was made of when it was last asked for, and its answer."""
+
+    known_share: tuple[tuple[object, ...], tuple[int, ...]] | None = None
+    """What ``TimelinePoint`` last counted of it."""
+
     restarts: int = 0
     pauses: int = 0
     placed_at: float | None = None
@@ -99,13 +112,18 @@ class JobState:
 
     def history(self, _: float, /) -> JobHistory:
         """Its rescales and profiling runs so far."""
-        past = self.past
-        return replace(
+        past, known = self.past, self.known_history
+        made_of = self.moving_to, self.purpose, self.job.counts
+        if known is not None and known[0] is past and known[1] == made_of:
+            return known[2]
+        found = replace(
             past,
             rescaling_to=self.moving_to,
             measures=self.moving_to is not None and self.purpose is RescalePurpose.PROFILING,
             own_counts=past.own_counts if self.job.counts in past.profiled else None,
         )
+        self.known_history = past, made_of, found
+        return found
 
     @property
     def next_at(self) -> float:
@@ -128,6 +146,79 @@ class Move:
     purpose: RescalePurpose = RescalePurpose.INTERVAL
 
 
+class _PlacedPods:
+    """All pods that hold room, present and coming, and what follows from them.
+
+    An event changes the pods of one job. What follows is kept up to date job by job: counting all
+    pods after every event would let the time of a simulation grow with the square of its size."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.rule: PlacementRule | None = None
+        """How the plan places; without it there is no plan."""
+        self._nodes = nodes
+        self._free = {node.name: node.allocatable for node in nodes}
+        self._of: dict[str, tuple[BoundPod, ...]] = {}
+        self._counts: dict[str, Counts] = {}
+        self._held: dict[str, tuple[Held, ...]] = {}
+        self._pods: tuple[BoundPod, ...] | None = None
+        self._plan: CapacityPlan | None = None
+        self._version = 0
+
+    def use(self, rule: PlacementRule) -> None:
+        """From now on place by this rule."""
+        self.rule, self._plan = rule, None
+
+    def update(self, state: JobState) -> None:
+        """Take over the pods of one job."""
+        uid, free = state.job.uid, self._free
+        for pod in self._of.pop(uid, ()):
+            free[pod.node] = free[pod.node] + pod.resources
+        pods = tuple(sorted((*state.pods, *state.coming), key=attrgetter("uid")))
+        for pod in pods:
+            free[pod.node] = free[pod.node] - pod.resources
+        held = tuple(
+            Held(pod.replica, pod.node, pod.resources)
+            for pod in pods
+            if pod.replica is not None and not pod.leaving
+        )
+        roles = Counter(each.replica.role for each in held)
+        self._held.pop(uid, None)
+        self._counts.pop(uid, None)
+        if pods:
+            self._of[uid] = pods
+        if held:
+            self._held[uid] = held
+            self._counts[uid] = Counts(roles[Role.PS], roles[Role.WORKER])
+        self._pods = self._plan = None
+        self._version += 1
+
+    @property
+    def pods(self) -> tuple[BoundPod, ...]:
+        """All pods, by UID."""
+        if self._pods is None:
+            in_order = (pod for uid in sorted(self._of) for pod in self._of[uid])
+            self._pods = tuple(sorted(in_order, key=attrgetter("uid")))
+        return self._pods
+
+    @property
+    def plan(self) -> CapacityPlan | None:
+        """A plan of the room that is free, not to be changed: others get copies of it."""
+        if self._plan is None and self.rule is not None:
+            bound = {uid: self._held[uid] for uid in sorted(self._held)}
+            capacity = Capacity(self._nodes, self._free)
+            self._plan = CapacityPlan(self._nodes, self.rule, capacity, bound, {}, QuotaLedger())
+        return self._plan
+
+    def prepare(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
+        """The snapshot, with what is known of its pods."""
+        version = self._version
+
+        def plan() -> CapacityPlan | None:
+            return self.plan if self._version == version else None
+
+        return snapshot.prepare(dict(self._counts), dict(self._free), plan)
+
+
 class SimulatedCluster:
     """All jobs that have arrived and not ended, by UID, at the instant ``now``."""
 
@@ -141,6 +232,7 @@ class SimulatedCluster:
         self.leaving_seconds = leaving_seconds
         self._measures_prices = measures_prices
         self.states: dict[str, JobState] = {}
+        self._placed = _PlacedPods(self.nodes)
         self.ended: list[JobState] = []
         self._events: list[tuple[float, str, int]] = []
 
@@ -214,13 +306,20 @@ class SimulatedCluster:
 
     def snapshot(self) -> ClusterSnapshot:
         """What the scheduler sees, leaving and coming pods included."""
-        states = self.visible
-        pods = (pod for state in states for pod in (*state.pods, *state.coming))
-        return ClusterSnapshot.of(self.now, (state.job for state in states), self.nodes, pods)
+        jobs = tuple(sorted((state.job for state in self.visible), key=lambda job: job.uid))
+        placed = self._placed
+        return placed.prepare(ClusterSnapshot(self.now, jobs, self.nodes, placed.pods))
 
     def free_capacity(self, rule: PlacementRule) -> CapacityPlan:
         """The room that is free now: leaving and coming pods both hold theirs."""
+        if self._placed.rule is not rule:
+            self._placed.use(rule)
         return CapacityPlan.of(self.snapshot(), rule, leaving_counts=True)
+
+    @property
+    def capacity(self) -> Resources:
+        """What all nodes hold together."""
+        return self._capacity
 
     def move(self, state: JobState, move: Move) -> None:
         """Stop a job and start it at other counts and nodes, once these are free."""
@@ -242,6 +341,7 @@ class SimulatedCluster:
         state.phase, state.phase_ends_at = Phase.CLEARING, clear_at
         state.moving_to = move.counts if had_pods or changes else None
         state.purpose = move.purpose
+        self._placed.update(state)
         state.restarts += had_pods and trained
         state.stopped_at = at if had_pods and trained else None
         state.past = replace(state.past, profiling_since=None)
@@ -257,6 +357,7 @@ class SimulatedCluster:
         leaving = min(self.leaving_seconds, state.truth.rescale_seconds)
         state.coming, state.moving_to = (), None
         state.phase, state.phase_ends_at = Phase.CLEARING, self.now + leaving
+        self._placed.update(state)
         state.pauses += 1
         state.past = replace(state.past, profiling_since=None)
         self._schedule(state)
@@ -306,6 +407,7 @@ class SimulatedCluster:
     def _bind(self, state: JobState) -> None:
         """The coming pods take the room."""
         state.pods, state.coming = state.coming, ()
+        self._placed.update(state)
         state.phase, state.phase_ends_at = Phase.WAITING, math.inf
         if state.pods:
             state.placed_at = self.now if state.placed_at is None else state.placed_at
@@ -331,6 +433,7 @@ class SimulatedCluster:
     def _end(self, state: JobState, at: float) -> None:
         state.phase, state.phase_ends_at, state.ended_at = Phase.ENDED, math.inf, at
         state.pods = state.coming = ()
+        self._placed.update(state)
         state.version += 1
         self.ended.append(self.states.pop(state.job.uid))
 

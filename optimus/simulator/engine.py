@@ -31,8 +31,9 @@ class Scheduler(Protocol):
 
     forecasts: list[LoggedForecast]
 
-    def next_action_at(self, cluster: SimulatedCluster) -> float:
-        """When to act next even if nothing happens."""
+    def next_action_at(self, cluster: SimulatedCluster, before: float) -> float:
+        """When to act next even if nothing happens. Any instant after ``before`` stands for all of
+        them: something happens before."""
 
     def act(self, cluster: SimulatedCluster) -> None:
         """Do all that is to be done at this instant."""
@@ -84,8 +85,9 @@ class _Loop:
         """One instant."""
         cluster = self.cluster
         arrival = self._arrivals[-1].job.created_at if self._arrivals else float("inf")
-        next_action_at = self.scheduler.next_action_at(cluster)
-        at = min(cluster.next_at, arrival, next_action_at)
+        happens_at = min(cluster.next_at, arrival)
+        next_action_at = self.scheduler.next_action_at(cluster, happens_at)
+        at = min(happens_at, next_action_at)
         self._check_progress(at)
         changed = cluster.advance(at)
         while self._arrivals and self._arrivals[-1].job.created_at <= at:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from optimus.interval import IntervalConfig, IntervalPlan, Strategies
-from optimus.interval.capacity_plan import Claim, reserve, schedulable_capacity
+from optimus.interval.capacity_plan import Claim, reserve
 from optimus.interval.driver import (
     BeginRescale,
     DriverConfig,
@@ -54,6 +54,13 @@ class LiveConfig:
 
     tick_seconds: float = 2.0
     """Least seconds between two looks at the cluster."""
+
+    look_seconds: float = 0.0
+    """Least seconds between two looks of the autoscaler; the extender places a job at once.
+
+    Default: none, it looks after every event. On a large cluster something happens all the time,
+    and each look weighs a profiling run of every young job: work that grows with the square of the
+    size."""
 
     uses_earlier_runs: bool = True
     """Whether jobs of one workload learn from one another."""
@@ -102,9 +109,15 @@ class LiveScheduler:
         self._driver = IntervalDriver(strategies, config.driver)
         self._driver.state.planned_at = 0.0
         self._workloads = _Workloads()
+        self._looked_at, self._look_due = -math.inf, math.inf
 
-    def next_action_at(self, cluster: SimulatedCluster) -> float:
-        """When to act next even if nothing happens."""
+    def next_action_at(self, cluster: SimulatedCluster, before: float = math.inf) -> float:
+        """When to act next even if nothing happens. Any instant after ``before`` stands for all of
+        them."""
+        look_at = self._looked_at + self._config.look_seconds
+        earliest = max(cluster.now + self._config.tick_seconds, look_at)
+        if before < earliest:
+            return earliest
         view = _ManagedCluster.of(cluster)
         if not view.managed:
             return math.inf
@@ -112,11 +125,16 @@ class LiveScheduler:
         is_early = self._driver.has_changed(view)
         seconds = config.early_interval_seconds if is_early else config.interval_seconds
         runs = (self._run_ends_at(state, cluster.now) for state in view.managed.values())
-        due = min([self._planned_at + seconds, *runs])
-        return max(due, cluster.now + self._config.tick_seconds)
+        due = min([self._planned_at + seconds, self._look_due, *runs])
+        return max(due, earliest)
 
     def act(self, cluster: SimulatedCluster) -> None:
         """Do all that is to be done at this instant."""
+        if cluster.now < self._looked_at + self._config.look_seconds:
+            self._place_waiting(cluster)
+            self._look_due = self._looked_at + self._config.look_seconds
+            return
+        self._looked_at, self._look_due = cluster.now, math.inf
         cluster.catch_up()
         if self._config.uses_earlier_runs:
             self._workloads.update(cluster)
@@ -141,7 +159,7 @@ class LiveScheduler:
         waiting = [state for state in cluster.visible if state.phase is Phase.WAITING]
         if not waiting:
             return
-        free, capacity = cluster.free_capacity(self._placement), schedulable_capacity(cluster.nodes)
+        free, capacity = cluster.free_capacity(self._placement), cluster.capacity
         gangs = {_gang(state): state for state in waiting}
         order = partial(
             order_key, capacity=capacity, now=cluster.now, age_limit_seconds=AGE_LIMIT_SECONDS

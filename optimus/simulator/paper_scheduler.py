@@ -24,7 +24,7 @@ from optimus.allocation import (
 )
 from optimus.allocation.policy import Entitlement, Grant, Holding, JobAccount, PoolProblem
 from optimus.errors import NotReady
-from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
+from optimus.interval.capacity_plan import CapacityPlan
 from optimus.jobs import Counts, Job, ReplicaSpec
 from optimus.models.forecast import Forecast, ForecastFn, NoWorkLeft
 from optimus.models.speed.model import SpeedModel
@@ -72,7 +72,7 @@ class PaperScheduler:
         self._config, self._strategies, self._empty = config, strategies, empty
         self._planned = -1
 
-    def next_action_at(self, cluster: SimulatedCluster) -> float:
+    def next_action_at(self, cluster: SimulatedCluster, before: float) -> float:  # noqa: ARG002
         """The next whole interval at which there is a job; the first arrival waits for one, too."""
         if not cluster.visible:
             return math.inf
@@ -118,7 +118,7 @@ class PaperScheduler:
         """A grant for every job that gets any."""
         states = cluster.visible
         candidates = [self._candidate(state, forecasts) for state in states]
-        capacity = schedulable_capacity(cluster.nodes)
+        capacity = cluster.capacity
         free, wanted = capacity, dict[str, Grant]()
         for state, candidate in zip(states, candidates, strict=True):
             least = state.job.bounds.minimum
@@ -158,7 +158,7 @@ class PaperScheduler:
         free = cluster.free_capacity(self._strategies.placement)
         for state in moving:
             free.release(state.job.uid)
-        capacity = schedulable_capacity(cluster.nodes)
+        capacity = cluster.capacity
         jobs = {
             state.job.uid: _granted(state.job, wanted.get(state.job.uid, _NOTHING))
             for state in moving

@@ -171,6 +171,14 @@ def without_earlier_runs(usual: SchedulerConfig) -> SchedulerConfig:
     return replace(usual, mode=mode)
 
 
+def with_look_seconds(usual: SchedulerConfig, seconds: float) -> SchedulerConfig:
+    """The same configuration, in which our autoscaler looks at the cluster at most so often."""
+    mode = usual.mode
+    if isinstance(mode, LiveConfig):
+        mode = replace(mode, look_seconds=seconds)
+    return replace(usual, mode=mode)
+
+
 def with_pre_run(usual: SchedulerConfig, pre_run: PreRun) -> SchedulerConfig:
     """The same configuration with a pre-run instead of profiling runs."""
     mode = usual.mode

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import is_
+from typing import Final
 
 from optimus.jobs import Role
-from optimus.resources import CPU, NONE, Resources, total
+from optimus.resources import CPU, Resources, total
 from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
 from optimus.simulator.forecasts import LoggedForecast
 
@@ -73,24 +75,34 @@ class TimelinePoint:
     @classmethod
     def of(cls, cluster: SimulatedCluster) -> "TimelinePoint":
         """The cluster as it is now."""
-        training = idle = waiting = ps = workers = 0
-        held_by_ps = held_by_workers = NONE
-        for state in cluster.states.values():
-            trains, has_pods = state.phase is Phase.TRAINING, bool(state.pods)
-            training, idle = training + trains, idle + (has_pods and not trains)
-            waiting += not has_pods
-            roles = [pod.replica.role for pod in state.pods if pod.replica is not None]
-            of_ps, of_workers = roles.count(Role.PS), roles.count(Role.WORKER)
-            ps, workers = ps + of_ps, workers + of_workers
-            held_by_ps += state.job.ps.resources * of_ps
-            held_by_workers += state.job.worker.resources * of_workers
-        held = (held_by_ps[CPU], held_by_workers[CPU], held_by_ps[GPU] + held_by_workers[GPU])
-        return cls(cluster.now, training, idle, waiting, ps, workers, *held)
+        shares = map(_share_of, cluster.states.values())
+        return cls(cluster.now, *map(sum, zip(_NO_SHARE, *shares, strict=True)))
 
     @property
     def tasks(self) -> int:
         """PSs and workers that hold room."""
         return self.ps + self.workers
+
+
+_NO_SHARE: Final = (0,) * 8
+
+
+def _share_of(state: JobState) -> tuple[int, ...]:
+    """What one job adds to each column of a ``TimelinePoint``; counted again only where it has
+    changed."""
+    made_of = state.phase, state.pods, state.job
+    known = state.known_share
+    if known is not None and all(map(is_, known[0], made_of)):
+        return known[1]
+    trains, has_pods, job = state.phase is Phase.TRAINING, bool(state.pods), state.job
+    roles = [pod.replica.role for pod in state.pods if pod.replica is not None]
+    ps, workers = roles.count(Role.PS), roles.count(Role.WORKER)
+    of_ps, of_workers = job.ps.resources, job.worker.resources
+    cpu = of_ps[CPU] * ps, of_workers[CPU] * workers
+    gpus = of_ps[GPU] * ps + of_workers[GPU] * workers
+    share = (int(trains), int(has_pods and not trains), int(not has_pods), ps, workers, *cpu, gpus)
+    state.known_share = made_of, share
+    return share
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,9 @@ class Training:
             truth.straggling, stream(seed, Purpose.STRAGGLING, truth.job.uid)
         )
         self._epochs_per_second = 0.0
+        self._quiet_until = -math.inf
+        self._shown: TrainingProgress | None = None
+        self._shown_losses: tuple[int, tuple[LossPoint, ...]] = 0, ()
         self._points = [
             LossPoint(loss, float(k), round(k * truth.steps_per_epoch), truth.steps_per_epoch)
             for k, loss in enumerate(self._losses, start=1)
@@ -153,6 +156,7 @@ class Training:
         self.run = Run(servers, noise, node_kinds=node_kinds or _NO_KINDS)
         self._stragglers.begin(at, self.run.counts.workers)
         self._set_speed(self.run)
+        self._shown = None
 
     def stop(self, at: float) -> None:
         """The run ends, if there is one; what was trained is kept."""
@@ -162,7 +166,11 @@ class Training:
 
     def advance(self, to: float) -> None:
         """Train until the instant ``to``, or until it has ended."""
+        if self.run is not None and to < self._quiet_until:
+            self._train(self.run, to)
+            return
         while self.run is not None and self.next_at <= to:
+            self._quiet_until = -math.inf
             if self.finish_at <= self._stragglers.changes_at:
                 self._train(self.run, self.finish_at)
                 self.epochs = float(self.end_epochs)
@@ -174,16 +182,30 @@ class Training:
                 self._set_speed(self.run)
         if self.run is not None:
             self._train(self.run, to)
+            self._quiet_until = _surely_before(self.next_at)
 
     def progress(self) -> TrainingProgress:
         """The progress that the log shows at this instant."""
+        if self._shown is None:
+            self._shown = self._progress()
+        return self._shown
+
+    def _losses_until(self, done: int) -> tuple[LossPoint, ...]:
+        """The losses in the log after so many epochs."""
+        if self._shown_losses[0] != done:
+            points = self._points[:done]
+            thinned = thin_losses(points, MAX_LOSSES * 3 // 4) if done > MAX_LOSSES else points
+            self._shown_losses = done, tuple(thinned)
+        return self._shown_losses[1]
+
+    def _progress(self) -> TrainingProgress:
         done = math.floor(self.epochs + _SLACK_EPOCHS)
-        points, samples, run = self._points[:done], self.samples, self.run
+        samples, run = self.samples, self.run
         if run and run.seconds > 0:
             samples = [*samples, run.sample(self.at)]
         counts = run.counts if run else self.samples[-1].counts if self.samples else None
         return TrainingProgress(
-            losses=tuple(thin_losses(points, MAX_LOSSES * 3 // 4) if done > MAX_LOSSES else points),
+            losses=self._losses_until(done),
             epoch=float(done) if abs(done - self.epochs) < _SLACK_EPOCHS else self.epochs,
             step=round(self.steps),
             steps_per_epoch=counts and self.truth.steps_in_epoch(counts.workers),
@@ -193,6 +215,7 @@ class Training:
 
     def add_sample(self, sample: SpeedSample) -> None:
         """Take in a speed that was measured before the job's start."""
+        self._shown = None
         self.samples.append(sample)
 
     def measure(
@@ -224,8 +247,10 @@ class Training:
         if run.seconds > 0:
             self.samples = [*self.samples, run.sample(self.at)][-MAX_SAMPLES:]
         self.run, self.speed, self._epochs_per_second = None, 0.0, 0.0
+        self._quiet_until, self._shown = -math.inf, None
 
     def _train(self, run: Run, to: float) -> None:
+        self._shown = None
         seconds = max(to - self.at, 0.0)
         self.at = to
         self.steps += self.speed * seconds
@@ -233,6 +258,12 @@ class Training:
         self.trained_seconds += seconds
         run.seconds += seconds
         run.steps += self.speed * seconds
+
+
+def _surely_before(at: float) -> float:
+    """An instant that is earlier whatever the rounding of ``at``: it is worked out again at every
+    step, from sums whose last digits differ."""
+    return at - 1e-3 - 1e-9 * abs(at)
 
 
 def observed_losses(truth: SimulatedJob, rng: Generator) -> tuple[float, ...]:
