@@ -1,4 +1,5 @@
-"""``optimus doctor LOG``: what is read in a training log, as what, and what is missing."""
+"""``optimus doctor LOG``: what is read in a training log, as what, and what is missing; without a
+log ``cluster_doctor``: whether Optimus works on the cluster."""
 
 import argparse
 from collections import Counter
@@ -7,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
+from optimus.cli.cluster import add_arguments
 from optimus.cli.command import Answer, Command, Progress
 from optimus.cli.table import table
 from optimus.cli.training_log import read_log_lines, read_progress
@@ -17,8 +19,13 @@ from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, clean
 from optimus.progress.types import Declared, LossPoint, MetricSeries, TrainingProgress
 
-_SUMMARY: Final = "what is read in a training log, as what, and which line of code is missing"
-_LOG: Final = "a log as the trainer prints it; also packed (.gz, .xz, .bz2)"
+_SUMMARY: Final = (
+    "what is wrong with Optimus on the cluster and what mends it; or with a training log"
+)
+_LOG: Final = (
+    "a log as the trainer prints it, also packed (.gz, .xz, .bz2): what is read in it, as what, and"
+    " which line of code is missing; without it the cluster is examined"
+)
 _EXAMPLE_CHARACTERS: Final = 72
 _LINES_TO_ADD: Final = (
     (
@@ -194,12 +201,19 @@ def _direction(series: MetricSeries) -> str:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", type=Path, metavar="LOG", help=_LOG)
+    parser.add_argument("log", type=Path, metavar="LOG", nargs="?", help=_LOG)
     metric = "name of the training loss in the log (default: the usual)"
     parser.add_argument("--metric", metavar="NAME", help=metric)
+    system = "the namespace that Optimus is installed in (default: optimus-system)"
+    parser.add_argument("--system-namespace", default="optimus-system", metavar="NAME", help=system)
+    add_arguments(parser)
 
 
 def _run(options: argparse.Namespace, _: Progress) -> Answer:
+    if options.log is None:
+        from optimus.cli.cluster_doctor import examine
+
+        return examine(options)
     found = Diagnosis.of(options.log, options.metric)
     return Answer(_value(found), "\n".join(_lines(found)), status=1 if found.missing else 0)
 
@@ -249,4 +263,4 @@ def _cut(line: str) -> str:
     return plain if whole else plain[: _EXAMPLE_CHARACTERS - 3] + "..."
 
 
-COMMAND = Command(("doctor",), _SUMMARY, _add_arguments, _run)
+COMMAND = Command(("doctor",), _SUMMARY, _add_arguments, _run, watchable=True)

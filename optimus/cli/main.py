@@ -36,10 +36,10 @@ COMMANDS: tuple[Command, ...] = (
     FORECAST,
     PAUSE,
     RESUME,
+    DOCTOR,
     SIMULATE,
     EVALUATE_SPEED,
     EVALUATE_CONVERGENCE,
-    DOCTOR,
     PLAN,
 )
 """In the order in which ``optimus --help`` lists them."""

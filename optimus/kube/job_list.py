@@ -22,7 +22,7 @@ from optimus.resources import NONE, Resources
 
 NO_PROFILES: Final = (
     "the API server knows no TrainingProfiles, so that nothing but the jobs themselves can be"
-    " shown: kubectl apply -f manifests/crd-trainingprofiles.yaml installs them"
+    " shown: kubectl apply --server-side -k manifests/crds installs them"
 )
 NO_JOBS: Final = (
     "the API server knows neither TFJobs nor MXJobs: is the Kubeflow training operator installed?"

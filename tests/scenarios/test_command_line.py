@@ -56,3 +56,15 @@ def test_a_user_sees_pauses_and_resumes_a_job(scenario: Scenario, ask: Callable[
         scenario.wait(
             lambda: "1 PS + 3 workers" in ask("status", "asked", text=True), "its status shows it"
         )
+
+
+def test_doctor_finds_nothing_wrong_with_what_the_tests_install(
+    scenario: Scenario, ask: Callable[..., Any]
+) -> None:
+    """Its exit status would be 1; ``ask`` demands 0."""
+    states = {each["what"]: each["state"] for each in ask("doctor")["findings"]}
+    for what in (
+        *("Kubernetes", "trainingprofiles.optimus.dl", "job kinds", "autoscaler", "scheduler"),
+        *("scheduler's configuration", "autoscaler's Lease", "scheduler's Lease", "nodes"),
+    ):
+        assert states[what] == "ok", what

@@ -1,7 +1,7 @@
 """An API server for the commands that ask a cluster: it holds objects and notes patches."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,10 @@ class FakeApi:
     missing: Sequence[str] = ("mxjobs",)
     others: Mapping[str, Any] = field(default_factory=dict)
     """Further objects by path."""
+    gone: Sequence[str] = ()
+    """Paths of those that are not there."""
+    refused: Callable[[dict[str, Any]], bool] = lambda _: False
+    """Which questions about rights are answered with no, by the review's spec."""
     patches: list[tuple[str, Any]] = field(default_factory=list)
     server_clock: ServerClock = field(default_factory=lambda: ServerClock(now=lambda: NOW))
 
@@ -45,10 +49,10 @@ class FakeApi:
         if plural in self.forbidden:
             said = f'{plural} is forbidden: User "u" cannot list resource "{plural}"'
             raise KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: {said} (HTTP 403)")
-        if path in self.others:
+        if path in self.others and path not in self.gone:
             return json.dumps(self.others[path]).encode()
         items = lists.get(plural)
-        if items is None or plural in self.missing:
+        if path in self.gone or items is None or plural in self.missing:
             raise KubeError(ErrorKind.NOT_FOUND, f"cannot {what}: not found (HTTP 404)")
         if parts[-1] == plural:
             return json.dumps({"metadata": {"resourceVersion": "1"}, "items": list(items)}).encode()
@@ -56,6 +60,12 @@ class FakeApi:
             if item["metadata"]["name"] == parts[-1]:
                 return json.dumps(item).encode()
         raise KubeError(ErrorKind.NOT_FOUND, f"cannot {what}: not found (HTTP 404)")
+
+    def post(self, what: str, path: str, body: bytes) -> bytes:
+        if path.rpartition("/")[2] in self.forbidden:
+            raise KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: forbidden (HTTP 403)")
+        allowed = not self.refused(json.loads(body)["spec"])
+        return json.dumps({"status": {"allowed": allowed}}).encode()
 
     def patch(self, what: str, path: str, body: bytes) -> bytes:
         if "patch" in self.forbidden:

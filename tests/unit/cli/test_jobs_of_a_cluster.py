@@ -102,7 +102,7 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_shown(missing: str) -> Non
 
 def test_without_the_crd_of_profiles_the_command_that_installs_it_is_named() -> None:
     api = FakeApi(missing=["mxjobs", "trainingprofiles"])
-    assert "kubectl apply -f manifests/crd-trainingprofiles.yaml" in listed(api).text
+    assert "kubectl apply --server-side -k manifests/crds" in listed(api).text
 
 
 @pytest.mark.parametrize(

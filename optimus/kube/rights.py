@@ -1,0 +1,152 @@
+"""The rights that the two ServiceAccounts and their users need, and whether they have them.
+
+The API server itself is asked (SubjectAccessReview). A test compares the table with the RBAC
+manifests."""
+
+import json
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from optimus.kube.contract import GROUP, PROFILES, WORKLOAD_PROFILES
+from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
+from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP
+
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1"
+
+
+class Poster(Protocol):
+    """The part of ``optimus.kube.client.Client`` that is needed; see there."""
+
+    def post(self, what: str, path: str, body: bytes) -> bytes:
+        """Create an object; the answer's body."""
+
+
+class Right(NamedTuple):
+    """One verb on one resource; ``namespace`` empty: everywhere."""
+
+    verb: str
+    group: str
+    resource: str
+    """With its subresource: ``pods/log``."""
+
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        group = f".{self.group}" if self.group else ""
+        resource, _, subresource = self.resource.partition("/")
+        return f"{self.verb} {resource}{group}{subresource and f'/{subresource}'}{where}"
+
+
+def _rights(verbs: str, group: str, resources: str, namespace: str = "") -> Iterable[Right]:
+    return (
+        Right(verb, group, resource, namespace)
+        for resource in resources.split()
+        for verb in verbs.split()
+    )
+
+
+_JOBS: Final = " ".join(kind.plural for kind in JOB_KINDS.values())
+
+AUTOSCALER_RIGHTS: Final = (
+    *_rights("get list watch patch", OPERATOR_GROUP, _JOBS),
+    *_rights("get list watch", "", "pods nodes"),
+    *_rights("get", "", "pods/log"),
+    *_rights("patch", "", "pods/status"),
+    *_rights("get list watch create delete", GROUP, f"{PROFILES} {WORKLOAD_PROFILES}"),
+    *_rights("get patch", GROUP, f"{PROFILES}/status {WORKLOAD_PROFILES}/status"),
+    *_rights("list watch create patch", "", "events"),
+    *_rights("list watch", "", "resourcequotas limitranges"),
+    *_rights("list watch", "scheduling.k8s.io", "priorityclasses"),
+)
+
+SCHEDULER_RIGHTS: Final = (
+    *_rights("get list watch", "", "nodes pods"),
+    *_rights("get list watch", "", "persistentvolumeclaims persistentvolumes namespaces"),
+    *_rights("get list watch", "storage.k8s.io", "storageclasses"),
+    *_rights("get list watch", OPERATOR_GROUP, _JOBS),
+    *_rights("get list watch", GROUP, PROFILES),
+    # Of system:kube-scheduler:
+    *_rights("create", "", "pods/binding"),
+    *_rights("patch", "", "pods/status"),
+    *_rights("create patch", "events.k8s.io", "events"),
+)
+
+
+def user_rights(namespace: str) -> tuple[Right, ...]:
+    """What the commands need in a namespace; the last one only to pause and resume."""
+    return (
+        *_rights("list", OPERATOR_GROUP, _JOBS, namespace),
+        *_rights("list", GROUP, PROFILES, namespace),
+        *_rights("list", "", "pods events", namespace),
+        *_rights("patch", OPERATOR_GROUP, _JOBS, namespace),
+    )
+
+
+def lease_rights(lease: str) -> tuple[Right, ...]:
+    """What the holder of NAMESPACE/NAME needs."""
+    namespace, _, name = lease.partition("/")
+    group = "coordination.k8s.io"
+    named = (Right(verb, group, "leases", namespace, name) for verb in ("get", "update"))
+    return (Right("create", group, "leases", namespace), *named)
+
+
+class _Status(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_DECODER: Final = msgspec.json.Decoder(_Review)
+
+
+def missing(client: Poster, rights: Iterable[Right], account: str = "") -> list[Right]:
+    """Those that the user lacks, or the ServiceAccount NAMESPACE/NAME.
+
+    Raises:
+        KubeError: the API server does not say."""
+    return [right for right in rights if not _may(client, right, account)]
+
+
+def _may(client: Poster, right: Right, account: str) -> bool:
+    resource, _, subresource = right.resource.partition("/")
+    attributes = {
+        "verb": right.verb,
+        "group": right.group,
+        "resource": resource,
+        "subresource": subresource,
+        "namespace": right.namespace,
+        "name": right.name,
+    }
+    kind, subject = "SelfSubjectAccessReview", {}
+    if account:
+        namespace, _, name = account.partition("/")
+        kind = "SubjectAccessReview"
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+        subject = {
+            "user": f"system:serviceaccount:{namespace}:{name}",
+            "groups": [*groups, "system:authenticated"],
+        }
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": kind,
+        "spec": {"resourceAttributes": attributes, **subject},
+    }
+    whose = f"ServiceAccount {account}" if account else "the user"
+    what = f"ask whether {whose} may {right}"
+    try:
+        answer = client.post(what, f"{_REVIEWS}/{kind.lower()}s", json.dumps(body).encode())
+    except KubeError as error:
+        if error.kind is ErrorKind.NOT_FOUND:
+            said = "the API server answers no questions about rights"
+            raise KubeError(ErrorKind.NOT_FOUND, said) from None
+        raise
+    try:
+        return decode(_DECODER, answer, f"a {kind}").status.allowed
+    except Malformed:
+        return False
