@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -48,6 +49,9 @@ mutmut.create_mutants(1)
 
 _PLUGINS: Final = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.mutants.cold_caches")
 
+_MOST_MEMORY: Final = 6 << 30
+"""Maximum number of bytes of each process: a search without its bound dies, not the machine."""
+
 _LOGGING: Final = r"_LOG\.|^\s*message = |^\s*reason = "
 """Lines that only word what people read: no test holds the text of a log line."""
 
@@ -67,6 +71,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     modules = options.modules or [*mutated_modules()]
     ends_at = time.monotonic() + options.seconds
     for module in [] if options.report else modules:

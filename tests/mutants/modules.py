@@ -15,6 +15,7 @@ TESTS: Final = {
 """By folder of the sources, the tests below which all of its mutants have to fail."""
 
 _OWN: Final = {
+    "extender/cache_age.py": ("cache_age",),
     "extender/filter.py": (
         "cache_age",
         "filter",
@@ -31,7 +32,18 @@ _OWN: Final = {
         "gang_queue",
         "priority",
     ),
+    "extender/gang_report.py": ("inspection", "job_events"),
+    "extender/gang_states.py": ("gang_preemption", "inspection", "job_events"),
+    "extender/http/app.py": ("app", "direct"),
+    "extender/http/direct.py": ("direct",),
+    "extender/http/parent_watch.py": ("parent_watch",),
+    "extender/http/wire.py": ("wire",),
+    "extender/http/wsgi.py": ("direct", "settings"),
+    "extender/inspection.py": ("inspection", "job_events"),
+    "extender/job_events.py": ("half_placed", "job_events"),
     "extender/leadership.py": ("leadership",),
+    "extender/metrics.py": ("app", "job_events"),
+    "extender/node_room.py": ("inspection", "node_room"),
     "extender/nominator.py": ("nominator",),
     "extender/planner.py": (
         "cache_age",
@@ -81,12 +93,14 @@ _OWN: Final = {
     "extender/preemption/trial.py": ("gang_preemption",),
     "extender/preemption/victims.py": ("gang_preemption", "victims"),
     "extender/prioritize.py": ("prioritize",),
+    "extender/settings.py": ("settings",),
     "extender/state/offers.py": ("offers",),
     "extender/state/rescale_reservations.py": ("leader_change", "rescale_reservations"),
     "extender/state/reservations.py": ("reservations", "reserved_nodes", "priority"),
     "extender/state/unknown_rules.py": ("unknown_rules",),
     "extender/state/volumes.py": ("volumes",),
     "extender/status_writes.py": ("status_writes",),
+    "extender/waiting_notices.py": ("job_events",),
     "autoscaler/rescale/executor.py": ("executor",),
     "autoscaler/rescale/machine.py": ("machine", "observed", "verify"),
     "optimus/interval/capacity_plan.py": ("headroom", "interval", "quota", "starting"),

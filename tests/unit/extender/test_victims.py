@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.preemption.victims import VictimCandidate, Victims, choose_victims, harm
+from extender.preemption.victims import (
+    MOST_TRIES,
+    VictimCandidate,
+    Victims,
+    choose_victims,
+    harm,
+)
 from optimus.jobs import JobKey
 from optimus.resources import Resources
 from tests.unit.properties import examples
@@ -78,6 +84,58 @@ def test_victims(
     candidates: Sequence[VictimCandidate], replicas: int, expected: list[str] | None
 ) -> None:
     assert names(choose_victims(candidates, Nodes({}, replicas).fits)) == expected
+
+
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        pytest.param(
+            [candidate("x", 1, priority=2), candidate("y", 1, priority=3)],
+            [candidate("w", 1, priority=1), candidate("z", 1, priority=4)],
+            id="the highest priorities count first",
+        ),
+        pytest.param(
+            [candidate("w", 1, priority=1), candidate("z", 1, priority=4)],
+            [candidate("x", 1, priority=2), candidate("y", 1, priority=4)],
+            id="then the next ones",
+        ),
+        pytest.param(
+            [candidate("x", 1, at=4.0), candidate("y", 1, at=5.0)],
+            [candidate("w", 1, at=0.0), candidate("z", 1, at=9.0)],
+            id="then the longest runs",
+        ),
+        pytest.param(
+            [candidate("z", 1, priority=9)],
+            [candidate("w", 1), candidate("x", 1)],
+            id="the number counts before all else",
+        ),
+        pytest.param(
+            [candidate("a", 1), candidate("z", 1)],
+            [candidate("c", 1), candidate("b", 1)],
+            id="UIDs at last",
+        ),
+    ],
+)
+def test_the_set_that_does_less_harm(
+    less: list[VictimCandidate], more: list[VictimCandidate]
+) -> None:
+    assert harm(less) < harm(more)
+    assert harm(less[::-1]) == harm(less)
+    wanted = ({each.job_uid for each in less}, {each.job_uid for each in more})
+
+    def fits(victims: Victims) -> bool:
+        uids = {each.job_uid for each in victims}
+        return any(uids >= each for each in wanted)
+
+    assert names(choose_victims([*more, *less], fits)) == sorted(wanted[0])
+
+
+def test_no_more_sets_are_tried_than_the_limit() -> None:
+    """Three of forty are needed; 40 sets of one and 780 of two are not enough."""
+    nodes = Nodes({}, 3)
+    found = choose_victims([candidate(f"j{at:02}", 1) for at in range(40)], nodes.fits)
+    assert names(found) == ["j00", "j01", "j02"]
+    assert nodes.tries <= 10 + MOST_TRIES, "10 until every victim is needed"
 
 
 _CANDIDATES = st.lists(

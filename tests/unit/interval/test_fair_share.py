@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from optimus.allocation import Allocation, AllocationProblem, Candidate
 from optimus.allocation.fairness import Fairness, JobObjective, Objectives
 from optimus.interval import Action, IntervalConfig, IntervalInput, plan_interval
-from optimus.interval.fair_share import fair_shares
+from optimus.interval.classify import Classified, Eligibility
+from optimus.interval.fair_share import fair_shares, with_objectives
 from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec
 from optimus.models.forecast import Forecast
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cases import AT, Case
-from tests.unit.interval.cluster import job, nodes, steps, strategies
+from tests.unit.interval.cluster import TASK, job, nodes, steps, strategies
 from tests.unit.policies.drawn import problems
 from tests.unit.policies.problems import candidate, problem
 
@@ -191,3 +192,34 @@ def test_the_fair_time_is_the_least_within_the_fair_share(
     found = objective_of(job("a", **settings), forecast)  # type: ignore[arg-type]  # settings of a job
     assert found.alpha == 2.0
     assert found.fair_seconds == pytest.approx(expected)
+
+
+def objective_beside(eligibility: Eligibility, seconds: Forecast) -> JobObjective:
+    """Of a job with this forecast, beside one that takes part, with room for 32 tasks."""
+    both = [
+        Classified(own, each, own.counts, "", own.bounds.minimum, Candidate(own, forecast, False))
+        for own, each, forecast in (
+            (job("a"), eligibility, seconds),
+            (job("b"), Eligibility.RESIZABLE, steps(1000)),
+        )
+    ]
+    found = with_objectives(both, TASK * 32, Fairness(2.0, {"team": 3.0}))
+    assert found[0].candidate is not None
+    assert found[0].candidate.objective is not None
+    return found[0].candidate.objective
+
+
+def test_the_fair_time_of_a_job_without_a_share_is_that_at_its_minimum() -> None:
+    forecast = steps(1000)
+    least = float(forecast.remaining_seconds(1, 1))
+    shared = objective_beside(Eligibility.RESIZABLE, forecast)
+    assert shared.fair_seconds < least
+    alone = objective_beside(Eligibility.TO_SUSPEND, forecast)
+    assert alone == replace(shared, fair_seconds=alone.fair_seconds)
+    assert alone.fair_seconds == pytest.approx(least)
+
+
+def test_a_job_whose_time_is_not_known_counts_without_fairness() -> None:
+    unknown = steps(math.inf)
+    assert math.isinf(float(unknown.remaining_seconds(1, 1)))
+    assert objective_beside(Eligibility.RESIZABLE, unknown) == JobObjective(3.0, 0.0, 1.0)
