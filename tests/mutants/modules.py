@@ -117,7 +117,7 @@ _OWN: Final = {
     "optimus/placement/per_pod.py": ("capacity", "rules"),
     "optimus/placement/queue_order.py": ("rules",),
     "optimus/placement/request.py": ("capacity", "fixed_roles", "theorem1"),
-    "optimus/placement/rule_search.py": ("pod_rules",),
+    "optimus/placement/rule_search.py": ("pod_rules", "volume_rules"),
     "optimus/placement/rules.py": ("pod_rules",),
     "optimus/placement/scoring.py": ("rules",),
     "optimus/placement/theorem1.py": ("capacity", "classes", "fixed_roles", "theorem1"),

@@ -257,6 +257,29 @@ def test_replicas_of_one_role_of_different_size() -> None:
     assert planned(members, [node("n0", 4), node("n1", 1)]) == {"n0": 1, "n1": 1}
 
 
+def test_a_choice_that_leaves_too_few_nodes_is_taken_back() -> None:
+    """The PS leaves two nodes to the workers only in the zone of one node; all are equally free."""
+    whole = ReplicaSpec(Resources(cpu=4, pods=1))
+    apart = PodRules(anti_affinity=(AffinityTerm("zone", app("a")),))
+    members = [
+        member(Role.PS, 0, apart, "ps", whole),
+        *(member(Role.WORKER, at, spec=whole) for at in range(2)),
+    ]
+    nodes = [node("n0", zone="east"), node("n1", zone="east"), node("n2", zone="west")]
+    gang, _, answer = answer_of(members, nodes)
+    assert isinstance(answer, Placement), answer
+    assert answer.nodes[gang.replica(members[0])] == "n2"
+    planned(members, nodes)
+
+
+def test_a_gang_with_rules_goes_on_the_fewest_servers() -> None:
+    """On n0, the roomier, a second pod would be more than two ahead of n1."""
+    spread = PodRules(spread=(SpreadConstraint(HOST, 2, app("a")),))
+    nodes = [node("n0", 9), node("n1", 4)]
+    there = [(OnePod("ns", {"app": "a"}), nodes[0])]
+    assert planned(workers(3, spread), nodes, there) == {"n0": 0, "n1": 3}
+
+
 def test_a_large_gang_with_rules_is_placed() -> None:
     nodes = [node(f"n{at:04}", 8, zone=f"z{at % 3}") for at in range(1000)]
     members = [*workers(60, SPREAD), *(member(Role.PS, at, ANTI, "ps") for at in range(6))]
