@@ -145,6 +145,9 @@ class JobState:
     half_bound_since: float | None = None
     """Since when some of its pods have a node, but not all."""
 
+    is_placed: bool = False
+    """Whether all pods of its present counts have nodes, or have finished."""
+
     was_fully_bound: bool = False
     """Whether all pods of this run had a node at some time."""
 
@@ -287,6 +290,8 @@ class JobState:
         self.is_ending = any(pod.has_trained for pod in pods)
         staying = [pod for pod in pods if not pod.leaving and not pod.finished]
         self._update_gang(staying, observation.at)
+        here = [pod for pod in pods if pod.finished or (pod.node and not pod.leaving)]
+        self.is_placed = len(here) >= self._gang_size
         self.waits = any(pod.node is None for pod in staying)
 
     def _changed_from(self, pods: Sequence[Pod], before: Counts) -> Counts | None:
@@ -408,13 +413,16 @@ class JobState:
             and at - self.completion_requested_at >= self.completion_seconds
         )
 
+    @property
+    def _gang_size(self) -> int:
+        return sum(self.job.counts) + sum(role.count for role in self.job.fixed)
+
     def _update_gang(self, pods: Sequence[Pod], at: float) -> None:
         bound = [pod.node is not None for pod in pods]
         is_half_bound = any(bound) and not all(bound)
         self.half_bound_since = (self.half_bound_since or at) if is_half_bound else None
-        wanted = sum(self.job.counts) + sum(role.count for role in self.job.fixed)
         gang = tuple(pod.uid for pod in pods)[:_MOST_GANG_UIDS]
-        if all(bound) and len(pods) >= wanted and gang != self.record.gang_uids:
+        if all(bound) and len(pods) >= self._gang_size and gang != self.record.gang_uids:
             self.record = replace(self.record, gang_uids=gang)
         self.was_fully_bound = any(pod.uid in self.record.gang_uids for pod in pods)
 

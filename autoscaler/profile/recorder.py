@@ -2,11 +2,11 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields
 from math import inf, isfinite
 from operator import attrgetter, is_
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from cachetools import LRUCache, TTLCache
@@ -36,10 +36,13 @@ from optimus.kube.events import EventType, Subject
 from optimus.kube.profile_codec import pack
 from optimus.kube.profiles import (
     AvoidedNode,
+    Condition,
+    ConditionType,
     NameTaken,
     ProfileStatus,
     RecommendationStatus,
     TrainingProfile,
+    Truth,
 )
 from optimus.kube.results import Refused, Written
 from optimus.kube.times import format_instant, format_second
@@ -333,6 +336,7 @@ class ProfileRecorder:
                         training_job,
                         training_job.left_alone,
                         observation.profiles.get(training_job.uid),
+                        observation.at,
                     )
             if training_job.hints:
                 hints = "; ".join(str(hint) for hint in training_job.hints)
@@ -346,7 +350,7 @@ class ProfileRecorder:
         return alone
 
     def _write_left_alone(
-        self, training_job: TrainingJob, reason: str, known: TrainingProfile | None
+        self, training_job: TrainingJob, reason: str, known: TrainingProfile | None, at: float
     ) -> None:
         profile = known or self._profiles.create(training_job)
         outcome: object = profile
@@ -354,6 +358,7 @@ class ProfileRecorder:
             status = msgspec.structs.replace(
                 profile.status,
                 phase=Phase.LEFT_ALONE,
+                conditions=_unmanaged(reason, profile.status.conditions, at),
                 reason=reason,
                 written_by=self._instance,
             )
@@ -449,9 +454,11 @@ def _status_inputs(state: JobState, progress: TrainingProgress) -> tuple[object,
 def _status_of(state: JobState, progress: TrainingProgress, now: float) -> ProfileStatus:
     forecast = state.shown_forecast
     target, record = state.rescaling_to, state.record
-    saved_at = progress.checkpoint_at
+    saved_at, phase, goal = progress.checkpoint_at, phase_of(state), goal_text(state.job.goal)
+    before = state.stored if state.shown is None else state.shown.status
     return ProfileStatus(
-        phase=phase_of(state),
+        phase=phase,
+        conditions=_conditions_of(state, phase, goal, before.conditions if before else (), now),
         reason=_reason(state),
         interval_id=state.interval_id,
         decided_at=_second(state.decided_at),
@@ -460,7 +467,7 @@ def _status_of(state: JobState, progress: TrainingProgress, now: float) -> Profi
         target_ps=target.ps if target else None,
         target_workers=target.workers if target else None,
         loss=_significant(current_loss(progress)),
-        goal=goal_text(state.job.goal),
+        goal=goal,
         metric=_metric_text(state, progress),
         deadline=_deadline_text(state),
         declared_end=_declared_end(state),
@@ -484,6 +491,100 @@ def _status_of(state: JobState, progress: TrainingProgress, now: float) -> Profi
             if each.until > now
         ),
     )
+
+
+# Conditions, by the conventions of the Kubernetes API. Placed: all pods of the job have nodes.
+# Progressing: it trains. Forecast: its remaining time is predicted. GoalMet: its goal is met.
+# lastTransitionTime is when the status became what it is; a new reason leaves it as it was.
+_TRAINS: Final = frozenset(
+    {Phase.TRAINING, Phase.PROFILING, Phase.AT_TARGET, Phase.WAITING_FOR_CHECKPOINT}
+)
+_ENDED: Final = frozenset({Phase.COMPLETED, Phase.FAILED})
+
+
+class _Found(NamedTuple):
+    """What a condition should say."""
+
+    status: Truth
+    reason: str
+    message: str
+
+
+def _conditions_of(
+    state: JobState, phase: Phase, goal: str, before: Sequence[Condition], now: float
+) -> tuple[Condition, ...]:
+    """The conditions of a managed job; ``goal`` is its goal as users read it.
+
+    ``before`` are those that its profile shows: what is not known yet after a restart stays."""
+    known = {each.type: each for each in before}
+    found = {
+        ConditionType.FORECAST: _forecast(state, known.get(ConditionType.FORECAST)),
+        ConditionType.PLACED: _placed(state, phase),
+        ConditionType.PROGRESSING: _progressing(phase),
+        ConditionType.GOAL_MET: _goal_met(state, goal, known.get(ConditionType.GOAL_MET)),
+    }
+    return tuple(_merged(found, known, now))
+
+
+def _unmanaged(why: str, before: Sequence[Condition], now: float) -> tuple[Condition, ...]:
+    """The conditions of a job that is left alone: nothing is known of it."""
+    known = {each.type: each for each in before}
+    found = _Found(Truth.UNKNOWN, Phase.LEFT_ALONE.value, why)
+    return tuple(_merged(dict.fromkeys(ConditionType, found), known, now))
+
+
+def _merged(
+    found: dict[ConditionType, _Found], known: dict[ConditionType, Condition], now: float
+) -> Iterator[Condition]:
+    for name, (status, reason, message) in found.items():
+        before = known.get(name)
+        same = before is not None and before.status is status
+        since = before.last_transition_time if before and same else format_second(now)
+        yield Condition(name, status, reason, message, since)
+
+
+def _forecast(state: JobState, before: Condition | None) -> _Found:
+    forecast = state.shown_forecast
+    if forecast is not None:
+        if forecast.goal_met:
+            return _Found(Truth.TRUE, "GoalMet", "nothing remains: its goal is met")
+        is_earlier = forecast.curve is None and forecast.earlier_runs > 0
+        reason = "FromEarlierRuns" if is_earlier else "FromTraining"
+        return _Found(Truth.TRUE, reason, "its remaining time is predicted: remainingSeconds")
+    if isinstance(state.forecast, NotReady):
+        return _Found(Truth.FALSE, "NotReady", str(state.forecast))
+    return _kept(before) or _Found(Truth.UNKNOWN, "NotDecided", "no interval has decided on it yet")
+
+
+def _placed(state: JobState, phase: Phase) -> _Found:
+    if state.is_placed and phase not in _ENDED:
+        return _Found(Truth.TRUE, "AllPodsPlaced", "all its pods have nodes")
+    if phase is Phase.WAITING:
+        return _Found(Truth.FALSE, phase.value, state.waits_for or "not all its pods have nodes")
+    return _Found(Truth.FALSE, phase.value, "not all pods of its present counts have nodes")
+
+
+def _progressing(phase: Phase) -> _Found:
+    if phase in _TRAINS:
+        return _Found(Truth.TRUE, phase.value, "its pods train")
+    return _Found(Truth.FALSE, phase.value, "its pods do not train in this phase")
+
+
+def _goal_met(state: JobState, goal: str, before: Condition | None) -> _Found:
+    met, unmet = f"{goal} is met", f"{goal} is not met yet"
+    if isinstance(state.forecast, Forecast):
+        if state.forecast.goal_met:
+            return _Found(Truth.TRUE, "GoalMet", met)
+        return _Found(Truth.FALSE, "NotMet", unmet)
+    if before is not None and before.message in (met, unmet):
+        return _Found(before.status, before.reason, before.message)
+    return _Found(Truth.FALSE, "NotMet", unmet)
+
+
+def _kept(before: Condition | None) -> _Found | None:
+    if before is None or before.reason == Phase.LEFT_ALONE.value:
+        return None
+    return _Found(before.status, before.reason, before.message)
 
 
 def _metric_text(state: JobState, progress: TrainingProgress) -> str:
@@ -513,7 +614,8 @@ def _urgent(status: ProfileStatus) -> tuple[object, ...]:
     recommended = status.recommended and (status.recommended.ps, status.recommended.workers)
     counts = (status.ps, status.workers, status.target_ps, status.target_workers, recommended)
     slow = status.straggler, status.avoided_nodes
-    return *decided, *counts, status.rescale, status.rescales, *slow
+    met = [each.status for each in status.conditions if each.type is ConditionType.GOAL_MET]
+    return *decided, *counts, status.rescale, status.rescales, *slow, *met
 
 
 def phase_of(state: JobState) -> Phase:

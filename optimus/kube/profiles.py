@@ -1,6 +1,7 @@
 """TrainingProfiles: the stored knowledge of a job, and its only writer."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import msgspec
 
@@ -70,6 +71,33 @@ class AvoidedNode(msgspec.Struct, frozen=True):
     until: str
 
 
+class ConditionType(StrEnum):
+    """What a profile's conditions are about."""
+
+    FORECAST = "Forecast"
+    PLACED = "Placed"
+    PROGRESSING = "Progressing"
+    GOAL_MET = "GoalMet"
+
+
+class Truth(StrEnum):
+    """The status of a condition."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(msgspec.Struct, frozen=True, rename="camel"):
+    """One condition, by the API conventions; since when its status is what it is."""
+
+    type: ConditionType
+    status: Truth
+    reason: str
+    message: str
+    last_transition_time: str
+
+
 class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What the autoscaler decided and learned. Instants are RFC 3339, durations seconds.
 
@@ -78,6 +106,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     """
 
     phase: Phase | None = None
+    conditions: tuple[Condition, ...] = ()
     reason: str = ""
     interval_id: str = ""
     decided_at: str | None = None
@@ -120,6 +149,9 @@ class TrainingProfile(msgspec.Struct, frozen=True, kw_only=True):
     resource_version: str = ""
     """Of the version that was read, or last written; empty: not known."""
 
+    generation: int = 0
+    """Of its spec; 0: not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class NameTaken:
@@ -138,6 +170,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
     uid: str
     namespace: str = ""
     resource_version: str = ""
+    generation: int = 0
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -168,6 +201,7 @@ def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:
         job=decoded.spec.job_ref,
         status=decoded.status or ProfileStatus(),
         resource_version=metadata.resource_version,
+        generation=metadata.generation,
     )
 
 
@@ -219,7 +253,7 @@ class ProfileWriter:
             f"write the status of TrainingProfile {profile.namespace}/{profile.name}",
             profile.namespace,
             profile.name,
-            _storable(status),
+            _storable(status, profile.generation),
             uid=profile.uid,
             version=profile.resource_version,
         )
@@ -246,13 +280,16 @@ def _new(job: TrainingJob) -> dict[str, object]:
     }
 
 
-def _storable(status: ProfileStatus) -> dict[str, object]:
+def _storable(status: ProfileStatus, generation: int) -> dict[str, object]:
     # By way of JSON text, where a number that is none becomes null; and null is no number to the
     # CRD's schema.
     fields: dict[str, object] = msgspec.json.decode(msgspec.json.encode(status))
     fields |= {
         name: _rounded(fields[name], digits) for name, digits in _PRINTED.items() if name in fields
     }
+    if generation and status.conditions:
+        conditions: list[dict[str, object]] = msgspec.to_builtins(status.conditions)
+        fields["conditions"] = [{**each, "observedGeneration": generation} for each in conditions]
     return {
         name: value if name == "state" else _cut(value)
         for name, value in fields.items()

@@ -1,6 +1,7 @@
 """Profiles: made, written, deleted."""
 
 import json
+from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
@@ -8,7 +9,15 @@ from werkzeug import Response
 
 from optimus.kube.client import Client
 from optimus.kube.contract import Phase
-from optimus.kube.profiles import NameTaken, ProfileStatus, ProfileWriter, TrainingProfile
+from optimus.kube.profiles import (
+    Condition,
+    ConditionType,
+    NameTaken,
+    ProfileStatus,
+    ProfileWriter,
+    TrainingProfile,
+    Truth,
+)
 from optimus.kube.results import Written
 from tests.integration.kube.recorder import Recorder, job, refusal, stored
 
@@ -79,3 +88,27 @@ def test_a_stale_profile_is_deleted_by_its_uid(httpserver: HTTPServer, client: C
     assert ProfileWriter(client).delete(profile) == Written()
     assert server.requests[0].method == "DELETE"
     assert server.body() == {"preconditions": {"uid": "prof"}}
+
+
+def test_conditions_are_stored_with_the_generation_that_they_are_about(
+    httpserver: HTTPServer, client: Client
+) -> None:
+    body: dict[str, Any] = profile_json()
+    body["metadata"]["generation"] = 1
+    Recorder(httpserver, PROFILES_PATH, [Response(json.dumps(body), status=201)])
+    profile = ProfileWriter(client).create(job())
+    assert isinstance(profile, TrainingProfile)
+    server = Recorder(httpserver, f"{PROFILES_PATH}/j/status", [stored("4")])
+    met = Condition(ConditionType.GOAL_MET, Truth.TRUE, "GoalMet", "it is", "2026-01-01T00:00:00Z")
+    ProfileWriter(client).write_status(profile, ProfileStatus(conditions=(met,)))
+    body = json.loads(server.requests[0].get_data())[1]
+    assert body["value"]["conditions"] == [
+        {
+            "type": "GoalMet",
+            "status": "True",
+            "reason": "GoalMet",
+            "message": "it is",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "observedGeneration": 1,
+        }
+    ]

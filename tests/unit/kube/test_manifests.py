@@ -27,7 +27,15 @@ from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
-from optimus.kube.profiles import AvoidedNode, ProfileStatus, RescaleStatus, watched_profiles
+from optimus.kube.profiles import (
+    AvoidedNode,
+    Condition,
+    ConditionType,
+    ProfileStatus,
+    RescaleStatus,
+    Truth,
+    watched_profiles,
+)
 from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.training_jobs import watched_training_jobs
 from optimus.kube.volumes import (
@@ -76,6 +84,27 @@ def test_the_crd_has_exactly_the_fields_that_are_written(crd: dict[str, Any]) ->
     assert set(status_of(crd)["rescale"]["properties"]) == rescale
     avoided = {field.encode_name for field in msgspec.structs.fields(AvoidedNode)}
     assert set(status_of(crd)["avoidedNodes"]["items"]["properties"]) == avoided
+
+
+def test_the_crd_has_the_fields_of_conditions(crd: dict[str, Any]) -> None:
+    conditions = status_of(crd)["conditions"]
+    fields = {field.encode_name for field in msgspec.structs.fields(Condition)}
+    assert set(conditions["items"]["properties"]) == {*fields, "observedGeneration"}
+    assert set(conditions["items"]["required"]) == fields
+    assert conditions["items"]["properties"]["status"]["enum"] == [each.value for each in Truth]
+    assert conditions["maxItems"] >= len(ConditionType)
+
+
+def test_both_versions_of_the_crd_are_one_and_the_older_is_stored(crd: dict[str, Any]) -> None:
+    """So no conversion is needed, and the release before can be installed again."""
+    older, newer = crd["spec"]["versions"]
+    assert crd["spec"]["conversion"] == {"strategy": "None"}
+    assert [(each["name"], each["storage"]) for each in (older, newer)] == [
+        ("v1alpha1", True),
+        ("v1beta1", False),
+    ]
+    assert older["served"]
+    assert {**newer, "name": "", "storage": 0} == {**older, "name": "", "storage": 0}
 
 
 def test_the_crd_knows_every_phase(crd: dict[str, Any]) -> None:
