@@ -10,6 +10,7 @@
 {{- $files := list "rbac-autoscaler" "rbac-scheduler" "rbac-users" "autoscaler" -}}
 {{- if .Values.crds.enabled }}{{ $files = concat $files (list "crds/crd-trainingprofiles" "crds/crd-workloadprofiles") }}{{ end -}}
 {{- if .Values.admission.enabled }}{{ $files = concat $files (list "admission-policy" "admission/annotations") }}{{ end -}}
+{{- if .Values.admission.defaults }}{{ $files = append $files "admission/defaults/policy" }}{{ end -}}
 {{- if gt (int .Values.autoscaler.replicas) 1 }}{{ $files = append $files "disruption-autoscaler" }}{{ end -}}
 {{- if and (not $behind) (gt (int .Values.scheduler.replicas) 1) }}{{ $files = append $files "disruption-scheduler" }}{{ end -}}
 {{- $files = append $files ($behind | ternary "cluster-scheduler/extender" "scheduler") -}}
@@ -74,13 +75,13 @@
 {{- $_ := set $object.metadata "annotations" (dict "helm.sh/resource-policy" "keep") -}}
 {{- else if eq $object.metadata.name "optimus-scheduler-lease" -}}
 {{- $_ := set $object.metadata "namespace" (include "optimus.leaseNamespace" $root) -}}
-{{- else if eq $object.metadata.name "optimus-annotations" -}}
-{{- if eq $object.kind "ValidatingAdmissionPolicy" -}}
+{{- else if has $object.metadata.name (list "optimus-annotations" "optimus-defaults") -}}
+{{- if has $object.kind (list "ValidatingAdmissionPolicy" "MutatingAdmissionPolicy") -}}
 {{- $settings := include "optimus.settings" $root | fromYaml -}}
 {{- range $object.spec.variables -}}
 {{- if eq .name "scheduler" }}{{ $_ := set . "expression" (squote $settings.OPTIMUS_SCHEDULER_NAME) }}{{ end -}}
 {{- end -}}
-{{- else if $values.admission.deny -}}
+{{- else if and $values.admission.deny (eq $object.kind "ValidatingAdmissionPolicyBinding") -}}
 {{- $_ := set $object.spec "validationActions" (list "Deny") -}}
 {{- end -}}
 {{- else if or (eq $object.kind "Deployment") (eq $object.kind "DaemonSet") -}}

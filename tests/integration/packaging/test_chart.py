@@ -57,6 +57,7 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
     ({"placement.leaseNamespace": ""}, ["own-lease"]),
     ({"podSecurityContext": {"runAsUser": None, "runAsGroup": None}}, ["openshift"]),
     ({"admission.deny": True}, ["admission/deny"]),
+    ({"admission.defaults": True}, ["admission/defaults"]),
     (
         {"placement.mode": "cluster-scheduler", "preemption.enabled": True, "page.exposed": True},
         ["cluster-scheduler", "preemption", "page"],
