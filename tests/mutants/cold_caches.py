@@ -8,7 +8,7 @@ that it calls is called.
 import functools
 import gc
 
-_CACHED: list[functools._lru_cache_wrapper[object]] = []
+_CACHED: "list[functools._lru_cache_wrapper[object]]" = []
 
 
 def pytest_collection_finish() -> None:
