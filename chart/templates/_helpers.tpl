@@ -17,6 +17,11 @@
 {{- if .Values.quota.enabled }}{{ $files = append $files "quota-scheduler" }}{{ end -}}
 {{- if .Values.preemption.enabled }}{{ $files = append $files "preemption/rbac" }}{{ end -}}
 {{- if .Values.page.exposed }}{{ $files = concat $files (list "page/service" "page/network-policy") }}{{ end -}}
+{{- with .Values.monitoring -}}
+{{- if .podMonitor.enabled }}{{ $files = append $files "monitoring/pod-monitor" }}{{ end -}}
+{{- if .prometheusRule.enabled }}{{ $files = append $files "monitoring/prometheus-rule" }}{{ end -}}
+{{- if .kubeStateMetrics.enabled }}{{ $files = append $files "monitoring/rbac-kube-state-metrics" }}{{ end -}}
+{{- end -}}
 {{- toYaml $files -}}
 {{- end -}}
 
@@ -73,6 +78,10 @@
 {{- $values := $root.Values -}}
 {{- if eq $object.kind "CustomResourceDefinition" -}}
 {{- $_ := set $object.metadata "annotations" (dict "helm.sh/resource-policy" "keep") -}}
+{{- else if eq $object.kind "PodMonitor" -}}
+{{- $_ := set $object.metadata "labels" (merge (deepCopy $values.monitoring.podMonitor.labels) $object.metadata.labels) -}}
+{{- else if eq $object.kind "PrometheusRule" -}}
+{{- $_ := set $object.metadata "labels" (merge (deepCopy $values.monitoring.prometheusRule.labels) $object.metadata.labels) -}}
 {{- else if eq $object.metadata.name "optimus-scheduler-lease" -}}
 {{- $_ := set $object.metadata "namespace" (include "optimus.leaseNamespace" $root) -}}
 {{- else if has $object.metadata.name (list "optimus-annotations" "optimus-defaults") -}}

@@ -17,6 +17,8 @@ COMPONENTS = sorted(
     for path in MANIFESTS.glob("*/kustomization.yaml")
     if yaml.safe_load(path.read_text())["kind"] == "Component"
 )
+NEEDS_OTHER_KINDS = ("monitoring",)
+"""Of these the API server has no definition of every kind."""
 
 
 def as_text(body: dict[str, Any]) -> str:
@@ -32,6 +34,8 @@ def test_an_optional_part_is_rendered_as_by_kubectl_and_accepted(
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     by_kubectl = yaml.safe_load_all(granted.kubectl("kustomize", str(tmp_path)))
     assert sorted(map(as_text, by_kubectl)) == sorted(map(as_text, render(tmp_path)))
+    if component in NEEDS_OTHER_KINDS:
+        return
     listed = granted.kubectl(
         "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(tmp_path)
     )

@@ -59,6 +59,13 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
     ({"admission.deny": True}, ["admission/deny"]),
     ({"admission.defaults": True}, ["admission/defaults"]),
     (
+        {
+            f"monitoring.{name}.enabled": True
+            for name in ("podMonitor", "prometheusRule", "dashboards", "kubeStateMetrics")
+        },
+        ["monitoring"],
+    ),
+    (
         {"placement.mode": "cluster-scheduler", "preemption.enabled": True, "page.exposed": True},
         ["cluster-scheduler", "preemption", "page"],
     ),

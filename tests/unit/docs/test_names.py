@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 from flask import Flask
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 
 import autoscaler.metrics
 import autoscaler.settings
@@ -19,7 +19,6 @@ import autoscaler.web
 import extender.metrics
 import extender.settings
 from autoscaler.rescale.machine import Outcome
-from extender.application import Application
 from extender.http.app import Endpoints, Verbs, create_app
 from optimus.cli import job_table, speed_table
 from optimus.interval import Action
@@ -30,6 +29,7 @@ from optimus.placement import PLACEMENT_RULES
 from optimus.policies import ALL_POLICIES
 from optimus.runtime.settings import _sentences as sentences_of
 from optimus.runtime.settings import flag
+from tests.harness.exposed_metrics import exposed_metrics
 from tests.unit.docs.pages import ROOT, all_pages, page, spans
 
 _USER: Final = page("docs/user-guide.md")
@@ -141,7 +141,8 @@ def test_the_flags_that_the_operator_guide_names_are_there() -> None:
         "--scale-down-unneeded-time",
         "--skip-nodes-with-custom-controller-pods",
         *("--install", "--namespace", "--create-namespace", "--set", "--kube-version"),
-    }  # kube-scheduler's, old and new; Cluster Autoscaler's; Helm's
+        *("--serviceaccount", "--custom-resource-state-config-file"),
+    }  # of kube-scheduler, old and new; Cluster Autoscaler; Helm; kubectl; kube-state-metrics
     ours = [
         code
         for code in _OPERATOR.code + _PROTOCOL.code
@@ -151,40 +152,13 @@ def test_the_flags_that_the_operator_guide_names_are_there() -> None:
     assert named <= known | others
 
 
-def _metrics(tmp_path: Path) -> dict[str, str]:
-    """The types of both processes' metrics by the names that they are scraped under, a histogram's
-    without suffixes."""
-    kubeconfig = tmp_path / "kubeconfig"
-    cluster = {"name": "none", "cluster": {"server": "http://127.0.0.1:9"}}
-    context = {"name": "none", "context": {"cluster": "none", "user": "none"}}
-    users = [{"name": "none", "user": {}}]
-    kubeconfig.write_text(
-        yaml.safe_dump(
-            {
-                "clusters": [cluster],
-                "contexts": [context],
-                "users": users,
-                "current-context": "none",
-            }
-        )
-    )
-    application = Application(extender.settings.Settings(kubeconfig=kubeconfig))
-    text = (
-        application.metrics.text().decode()
-        + generate_latest(autoscaler.metrics.Metrics().registry).decode()
-    )
-    application.stop()
-    found = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
-    return {name: kind for name, kind in found.items() if not name.endswith("_created")}
-
-
 def test_the_reference_lists_exactly_the_metrics_that_there_are(tmp_path: Path) -> None:
     listed = {name: row[1] for row in _REFERENCE.rows("Metrics") for name in spans(row[0])}
-    assert listed == _metrics(tmp_path)
+    assert listed == exposed_metrics(tmp_path)
 
 
 def test_no_page_names_a_metric_that_is_not_there(tmp_path: Path) -> None:
-    known = _metrics(tmp_path)
+    known = exposed_metrics(tmp_path)
     for each in all_pages():
         named = set(re.findall(r"\boptimus_(?:autoscaler|extender)_[a-z_]+[a-z]\b", each.text))
         assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in named} <= known.keys(), (

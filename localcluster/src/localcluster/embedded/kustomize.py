@@ -1,9 +1,10 @@
 """Renders the kustomizations of this project, for a machine without kubectl.
 
 Known are `resources`, `components`, `patches` (JSON and strategic, also `$patch: delete`),
-`images`, and `configMapGenerator` with `files` and `literals`, which creates, merges or replaces;
-anything else is refused by name. The name of a generated ConfigMap ends in the hash of its content
-that kustomize gives it, so pods that mount it are recreated when it changes."""
+`images`, and `configMapGenerator` with `files`, `literals` and `options` (labels, no hash), which
+creates, merges or replaces; anything else is refused by name. The name of a generated ConfigMap
+ends in the hash of its content that kustomize gives it, so pods that mount it are recreated when it
+changes."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +25,8 @@ _FILE: Final = "kustomization.yaml"
 _KNOWN: Final = {
     *("apiVersion", "kind", "resources", "components", "patches", "images", "configMapGenerator")
 }
-_OF_GENERATORS: Final = {"name", "namespace", "behavior", "files", "literals"}
+_OF_GENERATORS: Final = {"name", "namespace", "behavior", "files", "literals", "options"}
+_OPTIONS: Final = {"disableNameSuffixHash", "labels"}
 _BEHAVIORS: Final = ("create", "merge", "replace")
 _FIRST: Final = (
     *("Namespace", "CustomResourceDefinition", "ServiceAccount", "ConfigMap", "PersistentVolume"),
@@ -77,6 +79,7 @@ def _kustomized(folder: Path, given: Sequence[Item] = ()) -> list[Item]:
     content = yaml.safe_load((folder / _FILE).read_text())
     generators = content.get("configMapGenerator") or ()
     unknown = {*content} - _KNOWN | {key for each in generators for key in each} - _OF_GENERATORS
+    unknown |= {key for each in generators for key in each.get("options") or ()} - _OPTIONS
     if unknown:
         fields = ", ".join(sorted(unknown))
         raise ClusterError(f"{folder / _FILE} has {fields}, which is not known here; use kubectl")
@@ -94,11 +97,15 @@ def _kustomized(folder: Path, given: Sequence[Item] = ()) -> list[Item]:
 
 
 def _generated(items: list[Item], generator: Json, folder: Path) -> list[Item]:
-    metadata = {key: generator[key] for key in ("name", "namespace") if key in generator}
-    data = {name: (folder / name).read_text() for name in generator.get("files") or ()}
+    metadata: Json = {key: generator[key] for key in ("name", "namespace") if key in generator}
+    options = generator.get("options") or {}
+    if "labels" in options:
+        metadata["labels"] = options["labels"]
+    files = [folder / name for name in generator.get("files") or ()]
+    data = {path.name: path.read_text() for path in files}
     data |= dict(map(_literal, generator.get("literals") or ()))
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-    made = Item(body, generated=True)
+    made = Item(body, generated=not options.get("disableNameSuffixHash"))
     behavior = generator.get("behavior", "create")
     if behavior == "create":
         return [*items, made]

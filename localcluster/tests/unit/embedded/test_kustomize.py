@@ -219,3 +219,21 @@ def test_a_patch_deletes_an_object(tmp_path: Path) -> None:
     }
     write(tmp_path, config=CONFIG, deployment=DEPLOYMENT, kustomization=kustomization)
     assert [each["kind"] for each in render(tmp_path)] == ["Deployment"]
+
+
+def test_a_generated_config_map_may_have_labels_and_a_name_without_hash(tmp_path: Path) -> None:
+    options = {"disableNameSuffixHash": True, "labels": {"a": "b"}}
+    generator = {"name": "made", "files": ["folder/kept.txt"], "options": options}
+    write(tmp_path, kustomization={"configMapGenerator": [generator]})
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "kept.txt").write_text("text")
+    (config,) = render(tmp_path)
+    assert config["metadata"] == {"name": "made", "labels": {"a": "b"}}
+    assert config["data"] == {"kept.txt": "text"}
+
+
+def test_an_option_of_a_generator_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    generator = {"name": "x", "literals": ["a=b"], "options": {"immutable": True}}
+    write(tmp_path, kustomization={"configMapGenerator": [generator]})
+    with pytest.raises(ClusterError, match="has immutable, which is not known here"):
+        render(tmp_path)

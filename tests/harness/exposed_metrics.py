@@ -1,0 +1,32 @@
+"""The metrics that both processes serve."""
+
+import re
+from pathlib import Path
+
+import yaml
+from prometheus_client import generate_latest
+
+import autoscaler.metrics
+import extender.settings
+from extender.application import Application
+
+
+def exposed_metrics(folder: Path) -> dict[str, str]:
+    """The types of both processes' metrics by the names that they are scraped under, a histogram's
+    without suffixes; `folder` is for a kubeconfig."""
+    kubeconfig = folder / "kubeconfig"
+    content = {
+        "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:9"}}],
+        "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
+        "users": [{"name": "none", "user": {}}],
+        "current-context": "none",
+    }
+    kubeconfig.write_text(yaml.safe_dump(content))
+    application = Application(extender.settings.Settings(kubeconfig=kubeconfig))
+    text = (
+        application.metrics.text().decode()
+        + generate_latest(autoscaler.metrics.Metrics().registry).decode()
+    )
+    application.stop()
+    found = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    return {name: kind for name, kind in found.items() if not name.endswith("_created")}
