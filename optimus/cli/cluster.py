@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optimus.cli.command import BadInput
+from optimus.cli.completion import context_names, job_names
 
 if TYPE_CHECKING:  # these need the packages of the extra "cluster"
     from optimus.kube.client import Client
@@ -43,10 +44,19 @@ def add_arguments(parser: argparse.ArgumentParser, *, all_namespaces: bool = Fal
     add("-n", "--namespace", help="default: that of the kubeconfig's context")
     if all_namespaces:
         add("-A", "--all-namespaces", action="store_true", help="the jobs of all namespaces")
-    add("--context", metavar="NAME", help="a context of the kubeconfig; default: its current one")
+    text = "a context of the kubeconfig; default: its current one"
+    vars(add("--context", metavar="NAME", help=text)).update(completer=context_names)
     add("--kubeconfig", type=Path, metavar="FILE", help="default: as kubectl chooses it")
     forms = "print the answer as JSON or YAML, or with more columns"
     add("-o", "--output", dest="print_as", choices=FORMS, help=forms)
+
+
+def add_job(parser: argparse.ArgumentParser, text: str, nargs: str | None = None) -> None:
+    """The argument that names a job; a shell completes it."""
+    # Set by name: argparse does not know the attribute that argcomplete reads.
+    vars(parser.add_argument("job", metavar="JOB", nargs=nargs, help=text)).update(
+        completer=job_names
+    )
 
 
 @contextmanager

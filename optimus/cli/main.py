@@ -16,6 +16,8 @@ from pathlib import Path
 
 from optimus.cli.arguments import number_between
 from optimus.cli.command import Answer, BadInput, Command, Item
+from optimus.cli.completion import COMMAND as COMPLETION
+from optimus.cli.completion import complete
 from optimus.cli.doctor import COMMAND as DOCTOR
 from optimus.cli.evaluate_convergence import COMMAND as EVALUATE_CONVERGENCE
 from optimus.cli.evaluate_speed import COMMAND as EVALUATE_SPEED
@@ -41,6 +43,7 @@ COMMANDS: tuple[Command, ...] = (
     EVALUATE_SPEED,
     EVALUATE_CONVERGENCE,
     PLAN,
+    COMPLETION,
 )
 """In the order in which ``optimus --help`` lists them."""
 DESCRIPTION = (
@@ -68,7 +71,9 @@ def main(
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal without ± in its encoding must not end in a traceback.
         sys.stdout.reconfigure(errors="backslashreplace")
-    options = _parser(commands).parse_args(arguments)
+    parser = parser_of(commands)
+    complete(parser)
+    options = parser.parse_args(arguments)
     command: Command = options.command
     try:
         if getattr(options, "watch", False):
@@ -123,7 +128,8 @@ def _visible(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
-def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
+def parser_of(commands: Sequence[Command]) -> argparse.ArgumentParser:
+    """What the command line may say."""
     parser = argparse.ArgumentParser(prog=program_name(sys.argv[0]), description=DESCRIPTION)
     top = parser.add_subparsers(metavar="COMMAND", required=True)
     groups = {}

@@ -4,7 +4,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from optimus.cli.cluster import add_arguments, connected
+from optimus.cli.cluster import add_arguments, add_job, connected
 from optimus.cli.command import Answer, Command, Progress
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _EFFECT: Final = (
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help=_JOB)
+    add_job(parser, _JOB)
     add_arguments(parser)
 
 

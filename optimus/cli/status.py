@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from optimus.cli.cluster import add_arguments, connected
+from optimus.cli.cluster import add_arguments, add_job, connected
 from optimus.cli.command import Answer, Command, Progress
 from optimus.cli.table import table
 from optimus.cli.times import clock, duration
@@ -26,7 +26,7 @@ _MOST_MOVES = 5
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "the name of a TFJob or MXJob; default: what of all jobs needs attention"
-    parser.add_argument("job", metavar="JOB", nargs="?", help=help_text)
+    add_job(parser, help_text, nargs="?")
     add_arguments(parser, all_namespaces=True)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from optimus.cli.cluster import add_arguments, connected
+from optimus.cli.cluster import add_arguments, add_job, connected
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.table import table
 from optimus.cli.times import duration
@@ -47,7 +47,7 @@ def change(text: str) -> Change:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("job", metavar="JOB", help="the name of a TFJob or MXJob")
+    add_job(parser, "the name of a TFJob or MXJob")
     add("--workers", type=change, metavar="N", help="so many workers; +4: so many more")
     add("--ps", type=change, metavar="N", help="so many PSs; +1: so many more")
     text = "labels of the nodes that Optimus uses, as its --node-selector; default: all nodes"

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from optimus.cli.cluster import add_arguments, connected
+from optimus.cli.cluster import add_arguments, add_job, connected
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.table import table
 from optimus.cli.times import duration
@@ -31,7 +31,7 @@ _PREEMPTION: Final = ("Preempting", "Preempted", "PreemptionFailed", "Resumed")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="the name of a TFJob or MXJob")
+    add_job(parser, "the name of a TFJob or MXJob")
     add_arguments(parser)
     parser.add_argument(
         "--inspect",

@@ -299,15 +299,25 @@ def _event(raw: _Event) -> EventFacts:
     )
 
 
-def namespace_of(
-    kubeconfig: Path | None, environment: Mapping[str, str], context: str | None = None
-) -> str:
-    """The namespace of the kubeconfig's context (default: the current one), else ``default``."""
+def contexts_of(
+    kubeconfig: Path | None, environment: Mapping[str, str]
+) -> Mapping[str, Mapping[str, str]]:
+    """The contexts of the kubeconfig by name, the current one also under the empty name; none where
+    it cannot be read."""
     named = environment.get("KUBECONFIG", "").split(":")[0]
     path = kubeconfig or Path(named or Path.home() / ".kube" / "config")
     try:
         document = yaml.safe_load(path.read_text())
-        contexts = {each["name"]: each["context"] for each in document["contexts"]}
-        return str(contexts[context or document["current-context"]].get("namespace") or "default")
+        contexts = {str(each["name"]): each["context"] or {} for each in document["contexts"]}
+        current = contexts.get(document.get("current-context"), {})
     except (OSError, UnicodeError, yaml.YAMLError, AttributeError, LookupError, TypeError):
-        return "default"
+        return {}
+    return {"": current, **contexts}
+
+
+def namespace_of(
+    kubeconfig: Path | None, environment: Mapping[str, str], context: str | None = None
+) -> str:
+    """The namespace of the kubeconfig's context (default: the current one), else ``default``."""
+    found = contexts_of(kubeconfig, environment).get(context or "", {})
+    return str(found.get("namespace") or "default")

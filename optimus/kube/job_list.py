@@ -69,6 +69,14 @@ def list_jobs(client: Source, namespace: str | None) -> JobList:
     return JobList(client.server_clock.now(), tuple(listed), tuple(said))
 
 
+def job_names(client: Source, namespace: str) -> list[str]:
+    """The names of the jobs of a namespace.
+
+    Raises:
+        KubeError: as ``list_jobs``."""
+    return sorted({each.name for each in _jobs(client, namespace, [])})
+
+
 def _jobs(client: Source, namespace: str | None, said: list[str]) -> list[TrainingJob]:
     found: list[TrainingJob] = []
     failures: list[KubeError] = []
