@@ -34,11 +34,15 @@ from optimus.simulator.presets import (
     with_published_forecasts,
     without_earlier_runs,
 )
+from optimus.simulator.report import report_page
 from optimus.simulator.results import GPU, Simulation
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate, summarise
 from optimus.simulator.trace_workload import SubmittedWorkload
 from optimus.simulator.workload import WORKLOADS, TraceWorkload, on_kinds
+
+REPORT: Final = "report.html"
+"""The page's name within ``--report``."""
 
 USUAL_POLICIES: Final = ("optimus", "optimus-paper", "drf", "tetris", "fifo")
 _JOBS: Final = 60
@@ -161,14 +165,17 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     look = "least seconds between two looks of optimus at the cluster, for large ones (default: 0, "
     look += "it looks after every event)"
     add("--look-seconds", type=whole_number(0), default=0, metavar="N", help=look)
+    report = "the same files, and one page on the comparison: report.html"
+    add("--report", type=Path, metavar="DIR", help=report)
     processes = "simulations that run at the same time (default: 1)"
     add("--processes", type=count, default=1, metavar="N", help=processes)
 
 
 def _run(options: argparse.Namespace, progress: Progress) -> Answer:
     """Simulate every policy with every seed."""
-    compared, folder = _comparison(options), options.output
-    if folder is not None:
+    compared = _comparison(options)
+    folders = [each for each in (options.output, options.report) if each is not None]
+    for folder in folders:
         _prepare_folder(folder)
     seeds = range(options.seed, options.seed + options.seeds)
     tasks = [(policy, seed) for policy in options.policies for seed in seeds]
@@ -179,9 +186,11 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
             found = [next(done) for _ in progress(tasks, "simulating")]
         except WorkloadError as problem:
             raise BadInput(options.trace or options.workload or "uniform", str(problem)) from None
-    if folder is not None:
+    for folder in folders:
         _write(found, folder)
-    text = _text(found) + (f"\n\nwritten to {folder}" if folder else "")
+    if options.report is not None:
+        (options.report / REPORT).write_text(report_page(found), encoding="utf-8", newline="\n")
+    text = "\n\n".join((_text(found), *(f"written to {folder}" for folder in folders)))
     return Answer(results(found), text, partial(plots.completion_and_tasks, found=found))
 
 

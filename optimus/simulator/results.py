@@ -6,9 +6,11 @@ from operator import is_
 from typing import Final
 
 from optimus.jobs import Role
+from optimus.placement.theorem1 import Theorem1
 from optimus.resources import CPU, Resources, total
 from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
 from optimus.simulator.forecasts import LoggedForecast
+from optimus.simulator.speeds import EmptyCluster
 
 GPU = "nvidia.com/gpu"
 
@@ -30,6 +32,19 @@ class JobResult:
     restarts: int
     profiling_runs: int
     pauses: int
+    alone_seconds: float = 0.0
+    """Its start and training alone on the cluster, at the counts of its submission. 0: it does not
+    fit so, or is not known."""
+
+    @property
+    def stopped_seconds(self) -> float:
+        """Without training since its first placement."""
+        return self.finished_at - self.placed_at - self.trained_seconds
+
+    @property
+    def finish_time_ratio(self) -> float | None:
+        """Its completion time as a multiple of ``alone_seconds``, where these are known."""
+        return self.completion_seconds / self.alone_seconds if self.alone_seconds else None
 
     @property
     def completion_seconds(self) -> float:
@@ -37,7 +52,7 @@ class JobResult:
         return self.finished_at - self.arrived_at
 
     @classmethod
-    def of(cls, state: JobState) -> "JobResult":
+    def of(cls, state: JobState, alone_seconds: float = 0.0) -> "JobResult":
         """The record of a job that has ended."""
         assert state.ended_at is not None
         assert state.placed_at is not None
@@ -53,6 +68,7 @@ class JobResult:
             restarts=state.restarts,
             profiling_runs=len(state.past.profiled),
             pauses=state.pauses,
+            alone_seconds=alone_seconds,
         )
 
 
@@ -105,6 +121,15 @@ def _share_of(state: JobState) -> tuple[int, ...]:
     return share
 
 
+def _alone_seconds(state: JobState, empty: EmptyCluster) -> float:
+    truth = state.truth
+    servers = empty.servers(truth.job, truth.job.counts)
+    if servers is None:
+        return 0.0
+    steps = state.training.end_epochs * truth.steps_in_epoch(truth.job.counts.workers)
+    return truth.start_seconds + steps / truth.speed.steps_per_second(servers)
+
+
 @dataclass(frozen=True, slots=True)
 class Simulation:
     """One policy on one workload with one seed; ``jobs`` in order of arrival."""
@@ -126,8 +151,9 @@ class Simulation:
         forecasts: list[LoggedForecast],
     ) -> "Simulation":
         """The results of a simulation that has come to its end."""
+        empty = EmptyCluster(cluster.nodes, Theorem1())
         jobs = sorted(
-            (JobResult.of(state) for state in cluster.ended),
+            (JobResult.of(state, _alone_seconds(state, empty)) for state in cluster.ended),
             key=lambda job: (job.arrived_at, job.uid),
         )
         capacity = total(node.allocatable for node in cluster.nodes)

@@ -6,7 +6,7 @@ Policies are compared seed by seed: a ratio's interval is over the ratios."""
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from scipy.special import stdtrit
@@ -65,6 +65,16 @@ def _per_job(attribute: str) -> Callable[[Simulation], float]:
     return lambda found: sum(getattr(job, attribute) for job in found.jobs) / len(found.jobs)
 
 
+def _finish_time_ratio(
+    statistic: Callable[[list[float]], Any],
+) -> Callable[[Simulation], float | None]:
+    def over_jobs(found: Simulation) -> float | None:
+        ratios = [each for job in found.jobs if (each := job.finish_time_ratio) is not None]
+        return float(statistic(ratios)) if ratios else None
+
+    return over_jobs
+
+
 def _mean_error(attribute: str) -> Callable[[Simulation], float | None]:
     def mean(found: Simulation) -> float | None:
         errors = [abs(getattr(forecast, attribute)) for forecast in found.forecasts]
@@ -77,6 +87,7 @@ FIGURES: Mapping[str, Callable[[Simulation], float | None]] = MappingProxyType(
     {
         "average_jct_seconds": _completion(lambda times: float(np.mean(times))),
         "median_jct_seconds": _completion(lambda times: float(np.median(times))),
+        "p95_jct_seconds": _completion(lambda times: float(np.percentile(times, 95))),
         "p99_jct_seconds": _completion(lambda times: float(np.percentile(times, 99))),
         "makespan_seconds": lambda found: found.makespan_seconds,
         "ps_cpu_share": _share(lambda point: point.ps_cpu, CPU),
@@ -85,6 +96,9 @@ FIGURES: Mapping[str, Callable[[Simulation], float | None]] = MappingProxyType(
         "restarts_per_job": _per_job("restarts"),
         "profiling_runs_per_job": _per_job("profiling_runs"),
         "pauses_per_job": _per_job("pauses"),
+        "stopped_seconds_per_job": _per_job("stopped_seconds"),
+        "finish_time_ratio": _finish_time_ratio(np.mean),
+        "worst_finish_time_ratio": _finish_time_ratio(np.max),
         "speed_error": _mean_error("speed_error"),
         "convergence_error": _mean_error("convergence_error"),
     }

@@ -84,6 +84,14 @@ class TestResults:
         assert lines[0] == ",".join(JOB_COLUMNS)
         assert len(lines) == 1 + 2 * 2 * 3
 
+    def test_a_report_is_a_page_beside_the_files(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "report"
+        assert str(folder) in output_of(capsys, *SMALL, "--report", str(folder))
+        assert (folder / "jobs.csv").exists()
+        assert "</html>" in (folder / "report.html").read_text()
+
     def test_a_trace_file_is_the_workload(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
