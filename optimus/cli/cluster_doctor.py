@@ -77,7 +77,7 @@ def answer_of(found: list[Finding]) -> Answer:
     counts = f"{len(found)} checks: {_number(problems, 'problem')}"
     counts += f", {_number(len(wrong) - problems, 'warning')}"
     unknown = sum(each.state == "unknown" for each in found)
-    parts.append(counts + (f", {unknown} not readable with your rights" if unknown else ""))
+    parts.append(counts + (f", {unknown} unknown" if unknown else ""))
     value = {
         "problems": problems,
         "findings": [
