@@ -1,8 +1,8 @@
 # One image, two programs: `python -m autoscaler` and `python -m extender`. The manifests say which.
-#   docker build -t optimus-on-kubernetes:0.1.0 .
+#   make image, or: docker build -t optimus-on-kubernetes:0.1.0 .
 # The tag of the base gets security updates. For the same bytes every time, pin its digest:
-#   docker build --build-arg PYTHON=python:3.11-slim-bookworm@sha256:... .
-ARG PYTHON=python:3.11-slim-bookworm
+#   docker build --build-arg PYTHON=python:3.11-slim-trixie@sha256:... .
+ARG PYTHON=python:3.11-slim-trixie
 
 FROM ${PYTHON} AS packages
 COPY requirements/runtime.txt /runtime.txt
@@ -11,8 +11,13 @@ RUN python -m venv /opt/venv \
     && /opt/venv/bin/pip uninstall --yes pip setuptools
 
 FROM ${PYTHON}
+ARG VERSION=0.1.0
+ARG REVISION=""
 LABEL org.opencontainers.image.title="Optimus on Kubernetes" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.description="Scheduler of parameter-server training jobs: autoscaler and extender" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 COPY --from=packages /opt/venv /opt/venv
 WORKDIR /opt/optimus
 COPY LICENSE ./

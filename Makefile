@@ -14,7 +14,7 @@ BY_FOLDER := --dist loadscope --no-loadscope-reorder
 # Without bytecode each pytest process compiles all tests again, some 5 s of a core for each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-matrix check check-code check-units check-localcluster check-scenarios mutants docs format requirements install-yaml clean
+.PHONY: help demo test test-matrix check check-code check-units check-localcluster check-scenarios mutants docs format requirements install-yaml image image-release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -125,6 +125,16 @@ KUBECTL ?= kubectl
 install-yaml: ## render manifests/ into manifests/install/, which can be applied without a checkout
 	$(KUBECTL) kustomize manifests/crds > manifests/install/crds.yaml
 	$(KUBECTL) kustomize manifests > manifests/install/install.yaml
+
+# IMAGE and VERSION name the image; docker-bake.json has the rest.
+IMAGE ?= optimus-on-kubernetes
+VERSION ?= 0.1.0
+BAKE = IMAGE="$(IMAGE)" VERSION="$(VERSION)" REVISION="$$(git rev-parse HEAD 2>/dev/null || true)" docker buildx bake --file docker-bake.json
+image: ## build the image for this machine with docker buildx. IMAGE=REGISTRY/optimus-on-kubernetes VERSION=0.1.0
+	$(BAKE) local
+
+image-release: ## build it for amd64 and arm64 with SBOM and provenance, and push it
+	$(BAKE) release
 
 clean: ## remove build results of this folder (binaries and environments stay in the user's cache)
 	rm -rf $(VENV) .mutants .docs build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

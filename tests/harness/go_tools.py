@@ -46,6 +46,12 @@ PROMTOOL: Final = GoTool(
     tags="remove_all_sd",
 )
 
+ACTIONLINT: Final = GoTool(
+    "actionlint",
+    "github.com/rhysd/actionlint",
+    {"actionlint": "github.com/rhysd/actionlint/cmd/actionlint"},
+)
+
 
 def run_tool(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a program; its exit status is for the caller to look at."""
