@@ -32,7 +32,7 @@ _OWN: Final = {
         "gang_queue",
         "priority",
     ),
-    "extender/gang_report.py": ("inspection", "job_events"),
+    "extender/gang_report.py": ("gang_report", "inspection", "job_events"),
     "extender/gang_states.py": ("gang_preemption", "inspection", "job_events"),
     "extender/http/app.py": ("app", "direct"),
     "extender/http/direct.py": ("direct",),
