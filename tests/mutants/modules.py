@@ -100,7 +100,7 @@ _OWN: Final = {
     "extender/state/unknown_rules.py": ("unknown_rules",),
     "extender/state/volumes.py": ("volumes",),
     "extender/status_writes.py": ("status_writes",),
-    "extender/waiting_notices.py": ("job_events",),
+    "extender/waiting_notices.py": ("gang_report", "job_events"),
     "autoscaler/rescale/executor.py": ("executor",),
     "autoscaler/rescale/machine.py": ("machine", "observed", "verify"),
     "optimus/interval/capacity_plan.py": ("headroom", "interval", "quota", "starting"),
