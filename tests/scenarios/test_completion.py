@@ -47,6 +47,12 @@ def test_a_job_at_its_goal_ends_by_itself_with_at_target_complete(
         lambda: ((scenario.profile(job) or {}).get("status") or {}).get("phase") == "Completed",
         "its profile says so",
     )
+    (met,) = [
+        each["status"]
+        for each in (scenario.profile(job) or {})["status"]["conditions"]
+        if each["type"] == "GoalMet"
+    ]
+    assert met == "True"
     scenario.wait_events(job.name, "GoalMet")
     reasons = {event["reason"] for event in scenario.events(job.name)}
     assert not reasons & {"NotCompleted", "SuspendedAtTarget"}
