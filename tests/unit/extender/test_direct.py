@@ -109,6 +109,12 @@ def test_a_long_body_arrives_in_parts(connection: Connection) -> None:
     assert answers == [True]
 
 
+def test_a_body_and_a_length_of_just_the_limit_are_read(connection: Connection) -> None:
+    connection.client.sendall(request(b"{}", length="0000000002"))
+    assert answer_call(connection.server, connection.unreader, VERBS, 2) is True
+    assert connection.read()[1] == b"filter {}"
+
+
 def test_a_request_behind_the_first_is_kept_for_the_next_reader(connection: Connection) -> None:
     connection.client.sendall(request(b"one") + request(b"two"))
     assert connection.answer() is True
@@ -132,6 +138,8 @@ def test_a_request_behind_the_first_is_kept_for_the_next_reader(connection: Conn
         request(length="+2"),
         request(length="-1"),
         request(length=""),
+        request(length="2\x0b"),
+        request(length="00000000002"),
         request(length="٢").replace("٢".encode(), b"\xb2"),  # a digit of Latin-1
         request(b"x" * 8, length=LIMIT + 1),
         request().replace(b"Host: 127.0.0.1:8888\r\n", b""),
