@@ -97,9 +97,10 @@ def waiting_gangs(planner: Planner, now: Instant) -> list[GangFacts]:
 
 
 def counts_by_state(planner: Planner) -> dict[str, float]:
-    """How many gangs with pods that wait are in each state; takes the lock."""
+    """How many gangs with pods that wait are in each state, of the leader; takes the lock."""
     with planner.locked() as now:
-        found = Counter(each.state for each in waiting_gangs(planner, now))
+        gangs = waiting_gangs(planner, now) if planner.leads else ()
+        found = Counter(each.state for each in gangs)
     return {state.value: float(found[state]) for state in WITH_WAITING_PODS}
 
 

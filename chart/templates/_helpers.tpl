@@ -14,7 +14,8 @@
 {{- if gt (int .Values.autoscaler.replicas) 1 }}{{ $files = append $files "disruption-autoscaler" }}{{ end -}}
 {{- if and (not $behind) (gt (int .Values.scheduler.replicas) 1) }}{{ $files = append $files "disruption-scheduler" }}{{ end -}}
 {{- $files = append $files ($behind | ternary "cluster-scheduler/extender" "scheduler") -}}
-{{- if .Values.quota.enabled }}{{ $files = append $files "quota-scheduler" }}{{ end -}}
+{{- /* In kube-system it would limit the critical pods of the whole cluster. */ -}}
+{{- if and .Values.quota.enabled (ne .Release.Namespace "kube-system") }}{{ $files = append $files "quota-scheduler" }}{{ end -}}
 {{- if .Values.preemption.enabled }}{{ $files = append $files "preemption/rbac" }}{{ end -}}
 {{- if .Values.page.exposed }}{{ $files = concat $files (list "page/service" "page/network-policy") }}{{ end -}}
 {{- with .Values.monitoring -}}
@@ -76,8 +77,8 @@
 {{- $root := .root -}}
 {{- $object := .object -}}
 {{- $values := $root.Values -}}
-{{- if eq $object.kind "CustomResourceDefinition" -}}
-{{- $_ := set $object.metadata "annotations" (dict "helm.sh/resource-policy" "keep") -}}
+{{- if has $object.kind (list "CustomResourceDefinition" "PriorityClass") -}}
+{{- $_ := set $object.metadata "annotations" (merge (dict "helm.sh/resource-policy" "keep") $object.metadata.annotations) -}}
 {{- else if eq $object.kind "PodMonitor" -}}
 {{- $_ := set $object.metadata "labels" (merge (deepCopy $values.monitoring.podMonitor.labels) $object.metadata.labels) -}}
 {{- else if eq $object.kind "PrometheusRule" -}}

@@ -337,11 +337,14 @@ def _charge(job: Job, taken: Mapping[Role, Resources], pods: Sequence[Pod]) -> Q
 
 def _why_refused(job: TrainingJob, of: Namespaces) -> str | None:
     ranges, quotas = of.ranges.get(job.namespace, ()), of.quotas.get(job.namespace, ())
-    if job.active is None or not (ranges or quotas):
+    if job.active is None or not (ranges or quotas or of.classes):
         return None
     for role, template in job.templates.items():
         pod = admitted_pod(template, ranges)
         why = pod.problem
+        name = template.spec.priority_class_name
+        if name and of.classes and name not in of.classes:
+            why = f"there is no PriorityClass {name}"
         for quota in quotas:
             if not all(_is_in(each, pod, of.priority_class(template)) for each in quota.scopes):
                 continue

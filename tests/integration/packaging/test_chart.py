@@ -185,6 +185,14 @@ def test_removal_keeps_what_was_learned(chart: Chart) -> None:
         and body["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
     }
     assert kept == {"trainingprofiles.optimus.dl", "workloadprofiles.optimus.dl"}
+    classes = [
+        body
+        for (kind, _, _), body in chart(**{"admission.defaults": True}).items()
+        if kind == "PriorityClass"
+    ]
+    assert [each["metadata"]["annotations"]["helm.sh/resource-policy"] for each in classes] == [
+        "keep"
+    ]
     without_them = chart(**{"crds.enabled": False})
     assert not [kind for kind, _, _ in without_them if kind == "CustomResourceDefinition"]
 
@@ -263,3 +271,11 @@ def test_the_chart_has_the_version_of_the_image() -> None:
     base = yaml.safe_load((REPOSITORY / "manifests" / "kustomization.yaml").read_text())
     (image,) = base["images"]
     assert meta["version"] == meta["appVersion"] == image["newTag"]
+
+
+def test_in_kube_system_no_quota_limits_the_critical_pods_of_others(chart: Chart) -> None:
+    def quotas(namespace: str) -> list[str]:
+        return [name for kind, _, name in chart(namespace) if kind == "ResourceQuota"]
+
+    assert quotas("team-a") == ["optimus-critical-pods"]
+    assert quotas("kube-system") == []

@@ -186,6 +186,15 @@ def test_metrics_count_waiting_gangs_by_state_and_have_the_longest_wait_by_prior
     assert 'optimus_extender_oldest_wait_seconds{priority="7"} 0.0' in text
 
 
+def test_an_extender_that_does_not_lead_counts_no_waiting_gangs() -> None:
+    waiting = Waiting()
+    waiting.submit("first")
+    planner = waiting.cluster.planner
+    assert sum(counts_by_state(planner).values()) == 1
+    planner.release_all()
+    assert set(counts_by_state(planner).values()) == {0.0}
+
+
 def placed(cluster: FakeCluster, name: str) -> None:
     for pod in cluster.job(name, 1, 1):
         assert cluster.place(pod)

@@ -290,3 +290,14 @@ def test_jobs_that_are_over_are_not_charged() -> None:
 
 def test_a_template_is_shared_by_all_jobs_that_have_it() -> None:
     assert training_job().templates[Role.PS] is training_job().templates[Role.WORKER]
+
+
+def test_a_job_whose_priority_class_is_gone_is_refused() -> None:
+    """The API server would refuse every pod that is made anew."""
+    job = training_job(priorityClassName="gone")
+    other = spaces(classes=(priority_class("other", 5),))
+    refused = Admission().refused([job], other)
+    assert refused["u"].endswith("there is no PriorityClass gone")
+    there = spaces(classes=(priority_class("gone", 5),))
+    assert not Admission().refused([job], there)
+    assert not Admission().refused([job], spaces()), "no class is known: they may not be read"

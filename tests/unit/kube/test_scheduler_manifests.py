@@ -52,7 +52,7 @@ def test_an_update_leaves_one_pod_and_needs_no_third_host(deployment: dict[str, 
 
 def test_a_drain_leaves_one_pod(deployment: dict[str, Any], pod: dict[str, Any]) -> None:
     budget = read("manifests/disruption-scheduler.yaml")
-    assert 0 < budget["spec"]["minAvailable"] < deployment["spec"]["replicas"]
+    assert budget["spec"]["maxUnavailable"] == deployment["spec"]["replicas"] - 1
     assert budget["metadata"]["namespace"] == deployment["metadata"]["namespace"]
     selected = budget["spec"]["selector"]["matchLabels"].items()
     assert selected <= pod["metadata"]["labels"].items()
