@@ -80,7 +80,7 @@ check-scenarios: $(READY) ## both processes on the embedded control plane: some 
 	$(BIN)/python -m pytest -n 0 -m "not e2e and not slow" tests/scenarios
 
 test: $(READY) ## all checks, then integration, conformance and end-to-end tests on a real control plane
-	@HYPOTHESIS_PROFILE=no-deadline $(MAKE) --no-print-directory check
+	@HYPOTHESIS_PROFILE=fixed $(MAKE) --no-print-directory check
 	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/e2e
 	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/scenarios tests/e2e
 

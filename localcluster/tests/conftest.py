@@ -10,10 +10,12 @@ from localcluster.binaries.modules import DEFAULT_OPERATOR, OPERATORS
 pytest_plugins = ("localcluster.testing.clusters", "localcluster.testing.folders")
 
 # On a busy machine an example may take any time; pytest's own time limit ends a test that hangs.
-settings.register_profile("no-deadline", deadline=None)
+# Each run tries the same examples, so that a failure is one of the change. "random" draws others.
+settings.register_profile("fixed", deadline=None, derandomize=True)
+settings.register_profile("random", deadline=None)
 # For `make check`, which sets it.
-settings.register_profile("quick", deadline=None, max_examples=25)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "no-deadline"))
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
