@@ -31,7 +31,7 @@ from autoscaler.leadership import (
 )
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import READ_BYTES, WorkerRotation
-from autoscaler.managed_jobs import NO_LIMIT, DisruptionLimits, Holds, Limit
+from autoscaler.managed_jobs import Holds
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.profile.workloads import WorkloadRecorder
@@ -45,7 +45,7 @@ from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import create_page
 from autoscaler.windows import parse_windows
 from optimus.interval import IntervalConfig, ProfilingConfig
-from optimus.interval.driver import DriverConfig
+from optimus.interval.driver import NO_LIMIT, DisruptionLimits, DriverConfig, Limit
 from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import KubeError

@@ -16,21 +16,14 @@ from autoscaler.cluster import Observation
 from autoscaler.completion import CompletionRequester
 from autoscaler.decide import Decider
 from autoscaler.logs.poller import LogPoller, run_of
-from autoscaler.managed_jobs import (
-    DisruptionBudget,
-    DisruptionLimits,
-    Holds,
-    JobState,
-    ManagedJobs,
-    rescale_order,
-)
+from autoscaler.managed_jobs import Holds, JobState, ManagedJobs, begin_order
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder, phase_of
 from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.stragglers import StragglerReplacer
 from optimus.interval import IntervalPlan
-from optimus.interval.driver import RescalePurpose
+from optimus.interval.driver import UNLIMITED, DisruptionBudget, DisruptionLimits, RescalePurpose
 from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule
 from optimus.kube.contract import Phase
 
@@ -88,7 +81,7 @@ class Timing:
     completion_seconds: float = 600.0
     """How long a job may take to end after that was requested, as its goal is met; after that it
     is treated as one that trains on."""
-    disruption: DisruptionLimits = field(default_factory=DisruptionLimits)
+    disruption: DisruptionLimits = UNLIMITED
     """How many jobs may be stopped at once."""
     holds: Holds = field(default_factory=Holds)
     """When and of which jobs nothing may begin."""
@@ -252,10 +245,12 @@ class Controller:
     def _advance_rescales(self, observation: Observation, now: float, *, may_begin: bool) -> None:
         if self._dry_run:
             return
-        budget = DisruptionBudget(self.managed, self._timing.disruption)
+        budget = DisruptionBudget((each.job for each in self.managed), self._timing.disruption)
+        for state in self.managed:
+            budget.note(state.job, is_stopped=state.is_stopped)
         first, began = self._not_reached, self._clock.timer()
         waiting = sorted(
-            self.managed, key=lambda state: (state.job.uid not in first, *rescale_order(state))
+            self.managed, key=lambda state: (state.job.uid not in first, *begin_order(state))
         )
         reached: set[str] = set()
         for state in waiting:
@@ -267,9 +262,10 @@ class Controller:
                     self._restart_if_changed(state, now)
                     self._take_back_if_half_bound(state, now)
                 if state.rescale is not None:
-                    state.may_stop = may_begin and budget.allows(state)
+                    purpose = state.rescale.record.purpose
+                    state.may_stop = may_begin and budget.allows(state.job, purpose)
                     self._components.rescales.advance(state, observation, now)
-                    budget.note(state)
+                    budget.note(state.job, is_stopped=state.is_stopped)
         self._not_reached = frozenset(
             state.job.uid for state in waiting if state.job.uid not in reached
         )

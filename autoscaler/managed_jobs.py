@@ -3,8 +3,7 @@
 import dataclasses
 import logging
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from operator import is_
@@ -30,7 +29,7 @@ from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
 from optimus.allocation.problem import MOST_MOVES, is_forced, recent_failures
 from optimus.errors import NotReady
 from optimus.interval import Decision
-from optimus.interval.driver import RescalePurpose, why_unwanted
+from optimus.interval.driver import RescalePurpose, rescale_order, why_unwanted
 from optimus.jobs import Counts, Job, Manage, RescaleRule, Role
 from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
@@ -504,6 +503,11 @@ class JobState:
         return SavedState(self.log.to_state(), self.record)
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether it does not train for the rescale in progress."""
+        return self.rescale is not None and self.rescale.record.is_stopped
+
+    @property
     def rescaling_to(self) -> Counts | None:
         """The target of the rescale in progress."""
         return None if self.rescale is None else self.rescale.record.current_target
@@ -649,76 +653,13 @@ def other_gang(pods: Sequence[Pod], counts: Counts) -> Counts | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A number of jobs, or a percentage of them, of which there is always at least one."""
-
-    number: int | None = None
-    percent: float | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """From a setting such as ``4`` or ``25%``; ``None`` where it is neither."""
-        figure = text.removesuffix("%")
-        if not (figure.isascii() and figure.isdigit() and 0 < int(figure) < 1_000_000):
-            return None
-        return cls(percent=float(figure)) if text.endswith("%") else cls(number=int(figure))
-
-    def of(self, jobs: int) -> float:
-        """The limit as a number, for this many jobs."""
-        if self.number is not None:
-            return self.number
-        return math.inf if self.percent is None else math.ceil(jobs * self.percent / 100)
-
-
-NO_LIMIT: Final = Limit()
-
-
-@dataclass(frozen=True, slots=True)
-class DisruptionLimits:
-    """How many managed jobs may be stopped for rescales at once."""
-
-    cluster: Limit = NO_LIMIT
-    namespace: Limit = NO_LIMIT
-
-
-class DisruptionBudget:
-    """Which rescales may begin in one tick; those that are under way are counted first."""
-
-    def __init__(self, states: Iterable[JobState], limits: DisruptionLimits) -> None:
-        self._limits = limits
-        self._jobs, self._stopped = Counter[str](), dict[str, str]()
-        for state in states:
-            self._jobs[state.job.key.namespace] += 1
-            self.note(state)
-
-    def note(self, state: JobState) -> None:
-        """Take in what has become of a job."""
-        if state.rescale is not None and state.rescale.record.is_stopped:
-            self._stopped[state.job.uid] = state.job.key.namespace
-        else:
-            self._stopped.pop(state.job.uid, None)
-
-    def allows(self, state: JobState) -> bool:
-        """Whether this job may be stopped now."""
-        rescale, namespace = state.rescale, state.job.key.namespace
-        if rescale is None or rescale.record.purpose.is_urgent or state.job.uid in self._stopped:
-            return True
-        in_namespace = sum(each == namespace for each in self._stopped.values())
-        limits = self._limits
-        return len(self._stopped) < limits.cluster.of(
-            self._jobs.total()
-        ) and in_namespace < limits.namespace.of(self._jobs[namespace])
-
-
-def rescale_order(state: JobState) -> tuple[bool, float]:
-    """The order in which rescales begin: those that release capacity, then the largest gain."""
-    rescale, decision = state.rescale, state.decision
-    if rescale is None:
+def begin_order(state: JobState) -> tuple[bool, float]:
+    """The order in which rescales begin."""
+    if state.rescale is None:
         return True, 0.0
-    replaces = rescale.record.purpose is RescalePurpose.STRAGGLER
-    releases = is_forced(rescale.record.before, rescale.record.target) and not replaces
-    return not releases, 0.0 if decision is None else -decision.saves_seconds
+    record = state.rescale.record
+    saves_seconds = 0.0 if state.decision is None else state.decision.saves_seconds
+    return rescale_order(record.purpose, record.before, record.target, saves_seconds)
 
 
 Guard = Callable[[str, JobState | None], AbstractContextManager[None]]

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from autoscaler.managed_jobs import Limit
 from autoscaler.windows import EXPECTED, parse_windows
 from optimus.allocation import PolicyTraits
 from optimus.allocation.fairness import Fairness
+from optimus.interval.driver import DEFAULT_LIMITS, Limit
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.kube.quotas import budget_amounts
 from optimus.policies import ALL_POLICIES, POLICIES
@@ -135,11 +135,11 @@ class Settings:
     """Rescales within an hour after which a job does not grow; shrinking for others does not
     count, and is not held back."""
 
-    max_stopped: str = "25%"
+    max_stopped: str = str(DEFAULT_LIMITS.cluster)
     """How many managed jobs may be stopped for rescales at once: a number, or a percentage of which
     there is always at least one. Rescales that gain most begin first."""
 
-    max_stopped_per_namespace: str = "50%"
+    max_stopped_per_namespace: str = str(DEFAULT_LIMITS.namespace)
     """The same for the jobs of each namespace."""
 
     namespace_budget: tuple[str, ...] = ()

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.managed_jobs import DisruptionLimits, Limit
+from autoscaler.settings import Settings
+from optimus.interval.driver import DEFAULT_LIMITS, DisruptionLimits, Limit
 from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import FakeJob, tf_job
@@ -102,3 +103,10 @@ def test_a_job_that_must_be_saved_is_stopped_beyond_the_budget(cluster: FakeClus
 )  # fmt: skip
 def test_limits_are_numbers_or_percentages(text: str, limit: Limit | None) -> None:
     assert Limit.parse(text) == limit
+
+
+def test_the_default_limits_are_those_of_the_settings() -> None:
+    defaults = Settings()
+    assert (defaults.max_stopped, defaults.max_stopped_per_namespace) == ("25%", "50%")
+    assert Limit.parse(defaults.max_stopped) == DEFAULT_LIMITS.cluster
+    assert Limit.parse(defaults.max_stopped_per_namespace) == DEFAULT_LIMITS.namespace

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from autoscaler.managed_jobs import DisruptionLimits, JobState, Limit, rescale_order
+from autoscaler.managed_jobs import JobState, begin_order
 from autoscaler.rescale.machine import End, Outcome, Step
 from autoscaler.stragglers import (
     ReplacementConfig,
@@ -20,7 +20,7 @@ from autoscaler.stragglers import (
     lost_share,
 )
 from optimus.interval import IntervalConfig
-from optimus.interval.driver import RescalePurpose
+from optimus.interval.driver import DisruptionLimits, Limit, RescalePurpose
 from optimus.jobs import Counts, Job, TrainingMode
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
@@ -522,7 +522,7 @@ def test_those_that_release_capacity_are_stopped_first(
         (Counts(1, 3), RescalePurpose.STRAGGLER),
     ):
         state.begin("i", cluster.at, target, "why", purpose)
-        first.append(not rescale_order(state)[0])
+        first.append(not begin_order(state)[0])
     assert first == [True, False]
 
 
