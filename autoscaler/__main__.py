@@ -107,7 +107,11 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     client = connect(settings.kubeconfig, user_agent=agent, guard=guard)
     leadership = _leadership(settings, instance, fence, client)
     eligibility, metrics = _eligibility_config(settings), Metrics()
-    metrics.leads.set_function(lambda: float(leadership.state is LeadershipState.LEADER))
+    metrics.set_instance(
+        leads=lambda: leadership.state is LeadershipState.LEADER,
+        dry_run=settings.dry_run,
+        interval_seconds=settings.interval_seconds,
+    )
     poll_seconds = settings.log_poll_seconds
     poller = LogPoller(LogReader(client), readers=settings.log_readers, poll_seconds=poll_seconds)
     windows = StragglerConfig(window_seconds=settings.straggler_window_seconds)

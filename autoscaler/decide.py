@@ -223,6 +223,7 @@ class Decider:
 
     def _record(self, plan: IntervalPlan) -> None:
         self._metrics.intervals.inc()
+        self._metrics.last_interval.set(plan.at)
         for decision in plan.decisions:
             self._metrics.decisions.labels(decision.action.value).inc()
             what = f"{decision.action} at {decision.current} -> {decision.counts}"

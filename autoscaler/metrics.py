@@ -1,5 +1,7 @@
 """What the autoscaler counts and measures, for Prometheus."""
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _PREFIX = "optimus_autoscaler_"
@@ -11,6 +13,10 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.intervals = self._counter("intervals", "Intervals planned.")
+        last = "When the last interval was planned, in seconds since 1970; 0: none yet."
+        self.last_interval = self._gauge("last_interval_timestamp_seconds", last)
+        seconds = "Seconds between two intervals, as it was set."
+        self.interval_seconds = self._gauge("interval_seconds", seconds)
         self.decisions = self._counter("decisions", "Decisions, by action.", "action")
         self.rescales = self._counter("rescales", "Rescales that ended, by outcome.", "outcome")
         self.faults = self._counter("faults", "Internal errors, by place.", "where")
@@ -26,8 +32,18 @@ class Metrics:
         slow = "Workers that are far slower than the others of their job."
         self.stragglers = self._gauge("stragglers", slow)
         self.leads = self._gauge("leads", "1 while this instance holds the Lease and acts.")
+        self.dry_run = self._gauge("dry_run", "1 where this instance only decides and prints.")
         silence = "Seconds since the last answer of the API server, by kind of object."
         self.cache_silence = self._gauge("cache_silence_seconds", silence, "kind")
+
+    def set_instance(
+        self, *, leads: Callable[[], bool], dry_run: bool, interval_seconds: float
+    ) -> None:
+        """What this instance is. A dry run does not lead: it acts on nothing, and several of them
+        may run beside the one instance that does."""
+        self.leads.set_function(lambda: float(leads() and not dry_run))
+        self.dry_run.set(dry_run)
+        self.interval_seconds.set(interval_seconds)
 
     def _counter(self, name: str, help_text: str, *labels: str) -> Counter:
         return Counter(_PREFIX + name, help_text, labels, registry=self.registry)
