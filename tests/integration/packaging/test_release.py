@@ -2,7 +2,9 @@
 
 import json
 import re
+import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,3 +81,27 @@ def test_arguments_of_the_bake_file_are_arguments_of_the_dockerfile() -> None:
     assert version == chart["appVersion"]
     labels = set(re.findall(r"org\.opencontainers\.image\.(\w+)=", DOCKERFILE))
     assert {"title", "description", "licenses", "version", "revision"} <= labels
+
+
+@pytest.mark.timeout(3600)  # with the first build of helm
+def test_the_packed_chart_and_the_rendered_manifests_name_the_image_that_was_pushed(
+    helm: Path, tmp_path: Path
+) -> None:
+    """The workflow's own step, in a copy of what it reads; `make install-yaml` has been run."""
+    for name in ("chart", "manifests", "scheduler-config"):
+        shutil.copytree(REPOSITORY / name, tmp_path / name, symlinks=True)
+    (job,) = yaml.safe_load(WORKFLOW.read_text())["jobs"].values()
+    (step,) = [each["run"] for each in job["steps"] if "helm package" in each.get("run", "")]
+    script = f"make() {{ [ $1 = install-yaml ]; }}\n{step}"
+    pushed = "registry.local:5000/team/optimus-on-kubernetes"
+    environ = {"IMAGE": pushed, "GITHUB_REF_NAME": "v0.1.0", "PATH": f"{helm.parent}:/usr/bin:/bin"}
+    environ["HOME"] = str(tmp_path)
+    command = ["bash", "-euo", "pipefail", "-c", script]
+    subprocess.run(command, cwd=tmp_path, env=environ, check=True, timeout=300)
+
+    (package,) = (tmp_path / "dist").glob("optimus-*.tgz")
+    rendered = run_tool(helm, "template", "optimus", str(package), "--kube-version", "v1.36.3")
+    assert rendered.returncode == 0, rendered.stderr
+    for text in (rendered.stdout, (tmp_path / "dist" / "install.yaml").read_text()):
+        images = set(re.findall(r"image: \"?([^\s\"]*optimus[^\s\"]*)", text))
+        assert images == {f"{pushed}:0.1.0"}
