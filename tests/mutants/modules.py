@@ -15,6 +15,7 @@ TESTS: Final = {
 """By folder of the sources, the tests below which all of its mutants have to fail."""
 
 _OWN: Final = {
+    "extender/application.py": ("application",),
     "extender/cache_age.py": ("cache_age",),
     "extender/filter.py": (
         "cache_age",
@@ -42,7 +43,7 @@ _OWN: Final = {
     "extender/inspection.py": ("inspection", "job_events"),
     "extender/job_events.py": ("half_placed", "job_events"),
     "extender/leadership.py": ("leadership",),
-    "extender/metrics.py": ("app", "job_events"),
+    "extender/metrics.py": ("app", "metrics"),
     "extender/node_room.py": ("inspection", "node_room"),
     "extender/nominator.py": ("nominator",),
     "extender/planner.py": (

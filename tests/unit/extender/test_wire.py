@@ -44,8 +44,13 @@ def test_whole_nodes_come_back_as_they_were_sent(path: Path) -> None:
     args = wire.read_args(path.read_bytes())
     kept = args.names[:1]
     answer = json.loads(wire.filter_answer(args, kept, {}))
-    assert answer["NodeNames"] is None
-    assert answer["Nodes"] == {"items": sent["Nodes"]["items"][:1], "metadata": {}}
+    assert answer == {
+        "Nodes": {"items": sent["Nodes"]["items"][:1], "metadata": {}},
+        "NodeNames": None,
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    }
 
 
 @pytest.mark.parametrize("path", recorded("*preempt.request.json"))
@@ -60,6 +65,51 @@ def test_victims_are_read_in_either_form(path: Path) -> None:
     }
     answer = path.with_name(path.name.replace("request", "response"))
     assert json.loads(wire.preempt_answer(args.victims)) == json.loads(answer.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("form", "pod"),
+    [
+        pytest.param("NodeNameToMetaVictims", {"UID": "a"}, id="by UID"),
+        pytest.param("NodeNameToVictims", {"metadata": {"name": "p", "uid": "a"}}, id="whole"),
+    ],
+)
+def test_budgets_that_victims_would_violate_are_passed_on(form: str, pod: object) -> None:
+    offered = {"n1": {"Pods": [pod], "NumPDBViolations": 2}, "n2": {"Pods": None}}
+    args = wire.read_preemption_args(json.dumps({"Pod": POD, form: offered}).encode())
+    assert {node: each.budget_violations for node, each in args.victims.items()} == {
+        "n1": 2,
+        "n2": 0,
+    }
+    assert wire.preempt_answer(args.victims) == (
+        b'{"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"a"}],"NumPDBViolations":2},'
+        b'"n2":{"Pods":[],"NumPDBViolations":0}}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        pytest.param(b"{", "the body is not the JSON of ExtenderPreemptionArgs: ", id="no JSON"),
+        pytest.param(
+            b"[" * 5000, "the body is not the JSON of ExtenderPreemptionArgs: ", id="too deep"
+        ),
+        pytest.param(b'{"NodeNameToVictims":{}}', 'the body names no "Pod"', id="no pod"),
+        pytest.param(
+            json.dumps({"Pod": POD}).encode(),
+            'the body has neither "NodeNameToMetaVictims" nor "NodeNameToVictims"',
+            id="no victims",
+        ),
+        pytest.param(
+            b'{"Pod":{"metadata":{"name":"\xff","uid":"u"}},"NodeNameToVictims":{}}',
+            "not a pod",
+            id="a pod that is no UTF-8",
+        ),
+    ],
+)
+def test_a_bad_body_of_preempt_is_refused_with_a_sentence(body: bytes, sentence: str) -> None:
+    with pytest.raises(Malformed, match=sentence):
+        wire.read_preemption_args(body)
 
 
 def args_body(**arguments: object) -> bytes:
@@ -100,6 +150,7 @@ def test_the_exact_json_of_each_answer() -> None:
     )
     assert wire.prioritize_answer({}) == b"[]"
     assert wire.prioritize_error("why") == b'{"Error":"why"}'
+    assert wire.preempt_error("why") == b'{"NodeNameToMetaVictims":{},"Error":"why"}'
 
 
 @pytest.mark.parametrize(
@@ -123,6 +174,11 @@ def test_the_exact_json_of_each_answer() -> None:
         ),
         pytest.param(b"[" * 5000, "the body is not the JSON of ExtenderArgs", id="too deep"),
         pytest.param(b'{"Pod":"\xff","NodeNames":[]}', "not a pod", id="no UTF-8"),
+        pytest.param(
+            b'{"Pod":{"metadata":{"name":"\xff","uid":"u"}},"NodeNames":[]}',
+            "not a pod",
+            id="a name that is no UTF-8",
+        ),
     ],
 )
 def test_a_bad_body_is_refused_with_a_sentence(body: bytes, sentence: str) -> None:

@@ -1,0 +1,460 @@
+"""The parts of the one worker process, wired: what the API server lists becomes answers, metrics,
+nominations and Events. The server is in this process, below the client."""
+
+import io
+import json
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import urllib3
+import yaml
+
+from extender.application import Application
+from extender.settings import Settings
+
+KINDS = (
+    "nodes",
+    "pods",
+    "tfjobs",
+    "mxjobs",
+    "trainingprofiles",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "storageclasses",
+    "namespaces",
+)
+CREATED = "2026-01-01T00:00:00Z"
+
+
+def metadata(name: str, namespace: str = "", **more: object) -> dict[str, Any]:
+    known = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": "1"}
+    return {**known, "creationTimestamp": CREATED, **more}
+
+
+def node(name: str, cpu: int, **labels: str) -> dict[str, Any]:
+    allocatable = {"cpu": str(cpu), "memory": "8Gi", "pods": "110"}
+    return {"metadata": metadata(name, labels=labels), "status": {"allocatable": allocatable}}
+
+
+def spec_of_pods(cpu: int = 1) -> dict[str, Any]:
+    container = {"name": "tensorflow", "resources": {"requests": {"cpu": str(cpu)}}}
+    return {"schedulerName": "optimus-scheduler", "containers": [container]}
+
+
+def job(name: str, workers: int, cpu: int = 1, **more: object) -> dict[str, Any]:
+    replicas = {"replicas": workers, "template": {"spec": spec_of_pods(cpu)}}
+    return {
+        "metadata": metadata(name, "ns"),
+        "spec": {"tfReplicaSpecs": {"Worker": replicas}, **more},
+    }
+
+
+def worker(name: str, index: int, workers: int, cpu: int = 1) -> dict[str, Any]:
+    hosts = {"worker": [f"{name}-worker-{each}" for each in range(workers)]}
+    spec = spec_of_pods(cpu)
+    task = {"cluster": hosts, "task": {"type": "worker", "index": index}}
+    spec["containers"][0]["env"] = [{"name": "TF_CONFIG", "value": json.dumps(task)}]
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": name}
+    labels = {
+        "training.kubeflow.org/replica-type": "worker",
+        "training.kubeflow.org/replica-index": str(index),
+    }
+    owners = [{**owner, "uid": f"uid-{name}", "controller": True}]
+    return {
+        "metadata": metadata(f"{name}-worker-{index}", "ns", labels=labels, ownerReferences=owners),
+        "spec": spec,
+        "status": {"phase": "Pending"},
+    }
+
+
+@dataclass
+class FakeServer:
+    """Lists what it has and keeps what is written; every watch fails, so that nothing changes."""
+
+    objects: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    holder: str = f"{socket.gethostname()}_1"
+    reads: list[str] = field(default_factory=list)
+    writes: list[tuple[str, str, Any]] = field(default_factory=list)
+
+    def request(self, method: str, url: str, **sent: Any) -> urllib3.HTTPResponse:
+        parts = urlsplit(url)
+        if method != "GET":
+            self.writes.append((method, parts.path, json.loads(sent["body"])))
+            return answer(200, {})
+        self.reads.append(url)
+        kind = parts.path.rpartition("/")[2]
+        if parts.path.endswith("/leases/optimus-scheduler"):
+            return answer(200, {"spec": {"holderIdentity": self.holder}})
+        if kind not in KINDS or "watch" in parse_qs(parts.query):
+            return answer(503, {"message": "no watch"})
+        found = {"metadata": {"resourceVersion": "7"}, "items": self.objects.get(kind, [])}
+        return answer(200, found)
+
+    urlopen = request
+
+    def clear(self) -> None:
+        """Called where the client is closed."""
+
+
+def answer(status: int, content: object) -> urllib3.HTTPResponse:
+    body = json.dumps(content).encode()
+    headers = {"Content-Type": "application/json", "Date": "Thu, 01 Jan 2026 00:05:00 GMT"}
+    return urllib3.HTTPResponse(io.BytesIO(body), headers, status, preload_content=False)
+
+
+class Running:
+    """An application on a server, one step after the other."""
+
+    def __init__(self, settings: Settings, server: FakeServer) -> None:
+        self.server, self.application = server, Application(settings)
+        vars(self.application._client._api.rest_client)["pool_manager"] = server
+        self.browser = self.application.wsgi().test_client()
+        self.now = time.monotonic()
+
+    def list_all(self) -> None:
+        """What each cache does first."""
+        for cache in self.application._caches:
+            cache._round()
+
+    def step(self, seconds: float = 0.0) -> None:
+        """What the threads do once; Events are written when it returns."""
+        self.now += seconds
+        self.application._nominator.run_once(self.now)
+        while self.application._planner.leads and self.application._planner.plan_slice():
+            pass
+        self.application._nominator.run_once(self.now)
+        self.application._event_thread.submit(lambda: None).result(60)
+
+    def try_all(self, job_name: str) -> None:
+        """kube-scheduler tries both pods of a gang before they are planned: they are refused."""
+        for index in range(2):
+            asked = self.filter(worker(job_name, index, 2), "n1", "n2")
+            assert asked["NodeNames"] == []
+
+    def filter(self, pod: dict[str, Any], *names: str) -> Any:
+        return self.browser.post("/filter", json={"Pod": pod, "NodeNames": names}).get_json()
+
+    def inspect(self) -> Any:
+        return self.browser.get("/inspect").get_json()
+
+    def metric(self, name: str) -> float:
+        lines = self.browser.get("/metrics").text.splitlines()
+        (line,) = [each for each in lines if each.startswith(f"optimus_extender_{name} ")]
+        return float(line.rpartition(" ")[2])
+
+    def written(self, part: str) -> list[tuple[str, str, Any]]:
+        return [each for each in self.server.writes if part in each[1]]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    path = tmp_path / "kubeconfig"
+    content = {
+        "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:9"}}],
+        "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
+        "users": [{"name": "none", "user": {}}],
+        "current-context": "none",
+    }
+    path.write_text(yaml.safe_dump(content))
+    return Settings(kubeconfig=path)
+
+
+@pytest.fixture
+def started(settings: Settings, caplog: pytest.LogCaptureFixture) -> Iterator[list[Running]]:
+    """What a test adds is stopped."""
+    caplog.set_level(logging.CRITICAL)
+    found: list[Running] = []
+    yield found
+    for each in found:
+        each.application.stop()
+
+
+@pytest.fixture
+def server() -> FakeServer:
+    """Two nodes, a gang of two that fits, one that never does, and one of which a pod lacks."""
+    return FakeServer(
+        {
+            "nodes": [node("n1", 2, pool="a"), node("n2", 2, pool="b")],
+            "tfjobs": [job("fits", 2), job("large", 2, 9), job("part", 2)],
+            "pods": [
+                *(worker("fits", index, 2) for index in range(2)),
+                *(worker("large", index, 2, 9) for index in range(2)),
+                worker("part", 0, 2),
+            ],
+        }
+    )
+
+
+@pytest.fixture
+def running(settings: Settings, server: FakeServer, started: list[Running]) -> Running:
+    started.append(Running(settings, server))
+    return started[0]
+
+
+def test_until_every_kind_has_been_listed_it_is_not_ready_and_does_not_plan(
+    running: Running,
+) -> None:
+    for at, cache in enumerate(running.application._caches):
+        answered = running.browser.get("/readyz")
+        assert answered.status_code == 503
+        assert answered.text == f"{', '.join(KINDS[at:])} not read yet\n"
+        running.step()
+        assert "not read yet" in running.filter(worker("fits", 0, 2), "n1")["Error"]
+        assert running.inspect()["notReady"] == f"{', '.join(KINDS[at:])} not read yet"
+        cache._round()
+    assert running.browser.get("/readyz").status_code == 200
+    assert running.server.writes == []
+
+
+def test_a_gang_is_planned_nominated_and_answered(running: Running) -> None:
+    running.list_all()
+    running.try_all("fits")
+    running.step(5.0)
+    nominated = running.written("-worker-")
+    assert [(method, path) for method, path, _ in nominated] == [
+        ("PATCH", f"/api/v1/namespaces/ns/pods/fits-worker-{index}/status") for index in range(2)
+    ]
+    nodes = {each["status"]["nominatedNodeName"] for _, _, each in nominated}
+    assert len(nodes) == 1, "both fit on one node"
+    (planned,) = nodes
+    first = worker("fits", 0, 2)
+    assert running.filter(first, "n1", "n2")["NodeNames"] == [planned]
+    scores = running.browser.post("/prioritize", json={"Pod": first, "NodeNames": ["n1", "n2"]})
+    assert {each["Host"]: each["Score"] for each in scores.get_json()}[planned] == 10
+    evicted = {planned: {"Pods": [{"UID": "a"}]}}
+    asked = {"Pod": first, "NodeNameToMetaVictims": evicted}
+    assert running.browser.post("/preempt", json=asked).get_json() == {"NodeNameToMetaVictims": {}}
+    text = running.browser.get("/metrics").text
+    assert 'optimus_extender_nominations_total{outcome="written"} 2.0' in text
+    assert 'optimus_extender_call_seconds_count{verb="filter"} 3.0' in text
+    assert running.metric("reservations") == 2
+    assert running.metric("searches_total") >= 1
+
+
+def test_a_pod_that_is_not_to_be_nominated_is_requeued(
+    settings: Settings, server: FakeServer, started: list[Running]
+) -> None:
+    running = Running(replace(settings, nominate=False), server)
+    started.append(running)
+    running.list_all()
+    running.try_all("fits")
+    running.step(5.0)
+    sent = [body for _, _, body in running.written("fits-worker-")]
+    assert len(sent) == 2
+    assert all("annotations" in each["metadata"] and "status" not in each for each in sent)
+
+
+def test_nodes_outside_the_selector_are_not_asked_for(
+    settings: Settings, server: FakeServer, started: list[Running]
+) -> None:
+    running = Running(replace(settings, node_selector="pool=b"), server)
+    started.append(running)
+    running.list_all()
+    asked = [urlsplit(each) for each in server.reads]
+    (query,) = [parse_qs(each.query) for each in asked if each.path == "/api/v1/nodes"][:1]
+    assert query["labelSelector"] == ["pool=b"]
+
+
+def test_what_waits_is_shown(running: Running) -> None:
+    running.list_all()
+    running.step()
+    shown = running.inspect()
+    assert (shown["leads"], shown["leader"]) == (True, f"{socket.gethostname()}_1")
+    assert shown["notReady"] is None
+    assert shown["at"].startswith("2026-01-01T00:0"), "by the API server's clock"
+    assert {each["job"]: each["state"] for each in shown["gangs"]} == {
+        "fits": "planned",
+        "large": "waiting",
+        "part": "incomplete",
+    }
+    kinds = {each["kind"]: (each["objects"], each["synced"]) for each in shown["caches"]}
+    counts = {"nodes": 2, "pods": 5, "tfjobs": 3}
+    assert kinds == {kind: (counts.get(kind, 0), True) for kind in KINDS}
+    one = running.browser.get("/inspect?job=ns/large").get_json()
+    assert [each["job"] for each in one["gangs"]] == ["large"]
+    waited = shown["gangs"][0]["waitedSeconds"]
+    assert 300.0 <= waited < 400.0, "five minutes, by the API server's clock"
+
+
+def test_a_failed_watch_is_shown_with_its_reason(running: Running) -> None:
+    running.list_all()
+    shown = {each["kind"]: each for each in running.inspect()["caches"]}
+    assert "no watch" in shown["pods"]["failure"]
+    assert shown["pods"]["silentSeconds"] < 60.0
+
+
+def test_gangs_are_counted_by_state_and_their_waits_by_priority(running: Running) -> None:
+    running.list_all()
+    running.step()
+    text = running.browser.get("/metrics").text
+    for state in ("planned", "waiting", "incomplete"):
+        assert f'optimus_extender_waiting_gangs{{state="{state}"}} 1.0' in text
+    (line,) = [
+        each for each in text.splitlines() if each.startswith("optimus_extender_oldest_wait_s")
+    ]
+    assert line.startswith('optimus_extender_oldest_wait_seconds{priority="0"} ')
+    assert float(line.rpartition(" ")[2]) >= 300.0
+    assert 0.0 <= running.metric("cache_age_seconds") < 60.0
+
+
+def events_of(running: Running) -> dict[str, Any]:
+    """The last Event by the name of its job."""
+    events = [body for _, _, body in running.written("/namespaces/ns/events")]
+    return {each["involvedObject"]["name"]: each for each in events}
+
+
+def test_users_of_gangs_that_wait_get_an_event(running: Running) -> None:
+    running.list_all()
+    running.step()
+    assert running.written("/events") == []
+    running.step(20.0)
+    running.step(61.0)
+    found = events_of(running)
+    assert found.keys() == {"large", "part"}
+    assert found["large"]["type"] == "Warning"
+    assert found["part"]["source"]["component"] == "optimus-extender"
+
+
+def test_a_gang_that_is_bound_in_part_has_an_event_of_its_own(
+    running: Running, server: FakeServer
+) -> None:
+    server.objects["nodes"].append(node("n3", 9))
+    server.objects["pods"][2]["spec"]["nodeName"] = "n3"
+    running.list_all()
+    running.step()
+    running.step(6.0)
+    running.step(59.0)
+    assert "large" not in events_of(running)
+    running.step(6.0)
+    assert events_of(running)["large"]["reason"] == "HalfPlaced"
+    assert "1 of 2 pods are bound" in events_of(running)["large"]["message"]
+
+
+def test_beside_a_kube_scheduler_that_does_not_lead_nothing_is_planned(
+    running: Running, server: FakeServer
+) -> None:
+    server.holder = "another_1"
+    running.list_all()
+    running.step()
+    assert running.server.writes == []
+    assert (running.metric("leads"), running.metric("leader_mismatch")) == (0.0, 0.0)
+    shown = running.inspect()
+    assert (shown["leads"], shown["leader"]) == (False, "another_1")
+
+
+def test_a_leader_that_the_lease_does_not_name_is_found(
+    running: Running, server: FakeServer
+) -> None:
+    server.holder = "another_1"
+    running.list_all()
+    running.step()
+    running.try_all("fits")
+    running.step()
+    assert running.metric("leader_mismatch") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "leads"),
+    [
+        pytest.param({"leader_identity": "another"}, True, id="its identity is given"),
+        pytest.param({"leader_identity": "host"}, False, id="and is another"),
+        pytest.param({"leader_lease": ""}, True, id="there is but one kube-scheduler"),
+        pytest.param({}, False, id="else it is the host's name"),
+    ],
+)
+def test_who_leads_is_set(
+    settings: Settings,
+    server: FakeServer,
+    started: list[Running],
+    given: dict[str, Any],
+    leads: bool,
+) -> None:
+    server.holder = "another_1"
+    running = Running(replace(settings, **given), server)
+    started.append(running)
+    running.list_all()
+    running.step()
+    assert running.metric("leads") == float(leads)
+    assert (running.metric("reservations") == 2) is leads
+
+
+def test_no_new_plan_is_made_on_a_copy_that_is_too_old(
+    settings: Settings, server: FakeServer, started: list[Running]
+) -> None:
+    running = Running(replace(settings, cache_age_limit_seconds=1e-9), server)
+    started.append(running)
+    running.list_all()
+    running.step()
+    assert server.writes == []
+    answered = running.browser.get("/readyz")
+    assert answered.status_code == 503
+    assert "--cache-age-limit-seconds" in answered.text
+    assert "--cache-age-limit-seconds" in running.inspect()["notReady"]
+    refused = running.filter(worker("fits", 0, 2), "n1")["FailedAndUnresolvableNodes"]
+    assert "--cache-age-limit-seconds" in refused["n1"]
+
+
+def test_a_body_beyond_the_limit_is_refused(
+    settings: Settings, server: FakeServer, started: list[Running]
+) -> None:
+    running = Running(replace(settings, max_body_bytes=10), server)
+    started.append(running)
+    running.list_all()
+    assert "more than the 10 bytes" in running.filter(worker("fits", 0, 2), "n1")["Error"]
+
+
+def test_the_wait_of_a_gang_is_observed_once_it_is_bound(
+    running: Running, server: FakeServer
+) -> None:
+    running.list_all()
+    running.step()
+    for at in range(2):
+        server.objects["pods"][at]["spec"]["nodeName"] = "n1"
+    for cache in running.application._caches:
+        cache._version = ""
+        cache._round()
+    running.step()
+    assert running.metric("gang_wait_seconds_count") == 1.0
+
+
+def test_a_fault_is_counted_until_the_end(running: Running) -> None:
+    def fail() -> None:
+        try:
+            raise RuntimeError("broken")
+        except RuntimeError:
+            logging.getLogger("any").critical("failed", exc_info=True)
+
+    fail()
+    counted = 'optimus_extender_faults_total{where="test_application"} 1.0'
+    assert counted in running.browser.get("/metrics").text
+    running.application.stop()
+    fail()
+    assert counted in running.application.metrics.text().decode()
+
+
+def test_preemptions_and_their_victims_are_counted(running: Running) -> None:
+    running.application._count_preemption("placed", 3)
+    running.application._count_preemption("failed", 0)
+    text = running.browser.get("/metrics").text
+    assert 'optimus_extender_preemptions_total{outcome="placed"} 1.0' in text
+    assert 'optimus_extender_preemptions_total{outcome="failed"} 1.0' in text
+    assert running.metric("preempted_jobs_total") == 3.0
+
+
+def test_its_threads_end_with_it(running: Running) -> None:
+    before = set(threading.enumerate())
+    running.application.start()
+    begun = {each.name for each in threading.enumerate() if each not in before}
+    assert {f"cache-{kind}" for kind in KINDS} | {"planner", "nominator"} <= begun
+    running.application.stop()
+    for each in set(threading.enumerate()) - before:
+        each.join(60.0)
+        assert not each.is_alive(), each.name
