@@ -70,6 +70,7 @@ def body(**arguments: object) -> bytes:
 def test_filter_and_prioritize(browser: FlaskClient) -> None:
     answer = browser.post("/filter", data=body())
     assert (answer.status_code, answer.mimetype) == (200, "application/json")
+    assert answer.headers["Content-Length"] == str(len(answer.data))
     assert answer.json == {
         "Nodes": None,
         "NodeNames": ["n1"],
@@ -103,6 +104,13 @@ def test_a_bad_call_is_answered_with_a_sentence(
     answer = browser.post(verb, data=sent)
     assert answer.status_code == 200
     assert sentence in answer.get_json()["Error"]
+
+
+def test_a_body_of_just_the_limit_is_read(browser: FlaskClient) -> None:
+    sent = body(NodeNames=["n1"])
+    padded = sent + b" " * (LIMIT - len(sent))
+    assert browser.post("/filter", data=padded).get_json()["NodeNames"] == ["n1"]
+    assert browser.post("/filter", data=padded + b" ").get_json()["NodeNames"] == []
 
 
 def test_a_body_without_length_is_read_up_to_the_limit(browser: FlaskClient) -> None:
@@ -273,7 +281,10 @@ def test_until_the_caches_are_filled_every_filter_is_refused() -> None:
         assert browser.get("/readyz").text == "pods not read yet\n"
         assert browser.get("/healthz").status_code == 200
     ready.missing = None
-    assert browser.get("/readyz").status_code == 200
+    ready_now = browser.get("/readyz")
+    assert (ready_now.status_code, ready_now.text) == (200, "ok\n")
+    assert ready_now.content_type == browser.get("/healthz").content_type
+    assert ready_now.content_type == "text/plain; charset=utf-8"
     assert browser.post("/filter", data=body()).get_json()["Error"] == ""
 
 
@@ -283,6 +294,26 @@ def test_metrics(browser: FlaskClient) -> None:
     assert 'optimus_extender_call_seconds_count{verb="filter"}' in text
     assert 'optimus_extender_refusals_total{cause="none"}' in text
     assert "optimus_extender_nodes_offered_total" in text
+
+
+@pytest.mark.parametrize(
+    ("result", "counted"),
+    [
+        pytest.param(FilterResult((), {"n1": "no"}, "no room"), True, id="a pod that is refused"),
+        pytest.param(
+            FilterResult(("n2",), {"n1": "no"}, "reserved"), False, id="a node that is left out"
+        ),
+        pytest.param(FilterResult((), {}, ""), False, id="no node and no cause"),
+    ],
+)
+def test_pods_that_get_no_node_are_counted_by_cause(result: FilterResult, counted: bool) -> None:
+    verbs = Verbs(lambda *_: result, score_three, allow_first, lambda *_: None)
+    browser = create_app(Endpoints(verbs, lambda: None, Metrics(), LIMIT)).test_client()
+    browser.post("/filter", data=body())
+    text = browser.get("/metrics").text
+    assert ("optimus_extender_refusals_total{" in text) is counted
+    assert "optimus_extender_nodes_offered_total 2.0" in text
+    assert f"optimus_extender_nodes_kept_total {len(result.kept)}.0" in text
 
 
 @pytest.mark.parametrize(

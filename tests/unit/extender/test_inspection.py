@@ -211,7 +211,21 @@ def test_a_job_that_is_about_to_be_suspended_and_one_without_pods() -> None:
         (Role.PS, 1),
         (Role.WORKER, 2),
     ]
+    assert {(each.exist, each.gated, each.bound) for each in found.roles} == {(0, 0, 0)}
     assert shown.inspector.of_job(JobKey("ns", "nobody")) == ()
+
+
+def test_a_gang_that_is_not_in_the_queue_waits_behind_nobody() -> None:
+    shown = Inspected()
+    shown.run("first", 1, 3)
+    shown.submit("second", 1, 2)
+    found = shown.one("first")
+    assert (found.position, found.ahead, found.jobs_ahead) == (None, (), 0)
+    shown.cluster.spec("part", 1, 1)
+    shown.cluster.pod("part", Role.PS, 0, Counts(1, 1), CPU)
+    found = shown.one("part")
+    assert found.state is GangState.INCOMPLETE
+    assert (found.position, found.ahead, found.jobs_ahead) == (None, (), 0)
 
 
 def test_the_cause_stays_the_same_while_only_figures_change() -> None:

@@ -1,7 +1,9 @@
 """Which Events the users of waiting jobs get, and how often."""
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import pytest
 
@@ -15,6 +17,8 @@ from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
 from optimus.kube.results import Refused
 from tests.unit.extender.fake_cluster import FakeCluster
+
+T = TypeVar("T")
 
 
 def notice(name: str = "j", cause: str = "room", text: str = "", after: float = 0.0) -> Notice:
@@ -121,6 +125,43 @@ def test_events_are_written_by_a_thread_of_their_own() -> None:
     with ThreadPoolExecutor(1) as executor:
         JobEvents(emitted.find, emitted.emit, executor).look(5.0)
     assert emitted.events == [("j", "")]
+
+
+class IdleExecutor(Executor):
+    """Keeps what is to be done."""
+
+    def __init__(self) -> None:
+        self.given: list[Callable[[], object]] = []
+
+    def submit(self, act: Callable[..., T], /, *args: Any, **more: Any) -> "Future[T]":
+        self.given.append(lambda: act(*args, **more))
+        return Future()
+
+
+def test_nobody_waits_while_events_are_being_written() -> None:
+    emitted, executor = EmittedEvents([notice()]), IdleExecutor()
+    events = JobEvents(emitted.find, emitted.emit, executor)
+    events.look(5.0)
+    events.look(50.0)
+    assert len(executor.given) == 1, "the first look has not ended"
+    executor.given[0]()
+    events.look(55.0)
+    assert len(executor.given) == 2
+
+
+@pytest.mark.parametrize(
+    ("cause", "seconds"),
+    [
+        pytest.param("gates", LEAST_SECONDS, id="another cause"),
+        pytest.param("room", REPEAT_SECONDS, id="the same"),
+    ],
+)
+def test_the_next_event_comes_once_the_time_between_two_is_over(cause: str, seconds: float) -> None:
+    emitted = EmittedEvents([notice()])
+    emitted.look()
+    emitted.notices = [notice(cause=cause)]
+    assert emitted.look(seconds - 5.0) == []
+    assert len(emitted.look()) == 1
 
 
 # --- Events on gangs

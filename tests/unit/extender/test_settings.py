@@ -75,6 +75,36 @@ def test_all_problems_are_reported_at_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "threads",
+        "max-body-bytes",
+        "reservation-seconds",
+        "binding-seconds",
+        "exclusion-seconds",
+        "rescale-hold-seconds",
+        "age-limit-seconds",
+        "cache-age-limit-seconds",
+        "preempt-shrink-seconds",
+        "preempt-seconds",
+    ],
+)
+def test_what_has_to_be_more_than_nothing(flag: str) -> None:
+    with pytest.raises(SettingsError, match=f"^--{flag}: more than 0 is expected$"):
+        parse([f"--{flag}=0"], {})
+
+
+def test_the_operators_version_is_one_that_can_be_compared() -> None:
+    with pytest.raises(SettingsError, match=r"^--operator-version 'newest': "):
+        parse(["--operator-version=newest"], {})
+
+
+def test_classes_that_are_never_preempted_are_comma_separated() -> None:
+    assert parse([], {}).protected_classes == frozenset()
+    assert parse(["--preempt-protected=a, b,"], {}).protected_classes == {"a", "b"}
+
+
 def test_topology_labels_are_comma_separated() -> None:
     assert parse([], {}).topology_labels == ()
     labels = "topology.kubernetes.io/zone, rack"

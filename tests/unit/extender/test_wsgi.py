@@ -1,0 +1,227 @@
+"""gunicorn around the application: its settings, its one worker, and the calls of a connection."""
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from gunicorn.http.unreader import SocketUnreader  # type: ignore[import-untyped]  # has no types
+from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped]  # likewise
+
+from extender.http.app import CALLS, Calls
+from extender.http.direct import by_request_line
+from extender.http.wsgi import (
+    GRACE_SECONDS,
+    KEEP_ALIVE_SECONDS,
+    NEXT_CALL_SECONDS,
+    KeepAliveWorker,
+    Server,
+    _is_readable,
+)
+from extender.settings import Settings
+
+# --- settings
+
+
+def test_gunicorn_runs_with_the_settings_of_the_extender_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WEB_CONCURRENCY", "4")
+    monkeypatch.setenv("GUNICORN_CMD_ARGS", "--workers=3 --bind=0.0.0.0:1")
+    cfg = Server(Settings(listen="127.0.0.1:8889", threads=5, log_level="warning")).cfg
+    assert (cfg.workers, cfg.threads, cfg.worker_class) == (1, 5, KeepAliveWorker)
+    assert (cfg.bind, cfg.loglevel, cfg.proc_name) == (
+        ["127.0.0.1:8889"],
+        "warning",
+        "optimus-extender",
+    )
+    assert (cfg.keepalive, cfg.graceful_timeout) == (KEEP_ALIVE_SECONDS, GRACE_SECONDS)
+    assert cfg.timeout == 30, "a worker that hangs for half a minute is started anew"
+    assert cfg.control_socket_disable is True
+
+
+@pytest.mark.parametrize(
+    ("chosen", "where", "line"),
+    [
+        pytest.param("off", None, None, id="off"),
+        pytest.param("plain", "-", "%(h)s %(m)s", id="plain"),
+        pytest.param("json", "-", '{"at":', id="json"),
+    ],
+)
+def test_requests_are_logged_as_chosen(chosen: str, where: str | None, line: str | None) -> None:
+    cfg = Server(Settings(access_log=chosen)).cfg
+    assert cfg.accesslog == where
+    assert line is None or cfg.access_log_format.startswith(line)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_start_with_any_other_number_of_workers_ends(workers: int) -> None:
+    cfg = Server(Settings()).cfg
+    cfg.when_ready(SimpleNamespace(num_workers=1))
+    with pytest.raises(SystemExit, match=f"one worker with threads is needed, not {workers} "):
+        cfg.when_ready(SimpleNamespace(num_workers=workers))
+
+
+@pytest.mark.parametrize("asked", [signal.SIGTTIN, signal.SIGTTOU, signal.SIGHUP])
+def test_no_signal_makes_a_second_worker(asked: signal.Signals) -> None:
+    arbiter: Any = SimpleNamespace(num_workers=1)
+    Server(Settings()).cfg.on_starting(arbiter)
+    getattr(arbiter, f"handle_{asked.name.lower().removeprefix('sig')}")()
+    assert arbiter.num_workers == 1
+
+
+# --- the application in the worker
+
+
+class FakeApplication:
+    """Notes what is done with it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.done: list[str] = []
+
+    def start(self) -> None:
+        self.done.append("start")
+
+    def stop(self) -> None:
+        self.done.append("stop")
+
+    def wsgi(self) -> "FakeApplication":
+        return self
+
+
+def test_the_application_lives_as_long_as_the_worker_and_ends_with_its_master(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    masters: list[int] = []
+    monkeypatch.setattr("extender.http.wsgi.end_with_parent", masters.append)
+    monkeypatch.setattr("extender.http.wsgi.Application", FakeApplication)
+    settings = Settings(threads=3)
+    server = Server(settings)
+    server.cfg.worker_exit(None, None)  # a worker that ends before it has loaded anything
+    loaded: Any = server.load()
+    assert (loaded.settings, loaded.done, masters) == (settings, ["start"], [os.getpid()])
+    server.cfg.worker_exit(None, None)
+    assert loaded.done == ["start", "stop"]
+
+
+# --- a connection
+
+
+def request(body: bytes) -> bytes:
+    head = f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+class Gunicorn(ThreadWorker):  # type: ignore[misc]  # likewise
+    """What `KeepAliveWorker` leaves to gunicorn: noted, and answered as told."""
+
+    left: list[object]
+    keeps: bool = True
+
+    def handle(self, conn: Any) -> bool:
+        """The first request of a connection is read here."""
+        self.left.append(conn)
+        conn.initialized = True
+        return self.keeps
+
+
+class Worker(KeepAliveWorker, Gunicorn):
+    """gunicorn's worker without its process."""
+
+    def __init__(self, *, keeps: bool = True) -> None:
+        self.left, self.keeps = [], keeps
+        self.calls: list[bytes] = []
+        verbs = by_request_line({"/filter": self._answer})
+        self.wsgi: Any = SimpleNamespace(extensions={CALLS: Calls(verbs, 100_000)})
+        self.cfg = SimpleNamespace(is_ssl=False, accesslog=None)
+        self.alive, self.max_keepalived = True, 1
+        self.keepalived_conns: list[object] = []
+        self.sends: socket.socket | None = None
+        """By which the next request comes as soon as this one is answered."""
+
+    def _answer(self, body: Any) -> bytes:
+        self.calls.append(body.read())
+        if self.sends is not None and len(self.calls) < 3:
+            self.sends.sendall(request(b"next"))
+        return b"{}"
+
+
+class Connection:
+    """What gunicorn keeps of a connection, and its other end."""
+
+    def __init__(self, *, initialized: bool = True) -> None:
+        self.client, self.sock = socket.socketpair()
+        self.parser = SimpleNamespace(unreader=SocketUnreader(self.sock))
+        self.initialized, self.is_http2 = initialized, False
+
+
+@pytest.fixture
+def conn() -> Iterator[Connection]:
+    made = Connection()
+    yield made
+    made.client.close()
+    made.sock.close()
+
+
+def test_a_thread_stays_with_a_connection_while_calls_come(conn: Connection) -> None:
+    worker = Worker()
+    worker.sends = conn.client
+    conn.client.sendall(request(b"one"))
+    assert worker.handle(conn) is True, "and the connection is kept"
+    assert (worker.calls, worker.left) == ([b"one", b"next", b"next"], [])
+
+
+def test_a_call_that_has_come_already_goes_back_to_the_queue(conn: Connection) -> None:
+    worker = Worker()
+    conn.client.sendall(request(b"one") + request(b"two"))
+    assert worker.handle(conn) is True
+    assert worker.calls == [b"one"]
+    assert conn.parser.unreader.buf.getvalue() == request(b"two")
+
+
+def test_what_is_left_to_gunicorn_is_kept_or_closed_as_it_says(conn: Connection) -> None:
+    conn.initialized = False
+    worker = Worker(keeps=False)
+    conn.client.sendall(request(b"one"))
+    assert worker.handle(conn) is False
+    assert (worker.left, worker.calls) == ([conn], [])
+
+
+def test_after_gunicorn_has_read_the_first_request_the_next_is_answered_at_once(
+    conn: Connection,
+) -> None:
+    conn.initialized = False
+    worker = Worker()
+    conn.client.sendall(request(b"one"))
+    assert worker.handle(conn) is True
+    assert (worker.left, worker.calls) == ([conn], [b"one"])
+
+
+def test_a_worker_that_is_to_end_takes_no_further_call(conn: Connection) -> None:
+    worker = Worker()
+    worker.alive = False
+    conn.client.sendall(request(b"one"))
+    assert worker.handle(conn) is True
+    assert (worker.left, worker.calls) == ([conn], [])
+
+
+def test_a_connection_that_ends_is_not_kept(conn: Connection) -> None:
+    conn.client.close()
+    assert Worker().handle(conn) is False
+
+
+def test_an_application_without_calls_is_left_to_gunicorn(conn: Connection) -> None:
+    worker = Worker(keeps=False)
+    worker.wsgi = lambda *_: []
+    assert worker.handle(conn) is False
+    assert worker.left == [conn]
+
+
+def test_something_to_read_is_seen_at_once_and_nothing_after_a_moment(conn: Connection) -> None:
+    assert _is_readable(conn.sock, NEXT_CALL_SECONDS) is False
+    conn.client.sendall(b"x")
+    assert _is_readable(conn.sock, 60.0) is True
