@@ -4,7 +4,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from extender.gang_report import GangReport, RoleReport, cause, sentence
+from extender.gang_report import (
+    Ahead,
+    Expectation,
+    GangReport,
+    RoleReport,
+    amounts,
+    cause,
+    sentence,
+)
 from extender.gang_states import GangState
 from extender.node_room import NodeCount, RoleRoom
 from extender.waiting_notices import waiting_notices
@@ -34,6 +42,10 @@ def lacking(admit: int, now: int, short_of: Mapping[str, int]) -> RoleReport:
     )
 
 
+def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
+    return RoleReport(role=of, expected=expected, exist=exist, gated=gated, bound=0)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -58,6 +70,128 @@ def lacking(admit: int, now: int, short_of: Mapping[str, int]) -> RoleReport:
             "waits: 1 worker lacks a place (1 of 3 nodes hold one); since 03:04 UTC",
             id="short of no resource",
         ),
+        pytest.param(
+            report(
+                GangState.PREEMPTING, victims=("ns/a", "ns/b", "ns/c", "ns/d", "ns/e"), reason="x"
+            ),
+            "waits for the end of the pods of ns/a, ns/b, ns/c and 2 more jobs, whose room is"
+            " reserved for it",
+            id="more victims than are named",
+        ),
+        pytest.param(
+            report(GangState.BINDING, nodes={"ps-0": "b", "worker-0": "a", "worker-1": "b"}),
+            "is being bound to a, b",
+            id="each node is named once",
+        ),
+        pytest.param(
+            report(GangState.SUSPENDED, preempted_for="ns/k"),
+            "is suspended for ns/k, a job of a higher priority, and is resumed by itself",
+            id="preempted",
+        ),
+        pytest.param(
+            report(GangState.SUSPENDED), "is suspended, by runPolicy.suspend", id="suspended"
+        ),
+        pytest.param(report(GangState.RUNNING), "all its pods have a node", id="running"),
+        pytest.param(
+            report(
+                GangState.INCOMPLETE,
+                roles=(role(Role.PS, 1, 1), role(Role.WORKER, 6, 2)),
+                missing=("worker-2", "worker-3", "worker-4", "worker-5"),
+                since="2026-01-02T03:04:05Z",
+            ),
+            "waits for 4 of 7 pods that do not exist: worker-2, worker-3, worker-4 and 1 more pods;"
+            " since 03:04 UTC",
+            id="pods are missing",
+        ),
+        pytest.param(
+            report(
+                GangState.INCOMPLETE,
+                roles=(role(Role.PS, 1, 1, gated=1), role(Role.WORKER, 4, 4, gated=2)),
+                gates=("a.io/quota", "b.io/image"),
+            ),
+            "waits for scheduling gate a.io/quota, b.io/image to be removed from 3 of 5 pods",
+            id="pods are gated",
+        ),
+        pytest.param(
+            report(GangState.QUEUED, since="2026-01-02T03:04:05Z"),
+            "waits: it is about to be planned; since 03:04 UTC",
+            id="queued for the first time",
+        ),
+        pytest.param(
+            report(GangState.QUEUED, reason="job ns/j does not fit as a whole"),
+            "waits: there is a place for each of its pods, but not for all of them together",
+            id="queued again",
+        ),
+        pytest.param(
+            report(GangState.OFFERING),
+            "waits: kube-scheduler is asked which nodes each of its pods may go to",
+            id="not offered yet",
+        ),
+        pytest.param(
+            report(GangState.BACKING_OFF, reason="job ns/j does not fit on the nodes offered"),
+            "waits: kube-scheduler rules out nodes that would hold it (a volume, a resource claim"
+            " or another rule: kubectl describe pod says which)",
+            id="not offered",
+        ),
+        pytest.param(
+            report(GangState.WAITING, reason="another reason"), "waits: another reason", id="else"
+        ),
+        pytest.param(
+            report(
+                GangState.WAITING,
+                reason="r",
+                jobs_ahead=5,
+                ahead=tuple(Ahead(f"ns/{each}", 0) for each in "abcd"),
+            ),
+            "waits: r; behind ns/a, ns/b, ns/c and 2 more jobs",
+            id="behind others",
+        ),
+        pytest.param(
+            report(
+                GangState.WAITING,
+                reason="r",
+                jobs_ahead=3,
+                ahead=(Ahead("ns/a", 2), Ahead("ns/b", 1), Ahead("ns/c", 0)),
+                shrinks_until="2026-01-02T03:05:00Z",
+            ),
+            "waits: r; behind ns/a (2 nodes), ns/b (1 nodes), for which nodes are kept free; jobs"
+            " of a lower priority may shrink for it until 03:05 UTC, then they are preempted",
+            id="behind those that keep nodes",
+        ),
+        pytest.param(
+            report(
+                GangState.WAITING,
+                reason="r",
+                expected=Expectation(at="2026-01-02T03:05:00Z", awaits="ns/a"),
+            ),
+            "waits: r; capacity is expected at about 03:05 UTC, when ns/a ends",
+            id="room is expected",
+        ),
+        pytest.param(
+            report(GangState.WAITING, reason="r", expected=Expectation(at=None, awaits="ns/a")),
+            "waits: r; when capacity is expected is not known: ns/a has no forecast",
+            id="room is not expected at a known time",
+        ),
+        pytest.param(
+            report(GangState.WAITING, reason="r", expected=Expectation(at="2026-01-02T03:05:00Z")),
+            "waits: r",
+            id="room awaits no job's end",
+        ),
+        pytest.param(
+            report(
+                GangState.WAITING,
+                reason="r",
+                fits_without_other_jobs=False,
+                expected=Expectation(at=None, awaits="ns/a"),
+            ),
+            "waits: r; it does not fit even once all training jobs have ended",
+            id="never fits",
+        ),
+        pytest.param(
+            report(GangState.WAITING, reason="r", fits_without_other_jobs=True),
+            "waits: r",
+            id="fits some time",
+        ),
     ],
 )
 def test_the_sentence_about_a_gang(given: GangReport, expected: str) -> None:
@@ -73,3 +207,86 @@ def test_a_notice_is_repeated_for_another_cause_and_not_for_other_figures() -> N
     causes = [each.cause for each in waiting_notices(reports)]
     assert causes == [cause(each) for each in reports]
     assert causes[0] == causes[1] != causes[2]
+
+
+def lack(of: Role, count: int, short_of: Mapping[str, int], empty: int = 2, now: int = 1) -> str:
+    """What lacks of one role, of three nodes that admit it."""
+    nodes = NodeCount(
+        nodes=5, admit_it=3, hold_it_now=now, hold_it_empty=empty, places=0, short_of=short_of
+    )
+    shown = RoleReport(
+        role=of,
+        expected=count,
+        exist=count,
+        gated=0,
+        bound=0,
+        lacking=count,
+        request={"cpu": 1500, "memory": 2**30, "pods": 1},
+        room=RoleRoom(nodes, {}),
+    )
+    return sentence(report(GangState.WAITING, roles=(shown,))).removeprefix("waits: ")
+
+
+def test_what_lacks_is_said_with_its_figures() -> None:
+    assert lack(Role.PS, 2, {"cpu": 2}) == (
+        "2 PS of 1.5 cpu lack a place (1 of 3 nodes hold one; cpu is short)"
+    )
+    assert lack(Role.PS, 1, {"memory": 2}) == (
+        "1 PS of 1Gi memory lacks a place (1 of 3 nodes hold one; memory is short)"
+    )
+    assert lack(Role.WORKER, 2, {"cpu": 2, "memory": 1}, now=0) == (
+        "2 workers of 1.5 cpu lack a place (0 of 3 nodes hold one; cpu is short)"
+    )
+    assert lack(Role.WORKER, 1, {"cpu": 3}, empty=0) == (
+        "1 worker of 1.5 cpu lacks a place (none of 3 nodes holds one even when empty: too much"
+        " cpu is asked for)"
+    )
+    assert lack(Role.WORKER, 1, {}, empty=0) == (
+        "1 worker lacks a place (none of 3 nodes holds one even when empty)"
+    )
+    # Of pods a node has a number: no amount is asked for.
+    assert lack(Role.WORKER, 1, {"pods": 1}) == (
+        "1 worker lacks a place (1 of 3 nodes hold one; pods is short)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        ({"memory": 2**30, "cpu": 500, "pods": 1}, "0.5 cpu, 1Gi memory"),
+        ({"memory": 2**30 - 2**20}, "1023Mi memory"),
+        ({"memory": 2**20}, "1Mi memory"),
+        ({"memory": 2**20 - 1}, "1048575 memory"),
+        ({"memory": 5 * 2**29}, "2.5Gi memory"),
+        ({"nvidia.com/gpu": 2}, "2 nvidia.com/gpu"),
+        ({"pods": 1}, ""),
+    ],
+)
+def test_amounts_at_the_bounds_of_their_units(request_: dict[str, int], text: str) -> None:
+    assert amounts(request_) == text
+
+
+def test_the_cause_is_another_with_another_state_reason_gate_or_resource() -> None:
+    short = lacking(3, 1, {"cpu": 1})
+    causes = {
+        cause(each)
+        for each in (
+            report(GangState.WAITING),
+            report(GangState.INCOMPLETE),
+            report(GangState.WAITING, reason="r"),
+            report(GangState.INCOMPLETE, gates=("a.io/quota",)),
+            report(GangState.WAITING, roles=(lacking(3, 1, {}),)),
+            report(GangState.WAITING, roles=(short,)),
+        )
+    }
+    assert len(causes) == 6
+    same = [
+        report(state, roles=(short, role(Role.PS, 1, 1)))
+        for state in (
+            GangState.WAITING,
+            GangState.QUEUED,
+            GangState.OFFERING,
+            GangState.BACKING_OFF,
+        )
+    ]
+    assert {cause(each) for each in same} == {cause(report(GangState.WAITING, roles=(short,)))}
