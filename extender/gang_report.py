@@ -136,20 +136,21 @@ class Inspection(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 # --- as a sentence
 
 
-def sentence(report: GangReport) -> str:
-    """Why a gang waits, with figures, for its user."""
+def sentence(report: GangReport, today: str = "") -> str:
+    """Why a gang waits, with figures, for its user. Instants of another day than ``today``, a date
+    in UTC, are given with their day; without ``today`` none is."""
     match report.state:
         case GangState.WAITING | GangState.BACKING_OFF | GangState.OFFERING | GangState.QUEUED:
             parts = [
                 _what_lacks(report),
                 _behind(report),
-                _since(report),
-                _shrinks(report),
-                _expected(report),
+                _since(report, today),
+                _shrinks(report, today),
+                _expected(report, today),
             ]
             return "waits: " + "; ".join(part for part in parts if part)
         case GangState.INCOMPLETE:
-            return "; ".join(filter(None, (_incomplete(report), _since(report))))
+            return "; ".join(filter(None, (_incomplete(report), _since(report, today))))
         case GangState.PLANNED | GangState.BINDING:
             nodes = _named(sorted({*report.nodes.values()}), "nodes")
             doing = "is planned on" if report.state is GangState.PLANNED else "is being bound to"
@@ -237,18 +238,18 @@ def _behind(report: GangReport) -> str:
     return f"behind {_named(names, 'jobs', report.jobs_ahead)}"
 
 
-def _since(report: GangReport) -> str:
-    return f"since {_clock(report.since)}" if report.since else ""
+def _since(report: GangReport, today: str) -> str:
+    return f"since {_clock(report.since, today)}" if report.since else ""
 
 
-def _shrinks(report: GangReport) -> str:
+def _shrinks(report: GangReport, today: str) -> str:
     if report.shrinks_until is None:
         return ""
-    until = _clock(report.shrinks_until)
+    until = _clock(report.shrinks_until, today)
     return f"jobs of a lower priority may shrink for it until {until}, then they are preempted"
 
 
-def _expected(report: GangReport) -> str:
+def _expected(report: GangReport, today: str) -> str:
     expected = report.expected
     if report.fits_without_other_jobs is False:
         return "it does not fit even once all training jobs have ended"
@@ -258,7 +259,8 @@ def _expected(report: GangReport) -> str:
         return f"when capacity is expected is not known: {expected.awaits} has no forecast"
     if not expected.awaits:
         return ""
-    return f"capacity is expected at about {_clock(expected.at)}, when {expected.awaits} ends"
+    at = _clock(expected.at, today)
+    return f"capacity is expected at about {at}, when {expected.awaits} ends"
 
 
 def _incomplete(report: GangReport) -> str:
@@ -283,9 +285,10 @@ def _plural(role: Role, count: int) -> str:
     return f"{role}s" if count != 1 else str(role)
 
 
-def _clock(instant: str) -> str:
-    """Hours and minutes of an RFC 3339 instant in UTC."""
-    return f"{instant[11:16]} UTC"
+def _clock(instant: str, today: str) -> str:
+    """An RFC 3339 instant in UTC to the minute; with the date where that is not today."""
+    date = f"{instant[:10]} " if today and instant[:10] != today else ""
+    return f"{date}{instant[11:16]} UTC"
 
 
 def amounts(request: Mapping[str, int]) -> str:

@@ -183,7 +183,8 @@ class Inspector:
             shrinks_until=format_second(until) if until is not None else None,
             reason=_reason(facts),
         )
-        return msgspec.structs.replace(report, sentence=sentence(report))
+        today = format_second(now.epoch)[:10]
+        return msgspec.structs.replace(report, sentence=sentence(report, today))
 
     def _ahead(
         self, facts: GangFacts, before: Sequence[GangFacts], context: _Context

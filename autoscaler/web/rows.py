@@ -26,7 +26,7 @@ class Waits(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     text: str
     behind: str = ""
     expected: str = ""
-    """When its capacity is expected: ``10:50 UTC``, or that it is not known."""
+    """When its capacity is expected: ``10:50 UTC``, or with the date, or that it is not known."""
 
     awaits: str = ""
     """The job whose end is waited for."""
@@ -144,7 +144,9 @@ def _end(copy: JobCopy, remaining: TimeLeft | None, decided_at: float | None) ->
 
 
 _BEHIND: Final = re.compile(r"behind (.+)")
-_EXPECTED: Final = re.compile(r"capacity is expected at about (\d\d:\d\d UTC), when (\S+) ends")
+_EXPECTED: Final = re.compile(
+    r"capacity is expected at about ((?:\d{4}-\d\d-\d\d )?\d\d:\d\d UTC), when (\S+) ends"
+)
 _UNKNOWN: Final = re.compile(r"when capacity is expected is not known: (\S+) has no forecast")
 
 

@@ -9,10 +9,9 @@ from optimus.cli.times import clock
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import Phase
-from optimus.kube.errors import Malformed
 from optimus.kube.profile_codec import JobRecord, Learned, learned
 from optimus.kube.profiles import ProfileStatus
-from optimus.kube.times import format_second, parse_instant
+from optimus.kube.times import format_second, instant_of
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.forecast import Forecast, TimeLeft, time_left
 from optimus.resources import CPU, MEMORY, PODS, Resources
@@ -133,7 +132,7 @@ class JobView:
         """Until when the training is known on which the forecast rests."""
         samples = () if self.learned is None else self.learned.progress.samples
         newest = max((each.at for each in samples), default=0.0)
-        return max(newest, instant(self.status.decided_at) or 0.0) or self.now
+        return max(newest, instant_of(self.status.decided_at) or 0.0) or self.now
 
     @property
     def end(self) -> End | None:
@@ -145,7 +144,7 @@ class JobView:
         if left is not None:
             since = self.forecast_at
             return End(since + left.median, since + left.low, since + left.high)
-        decided_at = instant(status.decided_at)
+        decided_at = instant_of(status.decided_at)
         if status.remaining_seconds is None or decided_at is None:
             return None
         return End(decided_at + status.remaining_seconds)
@@ -201,11 +200,3 @@ def _amount(name: str, amount: int) -> str:
     if name == MEMORY:
         return f"{amount / 2**30:.3g} Gi memory"
     return f"{amount} {name}"
-
-
-def instant(text: str | None) -> float | None:
-    """Seconds since the epoch; ``None`` where a profile has none that can be read."""
-    try:
-        return None if text is None else parse_instant(text)
-    except Malformed:
-        return None

@@ -152,13 +152,13 @@ def _headline(view: "JobView") -> str:
 
 
 def _decision(view: "JobView") -> Iterator[tuple[str, str]]:
-    from optimus.cli.job_view import instant
+    from optimus.kube.times import instant_of
 
     status, counts = view.status, view.counts
     if counts is not None:
         yield "counts", str(counts)
     if status.reason:
-        at = instant(status.decided_at)
+        at = instant_of(status.decided_at)
         when = "" if at is None else f" (decided at {clock(at, view.now)} UTC)"
         yield "why", f"{status.reason}{when}"
     if status.recommended is not None:
@@ -196,7 +196,7 @@ def _training(view: "JobView") -> Iterator[tuple[str, str]]:
 
 
 def _changes(view: "JobView") -> Iterator[tuple[str, str]]:
-    from optimus.cli.job_view import instant
+    from optimus.kube.times import instant_of
 
     status, record = view.status, view.record
     if status.phase is not None:
@@ -207,7 +207,7 @@ def _changes(view: "JobView") -> Iterator[tuple[str, str]]:
         yield "rescales", f"{number}{when}{price}"
     if record.profiled:
         yield "profiled", "at " + ", ".join(map(str, record.profiled))
-    saved_at = instant(status.checkpointed_at)
+    saved_at = instant_of(status.checkpointed_at)
     if status.checkpoint_step is not None or saved_at is not None:
         step = "" if status.checkpoint_step is None else f"step {status.checkpoint_step}"
         when = "" if saved_at is None else f"{clock(saved_at, view.now)} UTC"

@@ -1,10 +1,15 @@
 """Instants and durations as the command line prints them."""
 
 from datetime import UTC, datetime
+from typing import Final
+
+_LAST: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 
 def clock(at: float, now: float) -> str:
     """An instant to the minute, UTC; with the day where that is not today."""
+    if at >= _LAST:
+        return "after 9999"  # a job may have any number of epochs before it
     found, today = (datetime.fromtimestamp(each, UTC) for each in (at, now))
     form = "%H:%M" if found.date() == today.date() else "%m-%d %H:%M"
     return found.strftime(form if found.year == today.year else "%Y-%m-%d %H:%M")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from optimus.cli.cluster import add_arguments, add_job, connected
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.table import table
-from optimus.cli.times import duration
+from optimus.cli.times import clock, duration
 
 if TYPE_CHECKING:  # loaded only by this command: it needs the packages of the extra "cluster"
     from optimus.kube.job_facts import EventFacts, JobFacts, PodFacts
@@ -137,7 +137,7 @@ def explain(facts: "JobFacts", queue: Mapping[str, Any] | None = None) -> Explan
     state, headline, advice = _diagnosis(facts, pods, waits, roles)
     since = max((each.pod.created_at for each in waits), default=None)
     waited = None if since is None else max(facts.now - since, 0.0)
-    lines = [*_lines(facts, waits, waited), *_queue_lines(queue)]
+    lines = [*_lines(facts, waits, waited), *_queue_lines(queue, facts.now)]
     return Explanation(
         job=f"{facts.job.kind} {facts.job.key}",
         state=state,
@@ -303,7 +303,7 @@ def _lines(
     lines: list[tuple[str, str]] = []
     event = _waiting_event(facts) if waits else None
     if event is not None:
-        lines.append(("why", f"{event.message} (Event of {_clock(event.last_at)})"))
+        lines.append(("why", f"{event.message} (Event of {_clock(event.last_at, facts.now)})"))
     refusals = sorted({each.refusal for each in waits if each.refusal})
     lines += [("kube-scheduler", each) for each in refusals[:3]]
     if waited is not None:
@@ -318,7 +318,9 @@ def _lines(
     preemption = [
         each for each in facts.events if each.about == facts.job.name and each.reason in _PREEMPTION
     ][-1:]
-    lines += [("preemption", f"{each.message} ({_clock(each.last_at)})") for each in preemption]
+    lines += [
+        ("preemption", f"{each.message} ({_clock(each.last_at, facts.now)})") for each in preemption
+    ]
     shown = [event, *preemption]
     others = [each for each in facts.events if each not in shown and each.type == "Warning"]
     for event in others[-_MOST_EVENTS:]:
@@ -327,7 +329,7 @@ def _lines(
     return lines + [("not readable", each) for each in facts.not_readable]
 
 
-def _queue_lines(queue: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+def _queue_lines(queue: Mapping[str, Any] | None, now: float) -> list[tuple[str, str]]:
     if queue is None:
         return []
     if not queue["leads"]:
@@ -343,12 +345,15 @@ def _queue_lines(queue: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     expected = gang["expected"]
     if expected is not None and expected["at"] is not None:
         nodes = ", ".join(expected["nodes"])
-        lines.append(("expected", f"capacity at about {_clock(expected['at'])} on {nodes}"))
+        lines.append(("expected", f"capacity at about {_clock(expected['at'], now)} on {nodes}"))
     return lines
 
 
-def _clock(instant: str) -> str:
-    return f"{instant[11:16]} UTC" if instant else "an unknown time"
+def _clock(text: str, now: float) -> str:
+    from optimus.kube.times import instant_of
+
+    at = instant_of(text)
+    return "an unknown time" if at is None else f"{clock(at, now)} UTC"
 
 
 COMMAND = Command(("why",), _SUMMARY, _add_arguments, _run, watchable=True)

@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Final
 
 from optimus.kube.errors import Malformed
 
@@ -10,6 +11,12 @@ _FORM = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?(Z|[+-]\d\d:[0-5]\d)",
     re.ASCII | re.IGNORECASE,
 )
+
+LAST_SECONDS: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+"""The last instant that RFC 3339 can say."""
+
+_FIRST_SECONDS: Final = datetime(1000, 1, 1, tzinfo=UTC).timestamp()
+"""The first one of four digits: ``strftime`` does not pad the years before it."""
 
 
 def parse_instant(text: str) -> float:
@@ -29,14 +36,27 @@ def parse_instant(text: str) -> float:
     return seconds + (float(f"0.{fraction}") if fraction else 0.0)
 
 
+def instant_of(text: str | None) -> float | None:
+    """Seconds since the epoch; ``None`` where there is no text, or none that can be read."""
+    try:
+        return parse_instant(text) if text else None
+    except Malformed:
+        return None
+
+
 def format_instant(seconds: float) -> str:
     """RFC 3339 in UTC, to the microsecond, as ``metav1.MicroTime`` and ``sinceTime`` read it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _utc(seconds).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def format_second(seconds: float) -> str:
-    """RFC 3339 in UTC, to the second, as ``metav1.Time`` stores it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """RFC 3339 in UTC, to the second, as ``metav1.Time`` stores it. Instants beyond its years, as
+    the end of a job with very many epochs, are written as its last one."""
+    return _utc(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _utc(seconds: float) -> datetime:
+    return datetime.fromtimestamp(min(max(seconds, _FIRST_SECONDS), LAST_SECONDS), UTC)
 
 
 @lru_cache(maxsize=4096)

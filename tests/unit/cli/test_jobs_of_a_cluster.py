@@ -56,6 +56,27 @@ def test_top_shows_phase_counts_loss_goal_end_and_cpu() -> None:
     assert end["median"] > "2026-01-01T00:05:00Z"
 
 
+def endless() -> FakeApi:
+    """A job whose end is in a year of five digits."""
+    other = job_json()
+    other["metadata"] |= {"name": "other", "uid": "o"}
+    jobs = [job_json(target_epochs="99999999999"), other]
+    return FakeApi(jobs=jobs, profiles=[profile(state=stored_state(), **TRAINS)])
+
+
+def test_a_job_without_end_harms_no_other() -> None:
+    answer = listed(endless())
+    assert "after 9999 (after 9999 to after 9999)" in answer.text
+    assert "other" in answer.text
+    job = answer.value["jobs"][0]  # type: ignore[index]
+    assert job["end"]["median"] == "9999-12-31T23:59:59Z"
+    assert "end       after 9999" in shown(endless()).text
+    view = what_if.view_of(endless(), "ns", "j")
+    assert "after 9999" in job_forecast.answer_of(view).text
+    asked = what_if.asked_counts(view, None, what_if.change("+1"))
+    assert "after 9999" in what_if.answer_of(view, asked, "no right").text
+
+
 def test_top_of_all_namespaces_names_them_and_wide_has_the_reason() -> None:
     answer = listed(training(), None)
     assert answer.text.splitlines()[2].startswith("namespace  job")

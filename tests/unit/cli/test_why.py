@@ -247,6 +247,9 @@ def test_the_extender_adds_the_place_in_the_queue() -> None:
     text = explained(Server(pods=gang()), answer).text()
     assert "queue     place 2, 1 job before it" in text
     assert "expected  capacity at about 00:40 UTC on n1, n2" in text
+    answer["gang"]["expected"]["at"] = "2026-01-03T00:40:00Z"  # type: ignore[index]
+    later = explained(Server(pods=gang()), answer).text()
+    assert "expected  capacity at about 01-03 00:40 UTC on n1, n2" in later
     other = explained(Server(pods=gang()), {"leads": False, "gang": None}).text()
     assert "does not lead" in other
 

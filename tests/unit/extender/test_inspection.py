@@ -79,6 +79,32 @@ def test_the_report_of_a_gang_without_room_has_what_is_lacking_and_until_when() 
     assert (found.kind, found.uid, found.priority) == ("TFJob", "uid-second", 0)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        pytest.param(86_400.0, "at about 1970-01-02 12:03 UTC, when ns/first ends", id="a day"),
+        pytest.param(1e12, "at about 9999-12-31 23:59 UTC, when ns/first ends", id="far off"),
+    ],
+)
+def test_capacity_that_is_not_expected_today_is_given_with_its_date(
+    seconds: float, said: str
+) -> None:
+    shown = Inspected()
+    shown.run("first", 1, 3)
+    shown.set_forecast("first", seconds)
+    shown.submit("second", 1, 2)
+    assert shown.one("second").sentence.endswith(said)
+    assert [each.job for each in shown.inspector.waiting()] == ["second"]
+
+
+def test_a_gang_that_waits_since_another_day_is_told_its_date() -> None:
+    shown = Inspected()
+    shown.run("first", 1, 3)
+    shown.submit("second", 1, 2)
+    shown.wait(86_400.0)
+    assert "; since 1970-01-01 12:03 UTC" in shown.one("second").sentence
+
+
 def test_room_of_a_job_without_a_forecast_has_no_expected_time() -> None:
     shown = Inspected()
     shown.run("first", 1, 3)

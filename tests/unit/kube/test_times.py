@@ -46,3 +46,26 @@ def test_any_text_is_an_instant_or_refused(text: str) -> None:
     except Malformed:
         return
     assert "T" in text.upper()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        pytest.param(5e11, "9999-12-31T23:59:59Z", id="the end of a job with 1e11 epochs"),
+        pytest.param(1e99, "9999-12-31T23:59:59Z", id="any number of epochs"),
+        pytest.param(float("inf"), "9999-12-31T23:59:59Z", id="never"),
+        pytest.param(
+            parse_instant("9999-12-31T23:59:59-14:00"),
+            "9999-12-31T23:59:59Z",
+            id="a deadline in the last year of another zone",
+        ),
+        pytest.param(
+            parse_instant("0001-01-01T00:00:00+14:00"),
+            "1000-01-01T00:00:00Z",
+            id="a deadline in the first year",
+        ),
+    ],
+)
+def test_instants_that_rfc_3339_cannot_say_are_its_nearest(seconds: float, text: str) -> None:
+    assert format_second(seconds) == text
+    assert parse_instant(format_instant(seconds)) == parse_instant(text)

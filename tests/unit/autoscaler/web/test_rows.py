@@ -40,6 +40,13 @@ def report(**fields: object) -> GangReport:
             id="behind a job, with an expected time",
         ),
         pytest.param(
+            report(expected=Expectation(at="2027-01-17T10:50:12Z", awaits="team/c")),
+            "",
+            "2027-01-17 10:50 UTC",
+            "team/c",
+            id="expected on another day",
+        ),
+        pytest.param(
             report(expected=Expectation(at=None, awaits="team/c")),
             "",
             "not known",
@@ -51,7 +58,7 @@ def report(**fields: object) -> GangReport:
 def test_the_extenders_sentence_is_taken_apart(
     found: GangReport, behind: str, expected: str, awaits: str
 ) -> None:
-    waits = waits_of(sentence(found))
+    waits = waits_of(sentence(found, "2027-01-15"))
     assert (waits.behind, waits.expected, waits.awaits) == (behind, expected, awaits)
 
 
