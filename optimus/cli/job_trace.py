@@ -76,6 +76,13 @@ def check_names(file: Path, jobs: Sequence[SubmittedJob]) -> None:
         seen.add(each.key)
 
 
+def check_duration(row: Row, seconds: float) -> None:
+    """Raises ``BadInput`` where a job would train for longer than any simulation."""
+    if seconds > _LONGEST_SECONDS:
+        most = f"at most {_LONGEST_SECONDS:g} s of training are expected"
+        raise row.error(f"{most}, and its steps at its speed take {seconds:.4g} s")
+
+
 def seconds_of(text: str) -> float | None:
     """Seconds since 1970 of an instant as in ISO 8601; without a zone it is UTC."""
     try:
@@ -97,7 +104,7 @@ def _json_rows(file: Path) -> Iterator[Row]:
             continue
         try:
             values = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             values = None
         if not isinstance(values, dict) or not all(map(_is_plain, values.values())):
             expected = "a JSON object of numbers and texts is expected on each line"
@@ -170,6 +177,8 @@ def _consistent(row: Row, job: SubmittedJob) -> SubmittedJob:
     amounts = job.duration_seconds, job.steps, job.steps_per_second
     if None not in amounts:
         raise row.error("two of duration_seconds, steps and steps_per_second are expected")
+    if job.steps is not None and job.steps_per_second is not None:
+        check_duration(row, job.steps / job.steps_per_second)
     if job.epochs is not None and job.steps_per_epoch is not None and amounts[:2] != (None, None):
         more = "beside duration_seconds or steps"
         raise row.error(f"one of epochs and steps_per_epoch is expected {more}")

@@ -14,7 +14,13 @@ from typing import Any, Final
 
 from optimus.cli.command import BadInput
 from optimus.cli.csv_table import Row, read_lines, read_table, split_rows
-from optimus.cli.job_trace import TYPES, check_names, read_job_trace, seconds_of
+from optimus.cli.job_trace import (
+    TYPES,
+    check_duration,
+    check_names,
+    read_job_trace,
+    seconds_of,
+)
 from optimus.jobs import CountBounds, Counts, JobKey
 from optimus.resources import CPU, Resources
 from optimus.simulator.ground_truth.job_types import PS, WORKER, JobType
@@ -24,6 +30,7 @@ from optimus.simulator.trace_workload import SubmittedJob
 _GPU_WORKER: Final = WORKER + Resources({GPU: 1})
 _LONGEST_SECONDS: Final = 1e9
 _MOST_REPLICAS: Final = 10_000
+_MOST_TIMES: Final = 1e6
 _LEAST_SECONDS: Final = 1.0
 """Attempts that are logged as shorter are taken to last so long."""
 
@@ -95,6 +102,9 @@ def read_philly(file: Path) -> tuple[SubmittedJob, ...]:
 def _philly_job(file: Path, number: int, each: Any) -> Iterator[SubmittedJob]:
     try:
         attempts = [_attempt(attempt) for attempt in each["attempts"]]
+        ran = [attempt for attempt in attempts if attempt is not None]
+        if not ran:
+            return
         name, namespace = str(each["jobid"]), str(each["vc"])
         submitted = seconds_of(str(each["submitted_time"]))
         if submitted is None:
@@ -102,17 +112,15 @@ def _philly_job(file: Path, number: int, each: Any) -> Iterator[SubmittedJob]:
     except (KeyError, TypeError, ValueError) as problem:
         expected = "jobid, vc, submitted_time and attempts with start_time, end_time and detail"
         raise BadInput(file, f"job {number}: {expected} are expected: {problem!a}") from None
-    ran = [attempt for attempt in attempts if attempt is not None]
-    if ran:
-        gpus, seconds = ran[-1][0], sum(each for _, each in ran)
-        yield SubmittedJob(
-            key=JobKey(namespace, name),
-            submit_seconds=submitted,
-            counts=Counts(gpus, gpus),
-            ps=PS,
-            worker=_GPU_WORKER,
-            duration_seconds=max(seconds, _LEAST_SECONDS),
-        )
+    gpus, seconds = ran[-1][0], sum(each for _, each in ran)
+    yield SubmittedJob(
+        key=JobKey(namespace, name),
+        submit_seconds=submitted,
+        counts=Counts(gpus, gpus),
+        ps=PS,
+        worker=_GPU_WORKER,
+        duration_seconds=max(seconds, _LEAST_SECONDS),
+    )
 
 
 def _attempt(attempt: Any) -> tuple[int, float] | None:
@@ -127,8 +135,8 @@ def read_gavel(file: Path, throughputs: Path | None) -> tuple[SubmittedJob, ...]
 
     Its steps are seconds only together with its ``simulation_throughputs.json``. It has no PSs,
     goals and requests; the scale factor is the number of workers, each on one GPU. The priority
-    weight is not read: it is a share, and no order. An SLO above 0 is a deadline. Its oldest
-    traces, with 6 columns, are an error."""
+    weight is not read: it is a share, and no order. An SLO above 0 is a deadline: so many times the
+    job's own duration after its arrival. Its older traces, with fewer columns, are an error."""
     if throughputs is None:
         raise BadInput(file, "a trace of Gavel needs --gavel-throughputs: its own file of speeds")
     speeds = _gavel_speeds(throughputs)
@@ -156,12 +164,13 @@ def _gavel_job(row: Row, cells: list[str], speeds: Mapping[str, Any]) -> Submitt
     model, steps_text, scale_text, slo_text, arrival = (cells[at] for at in (0, 5, 6, 8, 9))
     steps = row.number("total steps", 1, 1e12, steps_text)
     workers = int(row.number("scale factor", 1, _MOST_REPLICAS, scale_text))
-    slo = row.number("SLO", -_LONGEST_SECONDS, _LONGEST_SECONDS, slo_text or "0")
+    slo = row.number("SLO", -_MOST_TIMES, _MOST_TIMES, slo_text or "0")
     at = row.number("arrival", 0, _LONGEST_SECONDS, arrival)
     alone = speeds.get(f"('{model}', {workers})", {})
     speed = alone.get("null") if isinstance(alone, dict) else None
     if not isinstance(speed, int | float) or not speed > 0:
         raise row.error(f"the throughputs have no speed of {model!a} with {workers} workers")
+    check_duration(row, steps / speed)
     family = model.partition(" (")[0].lower()
     return SubmittedJob(
         key=JobKey("gavel", f"job-{row.line - 1:05}"),
@@ -172,7 +181,7 @@ def _gavel_job(row: Row, cells: list[str], speeds: Mapping[str, Any]) -> Submitt
         worker=_GPU_WORKER,
         steps=steps,
         steps_per_second=float(speed),
-        finish_by_seconds=at + slo if slo > 0 else None,
+        finish_by_seconds=at + slo * steps / speed if slo > 0 else None,
         workload=model,
     )
 
@@ -233,6 +242,7 @@ def _dl2_job(row: Row, values: Any) -> SubmittedJob:
     step_seconds = number("local_comp_time") + 2 * number("model_size") / (bandwidth or 1.0)
     if not (bandwidth and epochs and step_seconds and number("epoch_size")):
         raise row.error("inter_bw, num_epochs, epoch_size and a step's time above 0 are expected")
+    check_duration(row, epochs * number("epoch_size") * step_seconds)
     return SubmittedJob(
         key=JobKey("dl2", f"job-{values['id']}"),
         submit_seconds=number("arrv_time") * _DL2_SLOT_SECONDS,
@@ -264,7 +274,7 @@ def _type(row: Row, name: str, types: Mapping[str, str]) -> JobType:
 def _json(file: Path, text: str, line: int | None) -> Any:
     try:
         return json.loads(text)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise BadInput(file, f"JSON is expected: {problem}", line) from None
 
 

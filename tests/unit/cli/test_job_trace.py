@@ -1,5 +1,6 @@
 """Traces of anybody's jobs: the general form, and those of Philly, Gavel, Pollux and DL2."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -111,6 +112,11 @@ class TestGeneralForm:
             pytest.param(
                 "submit_time,steps,name\n1,2,a\n3,4,a\n", "default/a is repeated", id="a name twice"
             ),
+            pytest.param(
+                "submit_time,steps,steps_per_second\n0,1e12,1e-300\n",
+                r"at most 1e\+09 s of training are expected, and its steps at its speed take inf s",
+                id="a speed of almost 0",
+            ),
             pytest.param("submit_time,steps\n", "at least one job", id="no job"),
             pytest.param("name,steps\na,1\n", "submit_time missing", id="no time"),
         ],
@@ -124,6 +130,7 @@ class TestGeneralForm:
         [
             pytest.param("[1]", id="a list"),
             pytest.param('{"submit_time": ', id="no JSON"),
+            pytest.param('{"submit_time": ' + 10_000 * "[", id="nested deeper than can be read"),
             pytest.param('{"submit_time": 1, "steps": {}}', id="an object as a value"),
         ],
     )
@@ -149,6 +156,7 @@ class TestPhilly:
         [
             pytest.param("{}", "a JSON list of jobs", id="no list"),
             pytest.param("[", "JSON is expected", id="no JSON"),
+            pytest.param(10_000 * "[", "JSON is expected", id="nested deeper than can be read"),
             pytest.param('[{"jobid": "a"}]', "job 1: jobid, vc, submitted_time", id="a key lacks"),
             pytest.param("[]", "at least one job with an attempt", id="no job"),
         ],
@@ -157,6 +165,14 @@ class TestPhilly:
         with pytest.raises(BadInput, match=expected):
             read_form("philly", json_file(text), None)
 
+    def test_a_job_that_never_started_needs_no_time(self, json_file: Written) -> None:
+        jobs = json.loads((DATA / "philly.json").read_text())
+        never = {"jobid": "never", "vc": "vc-1", "submitted_time": "None", "attempts": []}
+        found = read_form("philly", json_file(json.dumps([never, *jobs])), None)
+        assert [each.key.name for each in found] == [
+            each.key.name for each in read_form("philly", DATA / "philly.json", None)
+        ]
+
 
 class TestGavel:
     def test_steps_have_the_published_speed(self) -> None:
@@ -164,7 +180,8 @@ class TestGavel:
         alone, pair = read_form("gavel", DATA / "gavel.trace", speeds)
         assert (alone.steps, alone.steps_per_second) == (12000, 20)
         assert (pair.steps, pair.steps_per_second, pair.counts) == (40000, 16, Counts(2, 2))
-        assert (alone.finish_by_seconds, pair.finish_by_seconds) == (None, 9120.5)
+        own_seconds = 40000 / 16  # its SLO is a multiple of this
+        assert (alone.finish_by_seconds, pair.finish_by_seconds) == (None, 120.5 + 2 * own_seconds)
         assert pair.job_type is not None
         assert (pair.job_type.name, pair.submit_seconds) == ("Seq2Seq", 120.5)
 
