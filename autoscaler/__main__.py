@@ -45,7 +45,13 @@ from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import create_page
 from autoscaler.windows import parse_windows
 from optimus.interval import IntervalConfig, ProfilingConfig
-from optimus.interval.driver import NO_LIMIT, DisruptionLimits, DriverConfig, Limit
+from optimus.interval.driver import (
+    NO_LIMIT,
+    STALE_INTERVALS,
+    DisruptionLimits,
+    DriverConfig,
+    Limit,
+)
 from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import KubeError
@@ -395,7 +401,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
         Theorem1(),
         forecast_job,
         # Later than the Event that names a checkpoint line: after two intervals.
-        stale_seconds=3 * settings.interval_seconds,
+        stale_seconds=STALE_INTERVALS * settings.interval_seconds,
         driver=DriverConfig(
             interval=interval,
             interval_seconds=settings.interval_seconds,

@@ -1,5 +1,5 @@
 """What the autoscaler's rules about stopping jobs are worth:
-``python -m benchmarks.rescale_rules [--jobs 60] [--seeds 10] [--loss-seconds 300]``.
+``python -m benchmarks.rescale_rules [--jobs 60] [--seeds 10] [--loss-seconds 300] [--only limit]``.
 
 The paper's workload runs under ``optimus`` with all rules, and with one of them replaced by what
 was done before it. In the second half one worker is lost every ``--loss-seconds`` on average.
@@ -25,10 +25,11 @@ from numpy.random import Generator
 
 from benchmarks.fairness import jain
 from optimus.interval.capacity_plan import Held
+from optimus.interval.driver import DEFAULT_LIMITS, UNLIMITED, DisruptionLimits, Limit
 from optimus.jobs import Counts, Role
 from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.engine import simulate
-from optimus.simulator.presets import preset
+from optimus.simulator.presets import preset, with_disruption_limits
 from optimus.simulator.results import Simulation
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate
@@ -51,6 +52,8 @@ class Setting:
     loses: bool = False
     shrinks: bool = False
     """Whether a job of which a worker is lost goes on with one worker."""
+    limits: DisruptionLimits = UNLIMITED
+    """How many jobs may be stopped at once."""
 
 
 RULES: Final[Mapping[str, Setting]] = {
@@ -59,6 +62,11 @@ RULES: Final[Mapping[str, Setting]] = {
     "20 moves in a lifetime, no rate": Setting(limits_lifetime=True),
     "without a forecast: keeps what it grew to": Setting(keeps_growth=True),
     "all three as before": Setting(False, True, True),
+}
+LIMITS: Final[Mapping[str, Setting]] = {
+    "limit: none": Setting(),
+    "limit: 25 %, 50 % of a namespace": Setting(limits=DEFAULT_LIMITS),
+    "limit: one job": Setting(limits=DisruptionLimits(Limit(number=1))),
 }
 LOSSES: Final[Mapping[str, Setting]] = {
     "lost workers: replaced at the same counts": Setting(loses=True),
@@ -147,6 +155,7 @@ class Stopped:
 def run(setting: Setting, jobs: int, seed: int, loss_seconds: float) -> dict[str, float]:
     """The figures of one simulation."""
     config = replace(preset("optimus"), measures_prices=setting.measures_prices)
+    config = with_disruption_limits(config, setting.limits)
     stopped = Stopped()
     changes: list[Change] = [stopped]
     if setting.limits_lifetime:
@@ -188,10 +197,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1, help="the first of them")
     parser.add_argument("--loss-seconds", type=float, default=300.0)
+    parser.add_argument("--only", default="", help="settings whose names contain this")
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.seeds)
     writer = csv.writer(sys.stdout)
-    for settings in (RULES, LOSSES):
+    for table in (RULES, LIMITS, LOSSES):
+        settings = {name: each for name, each in table.items() if options.only in name}
         first: list[float] = []
         for name, setting in settings.items():
             one = partial(run, setting, options.jobs, loss_seconds=options.loss_seconds)

@@ -15,6 +15,7 @@ from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.table import table
 from optimus.cli.trace import read_trace
 from optimus.cli.trace_formats import FORMS, read_form
+from optimus.interval.driver import NO_LIMIT, UNLIMITED, DisruptionLimits, Limit
 from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import ALL_POLICIES
@@ -29,6 +30,7 @@ from optimus.simulator.jobs import WorkloadMaker
 from optimus.simulator.presets import (
     PUBLISHED_RULES,
     preset,
+    with_disruption_limits,
     with_look_seconds,
     with_pre_run,
     with_published_forecasts,
@@ -94,6 +96,7 @@ class Comparison:
     arithmetic: Mapping[str, float] = field(default_factory=dict)
     """The part of the usual arithmetic speed of workers on each kind of nodes."""
     look_seconds: float = 0.0
+    disruption: DisruptionLimits = UNLIMITED
 
     def run(self, task: Task) -> Simulation:
         """One policy with one seed."""
@@ -116,6 +119,7 @@ class Comparison:
             config = with_pre_run(config, rules.pre_run)
         if self.look_seconds:
             config = with_look_seconds(config, self.look_seconds)
+        config = with_disruption_limits(config, self.disruption)
         return simulate(workload, config, seed)
 
 
@@ -165,10 +169,24 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     look = "least seconds between two looks of optimus at the cluster, for large ones (default: 0, "
     look += "it looks after every event)"
     add("--look-seconds", type=whole_number(0), default=0, metavar="N", help=look)
+    stopped = (
+        "how many jobs optimus may stop for rescales at once: a number, or a share such as 25%% "
+    )
+    stopped += "(default: any number)"
+    add("--max-stopped", type=_limit, default=NO_LIMIT, metavar="N|SHARE", help=stopped)
+    each = "the same for the jobs of each namespace (default: any number)"
+    add("--max-stopped-per-namespace", type=_limit, default=NO_LIMIT, metavar="N|SHARE", help=each)
     report = "the same files, and one page on the comparison: report.html"
     add("--report", type=Path, metavar="DIR", help=report)
     processes = "simulations that run at the same time (default: 1)"
     add("--processes", type=count, default=1, metavar="N", help=processes)
+
+
+def _limit(text: str) -> Limit:
+    limit = Limit.parse(text)
+    if limit is None:
+        raise argparse.ArgumentTypeError(f"a number such as 4, or 25%, is expected, not {text!r}")
+    return limit
 
 
 def _run(options: argparse.Namespace, progress: Progress) -> Answer:
@@ -209,6 +227,7 @@ def _comparison(options: argparse.Namespace) -> Comparison:
         options.equal_terms,
         {} if options.nodes is None else parse_arithmetic(options.nodes),
         options.look_seconds,
+        DisruptionLimits(options.max_stopped, options.max_stopped_per_namespace),
     )
 
 

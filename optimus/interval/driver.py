@@ -309,6 +309,10 @@ _Histories = dict[str, JobHistory]
 
 Instruction = IntervalDecided | EndProfilingRun | BeginRescale
 
+STALE_INTERVALS: Final = 3
+"""After so many intervals a rescale that could not stop its job is withdrawn and decided again: all
+the while its target's room is kept from others."""
+
 
 @dataclass(frozen=True, slots=True)
 class PendingRescale:

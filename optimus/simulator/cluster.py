@@ -23,7 +23,7 @@ from optimus.interval.capacity_plan import (
     QuotaLedger,
     schedulable_capacity,
 )
-from optimus.interval.driver import RescalePurpose
+from optimus.interval.driver import BeginRescale, RescalePurpose
 from optimus.jobs import Counts, Job, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
@@ -53,6 +53,14 @@ class Phase(StrEnum):
     STARTING = "starting"
     TRAINING = "training"
     ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedRescale:
+    """A rescale that has begun at ``since`` and has not stopped its job yet."""
+
+    begun: BeginRescale
+    since: float
 
 
 @dataclass(slots=True)
@@ -90,6 +98,9 @@ class JobState:
     stopped_at: float | None = None
     """When the move under way stopped its training."""
 
+    waits_for: AwaitedRescale | None = None
+    """A rescale that waits until the job may be stopped; it trains on."""
+
     prices: tuple[float, ...] = ()
     """Seconds without training of its last moves, oldest first."""
 
@@ -112,14 +123,17 @@ class JobState:
 
     def history(self, _: float, /) -> JobHistory:
         """Its rescales and profiling runs so far."""
-        past, known = self.past, self.known_history
-        made_of = self.moving_to, self.purpose, self.job.counts
+        past, known, awaited = self.past, self.known_history, self.waits_for
+        target, purpose = self.moving_to, self.purpose
+        if awaited is not None:
+            target, purpose = awaited.begun.counts, awaited.begun.purpose
+        made_of = target, purpose, self.job.counts
         if known is not None and known[0] is past and known[1] == made_of:
             return known[2]
         found = replace(
             past,
-            rescaling_to=self.moving_to,
-            measures=self.moving_to is not None and self.purpose is RescalePurpose.PROFILING,
+            rescaling_to=target,
+            measures=target is not None and purpose is RescalePurpose.PROFILING,
             own_counts=past.own_counts if self.job.counts in past.profiled else None,
         )
         self.known_history = past, made_of, found
@@ -129,6 +143,11 @@ class JobState:
     def next_at(self) -> float:
         """When something happens to it by itself."""
         return min(self.phase_ends_at, self.training.next_at)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it does not train for a rescale."""
+        return self.moving_to is not None
 
     @property
     def is_placed(self) -> bool:
@@ -326,6 +345,7 @@ class SimulatedCluster:
         assert state.phase is not Phase.CLEARING, "a move under way is not moved again"
         at = self.now
         self._end_service(state)
+        state.waits_for = None
         state.training.stop(at)
         had_pods, trained = bool(state.pods), state.training.trained_seconds > 0
         leaving = min(self.leaving_seconds, state.truth.rescale_seconds) if had_pods else 0.0

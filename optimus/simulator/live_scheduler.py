@@ -2,8 +2,9 @@
 
 1. The extender: a waiting job is placed at its own counts as soon as there is room, in the
    extender's order.
-2. The autoscaler: takes the driver's steps and moves jobs as their instructions say. What jobs of
-   a workload have shown is kept for later ones (``models.earlier_runs``).
+2. The autoscaler: takes the driver's steps and moves jobs as their instructions say, as many at
+   once as its disruption budget allows. What jobs of a workload have shown is kept for later ones
+   (``models.earlier_runs``).
 """
 
 import math
@@ -12,14 +13,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from optimus.interval import IntervalConfig, IntervalPlan, Strategies
-from optimus.interval.capacity_plan import Claim, reserve
+from optimus.interval.capacity_plan import Claim, Held, headroom, reserve
 from optimus.interval.driver import (
+    STALE_INTERVALS,
+    UNLIMITED,
     BeginRescale,
+    DisruptionBudget,
+    DisruptionLimits,
     DriverConfig,
     EndProfilingRun,
     IntervalDecided,
     IntervalDriver,
     RescalePurpose,
+    rescale_order,
 )
 from optimus.jobs import Job
 from optimus.models.earlier_runs import applicable, kept, run_of, why_differs
@@ -27,7 +33,7 @@ from optimus.models.prior import speed_is_known
 from optimus.nodes import Node
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key
 from optimus.progress.types import EarlierRun
-from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
+from optimus.simulator.cluster import AwaitedRescale, JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
 from optimus.simulator.speeds import EmptyCluster
 from optimus.snapshot import ClusterSnapshot
@@ -65,6 +71,10 @@ class LiveConfig:
     uses_earlier_runs: bool = True
     """Whether jobs of one workload learn from one another."""
 
+    disruption: DisruptionLimits = UNLIMITED
+    """How many jobs may be stopped at once. Default: any number, unlike the product's
+    (``DEFAULT_LIMITS``): the published figures were measured without a limit."""
+
 
 @dataclass(frozen=True, slots=True)
 class _ManagedCluster:
@@ -97,7 +107,8 @@ class _ManagedCluster:
         return self.cluster.snapshot()
 
     def claims(self, _: ClusterSnapshot, /) -> Iterable[Claim]:
-        return ()  # the pods of a job that is moved are bound, or on their way, at once
+        # The pods of a job that is moved are bound, or on their way, at once.
+        return _claims(self.managed.values())
 
 
 class LiveScheduler:
@@ -110,6 +121,7 @@ class LiveScheduler:
         self._driver.state.planned_at = 0.0
         self._workloads = _Workloads()
         self._looked_at, self._look_due = -math.inf, math.inf
+        self._saves_seconds = dict[str, float]()
 
     def next_action_at(self, cluster: SimulatedCluster, before: float = math.inf) -> float:
         """When to act next even if nothing happens. Any instant after ``before`` stands for all of
@@ -125,11 +137,13 @@ class LiveScheduler:
         is_early = self._driver.has_changed(view)
         seconds = config.early_interval_seconds if is_early else config.interval_seconds
         runs = (self._run_ends_at(state, cluster.now) for state in view.managed.values())
-        due = min([self._planned_at + seconds, self._look_due, *runs])
+        waits = map(self._wait_ends_at, view.managed.values())
+        due = min([self._planned_at + seconds, self._look_due, *runs, *waits])
         return max(due, earliest)
 
     def act(self, cluster: SimulatedCluster) -> None:
         """Do all that is to be done at this instant."""
+        self._begin_awaited(cluster)
         if cluster.now < self._looked_at + self._config.look_seconds:
             self._place_waiting(cluster)
             self._look_due = self._looked_at + self._config.look_seconds
@@ -144,12 +158,14 @@ class LiveScheduler:
         for instruction in self._driver.step(view, cluster.now):
             match instruction:
                 case IntervalDecided(plan=plan):
+                    self._saves_seconds = {each.uid: each.saves_seconds for each in plan.decisions}
                     self._log_forecasts(view, plan)
                 case EndProfilingRun(uid=uid):
                     state = view.managed[uid]
                     state.past = replace(state.past, profiling_since=None)
                 case BeginRescale(uid=uid):
-                    _begin(cluster, view.managed[uid], instruction)
+                    self._begin(cluster, view.managed[uid], instruction)
+        self._begin_awaited(cluster)
 
     @property
     def _planned_at(self) -> float:
@@ -171,6 +187,56 @@ class LiveScheduler:
                 cluster.move(state, Move(state.job.counts, placement, cluster.now))
             elif blocks_others(gang, cluster.now, AGE_LIMIT_SECONDS):
                 return
+
+    def _begin(self, cluster: SimulatedCluster, state: JobState, begun: BeginRescale) -> None:
+        """Move the job, or let it wait until as few jobs are stopped as may be."""
+        if self._config.disruption == UNLIMITED:
+            assert begun.placement is not None
+            _move(cluster, state, begun, begun.placement)
+        else:
+            state.waits_for = AwaitedRescale(begun, cluster.now)
+
+    def _begin_awaited(self, cluster: SimulatedCluster) -> None:
+        """Move the jobs that may be stopped now, while there is room; withdraw what has waited too
+        long."""
+        waiting = [state for state in cluster.visible if state.waits_for is not None]
+        if not waiting:
+            return
+        budget = self._budget(cluster)
+        for state in sorted(waiting, key=self._rescale_order):
+            awaited = state.waits_for
+            assert awaited is not None
+            if state.phase is not Phase.CLEARING and budget.allows(
+                state.job, awaited.begun.purpose
+            ):
+                others = _claims(each for each in waiting if each is not state)
+                free = headroom(cluster.snapshot(), self._placement, list(others))
+                placement = reserve(free, state.job, awaited.begun.counts)
+                if placement is not None:
+                    _move(cluster, state, awaited.begun, placement)
+                    budget.note(state.job, is_stopped=state.is_stopped)
+                    continue
+            if cluster.now >= self._wait_ends_at(state):
+                state.waits_for = None
+
+    def _budget(self, cluster: SimulatedCluster) -> DisruptionBudget:
+        jobs = cluster.visible
+        budget = DisruptionBudget((each.job for each in jobs), self._config.disruption)
+        for each in jobs:
+            budget.note(each.job, is_stopped=each.is_stopped)
+        return budget
+
+    def _rescale_order(self, state: JobState) -> tuple[bool, float]:
+        assert state.waits_for is not None
+        begun = state.waits_for.begun
+        saves_seconds = self._saves_seconds.get(state.job.uid, 0.0)
+        return rescale_order(begun.purpose, state.job.counts, begun.counts, saves_seconds)
+
+    def _wait_ends_at(self, state: JobState) -> float:
+        """When a rescale that waits is withdrawn."""
+        if state.waits_for is None:
+            return math.inf
+        return state.waits_for.since + STALE_INTERVALS * self._config.driver.interval_seconds
 
     def _skip_empty_intervals(self, now: float) -> None:
         """Counts the intervals that passed while there was no job."""
@@ -269,9 +335,20 @@ def _gang(state: JobState) -> WaitingGang:
     )
 
 
-def _begin(cluster: SimulatedCluster, state: JobState, begun: BeginRescale) -> None:
-    assert begun.placement is not None
-    move = Move(begun.counts, begun.placement, cluster.now, begun.purpose)
+def _claims(states: Iterable[JobState]) -> Iterable[Claim]:
+    """The room that is kept for rescales that have not stopped their jobs yet."""
+    for state in states:
+        if state.waits_for is None:
+            continue
+        counts, target = state.job.counts, state.waits_for.begun.counts
+        if not state.is_placed or target.ps > counts.ps or target.workers > counts.workers:
+            yield Claim(state.job, target)
+
+
+def _move(
+    cluster: SimulatedCluster, state: JobState, begun: BeginRescale, placement: tuple[Held, ...]
+) -> None:
+    move = Move(begun.counts, placement, cluster.now, begun.purpose)
     cluster.move(state, move)
     if begun.purpose is RescalePurpose.PROFILING:
         profiled = (*state.past.profiled, begun.counts)

@@ -12,6 +12,7 @@ from typing import Final
 from optimus.allocation import ClusterPolicy, PoolPolicy
 from optimus.allocation.policy import Lifted
 from optimus.interval import Strategies
+from optimus.interval.driver import DisruptionLimits
 from optimus.models.forecast import ForecastFn
 from optimus.models.speed.curve import SpeedForm
 from optimus.placement import PLACEMENT_RULES
@@ -176,6 +177,14 @@ def with_look_seconds(usual: SchedulerConfig, seconds: float) -> SchedulerConfig
     mode = usual.mode
     if isinstance(mode, LiveConfig):
         mode = replace(mode, look_seconds=seconds)
+    return replace(usual, mode=mode)
+
+
+def with_disruption_limits(usual: SchedulerConfig, limits: DisruptionLimits) -> SchedulerConfig:
+    """The same configuration, in which our autoscaler stops at most so many jobs at once."""
+    mode = usual.mode
+    if isinstance(mode, LiveConfig):
+        mode = replace(mode, disruption=limits)
     return replace(usual, mode=mode)
 
 

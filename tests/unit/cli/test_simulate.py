@@ -49,6 +49,34 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+class TestDisruption:
+    def test_no_more_jobs_are_stopped_at_once(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        """Three jobs come at once and are to grow at once: with the limit one after the other."""
+        trace = tmp_path / "three.csv"
+        trace.write_text(",".join(COLUMNS) + "\n" + 3 * "0,CNN-rand,sync,0.03,\n")
+        jobs = ["--policies", "optimus", "--forecast", "truth", "--seeds", "1", "--json"]
+
+        def average_seconds(*limits: str) -> float:
+            printed = output_of(capsys, *jobs, "--workload", str(trace), *limits)
+            figures = json.loads(printed)["policies"]["optimus"]["figures"]
+            return float(figures["average_jct_seconds"]["mean"])
+
+        usual = average_seconds()
+        assert average_seconds("--max-stopped", "1") > usual
+        assert average_seconds("--max-stopped-per-namespace", "50%") > usual
+        assert average_seconds("--max-stopped", "100%") == usual
+
+    @pytest.mark.parametrize("text", ["0", "none", "-4", "2.5"])
+    def test_what_is_no_limit_is_refused(
+        self, capsys: pytest.CaptureFixture[str], text: str
+    ) -> None:
+        with pytest.raises(SystemExit):
+            main(["simulate", f"--max-stopped={text}"])
+        assert f"a number such as 4, or 25%, is expected, not '{text}'" in capsys.readouterr().err
+
+
 class TestResults:
     def test_the_table_has_a_row_for_each_policy(self, printed: str) -> None:
         lines = printed.splitlines()

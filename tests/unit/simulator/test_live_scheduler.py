@@ -1,5 +1,6 @@
 """The live scheduler acts as the two processes do on a cluster."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -7,15 +8,28 @@ import pytest
 
 from optimus.allocation import Allocation, AllocationProblem, PolicyTraits, PoolPolicy
 from optimus.interval import IntervalConfig
-from optimus.jobs import CountBounds, Counts
+from optimus.interval.capacity_plan import Claim
+from optimus.interval.driver import (
+    DEFAULT_LIMITS,
+    UNLIMITED,
+    BeginRescale,
+    DisruptionLimits,
+    Limit,
+    RescalePurpose,
+)
+from optimus.jobs import CountBounds, Counts, JobKey
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
-from optimus.simulator.cluster import Phase, SimulatedCluster
+from optimus.simulator.cluster import AwaitedRescale, JobState, Phase, SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import TrueForecasts
-from optimus.simulator.live_scheduler import LiveConfig, live_driver
-from optimus.simulator.presets import SchedulerConfig, preset
+from optimus.simulator.live_scheduler import LiveConfig, _claims, live_driver
+from optimus.simulator.presets import SchedulerConfig, preset, with_disruption_limits
 from optimus.simulator.results import Simulation
+from optimus.simulator.streams import Purpose, stream
+from optimus.simulator.training import Training
+from optimus.simulator.workload import WORKLOADS
+from optimus.snapshot import BoundPod
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
 
 ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)
@@ -209,6 +223,136 @@ class TestExpectation:
         )
         found = simulate(workload(still, on=nodes(5)), preset("optimus"), 1)
         assert found.jobs[0].restarts == 0
+
+
+class FixedPolicy:
+    """Gives every job one PS and two workers."""
+
+    name = "fixed"
+    traits = PolicyTraits(placed_by="theorem1")
+
+    def allocate(self, problem: AllocationProblem) -> Allocation:
+        return Allocation({each.job.uid: Counts(1, 2) for each in problem.candidates})
+
+
+def limited(limits: DisruptionLimits, usual: SchedulerConfig | None = None) -> SchedulerConfig:
+    return with_disruption_limits(usual or scheduler_config(FixedPolicy()), limits)
+
+
+ONE = DisruptionLimits(Limit(number=1))
+
+
+class Stops:
+    """Notes when jobs stop for a rescale, and how many are stopped at once."""
+
+    def __init__(self) -> None:
+        self.at: dict[str, float] = {}
+        self.most: Counter[str] = Counter()
+
+    def __call__(self, cluster: SimulatedCluster) -> None:
+        stopped = [each for each in cluster.visible if each.is_stopped]
+        for each in stopped:
+            self.at.setdefault(each.job.uid, cluster.now)
+        namespaces = Counter(each.job.key.namespace for each in stopped)
+        self.most |= namespaces | Counter({"all": len(stopped)})
+
+
+class TestDisruption:
+    @pytest.mark.parametrize(
+        ("limits", "most"),
+        [
+            pytest.param(UNLIMITED, 4, id="without a limit all four"),
+            pytest.param(DisruptionLimits(Limit(number=3)), 3, id="a number"),
+            pytest.param(DisruptionLimits(Limit(percent=50)), 2, id="a part of the jobs"),
+            pytest.param(DEFAULT_LIMITS, 1, id="the product's default"),
+        ],
+    )
+    def test_no_more_jobs_are_stopped_at_once_than_allowed(
+        self, limits: DisruptionLimits, most: int
+    ) -> None:
+        jobs = [job(name, JobParameters(epochs=100)) for name in "abcd"]
+        stops = Stops()
+        found = simulate(workload(*jobs, on=nodes(4)), limited(limits), 1, stops)
+        assert stops.most["all"] == most
+        assert [each.restarts for each in found.jobs] == [1, 1, 1, 1]
+
+    def test_each_namespace_has_a_limit(self) -> None:
+        jobs = [job(name, JobParameters(epochs=100)) for name in "abcd"]
+        team = [
+            replace(each, job=replace(each.job, key=JobKey("team", each.job.key.name)))
+            for each in jobs[:2]
+        ]
+        stops = Stops()
+        limits = DisruptionLimits(namespace=Limit(number=1))
+        simulate(workload(*team, *jobs[2:], on=nodes(4)), limited(limits), 1, stops)
+        assert stops.most == {"all": 2, "default": 1, "team": 1}
+
+    def test_the_largest_gain_is_first_and_the_next_follows_when_the_first_trains_again(
+        self,
+    ) -> None:
+        epochs = {"a": 50, "b": 200, "c": 100}
+        jobs = [job(name, JobParameters(epochs=each)) for name, each in epochs.items()]
+        stops = Stops()
+        simulate(workload(*jobs, on=nodes(4)), limited(ONE), 1, stops)
+        # The interval is at 60; a rescale takes 30 s.
+        assert stops.at == pytest.approx({"b": 60, "c": 90, "a": 120})
+
+    def test_a_job_trains_on_while_it_waits(self) -> None:
+        first = job("a", JobParameters(epochs=200))
+        log = PhaseLog("b")
+        second = job("b", JobParameters(epochs=100))
+        simulate(workload(first, second, on=nodes(4)), limited(ONE), 1, watch=log)
+        before = [phase for at, phase, _ in log.entries if 60 <= at < 90]
+        assert before
+        assert set(before) == {Phase.TRAINING}
+        assert log.first(Phase.CLEARING, Counts(1, 2)) == pytest.approx(90)
+
+    def test_what_waits_too_long_is_withdrawn(self) -> None:
+        slow = job("slow", JobParameters(epochs=2000, rescale_seconds=2400))
+        other = job("other", JobParameters(epochs=600))
+        waits = dict[float, bool]()
+
+        def watch(cluster: SimulatedCluster) -> None:
+            state = cluster.states.get("other")
+            if state is not None:
+                waits[cluster.now] = state.waits_for is not None
+
+        simulate(workload(slow, other, on=nodes(4)), limited(ONE), 1, watch)
+        assert waits[60]
+        since = min(at for at, each in waits.items() if at > 60 and not each)
+        assert since == pytest.approx(60 + 3 * 600)
+
+    @pytest.mark.parametrize(
+        ("target", "is_placed", "is_kept"),
+        [
+            pytest.param(Counts(1, 3), True, True, id="of a job that grows"),
+            pytest.param(Counts(2, 1), True, True, id="of a job that changes"),
+            pytest.param(Counts(1, 1), True, False, id="not of one that only gives room"),
+            pytest.param(Counts(1, 1), False, True, id="of one that has none yet"),
+        ],
+    )
+    def test_the_room_of_a_rescale_that_waits_is_kept(
+        self, target: Counts, is_placed: bool, is_kept: bool
+    ) -> None:
+        truth = job("a", JobParameters(counts=Counts(1, 2)))
+        begun = BeginRescale(
+            uid="a", id="i", purpose=RescalePurpose.INTERVAL, counts=target, reason="why"
+        )
+        state = JobState(truth, truth.job, Training(truth, 1), 0.0)
+        state.pods = (BoundPod("a/Worker-0", "node-0", truth.job.worker.resources),) * is_placed
+        assert list(_claims([state])) == []
+        state.waits_for = AwaitedRescale(begun, 0.0)
+        assert list(_claims([state])) == [Claim(truth.job, target)] * is_kept
+        assert state.history(0.0).rescaling_to == target
+        assert not state.is_stopped
+
+    def test_all_jobs_end_under_the_default_limits(self) -> None:
+        bursts = WORKLOADS["bursts"](6, stream(3, Purpose.WORKLOAD))
+        stops = Stops()
+        config = limited(DEFAULT_LIMITS, preset("optimus", TrueForecasts()))
+        found = simulate(bursts, config, 3, stops)
+        assert len(found.jobs) == 6
+        assert stops.most["all"] <= 2
 
 
 def test_a_change_that_is_not_worth_its_restart_is_not_made() -> None:
