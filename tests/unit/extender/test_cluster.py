@@ -5,10 +5,18 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from extender.state.cluster import Cluster, ProfileRescale
-from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
-from optimus.kube.pods import Pod
+from extender.state.cluster import Cluster, ProfileRescale, used_by_node
+from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Requirement, Role
+from optimus.kube.pods import Owner, Pod
 from optimus.nodes import Node
+from optimus.placement.gang import Gang, Member
+from optimus.placement.rules import (
+    AffinityTerm,
+    HostPort,
+    PodRules,
+    PodSelector,
+    SpreadConstraint,
+)
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
 
@@ -178,3 +186,144 @@ def test_a_job_that_cannot_be_read_may_run_until_it_is_gone() -> None:
     cluster.set_job("job", None)
     assert not cluster.may_run("job")
     assert not cluster.knows_gang_of(REPLICA)
+
+
+def test_a_node_that_has_not_changed_is_not_looked_at_again() -> None:
+    cluster = cluster_with()
+    generation = cluster.node_generation
+    cluster.changed_nodes.clear()
+    assert cluster.set_node("a", NODE) is False
+    assert cluster.set_node("unknown", None) is False
+    assert (cluster.node_generation, cluster.changed_nodes) == (generation, set())
+    assert cluster.set_node("a", Node("a", Resources(cpu=9))) is True
+    assert cluster.set_node("a", None) is True
+    assert (cluster.node_generation, cluster.changed_nodes) == (generation + 2, {"a"})
+    assert cluster.nodes == {}
+
+
+def test_a_node_has_left_what_its_pods_do_not_take() -> None:
+    other = msgspec.structs.replace(POD, uid="other", resources=Resources(cpu=3))
+    cluster = cluster_with(POD)
+    cluster.changed_nodes.clear()
+    cluster.set_pod(None, other)
+    assert cluster.free("a") == Resources(cpu=3)
+    assert cluster.changed_nodes == {"a"}
+    cluster.changed_nodes.clear()
+    cluster.set_pod(POD, msgspec.structs.replace(POD, resources=Resources(cpu=1)))
+    assert cluster.free("a") == Resources(cpu=4)
+    cluster.set_pod(other, None)
+    assert cluster.free("a") == Resources(cpu=7)
+    assert cluster.changed_nodes == {"a"}
+    assert used_by_node([POD, other, msgspec.structs.replace(POD, node=None)]) == {
+        "a": Resources(cpu=5)
+    }
+
+
+def test_pods_that_need_a_node_are_counted_until_they_have_one_or_are_gone() -> None:
+    first = msgspec.structs.replace(REPLICA, node=None)
+    second = msgspec.structs.replace(first, uid="second")
+    of_other = msgspec.structs.replace(first, uid="third", replica=ReplicaId("k", Role.PS, 0))
+    cluster = cluster_with(first, second, of_other, POD)
+    assert cluster.waiting_jobs() == ("job", "k")
+    assert [cluster.waiting_count(each) for each in ("job", "k", "nobody")] == [2, 1, 0]
+    assert cluster.waiting_pods("job") == [first, second]
+    assert cluster.have_run == set()
+    bound = msgspec.structs.replace(first, node="a")
+    cluster.set_pod(first, bound)
+    assert (cluster.waiting_count("job"), cluster.waiting_pods("job")) == (1, [second])
+    assert cluster.have_run == {"job"}
+    leaving = msgspec.structs.replace(second, leaving=True)
+    cluster.set_pod(second, leaving)
+    assert cluster.waiting_jobs() == ("k",)
+    cluster.set_pod(of_other, msgspec.structs.replace(of_other, phase="Failed"))
+    assert cluster.waiting_jobs() == ()
+    assert cluster.pods_of("job") == {"pod": bound, "second": leaving}
+    assert cluster.pods_of("nobody") == {}
+
+
+def test_a_pod_on_a_node_counts_for_the_rules_of_others_until_it_ends() -> None:
+    web = PodSelector((Requirement("app", "In", ("web",)),), ("ns",))
+    terms = PodRules(
+        ports=(HostPort(80),),
+        affinity=(AffinityTerm("zone", web),),
+        spread=(SpreadConstraint("zone", 1, web),),
+    )
+    member = Member(Role.WORKER, 0, SPEC, None, frozenset(), (), terms)
+    gang = Gang(JobKey("ns", "k"), "k", (member,))
+
+    def counted(cluster: Cluster) -> set[tuple[bool, int]]:
+        """Of each selection, whether pods that are being deleted are left out, and its pods."""
+        found = cluster.occupancy.surroundings(gang)
+        assert found is not None
+        return {(each.staying, nodes.get("a", 0)) for each, nodes in found.counts.items()}
+
+    labels = (("app", "web"),)
+    pod = msgspec.structs.replace(POD, labels=labels, rules=PodRules(ports=(HostPort(80),)))
+    cluster = cluster_with(pod)
+    assert counted(cluster) == {(False, 1), (True, 1)}
+    found = cluster.occupancy.surroundings(gang)
+    assert found is not None
+    assert found.ports == {HostPort(80): frozenset({"a"})}
+    leaving = msgspec.structs.replace(pod, leaving=True)
+    cluster.set_pod(pod, leaving)
+    assert counted(cluster) == {(False, 1), (True, 0)}
+    cluster.set_pod(leaving, msgspec.structs.replace(leaving, phase="Succeeded"))
+    assert counted(cluster) == {(False, 0), (True, 0)}
+
+
+OWNED = msgspec.structs.replace(REPLICA, owner=Owner("TFJob", "job", "job"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "of_known_job", "beside_another_pod"),
+    [
+        pytest.param({}, True, True, id="as the job names its pods"),
+        pytest.param({"owner": Owner("MXJob", "job", "job")}, False, False, id="another kind"),
+        pytest.param({"owner": Owner("TFJob", "k", "job")}, False, False, id="another name"),
+        pytest.param({"namespace": "other"}, False, False, id="another namespace"),
+        pytest.param({"owner": None}, False, False, id="no owner"),
+        pytest.param({"replica": None}, False, False, id="no replica"),
+    ],
+)
+def test_a_pod_is_a_jobs_replica_where_all_that_it_says_of_the_job_is_so(
+    changed: dict[str, object], of_known_job: bool, beside_another_pod: bool
+) -> None:
+    asked = msgspec.structs.replace(OWNED, uid="asked", **changed)
+    known = Cluster()
+    known.set_job("job", JOB)
+    assert known.controls(asked) is of_known_job
+    assert cluster_with(OWNED).controls(asked) is beside_another_pod
+    assert Cluster().controls(asked) is (asked.owner is not None and asked.replica is not None)
+
+
+def test_a_node_is_avoided_until_its_time_is_over() -> None:
+    cluster = Cluster()
+    cluster.set_avoided("job", {"a": 10.0, "b": 20.0})
+    cluster.set_avoided("other", {"a": 20.0})
+    assert cluster.expire_avoided(9.0) == []
+    assert cluster.expire_avoided(10.0) == ["job"]
+    assert cluster.avoided_by("job") == {"b"}
+    assert sorted(cluster.expire_avoided(20.0)) == ["job", "other"]
+    assert cluster.avoided_by("job") == cluster.avoided_by("nobody") == frozenset()
+
+
+def test_the_gang_of_a_pod_that_lists_it_is_known() -> None:
+    cluster = Cluster()
+    listed = msgspec.structs.replace(REPLICA, gang={Role.WORKER: 1})
+    assert cluster.knows_gang_of(listed)
+    assert not cluster.knows_gang_of(REPLICA)
+    cluster.set_job("job", JOB)
+    assert cluster.knows_gang_of(REPLICA)
+    assert not cluster.knows_gang_of(POD), "it belongs to no job"
+
+
+def test_a_rescale_holds_until_it_is_over() -> None:
+    cluster = Cluster()
+    cluster.set_rescale("job", RESCALE)
+    assert cluster.rescales == {"job": RESCALE}
+    later = ProfileRescale("job", "i2", Counts(1, 2), leaving=False)
+    cluster.set_rescale("job", later)
+    assert cluster.rescales == {"job": later}
+    cluster.set_rescale("job", None)
+    cluster.set_rescale("job", None)
+    assert cluster.rescales == {}
