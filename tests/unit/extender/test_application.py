@@ -82,10 +82,12 @@ class FakeServer:
     objects: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     holder: str = f"{socket.gethostname()}_1"
     reads: list[str] = field(default_factory=list)
+    agents: set[str] = field(default_factory=set)
     writes: list[tuple[str, str, Any]] = field(default_factory=list)
 
     def request(self, method: str, url: str, **sent: Any) -> urllib3.HTTPResponse:
         parts = urlsplit(url)
+        self.agents.add(sent["headers"]["User-Agent"])
         if method != "GET":
             self.writes.append((method, parts.path, json.loads(sent["body"])))
             return answer(200, {})
@@ -208,6 +210,7 @@ def test_until_every_kind_has_been_listed_it_is_not_ready_and_does_not_plan(
         assert answered.text == f"{', '.join(KINDS[at:])} not read yet\n"
         running.step()
         assert "not read yet" in running.filter(worker("fits", 0, 2), "n1")["Error"]
+        assert running.inspect()["leads"] is False
         assert running.inspect()["notReady"] == f"{', '.join(KINDS[at:])} not read yet"
         cache._round()
     assert running.browser.get("/readyz").status_code == 200
@@ -237,6 +240,7 @@ def test_a_gang_is_planned_nominated_and_answered(running: Running) -> None:
     assert 'optimus_extender_call_seconds_count{verb="filter"} 3.0' in text
     assert running.metric("reservations") == 2
     assert running.metric("searches_total") >= 1
+    assert running.server.agents == {"optimus-extender"}, "as the API server's log names it"
 
 
 def test_a_pod_that_is_not_to_be_nominated_is_requeued(

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -181,6 +182,17 @@ def test_a_call_that_has_come_already_goes_back_to_the_queue(conn: Connection) -
     assert worker.handle(conn) is True
     assert worker.calls == [b"one"]
     assert conn.parser.unreader.buf.getvalue() == request(b"two")
+
+
+def test_a_call_that_comes_in_parts_is_waited_for(conn: Connection) -> None:
+    conn.sock.setblocking(False)  # as a connection comes from gunicorn's poller
+    worker, sent = Worker(), request(b"one and the rest")
+    conn.parser.unreader.unread(sent[:-8])
+    late = threading.Timer(0.02, lambda: conn.client.sendall(sent[-8:]))
+    late.start()
+    assert worker.handle(conn) is True
+    late.join()
+    assert (worker.calls, worker.left) == ([b"one and the rest"], [])
 
 
 def test_what_is_left_to_gunicorn_is_kept_or_closed_as_it_says(conn: Connection) -> None:
