@@ -96,15 +96,6 @@ def test_a_job_that_must_be_saved_is_stopped_beyond_the_budget(cluster: FakeClus
     assert second.suspended
 
 
-@pytest.mark.parametrize(
-    ("text", "limit"),
-    [("4", Limit(number=4)), ("25%", Limit(percent=25.0)), ("0", None), ("0%", None), ("", None),
-     ("-1", None), ("1.5", None), ("many", None)],
-)  # fmt: skip
-def test_limits_are_numbers_or_percentages(text: str, limit: Limit | None) -> None:
-    assert Limit.parse(text) == limit
-
-
 def test_the_default_limits_are_those_of_the_settings() -> None:
     defaults = Settings()
     assert (defaults.max_stopped, defaults.max_stopped_per_namespace) == ("25%", "50%")

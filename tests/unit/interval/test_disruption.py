@@ -1,0 +1,144 @@
+"""The disruption budget: which jobs may be stopped for a rescale now, and which of them first."""
+
+from dataclasses import replace
+
+import pytest
+
+from optimus.interval.driver import (
+    NO_LIMIT,
+    UNLIMITED,
+    DisruptionBudget,
+    DisruptionLimits,
+    Limit,
+    RescalePurpose,
+    rescale_order,
+)
+from optimus.jobs import Counts, Job, JobKey
+from tests.unit.interval.cluster import job
+
+
+def jobs(count: int, namespace: str = "default") -> list[Job]:
+    """That many jobs of a namespace."""
+    names = [f"{namespace}-{number}" for number in range(count)]
+    return [job(name, key=JobKey(namespace, name)) for name in names]
+
+
+def free_places(managed: list[Job], limits: DisruptionLimits, stopped: int) -> int:
+    """How many more of the jobs are let stop, one after the other."""
+    budget = DisruptionBudget(managed, limits)
+    for each in managed[:stopped]:
+        budget.note(each, is_stopped=True)
+    found = 0
+    for each in managed[stopped:]:
+        if budget.allows(each, RescalePurpose.INTERVAL):
+            budget.note(each, is_stopped=True)
+            found += 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "stopped", "free"),
+    [
+        pytest.param(NO_LIMIT, 5, 2, 3, id="without a limit all"),
+        pytest.param(Limit(number=3), 5, 0, 3, id="a number"),
+        pytest.param(Limit(number=3), 5, 2, 1, id="those that are stopped count"),
+        pytest.param(Limit(number=3), 5, 4, 0, id="none beyond it"),
+        pytest.param(Limit(percent=50), 6, 0, 3, id="a share of the jobs"),
+        pytest.param(Limit(percent=25), 5, 0, 2, id="a share is rounded up"),
+        pytest.param(Limit(percent=1), 5, 0, 1, id="a small share is one job"),
+        pytest.param(Limit(percent=100), 5, 0, 5, id="the whole"),
+    ],
+)
+def test_as_many_jobs_as_the_limit_are_stopped_at_once(
+    limit: Limit, count: int, stopped: int, free: int
+) -> None:
+    assert free_places(jobs(count), DisruptionLimits(limit), stopped) == free
+    assert free_places(jobs(count), DisruptionLimits(namespace=limit), stopped) == free
+
+
+def test_each_namespace_has_a_limit_beside_the_clusters() -> None:
+    managed = [*jobs(4, "a"), *jobs(2, "b")]
+    half = DisruptionLimits(namespace=Limit(percent=50))
+    assert free_places(managed, half, 0) == 2 + 1
+    assert free_places(managed, replace(half, cluster=Limit(number=2)), 0) == 2
+
+
+def test_a_job_that_trains_again_does_not_count() -> None:
+    first, second = jobs(2)
+    budget = DisruptionBudget([first, second], DisruptionLimits(Limit(number=1)))
+    budget.note(first, is_stopped=True)
+    assert not budget.allows(second, RescalePurpose.INTERVAL)
+    budget.note(first, is_stopped=False)
+    assert budget.allows(second, RescalePurpose.INTERVAL)
+
+
+@pytest.mark.parametrize("purpose", RescalePurpose)
+def test_what_saves_a_job_is_not_held_back(purpose: RescalePurpose) -> None:
+    first, second = jobs(2)
+    budget = DisruptionBudget([first, second], DisruptionLimits(Limit(number=1), Limit(number=1)))
+    budget.note(first, is_stopped=True)
+    urgent = {RescalePurpose.TAKE_BACK, RescalePurpose.RESTART, RescalePurpose.RECOVERY}
+    assert budget.allows(second, purpose) is (purpose in urgent)
+
+
+def test_a_job_that_is_stopped_goes_on() -> None:
+    first, _ = managed = jobs(2)
+    budget = DisruptionBudget(managed, DisruptionLimits(Limit(number=1)))
+    budget.note(first, is_stopped=True)
+    assert budget.allows(first, RescalePurpose.INTERVAL)
+
+
+def test_what_releases_capacity_is_first_and_then_the_largest_gain() -> None:
+    one, two, interval = Counts(1, 1), Counts(1, 2), RescalePurpose.INTERVAL
+    rescales = {
+        "gains little": (interval, one, two, 10.0),
+        "gains much": (interval, one, two, 500.0),
+        "shrinks": (interval, two, one, -30.0),
+        "returns to its counts": (interval, one, one, 0.0),
+        "is measured": (RescalePurpose.PROFILING, one, two, 0.0),
+        "is begun elsewhere": (RescalePurpose.STRAGGLER, two, two, 100.0),
+    }
+    assert sorted(rescales, key=lambda name: rescale_order(*rescales[name])) == [
+        "returns to its counts",
+        "shrinks",
+        "gains much",
+        "is begun elsewhere",
+        "gains little",
+        "is measured",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "text"),
+    [(Limit(number=4), "4"), (Limit(percent=25.0), "25%"), (NO_LIMIT, "no limit")],
+)
+def test_a_limit_is_written_as_its_setting(limit: Limit, text: str) -> None:
+    assert str(limit) == text
+    assert limit == NO_LIMIT or Limit.parse(text) == limit
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("4", Limit(number=4)),
+        ("25%", Limit(percent=25.0)),
+        ("999999", Limit(number=999_999)),
+        ("1", Limit(number=1)),
+        ("0", None),
+        ("0%", None),
+        ("", None),
+        ("%", None),
+        ("-1", None),
+        ("1.5", None),
+        ("1000000", None),
+        ("²", None),
+        ("5%%", None),
+    ],
+)
+def test_a_limit_is_a_number_or_a_percentage(text: str, limit: Limit | None) -> None:
+    assert Limit.parse(text) == limit
+
+
+def test_by_default_nothing_is_limited() -> None:
+    assert DisruptionLimits() == UNLIMITED
+    assert free_places(jobs(3), UNLIMITED, 0) == 3
