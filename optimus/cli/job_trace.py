@@ -68,9 +68,12 @@ def read_job_trace(file: Path) -> tuple[SubmittedJob, ...]:
 
 
 def check_names(file: Path, jobs: Sequence[SubmittedJob]) -> None:
-    """Raises ``BadInput`` where two jobs have the same namespace and name."""
+    """Raises ``BadInput`` where two jobs have the same namespace and name, or one has a name that
+    cannot be written into a file of results."""
     seen = set[JobKey]()
     for each in jobs:
+        if not f"{each.key}{each.workload or ''}".isprintable():
+            raise BadInput(file, f"names that can be printed are expected, found {str(each.key)!a}")
         if each.key in seen:
             raise BadInput(file, f"each job once is expected, {each.key} is repeated")
         seen.add(each.key)

@@ -242,7 +242,7 @@ def _submitted(
         if getattr(options, name):
             raise BadInput(f"--{name}", f"{_FROM_TRACE}: --trace stands alone")
     submitted = read_form(options.trace_format, options.trace, options.gavel_throughputs)
-    maker = SubmittedWorkload(options.trace.stem, submitted, nodes or testbed_nodes())
+    maker = SubmittedWorkload(_name_of(options.trace), submitted, nodes or testbed_nodes())
     return maker, min(options.jobs or len(submitted), len(submitted))
 
 
@@ -259,7 +259,12 @@ def _drawn(options: argparse.Namespace) -> tuple[WorkloadMaker, int]:
     traced = read_trace(Path(name))
     if options.workloads:
         raise BadInput("--workloads", _FROM_TRACE)
-    return TraceWorkload(Path(name).stem, traced), options.jobs or len(traced)
+    return TraceWorkload(_name_of(Path(name)), traced), options.jobs or len(traced)
+
+
+def _name_of(file: Path) -> str:
+    """What results call the workload of a file; ``?`` where the file's name is not UTF-8."""
+    return file.stem.encode(errors="replace").decode()
 
 
 def _prepare_folder(folder: Path) -> None:

@@ -140,6 +140,14 @@ class TestGeneralForm:
         with pytest.raises(BadInput, match=r"jobs.jsonl:1: a JSON object"):
             read_job_trace(json_file(text))
 
+    @pytest.mark.parametrize("name", ["\\ud800", "\\u0000", "a\\nb", "\\u001b[31m"])
+    def test_a_name_can_be_printed(self, json_file: Written, name: str) -> None:
+        line = f'{{"submit_time": 1, "steps": 2, "name": "{name}"}}'
+        with pytest.raises(
+            BadInput, match="names that can be printed are expected, found 'default/"
+        ):
+            read_job_trace(json_file(line))
+
 
 class TestPhilly:
     def test_a_job_does_the_work_of_all_its_attempts(self) -> None:

@@ -311,6 +311,16 @@ class TestTraces:
         found = json.loads(output_of(capsys, *trace, *speeds, *self.NODES))
         assert (found["workload"], found["jobs"]) == (name.partition(".")[0], jobs)
 
+    def test_a_name_that_is_not_utf_8_is_no_error(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        trace = tmp_path / "<b>\udcff.csv"
+        trace.write_text("submit_time,duration_seconds\n0,60\n")
+        folder = tmp_path / "report"
+        output_of(capsys, "--trace", str(trace), *self.NODES, "--report", str(folder))
+        page = (folder / "report.html").read_text(encoding="utf-8")
+        assert "<title>&lt;b&gt;?: drf</title>" in page
+
     def test_jobs_limits_a_trace(self, capsys: pytest.CaptureFixture[str]) -> None:
         trace = ["--trace", str(self.DATA / "general.csv"), "--jobs", "2"]
         assert json.loads(output_of(capsys, *trace, *self.NODES))["jobs"] == 2
