@@ -22,6 +22,9 @@ NOT_MANAGED = "NotManaged"
 NO_PROFILE = "NoProfile"
 """Shown for the phase of a job that asks to be managed and has no profile yet."""
 
+NOT_READABLE = "NotReadable"
+"""Shown for the phase of a job whose profile its reader may not read."""
+
 _NO_END = (
     Phase.WAITING,
     Phase.SUSPENDED,
@@ -64,6 +67,8 @@ class JobView:
     profile: ProfileStatus | None
     held: Resources | None
     now: float
+    profile_was_read: bool = True
+    """Whether ``None`` for the profile means that there is none."""
 
     @property
     def job(self) -> Job | None:
@@ -89,7 +94,9 @@ class JobView:
         outcome = self.training_job.outcome
         if outcome is not None:
             return str(Phase.COMPLETED if outcome == "Succeeded" else Phase.FAILED)
-        return NO_PROFILE if self.is_managed else NOT_MANAGED
+        if not self.is_managed:
+            return NOT_MANAGED
+        return NO_PROFILE if self.profile_was_read else NOT_READABLE
 
     @property
     def counts(self) -> Counts | None:

@@ -68,6 +68,8 @@ def main(
 ) -> int:
     """Run one command; the exit status is 0, 1 for wrong input or a bad answer, or 2 for wrong
     arguments."""
+    if sys.stdout is None:  # closed by the caller, as by `>&-`
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal without ± in its encoding must not end in a traceback.
         sys.stdout.reconfigure(errors="backslashreplace")

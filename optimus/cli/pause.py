@@ -28,8 +28,7 @@ def _run(options: argparse.Namespace, _: Progress, *, paused: bool) -> Answer:
         from optimus.kube.pause import set_paused
 
         job = JobReader(cluster.client).job(cluster.namespace, options.job)
-        was_paused = job.job is not None and job.job.paused
-        changes = was_paused != paused and job.outcome is None
+        changes = is_needed(job, paused=paused)
         if changes:
             set_paused(cluster.client, job, paused=paused)
     value = {
@@ -40,6 +39,13 @@ def _run(options: argparse.Namespace, _: Progress, *, paused: bool) -> Answer:
         "changed": changes,
     }
     return Answer(value, sentence(job, paused=paused, changed=changes))
+
+
+def is_needed(job: "TrainingJob", *, paused: bool) -> bool:
+    """Whether the annotation has to be written. Of a job that cannot be scheduled as a gang it is
+    not read, so that it is written in any case."""
+    was_paused = None if job.job is None else job.job.paused
+    return was_paused is not paused and job.outcome is None
 
 
 def sentence(job: "TrainingJob", *, paused: bool, changed: bool) -> str:

@@ -103,7 +103,8 @@ def in_full(facts: "JobFacts") -> Answer:
     """Everything about one job."""
     from optimus.cli.job_view import JobView, amounts_value
 
-    view = JobView(facts.job, facts.profile, _held(facts.pods), facts.now)
+    held = _held(facts.pods)
+    view = JobView(facts.job, facts.profile, held, facts.now, facts.profile_was_read)
     samples = () if view.learned is None else view.learned.progress.samples
     newest = sorted(samples, key=lambda each: -each.at)[:_MOST_SAMPLES]
     lines = [*_decision(view), *_training(view), *_changes(view), *_pods(view, facts.pods)]

@@ -34,7 +34,10 @@ def views_of(found: "JobList") -> "list[JobView]":
     """The jobs of a list as they are shown."""
     from optimus.cli.job_view import JobView
 
-    return [JobView(each.job, each.profile, each.held, found.now) for each in found.jobs]
+    return [
+        JobView(each.job, each.profile, each.held, found.now, each.profile_was_read)
+        for each in found.jobs
+    ]
 
 
 def answer_of(found: "JobList", namespace: str | None) -> Answer:

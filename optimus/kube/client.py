@@ -337,7 +337,20 @@ def _error_body(response: urllib3.BaseHTTPResponse) -> bytes:
 
 def path_of(group: str, version: str, plural: str, namespace: str | None = None) -> str:
     """The path of a collection; the core group is ""; without a namespace that of every
-    namespace."""
+    namespace.
+
+    Raises:
+        KubeError: as ``path_segment``."""
     root = ("apis", group, version) if group else ("api", version)
     below = ("namespaces", namespace, plural) if namespace else (plural,)
-    return "".join(f"/{quote(part, safe='')}" for part in (*root, *below))
+    return "".join(f"/{path_segment(part)}" for part in (*root, *below))
+
+
+def path_segment(name: str) -> str:
+    """A name as a part of a path, which it must not leave: clients and proxies resolve ``..``.
+
+    Raises:
+        KubeError: no object can have this name."""
+    if name in ("", ".", "..") or "/" in name or "%" in name:
+        raise KubeError(ErrorKind.INVALID, f"{name[:64]!a} cannot be the name of an object")
+    return quote(name, safe="")

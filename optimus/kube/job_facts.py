@@ -3,7 +3,8 @@
 Everything is read with what the ClusterRole ``view`` allows in one namespace. What may not be read
 is left out and said."""
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
@@ -68,6 +69,9 @@ class JobFacts:
     """The newest last."""
 
     profile: ProfileStatus | None = None
+    profile_was_read: bool = True
+    """Whether it is known that there is no profile where ``profile`` is ``None``."""
+
     not_readable: tuple[str, ...] = ()
     """Sentences on what could not be read."""
 
@@ -175,6 +179,19 @@ def read_list(
             return found
 
 
+def decoded(
+    raws: Iterable[msgspec.Raw], decode_one: Callable[[msgspec.Raw], T], said: list[str]
+) -> list[T]:
+    """The objects that can be decoded; a sentence on each of the others is added to ``said``."""
+    found: list[T] = []
+    for raw in raws:
+        try:
+            found.append(decode_one(raw))
+        except Malformed as error:
+            said.append(str(error))
+    return found
+
+
 class JobReader:
     """Reads from the API server, without caches."""
 
@@ -192,9 +209,11 @@ class JobReader:
         pods = self._or_none(lambda: self._pods(job)) or ()
         uids = {job.uid} | {each.pod.uid for each in pods}
         events = self._or_none(lambda: self._events(namespace, uids)) or ()
+        said = len(self._not_readable)
         profile = self._or_none(lambda: self._profile(job))
+        was_read = len(self._not_readable) == said
         now = self._client.server_clock.now()
-        return JobFacts(job, now, pods, events, profile, tuple(self._not_readable))
+        return JobFacts(job, now, pods, events, profile, was_read, tuple(self._not_readable))
 
     def job_and_profile(self, namespace: str, name: str) -> JobFacts:
         """The job of this name and its profile alone.
@@ -244,7 +263,7 @@ class JobReader:
         path = path_of("", "v1", "pods", job.namespace)
         query = [("labelSelector", pod_selector(job.name))]
         raws = read_list(self._client, f"list the pods of {job.key}", path, query)
-        found = [_pod(raw) for raw in raws]
+        found = decoded(raws, _pod, self._not_readable)
         # A job of another kind may have the same name, and so the same labels.
         own = [each for each in found if each.pod.owner and each.pod.owner.uid == job.uid]
         return tuple(sorted(own, key=lambda each: each.pod.name))
@@ -252,7 +271,7 @@ class JobReader:
     def _events(self, namespace: str, uids: set[str]) -> tuple[EventFacts, ...]:
         path = path_of("", "v1", "events", namespace)
         raws = read_list(self._client, f"list the Events of namespace {namespace}", path, [])
-        events = [decode(_EVENTS, raw, "an Event") for raw in raws]
+        events = decoded(raws, lambda raw: decode(_EVENTS, raw, "an Event"), self._not_readable)
         own = [_event(each) for each in events if each.involved_object.uid in uids]
         return tuple(sorted(own, key=lambda each: each.last_at))
 
@@ -303,16 +322,26 @@ def contexts_of(
     kubeconfig: Path | None, environment: Mapping[str, str]
 ) -> Mapping[str, Mapping[str, str]]:
     """The contexts of the kubeconfig by name, the current one also under the empty name; none where
-    it cannot be read."""
-    named = environment.get("KUBECONFIG", "").split(":")[0]
-    path = kubeconfig or Path(named or Path.home() / ".kube" / "config")
+    it cannot be read. Of several files the first that has a value wins, as in kubectl."""
+    named = [Path(each) for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
+    paths = [kubeconfig] if kubeconfig else named or [Path.home() / ".kube" / "config"]
+    contexts: dict[str, Mapping[str, str]] = {}
+    current = ""
+    for path in paths:
+        found, chosen = _contexts_in(path)
+        contexts = {**found, **contexts}
+        current = current or chosen
+    return {"": contexts.get(current, {}), **contexts} if contexts else {}
+
+
+def _contexts_in(path: Path) -> tuple[Mapping[str, Mapping[str, str]], str]:
+    """The contexts of one file, and the name of its current one."""
     try:
         document = yaml.safe_load(path.read_text())
         contexts = {str(each["name"]): each["context"] or {} for each in document["contexts"]}
-        current = contexts.get(document.get("current-context"), {})
+        return contexts, str(document.get("current-context") or "")
     except (OSError, UnicodeError, yaml.YAMLError, AttributeError, LookupError, TypeError):
-        return {}
-    return {"": current, **contexts}
+        return {}, ""
 
 
 def namespace_of(

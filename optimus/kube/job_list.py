@@ -13,7 +13,7 @@ from optimus.kube.client import path_of
 from optimus.kube.contract import GROUP, PROFILES, VERSION
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
-from optimus.kube.job_facts import Source, read_list
+from optimus.kube.job_facts import Source, decoded, read_list
 from optimus.kube.job_kinds import JOB_KINDS, JOB_NAME, OPERATOR_GROUP, OPERATOR_VERSION
 from optimus.kube.pods import decode_pod
 from optimus.kube.profiles import ProfileStatus, decode_profile
@@ -35,6 +35,9 @@ class ListedJob:
 
     job: TrainingJob
     profile: ProfileStatus | None = None
+    profile_was_read: bool = True
+    """Whether it is known that there is no profile where ``profile`` is ``None``."""
+
     held: Resources | None = None
     """What its pods take of nodes; ``None`` where pods may not be read."""
 
@@ -61,7 +64,8 @@ def list_jobs(client: Source, namespace: str | None) -> JobList:
     listed = [
         ListedJob(
             each,
-            profiles.get(each.uid),
+            None if profiles is None else profiles.get(each.uid),
+            profiles is not None,
             None if held is None else held.get(each.uid, NONE),
         )
         for each in sorted(jobs, key=lambda each: (each.namespace, each.name, each.kind))
@@ -105,18 +109,16 @@ def _job(kind: str, raw: msgspec.Raw, said: list[str]) -> TrainingJob | None:
 
 def _profiles(
     client: Source, namespace: str | None, said: list[str]
-) -> Mapping[str, ProfileStatus]:
-    """By the UID of the job."""
+) -> Mapping[str, ProfileStatus] | None:
+    """By the UID of the job; ``None``: they may not be read."""
     try:
         path = path_of(GROUP, VERSION, PROFILES, namespace)
         raws = read_list(client, f"list {PROFILES}{_where(namespace)}", path)
-        found = [decode_profile(raw) for raw in raws]
     except KubeError as error:
-        said.append(NO_PROFILES if error.kind is ErrorKind.NOT_FOUND else error.sentence)
-        return {}
-    except Malformed as error:
-        said.append(str(error))
-        return {}
+        is_missing = error.kind is ErrorKind.NOT_FOUND
+        said.append(NO_PROFILES if is_missing else error.sentence)
+        return {} if is_missing else None
+    found = decoded(raws, decode_profile, said)
     return {each.job.uid: each.status for each in found if each.name == each.job.name}
 
 
@@ -126,12 +128,11 @@ def _held(client: Source, namespace: str | None, said: list[str]) -> dict[str, R
         query = [("labelSelector", JOB_NAME)]
         path = path_of("", "v1", "pods", namespace)
         raws = read_list(client, f"list the pods of jobs{_where(namespace)}", path, query)
-        pods = [decode_pod(raw) for raw in raws]
-    except (KubeError, Malformed) as error:
-        said.append(str(error))
+    except KubeError as error:
+        said.append(error.sentence)
         return None
     held: dict[str, Resources] = defaultdict(lambda: NONE)
-    for pod in pods:
+    for pod in decoded(raws, decode_pod, said):
         if pod.owner is not None and pod.bound() is not None:
             held[pod.owner.uid] += pod.resources
     return dict(held)

@@ -20,7 +20,7 @@ from optimus.kube.annotations import (
     read_options,
     unknown_annotations,
 )
-from optimus.kube.client import path_of
+from optimus.kube.client import path_of, path_segment
 from optimus.kube.contract import Annotation
 from optimus.kube.eligibility import EligibilityConfig, why_not_suspendable, why_unmanaged
 from optimus.kube.errors import Malformed, decode
@@ -127,7 +127,7 @@ def watched_training_jobs(kind: str, config: EligibilityConfig) -> ListWatch[Tra
 def job_path(kind: str, namespace: str, name: str) -> str:
     """The path of one job."""
     plural = JOB_KINDS[kind].plural
-    return f"{path_of(OPERATOR_GROUP, OPERATOR_VERSION, plural, namespace)}/{name}"
+    return f"{path_of(OPERATOR_GROUP, OPERATOR_VERSION, plural, namespace)}/{path_segment(name)}"
 
 
 def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) -> TrainingJob:

@@ -105,6 +105,37 @@ def test_a_profile_of_another_job_of_the_name_counts_for_nothing() -> None:
     assert "NoProfile" in listed(FakeApi(profiles=[profile(uid="other", **TRAINS)])).text
 
 
+def test_a_profile_that_may_not_be_read_is_not_said_to_be_missing() -> None:
+    api = training(forbidden=["trainingprofiles"])
+    assert "1 NotReadable" in listed(api).text
+    assert "has no TrainingProfile" not in status.overview(list_jobs(api, "ns"), "ns").text
+    text = shown(api).text
+    assert text.startswith("TFJob ns/j: NotReadable")
+    assert "has no TrainingProfile" not in text
+
+
+def test_what_cannot_be_decoded_hides_nothing_else() -> None:
+    api = training()
+    api.profiles = [{"metadata": {"name": "odd"}, "spec": 5}, *(api.profiles or ())]
+    api.pods = [{"metadata": 5}, *api.pods]
+    found = list_jobs(api, "ns")
+    assert "62 %" in listed(api).text
+    assert "they hold 5 cpu" in listed(api).text
+    assert len(found.not_readable) == 2
+    text = shown(api).text
+    assert "2 pods on 1 node" in text
+    assert "not readable" in text
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "../../pods/p", "a/b", "a%2fb"])
+def test_a_name_does_not_lead_to_another_object(name: str) -> None:
+    with pytest.raises(KubeError, match="cannot be the name of an object"):
+        JobReader(training()).job("ns", name)
+    if name:  # without a namespace the jobs of all are meant
+        with pytest.raises(KubeError, match="cannot be the name of an object"):
+            list_jobs(training(), name)
+
+
 def test_no_jobs_is_a_sentence() -> None:
     text = listed(FakeApi(jobs=[])).text
     assert text == "there is no TFJob or MXJob in namespace ns; -A shows all"
@@ -210,6 +241,16 @@ def test_what_pause_and_resume_say(
 ) -> None:
     job = JobReader(FakeApi(jobs=[job_json(**annotations)])).job("ns", "j")
     assert part in pause.sentence(job, paused=paused, changed=changed)
+
+
+def test_a_job_that_is_no_gang_is_resumed_although_its_pause_is_not_read() -> None:
+    raw = job_json(target_loss="0.2", pause="true")
+    raw["spec"]["tfReplicaSpecs"] = {}
+    job = JobReader(FakeApi(jobs=[raw])).job("ns", "j")
+    assert job.job is None
+    assert pause.is_needed(job, paused=False)
+    known = JobReader(FakeApi(jobs=[job_json(pause="true")])).job("ns", "j")
+    assert [pause.is_needed(known, paused=each) for each in (True, False)] == [False, True]
 
 
 def test_resume_of_a_job_that_its_user_suspended_says_how_to_start_it() -> None:

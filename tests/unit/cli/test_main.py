@@ -154,6 +154,20 @@ def test_a_character_that_the_output_cannot_encode_is_escaped() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"\\xb1 1\n", b"")
 
 
+def test_output_that_is_closed_is_no_error() -> None:
+    script = """
+import sys
+sys.stdout = None  # as Python does after `>&-`
+from tests.unit.cli.test_main import interrupt_after, watched
+from optimus.cli.command import Answer
+from optimus.cli.main import main
+asked = ["thing", "--watch", "--every", "2"]
+sys.exit(main(asked, watched([Answer(1, "one")]), interrupt_after(1)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_invalid_arguments_exit_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["evaluate"], ["evaluate", "thing"], ["nothing"]):
         with pytest.raises(SystemExit, match="2"):

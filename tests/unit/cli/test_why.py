@@ -1,8 +1,10 @@
 """What `optimus why` tells of a job, from what the API server holds."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -278,3 +280,22 @@ def test_the_namespace_is_that_of_the_context(tmp_path: Any) -> None:
     assert namespace_of(path, {}) == "team"
     assert namespace_of(None, {"KUBECONFIG": str(path)}) == "team"
     assert namespace_of(tmp_path / "none", {}) == "default"
+    several = {"KUBECONFIG": f"{tmp_path / 'none'}{os.pathsep}{path}"}
+    assert namespace_of(None, several) == "team"
+
+
+def test_of_several_kubeconfigs_the_first_that_has_a_value_wins(tmp_path: Path) -> None:
+    """As with kubectl: one file may hold the current context, another the contexts."""
+    texts = (
+        "current-context: b\ncontexts: [{name: a, context: {namespace: one}}]\n",
+        (
+            "current-context: a\ncontexts: [{name: a, context: {namespace: two}},"
+            " {name: b, context: {namespace: three}}]\n"
+        ),
+    )
+    files = [tmp_path / "first", tmp_path / "second"]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    both = {"KUBECONFIG": os.pathsep.join(map(str, files))}
+    assert namespace_of(None, both) == "three"
+    assert namespace_of(None, both, "a") == "one"

@@ -114,8 +114,14 @@ def test_a_token_is_read_again_when_its_file_changes_and_kept_while_it_is_away(
         (("", "v1", "pods"), "/api/v1/pods"),
         (("", "v1", "pods", "ns"), "/api/v1/namespaces/ns/pods"),
         (("kubeflow.org", "v1", "tfjobs", "ns"), "/apis/kubeflow.org/v1/namespaces/ns/tfjobs"),
-        (("g", "v1", "things", "a/b"), "/apis/g/v1/namespaces/a%2Fb/things"),
+        (("g", "v1", "things", "a?b"), "/apis/g/v1/namespaces/a%3Fb/things"),
     ],
 )
 def test_paths(arguments: tuple[str, ...], path: str) -> None:
     assert path_of(*arguments) == path
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".", "a%2Fb"])
+def test_no_name_leads_out_of_its_path(name: str) -> None:
+    with pytest.raises(KubeError, match="cannot be the name of an object"):
+        path_of("g", "v1", "things", name)
