@@ -125,6 +125,7 @@ class Gunicorn(ThreadWorker):  # type: ignore[misc]  # likewise
 
     def handle(self, conn: Any) -> bool:
         """The first request of a connection is read here."""
+        assert conn not in self.left, "it has read the first request already"
         self.left.append(conn)
         conn.initialized = True
         return self.keeps
