@@ -121,6 +121,7 @@ class Nominator:
                 self.run_once(time.monotonic())
             except Exception:  # noqa: BLE001 - the thread goes on: the next run starts from what is there then
                 _LOG.exception("planning or nominating failed")
+                self._more = False  # what fails is not tried again without a pause
             used = time.thread_time() - began
             if not self._more:
                 self._stopping.wait(max(PAUSE_SECONDS, PAUSES_PER_RUN * used))

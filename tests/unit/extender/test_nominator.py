@@ -507,6 +507,23 @@ def test_the_thread_waits_for_no_change_while_pods_are_left_to_be_nominated() ->
     assert changes.waits[:2] == [1.0, 0.0]
 
 
+class BrokenWriter(FakeWriter):
+    """Fails as no API server does."""
+
+    def nominate(self, pod: Pod, node: str | None) -> Written | Refused:
+        raise RuntimeError(pod.name)
+
+
+def test_a_long_queue_that_cannot_be_nominated_is_tried_again_after_a_pause() -> None:
+    changes = RecordedChanges()
+    plans = FakePlans(queued(2 * MOST_WRITES), changes=changes)
+    nominator = Setting(plans, BrokenWriter()).nominator()
+    nominator.start()
+    assert changes.twice.wait(30.0)
+    nominator.stop()
+    assert {*changes.waits} == {1.0}
+
+
 def test_the_thread_runs_again_after_a_pause() -> None:
     changes = RecordedChanges()
     nominator = Setting(FakePlans(changes=changes)).nominator()
