@@ -14,7 +14,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from autoscaler.cluster import Observation
-from autoscaler.managed_jobs import FRESH_SECONDS, JobState
+from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
 from autoscaler.rescale.machine import Step
 from optimus.allocation import AllocationPolicy
@@ -27,6 +27,7 @@ from optimus.interval.driver import (
     EndProfilingRun,
     IntervalDecided,
     IntervalDriver,
+    longest_checkpoint_wait,
 )
 from optimus.jobs import NO_COUNTS, Job
 from optimus.kube.contract import RESCALING
@@ -163,8 +164,9 @@ class Decider:
         waiting = state.rescale
         if waiting is None or waiting.record.step is not Step.CHECKPOINT:
             return
-        limit = FRESH_SECONDS if state.record.checkpoint_missed else self._config.stale_seconds
-        if waiting.record.rolling_back or at - waiting.record.step_at < limit:
+        stale_seconds, missed = self._config.stale_seconds, state.record.checkpoint_missed
+        limit_seconds = longest_checkpoint_wait(stale_seconds, missed=missed)
+        if waiting.record.rolling_back or at - waiting.record.step_at < limit_seconds:
             return
         state.withdraw_rescale(at)
         if waiting.needs_checkpoint and waiting.may_stop:

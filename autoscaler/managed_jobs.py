@@ -29,7 +29,13 @@ from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
 from optimus.allocation.problem import MOST_MOVES, is_forced, recent_failures
 from optimus.errors import NotReady
 from optimus.interval import Decision
-from optimus.interval.driver import RescalePurpose, rescale_order, why_unwanted
+from optimus.interval.driver import (
+    RescalePurpose,
+    awaits_next_checkpoint,
+    must_wait_for_checkpoint,
+    rescale_order,
+    why_unwanted,
+)
 from optimus.jobs import Counts, Job, Manage, RescaleRule, Role
 from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
@@ -50,10 +56,6 @@ _LOG = logging.getLogger(__name__)
 
 FOREIGN_SUSPENSION_SECONDS: Final = 60.0
 """How long a suspension by another instance is left to that one, if it appears while this leads."""
-
-FRESH_SECONDS: Final = 90.0
-"""How long after a job's checkpoint was seen an interval may begin to move it: the least time
-between two intervals, and a few reads of the log."""
 
 _MOST_PRICES: Final = 9
 """The price of a rescale is the median of the last few: nodes and images change."""
@@ -442,16 +444,15 @@ class JobState:
         Not where there is nothing to lose, or no log in which one could show. Nor when it only
         measures a young job's speed or ends that, or takes back a gang that never became whole.
         """
-        if self.job.rescale is not RescaleRule.CHECKPOINT or not self._may_train(at):
-            return False
-        if record.purpose is RescalePurpose.RESTART:
-            return False  # the operator is about to fail it
-        return record.purpose.needs_checkpoint or self._is_old(at)
+        return must_wait_for_checkpoint(
+            self.job.rescale,
+            record.purpose,
+            may_train=self._may_train(at),
+            is_old=self._is_old(at),
+        )
 
     def awaits_checkpoint(self, at: float) -> bool:
-        """Whether the job is not moved before its next checkpoint: its wait for one timed out.
-
-        Room that is held for a job that never prints such a line would be lost to all others."""
+        """Whether the job is not moved before its next checkpoint: its wait for one timed out."""
         if (
             not self.record.checkpoint_missed
             or self.job.rescale is not RescaleRule.CHECKPOINT
@@ -459,8 +460,7 @@ class JobState:
         ):
             return False
         interval_seconds = self.progress(at).read_interval_seconds
-        fresh_seconds = max(FRESH_SECONDS, 3 * interval_seconds)
-        return self.checkpoint_seen_at is None or at - self.checkpoint_seen_at > fresh_seconds
+        return awaits_next_checkpoint(self.checkpoint_seen_at, at, interval_seconds)
 
     @property
     def watches_for_checkpoint(self) -> bool:

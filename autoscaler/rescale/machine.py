@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import Final
 
-from optimus.interval.driver import RescalePurpose
+from optimus.interval.driver import FRESH_CHECKPOINT_SECONDS, RescalePurpose, is_fresh_checkpoint
 from optimus.jobs import NO_COUNTS, Counts, Role
 from optimus.kube.contract import Phase
 from optimus.kube.errors import Malformed
@@ -129,7 +129,7 @@ class RescaleRecord:
 class RescaleConfig:
     """How long a rescale waits for what."""
 
-    fresh_seconds: float = 30.0
+    fresh_seconds: float = FRESH_CHECKPOINT_SECONDS
     """Age up to which a checkpoint is recent enough to suspend: the training since is lost.
     Default: a few log polls."""
 
@@ -694,11 +694,12 @@ def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) ->
         return _finish(state, Outcome.USER, state.unwanted)
     if not state.may_stop:
         return state, ()
-    if not state.needs_checkpoint or observed.at - state.checkpoint_since <= config.fresh_seconds:
+    fresh_seconds, since = config.fresh_seconds, state.checkpoint_since
+    if not state.needs_checkpoint or is_fresh_checkpoint(since, observed.at, fresh_seconds):
         message = f"{record.change}: {record.why}"
         state, emit = _emit_once(state, EmitEvent(False, "Rescaling", message))
         begun = replace(record, restarts=observed.pods.restarts)
-        lost_seconds = observed.at - state.checkpoint_since
+        lost_seconds = observed.at - since
         lost_seconds = lost_seconds if lost_seconds < math.inf else 0.0
         state = replace(state, stopped_at=observed.at, lost_seconds=lost_seconds)
         state, then = _enter(state, begun, Step.SUSPEND, observed.at)

@@ -12,10 +12,12 @@ from typing import Final
 
 from optimus.cli.arguments import named_amounts, whole_number
 from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.restart_table import read_restart_seconds
 from optimus.cli.table import table
 from optimus.cli.trace import read_trace
 from optimus.cli.trace_formats import FORMS, read_form
 from optimus.interval.driver import NO_LIMIT, UNLIMITED, DisruptionLimits, Limit
+from optimus.jobs import RescaleRule
 from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import ALL_POLICIES
@@ -26,7 +28,7 @@ from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.files import results, write
 from optimus.simulator.forecasts import FittedForecasts, TrueForecasts
 from optimus.simulator.ground_truth.testbed import nodes as testbed_nodes
-from optimus.simulator.jobs import WorkloadMaker
+from optimus.simulator.jobs import Checkpoints, WorkloadMaker
 from optimus.simulator.presets import (
     PUBLISHED_RULES,
     preset,
@@ -38,6 +40,7 @@ from optimus.simulator.presets import (
 )
 from optimus.simulator.report import report_page
 from optimus.simulator.results import GPU, Simulation
+from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate, summarise
 from optimus.simulator.trace_workload import SubmittedWorkload
@@ -74,6 +77,8 @@ _COLUMNS: Final = (
     ("epochs error", "convergence_error", "{:.1%}"),
 )
 """Heading, figure and format; averages and makespans have their interval beside them."""
+_LOST: Final = ("lost s", "lost_seconds_per_job", "{:.0f}")
+"""Shown where checkpoints are simulated."""
 _WITH_INTERVAL: Final = frozenset({"average_jct_seconds", "makespan_seconds"})
 
 Task = tuple[str, int]
@@ -97,6 +102,7 @@ class Comparison:
     """The part of the usual arithmetic speed of workers on each kind of nodes."""
     look_seconds: float = 0.0
     disruption: DisruptionLimits = UNLIMITED
+    stops: Stops = field(default_factory=Stops)
 
     def run(self, task: Task) -> Simulation:
         """One policy with one seed."""
@@ -107,6 +113,7 @@ class Comparison:
         if self.arithmetic:
             jobs = tuple(on_kinds(each, self.arithmetic) for each in workload.jobs)
             workload = replace(workload, jobs=jobs)
+        workload = self.stops.of(workload)
         forecasts = TrueForecasts() if self.forecast == "truth" else FittedForecasts()
         rule = PLACEMENT_RULES[self.placement] if self.placement else None
         rules = PUBLISHED_RULES[self.rules]
@@ -120,6 +127,8 @@ class Comparison:
         if self.look_seconds:
             config = with_look_seconds(config, self.look_seconds)
         config = with_disruption_limits(config, self.disruption)
+        if self.stops.measures_prices:
+            config = replace(config, measures_prices=True)
         return simulate(workload, config, seed)
 
 
@@ -159,7 +168,25 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--workloads", type=whole_number(0), default=0, metavar="N", help=families)
     alone = "with --workloads: jobs learn nothing from earlier runs of their workload"
     add("--no-earlier-runs", action="store_true", help=alone)
+    _add_stop_arguments(parser)
     _add_run_arguments(parser)
+
+
+def _add_stop_arguments(parser: argparse.ArgumentParser) -> None:
+    """What stopping a job costs."""
+    saves, amount = parser.add_mutually_exclusive_group(), whole_number(1)
+    steps = "jobs save after so many steps, and a restart loses what was trained since (default: "
+    steps += "they save whenever they are stopped, and lose nothing)"
+    saves.add_argument("--checkpoint-steps", type=amount, metavar="N", help=steps)
+    seconds = "the same after so many seconds of training"
+    saves.add_argument("--checkpoint-seconds", type=amount, metavar="N", help=seconds)
+    rescale = "optimus moves a job right after a checkpoint, or at any time (default: checkpoint "
+    rescale += "where jobs save now and then, else any)"
+    rules = [RescaleRule.CHECKPOINT.value, RescaleRule.ANY.value]
+    parser.add_argument("--rescale", choices=rules, help=rescale)
+    measured = "a CSV file with a column `seconds`: what restarts were measured to take, of which "
+    measured += "each takes one (default: a start, and the model to the file system and back)"
+    parser.add_argument("--restart-seconds", type=Path, metavar="FILE", help=measured)
 
 
 def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -228,7 +255,22 @@ def _comparison(options: argparse.Namespace) -> Comparison:
         {} if options.nodes is None else parse_arithmetic(options.nodes),
         options.look_seconds,
         DisruptionLimits(options.max_stopped, options.max_stopped_per_namespace),
+        _stops(options),
     )
+
+
+def _stops(options: argparse.Namespace) -> Stops:
+    """What stopping a job costs, by the options."""
+    checkpoints, rule = None, RescaleRule.ANY
+    if options.checkpoint_steps or options.checkpoint_seconds:
+        steps, seconds = options.checkpoint_steps or 0, options.checkpoint_seconds or 0
+        checkpoints, rule = Checkpoints(steps, seconds), RescaleRule.CHECKPOINT
+    elif options.rescale == RescaleRule.CHECKPOINT:
+        expected = "--checkpoint-steps or --checkpoint-seconds is expected beside it"
+        raise BadInput("--rescale checkpoint", f"{expected}: without, a job saves when stopped")
+    rule = RescaleRule(options.rescale) if options.rescale else rule
+    measured = options.restart_seconds
+    return Stops(checkpoints, rule, () if measured is None else read_restart_seconds(measured))
 
 
 _FROM_TRACE: Final = "a trace says itself which jobs there are"
@@ -298,18 +340,20 @@ def _text(found: Sequence[Simulation]) -> str:
 
 def summary_table(found: Sequence[Simulation]) -> str:
     """The figures as people read them, one line for each policy."""
-    headings = ("policy", *(heading for heading, _, _ in _COLUMNS))
+    loses = any(job.lost_seconds > 0 for each in found for job in each.jobs)
+    columns = (*_COLUMNS, _LOST) if loses else _COLUMNS
+    headings = ("policy", *(heading for heading, _, _ in columns))
     rows = (
         (
             each.policy,
             *(
                 _cell((each.ratios if heading == "ratio" else each.figures)[name], name, form)
-                for heading, name, form in _COLUMNS
+                for heading, name, form in columns
             ),
         )
         for each in summarise(found)
     )
-    return table("<" + ">" * len(_COLUMNS), headings, rows)
+    return table("<" + ">" * len(columns), headings, rows)
 
 
 def _cell(estimate: Estimate, name: str, form: str) -> str:

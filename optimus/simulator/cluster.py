@@ -23,7 +23,7 @@ from optimus.interval.capacity_plan import (
     QuotaLedger,
     schedulable_capacity,
 )
-from optimus.interval.driver import BeginRescale, RescalePurpose
+from optimus.interval.driver import BeginRescale, RescalePurpose, awaits_next_checkpoint
 from optimus.jobs import Counts, Job, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
@@ -98,8 +98,14 @@ class JobState:
     stopped_at: float | None = None
     """When the move under way stopped its training."""
 
+    stop_lost_seconds: float = 0.0
+    """Training that this stop lost."""
+
     waits_for: AwaitedRescale | None = None
     """A rescale that waits until the job may be stopped; it trains on."""
+
+    missed_at: float | None = None
+    """When one was withdrawn that waited for a checkpoint; ``None`` since the job was moved."""
 
     prices: tuple[float, ...] = ()
     """Seconds without training of its last moves, oldest first."""
@@ -121,28 +127,39 @@ class JobState:
         progress = self.training.progress()
         return replace(progress, earlier=self.earlier) if self.earlier else progress
 
-    def history(self, _: float, /) -> JobHistory:
+    def history(self, at: float, /) -> JobHistory:
         """Its rescales and profiling runs so far."""
         past, known, awaited = self.past, self.known_history, self.waits_for
         target, purpose = self.moving_to, self.purpose
         if awaited is not None:
             target, purpose = awaited.begun.counts, awaited.begun.purpose
-        made_of = target, purpose, self.job.counts
+        awaits = self.awaits_checkpoint(at)
+        made_of = target, purpose, self.job.counts, awaits
         if known is not None and known[0] is past and known[1] == made_of:
             return known[2]
         found = replace(
             past,
             rescaling_to=target,
             measures=target is not None and purpose is RescalePurpose.PROFILING,
+            awaits_checkpoint=awaits,
             own_counts=past.own_counts if self.job.counts in past.profiled else None,
         )
         self.known_history = past, made_of, found
         return found
 
+    def awaits_checkpoint(self, at: float) -> bool:
+        """Whether it is not moved before its next checkpoint: its wait for one timed out."""
+        if self.missed_at is None:
+            return False
+        saved_at = self.training.saved.at
+        seen_at = saved_at if saved_at is not None and saved_at > self.missed_at else None
+        return awaits_next_checkpoint(seen_at, at)
+
     @property
     def next_at(self) -> float:
         """When something happens to it by itself."""
-        return min(self.phase_ends_at, self.training.next_at)
+        saves_at = math.inf if self.waits_for is None else self.training.next_save_at
+        return min(self.phase_ends_at, self.training.next_at, saves_at)
 
     @property
     def is_stopped(self) -> bool:
@@ -253,6 +270,8 @@ class SimulatedCluster:
         self.states: dict[str, JobState] = {}
         self._placed = _PlacedPods(self.nodes)
         self.ended: list[JobState] = []
+        self.most_futile: JobState | None = None
+        """The job that was stopped most often since its last checkpoint, if any was."""
         self._events: list[tuple[float, str, int]] = []
 
     @property
@@ -345,19 +364,23 @@ class SimulatedCluster:
         assert state.phase is not Phase.CLEARING, "a move under way is not moved again"
         at = self.now
         self._end_service(state)
-        state.waits_for = None
-        state.training.stop(at)
+        state.waits_for = state.missed_at = None
+        state.stop_lost_seconds = self._stop(state)
         had_pods, trained = bool(state.pods), state.training.trained_seconds > 0
-        leaving = min(self.leaving_seconds, state.truth.rescale_seconds) if had_pods else 0.0
+        truth = state.truth
+        seconds = state.training.draw_rescale_seconds() if trained else truth.rescale_seconds
+        leaving = min(self.leaving_seconds, seconds) if had_pods else 0.0
+        # A restart, one after a pause, a first start.
+        cost = truth.start_seconds
+        if trained:
+            cost = max(seconds - (0.0 if had_pods else self.leaving_seconds), 0.0)
         clear_at = max(at + leaving, move.free_at)
         changes = move.counts != state.job.counts
         state.is_forced = is_forced(state.job.counts, move.counts)
         state.job = replace(state.job, counts=move.counts)
         state.coming = tuple(_pod(held) for held in move.placement)
         state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
-        state.ready_at = max(at + self._cost(state, had_pods, trained), clear_at)
-        if not had_pods:
-            state.ready_at = clear_at + self._cost(state, had_pods, trained)
+        state.ready_at = max(at + cost, clear_at) if had_pods else clear_at + cost
         state.phase, state.phase_ends_at = Phase.CLEARING, clear_at
         state.moving_to = move.counts if had_pods or changes else None
         state.purpose = move.purpose
@@ -369,10 +392,22 @@ class SimulatedCluster:
             self._bind(state)
         self._schedule(state)
 
+    def let_wait(self, state: JobState, begun: BeginRescale) -> None:
+        """Let a rescale wait until its job may be stopped."""
+        state.waits_for = AwaitedRescale(begun, self.now)
+        self._schedule(state)
+
+    def withdraw(self, state: JobState, *, missed: bool) -> None:
+        """Drop a rescale that has waited too long; ``missed``: for a checkpoint."""
+        state.waits_for = None
+        if missed:
+            state.missed_at = self.now
+        self._schedule(state)
+
     def pause(self, state: JobState) -> None:
         """Take a job's room away; it waits until it is moved to some again."""
         self._end_service(state)
-        state.training.stop(self.now)
+        self._stop(state)
         state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
         leaving = min(self.leaving_seconds, state.truth.rescale_seconds)
         state.coming, state.moving_to = (), None
@@ -381,6 +416,13 @@ class SimulatedCluster:
         state.pauses += 1
         state.past = replace(state.past, profiling_since=None)
         self._schedule(state)
+
+    def _stop(self, state: JobState) -> float:
+        """Stop the job's training; returns what of it is lost."""
+        lost_seconds, most = state.training.stop(self.now), self.most_futile
+        if state.training.futile_stops > (most.training.futile_stops if most else 0):
+            self.most_futile = state
+        return lost_seconds
 
     def present(self) -> Iterator[BoundPod]:
         """All pods that hold room at this instant."""
@@ -394,16 +436,9 @@ class SimulatedCluster:
             used[pod.node] = used[pod.node] + pod.resources
         return used
 
-    def _cost(self, state: JobState, had_pods: bool, trained: bool) -> float:
-        """Seconds until the next step: of a restart, of one after a pause, of a first start."""
-        truth = state.truth
-        if not trained:
-            return truth.start_seconds
-        leaving = 0.0 if had_pods else self.leaving_seconds
-        return max(truth.rescale_seconds - leaving, 0.0)
-
     def _process(self, state: JobState, at: float) -> bool:
         """Process one job's event; returns whether a scheduler would see a change."""
+        saved_at = state.training.saved.at
         state.training.advance(at)
         if state.phase is Phase.TRAINING and state.training.is_finished:
             self._end(state, at)
@@ -412,7 +447,7 @@ class SimulatedCluster:
         if due:
             self._end_phase(state, at)
         self._schedule(state)
-        return due
+        return due or (state.waits_for is not None and state.training.saved.at != saved_at)
 
     def _end_phase(self, state: JobState, at: float) -> None:
         state.phase_ends_at = math.inf
@@ -436,7 +471,8 @@ class SimulatedCluster:
 
     def _measure_price(self, state: JobState, at: float) -> None:
         if self._measures_prices and state.stopped_at is not None:
-            state.prices = (*state.prices, at - state.stopped_at)[-_MOST_PRICES:]
+            price = at - state.stopped_at + state.stop_lost_seconds
+            state.prices = (*state.prices, price)[-_MOST_PRICES:]
             state.past = replace(state.past, price_seconds=median(state.prices))
         state.stopped_at = None
 

@@ -46,6 +46,10 @@ _QUIET_LIMIT = 200
 """Instants in a row without a training, moving or arriving job, after which nothing will happen."""
 
 
+_MOST_FUTILE = 100
+"""Stops of a job without a checkpoint between, after which it will not end."""
+
+
 def simulate(
     workload: Workload, config: SchedulerConfig, seed: int, watch: Observer | None = None
 ) -> Simulation:
@@ -115,7 +119,13 @@ class _Loop:
         self.timeline.append(point)
 
     def _check_progress(self, at: float) -> None:
-        """Ends a simulation in which waiting jobs are never started."""
+        """Ends a simulation in which waiting jobs are never started, or a job always loses all."""
+        futile = self.cluster.most_futile
+        if futile is not None and futile.training.futile_stops > _MOST_FUTILE:
+            happens = (
+                f"under {self._config.name}, {futile.job.key} is stopped before each checkpoint"
+            )
+            raise WorkloadError(f"{happens} and never ends: let jobs save more often")
         lives = self._arrivals or self.cluster.next_at < float("inf")
         self._quiet = 0 if lives else self._quiet + 1
         if self._quiet > _QUIET_LIMIT or at == float("inf"):

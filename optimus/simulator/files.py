@@ -16,6 +16,7 @@ from optimus.simulator.summary import summarise
 JOB_COLUMNS = (
     *("policy", "seed", "job", "kind", "mode", "arrived_at", "placed_at", "finished_at"),
     *("completion_seconds", "trained_seconds", "epochs", "restarts", "profiling_runs", "pauses"),
+    "lost_seconds",
 )
 TIMELINE_COLUMNS = (
     *("policy", "seed", "at", "training", "idle", "waiting", "ps", "workers"),
@@ -74,7 +75,7 @@ def _jobs(found: Simulation) -> Rows:
         instants = job.arrived_at, job.placed_at, job.finished_at
         seconds = map(_seconds, (*instants, job.completion_seconds, job.trained_seconds))
         counts = job.epochs, job.restarts, job.profiling_runs, job.pauses
-        yield job.uid, job.kind, job.mode, *seconds, *counts
+        yield job.uid, job.kind, job.mode, *seconds, *counts, _seconds(job.lost_seconds)
 
 
 def _timeline(found: Simulation) -> Rows:

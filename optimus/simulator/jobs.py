@@ -45,6 +45,16 @@ class Straggling:
     """The part of its usual speed that is left: above 0, below 1."""
 
 
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """How often a job saves its training; one of the two is above 0. A save takes no time."""
+
+    every_steps: float = 0.0
+    """At each multiple of so many steps of the whole job."""
+    every_seconds: float = 0.0
+    """After so much training since the job was started last, and again."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedJob:
     """One job of a workload: ``job`` is what its user submits at ``created_at`` of virtual time."""
@@ -66,6 +76,12 @@ class SimulatedJob:
     """From its placement to its first step."""
     rescale_seconds: float = 60.0
     """From its suspension, checkpoint included, to its next step."""
+    restart_seconds: tuple[float, ...] = ()
+    """What restarts were measured to take: one of these, at random, in place of
+    ``rescale_seconds``. None: it takes that."""
+    checkpoints: Checkpoints | None = None
+    """``None``: it saves whenever it is stopped, and loses nothing. Otherwise the training since
+    its last checkpoint is lost, and done again."""
     straggling: Straggling | None = None
     kind_speeds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """The part of its full speed of a worker on nodes of a kind: above 0, at most 1. Of other kinds

@@ -25,6 +25,9 @@ from optimus.interval.driver import (
     IntervalDecided,
     IntervalDriver,
     RescalePurpose,
+    is_fresh_checkpoint,
+    longest_checkpoint_wait,
+    must_wait_for_checkpoint,
     rescale_order,
 )
 from optimus.jobs import Job
@@ -33,7 +36,7 @@ from optimus.models.prior import speed_is_known
 from optimus.nodes import Node
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key
 from optimus.progress.types import EarlierRun
-from optimus.simulator.cluster import AwaitedRescale, JobState, Move, Phase, SimulatedCluster
+from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
 from optimus.simulator.speeds import EmptyCluster
 from optimus.snapshot import ClusterSnapshot
@@ -189,12 +192,29 @@ class LiveScheduler:
                 return
 
     def _begin(self, cluster: SimulatedCluster, state: JobState, begun: BeginRescale) -> None:
-        """Move the job, or let it wait until as few jobs are stopped as may be."""
-        if self._config.disruption == UNLIMITED:
+        """Move the job, or let it wait: for a checkpoint, or until as few jobs are stopped as may
+        be."""
+        waits = self._waits_for_checkpoint(cluster, state, begun.purpose)
+        if self._config.disruption == UNLIMITED and not waits:
             assert begun.placement is not None
             _move(cluster, state, begun, begun.placement)
         else:
-            state.waits_for = AwaitedRescale(begun, cluster.now)
+            cluster.let_wait(state, begun)
+
+    def _waits_for_checkpoint(
+        self, cluster: SimulatedCluster, state: JobState, purpose: RescalePurpose
+    ) -> bool:
+        """Whether the product would wait for the job's next checkpoint now."""
+        state.training.advance(cluster.now)
+        age_limit_seconds = self._config.driver.interval.profiling.trained_limit_seconds
+        must_wait = must_wait_for_checkpoint(
+            state.job.rescale,
+            purpose,
+            may_train=bool(state.pods),
+            is_old=cluster.now - state.served_since >= age_limit_seconds,
+        )
+        saved_at = state.training.saved.at
+        return must_wait and (saved_at is None or not is_fresh_checkpoint(saved_at, cluster.now))
 
     def _begin_awaited(self, cluster: SimulatedCluster) -> None:
         """Move the jobs that may be stopped now, while there is room; withdraw what has waited too
@@ -206,9 +226,10 @@ class LiveScheduler:
         for state in sorted(waiting, key=self._rescale_order):
             awaited = state.waits_for
             assert awaited is not None
-            if state.phase is not Phase.CLEARING and budget.allows(
-                state.job, awaited.begun.purpose
-            ):
+            purpose = awaited.begun.purpose
+            may_stop = state.phase is not Phase.CLEARING and budget.allows(state.job, purpose)
+            lacks_checkpoint = self._waits_for_checkpoint(cluster, state, purpose)
+            if may_stop and not lacks_checkpoint:
                 others = _claims(each for each in waiting if each is not state)
                 free = headroom(cluster.snapshot(), self._placement, list(others))
                 placement = reserve(free, state.job, awaited.begun.counts)
@@ -217,7 +238,7 @@ class LiveScheduler:
                     budget.note(state.job, is_stopped=state.is_stopped)
                     continue
             if cluster.now >= self._wait_ends_at(state):
-                state.waits_for = None
+                cluster.withdraw(state, missed=may_stop and lacks_checkpoint)
 
     def _budget(self, cluster: SimulatedCluster) -> DisruptionBudget:
         jobs = cluster.visible
@@ -236,7 +257,9 @@ class LiveScheduler:
         """When a rescale that waits is withdrawn."""
         if state.waits_for is None:
             return math.inf
-        return state.waits_for.since + STALE_INTERVALS * self._config.driver.interval_seconds
+        stale_seconds = STALE_INTERVALS * self._config.driver.interval_seconds
+        missed = state.missed_at is not None
+        return state.waits_for.since + longest_checkpoint_wait(stale_seconds, missed=missed)
 
     def _skip_empty_intervals(self, now: float) -> None:
         """Counts the intervals that passed while there was no job."""

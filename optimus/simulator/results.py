@@ -32,6 +32,8 @@ class JobResult:
     restarts: int
     profiling_runs: int
     pauses: int
+    lost_seconds: float = 0.0
+    """Training that restarts undid: what was trained after the last checkpoint before each."""
     alone_seconds: float = 0.0
     """Its start and training alone on the cluster, at the counts of its submission. 0: it does not
     fit so, or is not known."""
@@ -68,6 +70,7 @@ class JobResult:
             restarts=state.restarts,
             profiling_runs=len(state.past.profiled),
             pauses=state.pauses,
+            lost_seconds=state.training.lost_seconds,
             alone_seconds=alone_seconds,
         )
 

@@ -17,6 +17,7 @@ class Purpose(IntEnum):
     SPEED = 2
     STRAGGLING = 3
     FORECAST_ERROR = 4
+    RESTART = 5
 
 
 def stream(seed: int, purpose: Purpose, uid: str = "") -> Generator:

@@ -97,6 +97,7 @@ FIGURES: Mapping[str, Callable[[Simulation], float | None]] = MappingProxyType(
         "profiling_runs_per_job": _per_job("profiling_runs"),
         "pauses_per_job": _per_job("pauses"),
         "stopped_seconds_per_job": _per_job("stopped_seconds"),
+        "lost_seconds_per_job": _per_job("lost_seconds"),
         "finish_time_ratio": _finish_time_ratio(np.mean),
         "worst_finish_time_ratio": _finish_time_ratio(np.max),
         "speed_error": _mean_error("speed_error"),

@@ -27,11 +27,15 @@ from optimus.models.speed.curve import mixed_kind
 from optimus.progress.log import MAX_LOSSES, MAX_SAMPLES
 from optimus.progress.state import thin_losses
 from optimus.progress.types import LossPoint, SpeedSample, TrainingProgress
-from optimus.simulator.jobs import SimulatedJob, Straggling
+from optimus.simulator.jobs import Checkpoints, SimulatedJob, Straggling
 from optimus.simulator.streams import Purpose, lognormal_factor, stream
 
 _SLACK_EPOCHS: Final = 1e-9
 """Sums of epochs miss whole numbers by rounding."""
+
+
+_SLACK_SAVES: Final = 1e-9
+"""So does what is done of a save."""
 
 
 _NO_KINDS: Final[Mapping[str, int]] = MappingProxyType({})
@@ -99,8 +103,25 @@ class Stragglers:
             self.next_at = at + self.rng.exponential(self.config.seconds_between / others)
 
 
+@dataclass(slots=True)
+class Saved:
+    """The last checkpoint of a job that saves now and then: it goes on from there after a stop.
+
+    ``trained_seconds``: what it had trained then, lost training included. ``number`` counts the
+    amounts (of the job's steps, or of the run's seconds) after which one is saved."""
+
+    epochs: float = 0.0
+    steps: float = 0.0
+    at: float | None = None
+    trained_seconds: float = 0.0
+    number: int = 0
+
+
 class Training:
-    """The state of one job's training at the instant ``at``; ``epochs`` and ``steps`` are done."""
+    """The state of one job's training at the instant ``at``; ``epochs`` and ``steps`` are done.
+
+    ``trained_seconds`` is all training, ``lost_seconds`` what of it was undone by restarts.
+    ``futile_stops`` counts those since the last checkpoint."""
 
     def __init__(self, truth: SimulatedJob, seed: int) -> None:
         self.truth = truth
@@ -113,6 +134,10 @@ class Training:
         self._stragglers = Stragglers(
             truth.straggling, stream(seed, Purpose.STRAGGLING, truth.job.uid)
         )
+        self.saved = Saved()
+        self.lost_seconds = 0.0
+        self.futile_stops = 0
+        self._restarts = stream(seed, Purpose.RESTART, truth.job.uid)
         self._epochs_per_second = 0.0
         self._quiet_until = -math.inf
         self._shown: TrainingProgress | None = None
@@ -144,6 +169,22 @@ class Training:
         """When its speed changes, or it ends."""
         return math.inf if self.run is None else min(self.finish_at, self._stragglers.changes_at)
 
+    @property
+    def next_save_at(self) -> float:
+        """When it saves its next checkpoint, at its present speed."""
+        if self.run is None or self.truth.checkpoints is None or self.speed <= 0:
+            return math.inf
+        done, each, rate = self._saving(self.run, self.truth.checkpoints)
+        left = (math.floor(done / each + _SLACK_SAVES) + 1) * each - done
+        return self.at + left / rate
+
+    def draw_rescale_seconds(self) -> float:
+        """From a suspension to the next step."""
+        measured = self.truth.restart_seconds
+        if not measured:
+            return self.truth.rescale_seconds
+        return measured[int(self._restarts.integers(len(measured)))]
+
     def begin(
         self,
         at: float,
@@ -157,12 +198,18 @@ class Training:
         self._stragglers.begin(at, self.run.counts.workers)
         self._set_speed(self.run)
         self._shown = None
+        every = self.truth.checkpoints
+        if every is not None and every.every_seconds:
+            self.saved.number = 0
 
-    def stop(self, at: float) -> None:
-        """The run ends, if there is one; what was trained is kept."""
+    def stop(self, at: float) -> float:
+        """The run ends, if there is one; returns the seconds of training that are lost: all since
+        its last checkpoint, where it does not save as it is stopped."""
         self.advance(at)
-        if self.run is not None:
-            self._end(self.run)
+        if self.run is None:
+            return 0.0
+        self._end(self.run)
+        return self._restore() if self.truth.checkpoints is not None else 0.0
 
     def advance(self, to: float) -> None:
         """Train until the instant ``to``, or until it has ended."""
@@ -211,6 +258,9 @@ class Training:
             steps_per_epoch=counts and self.truth.steps_in_epoch(counts.workers),
             samples=tuple(samples),
             trained_seconds=self.trained_seconds,
+            checkpoint_step=None if self.saved.at is None else round(self.saved.steps),
+            checkpoint_at=self.saved.at,
+            checkpoint_since=self.saved.at,
         )
 
     def add_sample(self, sample: SpeedSample) -> None:
@@ -258,6 +308,38 @@ class Training:
         self.trained_seconds += seconds
         run.seconds += seconds
         run.steps += self.speed * seconds
+        if self.truth.checkpoints is not None and self.speed > 0:
+            self._save(run, self.truth.checkpoints)
+
+    def _saving(self, run: Run, every: Checkpoints) -> tuple[float, float, float]:
+        """What is done of that after which it saves, how much of it, and how fast it is done."""
+        if every.every_seconds:
+            return run.seconds, every.every_seconds, 1.0
+        return self.steps, every.every_steps, self.speed
+
+    def _save(self, run: Run, every: Checkpoints) -> None:
+        """Save the newest checkpoint that is due; the speed was constant since."""
+        done, each, rate = self._saving(run, every)
+        number = math.floor(done / each + _SLACK_SAVES)
+        if number > self.saved.number:
+            ago = max(done - number * each, 0.0) / rate
+            self.futile_stops = 0
+            self.saved = Saved(
+                epochs=self.epochs - self._epochs_per_second * ago,
+                steps=self.steps - self.speed * ago,
+                at=self.at - ago,
+                trained_seconds=self.trained_seconds - ago,
+                number=number,
+            )
+
+    def _restore(self) -> float:
+        """Go on from the last checkpoint, or from the beginning; returns what is lost."""
+        lost_seconds = self.trained_seconds - self.saved.trained_seconds
+        self.futile_stops += 1
+        self.epochs, self.steps = self.saved.epochs, self.saved.steps
+        self.saved.trained_seconds = self.trained_seconds
+        self.lost_seconds += lost_seconds
+        return lost_seconds
 
 
 def _surely_before(at: float) -> float:

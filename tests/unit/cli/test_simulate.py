@@ -288,6 +288,71 @@ class TestKindsOfNodes:
         assert seconds[1] > 1.2 * seconds[0]
 
 
+class TestStops:
+    def test_checkpoints_now_and_then_lose_training_and_say_so(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        drf = ("--policies", "drf", "--jobs", "8", "--seeds", "1")
+        usual = json.loads(output_of(capsys, *drf, "--json"))
+        saving = json.loads(output_of(capsys, *drf, "--checkpoint-seconds", "300", "--json"))
+        lost, time = "lost_seconds_per_job", "average_jct_seconds"
+        before, after = (each["policies"]["drf"]["figures"] for each in (usual, saving))
+        assert before[lost]["mean"] == 0 < after[lost]["mean"]
+        assert after[time]["mean"] > before[time]["mean"]
+        assert "lost s" in output_of(capsys, *drf, "--checkpoint-steps", "200")
+        assert "lost s" not in output_of(capsys, *drf)
+
+    def test_jobs_wait_for_a_checkpoint_where_there_are_some_unless_it_says_any(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        ours = ("--policies", "optimus", "--jobs", "12", "--seeds", "1", "--forecast", "truth")
+        saving = (*ours, "--checkpoint-seconds", "300", "--json")
+        by_default = output_of(capsys, *saving)
+        assert by_default == output_of(capsys, *saving, "--rescale", "checkpoint")
+        assert by_default != output_of(capsys, *saving, "--rescale", "any")
+
+    def test_without_checkpoints_there_is_none_to_wait_for(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        error = error_of(capsys, *SMALL, "--rescale", "checkpoint")
+        assert "--checkpoint-steps or --checkpoint-seconds is expected beside it" in error
+
+    def test_a_job_that_is_always_stopped_before_its_checkpoint_is_named(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        # DRF stops a job that was trimmed every 600 s, and saves are as far apart.
+        drf = ("--policies", "drf", "--jobs", "12", "--seeds", "1")
+        error = error_of(capsys, *drf, "--checkpoint-seconds", "600")
+        assert "is stopped before each checkpoint and never ends" in error
+
+    def test_restarts_take_what_was_measured(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        drf = ("--policies", "drf", "--jobs", "8", "--seeds", "1", "--json")
+        times = []
+        for seconds in (10, 300):
+            measured = tmp_path / "restarts.csv"
+            measured.write_text(f"# by hand\nkind,seconds\nTFJob,{seconds}\n")
+            found = json.loads(output_of(capsys, *drf, "--restart-seconds", str(measured)))
+            times.append(found["policies"]["drf"]["figures"]["average_jct_seconds"]["mean"])
+        assert times[1] > times[0]
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("seconds\n", "at least one restart is expected"),
+            ("seconds\n-1\n", "a number from 0"),
+            ("kind\nTFJob\n", "seconds missing"),
+        ],
+    )
+    def test_a_wrong_table_of_restarts_is_refused(
+        self, text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        measured = tmp_path / "restarts.csv"
+        measured.write_text(text)
+        assert said in error_of(capsys, *SMALL, "--restart-seconds", str(measured))
+
+
 class TestTraces:
     DATA = Path(__file__).parents[2] / "data" / "traces"
     NODES = ("--nodes", "6:cpu=32,memory=256,gpu=4", "--policies", "drf", "--seeds", "1", "--json")

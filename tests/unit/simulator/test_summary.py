@@ -111,8 +111,8 @@ class TestFiles:
         write([simulation()], tmp_path)
         assert (tmp_path / "jobs.csv").read_text() == (
             ",".join(JOB_COLUMNS) + "\n"
-            "ours,1,job-0,test,async,10.000,10.000,110.000,100.000,100.000,5,2,1,0\n"
-            "ours,1,job-1,test,async,10.000,10.000,60.000,50.000,50.000,5,2,1,0\n"
+            "ours,1,job-0,test,async,10.000,10.000,110.000,100.000,100.000,5,2,1,0,0.000\n"
+            "ours,1,job-1,test,async,10.000,10.000,60.000,50.000,50.000,5,2,1,0,0.000\n"
         )
         assert (tmp_path / "timeline.csv").read_text().splitlines() == [
             ",".join(TIMELINE_COLUMNS),

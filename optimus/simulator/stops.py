@@ -1,0 +1,40 @@
+"""What stopping a job costs in a simulation: training since its last checkpoint, and the restart.
+
+By default a job saves whenever it is stopped, may be stopped at any time, and a restart takes the
+time that is assumed for its model."""
+
+from dataclasses import dataclass, replace
+
+from optimus.jobs import RescaleRule
+from optimus.simulator.jobs import Checkpoints, SimulatedJob, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """The same for all jobs of a workload."""
+
+    checkpoints: Checkpoints | None = None
+    rescale: RescaleRule = RescaleRule.ANY
+    """Of jobs that may be moved; one that may never be stays so."""
+    restart_seconds: tuple[float, ...] = ()
+    """What restarts were measured to take; each takes one of these, at random."""
+
+    @property
+    def measures_prices(self) -> bool:
+        """Whether a job's rescales are weighed by what its last ones cost, as on a cluster."""
+        return self != Stops()
+
+    def of(self, workload: Workload) -> Workload:
+        """The workload with these costs."""
+        return replace(workload, jobs=tuple(map(self._of_job, workload.jobs)))
+
+    def _of_job(self, simulated: SimulatedJob) -> SimulatedJob:
+        job = simulated.job
+        if job.rescale is not RescaleRule.NEVER:
+            job = replace(job, rescale=self.rescale)
+        return replace(
+            simulated,
+            job=job,
+            checkpoints=self.checkpoints,
+            restart_seconds=self.restart_seconds,
+        )
