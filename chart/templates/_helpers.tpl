@@ -44,8 +44,6 @@
 {{- end -}}
 {{- if eq .Values.placement.mode "cluster-scheduler" -}}
 {{- $data = merge (include "optimus.literals" (dict "root" . "folder" "cluster-scheduler/") | fromYaml) $data -}}
-{{- else if ne (include "optimus.leaseNamespace" .) "kube-system" -}}
-{{- $_ := set $data "OPTIMUS_EXTENDER_LEADER_LEASE" (printf "%s/optimus-scheduler" (include "optimus.leaseNamespace" .)) -}}
 {{- end -}}
 {{- if .Values.preemption.enabled -}}
 {{- $data = merge (include "optimus.literals" (dict "root" . "folder" "preemption/") | fromYaml) $data -}}
@@ -128,6 +126,13 @@
 {{- else -}}
 {{- $_ := set . "image" (printf "%s:%s" $values.image.repository ($values.image.tag | default $root.Chart.AppVersion)) -}}
 {{- $_ := set . "resources" $own.resources -}}
+{{- /* Behind the cluster's own scheduler the Lease is that one's. */ -}}
+{{- $namespace := include "optimus.leaseNamespace" $root -}}
+{{- $another := and (eq .name "extender") (ne $values.placement.mode "cluster-scheduler") (ne $namespace "kube-system") -}}
+{{- if and $another (not (hasKey $values.settings "OPTIMUS_EXTENDER_LEADER_LEASE")) -}}
+{{- $lease := dict "name" "OPTIMUS_EXTENDER_LEADER_LEASE" "value" (printf "%s/optimus-scheduler" $namespace) -}}
+{{- $_ := set . "env" (append .env $lease) -}}
+{{- end -}}
 {{- if and $values.page.exposed (eq .name "autoscaler") -}}
 {{- $args := list -}}
 {{- range .args }}{{ $args = append $args (hasPrefix "--page-listen=" . | ternary "--page-listen=$(POD_IP):8090" .) }}{{ end -}}

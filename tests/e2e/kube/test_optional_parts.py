@@ -25,16 +25,27 @@ def as_text(body: dict[str, Any]) -> str:
     return json.dumps(body, sort_keys=True)
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
-def test_an_optional_part_is_rendered_as_by_kubectl_and_accepted(
-    granted: LocalCluster, tmp_path: Path, component: str
+TOGETHER = [
+    ("cluster-scheduler", "admission/defaults", "own-lease", "openshift", "preemption"),
+    ("openshift", "own-lease", "admission/defaults", "admission/deny", "cluster-scheduler"),
+]
+"""What one part changes in another, in both orders."""
+
+
+@pytest.mark.parametrize(
+    "components", [*((each,) for each in COMPONENTS), *TOGETHER], ids=", ".join
+)
+def test_optional_parts_are_rendered_as_by_kubectl_and_accepted(
+    granted: LocalCluster, tmp_path: Path, components: tuple[str, ...]
 ) -> None:
-    paths = {"resources": MANIFESTS, "components": MANIFESTS / component}
-    kustomization = {key: [os.path.relpath(path, tmp_path)] for key, path in paths.items()}
+    paths = {"resources": [MANIFESTS], "components": [MANIFESTS / each for each in components]}
+    kustomization = {
+        key: [os.path.relpath(path, tmp_path) for path in listed] for key, listed in paths.items()
+    }
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     by_kubectl = yaml.safe_load_all(granted.kubectl("kustomize", str(tmp_path)))
     assert sorted(map(as_text, by_kubectl)) == sorted(map(as_text, render(tmp_path)))
-    if component in NEEDS_OTHER_KINDS:
+    if set(components) & set(NEEDS_OTHER_KINDS):
         return
     listed = granted.kubectl(
         "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(tmp_path)

@@ -49,13 +49,14 @@ def without(metadata: dict[str, Any], annotation: str) -> None:
             del metadata["annotations"]
 
 
+NO_USER = {"runAsUser": None, "runAsGroup": None}
 CASES: list[tuple[dict[str, Any], list[str]]] = [
     ({}, []),
     ({"preemption.enabled": True}, ["preemption"]),
     ({"page.exposed": True}, ["page"]),
     ({"placement.mode": "cluster-scheduler"}, ["cluster-scheduler"]),
     ({"placement.leaseNamespace": ""}, ["own-lease"]),
-    ({"podSecurityContext": {"runAsUser": None, "runAsGroup": None}}, ["openshift"]),
+    ({"podSecurityContext": NO_USER}, ["openshift"]),
     ({"admission.deny": True}, ["admission/deny"]),
     ({"admission.defaults": True}, ["admission/defaults"]),
     (
@@ -68,6 +69,36 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"placement.mode": "cluster-scheduler", "preemption.enabled": True, "page.exposed": True},
         ["cluster-scheduler", "preemption", "page"],
+    ),
+    (
+        {"placement.mode": "cluster-scheduler", "admission.defaults": True},
+        ["cluster-scheduler", "admission/defaults"],
+    ),
+    (
+        {"placement.mode": "cluster-scheduler", "admission.defaults": True, "admission.deny": True},
+        ["admission/defaults", "cluster-scheduler", "admission/deny"],
+    ),
+    (
+        {"placement.mode": "cluster-scheduler", "placement.leaseNamespace": ""},
+        ["own-lease", "cluster-scheduler"],
+    ),
+    (
+        {"placement.mode": "cluster-scheduler", "podSecurityContext": NO_USER},
+        ["openshift", "cluster-scheduler"],
+    ),
+    (
+        {
+            "placement.mode": "cluster-scheduler",
+            "placement.leaseNamespace": "",
+            "podSecurityContext": NO_USER,
+            "admission.defaults": True,
+            "preemption.enabled": True,
+        },
+        ["cluster-scheduler", "own-lease", "openshift", "admission/defaults", "preemption"],
+    ),
+    (
+        {"placement.leaseNamespace": "", "podSecurityContext": NO_USER, "admission.defaults": True},
+        ["own-lease", "openshift", "admission/defaults"],
     ),
 ]
 
@@ -172,9 +203,20 @@ def test_nothing_names_another_namespace_than_the_releases(chart: Chart) -> None
     assert {namespace for _, namespace, _ in objects} == {"", "team-a"}
     assert "optimus-system" not in json.dumps(list(objects.values()))
     data = settings_of(objects)
-    deciding, placing = autoscaler.settings.parse([], data), extender.settings.parse([], data)
+    given = container(objects, "extender")["env"]
+    own = {each["name"]: each["value"] for each in given if "value" in each}
+    deciding = autoscaler.settings.parse([], data)
+    placing = extender.settings.parse([], data | own)
     assert deciding.leader_lease == "team-a/optimus-autoscaler"
     assert placing.leader_lease == "team-a/optimus-scheduler"
+
+
+def test_a_lease_that_is_a_setting_has_the_last_word(chart: Chart) -> None:
+    lease = "OPTIMUS_EXTENDER_LEADER_LEASE"
+    values = {"placement.leaseNamespace": "", "settings": {lease: "team-a/mine"}}
+    objects = chart("team-a", **values)
+    assert settings_of(objects)[lease] == "team-a/mine"
+    assert lease not in {each["name"] for each in container(objects, "extender")["env"]}
 
 
 def test_removal_keeps_what_was_learned(chart: Chart) -> None:

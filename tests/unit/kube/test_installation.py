@@ -1,6 +1,7 @@
 """What the base and its optional parts install, rendered: settings, rights, and where they end."""
 
 from dataclasses import replace
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,8 @@ def environment(objects: list[dict[str, Any]], container: dict[str, Any]) -> dic
     values: dict[str, str] = {}
     for source in container["envFrom"]:
         values |= maps[source["configMapRef"]["name"]]["data"]
-    return values | {each["name"]: POD_VALUES[each["name"]] for each in container["env"]}
+    given = {each["name"]: each.get("value") for each in container["env"]}
+    return values | {name: text or POD_VALUES[name] for name, text in given.items()}
 
 
 def arguments(container: dict[str, Any]) -> list[str]:
@@ -127,6 +129,46 @@ def test_preemption_and_the_clusters_scheduler_can_be_combined(tmp_path: Path) -
     assert placing.scheduler_name == deciding.scheduler_name == "default-scheduler"
 
 
+def by_place(objects: list[dict[str, Any]]) -> dict[tuple[str, str, str], dict[str, Any]]:
+    found = {
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
+        for each in objects
+    }
+    assert len(found) == len(objects)
+    return found
+
+
+TWO_AND_MORE = [
+    *combinations([*COMPONENTS, "admission/deny", "admission/defaults"], 2),
+    ("cluster-scheduler", "openshift", "own-lease", "admission/defaults"),
+]
+
+
+@pytest.mark.parametrize("parts", TWO_AND_MORE, ids=" and ".join)
+def test_the_order_of_optional_parts_does_not_matter(
+    tmp_path: Path, parts: tuple[str, ...]
+) -> None:
+    expected = by_place(overlay(tmp_path, *parts))
+    for order in permutations(parts):
+        assert by_place(overlay(tmp_path, *order)) == expected, order
+
+
+def test_behind_the_clusters_scheduler_there_is_no_lease_to_be_moved(tmp_path: Path) -> None:
+    alone = by_place(overlay(tmp_path, "cluster-scheduler"))
+    assert by_place(overlay(tmp_path, "own-lease", "cluster-scheduler")) == alone
+
+
+def test_on_openshift_the_extender_behind_the_clusters_scheduler_names_no_user(
+    tmp_path: Path,
+) -> None:
+    for parts in permutations(("openshift", "cluster-scheduler")):
+        objects = overlay(tmp_path, *parts)
+        (pod,) = [
+            each["spec"]["template"]["spec"] for each in objects if each["kind"] == "DaemonSet"
+        ]
+        assert pod["securityContext"].keys() == {"runAsNonRoot", "seccompProfile"}, parts
+
+
 def test_an_overlay_has_the_last_word_over_an_optional_part(tmp_path: Path) -> None:
     _, placing = running(overlay(tmp_path, "preemption", OPTIMUS_EXTENDER_PREEMPT="false"))
     assert not placing.preempt
@@ -182,17 +224,31 @@ def test_two_pods_of_each_process_are_the_default(tmp_path: Path) -> None:
     assert [each["spec"]["replicas"] for each in deployments] == [2, 2]
 
 
-@pytest.mark.parametrize("parts", [(), ("cluster-scheduler",)], ids=["alone", "behind the own"])
-def test_the_check_at_submit_asks_for_the_scheduler_that_is_installed(
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (),
+        ("admission/defaults",),
+        ("cluster-scheduler",),
+        ("cluster-scheduler", "admission/defaults"),
+        ("admission/defaults", "cluster-scheduler", "admission/deny"),
+    ],
+    ids=lambda parts: ", ".join(parts) or "the base",
+)
+def test_checks_and_defaults_at_submit_name_the_scheduler_that_is_installed(
     tmp_path: Path, parts: tuple[str, ...]
 ) -> None:
     objects = overlay(tmp_path, *parts)
-    (policy,) = [
-        each
-        for each in objects
-        if each["kind"] == "ValidatingAdmissionPolicy"
-        and each["metadata"]["name"] == "optimus-annotations"
-    ]
-    (variable,) = [each for each in policy["spec"]["variables"] if each["name"] == "scheduler"]
     deciding, _ = running(objects)
-    assert variable["expression"] == f"'{deciding.scheduler_name}'"
+    said = {
+        each["metadata"]["name"]: variable["expression"]
+        for each in objects
+        if each["kind"] in ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+        for variable in each["spec"].get("variables", ())
+        if variable["name"] == "scheduler"
+    }
+    names = {
+        "optimus-annotations",
+        *(["optimus-defaults"] if "admission/defaults" in parts else []),
+    }
+    assert said == dict.fromkeys(names, f"'{deciding.scheduler_name}'")

@@ -1,12 +1,15 @@
 """Renders the kustomizations of this project, for a machine without kubectl.
 
-Known are `resources`, `components`, `patches` (JSON and strategic, also `$patch: delete`),
-`images`, and `configMapGenerator` with `files`, `literals` and `options` (labels, no hash), which
-creates, merges or replaces; anything else is refused by name. The name of a generated ConfigMap
-ends in the hash of its content that kustomize gives it, so pods that mount it are recreated when it
-changes."""
+Known are `resources`, `components`, `patches` (JSON and strategic, also `$patch: delete`; the kind
+and name of a `target` are regular expressions, and it may match nothing), `replacements` of a field
+by that of another object, `images`, and `configMapGenerator` with `files`, `literals` and `options`
+(labels, no hash), which creates, merges or replaces; anything else is refused by name. The name of
+a generated ConfigMap ends in the hash of its content that kustomize gives it, so pods that mount it
+are recreated when it changes."""
 
+import copy
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +26,8 @@ from localcluster.storage import read_yaml
 
 _FILE: Final = "kustomization.yaml"
 _KNOWN: Final = {
-    *("apiVersion", "kind", "resources", "components", "patches", "images", "configMapGenerator")
+    *("apiVersion", "kind", "resources", "components", "patches", "images", "configMapGenerator"),
+    "replacements",
 }
 _OF_GENERATORS: Final = {"name", "namespace", "behavior", "files", "literals", "options"}
 _OPTIONS: Final = {"disableNameSuffixHash", "labels"}
@@ -93,6 +97,8 @@ def _kustomized(folder: Path, given: Sequence[Item] = ()) -> list[Item]:
         items = _patched(items, patch, folder)
     for image in content.get("images") or ():
         items = [replace(item, body=_with_image(item.body, image)) for item in items]
+    for each in content.get("replacements") or ():
+        items = _replaced(items, each, folder)
     return items
 
 
@@ -128,8 +134,9 @@ def _literal(text: str) -> tuple[str, str]:
 def _patched(items: list[Item], patch: Json, folder: Path) -> list[Item]:
     text = patch["patch"] if "patch" in patch else (folder / patch["path"]).read_text()
     change = yaml.safe_load(text)
-    target = patch.get("target") or {"kind": change["kind"], **change["metadata"]}
-    if not any(_is_target(item, target) for item in items):
+    named = {"kind": change["kind"], **change["metadata"]} if isinstance(change, dict) else {}
+    target = patch.get("target") or {key: re.escape(each) for key, each in named.items()}
+    if "target" not in patch and not any(_is_target(item, target) for item in items):
         raise ClusterError(f"a patch in {folder / _FILE} is for {target}, which is not there")
     if isinstance(change, dict) and change.get("$patch") == "delete":
         return [item for item in items if not _is_target(item, target)]
@@ -147,7 +154,47 @@ def _patched(items: list[Item], patch: Json, folder: Path) -> list[Item]:
 def _is_target(item: Item, target: Mapping[str, Any]) -> bool:
     kind, namespace, name = item.place
     found = {"kind": kind, "name": name, "namespace": namespace}
-    return all(found[key] == target[key] for key in found if target.get(key))
+    return all(re.fullmatch(target[key], found[key]) for key in found if target.get(key))
+
+
+def _replaced(items: list[Item], replacement: Json, folder: Path) -> list[Item]:
+    """Copy a field of one object to fields of others, as the patches here have left it."""
+    source = replacement["source"]
+    sources = [item for item in items if _is_target(item, source)]
+    if len(sources) != 1:
+        raise ClusterError(f"a replacement in {folder / _FILE} has {len(sources)} sources, not one")
+    value = _field(sources[0].body, source["fieldPath"], folder)
+    for target in replacement["targets"]:
+        items = [
+            replace(item, body=_with_fields(item.body, target["fieldPaths"], value, folder))
+            if _is_target(item, target["select"])
+            else item
+            for item in items
+        ]
+    return items
+
+
+def _with_fields(body: Json, paths: Sequence[str], value: Any, folder: Path) -> Json:
+    body = copy.deepcopy(body)
+    for path in paths:
+        _field(body, path, folder)  # it has to be there
+        parent, _, last = path.rpartition(".")
+        _field(body, parent, folder)[last] = copy.deepcopy(value)
+    return body
+
+
+def _field(value: Any, path: str, folder: Path) -> Any:
+    """The field at a path such as `spec.variables.[name=scheduler].expression`."""
+    for part in path.split("."):
+        try:
+            if part.startswith("["):
+                key, _, text = part[1:-1].partition("=")
+                (value,) = [each for each in value if each[key] == text]
+            else:
+                value = value[part]
+        except (KeyError, ValueError, TypeError) as error:
+            raise ClusterError(f"{folder / _FILE}: there is no field {path}") from error
+    return value
 
 
 def _with_image(value: Any, image: Json) -> Any:

@@ -128,9 +128,24 @@ def test_layers_with_patches_images_and_a_replaced_config(tmp_path: Path) -> Non
         ),
         pytest.param({"resources": ["none.yaml"]}, "cannot be read", id="a file that is missing"),
         pytest.param(
-            {"patches": [{"target": {"kind": "Pod"}, "patch": "[]"}]},
+            {"patches": [{"patch": yaml.safe_dump(CONFIG)}]},
             "which is not there",
-            id="a patch of nothing",
+            id="a patch of an object that is not there",
+        ),
+        pytest.param(
+            {"replacements": [{"source": {"kind": "Pod", "fieldPath": "a"}, "targets": []}]},
+            "0 sources",
+            id="a replacement from nothing",
+        ),
+        pytest.param(
+            {
+                "resources": ["config.yaml"],
+                "replacements": [
+                    {"source": {"kind": "ConfigMap", "fieldPath": "data.none"}, "targets": []}
+                ],
+            },
+            "no field data.none",
+            id="a replacement from a field that is not there",
         ),
         pytest.param(
             {
@@ -219,6 +234,42 @@ def test_a_patch_deletes_an_object(tmp_path: Path) -> None:
     }
     write(tmp_path, config=CONFIG, deployment=DEPLOYMENT, kustomization=kustomization)
     assert [each["kind"] for each in render(tmp_path)] == ["Deployment"]
+
+
+def test_a_target_is_a_regular_expression_and_may_be_of_nothing(tmp_path: Path) -> None:
+    gone = yaml.safe_dump({"$patch": "delete", "kind": "any", "metadata": {"name": "any"}})
+    kustomization = {
+        "resources": ["config.yaml", "deployment.yaml"],
+        "patches": [
+            {"target": {"kind": "Pod|ConfigMap", "name": "b|c"}, "patch": gone},
+            {"target": {"kind": "Deploy", "name": "d"}, "patch": gone},
+        ],
+    }
+    write(tmp_path, config=CONFIG, deployment=DEPLOYMENT, kustomization=kustomization)
+    assert [each["kind"] for each in render(tmp_path)] == ["Deployment"]
+
+
+def test_a_field_is_copied_from_another_object_after_the_patches(tmp_path: Path) -> None:
+    patch = yaml.safe_dump([{"op": "replace", "path": "/data/a", "value": "2"}])
+    target = {"select": {"kind": "Deployment"}}
+    containers = "spec.template.spec.containers.[name=c]"
+    kustomization = {
+        "resources": ["config.yaml", "deployment.yaml"],
+        "patches": [{"target": {"kind": "ConfigMap"}, "patch": patch}],
+        "replacements": [
+            {
+                "source": {"kind": "ConfigMap", "name": "c", "fieldPath": "data.a"},
+                "targets": [{**target, "fieldPaths": [f"{containers}.image"]}],
+            },
+            {
+                "source": {"kind": "ConfigMap", "name": "c", "fieldPath": "data"},
+                "targets": [{**target, "fieldPaths": [f"{containers}.args"]}],
+            },
+        ],
+    }
+    write(tmp_path, config=CONFIG, deployment=DEPLOYMENT, kustomization=kustomization)
+    (container,) = by_kind(render(tmp_path))["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert container == {"name": "c", "image": "2", "args": {"a": "2"}}
 
 
 def test_a_generated_config_map_may_have_labels_and_a_name_without_hash(tmp_path: Path) -> None:
