@@ -129,9 +129,13 @@ class Running:
     def step(self, seconds: float = 0.0) -> None:
         """What the threads do once; Events are written when it returns."""
         self.now += seconds
-        self.application._nominator.run_once(self.now)
+        self.nominate()
         while self.application._planner.leads and self.application._planner.plan_slice():
             pass
+        self.nominate()
+
+    def nominate(self) -> None:
+        """One run of the nominator, with the look for what Events are written about."""
         self.application._nominator.run_once(self.now)
         self.application._event_thread.submit(lambda: None).result(60)
 
