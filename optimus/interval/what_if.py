@@ -68,8 +68,8 @@ def answer(question: Question) -> WhatIf:
     """When the job would be done."""
     job, forecast, at, counts = question.job, question.forecast, question.at, question.counts
     if job is None or not isinstance(forecast, Forecast):
-        why = f"there is no forecast: {forecast}" if forecast else "there is no forecast"
-        return WhatIf(at=at, problem=why)
+        reason = f": {forecast}" if isinstance(forecast, NotReady) else ""
+        return WhatIf(at=at, problem=f"there is no forecast{reason}")
     if forecast.goal_met:
         return WhatIf(at=at, problem="its goal is met")
     now, then = time_left(forecast, job.counts), time_left(forecast, counts)

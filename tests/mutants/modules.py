@@ -110,6 +110,7 @@ _OWN: Final = {
     "optimus/interval/fair_share.py": ("fair_share",),
     "optimus/interval/plan.py": ("interval", "reclaim", "starting"),
     "optimus/interval/share.py": ("headroom", "pools", "starting"),
+    "optimus/interval/what_if.py": ("what_if",),
     "optimus/placement/incremental.py": ("incremental",),
     "optimus/placement/capacity.py": ("capacity", "classes", "fixed_roles"),
     "optimus/placement/gang.py": ("avoided_nodes", "gang", "theorem1", "topology"),
