@@ -268,6 +268,27 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
         {"a": (Action.KEEP, (1, 1), "rescaled 5 times within an hour: it may grow in 400 s")},
     ),
     (
+        "a job that was rescaled too often gets no more PSs either",
+        Case(
+            [(job("a", (1, 5)), on_two_nodes("node-00", "node-01"))],
+            {"a": steps(1000, Sync(work=40.0, link=1.0))},
+            history={"a": OFTEN},
+        ),
+        {"a": (Action.KEEP, (1, 5), "rescaled 5 times within an hour")},
+    ),
+    (
+        "a job that is being suspended for good leaves its room to others",
+        Case(
+            [(job("met", (1, 3)), ON_NODE_00), (job("a"), ["node-01"] * 2)],
+            {"a": steps(1000)},
+            history={"met": JobHistory(rescaling_to=Counts(0, 0))},
+        ),
+        {
+            "met": (Action.KEEP, (1, 3), "being suspended: its goal is met"),
+            "a": (Action.GROW, (3, 5), ""),
+        },
+    ),
+    (
         "a job that was rescaled as often in its life, but not within an hour, grows",
         Case(
             [(job("a"), ON_NODE_00)],

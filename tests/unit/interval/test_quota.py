@@ -140,6 +140,32 @@ def test_trying_and_undoing_leaves_the_ledger_as_it_was() -> None:
     assert plan.quotas.remaining()[0].room["requests.cpu"] == 6000
 
 
+@pytest.mark.parametrize(
+    ("room", "refusal"),
+    [
+        pytest.param(4, None, id="the quota has room for it"),
+        pytest.param(
+            3,
+            "quota compute of namespace team leaves 3 of requests.cpu, and 1 PS + 3 workers "
+            "would take 4",
+            id="it has not",
+        ),
+    ],
+)
+def test_lost_replicas_are_put_back_within_the_quota(room: int, refusal: str | None) -> None:
+    a = job("a", (1, 3))
+    half = quota(room, a)
+    half = replace(half, charges={a.uid: replace(half.charges[a.uid], held=ONE * 2)})
+    pods = bind(a, ["node-00"] * 4)[:2]
+    snapshot = replace(ClusterSnapshot.of(AT, [a], nodes(1, 40), pods), quotas=(half,))
+
+    def plan() -> CapacityPlan:
+        return CapacityPlan.of(snapshot, Theorem1())
+
+    assert plan().complete(a) == refusal
+    assert plan().complete(a, within_quotas=False) is None
+
+
 def test_the_ledger_says_how_many_more_tasks_there_may_be() -> None:
     a = job("a")
     ledger = QuotaLedger.of([quota(6, a)])

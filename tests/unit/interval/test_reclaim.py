@@ -1,21 +1,22 @@
 """Reclaiming capacity finds the donors that a search from scratch finds, in fewer attempts."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.allocation import Allocation
+from optimus.allocation import Allocation, Candidate
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.plan import Reclaim, Reclaimed, Settlement
+from optimus.interval.plan import Reclaim, Reclaimed, Settlement, _is_donor, _trims
 from optimus.jobs import Counts, Job
 from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cases import AT
-from tests.unit.interval.cluster import bind, job, nodes
+from tests.unit.interval.cluster import Sync, bind, job, nodes, steps
 
 LEAST = Counts(1, 1)
 
@@ -128,3 +129,43 @@ def test_a_job_that_may_not_grow_again_shrinks_for_no_growth_of_another() -> Non
 
     assert isinstance(reclaimed([worn], 1e9), str)
     assert isinstance(reclaimed([other], 1e9), Reclaimed)
+
+
+def classified(counts: tuple[int, int]) -> Classified:
+    """A job that runs, and is fast with many PSs."""
+    own, forecast = job("a", counts), steps(1000, Sync(work=40.0, link=3.0))
+    candidate = Candidate(own, forecast, running=True)
+    return Classified(own, Eligibility.RESIZABLE, own.counts, "", LEAST, candidate)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "gives"),
+    [
+        pytest.param((1, 3), True, id="fewer workers"),
+        pytest.param((1, 6), True, id="fewer workers, with which it is faster"),
+        pytest.param((2, 6), False, id="fewer workers and more PSs, with which it is faster"),
+        pytest.param((2, 1), True, id="fewer workers and more PSs, with which it is slower"),
+        pytest.param((2, 7), False, id="more"),
+        pytest.param((1, 7), False, id="as many"),
+    ],
+)
+def test_what_a_job_would_change_to_is_given_to_others(
+    wanted: tuple[int, int], gives: bool
+) -> None:
+    assert _is_donor(classified((1, 7)), Counts(*wanted)) is gives
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [((4, 6), (1, 1)), ((1, 1), (4, 6)), ((1, 6), (4, 2)), ((3, 1), (1, 4)), ((2, 2), (2, 3))],
+)
+def test_counts_are_trimmed_one_task_at_a_time(
+    start: tuple[int, int], end: tuple[int, int]
+) -> None:
+    way = [Counts(*start), *_trims(classified(start), Counts(*start), Counts(*end)), Counts(*end)]
+    steps_taken = [
+        (abs(after.ps - before.ps), abs(after.workers - before.workers))
+        for before, after in pairwise(way)
+    ]
+    assert set(steps_taken) <= {(0, 1), (1, 0)}
+    assert len(steps_taken) == abs(end[0] - start[0]) + abs(end[1] - start[1])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem, Candidate
 from optimus.cli.plan import Plan, plan
 from optimus.interval.capacity_plan import Held
-from optimus.jobs import CountBounds, Counts
+from optimus.jobs import CountBounds, Counts, FixedRole, Role
 from optimus.nodes import Node
 from optimus.policies import POLICIES
 from optimus.policies.optimus import OptimusPolicy
@@ -142,6 +142,14 @@ def test_a_job_that_does_not_fit_gets_capacity_from_one_above_its_minimum() -> N
     found = plan_for([small, big], cluster_of(2, 4), OptimusPolicy())
     assert found.counts["z-big"] == Counts(1, 1)
     assert found.counts["small"] == Counts(1, 1)
+
+
+def test_a_starting_job_gets_all_that_is_left_beside_its_fixed_roles() -> None:
+    chief = candidate("a", PaperSpeed(50.0, 0.01, 0.1, 0.0, 0.0), 10000.0)
+    fixed = (FixedRole(Role.CHIEF, 1, chief.job.ps),)
+    chief = replace(chief, job=replace(chief.job, fixed=fixed))
+    found = plan_for([chief], cluster_of(2, 4), OptimusPolicy(min_gain_fraction=0.0))
+    assert sum(found.counts["a"]) == 2 * 4 - 1
 
 
 def test_fragmented_capacity_is_allocated_task_by_task() -> None:

@@ -8,15 +8,26 @@ from hypothesis import strategies as st
 
 from optimus.allocation import JobHistory, PlacementFailure
 from optimus.interval.profiling import (
+    Expected,
+    is_first_measured,
     is_fully_profiled,
+    plan_profiling,
     return_counts,
     run_is_over,
     why_not_profiled,
 )
-from optimus.jobs import CountBounds, Counts, Job, RescaleRule
+from optimus.jobs import (
+    Batch,
+    BatchScope,
+    CountBounds,
+    Counts,
+    Job,
+    RescaleRule,
+    TrainingMode,
+)
 from optimus.progress.types import LossPoint, TrainingProgress
 from optimus.snapshot import BoundPod
-from tests.unit.interval.cluster import TASK, bind, job
+from tests.unit.interval.cluster import TASK, bind, expecting, job
 from tests.unit.profiling.situations import (
     AT,
     CONFIG,
@@ -24,6 +35,7 @@ from tests.unit.profiling.situations import (
     IN_VAIN,
     YOUNG,
     cluster,
+    free_capacity,
     measured_at,
     measured_of,
     plan,
@@ -364,3 +376,60 @@ def test_the_counts_before_profiling_are_those_of_the_user_within_the_bounds(
 ) -> None:
     history = JobHistory(own_counts=own, profiled=(Counts(2, 1), Counts(2, 2)))
     assert return_counts(job("a", counts, bounds=bounds), history) == expected
+
+
+@pytest.mark.parametrize(
+    ("trained", "is_measured"),
+    [
+        pytest.param(599.0, True, id="young"),
+        pytest.param(600.0, False, id="as old as a young one must not be"),
+    ],
+)
+def test_the_first_measurement_is_that_of_a_young_job(trained: float, is_measured: bool) -> None:
+    progress = measured_at((1, 2), trained=trained)
+    assert CONFIG.trained_limit_seconds == 600
+    assert is_first_measured(YOUNG, progress, JobHistory(), CONFIG) is is_measured
+
+
+def test_a_job_with_a_batch_for_each_worker_is_measured_by_its_own_speed_model() -> None:
+    """Its step takes as long with more workers; a shared batch is divided among them."""
+    samples = measured_at((2, 2), (1, 4), (1, 2))
+    counts = set()
+    for scope in BatchScope:
+        sync = job("a", (1, 2), mode=TrainingMode.SYNC, batch=Batch(64, scope))
+        (move,) = plan(cluster(sync), {"a": samples})
+        counts.add(move.counts)
+    assert len(counts) == 2
+
+
+@pytest.mark.parametrize(
+    ("price_seconds", "hysteresis_fraction", "begins"),
+    [
+        pytest.param(1.0, 0.0, True, id="what it saves is more than two restarts"),
+        pytest.param(1.0, 0.9, False, id="what it saves is too small a part of what is left"),
+        pytest.param(1e6, 0.0, False, id="two restarts cost more"),
+    ],
+)
+def test_a_run_has_to_save_more_than_it_costs(
+    price_seconds: float, hysteresis_fraction: float, begins: bool
+) -> None:
+    known = Expected(expecting(10_000), price_seconds, hysteresis_fraction)
+    snapshot, measured = cluster(YOUNG), measured_of({"a": FIRST})
+    free = free_capacity(snapshot)
+    moves = plan_profiling(snapshot, measured, free, CONFIG, lambda *_: known)
+    assert bool(moves) is begins
+
+
+@pytest.mark.parametrize(
+    ("minimum", "most", "untried"),
+    [
+        pytest.param((1, 1), 1, False, id="one of each is all that a run may have"),
+        pytest.param((1, 2), 2, True, id="beyond a larger minimum there is always some to choose"),
+    ],
+)
+def test_the_most_tasks_of_a_run(minimum: tuple[int, int], most: int, untried: bool) -> None:
+    config = replace(CONFIG, max_replicas=most)
+    bounds = CountBounds(min_ps=minimum[0], max_ps=1, min_workers=minimum[1])
+    given_job = job("a", minimum, bounds=bounds)
+    measured = measured_of({"a": measured_at(minimum)})
+    assert is_fully_profiled(given_job, measured, config) is not untried
