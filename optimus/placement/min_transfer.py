@@ -111,43 +111,47 @@ class ServerTable:
     def workers_beside(self) -> Integers:
         """By server, the most workers (at most the gang's) beside exactly j PSs, of shape (servers,
         p + 1)."""
-        return np.stack([self.beside(ps) for ps in range(self.ps.count + 1)], axis=1)
+        return self._beside_fewer(self.ps.count + 1)
 
-    def beside(self, ps: int) -> Integers:
-        """By server, the most workers beside exactly so many PSs; ``_NEVER`` where these do not
-        fit."""
-        most = self.most_workers(ps)
-        return np.asarray(np.where((ps >= self.ps.bound) & (most >= 0), most, _NEVER))
+    def _beside_fewer(self, most: int) -> Integers:
+        """By server, the most workers beside exactly 0, 1, ... ``most`` - 1 PSs, of shape (servers,
+        most); ``_NEVER`` where these do not fit."""
+        ps = np.arange(most)
+        workers = _most_beside(self.workers, self.ps, ps, self.free)
+        allowed = (ps >= self.ps.bound[:, np.newaxis]) & (workers >= 0)
+        return np.asarray(np.where(allowed, workers, _NEVER))
 
     def beside_few(self, most: int = 0) -> Integers:
         """The same for no more PSs than any server holds, or for fewer than ``most`` PSs."""
-        most = most or 1 + int(self.most_ps(0).max(initial=0))
-        return np.stack([self.beside(ps) for ps in range(most)], axis=1)
+        return self._beside_fewer(most or 1 + int(self.most_ps(0).max(initial=0)))
 
     def most_workers(self, ps: int) -> Integers:
         """By server, the most workers beside at least so many PSs; ``_NEVER`` where these do not
         fit."""
-        return _most_beside(self.workers, self.ps, ps, self.free)
+        return _most_beside(self.workers, self.ps, np.array([ps]), self.free)[:, 0]
 
     def most_ps(self, workers: int) -> Integers:
         """By server, the most PSs beside at least so many workers; ``_NEVER`` where these do not
         fit."""
-        return _most_beside(self.ps, self.workers, workers, self.free)
+        return _most_beside(self.ps, self.workers, np.array([workers]), self.free)[:, 0]
 
 
 def _most_beside(
-    these: ReplicasByServer, others: ReplicasByServer, least: int, free: Integers
+    these: ReplicasByServer, others: ReplicasByServer, least: Integers, free: Integers
 ) -> Integers:
-    more = np.maximum(least - others.bound, 0)
-    most = np.where(these.admitted, these.count - these.bound, 0)
-    possible = (more == 0) | others.admitted
+    """By server, the most of these beside at least so many others, (servers, places of ``least``);
+    ``_NEVER`` where so many others do not fit."""
+    more = np.maximum(least - others.bound[:, np.newaxis], 0)
+    bound = these.bound[:, np.newaxis]
+    most = np.where(these.admitted[:, np.newaxis], these.count - bound, 0)
+    possible = (more == 0) | others.admitted[:, np.newaxis]
     for column in np.flatnonzero((others.asked > 0) | (these.asked > 0)).tolist():
-        left = free[:, column] - more * others.asked[column]
+        left = free[:, column, np.newaxis] - more * others.asked[column]
         if others.asked[column]:
             possible &= (more == 0) | (left >= 0)
         if these.asked[column]:
             most = np.minimum(most, np.maximum(left // these.asked[column], 0))
-    return np.asarray(np.where(possible, these.bound + most, _NEVER))
+    return np.asarray(np.where(possible, bound + most, _NEVER))
 
 
 class Level(NamedTuple):

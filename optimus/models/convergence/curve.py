@@ -17,7 +17,7 @@ not."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -126,11 +126,18 @@ class TimeToGoal:
 
 def _blurred(ahead: Vector, cdf: Vector) -> Vector:
     """The distribution with a normal error about ``SLOWER`` added to the log of the time ahead."""
-    step = float(np.log(ahead[1] / ahead[0]))
-    reach = int(np.ceil((3 * BLUR + SLOWER) / step))
-    kernel = np.exp(-(((np.arange(-reach, reach + 1) * step - SLOWER) / BLUR) ** 2) / 2)
+    kernel = _blur_kernel(round(math.log(ahead[1] / ahead[0]), 12))
+    reach = len(kernel) // 2
     padded = np.concatenate([np.full(reach, cdf[0]), cdf, np.full(reach, cdf[-1])])
-    return np.convolve(padded, kernel / kernel.sum(), "valid")
+    return np.convolve(padded, kernel, "valid")
+
+
+@lru_cache(maxsize=8)
+def _blur_kernel(step: float) -> Vector:
+    """The error's distribution at places that are ``step`` apart in the log of the time ahead."""
+    reach = math.ceil((3 * BLUR + SLOWER) / step)
+    kernel = np.exp(-(((np.arange(-reach, reach + 1) * step - SLOWER) / BLUR) ** 2) / 2)
+    return np.asarray(kernel / kernel.sum(), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -289,7 +296,9 @@ def normal_hazard(sigmas: Matrix) -> Matrix:
     Interpolated in a table, with a relative error below 2e-4: to evaluate the distribution and the
     logarithm at each place took a quarter of a job's forecast."""
     hazards, rises = _normal_hazards()
-    at = (np.clip(sigmas, -_MAX_SIGMAS, _MAX_SIGMAS) + _MAX_SIGMAS) * _PER_SIGMA
+    at = sigmas * _PER_SIGMA
+    np.clip(at, -_MAX_SIGMAS * _PER_SIGMA, _MAX_SIGMAS * _PER_SIGMA, out=at)
+    at += _MAX_SIGMAS * _PER_SIGMA
     index = at.astype(np.int32)
     at -= index
     at *= rises.take(index)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from optimus.errors import NotReady
 from optimus.jobs import LossGoal, TargetLoss
-from optimus.models import Vector
+from optimus.models import Matrix, Vector
 from optimus.progress.state import epoch_indexes
 from optimus.progress.types import LossPoint
 
@@ -299,7 +299,7 @@ def sudden_falls(log_loss: Vector) -> list[int]:
     window = _MEDIAN_WINDOW
     if len(log_loss) < _BEFORE + window:
         return []
-    medians = middle(np.lib.stride_tricks.sliding_window_view(log_loss, window))
+    medians = middle(_stretches(log_loss, window))
     at = np.arange(_BEFORE, len(log_loss) - window + 1)
     level, earlier, earliest = medians[at - window], medians[at - 2 * window], medians[at - _BEFORE]
     slope = np.maximum(
@@ -351,10 +351,18 @@ def pooled_noise(noise: float, points: int, before: float) -> float:
 def sliding_noise(log_loss: Vector, window: int) -> Vector:
     """The noise of each stretch of ``window`` points, which is short; (points - window + 1,)."""
     second = (log_loss[2:] - 2 * log_loss[1:-1] + log_loss[:-2]) / np.sqrt(6)
-    stretches = np.lib.stride_tricks.sliding_window_view(np.abs(second), window - 2)
+    stretches = _stretches(np.abs(second), window - 2)
     square = np.mean(stretches**2, axis=1)
     noise = np.sqrt(((_SIGMAS_OF_MEDIAN * middle(stretches)) ** 2 + square) / 2)
     return np.maximum(np.asarray(noise, dtype=np.float64), LEAST_NOISE)
+
+
+def _stretches(values: Vector, length: int) -> Matrix:
+    """All stretches of ``length`` points, (points - length + 1, length).
+
+    numpy's ``sliding_window_view`` gives the same; its checks take longer than this copy."""
+    starts = np.arange(len(values) - length + 1)
+    return values.take(starts[:, np.newaxis] + np.arange(length))
 
 
 def is_converged(recent: Sequence[float], largest: float, lowest: float, fraction: float) -> bool:

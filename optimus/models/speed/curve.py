@@ -166,11 +166,12 @@ class _Entry(NamedTuple):
 
     @classmethod
     def of(cls, samples: Sequence[SpeedSample]) -> Self:
+        if len(samples) == 1:
+            (one,) = samples
+            return cls(one, one.steps_per_second, _weight(one, one.at), 1, 0.0, one.at)
         latest = max(sample.at for sample in samples)
         weights = [_weight(sample, latest) for sample in samples]
         total = sum(weights)
-        if len(samples) == 1:
-            return cls(samples[0], samples[0].steps_per_second, total, 1, 0.0, latest)
         pairs = list(zip(weights, samples, strict=True))
         # Parts of the whole first: a sum of speeds may overflow where none of them does.
         mean = sum(weight / total * each.steps_per_second for weight, each in pairs)
@@ -184,7 +185,7 @@ def _entry_key(sample: SpeedSample) -> tuple[Counts, str]:
 
 def _weight(sample: SpeedSample, latest: float) -> float:
     half_lives = min((latest - sample.at) / _HALF_LIFE_SECONDS, _MAX_HALF_LIVES)
-    infinite = np.isinf(sample.seconds)
+    infinite = math.isinf(sample.seconds)
     steady = 1.0 if infinite else sample.seconds / (sample.seconds + _SETTLING_SECONDS)
     return float(steady * 0.5**half_lives)
 
@@ -344,6 +345,8 @@ class StepTimeCurve:
     """(shapes, terms)."""
     error: float
     """Relative error of the samples around the curve."""
+    deviations: Vector
+    """The log of each fitted entry's time / the curve's, (entries,)."""
     information: Matrix
     """X'WX of rows relative to the time, with columns divided by ``scale``, (shapes, terms,
     terms)."""
@@ -360,7 +363,8 @@ class StepTimeCurve:
         )
         target, fit_weights = terms.steps(measured.workers) / speed, measured.fit_weights
         coefficients = fit_relative(columns, target, fit_weights)
-        errors = np.einsum("snk,sk->sn", columns, coefficients) / target - 1
+        fitted = np.einsum("snk,sk->sn", columns, coefficients) / target
+        errors = fitted - 1
         weights = _posterior_weights(errors**2 @ fit_weights, fit_weights, columns.shape[-1], terms)
         freedom = max(len(target) - columns.shape[-1], 0)
         squares = fit_weights @ (weights @ errors) ** 2
@@ -369,7 +373,8 @@ class StepTimeCurve:
         scale = np.sqrt(np.mean(rows**2, axis=1))
         scaled = rows / scale[:, np.newaxis]
         information = np.einsum("sni,n,snj->sij", scaled, fit_weights, scaled)
-        return cls(terms, weights, coefficients, float(error), information, scale)
+        logs = -np.log(weights @ fitted)
+        return cls(terms, weights, coefficients, float(error), logs, information, scale)
 
     def seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         """Seconds of one step of all workers (sync) or of each (async), arrays broadcast."""

@@ -185,12 +185,9 @@ class SpeedModel:
         nodes = NodeFactors.fit(measured, terms)
         factors = nodes.each(measured)
         curve = StepTimeCurve.fit(measured, terms, factors)
-        ps, workers = measured.ps, measured.workers
-        logs = np.zeros(len(ps))
-        if terms.form is SpeedForm.BLEND:
-            seconds = terms.steps(workers) / measured.steps_per_second * factors
-            logs = np.log(seconds / curve.seconds(ps, workers))
-        deviation = Deviation.of(ps, workers, logs, measured.variance)
+        is_blend = terms.form is SpeedForm.BLEND
+        logs = curve.deviations if is_blend else np.zeros_like(curve.deviations)
+        deviation = Deviation.of(measured.ps, measured.workers, logs, measured.variance)
         return cls(curve, deviation, nodes, len(measured.counts))
 
     @property
