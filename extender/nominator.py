@@ -48,6 +48,10 @@ LONGEST_IN_QUEUE_SECONDS: Final = 60.0
 than a nomination. To nominate a part of its queue would cost most: it then tries the nodes of these
 nominations twice for every other pod."""
 
+CONSIDER_ALL_SECONDS: Final = 1.0
+"""Between two looks at the pods of a queue that is left to kube-scheduler: thousands of pods take
+longer than a run should. Those that it has refused are considered in each run."""
+
 _ASKED = "kube-scheduler is to say which nodes it may go to"
 _TO_BE_TRIED_AGAIN = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
 
@@ -96,6 +100,9 @@ class Nominator:
         """Pods, by UID, that kube-scheduler is about to try without a nomination; since when."""
         self._answered_at = float("-inf")
         """When kube-scheduler was last answered with a planned node, as far as runs have seen."""
+        self._considered_all_at = float("-inf")
+        self._skipped_since = float("inf")
+        """When a run considered refused pods alone, first since all of them were."""
         self._more = False
         self._led = False
         self._stopping = threading.Event()
@@ -147,8 +154,7 @@ class Nominator:
         for uid, each in pending.items():
             if each.pod.nominated_node == each.node and uid not in self._nominated:
                 self._nominated[uid] = _Nominated(each.pod, each.node)  # by the last leader
-        due = [each for each in pending.values() if self._is_due(each, now)]
-        due = self._without_tried_soon(sorted(due, key=_order_of_attempts), pending.values(), now)
+        due = self._due(pending.values(), now)
         self._more = len(due) > MOST_WRITES
         self._nominate_planned(due[:MOST_WRITES], now)
         self._clear_unplanned(pending.keys(), now)
@@ -157,14 +163,9 @@ class Nominator:
         self._writes.write_all([write for write in asked if self._writes.is_due(write, now)], now)
         self._report(now)
 
-    def _without_tried_soon(
-        self,
-        due: list[PendingNomination],
-        pending: Collection[PendingNomination],
-        now: float,
-    ) -> list[PendingNomination]:
-        """The pods in order of attempts, without those that kube-scheduler tries before it would
-        see their nomination: the write would be wasted, and slow both down.
+    def _due(self, pending: Collection[PendingNomination], now: float) -> list[PendingNomination]:
+        """The pods to be written to, in order of attempts, without those that kube-scheduler tries
+        before it would see their nomination: the write would be wasted, and slow both down.
 
         Where trying all nodes costs less than a nomination, it is left every pod while its queue
         moves: the order of its queue is not known, since it tries the pods of its first list in no
@@ -172,13 +173,21 @@ class Nominator:
         is left out for long."""
         answered_at = max((each.answered_at for each in pending), default=self._answered_at)
         self._answered_at = max(self._answered_at, answered_at)
-        longest, tried = LONGEST_LEFT_SECONDS, len(due)
-        if not self._nominate or self._plans.nominations_save_time():
-            tried = sum(now - each.answered_at < SEEN_AFTER_SECONDS for each in pending)
-        elif now - self._answered_at < QUEUE_MOVES_SECONDS:
-            longest = LONGEST_IN_QUEUE_SECONDS
+        is_small = self._nominate and not self._plans.nominations_save_time()
+        is_left = is_small and now - self._answered_at < QUEUE_MOVES_SECONDS
+        if is_left and now - self._considered_all_at < CONSIDER_ALL_SECONDS:
+            self._skipped_since = min(self._skipped_since, now)
+            refused = [each for each in pending if _was_refused(each) and self._is_due(each, now)]
+            return sorted(refused, key=_order_of_attempts)
+        since, self._skipped_since = min(self._skipped_since, now), float("inf")
+        self._considered_all_at = now
+        due = [each for each in pending if self._is_due(each, now)]
+        due.sort(key=_order_of_attempts)
+        answered = sum(now - each.answered_at < SEEN_AFTER_SECONDS for each in pending)
+        tried = len(due) if is_small else answered
+        longest = LONGEST_IN_QUEUE_SECONDS if is_left else LONGEST_LEFT_SECONDS
         soon = [each.pod.uid for each in due[:tried] if not _was_refused(each)]
-        self._left_to_be_tried = {uid: self._left_to_be_tried.get(uid, now) for uid in soon}
+        self._left_to_be_tried = {uid: self._left_to_be_tried.get(uid, since) for uid in soon}
         left = {uid for uid, at in self._left_to_be_tried.items() if now - at < longest}
         return [each for each in due if each.pod.uid not in left]
 

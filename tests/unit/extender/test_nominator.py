@@ -443,6 +443,17 @@ def test_in_a_small_cluster_a_refused_pod_is_nominated_at_once() -> None:
     assert names_of(setting) == ["p00"]
 
 
+def test_in_a_small_cluster_a_pod_that_is_refused_later_is_nominated_at_once_too() -> None:
+    """The whole queue is looked at once a second, refused pods in each run."""
+    setting = small_pool()
+    nominator = setting.nominator()
+    setting.plans.now = (*answered(9.99), *queued(3))
+    nominator.run_once(10.0)
+    setting.plans.now = (*answered(10.09), *queued(1, refused_at=9.8), *queued(3)[1:])
+    nominator.run_once(10.1)
+    assert names_of(setting) == ["p00"]
+
+
 def test_in_a_small_cluster_pods_are_nominated_once_the_queue_stands_still() -> None:
     setting = small_pool()
     nominator = setting.nominator()
