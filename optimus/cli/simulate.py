@@ -12,6 +12,7 @@ from typing import Final
 
 from optimus.cli.arguments import named_amounts, whole_number
 from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.measured_truth import read_measured
 from optimus.cli.restart_table import read_restart_seconds
 from optimus.cli.table import table
 from optimus.cli.trace import read_trace
@@ -27,6 +28,7 @@ from optimus.simulator.cluster import NODE_KIND_LABEL
 from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.files import results, write
 from optimus.simulator.forecasts import FittedForecasts, TrueForecasts
+from optimus.simulator.ground_truth.measured import NOTHING_MEASURED, MeasuredTruths
 from optimus.simulator.ground_truth.testbed import nodes as testbed_nodes
 from optimus.simulator.jobs import Checkpoints, WorkloadMaker
 from optimus.simulator.presets import (
@@ -43,7 +45,7 @@ from optimus.simulator.results import GPU, Simulation
 from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate, summarise
-from optimus.simulator.trace_workload import SubmittedWorkload
+from optimus.simulator.trace_workload import SubmittedJob, SubmittedWorkload
 from optimus.simulator.workload import WORKLOADS, TraceWorkload, on_kinds
 
 REPORT: Final = "report.html"
@@ -103,6 +105,8 @@ class Comparison:
     look_seconds: float = 0.0
     disruption: DisruptionLimits = UNLIMITED
     stops: Stops = field(default_factory=Stops)
+    measured: MeasuredTruths = NOTHING_MEASURED
+    """What is true of jobs that are drawn; a trace's maker has it already."""
 
     def run(self, task: Task) -> Simulation:
         """One policy with one seed."""
@@ -113,7 +117,7 @@ class Comparison:
         if self.arithmetic:
             jobs = tuple(on_kinds(each, self.arithmetic) for each in workload.jobs)
             workload = replace(workload, jobs=jobs)
-        workload = self.stops.of(workload)
+        workload = self.stops.of(self.measured.apply(workload))
         forecasts = TrueForecasts() if self.forecast == "truth" else FittedForecasts()
         rule = PLACEMENT_RULES[self.placement] if self.placement else None
         rules = PUBLISHED_RULES[self.rules]
@@ -146,6 +150,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     workload = f"{', '.join(WORKLOADS)}, or a CSV file of the nine job types (default: uniform)"
     add("--workload", metavar="NAME|FILE.csv", help=workload)
     add("--trace", type=Path, metavar="FILE", help="jobs of your own, instead of --workload")
+    truth = "measured speeds and recorded losses of these jobs, a JSON file (default: the job "
+    truth += "types' own)"
+    add("--truth", type=Path, metavar="FILE", help=truth)
     forms = "what --trace is written in (default: general)"
     add("--trace-format", choices=tuple(FORMS), default="general", help=forms)
     speeds = "for --trace-format gavel: its simulation_throughputs.json"
@@ -241,7 +248,10 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
 
 def _comparison(options: argparse.Namespace) -> Comparison:
     nodes = None if options.nodes is None else parse_nodes(options.nodes)
-    maker, jobs = _submitted(options, nodes) if options.trace else _drawn(options)
+    measured = NOTHING_MEASURED if options.truth is None else read_measured(options.truth)
+    maker, jobs = _submitted(options, nodes, measured) if options.trace else _drawn(options)
+    if options.truth is not None and options.nodes and parse_arithmetic(options.nodes):
+        raise BadInput("--truth", "nodes without speed= are expected: a table tells no arithmetic")
     return Comparison(
         maker,
         jobs,
@@ -256,6 +266,7 @@ def _comparison(options: argparse.Namespace) -> Comparison:
         options.look_seconds,
         DisruptionLimits(options.max_stopped, options.max_stopped_per_namespace),
         _stops(options),
+        NOTHING_MEASURED if options.trace else measured,
     )
 
 
@@ -277,15 +288,29 @@ _FROM_TRACE: Final = "a trace says itself which jobs there are"
 
 
 def _submitted(
-    options: argparse.Namespace, nodes: tuple[Node, ...] | None
+    options: argparse.Namespace, nodes: tuple[Node, ...] | None, measured: MeasuredTruths
 ) -> tuple[WorkloadMaker, int]:
     """The jobs of ``--trace``, and how many of them."""
     for name in ("workload", "workloads"):
         if getattr(options, name):
             raise BadInput(f"--{name}", f"{_FROM_TRACE}: --trace stands alone")
     submitted = read_form(options.trace_format, options.trace, options.gavel_throughputs)
-    maker = SubmittedWorkload(_name_of(options.trace), submitted, nodes or testbed_nodes())
+    _check_names(options.truth, measured, submitted)
+    servers = nodes or testbed_nodes()
+    maker = SubmittedWorkload(_name_of(options.trace), submitted, servers, measured=measured)
     return maker, min(options.jobs or len(submitted), len(submitted))
+
+
+def _check_names(
+    file: Path | None, measured: MeasuredTruths, submitted: Sequence[SubmittedJob]
+) -> None:
+    """Fails where the jobs or the workload of a measurement are none of the trace's."""
+    jobs = {str(each.key) for each in submitted}
+    workloads = {each.workload for each in submitted}
+    for number, each in enumerate(measured.truths, start=1):
+        for name, known in ((each.job, jobs), (each.workload, workloads)):
+            if file is not None and name is not None and name not in known:
+                raise BadInput(file, f"object {number}: a name of the trace is expected: {name!a}")
 
 
 def _drawn(options: argparse.Namespace) -> tuple[WorkloadMaker, int]:

@@ -35,6 +35,13 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.resources import PODS, Resources
 from optimus.simulator.ground_truth.assignment import ParameterAssignment
 from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
+from optimus.simulator.ground_truth.measured import (
+    NOTHING_MEASURED,
+    MeasuredSpeed,
+    MeasuredTruths,
+    RecordedLoss,
+    with_measured,
+)
 from optimus.simulator.ground_truth.speed import PhysicalSpeed, ScaledSpeed, Training
 from optimus.simulator.ground_truth.testbed import (
     LOSS_NOISE,
@@ -42,7 +49,7 @@ from optimus.simulator.ground_truth.testbed import (
     START_SECONDS,
     rescale_seconds,
 )
-from optimus.simulator.jobs import SimulatedJob, Workload
+from optimus.simulator.jobs import SimulatedJob, TrueSpeed, Workload
 from optimus.simulator.speeds import EmptyCluster
 from optimus.simulator.workload import EPOCH_SECONDS, WorkloadConfig, scaled_down_steps
 
@@ -97,6 +104,8 @@ class SubmittedWorkload:
     submitted: Sequence[SubmittedJob]
     nodes: tuple[Node, ...]
     config: WorkloadConfig = field(default_factory=WorkloadConfig)
+    measured: MeasuredTruths = NOTHING_MEASURED
+    """Speeds and losses that were measured, in place of those of the types."""
 
     def __call__(self, jobs: int, rng: Generator) -> Workload:
         """The first ``jobs`` of the trace; the generator draws only what it does not state."""
@@ -106,7 +115,10 @@ class SubmittedWorkload:
         for each in first:
             kind = JOB_TYPES[int(rng.integers(len(JOB_TYPES)))]
             seed = int(rng.integers(2**32))  # drawn for every job: a stated type shifts nothing
-            built.append(_Truth(each, each.job_type or kind, self.config, empty).build(seed))
+            kind = each.job_type or kind
+            of_job = each.key, each.workload, kind.name, each.mode
+            truth = _Truth(each, kind, self.config, empty, *self.measured.of(*of_job))
+            built.append(truth.build(seed))
         return Workload(self.name, tuple(built), self.nodes)
 
 
@@ -118,17 +130,20 @@ class _Truth:
     kind: JobType
     config: WorkloadConfig
     empty: EmptyCluster
+    measured: MeasuredSpeed | None
+    recorded: RecordedLoss | None
 
     def build(self, seed: int) -> SimulatedJob:
         """The job as its user submits it, with its true speed and loss."""
         submitted, kind = self.submitted, self.kind
         physical = self._physical(seed)
-        own = physical.steps_per_second(self._servers())
+        usual: TrueSpeed = self.measured or physical
+        own = usual.steps_per_second(self._servers())
         wanted = self._steps_per_second(own)
-        speed = physical if wanted == own else ScaledSpeed(physical, wanted / own)
+        speed = usual if wanted == own else ScaledSpeed(usual, wanted / own)
         epochs, steps_per_epoch = self._epochs(physical, wanted)
         goal = submitted.loss_goal or TargetEpochs(epochs)
-        return SimulatedJob(
+        simulated = SimulatedJob(
             job=self._job(steps_per_epoch, goal),
             kind=kind.name,
             speed=speed,
@@ -141,6 +156,7 @@ class _Truth:
             rescale_seconds=rescale_seconds(kind.model_mb),
             straggling=self.config.straggling,
         )
+        return with_measured(simulated, None, self.recorded)
 
     def _batch(self) -> Batch:
         if self.submitted.mode is TrainingMode.SYNC:

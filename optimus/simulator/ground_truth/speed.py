@@ -14,6 +14,7 @@ from statistics import NormalDist
 from optimus.jobs import Counts, TrainingMode
 from optimus.simulator.ground_truth.assignment import ParameterAssignment
 from optimus.simulator.ground_truth.testbed import Hardware, ModeCost
+from optimus.simulator.jobs import TrueSpeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class ScaledSpeed:
 
     Implements ``optimus.simulator.jobs.TrueSpeed``."""
 
-    physical: PhysicalSpeed
+    physical: TrueSpeed
     factor: float
 
     def steps_per_second(

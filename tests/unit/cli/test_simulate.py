@@ -13,6 +13,7 @@ from optimus.cli.trace import COLUMNS
 from optimus.simulator.cluster import NODE_KIND_LABEL
 from optimus.simulator.files import JOB_COLUMNS
 
+DATA = Path(__file__).parents[2] / "data"
 SMALL = ["--policies", "drf,fifo", "--jobs", "3", "--seeds", "2"]
 TRACE = ",".join(COLUMNS) + "\n0,ResNet-50,sync,0.03,\n60,Seq2Seq,async,0.02,2000\n"
 
@@ -286,6 +287,71 @@ class TestKindsOfNodes:
             for speed in ("1", "0.2")
         ]
         assert seconds[1] > 1.2 * seconds[0]
+
+
+class TestTruth:
+    def truth(self, folder: Path, *entries: dict[str, str]) -> str:
+        file = folder / "truth.json"
+        file.write_text(json.dumps(entries))
+        return str(file)
+
+    def test_measured_speeds_and_recorded_losses_are_those_of_the_jobs(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        speeds = str(DATA / "ps_speed" / "mxnet_links200_speeds.csv")
+        losses = str(DATA / "curves" / "mlp_digits_step.log")
+        truth = self.truth(tmp_path, {"speeds": speeds}, {"losses": losses})
+        for jobs in (SMALL, [*SMALL, "--trace", str(DATA / "traces" / "general.csv")]):
+            assert output_of(capsys, *jobs) != output_of(capsys, *jobs, "--truth", truth)
+
+    def test_files_are_found_beside_the_list(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "loss.csv").write_text("epoch,loss\n1,2\n2,1\n3,0.99\n4,0.98\n5,0.98\n")
+        truth = self.truth(tmp_path, {"type": "dssm", "mode": "sync", "losses": "loss.csv"})
+        assert output_of(capsys, *SMALL, "--truth", truth)
+
+    @pytest.mark.parametrize(
+        ("entry", "said"),
+        [
+            ({"type": "DSSM"}, "speeds or losses are expected"),
+            ({"type": "GPT", "losses": "x"}, "a type among"),
+            ({"kind": "DSSM", "losses": "x"}, "an object with keys of job, workload"),
+            ({"losses": "none.csv"}, "none.csv"),
+        ],
+    )
+    def test_a_wrong_list_is_refused(
+        self,
+        entry: dict[str, str],
+        said: str,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        assert said in error_of(capsys, *SMALL, "--truth", self.truth(tmp_path, entry))
+
+    @pytest.mark.parametrize("text", ["{", "[]", "{}", "[1]"])
+    def test_a_file_of_another_form_is_refused(
+        self, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file = tmp_path / "truth.json"
+        file.write_text(text)
+        assert "expected" in error_of(capsys, *SMALL, "--truth", str(file))
+
+    def test_a_job_that_the_trace_does_not_have_is_named(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        losses = str(DATA / "curves" / "mlp_digits_step.log")
+        truth = self.truth(tmp_path, {"job": "nobody/nothing", "losses": losses})
+        trace = ("--trace", str(DATA / "traces" / "general.csv"))
+        assert "'nobody/nothing'" in error_of(capsys, *SMALL, *trace, "--truth", truth)
+
+    def test_nodes_of_other_speeds_are_refused(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        losses = str(DATA / "curves" / "mlp_digits_step.log")
+        truth = self.truth(tmp_path, {"losses": losses})
+        slow = ("--nodes", "4:cpu=16,memory=80,speed=0.5")
+        assert "nodes without speed=" in error_of(capsys, *SMALL, *slow, "--truth", truth)
 
 
 class TestStops:
