@@ -13,12 +13,13 @@ from autoscaler.web.charts import CurveChart, SpeedChart, curve_charts, speed_ch
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.history import CountsPoint, DecisionEntry, JobTimeline, RescaleEntry
 from autoscaler.web.rows import Row, row_of
-from autoscaler.web.what_if import WhatIf, answer
+from autoscaler.web.what_if import Arrival, WhatIf, another, answer, come
 from optimus.errors import NotReady
+from optimus.interval.arrival import Arriving, Running, duration_of
 from optimus.interval.what_if import USUAL_PRICE_SECONDS, Question
 from optimus.jobs import Counts, Job, JobKey
 from optimus.kube.profile_codec import JobRecord, learned
-from optimus.models.forecast import Forecast
+from optimus.models.forecast import Forecast, TimeLeft
 from optimus.nodes import Node
 from optimus.progress.types import TrainingProgress
 from optimus.resources import CPU, MEMORY, PODS, Resources
@@ -170,6 +171,29 @@ class Details:
         snapshot, at = copy.observation.snapshot, copy.at
         forecast_at = found.decided_at or at
         return answer(Question(found.job, forecast, counts, at, forecast_at, price, snapshot))
+
+    def arrival(self, copy: ClusterCopy, found: JobCopy, job: Job, counts: Counts) -> Arrival:
+        """When another job like this one would start and end at these counts, if it came now."""
+        progress, forecast, _ = self.learned(found, copy.at)
+        trained = 0.0 if progress is None else progress.trained_seconds
+        snapshot = copy.observation.snapshot
+        new, with_it = another(job, counts, snapshot)
+        running = {
+            each.uid: Running(
+                self.learned(each, copy.at)[1] or NotReady("nothing is known of its training"),
+                each.decided_at or copy.at,
+            )
+            for each in map(copy.jobs.get, (one.uid for one in snapshot.jobs))
+            if each is not None
+        }
+
+        def duration(asked: Counts) -> TimeLeft | None:
+            return duration_of(forecast, asked, trained)
+
+        limited = any(each.namespace == job.key.namespace for each in snapshot.quotas)
+        is_charged = any(job.uid in each.charges for each in snapshot.quotas)
+        known = is_charged or not limited or any(each.uid == job.uid for each in snapshot.jobs)
+        return come(Arriving(new, with_it, running, duration), quotas_known=known)
 
     def nodes(self, copy: ClusterCopy, text: str, offset: int, most: int) -> NodePage:
         """The nodes with a text in their name, kind or jobs, in the order of their names."""

@@ -67,6 +67,7 @@ def create_page(feed: PageFeed) -> Flask:
     app.get("/api/stream")(api.stream)
     app.get("/api/jobs/<namespace>/<name>")(api.job)
     app.get("/api/what-if/<namespace>/<name>")(api.what_if)
+    app.get("/api/arrival/<namespace>/<name>")(api.arrival)
     app.get("/api/nodes")(api.nodes)
     return app
 
@@ -91,13 +92,14 @@ class _Api:
 
     def what_if(self, namespace: str, name: str) -> Response:
         copy, found = self._found(namespace, name)
-        if found.job is None:
-            abort(404)
-        ps, workers = (
-            min(max(request.args.get(role, now, int), 1), MOST_REPLICAS)
-            for role, now in zip(("ps", "workers"), found.job.counts, strict=True)
-        )
-        return _json(self._details.what_if(copy, found, Counts(ps, workers)))
+        counts = _asked_counts(found)
+        return _json(self._details.what_if(copy, found, counts))
+
+    def arrival(self, namespace: str, name: str) -> Response:
+        copy, found = self._found(namespace, name)
+        counts, job = _asked_counts(found), found.job
+        assert job is not None
+        return _json(self._details.arrival(copy, found, job, counts))
 
     def nodes(self) -> Response:
         offset = max(request.args.get("offset", 0, int), 0)
@@ -113,6 +115,17 @@ class _Api:
         copy = self._copy()
         found = self._details.find(copy, JobKey(namespace, name))
         return copy, found if found is not None else abort(404)
+
+
+def _asked_counts(found: JobCopy) -> Counts:
+    """The counts of the request, each the job's own where it is not named."""
+    if found.job is None:
+        abort(404)
+    ps, workers = (
+        min(max(request.args.get(role, now, int), 1), MOST_REPLICAS)
+        for role, now in zip(("ps", "workers"), found.job.counts, strict=True)
+    )
+    return Counts(ps, workers)
 
 
 def _json(value: object) -> Response:

@@ -1,4 +1,5 @@
-"""``optimus what-if JOB --workers +4``: when a job would be done at other counts."""
+"""``optimus what-if JOB --workers +4``: when a job would be done at other counts; with ``-f`` or
+``--like``: when one that came now would start and end (``cli.arrival``)."""
 
 import argparse
 import re
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from optimus.cli.cluster import add_arguments, add_job, connected
 from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.completion import job_names
 from optimus.cli.table import table
 from optimus.cli.times import duration
+from optimus.interval.capacity_plan import QuotaRefusal
 from optimus.interval.what_if import USUAL_PRICE_SECONDS, Outlook, Question, WhatIf, answer
 from optimus.jobs import Counts
 from optimus.models.forecast import Forecast
@@ -18,9 +21,9 @@ from optimus.models.forecast import Forecast
 if TYPE_CHECKING:
     from optimus.cli.job_view import JobView
     from optimus.kube.job_facts import Source
-    from optimus.snapshot import ClusterSnapshot
+    from optimus.kube.snapshot_reader import ReadCluster
 
-_SUMMARY: Final = "when a job would be done at other counts, by its forecast"
+_SUMMARY: Final = "when a job would be done at other counts, or a new one start and end"
 _MOST: Final = 10_000
 
 
@@ -47,7 +50,10 @@ def change(text: str) -> Change:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_job(parser, "the name of a TFJob or MXJob")
+    add_job(parser, "the name of a TFJob or MXJob", nargs="?")
+    add("-f", "--filename", metavar="FILE", help="a job that came now: its manifest; - is stdin")
+    text = "a job that came now: one as this job; with -f: that trains as long as this job"
+    vars(add("--like", metavar="JOB", help=text)).update(completer=job_names)
     add("--workers", type=change, metavar="N", help="so many workers; +4: so many more")
     add("--ps", type=change, metavar="N", help="so many PSs; +1: so many more")
     text = "labels of the nodes that Optimus uses, as its --node-selector; default: all nodes"
@@ -56,14 +62,21 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace, _: Progress) -> Answer:
+    if options.filename is not None or options.like is not None:
+        from optimus.cli.arrival import answer_arrival
+
+        return answer_arrival(options)
+    if options.job is None:
+        raise BadInput("what-if", "JOB, -f FILE or --like JOB is needed")
     if options.workers is None and options.ps is None:
         raise BadInput("what-if", "--workers or --ps is needed, as in --workers +4")
     with connected(options, "what-if") as cluster:
-        from optimus.kube.snapshot_reader import snapshot_or_reason
+        from optimus.kube.snapshot_reader import cluster_or_reason
 
         view = view_of(cluster.client, cluster.namespace, options.job)
         counts = asked_counts(view, options.ps, options.workers)
-        found = snapshot_or_reason(cluster.client, options.node_selector)
+        namespace = view.training_job.namespace
+        found = cluster_or_reason(cluster.client, options.node_selector, namespace)
         return answer_of(view, counts, found)
 
 
@@ -85,6 +98,14 @@ def asked_counts(view: "JobView", ps: Change | None, workers: Change | None) -> 
     if present is None:
         said = view.training_job.left_alone or "its replicas cannot be read"
         raise BadInput(str(view.training_job.key), said)
+    return applied(present, ps, workers)
+
+
+def applied(present: Counts, ps: Change | None, workers: Change | None) -> Counts:
+    """The counts that are meant.
+
+    Raises:
+        BadInput: no job can have them."""
     asked = Counts(
         present.ps if ps is None else ps.applied(present.ps),
         present.workers if workers is None else workers.applied(present.workers),
@@ -94,7 +115,7 @@ def asked_counts(view: "JobView", ps: Change | None, workers: Change | None) -> 
     return asked
 
 
-def answer_of(view: "JobView", counts: Counts, cluster: "ClusterSnapshot | str") -> Answer:
+def answer_of(view: "JobView", counts: Counts, cluster: "ReadCluster | str") -> Answer:
     """The question answered; ``cluster`` may say why it is not known what is free."""
     prices = view.record.prices
     found = answer(
@@ -105,7 +126,7 @@ def answer_of(view: "JobView", counts: Counts, cluster: "ClusterSnapshot | str")
             view.now,
             view.forecast_at,
             median(prices) if prices else USUAL_PRICE_SECONDS,
-            None if isinstance(cluster, str) else cluster,
+            None if isinstance(cluster, str) else cluster.snapshot,
         )
     )
     problem = "it has ended" if view.is_over else found.problem
@@ -125,7 +146,8 @@ def answer_of(view: "JobView", counts: Counts, cluster: "ClusterSnapshot | str")
         "fits": found.fits,
         "more": dict(found.more),
         "expected": _is_expected(view),
-        "notReadable": [cluster] if isinstance(cluster, str) else [],
+        "refusal": str(found.refusal) or None,
+        "notReadable": [cluster] if isinstance(cluster, str) else list(cluster.not_readable),
     }
     title = f"{job.kind} {job.key} at {counts} instead of {view.counts}:"
     if problem:
@@ -163,7 +185,7 @@ def _table(found: WhatIf, now: float) -> str:
 
 
 def _sentences(
-    view: "JobView", found: WhatIf, counts: Counts, cluster: "ClusterSnapshot | str"
+    view: "JobView", found: WhatIf, counts: Counts, cluster: "ReadCluster | str"
 ) -> Iterator[str]:
     from optimus.cli.job_view import amounts_text
 
@@ -182,12 +204,19 @@ def _sentences(
     if isinstance(cluster, str):
         yield f"Whether nodes hold it is not known: {cluster}"
     elif found.fits is not None:
-        place = "have a place for it" if found.fits else "have no place for it as a whole"
-        yield f"The nodes {place} now, beside all other jobs."
+        yield _place(found)
+        yield from (f"Not taken into account: {each}" for each in cluster.not_readable)
     if _is_expected(view):
         yield "Its speed at counts at which it was not measured is expected, not fitted."
     if not found.allowed and view.job is not None:
         yield f"Its annotations optimus.dl/min-... and max-... do not allow {counts}."
+
+
+def _place(found: WhatIf) -> str:
+    if isinstance(found.refusal, QuotaRefusal):
+        return f"It would have to wait: {found.refusal}."
+    place = "have a place for it" if found.fits else "have no place for it as a whole"
+    return f"The nodes {place} now, beside all other jobs."
 
 
 COMMAND: Final = Command(("what-if",), _SUMMARY, _add_arguments, _run, watchable=True)

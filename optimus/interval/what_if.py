@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from optimus.errors import NotReady
-from optimus.interval.capacity_plan import headroom, reserve
+from optimus.interval.capacity_plan import headroom
 from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast, TimeLeft, time_left
 from optimus.placement.theorem1 import Theorem1
@@ -58,7 +58,10 @@ class WhatIf:
     """Whether the job's bounds allow it."""
 
     fits: bool | None = None
-    """Whether free capacity holds it now, the job's own included; ``None``: not known."""
+    """Whether free capacity and quotas hold it now, the job's own included; ``None``: not known."""
+
+    refusal: str = ""
+    """Why not: the quota that lacks, or what the nodes do."""
 
     more: Mapping[str, int] = field(default_factory=dict)
     """What it requests more than now, in the units of resources; less is negative."""
@@ -81,6 +84,7 @@ def answer(question: Question) -> WhatIf:
         _outlook(job.counts, now, left, 0.0, at),
         _outlook(counts, then, left, price, at),
     )
+    refusal = _refusal(question.snapshot, job, counts)
     return WhatIf(
         at=at,
         now=present,
@@ -88,7 +92,8 @@ def answer(question: Question) -> WhatIf:
         price_seconds=round(price, 1),
         saves_seconds=round(present.remaining.median - other.remaining.median, 1),
         allowed=job.bounds.allow(counts),
-        fits=_fits(question.snapshot, job, counts),
+        fits=None if refusal is None else not refusal,
+        refusal=refusal or "",
         more={name: each for name, each in (job.demand(counts) - job.demand()).items() if each},
     )
 
@@ -100,8 +105,9 @@ def _outlook(counts: Counts, found: TimeLeft, left: float, price: float, at: flo
     return Outlook(counts.ps, counts.workers, TimeLeft(low, median, high), at + median)
 
 
-def _fits(snapshot: ClusterSnapshot | None, job: Job, counts: Counts) -> bool | None:
-    """Whether the whole job has a place beside all others; ``None`` where it has none to try."""
+def _refusal(snapshot: ClusterSnapshot | None, job: Job, counts: Counts) -> str | None:
+    """Why the whole job has no place beside all others, by nodes and quotas; empty where it has
+    one, ``None`` where it has none to try."""
     if snapshot is None or not math.prod(counts):
         return None
-    return reserve(headroom(snapshot, Theorem1(), ()), job, counts) is not None
+    return headroom(snapshot, Theorem1(), ()).move(job, counts) or ""

@@ -1,46 +1,109 @@
 """The whole cluster as one snapshot, read without caches: for a user's question."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
 
+from optimus.jobs import Job
+from optimus.kube.admission import Admission, Namespaces
 from optimus.kube.client import path_of
 from optimus.kube.errors import KubeError, Malformed
 from optimus.kube.job_facts import Source, read_list
-from optimus.kube.job_list import list_jobs
+from optimus.kube.job_list import ListedJob, list_jobs
 from optimus.kube.nodes import decode_node
-from optimus.kube.pods import decode_pod
+from optimus.kube.pods import Pod, decode_pod
+from optimus.kube.quotas import (
+    PriorityClass,
+    decode_limit_range,
+    decode_priority_class,
+    decode_quota,
+)
+from optimus.kube.training_jobs import TrainingJob
 from optimus.snapshot import ClusterSnapshot
 
 T = TypeVar("T")
 
 
-def read_snapshot(client: Source, node_selector: str = "") -> ClusterSnapshot:
-    """All jobs, the nodes with these labels, and the pods that take their room; no quotas.
+@dataclass(frozen=True, slots=True)
+class ReadCluster:
+    """A snapshot, the jobs with their profiles, and sentences on what may not be read."""
+
+    snapshot: ClusterSnapshot
+    jobs: tuple[ListedJob, ...]
+    not_readable: tuple[str, ...] = ()
+    arriving: Job | None = None
+    """The job that comes, as its namespace would admit it."""
+
+
+def read_cluster(
+    client: Source, node_selector: str, namespace: str, arriving: TrainingJob | None = None
+) -> ReadCluster:
+    """All jobs, the nodes with these labels, the pods that take their room, and the quotas and
+    limits of one namespace; ``arriving`` is no part of it, but its quotas charge it.
 
     Raises:
-        KubeError: the user may not read one of them."""
+        KubeError: the user may not read one of the first three."""
     selector = [("labelSelector", node_selector)] if node_selector else []
     nodes = _decoded(
         read_list(client, "list nodes", path_of("", "v1", "nodes"), selector), decode_node
     )
     raws = read_list(client, "list pods of all namespaces", path_of("", "v1", "pods"))
-    jobs = list_jobs(client, None)
-    placed = (pod.bound() or pod.ended() for pod in _decoded(raws, decode_pod))
-    active = (each.job.active for each in jobs.jobs)
-    return ClusterSnapshot.of(
+    pods, listed = _decoded(raws, decode_pod), list_jobs(client, None)
+    said: list[str] = []
+    spaces = _spaces(client, namespace, said)
+    stored = [each.job for each in listed.jobs] + ([] if arriving is None else [arriving])
+    admission = Admission()
+    admitted = admission.admitted(stored, spaces)
+    owned: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if pod.owner is not None:
+            owned.setdefault(pod.owner.uid, []).append(pod)
+    placed = (pod.bound() or pod.ended() for pod in pods)
+    here, new = (admitted, None) if arriving is None else (admitted[:-1], admitted[-1].job)
+    snapshot = ClusterSnapshot.of(
         client.server_clock.now(),
-        [job for job in active if job is not None],
+        [each.active for each in here if each.active is not None],
         [each.node for each in nodes],
         [pod for pod in placed if pod is not None],
     )
+    quotas = admission.quotas(admitted, owned, spaces)
+    return ReadCluster(replace(snapshot, quotas=quotas), listed.jobs, tuple(said), new)
 
 
-def snapshot_or_reason(client: Source, node_selector: str = "") -> ClusterSnapshot | str:
-    """The snapshot, or a sentence on what may not be read."""
+def _spaces(client: Source, namespace: str, said: list[str]) -> Namespaces:
+    """The quotas and limits of a namespace; what may not be read is left out and said."""
+
+    def listed(plural: str, decode: Callable[[msgspec.Raw], T], namespace: str | None) -> list[T]:
+        where = "" if namespace is None else f" of namespace {namespace}"
+        try:
+            path = path_of("", "v1", plural, namespace)
+            return _decoded(read_list(client, f"list {plural}{where}", path), decode)
+        except KubeError as error:
+            said.append(error.sentence)
+            return []
+
+    return Namespaces.of(
+        listed("resourcequotas", decode_quota, namespace),
+        listed("limitranges", decode_limit_range, namespace),
+        _priority_classes(client),
+    )
+
+
+def _priority_classes(client: Source) -> list[PriorityClass]:
+    """Users of a namespace may seldom read them; a template names its class by itself."""
+    path = path_of("scheduling.k8s.io", "v1", "priorityclasses")
     try:
-        return read_snapshot(client, node_selector)
+        return _decoded(read_list(client, "list priorityclasses", path), decode_priority_class)
+    except KubeError:
+        return []
+
+
+def cluster_or_reason(client: Source, node_selector: str, namespace: str) -> ReadCluster | str:
+    """The cluster, or a sentence on what may not be read."""
+    try:
+        return read_cluster(client, node_selector, namespace)
     except KubeError as error:
         return error.sentence
 

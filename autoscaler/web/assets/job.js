@@ -4,7 +4,7 @@ import {
   ago, bar, clock, counts, duration, empty, figure, full, h, panel, phaseChip, remainingNow, replace, second,
 } from "./dom.js";
 import { state } from "./state.js";
-import { whatIf } from "./whatif.js";
+import { arrival, whatIf } from "./whatif.js";
 
 const REFRESH_MS = 3000;
 
@@ -23,7 +23,7 @@ export function jobView(namespace, name) {
   const boxes = {
     head: h("div", { class: "job-head" }), tiles: h("div", { class: "tiles" }), warnings: h("div", { class: "warnings" }),
     curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
-    whatIf: h("div", {}), places: h("div", {}), decisions: h("div", {}), facts: h("div", {}),
+    whatIf: h("div", {}), arrival: h("div", {}), places: h("div", {}), decisions: h("div", {}), facts: h("div", {}),
   };
 
   async function load() {
@@ -83,12 +83,13 @@ export function jobView(namespace, name) {
 
   function layout() {
     replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves,
-      h("div", { class: "columns even" }, h("div", { class: "stack" }, boxes.speed, boxes.whatIf),
+      h("div", { class: "columns even" }, h("div", { class: "stack" }, boxes.speed, boxes.whatIf, boxes.arrival),
         h("div", { class: "stack" }, boxes.timeline, panel("Placement", { note: "by node" }, boxes.places))),
       panel("Decisions", { note: "newest first; those alike are counted" }, boxes.decisions), panel("Settings", {}, boxes.facts));
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
     shownCurve = shownCounts = "";
     asked = whatIf(namespace, name, boxes.whatIf);
+    arrival(namespace, name, boxes.arrival);
   }
 
   function tiles(found) {

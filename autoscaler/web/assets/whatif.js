@@ -67,6 +67,7 @@ export function whatIf(namespace, name, box) {
       h("p", { class: "what-if-main" }, `With ${counts(then.ps, then.workers)}: done at `, h("strong", {}, clock(then.endsAt, found.at)),
         h("span", { class: earlier ? "gain" : "loss" }, Math.abs(savesSeconds) < 1 ? "as now" : `${duration(Math.abs(savesSeconds))} ${earlier ? "earlier" : "later"}`)),
       h("p", { class: "caption" }, [`in ${duration(then.remaining.median)}, ${duration(then.remaining.low)} to ${duration(then.remaining.high)} with 80 %`, `a restart of ${duration(found.priceSeconds)} included`, extra.join(", ")].filter(Boolean).join("; ")),
+      found.refusal && h("p", { class: "caption" }, found.refusal),
       h("p", {}, !found.allowed && h("span", { class: "phase phase-bad" }, "out of its bounds"), " ", found.fits !== null && h("span", { class: `phase phase-${found.fits ? "good" : "wait"}` }, found.fits ? "fits on free capacity" : "does not fit now")));
   }
 
@@ -84,4 +85,41 @@ export function whatIf(namespace, name, box) {
       }
     },
   };
+}
+
+/** When another job like this one would start and end, if it came now: asked by a button. */
+export function arrival(namespace, name, box) {
+  const path = `api/arrival/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const result = h("div", { class: "arrival-result", role: "status" });
+  const button = h("button", { type: "button", onclick: load }, "If it came now");
+  replace(box, panel("Another one like this", { note: "nothing is changed" }, button, result));
+
+  async function load() {
+    button.disabled = true;
+    try {
+      const answer = await fetch(path);
+      if (answer.ok) draw(await answer.json());
+      else replace(result, empty("Not known", `the server answered ${answer.status}`));
+    } catch {
+      replace(result, empty("Not known", "the server did not answer"));
+    } finally {
+      button.disabled = false;
+    }
+  }
+
+  function draw(found) {
+    const { at, starts, ends } = found;
+    const when = (each) => [h("strong", {}, clock(at + each.median, at)), ` (${clock(at + each.low, at)} to ${each.high === null ? "not known" : clock(at + each.high, at)})`];
+    const lines = [];
+    if (!starts) lines.push(`It would wait: ${found.refusal}. No end that is known makes room for it.`);
+    else if (!found.refusal) lines.push("It would start at once.");
+    else lines.push(["It would start at ", when(starts), found.waitsFor.length > 0 && `, when ${found.waitsFor.slice(0, 4).join(", ")}${found.waitsFor.length > 4 ? ` and ${found.waitsFor.length - 4} more` : ""} ended`, `; now ${found.refusal}.`]);
+    if (ends) lines.push(["It would end at ", when(ends), ", by what this job shows."]);
+    else if (starts) lines.push("When it would end is not known: this job has no forecast.");
+    if (found.shrinks.length > 0) lines.push(`${found.shrinks.join(", ")} would give room to it.`);
+    if (found.withoutEnd.length > 0) lines.push(`No end is known of ${found.withoutEnd.slice(0, 4).join(", ")}${found.withoutEnd.length > 4 ? ` and ${found.withoutEnd.length - 4} more` : ""}: their room is not counted on.`);
+    if (!found.quotasKnown) lines.push("Quotas are not taken into account, since this job has ended.");
+    replace(result, lines.map((line) => h("p", {}, line)),
+      h("p", { class: "caption" }, `With ${counts(found.ps, found.workers)}. Ranges hold with 80 %. The running jobs are taken to keep their counts.`));
+  }
 }

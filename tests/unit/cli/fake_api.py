@@ -24,6 +24,7 @@ class FakeApi:
     """``None``: their CRD is not installed."""
     pods: Sequence[dict[str, Any]] = ()
     nodes: Sequence[dict[str, Any]] = ()
+    quotas: Sequence[dict[str, Any]] = ()
     forbidden: Sequence[str] = ()
     missing: Sequence[str] = ("mxjobs",)
     others: Mapping[str, Any] = field(default_factory=dict)
@@ -43,6 +44,9 @@ class FakeApi:
             "pods": self.pods,
             "events": (),
             "nodes": self.nodes,
+            "resourcequotas": self.quotas,
+            "limitranges": (),
+            "priorityclasses": (),
         }
         parts = path.strip("/").split("/")
         plural = next((each for each in reversed(parts) if each in lists), parts[-1])

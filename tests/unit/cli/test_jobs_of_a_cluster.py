@@ -13,7 +13,7 @@ from optimus.kube.errors import KubeError
 from optimus.kube.job_facts import JobReader
 from optimus.kube.job_list import list_jobs
 from optimus.kube.pause import set_paused
-from optimus.kube.snapshot_reader import snapshot_or_reason
+from optimus.kube.snapshot_reader import cluster_or_reason
 from tests.unit.cli.fake_api import FakeApi, pod, profile, stored_state
 from tests.unit.kube.job_json import job_json
 
@@ -291,7 +291,7 @@ def asked(api: FakeApi, change: str, ps: str | None = None) -> Answer:
     counts = what_if.asked_counts(
         view, None if ps is None else what_if.change(ps), what_if.change(change)
     )
-    return what_if.answer_of(view, counts, snapshot_or_reason(api))
+    return what_if.answer_of(view, counts, cluster_or_reason(api, "", "ns"))
 
 
 def node(name: str, cpu: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What other counts would mean for a job."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from optimus.errors import NotReady
 from optimus.interval.what_if import Question, WhatIf, answer
 from optimus.jobs import CountBounds, Counts
 from optimus.models.forecast import Forecast
+from optimus.quotas import Quota, QuotaCharge
+from optimus.resources import Resources
 from tests.unit.autoscaler.web.sample_cluster import AT, SampleCluster
 
 PRICE = 40.0
@@ -84,6 +87,67 @@ def test_without_a_forecast_it_says_why() -> None:
     assert "forecast" in asked(Counts(2, 4), forecast=None).problem
 
 
+def arrived(copy: ClusterCopy, name: str = "resnet-0", query: str = "") -> dict[str, Any]:
+    feed = PageFeed()
+    feed.take(copy)
+    answered = create_page(feed).test_client().get(f"/api/arrival/team-a/{name}?{query}")
+    assert answered.status_code == 200
+    found: dict[str, Any] = answered.get_json()
+    return found
+
+
+def test_another_job_like_one_starts_where_there_is_room_and_ends_after_the_whole_training() -> (
+    None
+):
+    copy = SampleCluster(4).copy()
+    found = arrived(copy)
+    assert found["starts"] == {"low": 0, "median": 0, "high": 0}
+    _, forecast = job(copy)
+    assert found["ends"]["median"] > forecast.at(Counts(2, 2))
+    assert found["ends"]["low"] < found["ends"]["median"] < found["ends"]["high"]
+    assert (found["waitsFor"], found["refusal"], found["quotasKnown"]) == ([], "", True)
+
+
+def at_least(copy: ClusterCopy, workers: int) -> ClusterCopy:
+    """The first job may not have fewer workers."""
+    found, _ = job(copy)
+    assert found.job is not None
+    bounded = replace(found.job, bounds=CountBounds(min_ps=2, min_workers=workers))
+    return replace(copy, jobs={**copy.jobs, "uid-0": found._replace(job=bounded)})
+
+
+def test_one_that_is_too_large_waits_with_the_reason() -> None:
+    copy = at_least(SampleCluster(4).copy(), 1000)
+    found = arrived(copy, query="ps=2&workers=1000")
+    assert (found["starts"], found["ends"]) == (None, None)
+    assert "does not fit" in found["refusal"]
+
+
+def with_quota(copy: ClusterCopy, room: int, *uids: str) -> ClusterCopy:
+    """A quota of pods for the jobs of these UIDs, of which each holds its 4 pods."""
+    one = Resources(pods=1)
+    charges = {uid: QuotaCharge(one, one, held=one * 4) for uid in uids}
+    quota = Quota("team-a", "quota pods", ("pods",), Resources(pods=room), charges)
+    snapshot = replace(copy.observation.snapshot, quotas=(quota,))
+    return replace(copy, observation=replace(copy.observation, snapshot=snapshot))
+
+
+def test_quotas_hold_back_other_counts_and_another_job() -> None:
+    copy = with_quota(at_least(SampleCluster(4).copy(), 2), 4, "uid-0")
+    found = asked(Counts(2, 6), copy)
+    assert found.fits is False
+    assert found.refusal.startswith("quota pods of namespace team-a leaves ")
+    feed = PageFeed()
+    feed.take(copy)
+    other = create_page(feed).test_client().get("/api/what-if/team-a/resnet-0?workers=6")
+    assert other.get_json()["refusal"] == found.refusal
+    new = arrived(copy)
+    assert new["refusal"].startswith("quota pods of namespace team-a leaves 0 of pods")
+    assert new["waitsFor"] == ["team-a/resnet-0"]
+    assert new["starts"]["median"] > 0
+    assert new["ends"]["median"] > new["starts"]["median"]
+
+
 @pytest.mark.parametrize("query", ["", "workers=x", "workers=-3&ps=0", "workers=999999999"])
 def test_strange_counts_are_answered(query: str) -> None:
     feed = PageFeed()
@@ -95,3 +159,5 @@ def test_strange_counts_are_answered(query: str) -> None:
     assert 1 <= found["ps"] <= 10_000
     assert 1 <= found["workers"] <= 10_000
     assert client.get("/api/what-if/team-a/none").status_code == 404
+    assert client.get(f"/api/arrival/team-a/resnet-0?{query}").status_code == 200
+    assert client.get("/api/arrival/team-a/none").status_code == 404

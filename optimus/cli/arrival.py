@@ -1,0 +1,256 @@
+"""``optimus what-if -f job.yaml`` or ``--like JOB``: a job that came now, its start and its end."""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optimus.cli.cluster import connected
+from optimus.cli.command import Answer, BadInput
+from optimus.cli.times import clock, duration
+from optimus.cli.what_if import applied, view_of
+from optimus.errors import NotReady
+from optimus.interval.arrival import (
+    ARRIVING_UID,
+    Arrival,
+    Arriving,
+    Running,
+    arrival,
+    duration_of,
+)
+from optimus.jobs import Counts, Job
+from optimus.models.forecast import TimeLeft
+
+if TYPE_CHECKING:
+    from optimus.cli.job_view import JobView
+    from optimus.kube.snapshot_reader import ReadCluster
+    from optimus.kube.training_jobs import TrainingJob
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The job that comes, and the one by which its duration is known."""
+
+    job: "TrainingJob"
+    like: "JobView | None" = None
+
+
+def answer_arrival(options: argparse.Namespace) -> Answer:
+    """The question of the options answered by the cluster."""
+    if options.job is not None:
+        raise BadInput("what-if", "either JOB is asked about, or what -f or --like names")
+    with connected(options, "what-if") as cluster:
+        from optimus.kube.snapshot_reader import read_cluster
+
+        client, namespace = cluster.client, cluster.namespace
+        now = client.server_clock.now()
+        like = None if options.like is None else view_of(client, namespace, options.like)
+        if options.filename is not None:
+            stored = of_manifest(read_text(options.filename), namespace, now)
+        else:
+            assert like is not None
+            stored = another(like, now)
+        stored = with_counts(stored, options)
+        found = read_cluster(client, options.node_selector, stored.namespace, stored)
+        return answer_of(Template(stored, like), found)
+
+
+def read_text(name: str) -> str:
+    """The manifest of this file; ``-`` is the standard input."""
+    if name == "-":
+        return sys.stdin.read()
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(name, str(error)) from None
+
+
+def of_manifest(text: str, namespace: str, now: float) -> "TrainingJob":
+    """The one job of a manifest, as it would be stored now.
+
+    Raises:
+        BadInput: there is none that can be planned."""
+    import yaml
+
+    from optimus.kube.eligibility import EligibilityConfig
+    from optimus.kube.errors import Malformed
+    from optimus.kube.job_kinds import JOB_KINDS
+    from optimus.kube.training_jobs import decode_job
+
+    try:
+        bodies = [each for each in yaml.safe_load_all(text) if isinstance(each, dict)]
+    except yaml.YAMLError as error:
+        raise BadInput("what-if", f"the manifest is no YAML: {error}") from None
+    jobs = [each for each in bodies if each.get("kind") in JOB_KINDS]
+    if len(jobs) != 1:
+        kinds = " or ".join(JOB_KINDS)
+        raise BadInput("what-if", f"the manifest has {len(jobs)} jobs; one {kinds} is expected")
+    body: dict[str, Any] = jobs[0]
+    metadata = body.get("metadata")
+    metadata = {"name": "job", **(metadata if isinstance(metadata, dict) else {})}
+    metadata = {"namespace": namespace, **metadata, "uid": ARRIVING_UID}
+    try:
+        raw = json.dumps({**body, "metadata": metadata, "status": {}}).encode()
+        found = decode_job(str(body["kind"]), raw, config=EligibilityConfig())
+    except (Malformed, TypeError) as error:
+        raise BadInput("what-if", f"the manifest cannot be read: {error}") from None
+    return _fresh(found, found.name, now)
+
+
+def another(like: "JobView", now: float) -> "TrainingJob":
+    """A job like this one, at the counts that its user gave it."""
+    stored = like.training_job
+    found = _fresh(stored, f"another {stored.name}", now)
+    given = like.record.user_counts
+    if found.job is not None and given is not None:
+        found = replace(found, job=replace(found.job, counts=given))
+    return found
+
+
+def _fresh(stored: "TrainingJob", name: str, now: float) -> "TrainingJob":
+    job = stored.job
+    if job is None:
+        said = stored.left_alone or "its replicas cannot be read"
+        raise BadInput(str(stored.key), said)
+    key = job.key._replace(name=name)
+    new = replace(job, key=key, uid=ARRIVING_UID, created_at=now, suspended=False, paused=False)
+    return replace(
+        stored,
+        name=name,
+        uid=ARRIVING_UID,
+        created_at=now,
+        outcome=None,
+        deleted=False,
+        suspended=False,
+        job=new,
+    )
+
+
+def with_counts(stored: "TrainingJob", options: argparse.Namespace) -> "TrainingJob":
+    """With the counts of ``--ps`` and ``--workers``."""
+    assert stored.job is not None
+    counts = applied(stored.job.counts, options.ps, options.workers)
+    return replace(stored, job=replace(stored.job, counts=counts))
+
+
+def answer_of(template: Template, cluster: "ReadCluster") -> Answer:
+    """The question answered on what was read of the cluster."""
+    from optimus.cli.job_view import JobView
+
+    job = cluster.arriving
+    assert job is not None
+    now = cluster.snapshot.at
+    views = [JobView(each.job, each.profile, None, now) for each in cluster.jobs]
+    like = template.like or _same(job, views)
+    running = {
+        each.training_job.uid: Running(
+            each.forecast or NotReady("nothing is known of its training"), each.forecast_at
+        )
+        for each in views
+        if each.job is not None
+    }
+    found = arrival(Arriving(job, cluster.snapshot, running, partial(_duration, like)))
+    value = {
+        "namespace": job.key.namespace,
+        "name": job.key.name,
+        "kind": job.kind,
+        "ps": found.counts.ps,
+        "workers": found.counts.workers,
+        "starts": _value(found.starts, now),
+        "ends": _value(found.ends, now),
+        "refusal": str(found.refusal) or None,
+        "waitsFor": list(found.waits_for),
+        "shrinks": list(found.shrinks),
+        "withoutEnd": list(found.without_end),
+        "like": None if like is None else str(like.training_job.key),
+        "notReadable": list(cluster.not_readable),
+    }
+    title = f"{job.kind} {job.key} with {job.counts}, if it came now:"
+    lines = [title, *_sentences(job, found, like, now), *_not_read(cluster)]
+    return Answer(value, "\n".join(lines), status=0 if found.starts else 1)
+
+
+def _same(job: Job, views: "Sequence[JobView]") -> "JobView | None":
+    """The newest job of the same workload that has trained; else one of the same name."""
+    known = [
+        each
+        for each in views
+        if each.job is not None
+        and each.job.key.namespace == job.key.namespace
+        and (
+            (job.workload is not None and each.job.workload == job.workload)
+            or each.job.key.name == job.key.name
+        )
+        and _duration(each, each.job.counts) is not None
+    ]
+    return max(known, key=lambda each: each.training_job.created_at, default=None)
+
+
+def _duration(like: "JobView | None", counts: Counts) -> TimeLeft | None:
+    if like is None or like.learned is None:
+        return None
+    return duration_of(like.forecast, counts, like.learned.progress.trained_seconds)
+
+
+def _value(found: TimeLeft | None, now: float) -> dict[str, object] | None:
+    from optimus.kube.times import format_second
+
+    if found is None:
+        return None
+    return {
+        "at": format_second(now + found.median),
+        "seconds": {
+            name: each if math.isfinite(each) else None
+            for name, each in (
+                ("low", found.low),
+                ("median", found.median),
+                ("high", found.high),
+            )
+        },
+    }
+
+
+def _sentences(job: Job, found: Arrival, like: "JobView | None", now: float) -> Iterator[str]:
+    if found.starts is None:
+        yield f"It would wait: {found.refusal}. No end that is known makes room for it."
+    elif found.starts.median == 0 and not found.refusal:
+        yield "It would start at once."
+    else:
+        after = f", when {_and(found.waits_for)} ended" if found.waits_for else ""
+        yield f"It would start {_when(found.starts, now)}{after}; now {found.refusal}."
+    if found.shrinks:
+        yield f"{', '.join(found.shrinks)} would give room to it."
+    if found.counts != job.counts:
+        yield f"The next interval would start it with {found.counts}."
+    if found.ends is not None and like is not None:
+        yield f"It would end {_when(found.ends, now)}, by what {like.training_job.key} shows."
+    elif found.starts is not None:
+        why = "--like JOB names one that has trained the same"
+        yield f"When it would end is not known: {why}."
+    if found.without_end:
+        yield f"No end is known of {', '.join(found.without_end)}: their room is not counted on."
+    if found.starts is not None and (found.waits_for or found.ends is not None):
+        yield "Ranges hold with 80 %. The running jobs are taken to keep their counts."
+
+
+def _and(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return f"{shown} {'has' if len(names) == 1 else 'have'}"
+
+
+def _when(found: TimeLeft, now: float) -> str:
+    early, at, late = (
+        clock(now + each, now) if math.isfinite(each) else "not known"
+        for each in (found.low, found.median, found.high)
+    )
+    return f"at {at} UTC ({early} to {late}), in {duration(found.median)}"
+
+
+def _not_read(cluster: "ReadCluster") -> Iterator[str]:
+    for each in cluster.not_readable:
+        yield f"Not taken into account: {each}"
