@@ -106,7 +106,7 @@ _OWN: Final = {
     "autoscaler/rescale/machine.py": ("machine", "observed", "verify"),
     "optimus/interval/capacity_plan.py": ("headroom", "interval", "quota", "starting"),
     "optimus/interval/classify.py": ("floor", "interval", "lifecycle", "recommendation"),
-    "optimus/interval/driver.py": ("disruption", "driver", "lifecycle"),
+    "optimus/interval/driver.py": ("disruption", "driver", "expectation", "lifecycle"),
     "optimus/interval/fair_share.py": ("fair_share",),
     "optimus/interval/plan.py": ("interval", "reclaim", "starting"),
     "optimus/interval/share.py": ("headroom", "pools", "starting"),

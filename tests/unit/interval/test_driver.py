@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from optimus.allocation import NO_HISTORY, Allocation, AllocationProblem, JobHistory
-from optimus.interval import IntervalConfig, Strategies
+from optimus.interval import Action, IntervalConfig, Strategies
 from optimus.interval.capacity_plan import Claim
 from optimus.interval.driver import (
     BeginRescale,
@@ -509,3 +509,31 @@ def test_a_job_whose_workload_is_known_makes_no_exploratory_move() -> None:
     known, old = JobHistory(workload_known=True), progress_measured_at((1, 1), trained=7000)
     cluster = cluster_of(FakeManagedJob(job("a"), old, known))
     assert types_of(step(driver_of(DriverConfig()), cluster, 0.0)) == [IntervalDecided]
+
+
+@pytest.mark.parametrize("price_seconds", [None, 25.0])
+def test_a_job_that_is_not_to_be_changed_is_told_what_else_would_be(
+    price_seconds: float | None,
+) -> None:
+    """With the times at both counts; a job that may be changed is told nothing."""
+    advised = JobHistory(
+        recommends=True, held="it is only recommended", price_seconds=price_seconds
+    )
+    cluster = cluster_of(
+        FakeManagedJob(job("a"), NOTHING, advised), FakeManagedJob(job("b"), NOTHING)
+    )
+    forecasts = {"a": steps(1000), "b": steps(1000)}
+    driver = driver_of(NO_MEASURING, forecasts, dict.fromkeys("ab", Counts(1, 2)))
+    decided, *begun = step(driver, cluster, 0.0)
+    assert isinstance(decided, IntervalDecided)
+    decisions = {each.key.name: each for each in decided.plan.decisions}
+    held, told = decisions["a"], decisions["a"].recommended
+    assert (held.action, held.counts) == (Action.KEEP, Counts(1, 1))
+    assert told is not None
+    assert (told.action, told.current, told.counts) == (Action.GROW, Counts(1, 1), Counts(1, 2))
+    assert told.seconds_now == pytest.approx(forecasts["a"].at(Counts(1, 1)))
+    assert told.seconds_then == pytest.approx(forecasts["a"].at(Counts(1, 2)))
+    assert told.price_seconds == (60.0 if price_seconds is None else 25.0)
+    assert not told.expected
+    assert decisions["b"].recommended is None
+    assert [each.uid for each in begun if isinstance(each, BeginRescale)] == ["uid-b"]

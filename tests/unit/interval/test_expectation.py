@@ -18,7 +18,7 @@ from optimus.jobs import CountBounds, Counts, Job, TrainingMode
 from optimus.models.forecast import Forecast
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING, TrainingProgress
-from tests.unit.interval.cases import ON_NODE_00, Case
+from tests.unit.interval.cases import AT, ON_NODE_00, Case
 from tests.unit.interval.cluster import KnownForecasts, expecting, job, nodes, steps
 from tests.unit.interval.test_driver import (
     NO_MEASURING,
@@ -161,6 +161,15 @@ class TestRuns:
 
     def test_one_that_costs_more_than_it_may_save_is_not(self) -> None:
         assert self.run_of(YOUNG, 20.0) == []
+
+    def test_with_a_deadline_it_is_made_whatever_it_saves(self) -> None:
+        """Whether a job is in time needs a fit."""
+        late = job("a", (2, 2), mode=TrainingMode.SYNC, finish_by=AT + 3600)
+        managed = FakeManagedJob(late, progress_measured_at((2, 2)))
+        driver = driver_of(DriverConfig(), forecasts={"a": expecting(20.0)})
+        found = step(driver, cluster_of(managed), 0.0)
+        (run,) = [each for each in found if isinstance(each, BeginRescale)]
+        assert run.purpose is RescalePurpose.PROFILING
 
     def test_a_job_of_which_nothing_is_expected_is_profiled_as_before(self) -> None:
         managed = FakeManagedJob(job("a", (2, 2)), progress_measured_at((2, 2)))
