@@ -57,6 +57,16 @@ def test_other_counts_take_their_own_time_and_the_price_of_the_rescale() -> None
     )
 
 
+def test_times_are_told_to_a_tenth_of_a_second() -> None:
+    forecast = Forecast(Linear(), 401.2)
+    found = answer(Question(job("a", NOW), forecast, MORE, AT, AT, 30.46))
+    assert found.now is not None
+    assert found.then is not None
+    assert found.now.remaining.median == 200.6
+    assert found.then.remaining.median == 130.8  # 100.3 and the price
+    assert (found.price_seconds, found.saves_seconds) == (30.5, 69.8)
+
+
 def test_the_present_counts_cost_and_save_nothing() -> None:
     found = ask(NOW)
     assert found.now == found.then
