@@ -234,8 +234,10 @@ def _sentences(job: Job, found: Arrival, like: "JobView | None", now: float) -> 
         yield f"When it would end is not known: {why}."
     if found.without_end:
         yield f"No end is known of {', '.join(found.without_end)}: their room is not counted on."
-    if found.starts is not None and (found.waits_for or found.ends is not None):
+    if found.waits_for:
         yield "Ranges hold with 80 %. The running jobs are taken to keep their counts."
+    elif found.ends is not None:
+        yield "Ranges hold with 80 %."
 
 
 def _and(names: Sequence[str]) -> str:
