@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.jobs import NodeConstraints, ReplicaSpec, Role, Toleration
+from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role, Toleration
 from optimus.nodes import Node, Taint, refusal
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import DoesNotFit, Gang, Placement
+from optimus.placement.gang import Assignment, DoesNotFit, Gang, Placement
 from optimus.resources import Resources
 from tests.unit.placement.exhaustive_search import (
     Spread,
@@ -98,6 +98,48 @@ def together(gang: Gang) -> int:
     it has both."""
     roles = {member.role for member in gang.members}
     return len(gang.members) - (len(roles) > 1)
+
+
+@examples(300)
+@given(
+    st.integers(0, 3), st.integers(1, 4), st.integers(1, 2), st.lists(st.integers(0, 4), max_size=5)
+)
+def test_a_job_that_is_to_be_spread_evenly_goes_to_the_fewest_servers_that_allow_it_or_nowhere(
+    ps: int, workers: int, ps_cpu: int, cpus: list[int]
+) -> None:
+    nodes, free = nodes_of(**{f"n{at}": cpu for at, cpu in enumerate(cpus)})
+    gang, capacity = gang_of(ps, workers, ps_cpu), Capacity(nodes, free)
+    even = [
+        spread
+        for spread in spreads(gang, nodes, free)
+        if is_even(spread) and len(spread) <= together(gang)
+    ]
+    answer = RULE.place_job(job_of(ps, workers, ps_cpu), Counts(ps, workers), capacity, evenly=True)
+    assert isinstance(answer, Assignment) == bool(even)
+    taken = {
+        name: free[name]["cpu"] - sum(left) for name, left in zip(free, capacity.free, strict=True)
+    }
+    if not isinstance(answer, Assignment):
+        assert not any(taken.values())
+        return
+    spread = {f"n{each.row}": (each.ps, each.workers) for each in answer.servers}
+    assert spread in even
+    assert len(spread) == fewest_servers(even)
+    asked = {name: ps_cpu * each[0] + each[1] for name, each in spread.items()}
+    assert taken == {name: asked.get(name, 0) for name in free}
+
+
+def job_of(ps: int, workers: int, ps_cpu: int) -> Job:
+    """The job of which `gang_of` gives the pods."""
+    return Job(
+        key=JobKey("ns", "job"),
+        uid="uid",
+        kind="TFJob",
+        created_at=0.0,
+        counts=Counts(ps, workers),
+        ps=ReplicaSpec(Resources(cpu=ps_cpu)),
+        worker=ReplicaSpec(Resources(cpu=1)),
+    )
 
 
 @examples(100)
