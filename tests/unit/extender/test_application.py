@@ -292,11 +292,14 @@ def test_what_waits_is_shown(running: Running) -> None:
     assert 300.0 <= waited < 400.0, "five minutes, by the API server's clock"
 
 
-def test_a_failed_watch_is_shown_with_its_reason(running: Running) -> None:
+def test_a_failed_watch_is_shown_with_its_reason_and_its_age(running: Running) -> None:
     running.list_all()
+    (pods,) = [each for each in running.application._caches if each.watched.plural == "pods"]
+    pods._last_contact = time.monotonic() - 30.0
     shown = {each["kind"]: each for each in running.inspect()["caches"]}
     assert "no watch" in shown["pods"]["failure"]
-    assert shown["pods"]["silentSeconds"] < 60.0
+    assert shown["pods"]["silentSeconds"] >= 30.0
+    assert running.metric("cache_age_seconds") >= 30.0, "the oldest counts"
 
 
 def test_gangs_are_counted_by_state_and_their_waits_by_priority(running: Running) -> None:
