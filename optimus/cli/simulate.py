@@ -11,7 +11,9 @@ from types import MappingProxyType
 from typing import Final
 
 from optimus.cli.arguments import named_amounts, whole_number
+from optimus.cli.cluster import connected
 from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.completion import context_names
 from optimus.cli.measured_truth import read_measured
 from optimus.cli.restart_table import read_restart_seconds
 from optimus.cli.table import table
@@ -107,6 +109,8 @@ class Comparison:
     stops: Stops = field(default_factory=Stops)
     measured: MeasuredTruths = NOTHING_MEASURED
     """What is true of jobs that are drawn; a trace's maker has it already."""
+    left_out: tuple[str, ...] = ()
+    """Sentences on jobs of a cluster that are not simulated."""
 
     def run(self, task: Task) -> Simulation:
         """One policy with one seed."""
@@ -179,6 +183,19 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_run_arguments(parser)
 
 
+def _add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    live = "the TFJobs, MXJobs and nodes of a running cluster, by their TrainingProfiles"
+    add("--from-cluster", action="store_true", help=live)
+    add("-n", "--namespace", help="with --from-cluster; default: that of the kubeconfig's context")
+    add("-A", "--all-namespaces", action="store_true", help="the jobs of all namespaces")
+    context = "a context of the kubeconfig; default: its current one"
+    vars(add("--context", metavar="NAME", help=context)).update(completer=context_names)
+    add("--kubeconfig", type=Path, metavar="FILE", help="default: as kubectl chooses it")
+    labels = "labels of the nodes that Optimus uses, as its --node-selector; default: all nodes"
+    add("-l", "--node-selector", default="", metavar="LABELS", help=labels)
+
+
 def _add_stop_arguments(parser: argparse.ArgumentParser) -> None:
     """What stopping a job costs."""
     saves, amount = parser.add_mutually_exclusive_group(), whole_number(1)
@@ -198,6 +215,7 @@ def _add_stop_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """How the simulations run, and where their results go."""
+    _add_cluster_arguments(parser)
     add, count = parser.add_argument, whole_number(1)
     add("--output", type=Path, metavar="DIR", help="write all results and plots into this folder")
     look = "least seconds between two looks of optimus at the cluster, for large ones (default: 0, "
@@ -242,14 +260,23 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
         _write(found, folder)
     if options.report is not None:
         (options.report / REPORT).write_text(report_page(found), encoding="utf-8", newline="\n")
-    text = "\n\n".join((_text(found), *(f"written to {folder}" for folder in folders)))
-    return Answer(results(found), text, partial(plots.completion_and_tasks, found=found))
+    left_out = [f"left out: {each}" for each in compared.left_out]
+    said = ["\n".join(left_out)] if left_out else []
+    text = "\n\n".join((_text(found), *said, *(f"written to {folder}" for folder in folders)))
+    value = results(found)
+    if compared.left_out:
+        value["left_out"] = list(compared.left_out)
+    return Answer(value, text, partial(plots.completion_and_tasks, found=found))
 
 
 def _comparison(options: argparse.Namespace) -> Comparison:
     nodes = None if options.nodes is None else parse_nodes(options.nodes)
     measured = NOTHING_MEASURED if options.truth is None else read_measured(options.truth)
-    maker, jobs = _submitted(options, nodes, measured) if options.trace else _drawn(options)
+    left_out: tuple[str, ...] = ()
+    if options.from_cluster:
+        maker, jobs, left_out = _of_cluster(options, nodes)
+    else:
+        maker, jobs = _submitted(options, nodes, measured) if options.trace else _drawn(options)
     if options.truth is not None and options.nodes and parse_arithmetic(options.nodes):
         raise BadInput("--truth", "nodes without speed= are expected: a table tells no arithmetic")
     return Comparison(
@@ -267,7 +294,26 @@ def _comparison(options: argparse.Namespace) -> Comparison:
         DisruptionLimits(options.max_stopped, options.max_stopped_per_namespace),
         _stops(options),
         NOTHING_MEASURED if options.trace else measured,
+        left_out,
     )
+
+
+def _of_cluster(
+    options: argparse.Namespace, nodes: tuple[Node, ...] | None
+) -> tuple[WorkloadMaker, int, tuple[str, ...]]:
+    """The jobs of a running cluster, how many, and why others are not among them."""
+    for name in ("workload", "workloads", "trace", "truth"):
+        if getattr(options, name):
+            raise BadInput(f"--{name}", "a cluster tells its jobs itself: --from-cluster is alone")
+    if options.processes > 1:
+        raise BadInput("--processes", "one process is expected with --from-cluster")
+    with connected(options, "simulate") as cluster:
+        from optimus.cli.cluster_workload import read_workload
+
+        wanted = cluster.wanted(options)
+        found = read_workload(cluster.client, wanted, nodes, options.node_selector)
+    jobs = len(found.maker.jobs)
+    return found.maker, min(options.jobs or jobs, jobs), found.left_out
 
 
 def _stops(options: argparse.Namespace) -> Stops:

@@ -1,0 +1,113 @@
+"""Jobs and nodes of a running cluster for ``optimus simulate --from-cluster``.
+
+Everything is read with the user's own rights. Where the nodes may not be read, ``--nodes`` says
+what they are."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from optimus.cli.command import BadInput
+from optimus.cli.job_view import JobView
+from optimus.errors import NotReady
+from optimus.kube.job_list import list_jobs
+from optimus.kube.snapshot_reader import cluster_or_reason
+from optimus.nodes import Node
+from optimus.placement.theorem1 import Theorem1
+from optimus.resources import NONE, Resources
+from optimus.simulator.cluster_jobs import ClusterWorkload, KnownJob, simulated
+from optimus.simulator.speeds import EmptyCluster
+
+if TYPE_CHECKING:
+    from optimus.kube.job_facts import Source
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWorkload:
+    """What can be simulated of a cluster; ``left_out``: sentences on all other jobs."""
+
+    maker: ClusterWorkload
+    left_out: tuple[str, ...]
+
+
+def read_workload(
+    client: "Source",
+    namespace: str | None,
+    nodes: Sequence[Node] | None = None,
+    node_selector: str = "",
+) -> FoundWorkload:
+    """The jobs of a namespace (``None``: of all) that have shown training, and the nodes.
+
+    Raises:
+        KubeError: the jobs may not be read.
+        BadInput: nothing can be simulated."""
+    listed = list_jobs(client, namespace)
+    views = [
+        JobView(each.job, each.profile, each.held, listed.now, each.profile_was_read)
+        for each in listed.jobs
+    ]
+    known, left_out = dict[str, KnownJob](), list(listed.not_readable)
+    for view in views:
+        found = _known(view)
+        if isinstance(found, NotReady):
+            left_out.append(f"job {view.training_job.key}: {found.reason}")
+        else:
+            known[found.job.uid] = found
+    began_at = min((each.job.created_at for each in known.values()), default=0.0)
+    servers = tuple(nodes or ())
+    if nodes is None:
+        servers = _nodes(client, known.keys(), node_selector, namespace)
+    jobs, empty = [], EmptyCluster(servers, Theorem1())
+    for each in known.values():
+        job = simulated(each, began_at)
+        if isinstance(job, NotReady):
+            left_out.append(f"job {each.job.key}: {job.reason}")
+        elif empty.servers(job.job, job.job.bounds.minimum) is None:
+            said = f"its minimum, {job.job.bounds.minimum}, does not fit on the empty nodes"
+            left_out.append(f"job {each.job.key}: {said}")
+        else:
+            jobs.append(job)
+    if not jobs:
+        said = "; ".join(left_out) or "there is no TFJob or MXJob"
+        raise BadInput("--from-cluster", f"no job has shown enough to be simulated: {said}")
+    return FoundWorkload(ClusterWorkload(tuple(jobs), servers), tuple(left_out))
+
+
+def _known(view: JobView) -> KnownJob | NotReady:
+    job, learned = view.job, view.learned
+    if job is None:
+        return NotReady(view.training_job.left_alone or "its replicas cannot be read")
+    if learned is None:
+        return NotReady("it has no TrainingProfile that shows its training")
+    return KnownJob(
+        job=job,
+        progress=learned.progress,
+        forecast=learned.forecast,
+        has_ended=view.is_over,
+        user_counts=learned.record.user_counts,
+        prices=learned.record.prices,
+    )
+
+
+def _nodes(
+    client: "Source", uids: Collection[str], node_selector: str, namespace: str | None
+) -> tuple[Node, ...]:
+    """The nodes, less what pods take that are not of these jobs."""
+    found = cluster_or_reason(client, node_selector, namespace or "default")
+    if isinstance(found, str):
+        raise BadInput("--from-cluster", f"{found}; --nodes says what nodes there are instead")
+    taken = dict[str, Resources]()
+    for pod in found.snapshot.pods:
+        own = pod.replica is not None and pod.replica.job_uid in uids
+        if not own:
+            taken[pod.node] = taken.get(pod.node, NONE) + pod.resources
+    nodes = (
+        replace(node, allocatable=_positive(node.allocatable - taken.get(node.name, NONE)))
+        for node in found.snapshot.nodes
+        if not node.cordoned
+    )
+    return tuple(nodes)
+
+
+def _positive(amounts: Resources) -> Resources:
+    return Resources({name: max(amount, 0) for name, amount in amounts.items()})
