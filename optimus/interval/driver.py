@@ -49,8 +49,8 @@ from optimus.interval.profiling import (
     trained_seconds,
     why_not_profiled,
 )
-from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, Manage, RescaleRule
-from optimus.models.forecast import Forecast, ForecastFn
+from optimus.jobs import NO_COUNTS, AmountGoal, AtTarget, Counts, Goal, Job, Manage, RescaleRule
+from optimus.models.forecast import Forecast, ForecastFn, goal_is_met
 from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.progress.types import TrainingProgress
 from optimus.snapshot import ClusterSnapshot
@@ -364,6 +364,8 @@ class IntervalDriver:
         self._strategies, self._config = strategies, config
         self._format_instant = format_instant
         self._offered: tuple[tuple[Node, ...], object] | None = None
+        self._goals: dict[str, tuple[object, bool]] = {}
+        """By job: what its goal was judged on since the last interval, and whether it is met."""
 
     def step(
         self, cluster: ManagedCluster, timer: float, *, decides: bool = True
@@ -424,7 +426,7 @@ class IntervalDriver:
             (
                 uid,
                 self._is_measured(cluster, uid, history),
-                self._goal_met(uid),
+                self._goal_met(cluster, uid),
                 history.awaits_checkpoint,
                 history.held,
             )
@@ -448,14 +450,26 @@ class IntervalDriver:
             self._offered = nodes, what_is_offered(nodes, label_keys(jobs))
         return self._offered[1]
 
-    def _goal_met(self, uid: str) -> bool:
+    def _goal_met(self, cluster: ManagedCluster, uid: str) -> bool:
+        """Whether the goal was met at the last interval, or is met by now."""
         forecast = self.state.forecasts.get(uid)
-        return not isinstance(forecast, NotReady | None) and forecast.goal_met
+        if not isinstance(forecast, NotReady | None) and forecast.goal_met:
+            return True
+        goal, progress = cluster.managed[uid].job.goal, cluster.managed[uid].progress(cluster.at)
+        if goal is None:
+            return False
+        judged_on = _judged_on(goal, progress)
+        known = self._goals.get(uid)
+        if known is None or known[0] != judged_on:
+            # A threshold takes milliseconds to judge: not at every tick.
+            known = self._goals[uid] = judged_on, goal_is_met(goal, progress)
+        return known[1]
 
     def _decide(self, cluster: ManagedCluster, histories: _Histories) -> Iterator[Instruction]:
         state = self.state
         state.intervals += 1
         self._offered = None  # jobs may ask for other labels by now
+        self._goals.clear()
         progress = {uid: each.progress(cluster.at) for uid, each in cluster.managed.items()}
         waited = {
             uid: replace(histories[uid], forecast_awaited=True)
@@ -741,6 +755,16 @@ def awaits_next_checkpoint(
     Room that is held for a job that never prints such a line would be lost to all others."""
     seen_seconds = max(SEEN_CHECKPOINT_SECONDS, 3 * read_interval_seconds)
     return seen_at is None or at - seen_at > seen_seconds
+
+
+def _judged_on(goal: Goal, progress: TrainingProgress) -> object:
+    """Equal for two states of a training between which nothing was logged that may meet the
+    goal."""
+    if isinstance(goal, AmountGoal):
+        return goal, progress.epoch, progress.step
+    losses, metrics = progress.losses, progress.metrics
+    newest = [each.points[-1:] for each in metrics]
+    return goal, len(losses), losses[-1:], [len(each.points) for each in metrics], newest
 
 
 def why_unwanted(job: Job, counts: Counts, *, goal_changed: bool) -> str | None:

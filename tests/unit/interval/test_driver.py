@@ -32,7 +32,7 @@ from optimus.jobs import (
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node, Taint
 from optimus.placement.theorem1 import Theorem1
-from optimus.progress.types import NOTHING, SpeedSample, TrainingProgress
+from optimus.progress.types import NOTHING, LossPoint, SpeedSample, TrainingProgress
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cluster import KnownForecasts, bind, done, job, nodes, steps
@@ -202,6 +202,15 @@ def train_briefly(cluster: FakeManagedCluster) -> None:
     cluster.managed["uid-a"].known = replace(known, samples=samples)
 
 
+def log_losses(*losses: float) -> Callable[[FakeManagedCluster], None]:
+    def log(cluster: FakeManagedCluster) -> None:
+        points = tuple(LossPoint(epoch=n + 1.0, loss=loss) for n, loss in enumerate(losses))
+        known = replace(cluster.managed["uid-a"].known, losses=points)
+        cluster.managed["uid-a"].known = known
+
+    return log
+
+
 EARLY = [
     ("a new job", add_job, True),
     ("a new node", add_node, True),
@@ -221,6 +230,8 @@ EARLY = [
     ("a quota that was raised", raise_quota, True),
     ("a new job's first speed", train, True),
     ("training of less than half a minute", train_briefly, False),
+    ("a goal that is met", log_losses(1.0, 0.05, 0.05), True),
+    ("a goal that is not met", log_losses(1.0, 0.5, 0.5), False),
 ]
 
 
