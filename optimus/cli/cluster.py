@@ -25,6 +25,8 @@ _FORBIDDEN = (
     " is applied"
 )
 
+_FORBIDDEN_EVERYWHERE = "; without -A the jobs of one namespace are asked for"
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
@@ -91,6 +93,8 @@ def sentence_of(error: "KubeError") -> str:
         return f"{said}; `kubectl cluster-info` says whether the cluster of this context is up"
     if error.kind is ErrorKind.FORBIDDEN and "(HTTP 401)" in said:
         return f"{said}; the API server does not accept the credentials of this context"
+    if error.kind is ErrorKind.FORBIDDEN and "cannot list" in said and "cluster scope" in said:
+        return f"{said}{_FORBIDDEN_EVERYWHERE}"
     if error.kind is ErrorKind.FORBIDDEN and ("cannot list" in said or "cannot get" in said):
         return f"{said}{_FORBIDDEN}"
     return said

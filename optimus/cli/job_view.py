@@ -141,7 +141,7 @@ class JobView:
         newest = max((each.at for each in samples), default=0.0)
         return max(newest, instant_of(self.status.decided_at) or 0.0) or self.now
 
-    @property
+    @cached_property
     def end(self) -> End | None:
         """When its goal is expected to be met at its present counts."""
         status, job = self.status, self.job

@@ -1,27 +1,37 @@
 """Tables as the command line prints them: each column as wide as its widest cell."""
 
-import io
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import Final
 
-_WIDE: Final = 100_000
-"""Nothing is wrapped or cut: output may go into a file or a pipe."""
+_GAP: Final = "  "
 
 
 def table(align: str, headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Headings and rows as aligned text; ``align`` has ``<`` or ``>`` for each column."""
-    from rich.console import Console  # loaded only where a table is printed
-    from rich.table import Table
+    """Headings and rows as aligned text; ``align`` has ``<`` or ``>`` for each column. Nothing is
+    wrapped or cut: output may go into a file or a pipe."""
+    lines = [headings, *(line for row in rows for line in _lines(row))]
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(_GAP.join(map(_padded, line, widths, align)).rstrip() for line in lines)
 
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-    for heading, side in zip(headings, align, strict=True):
-        grid.add_column(heading, justify="left" if side == "<" else "right", no_wrap=True)
-    for row in rows:
-        grid.add_row(*map(str, row))
-    text = io.StringIO()
-    console = Console(file=text, width=_WIDE, color_system=None, markup=False, emoji=False)
-    console.print(grid, crop=False)
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+def _lines(row: Sequence[object]) -> Iterable[tuple[str, ...]]:
+    """The lines of a row: a cell may have several."""
+    return zip_longest(*(str(cell).split("\n") for cell in row), fillvalue="")
+
+
+def _padded(cell: str, width: int, side: str) -> str:
+    space = " " * (width - _width(cell))
+    return f"{cell}{space}" if side == "<" else f"{space}{cell}"
+
+
+def _width(cell: str) -> int:
+    """In columns of a terminal, of which letters of some scripts take two."""
+    if cell.isascii():
+        return len(cell)
+    from rich.cells import cell_len  # loaded only where it is needed
+
+    return cell_len(cell)
 
 
 def percent(part: float | None) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from optimus.cli import job_forecast, pause, status, top, what_if
+from optimus.cli.cluster import sentence_of
 from optimus.cli.command import Answer, BadInput
 from optimus.cli.main import main
-from optimus.kube.errors import KubeError
+from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.job_facts import JobReader
 from optimus.kube.job_list import list_jobs
 from optimus.kube.pause import set_paused
@@ -382,3 +383,17 @@ def test_a_log_needs_a_goal_and_a_job_a_cluster(
     assert "--target-loss, --target or --threshold is needed" in capsys.readouterr().err
     assert main(["forecast", "j", "--kubeconfig", str(tmp_path / "none")]) == 1
     assert "there is no kubeconfig file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("where", "advice"),
+    [
+        ('in the namespace "ns"', "the ClusterRole view of the namespace"),
+        ("at the cluster scope", "without -A"),
+    ],
+)
+def test_a_missing_right_says_what_helps(where: str, advice: str) -> None:
+    said = f'cannot list tfjobs: User "u" cannot list resource "tfjobs" {where} (HTTP 403)'
+    sentence = sentence_of(KubeError(ErrorKind.FORBIDDEN, said))
+    assert sentence.startswith(said)
+    assert advice in sentence

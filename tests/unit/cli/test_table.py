@@ -28,3 +28,12 @@ def test_markup_in_a_cell_is_printed_as_text(text: str) -> None:
 
 def test_a_table_without_rows_is_its_heading_line() -> None:
     assert table("<>", ("a", "b"), []) == "a  b"
+
+
+def test_letters_of_two_columns_and_cells_of_two_lines_are_aligned() -> None:
+    assert table("<>", ("why", "s"), [("損失\nmore", 1), ("a", "")]).splitlines() == [
+        "why   s",
+        "損失  1",
+        "more",
+        "a",
+    ]
