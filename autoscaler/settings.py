@@ -95,7 +95,7 @@ class Settings:
     """Seconds between two decisions about all counts (Optimus, section 5: 10 minutes)."""
 
     early_interval_seconds: float = 60.0
-    """Least seconds between two decisions when a job arrives, ends or meets its goal, or nodes change."""
+    """Least seconds between two decisions when jobs arrive, end or meet a goal, or nodes change."""
 
     tick_seconds: float = 2.0
     """Seconds between two ticks, which advance rescales and profiling runs and read logs."""
