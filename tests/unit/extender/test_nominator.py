@@ -535,6 +535,24 @@ def test_a_long_queue_that_cannot_be_nominated_is_tried_again_after_a_pause() ->
     assert {*changes.waits} == {1.0}
 
 
+@pytest.mark.parametrize(
+    ("pods", "leads"),
+    [
+        pytest.param(MOST_WRITES, True, id="all of the queue was nominated in one run"),
+        pytest.param(2 * MOST_WRITES, False, id="another process leads"),
+    ],
+)
+def test_the_thread_waits_for_a_change_where_nothing_is_left_to_be_done(
+    pods: int, leads: bool
+) -> None:
+    changes = RecordedChanges()
+    nominator = Setting(FakePlans(queued(pods), changes=changes), leads=leads).nominator()
+    nominator.start()
+    assert changes.twice.wait(30.0)
+    nominator.stop()
+    assert {*changes.waits} == {1.0}
+
+
 def test_the_thread_runs_again_after_a_pause() -> None:
     changes = RecordedChanges()
     nominator = Setting(FakePlans(changes=changes)).nominator()
