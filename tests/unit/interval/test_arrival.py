@@ -7,9 +7,16 @@ from typing import Any
 import pytest
 
 from optimus.errors import NotReady
-from optimus.interval.arrival import ARRIVING_UID, Arrival, Arriving, Running, arrival
+from optimus.interval.arrival import (
+    ARRIVING_UID,
+    Arrival,
+    Arriving,
+    Running,
+    arrival,
+    duration_of,
+)
 from optimus.jobs import CountBounds, Counts, Job, JobKey
-from optimus.models.forecast import TimeLeft, time_left
+from optimus.models.forecast import Forecast, TimeLeft, time_left
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
@@ -152,6 +159,34 @@ def test_a_job_at_its_goal_ends_at_no_time_that_is_known() -> None:
     known = {a.uid: Running(done(), AT), b.uid: Running(steps(100), AT)}
     found = arrival(Arriving(replace(coming(), goal=None), snapshot, known, lambda _: HOUR))
     assert found.without_end == ("team/a",)
+
+
+@pytest.mark.parametrize(
+    ("forecast", "trained", "expected"),
+    [
+        pytest.param(None, 60.0, None, id="nothing is known"),
+        pytest.param(NotReady("3 samples, 5 needed"), 60.0, None, id="there is no forecast yet"),
+        pytest.param(replace(steps(100), is_expected=True), 60.0, None, id="a young job"),
+        pytest.param(done(), 0.0, None, id="at its goal before it was seen"),
+        pytest.param(done(), 60.0, TimeLeft(60, 60, 60), id="at its goal: as long as it trained"),
+    ],
+)
+def test_a_duration_that_is_not_forecast(
+    forecast: Forecast | NotReady | None, trained: float, expected: TimeLeft | None
+) -> None:
+    assert duration_of(forecast, Counts(2, 2), trained) == expected
+
+
+def test_a_duration_is_what_is_left_and_what_was_done_at_the_same_speed() -> None:
+    quarter = replace(steps(100), progress_fraction=0.25, late_factor=1.5)
+    left = median_left(running("a"), 100)
+    found = duration_of(quarter, Counts(2, 2), 60.0)
+    assert found is not None
+    assert found.median == pytest.approx(left / 0.75, abs=0.2)
+    assert found.high == pytest.approx(1.5 * left + left / 3, abs=0.2)
+    faster = duration_of(quarter, Counts(4, 4), 60.0)
+    assert faster is not None
+    assert faster.median < found.median
 
 
 def quota(room: int, *jobs: Job, held: Sequence[Job] = ()) -> Quota:

@@ -116,6 +116,14 @@ def at_least(copy: ClusterCopy, workers: int) -> ClusterCopy:
     return replace(copy, jobs={**copy.jobs, "uid-0": found._replace(job=bounded)})
 
 
+def test_a_standby_whose_profiles_store_no_training_knows_no_end() -> None:
+    copy = SampleCluster(4).copy()
+    unknown = {uid: each._replace(progress=None, forecast=None) for uid, each in copy.jobs.items()}
+    found = arrived(replace(copy, leads=False, jobs=unknown))
+    assert found["starts"] == {"low": 0, "median": 0, "high": 0}
+    assert found["ends"] is None
+
+
 def test_one_that_is_too_large_waits_with_the_reason() -> None:
     copy = at_least(SampleCluster(4).copy(), 1000)
     found = arrived(copy, query="ps=2&workers=1000")
