@@ -26,6 +26,9 @@ from optimus.resources import CPU, MEMORY, PODS, Resources
 from optimus.snapshot import BoundPod
 
 _MOST_REMEMBERED: Final = 32
+_MOST_PLANNED: Final = 100
+"""The loop shares the processor: two intervals for a question take a second or two of it."""
+
 _MOST_NAMED: Final = 12
 """Jobs named for one node; the others are counted."""
 
@@ -193,7 +196,8 @@ class Details:
         limited = any(each.namespace == job.key.namespace for each in snapshot.quotas)
         is_charged = any(job.uid in each.charges for each in snapshot.quotas)
         known = is_charged or not limited or any(each.uid == job.uid for each in snapshot.jobs)
-        return come(Arriving(new, with_it, running, duration), quotas_known=known)
+        question = Arriving(new, with_it, running, duration, most_planned=_MOST_PLANNED)
+        return come(question, quotas_known=known)
 
     def nodes(self, copy: ClusterCopy, text: str, offset: int, most: int) -> NodePage:
         """The nodes with a text in their name, kind or jobs, in the order of their names."""

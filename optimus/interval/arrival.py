@@ -1,16 +1,18 @@
 """When a job would start and end if it came now, planned as an interval plans it.
 
-1. Plan an interval on the cluster with the job among the waiting ones, by the policy of the
-   autoscaler: it starts now where free capacity and quotas hold it, or where others shrink for it.
-2. Else take the running jobs out one after the other, at the ends that their forecasts give, and
-   try the whole job after each, behind the jobs that wait already.
-3. Do so for the early, the median and the late ends: its start is as uncertain as those are.
+1. It starts at once where free capacity and quotas hold it, behind the jobs that wait already.
+2. Else plan an interval with the job among the waiting ones, by the policy of the autoscaler: it
+   starts now where others shrink for it.
+3. Else search for the first end of a running job, by their forecasts, after which the whole job has
+   a place. This is done for the early, the median and the late ends: its start is as uncertain.
 The running jobs are taken to keep their counts until they end; jobs without a forecast never end.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan, headroom
@@ -24,7 +26,7 @@ from optimus.progress.types import TrainingProgress
 from optimus.snapshot import ClusterSnapshot
 
 ARRIVING_UID = "what-if"
-_MOST_TRIED = 32
+_MOST_TRIED = 8
 """Of more jobs that end before it, all are named."""
 
 
@@ -47,6 +49,9 @@ class Arriving:
     snapshot: ClusterSnapshot
     running: Mapping[str, Running] = field(default_factory=dict)
     duration: Callable[[Counts], TimeLeft | None] = lambda _: None
+    most_planned: int = 5_000
+    """On a cluster with more jobs it is not asked whether others would shrink for it: an interval
+    is planned twice for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,34 +77,42 @@ class Arrival:
 
 def arrival(question: Arriving) -> Arrival:
     """When the job would start and end."""
-    now = _planned_now(question)
+    job, free = question.job, _Free.of(question)
+    refusal = free.refusal(())
+    if refusal is None:
+        return _at_once(question, job.counts)
+    now = _planned_now(question) if len(question.snapshot.jobs) <= question.most_planned else None
     if now is not None:
         counts, shrinks = now
-        start = TimeLeft(0, 0, 0)
-        return Arrival(
-            counts=counts,
-            starts=start,
-            ends=_ends(start, question.duration(counts)),
-            shrinks=shrinks,
-        )
+        return replace(_at_once(question, counts), shrinks=shrinks)
     left = _left(question)
-    starts: list[float] = []
-    by_median: list[str] = []
-    for pick in (lambda each: each.low, lambda each: each.median, lambda each: each.high):
-        at, ended = _start(question, left, pick)
-        starts.append(at)
-        by_median = ended if len(starts) == 2 else by_median
-    found = TimeLeft(*starts) if math.isfinite(starts[1]) else None
-    free = headroom(question.snapshot, Theorem1(), ())
-    holding = [job for job in question.snapshot.jobs if free.is_placed(job.uid)]
+    by_end = [_start(free, left, pick) for pick in (_low, _median, _high)]
+    found = TimeLeft(*(after for after, _ in by_end)) if math.isfinite(by_end[1][0]) else None
     return Arrival(
-        counts=question.job.counts,
+        counts=job.counts,
         starts=found,
-        ends=None if found is None else _ends(found, question.duration(question.job.counts)),
-        refusal=free.move(question.job, question.job.counts) or "jobs that wait already go first",
-        waits_for=_needed(question, by_median),
-        without_end=tuple(str(job.key) for job in holding if job.uid not in left),
+        ends=None if found is None else _ends(found, question.duration(job.counts)),
+        refusal=refusal,
+        waits_for=free.named(free.needed(by_end[1][1])),
+        without_end=free.named([uid for uid in free.holding if uid not in left]),
     )
+
+
+def _low(left: TimeLeft) -> float:
+    return left.low
+
+
+def _median(left: TimeLeft) -> float:
+    return left.median
+
+
+def _high(left: TimeLeft) -> float:
+    return left.high
+
+
+def _at_once(question: Arriving, counts: Counts) -> Arrival:
+    start = TimeLeft(0, 0, 0)
+    return Arrival(counts=counts, starts=start, ends=_ends(start, question.duration(counts)))
 
 
 def duration_of(
@@ -179,50 +192,71 @@ def _left(question: Arriving) -> dict[str, TimeLeft]:
 
 
 def _start(
-    question: Arriving, left: Mapping[str, TimeLeft], pick: Callable[[TimeLeft], float]
+    free: "_Free", left: Mapping[str, TimeLeft], pick: Callable[[TimeLeft], float]
 ) -> tuple[float, list[str]]:
-    """After how many seconds the whole job has a place, and the UIDs of jobs that have ended."""
-    job, plan = question.job, headroom(question.snapshot, Theorem1(), ())
-    waiting = _waiting(question.snapshot, plan, job.priority)
-    ended: list[str] = []
+    """After how many seconds the whole job has a place, and the UIDs of jobs that have ended. Room
+    only grows as jobs end, so that the first end that is enough is found by bisection."""
     in_order = sorted(left, key=lambda uid: (pick(left[uid]), uid))
-    for uid, after in [("", 0.0), *((uid, pick(left[uid])) for uid in in_order)]:
-        if uid:
+    if free.refusal(in_order) is not None:
+        return math.inf, []
+    numbers = range(len(in_order) + 1)
+    first = bisect_left(numbers, True, key=lambda n: free.refusal(in_order[:n]) is None)
+    return (pick(left[in_order[first - 1]]) if first else 0.0), in_order[:first]
+
+
+@dataclass(frozen=True, slots=True)
+class _Free:
+    """The room now, and the jobs that go first for it: those that wait already, with the priority
+    of the new one or a higher one, the oldest first."""
+
+    question: Arriving
+    plan: CapacityPlan
+    waiting: tuple[Job, ...]
+
+    @classmethod
+    def of(cls, question: Arriving) -> Self:
+        """As the snapshot has it."""
+        plan = headroom(question.snapshot, Theorem1(), ())
+        waiting = [
+            each
+            for each in question.snapshot.jobs
+            if each.priority >= question.job.priority
+            and not each.suspended
+            and not plan.is_placed(each.uid)
+        ]
+        waiting.sort(key=lambda each: (-each.priority, each.created_at, each.uid))
+        return cls(question, plan, tuple(waiting))
+
+    @property
+    def holding(self) -> list[str]:
+        """The UIDs of the jobs that hold room."""
+        jobs = self.question.snapshot.jobs
+        return [each.uid for each in jobs if self.plan.is_placed(each.uid)]
+
+    def refusal(self, ended: Sequence[str]) -> str | None:
+        """Why the job has no place once these jobs have ended; ``None`` where it has one."""
+        job, plan = self.question.job, self.plan.copy()
+        for uid in ended:
             plan.release(uid)
-            ended.append(uid)
-        waiting = [each for each in waiting if plan.move(each, each.counts) is not None]
-        if plan.fits(job, job.counts):
-            return after, ended
-    return math.inf, []
+        alone = plan.move(job, job.counts)
+        if alone is not None:
+            return alone
+        plan.release(job.uid)
+        for each in self.waiting:
+            plan.move(each, each.counts)
+        beside = plan.move(job, job.counts)
+        return None if beside is None else f"{beside} beside the jobs that wait already"
 
+    def needed(self, ended: list[str]) -> list[str]:
+        """Of the jobs that have ended by its start, those without whose end it has no place."""
+        kept = ended
+        for uid in ended if len(ended) <= _MOST_TRIED else ():
+            others = [each for each in kept if each != uid]
+            if self.refusal(others) is None:
+                kept = others
+        return kept
 
-def _needed(question: Arriving, ended: list[str]) -> tuple[str, ...]:
-    """Of the jobs that have ended by its start, those without whose end it has no place."""
-    needed = ended
-    for uid in ended if len(ended) <= _MOST_TRIED else ():
-        others = [each for each in needed if each != uid]
-        if _fits_after(question, others):
-            needed = others
-    names = {each.uid: str(each.key) for each in question.snapshot.jobs}
-    return tuple(names[uid] for uid in needed)
-
-
-def _fits_after(question: Arriving, ended: list[str]) -> bool:
-    plan = headroom(question.snapshot, Theorem1(), ())
-    waiting = _waiting(question.snapshot, plan, question.job.priority)
-    for uid in ended:
-        plan.release(uid)
-    for each in waiting:
-        plan.move(each, each.counts)
-    return plan.fits(question.job, question.job.counts)
-
-
-def _waiting(snapshot: ClusterSnapshot, plan: CapacityPlan, priority: int) -> list[Job]:
-    """The jobs that wait for room already and go first: of this priority or a higher one, the
-    oldest first."""
-    found = [
-        each
-        for each in snapshot.jobs
-        if each.priority >= priority and not each.suspended and not plan.is_placed(each.uid)
-    ]
-    return sorted(found, key=lambda each: (-each.priority, each.created_at, each.uid))
+    def named(self, uids: Sequence[str]) -> tuple[str, ...]:
+        """NAMESPACE/NAME of each."""
+        names = {each.uid: str(each.key) for each in self.question.snapshot.jobs}
+        return tuple(names[uid] for uid in uids)
