@@ -1,7 +1,20 @@
-"""``python -m optimus.cli``: the same as the console script ``optimus``."""
+"""The console scripts ``optimus`` and ``kubectl-optimus``, and ``python -m optimus.cli``.
+
+All commands are loaded here, which takes a second: an interrupt meanwhile ends as one later does.
+"""
 
 import sys
 
-from optimus.cli.main import main
 
-sys.exit(main())
+def main() -> int:
+    """Run the command line; the exit status."""
+    try:
+        from optimus.cli.main import main as run
+    except KeyboardInterrupt:
+        print("optimus: interrupted", file=sys.stderr)
+        return 1
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

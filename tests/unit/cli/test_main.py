@@ -168,6 +168,21 @@ sys.exit(main(asked, watched([Answer(1, "one")]), interrupt_after(1)))
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_an_interrupt_while_the_commands_are_loaded_is_one_line() -> None:
+    script = """
+import sys
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "optimus.cli.main":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+from optimus.cli.__main__ import main
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (1, b"optimus: interrupted\n")
+
+
 def test_invalid_arguments_exit_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["evaluate"], ["evaluate", "thing"], ["nothing"]):
         with pytest.raises(SystemExit, match="2"):
