@@ -9,7 +9,7 @@ from autoscaler.web.copies import JobCopy
 from optimus.interval import Action
 from optimus.kube.contract import Phase
 from optimus.kube.errors import Malformed
-from optimus.kube.times import parse_instant
+from optimus.kube.times import LAST_SECONDS, parse_instant
 from optimus.models.forecast import Forecast, TimeLeft, time_left
 
 _LONGEST: Final = 400
@@ -137,10 +137,11 @@ _STANDS: Final = (Phase.WAITING, Phase.SUSPENDED, Phase.AT_TARGET)
 
 
 def _end(copy: JobCopy, remaining: TimeLeft | None, decided_at: float | None) -> float | None:
-    """When the goal is expected to be met, if the job trains on as it does."""
+    """When the goal is expected to be met, if the job trains on as it does; of a job with very many
+    epochs an instant that a browser can show."""
     if remaining is None or decided_at is None or copy.status.phase in _STANDS:
         return None
-    return decided_at + remaining.median
+    return min(decided_at + remaining.median, LAST_SECONDS)
 
 
 _BEHIND: Final = re.compile(r"behind (.+)")

@@ -47,7 +47,14 @@ export function figure(value, digits = 4) {
 const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const SECOND = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+const LAST_SECONDS = Date.UTC(9999, 11, 31) / 1000;
+
+/** A Date; of an instant that Date cannot hold, as the end of a job with very many epochs, the last of the year 9999. */
+function dateOf(at) {
+  return new Date(1000 * Math.min(at, LAST_SECONDS));
+}
 
 /** The time left now: that of the forecast less what has passed since it was made. */
 export function remainingNow(row, at) {
@@ -59,16 +66,17 @@ export function remainingNow(row, at) {
 
 export function clock(at, now) {
   if (at === null || at === undefined) return "–";
-  const date = new Date(1000 * at);
-  return Math.abs(at - now) < 43200 ? TIME.format(date) : DAY.format(date);
+  const apart = Math.abs(at - now);
+  const form = apart < 43200 ? TIME : apart < 518400 ? DAY : DATE; // a week later the day's name would be the same
+  return form.format(dateOf(at));
 }
 
 export function second(at) {
-  return at === null || at === undefined ? "–" : SECOND.format(new Date(1000 * at));
+  return at === null || at === undefined ? "–" : SECOND.format(dateOf(at));
 }
 
 export function full(at) {
-  return at === null || at === undefined ? "" : FULL.format(new Date(1000 * at));
+  return at === null || at === undefined ? "" : FULL.format(dateOf(at));
 }
 
 export function ago(at, now) {

@@ -1,5 +1,6 @@
 """Rows of the table of jobs."""
 
+import msgspec
 import pytest
 
 from autoscaler.web.rows import row_of, waits_of
@@ -7,6 +8,7 @@ from extender.gang_report import Ahead, Expectation, GangReport, sentence
 from extender.gang_states import GangState
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
+from optimus.kube.times import LAST_SECONDS
 from optimus.models.forecast import Forecast, time_left
 from tests.unit.autoscaler.web.sample_cluster import SampleCluster
 
@@ -84,3 +86,13 @@ def test_a_job_that_is_over_has_no_time_left() -> None:
         if row.phase == Phase.WAITING:
             assert row.ends_at is None
             assert row.waits is not None
+
+
+def test_a_job_without_end_has_one_that_a_browser_can_show() -> None:
+    """``new Date`` fails beyond the year 275760, and the page shows the rows of all users."""
+    copy = next(
+        each for each in SampleCluster(12).copy().jobs.values() if row_of(each).ends_at is not None
+    )
+    status = msgspec.structs.replace(copy.status, remaining_seconds=1e99)
+    endless = copy._replace(status=status, forecast=None)
+    assert row_of(endless).ends_at == LAST_SECONDS
