@@ -352,6 +352,25 @@ def test_a_stale_pending_decision_is_dropped(
     assert driver.state.pending == {}
 
 
+@pytest.mark.parametrize("is_stale", [True, False], ids=["is stale", "lacks room"])
+def test_a_pending_decision_that_cannot_begin_holds_back_no_other(is_stale: bool) -> None:
+    """b and c wait until a has shrunk by 3 workers; a claim then leaves room for c alone."""
+    counts = {"a": Counts(1, 1), "b": Counts(1, 3), "c": Counts(1, 2)}
+    jobs = [FakeManagedJob(job(name, (1, 4 if name == "a" else 1))) for name in "abc"]
+    forecasts = {"a": steps(10), "b": steps(1e6), "c": steps(1e6)}
+    driver, cluster = driver_of(forecasts=forecasts, counts=counts), cluster_of(*jobs, cores=9)
+    step(driver, cluster, 0.0)
+    assert list(driver.state.pending) == ["uid-b", "uid-c"]
+    cluster.finish_rescale("uid-a")
+    if is_stale:
+        change_b(bounds=CountBounds(max_workers=1))(cluster)
+    else:
+        cluster.claimed = [Claim(cluster.managed["uid-a"].job, Counts(1, 3), keeps_pods=True)]
+    (begun,) = step(driver, cluster, 2.0)
+    assert isinstance(begun, BeginRescale)
+    assert begun.uid == "uid-c"
+
+
 def test_a_job_at_its_goal_is_suspended_without_a_placement() -> None:
     cluster = cluster_of(FakeManagedJob(job("a", at_target=AtTarget.SUSPEND)))
     _, begun = step(driver_of(forecasts={"a": done()}), cluster, 0.0)
@@ -441,6 +460,32 @@ def test_a_profiling_run_ends_before_the_early_interval_that_it_causes(each_run:
 def test_a_step_that_does_not_decide_begins_no_profiling_run_and_no_interval() -> None:
     cluster = cluster_of(FakeManagedJob(job("a", (1, 2)), progress_measured_at((1, 2))))
     assert step(driver_of(DriverConfig()), cluster, 0.0, decides=False) == []
+
+
+@pytest.mark.parametrize("each_run", [False, True], ids=["its last run", "each run"])
+def test_a_step_that_does_not_decide_ends_no_profiling_run(each_run: bool) -> None:
+    record = JobHistory(profiled=(Counts(1, 1),), profiling_since=AT - RUN_LIMIT - 1)
+    cluster = cluster_of(FakeManagedJob(job("a"), NOTHING, record))
+    driver = driver_of(DriverConfig(early_after_each_run=each_run))
+    assert step(driver, cluster, 0.0, decides=False) == []
+    assert EndProfilingRun in types_of(step(driver, cluster, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("record", "is_early"),
+    [
+        pytest.param(JobHistory(), True, id="never moved"),
+        pytest.param(JobHistory(rescales=1), False, id="rescaled, and not measured by that"),
+    ],
+)
+def test_the_first_measurement_brings_an_interval_forward_for_a_job_that_was_never_moved(
+    record: JobHistory, is_early: bool
+) -> None:
+    managed = FakeManagedJob(job("a"), NOTHING, record)
+    cluster, driver = cluster_of(managed), driver_of(DriverConfig())
+    step(driver, cluster, 0.0)
+    managed.known = progress_measured_at((1, 1))
+    assert driver.has_changed(cluster) is is_early
 
 
 def test_one_job_past_profiling_makes_an_exploratory_move_in_an_interval() -> None:

@@ -145,6 +145,17 @@ class TestMoves:
         assert isinstance(last, BeginRescale)
         assert last.uid not in {each.uid for each in begins}
 
+    def test_a_job_that_needs_no_place_for_profiling_is_moved_beside_them(self) -> None:
+        names = ("a", "b", "c", "d")
+        managed = [FakeManagedJob(job(name), YOUNG) for name in names]
+        forecasts = {name: expecting(1e4) for name in "abc"} | {"d": steps(1e4)}
+        counts = {name: Counts(1, 2) for name in names}
+        driver = driver_of(forecasts=forecasts, counts=counts)
+        found = step(driver, cluster_of(*managed), 0.0)
+        moved = [each.uid for each in found if isinstance(each, BeginRescale)]
+        assert len(moved) == LIMITS.jobs_at_once + 1
+        assert "uid-d" in moved
+
 
 class TestRuns:
     def run_of(self, progress: TrainingProgress, left: float) -> list[BeginRescale]:
@@ -204,3 +215,17 @@ def test_expectation_is_asked_for_only_where_there_is_no_forecast() -> None:
         "uid-a": False,
         "uid-b": True,
     }
+
+
+@pytest.mark.parametrize("advised", [True, False])
+def test_without_expectation_it_is_asked_for_what_is_only_recommended(advised: bool) -> None:
+    def expected(_: Job, __: TrainingProgress, ___: NotReady, /) -> Forecast | NotReady:
+        return expecting(100.0)
+
+    strategies = Strategies(
+        FixedPolicy({}), Theorem1(), KnownForecasts({}), expected_forecast=expected
+    )
+    driver = IntervalDriver(strategies, DriverConfig(measures=False, expects=False))
+    record = JobHistory(recommends=advised, held="it is only recommended" if advised else "")
+    step(driver, cluster_of(FakeManagedJob(job("a"), NOTHING, record)), 0.0)
+    assert isinstance(driver.state.forecasts["uid-a"], Forecast) is advised
