@@ -64,3 +64,11 @@ def test_a_job_that_missed_one_wait_gets_a_short_one_and_only_after_a_checkpoint
     assert not awaits_next_checkpoint(
         1000.0 - SEEN_CHECKPOINT_SECONDS - 1, 1000.0, read_interval_seconds=60.0
     )
+
+
+@pytest.mark.parametrize(("seconds", "awaits"), [(300.0, False), (301.0, True)])
+def test_a_checkpoint_counts_for_as_long_as_three_reads_of_the_log(
+    seconds: float, awaits: bool
+) -> None:
+    found = awaits_next_checkpoint(1000.0, 1000.0 + seconds, read_interval_seconds=100.0)
+    assert found is awaits

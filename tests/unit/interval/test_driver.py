@@ -593,3 +593,15 @@ def test_a_job_that_is_not_to_be_changed_is_told_what_else_would_be(
     assert not told.expected
     assert decisions["b"].recommended is None
     assert [each.uid for each in begun if isinstance(each, BeginRescale)] == ["uid-b"]
+
+
+@pytest.mark.parametrize("held", ["", "its maintenance window is closed"])
+def test_what_is_recommended_takes_no_room_of_a_job_that_stays(held: str) -> None:
+    driver, cluster = shrink_and_grow()
+    cluster.update("uid-a", held=held)
+    cluster.update("uid-b", held="it is only recommended", recommends=True)
+    decided, *_ = step(driver, cluster, 0.0)
+    assert isinstance(decided, IntervalDecided)
+    told = next(each.recommended for each in decided.plan.decisions if each.uid == "uid-b")
+    assert told is not None
+    assert told.action is (Action.KEEP if held else Action.GROW)
