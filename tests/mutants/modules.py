@@ -105,7 +105,13 @@ _OWN: Final = {
     "autoscaler/rescale/executor.py": ("executor",),
     "autoscaler/rescale/machine.py": ("machine", "observed", "verify"),
     "optimus/interval/capacity_plan.py": ("headroom", "interval", "quota", "starting"),
-    "optimus/interval/classify.py": ("floor", "interval", "lifecycle", "recommendation"),
+    "optimus/interval/classify.py": (
+        "expectation",
+        "floor",
+        "interval",
+        "lifecycle",
+        "recommendation",
+    ),
     "optimus/interval/driver.py": (
         "checkpoints",
         "disruption",

@@ -126,6 +126,14 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
         },
     ),
     (
+        "it returns where only its workers are more than its user's",
+        Case([(BIG, FULL), (NEW, [])], history={"big": JobHistory(user_counts=Counts(3, 3))}),
+        {
+            "big": (Action.SHRINK, (3, 3), "releases capacity to team/new"),
+            "new": (Action.SHRINK, (1, 1), "1 PS + 1 worker fit"),
+        },
+    ),
+    (
         "it does so for one with a forecast",
         Case(
             [(BIG, FULL), (NEW, [])],

@@ -166,6 +166,15 @@ def test_lost_replicas_are_put_back_within_the_quota(room: int, refusal: str | N
     assert plan().complete(a, within_quotas=False) is None
 
 
+@pytest.mark.parametrize(("options", "left"), [({}, 6), ({"leaving_counts": True}, 2)])
+def test_pods_that_are_being_deleted_are_charged_only_where_that_is_asked_for(
+    options: dict[str, bool], left: int
+) -> None:
+    gone = job("gone", (1, 3))
+    ledger = QuotaLedger.with_pods([quota(6, gone, leaving=[gone])], **options)
+    assert ledger.remaining()[0].room["requests.cpu"] == left * 1000
+
+
 def test_the_ledger_says_how_many_more_tasks_there_may_be() -> None:
     a = job("a")
     ledger = QuotaLedger.of([quota(6, a)])

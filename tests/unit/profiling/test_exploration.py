@@ -3,7 +3,7 @@
 import pytest
 
 from optimus.allocation import JobHistory
-from optimus.interval import IntervalConfig
+from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.profiling import (
     ProfilingMove,
     plan_exploration,
@@ -35,6 +35,12 @@ def test_an_old_job_that_is_not_identified_makes_one_exploratory_move() -> None:
     assert move is not None
     assert move.reason.startswith("to measure its speed: ")
     assert move.counts != YOUNG.counts
+
+
+def test_a_young_job_makes_one_once_it_has_had_all_its_runs() -> None:
+    runs = ProfilingConfig().runs
+    assert explore(FIRST, JobHistory(profiled=(Counts(1, 1),) * (runs - 1))) is None
+    assert explore(FIRST, JobHistory(profiled=(Counts(1, 1),) * runs)) is not None
 
 
 @pytest.mark.parametrize(
