@@ -6,10 +6,8 @@ every step that saves anything.
 """
 
 import argparse
-import gc
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -119,26 +117,13 @@ def plan(
 
     strategies = Strategies(timed, PLACEMENT_RULES[placement], forecast, remainder)
     snapshot = ClusterSnapshot.of(0.0, [each.job for each in candidates], nodes, ())
-    with _no_collection():
-        begin = time.process_time()
-        interval = plan_interval("plan", IntervalInput(snapshot), strategies, IntervalConfig())
-        seconds = time.process_time() - begin
+    begin = time.process_time()
+    interval = plan_interval("plan", IntervalInput(snapshot), strategies, IntervalConfig())
+    seconds = time.process_time() - begin
     placed = interval.capacity_plan.assigned
     counts = {each.uid: each.counts for each in interval.decisions if each.uid in placed}
     allocating = timed.seconds + (remainder.seconds if remainder is not timed else 0.0)
     return Plan(candidates, interval, counts, allocating, seconds - allocating)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Nothing here makes cycles worth looking for among some hundred thousand small objects."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def policy_for_tables(name: str) -> PoolPolicy:

@@ -347,10 +347,10 @@ class StepTimeCurve:
     """Relative error of the samples around the curve."""
     deviations: Vector
     """The log of each fitted entry's time / the curve's, (entries,)."""
-    information: Matrix
-    """X'WX of rows relative to the time, with columns divided by ``scale``, (shapes, terms,
-    terms)."""
-    scale: Matrix
+    measured: MergedSamples
+    """The entries that were fitted."""
+    target: Vector
+    """Their times, (entries,)."""
 
     @classmethod
     def fit(
@@ -369,15 +369,15 @@ class StepTimeCurve:
         freedom = max(len(target) - columns.shape[-1], 0)
         squares = fit_weights @ (weights @ errors) ** 2
         error = np.sqrt((_LEAST_SAMPLES * _LEAST_ERROR**2 + squares) / (_LEAST_SAMPLES + freedom))
-        rows = columns / target[:, np.newaxis]
-        scale = np.sqrt(np.mean(rows**2, axis=1))
-        scaled = rows / scale[:, np.newaxis]
-        information = np.einsum("sni,n,snj->sij", scaled, fit_weights, scaled)
         logs = -np.log(weights @ fitted)
-        return cls(terms, weights, coefficients, float(error), logs, information, scale)
+        return cls(terms, weights, coefficients, float(error), logs, measured, target)
 
     def seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         """Seconds of one step of all workers (sync) or of each (async), arrays broadcast."""
+        # At a single pair the columns of all shapes at once take less time than a sum over them.
+        if np.ndim(ps) == np.ndim(workers) == 0:
+            columns = self.terms.columns(ps, workers)
+            return np.asarray(self.weights @ np.einsum("sk,sk->s", columns, self.coefficients))
         return self.terms.total(ps, workers, self.weights[:, np.newaxis] * self.coefficients)
 
     def variances(
@@ -386,17 +386,28 @@ class StepTimeCurve:
         """Relative variance of the time: within the shapes per squared error, and between them.
 
         The first is x'A^-1 x with A the information and a weak prior, averaged over the shapes."""
+        information, scale = self._information()
         columns = self.terms.columns(ps, workers)
         each = np.einsum("s...k,sk->s...", columns, self.coefficients)
         mean = np.tensordot(self.weights, each, 1)
-        inverse = np.linalg.inv(self.information + _RIDGE * np.eye(columns.shape[-1]))
+        inverse = np.linalg.inv(information + _RIDGE * np.eye(columns.shape[-1]))
         lead = (slice(None), *(np.newaxis,) * np.ndim(mean), slice(None))
-        rows = columns / mean[..., np.newaxis] / self.scale[lead]
+        rows = columns / mean[..., np.newaxis] / scale[lead]
         within = np.einsum(
             "s,s...i,sij,s...j->...", self.weights, rows, inverse, rows, optimize=True
         )
         between = np.tensordot(self.weights, (each / mean - 1) ** 2, 1)
         return np.asarray(within), np.asarray(between)
+
+    def _information(self) -> tuple[Matrix, Matrix]:
+        """X'WX of the entries' rows relative to their times, (shapes, terms, terms), with columns
+        divided by the second, (shapes, terms). Few forecasts are asked for their variance."""
+        columns = self.terms.columns(self.measured.ps, self.measured.workers)
+        rows = columns / self.target[:, np.newaxis]
+        scale = np.sqrt(np.mean(rows**2, axis=1))
+        scaled = rows / scale[:, np.newaxis]
+        fit_weights = self.measured.fit_weights
+        return np.einsum("sni,n,snj->sij", scaled, fit_weights, scaled), scale
 
 
 def _posterior_weights(
