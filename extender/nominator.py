@@ -26,9 +26,11 @@ _LOG = logging.getLogger(__name__)
 PAUSE_SECONDS = 0.02
 """Between two runs: many events are handled together, and filter does not wait for the lock."""
 
-PAUSES_PER_RUN = 10
+PAUSES_PER_RUN = 2
 """How much longer than a run the pause after it is: also for a long queue, the thread takes at most
-an eleventh of a processor, which it shares with the thread that answers kube-scheduler."""
+a third of a processor, which it shares with the thread that answers kube-scheduler. In a large
+cluster a longer pause costs more than it saves: kube-scheduler tries all nodes for pods that are
+not nominated meanwhile."""
 
 MOST_WRITES: Final = 32
 """Pods that are nominated in one run: the next one begins where kube-scheduler has come to."""
