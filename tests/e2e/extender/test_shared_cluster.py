@@ -87,6 +87,8 @@ def test_writes_pause_while_the_api_server_throttles_and_go_on_after_it(
         jobs.wait_bound("first", 16)
         jobs.create("second", 4, 12)
         wait_until("each pod was refused", lambda: len(seen.refused("second")) == 16)
+        # It would bind them by itself, before any is nominated, when it is the faster of the two.
+        seen.processes.kill("kube-scheduler")
         seen.traffic.inject(Fault(ANY_NODE_PATCH, ErrorResponse(429, 2), times=1_000_000))
         jobs.delete("first")
         wait_until("a write was throttled", seen.writes)
@@ -97,6 +99,7 @@ def test_writes_pause_while_the_api_server_throttles_and_go_on_after_it(
         throttled = [each for each in calls if each.fault is not None]
         assert len(throttled) <= 4 * WRITERS
         seen.traffic.inject()
+        seen.processes.start_scheduler()
         jobs.wait_bound("second", 16)
 
 

@@ -185,6 +185,8 @@ class Agent:
                 runner.refresh()
             except (Unresolved, OSError) as error:
                 _LOG.info("volumes of %s are not refreshed: %s", runner.name, error)
+            except Exception:  # noqa: BLE001 -- a defect met by one pod must not end all the others
+                _LOG.exception("volumes of %s are not refreshed", runner.name)
 
     def _end_pods(self) -> None:
         """End all containers without touching their pods: they belong to the next agent."""

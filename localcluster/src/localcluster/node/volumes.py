@@ -36,7 +36,8 @@ class PodVolumes:
         self._ports = ports
         self._folders: dict[str, Path] = {}
         self._mutex = threading.Lock()
-        self._open = True
+        self._prepared = False
+        self._closed = False
 
     def prepare(self, pod: Json) -> None:
         """Make all volumes. Raises Unresolved when something they refer to is not there."""
@@ -44,17 +45,18 @@ class PodVolumes:
             volumes = pod["spec"].get("volumes") or ()
             self._folders = {each["name"]: self._folder(pod, each) for each in volumes}
             self._write_files(pod)
+            self._prepared = True
 
     def refresh(self, pod: Json) -> None:
-        """Write again what has changed since. Raises Unresolved."""
+        """Write again what has changed since, if they are made. Raises Unresolved."""
         with self._mutex:
-            if self._open:
+            if self._prepared and not self._closed:
                 self._write_files(pod)
 
     def close(self) -> None:
         """Write nothing any more: the pod's folder is about to be removed."""
         with self._mutex:
-            self._open = False
+            self._closed = True
 
     def folders(self, container: Json) -> dict[str, str]:
         """The local folder or file of each mount path of a container."""
