@@ -1,0 +1,240 @@
+"""The commands of the guides, from the first job to the removal, as their pages have them, and what
+`doctor` says of faults of an installation; on a real control plane, with kubectl."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from localcluster.cluster import LocalCluster
+from localcluster.specs import NodeSpec
+from localcluster.testing.clusters import Shown
+from optimus.cli.main import main
+from tests.harness.waiting import wait_until
+
+pytestmark = pytest.mark.e2e
+
+ROOT: Final = Path(__file__).parents[3]
+FIRST_JOB: Final = ROOT / "docs" / "first-job.md"
+OPERATOR: Final = ROOT / "docs" / "operator-guide.md"
+ROLLOUT: Final = "rollout status"
+_SECONDS: Final = 240
+Doctor = Callable[[], dict[str, dict[str, Any]]]
+
+
+def block(page: Path, heading: str) -> str:
+    """The first block of shell commands below a heading."""
+    _, _, section = page.read_text().partition(f"\n## {heading}\n")
+    found = re.search(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    assert found is not None, heading
+    return found[1]
+
+
+def line_with(page: Path, part: str) -> str:
+    """The one command of a page with this part."""
+    (found,) = {line for line in page.read_text().splitlines() if line.startswith(part)}
+    return found
+
+
+class Shell:
+    """Runs commands in the root of the checkout, with kubectl for one cluster."""
+
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+        programs = folder / "bin"
+        programs.mkdir()
+        (programs / "kubectl").symlink_to(cluster.binaries["kubectl"])
+        self._environ = {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "KUBECONFIG": str(cluster.kubeconfig),
+        }
+        # What the pages write for this checkout and machine.
+        self._here = {
+            ".venv/bin/python": sys.executable,
+            "/tmp/optimus-checkpoints": str(folder / "checkpoints"),
+            "my-cluster": str(folder / "my-cluster"),
+        }
+
+    def run(self, commands: str) -> str:
+        """What the commands print. Raises AssertionError with it where one fails."""
+        for written, meant in self._here.items():
+            commands = commands.replace(written, meant)
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=ROOT,
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, f"{commands}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def succeeds(self, commands: str) -> bool:
+        """Whether they succeed now; for what may have to be asked again."""
+        try:
+            self.run(commands)
+        except AssertionError as error:
+            print(error)
+            return False
+        return True
+
+
+@pytest.fixture(scope="module")
+def cluster(shown: Shown) -> Iterator[LocalCluster]:
+    """Three nodes of four cores, as on the page of the first job."""
+    nodes = [NodeSpec(f"node-{number}", {"cpu": "4", "memory": "8Gi"}) for number in (1, 2, 3)]
+    with LocalCluster("guides", nodes) as cluster, shown(cluster):
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def shell(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """`my-cluster` is the demo's overlay without CRDs, as overlays of the operator guide are: an
+    image cannot be pulled here."""
+    folder = tmp_path_factory.mktemp("guides").resolve()
+    overlay = folder / "my-cluster"
+    overlay.mkdir()
+    gone = yaml.safe_dump({"$patch": "delete", "kind": "any", "metadata": {"name": "any"}})
+    kustomization = {
+        "resources": [os.path.relpath(ROOT / "examples" / "demo" / "optimus", overlay)],
+        "patches": [{"target": {"kind": "CustomResourceDefinition"}, "patch": gone}],
+    }
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    return Shell(cluster, folder)
+
+
+@pytest.fixture
+def installed(shell: Shell) -> Shell:
+    """Both processes run, whatever the tests before have removed."""
+    commands = block(FIRST_JOB, "Optimus")
+    assert "kubectl apply --server-side -k examples/demo/optimus" in commands
+    assert ROLLOUT in commands
+    shell.run(commands)
+    return shell
+
+
+@pytest.fixture
+def doctor(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> Doctor:
+    """What `kubectl optimus doctor` finds now."""
+
+    def examined() -> dict[str, dict[str, Any]]:
+        capsys.readouterr()
+        main(["doctor", "-o", "json", "--kubeconfig", str(cluster.kubeconfig)])
+        found = json.loads(capsys.readouterr().out)["findings"]
+        return {each["what"]: each for each in found}
+
+    return examined
+
+
+@pytest.fixture
+def jobs(installed: Shell) -> Iterator[Shell]:
+    """For a test that submits jobs, which are gone afterwards."""
+    yield installed
+    installed.run("kubectl delete tfjobs,mxjobs --all")
+
+
+@pytest.mark.timeout(900)
+def test_the_first_job_by_hand(jobs: Shell) -> None:
+    jobs.run(block(FIRST_JOB, "A volume for checkpoints"))
+    submit, watch = block(FIRST_JOB, "The job").splitlines()
+    jobs.run(submit)
+    shown = watch.removeprefix("watch ")
+    wait_until("the job trains", lambda: "Training" in jobs.run(shown))
+    assert re.search(r"^NAME +PHASE +PS +WORKERS +LOSS +GOAL", jobs.run(shown))
+    for command in block(FIRST_JOB, "Things to try").splitlines():
+        # A pod is away while its job is rescaled.
+        wait_until(command, partial(jobs.succeeds, command))
+    described = "kubectl describe tfjob light-tf"
+    wait_until("its Events name the misspelling", lambda: "target-los" in jobs.run(described))
+
+
+@pytest.mark.timeout(900)
+def test_upgrade_and_removal_keep_what_was_learned(jobs: Shell) -> None:
+    jobs.run("kubectl apply -f examples/light/tfjob.yaml")
+    profile = "kubectl get tprof light-tf -o jsonpath={.metadata.uid}"
+    owner = "kubectl get tprof light-tf -o jsonpath={.spec.jobRef.uid}"
+    job = jobs.run("kubectl get tfjob light-tf -o jsonpath={.metadata.uid}")
+    # One of an earlier job of the name is collected at any moment.
+    has_profile = partial(jobs.succeeds, f'[ "$({owner})" = {job} ]')
+    wait_until("the job has a profile of its own", has_profile)
+    learned = jobs.run(profile)
+    install = block(OPERATOR, "Install").splitlines()  # of the image; the commands come later
+    assert install == ["make image-release IMAGE=REGISTRY/optimus-on-kubernetes VERSION=0.1.0"]
+    upgrade = [
+        line_with(OPERATOR, "kubectl apply --server-side -k manifests/crds"),
+        line_with(OPERATOR, "kubectl apply --server-side -k my-cluster"),
+        line_with(OPERATOR, "kubectl -n optimus-system rollout status"),
+    ]
+    jobs.run("\n".join(upgrade))
+    assert jobs.run(profile) == learned
+
+    guide = " ".join(OPERATOR.read_text().split())
+    for command in ("kubectl get tprof -A", "kubectl delete --ignore-not-found -k my-cluster"):
+        assert f"`{command}`" in guide
+        jobs.run(command)
+    gone = partial(is_gone, jobs)
+    wait_until("the namespace is gone", partial(gone, "kubectl get namespace optimus-system"))
+    assert jobs.run(profile) == learned
+    assert "`kubectl delete -k manifests/crds`" in guide
+    jobs.run("kubectl delete -k manifests/crds")
+    wait_until("profiles are gone", partial(gone, "kubectl get tprof -A"))
+
+
+def is_gone(shell: Shell, command: str) -> bool:
+    return not shell.succeeds(command)
+
+
+def has_state(doctor: Doctor, what: str, state: str) -> bool:
+    return bool(doctor()[what]["state"] == state)
+
+
+@pytest.mark.timeout(900)
+def test_doctor_names_each_fault_and_what_mends_it(installed: Shell, doctor: Doctor) -> None:
+    for what in ("trainingprofiles.optimus.dl", "autoscaler's rights", "scheduler's configuration"):
+        wait_until(f"{what} are in order", partial(has_state, doctor, what, "ok"))
+
+    installed.run("kubectl delete crd trainingprofiles.optimus.dl")
+    check_fault(installed, doctor, "trainingprofiles.optimus.dl", "no such kind")
+
+    # Its Lease is another binding's, so that it goes on leading.
+    installed.run("kubectl delete clusterrolebinding optimus-autoscaler")
+    check_fault(installed, doctor, "autoscaler's rights", "may not")
+
+    deployment = "kubectl -n optimus-system get deployment optimus-autoscaler"
+    source = "{.spec.template.spec.containers[0].envFrom[0].configMapRef.name}"
+    settings = installed.run(f"{deployment} -o jsonpath='{source}'")
+    name_scheduler(installed, settings, "nobody")
+    found = fault(doctor, "scheduler's configuration")
+    assert "no profile has the schedulerName nobody" in found["text"]
+    assert "scheduler-config/kube-scheduler-config.yaml" in found["mend"]
+    name_scheduler(installed, settings, "optimus-scheduler")
+    wait_until("it is mended", lambda: has_state(doctor, "scheduler's configuration", "ok"))
+
+
+def name_scheduler(shell: Shell, settings: str, name: str) -> None:
+    patch = json.dumps({"data": {"OPTIMUS_SCHEDULER_NAME": name}})
+    shell.run(f"kubectl -n optimus-system patch configmap {settings} -p '{patch}'")
+
+
+def fault(doctor: Doctor, what: str) -> dict[str, Any]:
+    """What `doctor` says once it sees a problem; rights and kinds change a moment later."""
+    wait_until(f"doctor sees that {what} are wrong", lambda: has_state(doctor, what, "problem"))
+    return doctor()[what]
+
+
+def check_fault(shell: Shell, doctor: Doctor, what: str, sentence: str) -> None:
+    """A fault is named, and gone after its command."""
+    found = fault(doctor, what)
+    assert sentence in found["text"]
+    shell.run(found["mend"])
+    wait_until(f"{what} are mended", lambda: has_state(doctor, what, "ok"))
