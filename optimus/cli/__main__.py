@@ -1,6 +1,6 @@
 """The console scripts ``optimus`` and ``kubectl-optimus``, and ``python -m optimus.cli``.
 
-All commands are loaded here, which takes a second: an interrupt meanwhile ends as one later does.
+An interrupt while modules are loaded ends as one later does.
 """
 
 import sys

@@ -44,13 +44,21 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Implementation:
+    """What a command takes and does; ``run`` may raise ``BadInput``."""
+
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace, Progress], Answer]
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
-    """One command; ``run`` may raise ``BadInput``."""
+    """One command."""
 
     path: tuple[str, ...]
     """How it is called: ``("evaluate", "speed")``."""
     summary: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace, Progress], Answer]
+    load: Callable[[], Implementation]
+    """May take a second: called only for the command that is used."""
     watchable: bool = False
     """Whether ``--watch`` asks it again and again."""

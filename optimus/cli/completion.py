@@ -13,10 +13,9 @@ from pathlib import Path
 from shlex import join
 from typing import Final, NoReturn
 
-from optimus.cli.command import Answer, Command, Progress
+from optimus.cli.command import Answer, Implementation, Progress
 
 SHELLS: Final = ("bash", "zsh", "fish")
-_SUMMARY: Final = "the script that completes this command in a shell, with the names of jobs"
 _LAST: Final = "\v"
 """Between completions, as argcomplete writes them."""
 
@@ -27,6 +26,12 @@ _FILES: Final = ":0"
 
 class _Ended(Exception):
     pass
+
+
+def asked_words() -> list[str]:
+    """The words of the line that the shell wants completed, behind the program's name; none where
+    it does not ask."""
+    return os.environ["COMP_LINE"].split()[1:] if "_ARGCOMPLETE" in os.environ else []
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
@@ -40,9 +45,11 @@ def complete(parser: argparse.ArgumentParser) -> None:
 def complete_plugin() -> int:
     """What kubectl asks for: the words behind ``kubectl optimus``, of which the last one is to be
     completed, are answered with a line for each completion."""
-    from optimus.cli.main import COMMANDS, parser_of
+    from optimus.cli.commands import COMMANDS
+    from optimus.cli.main import parser_of
 
-    found = completions(sys.argv[1:] or [""], parser_of(COMMANDS))
+    words = sys.argv[1:] or [""]
+    found = completions(words, parser_of(COMMANDS, words))
     print("\n".join([*found, _NO_FILES if found else _FILES]))
     return 0
 
@@ -127,4 +134,4 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
     return Answer({"shell": options.shell, "script": script}, script.rstrip("\n"))
 
 
-COMMAND: Final = Command(("completion",), _SUMMARY, _add_arguments, _run)
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from optimus.cli.cluster import add_arguments
-from optimus.cli.command import Answer, Command, Progress
+from optimus.cli.command import Answer, Implementation, Progress
 from optimus.cli.table import table
 from optimus.cli.training_log import read_log_lines, read_progress
 from optimus.jobs import TrainingMode
@@ -19,9 +19,6 @@ from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, clean
 from optimus.progress.types import Declared, LossPoint, MetricSeries, TrainingProgress
 
-_SUMMARY: Final = (
-    "what is wrong with Optimus on the cluster and what mends it; or with a training log"
-)
 _LOG: Final = (
     "a log as the trainer prints it, also packed (.gz, .xz, .bz2): what is read in it, as what, and"
     " which line of code is missing; without it the cluster is examined"
@@ -263,4 +260,4 @@ def _cut(line: str) -> str:
     return plain if whole else plain[: _EXAMPLE_CHARACTERS - 3] + "..."
 
 
-COMMAND = Command(("doctor",), _SUMMARY, _add_arguments, _run, watchable=True)
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

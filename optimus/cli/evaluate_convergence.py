@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from optimus.cli.arguments import fractions, number_between, whole_number
-from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.convergence_evaluation import (
     EvaluatedForecast,
     Question,
@@ -25,7 +25,6 @@ from optimus.cli.training_log import TrainingLog, read_training_log
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SUMMARY = "how well the convergence model predicts when past training met a loss"
 _LEAST_EPOCHS: Final = 10
 _DIGITS: Final = 6
 _TOP: Final = 2.0
@@ -226,4 +225,4 @@ def _plot(evaluated: Evaluated, figure: "Figure") -> None:
     figure.suptitle("When a loss is met: predictions with their 80 % intervals", fontsize=11)
 
 
-COMMAND = Command(("evaluate", "convergence"), _SUMMARY, _add_arguments, _run)
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

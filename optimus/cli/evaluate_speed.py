@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from optimus.cli.arguments import whole_number, whole_numbers
-from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.speed_evaluation import Draw, Score, distinct_draws, evaluate
 from optimus.cli.speed_table import SpeedTable, SpeedTables, read_speed_tables
 from optimus.cli.table import percent, table
@@ -27,8 +27,6 @@ Draws = Mapping[TrainingMode, Mapping[int, Sequence[Draw]]]
 Scores = Mapping[TrainingMode, Mapping[int, Score]]
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
 _MARKERS = "osD^v"
-
-_SUMMARY = "how well the speed model predicts measured speeds that it was not fitted to"
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -157,4 +155,4 @@ def _sample_numbers(text: str) -> tuple[int, ...]:
     return numbers
 
 
-COMMAND = Command(("evaluate", "speed"), _SUMMARY, _add_arguments, _run)
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from optimus.cli.arguments import number_between, target_goal
 from optimus.cli.cluster import add_arguments
-from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.training_log import TrainingLog, met_at, read_metric, read_training_log
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss, TargetMetric, TwoTargets
@@ -31,7 +31,6 @@ from optimus.models.metric_goal import MetricAsLoss
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SUMMARY = "when a run will meet its goal, with an interval: by its log, or a job of the cluster"
 _UNBOUNDED = "it rises without a bound: when it reaches its goal cannot be predicted"
 _BLUE, _RED = "#0072b2", "#d55e00"
 
@@ -303,4 +302,4 @@ def _axis(metric: MetricAsLoss | None) -> str:
     return name if bound is None else f"error of {name}: 1 - value / {bound:g}"
 
 
-COMMAND = Command(("forecast",), _SUMMARY, _add_arguments, _run, watchable=True)
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

@@ -15,42 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from optimus.cli.arguments import number_between
-from optimus.cli.command import Answer, BadInput, Command, Item
-from optimus.cli.completion import COMMAND as COMPLETION
-from optimus.cli.completion import complete
-from optimus.cli.doctor import COMMAND as DOCTOR
-from optimus.cli.evaluate_convergence import COMMAND as EVALUATE_CONVERGENCE
-from optimus.cli.evaluate_speed import COMMAND as EVALUATE_SPEED
-from optimus.cli.forecast import COMMAND as FORECAST
-from optimus.cli.pause import PAUSE, RESUME
-from optimus.cli.plan import COMMAND as PLAN
-from optimus.cli.simulate import COMMAND as SIMULATE
-from optimus.cli.status import COMMAND as STATUS
-from optimus.cli.top import COMMAND as TOP
-from optimus.cli.what_if import COMMAND as WHAT_IF
-from optimus.cli.why import COMMAND as WHY
+from optimus.cli.command import Answer, BadInput, Command, Implementation, Item
+from optimus.cli.commands import COMMANDS, GROUPS
+from optimus.cli.completion import asked_words, complete
 
-COMMANDS: tuple[Command, ...] = (
-    TOP,
-    STATUS,
-    WHY,
-    WHAT_IF,
-    FORECAST,
-    PAUSE,
-    RESUME,
-    DOCTOR,
-    SIMULATE,
-    EVALUATE_SPEED,
-    EVALUATE_CONVERGENCE,
-    PLAN,
-    COMPLETION,
-)
-"""In the order in which ``optimus --help`` lists them."""
 DESCRIPTION = (
     "Optimus on Kubernetes: the jobs of a cluster and what is decided for them; models, policies"
     " and plans on your own history."
 )
-GROUPS = {"evaluate": "how well a model predicts what you have measured"}
 _EVERY_SECONDS = 5.0
 _PLUGIN = "kubectl-optimus"
 """The name by which kubectl finds its plugin."""
@@ -73,11 +45,12 @@ def main(
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal without ± in its encoding must not end in a traceback.
         sys.stdout.reconfigure(errors="backslashreplace")
-    parser = parser_of(commands)
-    complete(parser)
-    options = parser.parse_args(arguments)
-    command: Command = options.command
+    words = sys.argv[1:] if arguments is None else arguments
     try:
+        parser = parser_of(commands, asked_words() or words)
+        complete(parser)
+        options = parser.parse_args(words)
+        command: Implementation = options.command
         if getattr(options, "watch", False):
             return _watch(command, options, sleep)
         with _plot_to(options.plot) as figure_wanted:
@@ -94,7 +67,9 @@ def main(
     return answer.status
 
 
-def _watch(command: Command, options: argparse.Namespace, sleep: Callable[[float], None]) -> int:
+def _watch(
+    command: Implementation, options: argparse.Namespace, sleep: Callable[[float], None]
+) -> int:
     """Show the answer until interrupted: on a terminal in place of the one before, else whenever it
     has changed. What goes wrong after the first answer is shown, and asked again."""
     shown, status = (
@@ -130,11 +105,13 @@ def _visible(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
-def parser_of(commands: Sequence[Command]) -> argparse.ArgumentParser:
-    """What the command line may say."""
+def parser_of(commands: Sequence[Command], words: Sequence[str]) -> argparse.ArgumentParser:
+    """What the command line may say, where it says these words: only the command that they name is
+    loaded, and has its options."""
     parser = argparse.ArgumentParser(prog=program_name(sys.argv[0]), description=DESCRIPTION)
     top = parser.add_subparsers(metavar="COMMAND", required=True)
     groups = {}
+    named = [each for each in words if not each.startswith("-")]
     for command in commands:
         *group, name = command.path
         level = top
@@ -144,13 +121,15 @@ def parser_of(commands: Sequence[Command]) -> argparse.ArgumentParser:
                 groups[word] = branch.add_subparsers(metavar="WHAT", required=True)
             level = groups[word]
         leaf = level.add_parser(name, help=command.summary, description=command.summary)
-        command.add_arguments(leaf)
-        _add_common(leaf, command)
-        leaf.set_defaults(command=command)
+        if tuple(named[: len(command.path)]) == command.path:
+            implementation = command.load()
+            implementation.add_arguments(leaf)
+            _add_common(leaf, watchable=command.watchable)
+            leaf.set_defaults(command=implementation)
     return parser
 
 
-def _add_common(leaf: argparse.ArgumentParser, command: Command) -> None:
+def _add_common(leaf: argparse.ArgumentParser, *, watchable: bool) -> None:
     add = leaf.add_argument
     add(
         "--json",
@@ -161,7 +140,7 @@ def _add_common(leaf: argparse.ArgumentParser, command: Command) -> None:
     )
     plot = "draw the answer into this file (.png, .svg, .pdf)"
     add("--plot", type=Path, metavar="FILE", help=plot)
-    if command.watchable:
+    if watchable:
         add("-w", "--watch", action="store_true", help="ask again and again, until interrupted")
         every = number_between(0, 86_400, "a number of seconds")
         text = f"with --watch: seconds between two times (default: {_EVERY_SECONDS:g})"

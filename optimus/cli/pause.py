@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from optimus.cli.cluster import add_arguments, add_job, connected
-from optimus.cli.command import Answer, Command, Progress
+from optimus.cli.command import Answer, Implementation, Progress
 
 if TYPE_CHECKING:
     from optimus.kube.training_jobs import TrainingJob
@@ -67,15 +67,5 @@ def sentence(job: "TrainingJob", *, paused: bool, changed: bool) -> str:
     return done
 
 
-PAUSE: Final = Command(
-    ("pause",),
-    "stop all changes of a job until it is resumed; it trains on",
-    _add_arguments,
-    partial(_run, paused=True),
-)
-RESUME: Final = Command(
-    ("resume",),
-    "let a paused job be changed again",
-    _add_arguments,
-    partial(_run, paused=False),
-)
+PAUSE: Final = Implementation(_add_arguments, partial(_run, paused=True))
+RESUME: Final = Implementation(_add_arguments, partial(_run, paused=False))

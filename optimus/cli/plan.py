@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from optimus.allocation import (
     Allocation,
@@ -20,7 +21,7 @@ from optimus.allocation import (
     PoolPolicy,
 )
 from optimus.cli.arguments import named_amounts
-from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.job_table import UNITS, amounts, read_job_table
 from optimus.cli.plan_plot import draw_plan
 from optimus.cli.table import table
@@ -221,6 +222,4 @@ def _node(given: str) -> Resources:
     return node
 
 
-_SUMMARY = "one allocation and placement of a table of jobs on equal nodes"
-
-COMMAND = Command(("plan",), _SUMMARY, _add_arguments, _run)
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

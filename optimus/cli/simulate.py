@@ -12,7 +12,7 @@ from typing import Final
 
 from optimus.cli.arguments import named_amounts, whole_number
 from optimus.cli.cluster import connected
-from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.completion import context_names
 from optimus.cli.measured_truth import read_measured
 from optimus.cli.restart_table import read_restart_seconds
@@ -501,9 +501,4 @@ def _allocatable(text: str) -> Resources:
     return Resources(offered)
 
 
-COMMAND = Command(
-    ("simulate",),
-    "compare policies on simulated jobs, before installing anything",
-    _add_arguments,
-    _run,
-)
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

@@ -3,10 +3,10 @@
 import argparse
 from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from optimus.cli.cluster import add_arguments, add_job, connected
-from optimus.cli.command import Answer, Command, Progress
+from optimus.cli.command import Answer, Implementation, Progress
 from optimus.cli.table import table
 from optimus.cli.times import clock, duration
 from optimus.cli.top import summary, views_of
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from optimus.progress.types import SpeedSample
     from optimus.resources import Resources
 
-_SUMMARY = "one job in full: its last decision and why, rescales, samples; or all jobs in short"
 _MOST_SAMPLES = 12
 _MOST_MOVES = 5
 
@@ -259,4 +258,4 @@ def _sample_table(samples: "Sequence[SpeedSample]", now: float) -> str:
     return table(">>>>>", ("PS", "workers", "steps/s", "over s", "at (UTC)"), rows)
 
 
-COMMAND = Command(("status",), _SUMMARY, _add_arguments, _run, watchable=True)
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

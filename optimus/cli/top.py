@@ -3,10 +3,10 @@
 import argparse
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from optimus.cli.cluster import add_arguments, connected
-from optimus.cli.command import Answer, Command, Progress
+from optimus.cli.command import Answer, Implementation, Progress
 from optimus.cli.table import table
 from optimus.resources import CPU
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from optimus.cli.job_view import JobView
     from optimus.kube.job_list import JobList
 
-_SUMMARY = "the jobs of a namespace, or of all: phase, counts, loss, forecast end, CPU held"
 _LONGEST_REASON = 100
 
 
@@ -128,4 +127,4 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 3]}..."
 
 
-COMMAND = Command(("top",), _SUMMARY, _add_arguments, _run, watchable=True)
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

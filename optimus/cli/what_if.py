@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from optimus.cli.cluster import add_arguments, add_job, connected
-from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.completion import job_names
 from optimus.cli.table import table
 from optimus.cli.times import duration
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from optimus.kube.job_facts import Source
     from optimus.kube.snapshot_reader import ReadCluster
 
-_SUMMARY: Final = "when a job would be done at other counts, or a new one start and end"
 _MOST: Final = 10_000
 
 
@@ -219,4 +218,4 @@ def _place(found: WhatIf) -> str:
     return f"The nodes {place} now, beside all other jobs."
 
 
-COMMAND: Final = Command(("what-if",), _SUMMARY, _add_arguments, _run, watchable=True)
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from optimus.cli.cluster import add_arguments, add_job, connected
-from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.table import table
 from optimus.cli.times import clock, duration
 
 if TYPE_CHECKING:  # loaded only by this command: it needs the packages of the extra "cluster"
     from optimus.kube.job_facts import EventFacts, JobFacts, PodFacts
 
-_SUMMARY = "why a job waits or does not run, and what can be done about it"
 _INSPECT_SECONDS: Final = 5.0
 _MOST_EVENTS: Final = 5
 _SCHEDULER: Final = "optimus-scheduler"
@@ -356,4 +355,4 @@ def _clock(text: str, now: float) -> str:
     return "an unknown time" if at is None else f"{clock(at, now)} UTC"
 
 
-COMMAND = Command(("why",), _SUMMARY, _add_arguments, _run, watchable=True)
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

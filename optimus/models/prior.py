@@ -23,10 +23,10 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from optimus.jobs import CountBounds, LossGoal, TargetLoss
 from optimus.models.convergence import TimeToGoal
+from optimus.models.distributions import normal_cdf
 from optimus.models.goals import meets
 from optimus.models.speed.curve import MergedSamples, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
@@ -204,4 +204,4 @@ def _lognormal(log: float, spread: float) -> TimeToGoal:
     sigmas = np.linspace(-_REACH, _REACH, _PLACES)
     low, high = (math.exp(log + sign * _SIGMAS_OF_80 * spread) for sign in (-1, 1))
     k = np.exp(log + spread * sigmas)
-    return TimeToGoal(math.exp(log), low, high, k, np.asarray(ndtr(sigmas)), 1.0)
+    return TimeToGoal(math.exp(log), low, high, k, normal_cdf(sigmas), 1.0)

@@ -29,7 +29,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
@@ -49,6 +48,7 @@ from optimus.models.convergence.posterior import (
 )
 from optimus.models.convergence.schedule import LearningRateSchedule
 from optimus.models.convergence.series import QUIET_EPOCHS, LossSeries
+from optimus.models.distributions import student_t_quantile
 from optimus.progress.types import LossPoint
 
 _DEGREES: Final = 4
@@ -189,7 +189,7 @@ class AnnealedCurve:
         tail = (1 - probability) / 2
         low, high = (self._quantile(courses, share) for share in (tail, 1 - tail))
         middle = self._quantile(courses, 0.5)
-        error = stdtrit(_DEGREES, 1 - tail) * self._error(middle)
+        error = student_t_quantile(_DEGREES, 1 - tail) * self._error(middle)
         return np.exp(np.minimum(low, middle - error)), np.exp(np.maximum(high, middle + error))
 
     def until(self, goal: LossGoal) -> TimeToGoal | NotReady:

@@ -22,7 +22,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
 
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
@@ -47,6 +46,7 @@ from optimus.models.convergence.series import (
     pooled_noise,
     since_last_drop,
 )
+from optimus.models.distributions import normal_cdf
 from optimus.progress.types import LossPoint
 
 HORIZON: Final = 20.0
@@ -279,7 +279,7 @@ def quiet_streak(margin: Matrix) -> Matrix:
     """The probability per epoch that the third quiet epoch in a row is reached, given by how many
     standard deviations of a loss an epoch falls short of the threshold."""
     sigmas = np.clip(margin / np.sqrt(2), -_MAX_SIGMAS, _MAX_SIGMAS)
-    quiet = np.maximum(ndtr(sigmas), 1e-30)
+    quiet = np.maximum(normal_cdf(sigmas), 1e-30)
     # The mean wait for three successes in a row is (1 + p + p^2) / p^3; two of the epochs are
     # no wait.
     wait = (1 + quiet + quiet**2) / quiet**3 - (QUIET_EPOCHS - 1)
@@ -310,7 +310,7 @@ def normal_hazard(sigmas: Matrix) -> Matrix:
 def _normal_hazards() -> tuple[Vector, Vector]:
     """The hazards from -8 to 8 standard deviations, and the rise from each to the next."""
     sigmas = np.linspace(-_MAX_SIGMAS, _MAX_SIGMAS, round(2 * _MAX_SIGMAS * _PER_SIGMA) + 1)
-    hazards = _hazard(ndtr(sigmas))
+    hazards = _hazard(normal_cdf(sigmas))
     return hazards, np.diff(hazards, append=hazards[-1])
 
 

@@ -31,7 +31,6 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import nnls
 
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models import Matrix, Vector
@@ -325,6 +324,8 @@ def fit_relative(columns: Matrix, target: Vector, weights: Vector) -> Matrix:
     ``columns`` is (sets, rows, coefficients), ``target`` (rows,) and > 0, ``weights`` (rows,) and
     >= 0; each set is fitted alone: (sets, coefficients). Lawson and Hanson's algorithm. Columns are
     scaled to unit norm, so that the order in which they enter does not depend on their units."""
+    from scipy.optimize import nnls  # loaded at the first fit, as in `models.distributions`
+
     roots = np.sqrt(weights)
     scaled = columns * (roots / target)[:, np.newaxis]
     norms = np.sqrt(np.einsum("sij,sij->sj", scaled, scaled))

@@ -1,6 +1,7 @@
 """What all commands share: parsed arguments, a printed answer, or an error of one line."""
 
 import argparse
+import ast
 import json
 import os
 import subprocess
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.command import Answer, BadInput, Command, Implementation, Progress
+from optimus.cli.commands import COMMANDS
 from optimus.cli.main import main, program_name
 
 
@@ -27,7 +29,8 @@ def command(run: Callable[[], Answer]) -> tuple[Command, ...]:
         assert list(progress([1, 2], "counting")) == [1, 2]
         return run()
 
-    return (Command(("evaluate", "thing"), "what a thing is worth", add_arguments, answer),)
+    implementation = Implementation(add_arguments, answer)
+    return (Command(("evaluate", "thing"), "what a thing is worth", lambda: implementation),)
 
 
 def succeed() -> Answer:
@@ -134,11 +137,11 @@ def test_control_characters_are_escaped_in_text_and_errors(
 # A process of its own, with no more imports than the command line has itself.
 PROGRAM = """
 import sys
-from optimus.cli.command import Answer, Command
+from optimus.cli.command import Answer, Command, Implementation
 from optimus.cli.main import main, program_name
 
-answer = Answer(1, "\u00b1 1")
-command = Command(("evaluate", "thing"), "help", lambda parser: None, lambda *_: answer)
+implementation = Implementation(lambda parser: None, lambda *_: Answer(1, "\u00b1 1"))
+command = Command(("evaluate", "thing"), "help", lambda: implementation)
 sys.exit(main(["evaluate", "thing"], (command,)))
 """
 
@@ -190,6 +193,46 @@ def test_invalid_arguments_exit_with_status_2(capsys: pytest.CaptureFixture[str]
     assert "usage: optimus" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda each: " ".join(each.path))
+def test_every_command_explains_its_options(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command.path, "--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: optimus {' '.join(command.path)} [-h]")
+    assert " ".join(command.summary.split()) in " ".join(shown.split())
+    assert ("--watch" in shown) is command.watchable
+
+
+def loaded_by(program: str, *libraries: str) -> list[str]:
+    """Which of these libraries a process has loaded once it has run the program."""
+    at_end = f"atexit.register(lambda: print(sorted({{*{libraries!r}}} & set(sys.modules))))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import atexit, sys\n{at_end}\n{program}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    found: list[str] = ast.literal_eval(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["top", "--help"], ["why", "--help"], ["pause", "--help"]], ids=" ".join
+)
+def test_help_loads_no_numerical_library(words: list[str]) -> None:
+    program = f"from optimus.cli.main import main\nmain({words!r})"
+    assert loaded_by(program, "numpy", "scipy", "kubernetes") == []
+
+
+def test_what_is_shown_of_jobs_is_decoded_without_scipy() -> None:
+    shown = "optimus.cli.job_view, optimus.cli.why, optimus.cli.status, optimus.kube.job_list"
+    assert loaded_by(f"import {shown}", "scipy") == []
+
+
 def test_a_closed_output_pipe_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -216,7 +259,8 @@ def watched(answers: list[Answer | BadInput]) -> tuple[Command, ...]:
             raise found
         return found
 
-    return (Command(("thing",), "what it is", add_arguments, run, watchable=True),)
+    implementation = Implementation(add_arguments, run)
+    return (Command(("thing",), "what it is", lambda: implementation, watchable=True),)
 
 
 def interrupt_after(times: int) -> Callable[[float], None]:

@@ -5,7 +5,8 @@ from typing import Final
 
 import pytest
 
-from optimus.cli.main import COMMANDS, main, parser_of
+from optimus.cli.commands import COMMANDS
+from optimus.cli.main import main, parser_of
 from tests.unit.docs.pages import ROOT, page
 
 _COMMANDS: Final = [line for line in page("README.md").code if line.startswith("optimus ")]
@@ -39,4 +40,5 @@ def test_a_command_of_the_readme_answers(
 def test_the_options_of_every_command_of_the_readme_are_right() -> None:
     assert len(_COMMANDS) >= len(COMMANDS)
     for command in _COMMANDS:
-        parser_of(COMMANDS).parse_args(_arguments(command))
+        words = _arguments(command)
+        assert parser_of(COMMANDS, words).parse_args(words).command
