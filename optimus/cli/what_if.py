@@ -109,8 +109,10 @@ def applied(present: Counts, ps: Change | None, workers: Change | None) -> Count
         present.ps if ps is None else ps.applied(present.ps),
         present.workers if workers is None else workers.applied(present.workers),
     )
-    if not (1 <= asked.ps <= _MOST and 1 <= asked.workers <= _MOST):
+    if min(asked) < 1:
         raise BadInput("what-if", f"a job has at least 1 PS and 1 worker, not {asked}")
+    if max(asked) > _MOST:
+        raise BadInput("what-if", f"at most {_MOST:,} PSs and workers can be asked about: {asked}")
     return asked
 
 

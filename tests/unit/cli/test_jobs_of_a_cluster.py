@@ -332,6 +332,8 @@ def test_what_if_of_fewer_and_of_forbidden_counts() -> None:
     assert "do not allow 2 PS + 2 workers" in found.text
     with pytest.raises(BadInput, match="at least 1 PS and 1 worker"):
         asked(api, "-4")
+    with pytest.raises(BadInput, match="at most 10,000 PSs and workers can be asked about"):
+        asked(api, "+99999")
 
 
 @pytest.mark.parametrize("text", ["", "x", "+", "1.5", "++1", "1e3", "٣"])
