@@ -129,9 +129,13 @@ class _Loop:
         lives = self._arrivals or self.cluster.next_at < float("inf")
         self._quiet = 0 if lives else self._quiet + 1
         if self._quiet > _QUIET_LIMIT or at == float("inf"):
-            stuck = sorted(str(each.job.key) for each in self.cluster.states.values())[:5]
-            happens = f"under {self._config.name}, nothing happens any more to {', '.join(stuck)}"
-            raise WorkloadError(f"{happens}, which have not ended")
+            stuck = sorted(self.cluster.states.values(), key=lambda each: str(each.job.key))
+            names = ", ".join(str(each.job.key) for each in stuck[:5])
+            happens = f"under {self._config.name}, nothing happens any more to {names}"
+            asked = [(each.job, each.job.bounds.clamp(each.truth.job.counts)) for each in stuck]
+            large = [each for each in asked if self._empty.servers(*each) is None][:1]
+            why = [f"; the empty cluster cannot hold {job.key} at {at}" for job, at in large]
+            raise WorkloadError(f"{happens}, which have not ended{''.join(why)}")
 
 
 def _check(workload: Workload, empty: EmptyCluster) -> None:

@@ -307,3 +307,10 @@ class TestImpossibleWorkloads:
             WorkloadError, match="under scripted, nothing happens any more to default/a"
         ):
             simulate(workload(job("a")), published({}), seed=1)
+
+    def test_a_job_is_named_whose_own_counts_the_cluster_never_holds(self) -> None:
+        large = job("large", JobParameters(counts=Counts(1, 500)))
+        with pytest.raises(
+            WorkloadError, match=r"cannot hold default/large at 1 PS \+ 500 workers"
+        ):
+            simulate(workload(large), preset("fifo", TrueForecasts()), seed=1)
