@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 
+from extender.http.tls import BadCertificate
 from extender.http.wsgi import Server
 from extender.settings import parse
 from optimus.kube.client import connect
@@ -30,6 +31,9 @@ def main() -> int:
     except KubeError as error:
         print(f"extender: {error.sentence}", file=sys.stderr)
         return 1
+    except BadCertificate as error:
+        print(f"extender: {error}", file=sys.stderr)
+        return 2
     return 0
 
 

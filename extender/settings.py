@@ -29,6 +29,17 @@ class Settings:
     """Address and port of /filter, /prioritize and /preempt; loopback, since any client of it can
     reserve capacity."""
 
+    tls_cert_file: Path | None = None
+    """A certificate in PEM for TLS at --listen, with --tls-private-key-file and --client-ca-file.
+    Default: no TLS."""
+
+    tls_private_key_file: Path | None = None
+    """The key of that certificate, in PEM."""
+
+    client_ca_file: Path | None = None
+    """CA certificates in PEM: only clients with a certificate of one of them are answered at
+    --listen."""
+
     health_listen: str = ""
     """A second address and port for /healthz, /readyz and /metrics alone; in a pod, its own."""
 
@@ -177,6 +188,10 @@ def _contradictions(settings: Settings) -> list[str]:
     if health == settings.listen:
         expected = "an address other than that of --listen"
         problems.append(f"--health-listen {health!r}: {expected} is expected")
+    files = [settings.tls_cert_file, settings.tls_private_key_file, settings.client_ca_file]
+    if any(files) and not all(files):
+        names = "--tls-cert-file, --tls-private-key-file and --client-ca-file"
+        problems.append(f"{names}: all three or none are expected")
     problems += not_a_lease("leader_lease", settings.leader_lease)
     problems += not_a_selector("node_selector", settings.node_selector)
     problems += not_a_version("operator_version", settings.operator_version)

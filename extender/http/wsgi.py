@@ -10,6 +10,7 @@ import logging
 import os
 import select
 import socket
+import ssl
 import sys
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from extender.application import Application
 from extender.http.app import CALLS, Calls
 from extender.http.direct import answer_call
 from extender.http.parent_watch import end_with_parent
+from extender.http.tls import Tls, TlsFiles
 from extender.settings import Settings
 from optimus.runtime.settings import address
 
@@ -49,6 +51,8 @@ class KeepAliveWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no ty
 
     def handle(self, conn: Any) -> Any:
         """Answer requests; true where the connection is to be kept. Runs on a worker thread."""
+        if not self._is_secured(conn):
+            return False
         while True:
             kept = self._answer_directly(conn)
             if kept is None:
@@ -58,13 +62,28 @@ class KeepAliveWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no ty
             if not _is_readable(conn.sock, NEXT_CALL_SECONDS):
                 return kept
 
+    def _is_secured(self, conn: Any) -> bool:
+        """Whether the client may call: always without TLS, else after its handshake.
+
+        gunicorn's own TLS would let a client take any time for its handshake, and answer through
+        gunicorn's parser."""
+        tls: Tls | None = self.app.tls
+        if tls is None or isinstance(conn.sock, ssl.SSLSocket):
+            return True
+        try:
+            conn.sock = tls.secured(conn.sock)
+        except OSError as error:
+            _LOG.warning("a client at %s is not answered: %s", conn.client[0], error)
+            return False
+        return True
+
     def _answer_directly(self, conn: Any) -> bool | None:
         """Answer a call without gunicorn's parser; ``None`` leaves the request to gunicorn.
 
         gunicorn itself reads the first request of a connection, writes the access log, and informs
         clients that this process ends."""
         calls: Calls | None = getattr(self.wsgi, "extensions", {}).get(CALLS)
-        if calls is None or not conn.initialized or conn.is_http2 or self.cfg.is_ssl:
+        if calls is None or not conn.initialized or conn.is_http2:
             return None
         full = len(self.keepalived_conns) >= self.max_keepalived
         if not self.alive or full or self.cfg.accesslog:
@@ -87,9 +106,13 @@ def _is_readable(sock: socket.socket, seconds: float) -> bool:
 
 
 class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    """gunicorn around one ``Application``, which lives in the worker."""
+    """gunicorn around one ``Application``, which lives in the worker.
+
+    Raises BadCertificate where the settings name files that cannot be used."""
 
     def __init__(self, settings: Settings) -> None:
+        files = TlsFiles.of(settings)
+        self.tls = None if files is None else Tls(files)
         self._settings = settings
         self._application: Application | None = None
         self._master = os.getpid()

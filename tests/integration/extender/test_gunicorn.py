@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
@@ -152,7 +154,7 @@ def started(command: list[str], log: Path) -> Iterator[Extender]:
     )
     running = Extender(port, health_port, process, log)
     try:
-        wait_until("the extender is ready", lambda: running.get("/readyz") == 200)
+        wait_until("the extender is ready", lambda: running.get("/readyz", health_port) == 200)
         yield running
     finally:
         running.connection.close()
@@ -165,6 +167,52 @@ def extender(command: list[str], tmp_path: Path) -> Iterator[Extender]:
     with started(command, tmp_path / "extender.log") as running:
         yield running
     assert running.process.returncode == 0
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """A certificate for both ends, with its key and its CA."""
+    ca, folder = trustme.CA(), tmp_path / "secret"
+    issued = ca.issue_cert("optimus-extender")
+    folder.mkdir()
+    ca.cert_pem.write_to_path(folder / "ca.crt")
+    issued.cert_chain_pems[0].write_to_path(folder / "tls.crt")
+    issued.private_key_pem.write_to_path(folder / "tls.key")
+    return folder
+
+
+def test_with_tls_only_clients_with_a_certificate_are_answered(
+    command: list[str], secret: Path, tmp_path: Path
+) -> None:
+    flags = {
+        "tls-cert-file": "tls.crt",
+        "tls-private-key-file": "tls.key",
+        "client-ca-file": "ca.crt",
+    }
+    command = [
+        *(each for each in command if each != "--access-log=json"),
+        *(f"--{flag}={secret / name}" for flag, name in flags.items()),
+    ]
+    context = ssl.create_default_context(cafile=secret / "ca.crt")
+    context.check_hostname = False
+    question = {"Pod": POD, "Nodes": None, "NodeNames": ["n1"]}
+    with started(command, tmp_path / "extender.log") as running:
+        assert running.get("/readyz") == 0, "not without TLS"
+        running.connection = http.client.HTTPSConnection(
+            "127.0.0.1", running.port, timeout=60, context=context
+        )
+        with pytest.raises(OSError, match=r"(?i)certificate required|closed|reset|eof|broken pipe"):
+            running.post("/filter", question)
+        running.connection.close()
+        context.load_cert_chain(secret / "tls.crt", secret / "tls.key")
+        assert running.post("/filter", question)["NodeNames"] == ["n1"]
+        first = running.connection.sock
+        for _ in range(50):
+            assert running.post("/prioritize", question) == [{"Host": "n1", "Score": 10}]
+        many = {**question, "NodeNames": ["n1", *(f"no-{number}" for number in range(9_000))]}
+        assert running.post("/prioritize", many)[0] == {"Host": "n1", "Score": 10}
+        assert running.connection.sock is first
+    assert "is not answered" in running.log.read_text()
 
 
 def is_over(process: int) -> bool:

@@ -17,6 +17,12 @@ from extender.__main__ import main
             id="no kubeconfig",
         ),
         pytest.param(["--threads=many"], 2, "extender: ", id="a setting that cannot be"),
+        pytest.param(
+            ["--tls-cert-file=c", "--client-ca-file=ca"],
+            2,
+            "extender: --tls-cert-file, --tls-private-key-file and --client-ca-file: all three or",
+            id="TLS without a key",
+        ),
     ],
 )
 def test_a_start_up_error_is_one_line(

@@ -139,7 +139,8 @@ class Worker(KeepAliveWorker, Gunicorn):
         self.calls: list[bytes] = []
         verbs = by_request_line({"/filter": self._answer})
         self.wsgi: Any = SimpleNamespace(extensions={CALLS: Calls(verbs, 100_000)})
-        self.cfg = SimpleNamespace(is_ssl=False, accesslog=None)
+        self.cfg = SimpleNamespace(accesslog=None)
+        self.app: Any = SimpleNamespace(tls=None)
         self.alive, self.max_keepalived = True, 1
         self.keepalived_conns: list[object] = []
         self.sends: socket.socket | None = None
