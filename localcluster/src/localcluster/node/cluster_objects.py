@@ -1,5 +1,6 @@
-"""What pods refer to on the API server: config maps, claims with their volumes, and tokens."""
+"""What pods refer to on the API server: config maps, Secrets, claims and their volumes, tokens."""
 
+import base64
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +12,10 @@ from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.times import parse_instant
 
 _TOKEN_SECONDS = 3600
+
+
+class _Missing(Unresolved):
+    """It is not there."""
 
 
 class ClusterObjects:
@@ -26,6 +31,19 @@ class ClusterObjects:
         """The texts of a config map by key. Raises Unresolved when there is none."""
         text: Mapping[str, str] | None = self._read("configmaps", namespace, name).get("data")
         return text or {}
+
+    def secret(self, namespace: str, name: str, *, optional: bool) -> Mapping[str, str]:
+        """The texts of a Secret by key; of an optional one that is not there, none. Raises
+        Unresolved for one that is missing, or holds what is no text."""
+        try:
+            values: Mapping[str, str] = self._read("secrets", namespace, name).get("data") or {}
+            return {key: base64.b64decode(text).decode() for key, text in values.items()}
+        except UnicodeDecodeError:
+            raise Unresolved(f'secret "{name}" holds what is no text') from None
+        except _Missing:
+            if optional:
+                return {}
+            raise
 
     def volume_of_claim(self, namespace: str, name: str) -> Json:
         """The PersistentVolume that a claim is bound to. Raises Unresolved while it is not."""
@@ -83,6 +101,6 @@ class ClusterObjects:
         try:
             return self._api.get(path)
         except KubeError as error:
-            missing = error.kind is ErrorKind.NOT_FOUND
-            why = f'{plural.removesuffix("s")} "{name}" not found' if missing else str(error)
-            raise Unresolved(why) from None
+            if error.kind is ErrorKind.NOT_FOUND:
+                raise _Missing(f'{plural.removesuffix("s")} "{name}" not found') from None
+            raise Unresolved(str(error)) from None

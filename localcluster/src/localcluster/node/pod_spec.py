@@ -12,6 +12,7 @@ VOLUME_TYPES: Final = (
     "hostPath",
     "persistentVolumeClaim",
     "configMap",
+    "secret",
     "projected",
     "downwardAPI",
 )

@@ -95,6 +95,8 @@ class PodVolumes:
             folder = self._folders[volume["name"]]
             if "configMap" in volume:
                 _write(folder, self._config_map(volume["configMap"], pod, rewriting))
+            elif "secret" in volume:
+                _write(folder, self._secret(volume["secret"], pod))
             elif "projected" in volume:
                 _write(folder, self._projected(volume["projected"], pod, folder, rewriting))
             elif "downwardAPI" in volume:
@@ -129,12 +131,23 @@ class PodVolumes:
     def _config_map(self, reference: Json, pod: Json, rewriting: Rewriting) -> Files:
         namespace, name = pod["metadata"]["namespace"], reference.get("name") or ""
         values = self._objects.config_map(namespace, name)
-        keys = [(each["key"], each["path"]) for each in reference.get("items") or ()]
-        missing = [key for key, _ in keys if key not in values]
-        if missing:
-            raise Unresolved(f'configmap "{name}" has no key {", ".join(missing)}')
-        chosen = keys or [(key, key) for key in values]
-        return {path: rewriting.file(values[key]) for key, path in chosen}
+        chosen = _chosen(values, reference, f'configmap "{name}"')
+        return {path: rewriting.file(text) for path, text in chosen.items()}
+
+    def _secret(self, source: Json, pod: Json) -> Files:
+        namespace, name = pod["metadata"]["namespace"], source.get("secretName") or ""
+        optional = bool(source.get("optional"))
+        values = self._objects.secret(namespace, name, optional=optional)
+        return _chosen(values, source, f'secret "{name}"') if values else {}
+
+
+def _chosen(values: Mapping[str, str], source: Json, what: str) -> Files:
+    """All texts, or those that a volume's items name, by path."""
+    keys = [(each["key"], each["path"]) for each in source.get("items") or ()]
+    missing = [key for key, _ in keys if key not in values]
+    if missing:
+        raise Unresolved(f"{what} has no key {', '.join(missing)}")
+    return {path: values[key] for key, path in keys or [(key, key) for key in values]}
 
 
 def _fields(source: Json, pod: Json) -> Files:

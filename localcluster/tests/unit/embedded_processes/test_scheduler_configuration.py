@@ -81,6 +81,17 @@ class TestConfiguration:
                 "names bindVerb",
                 id="what is not called here",
             ),
+            pytest.param(
+                yaml.safe_dump(
+                    {
+                        "apiVersion": "kubescheduler.config.k8s.io/v1",
+                        "kind": "KubeSchedulerConfiguration",
+                        "extenders": [{"urlPrefix": "https://x", "tlsConfig": {"caFile": "ca"}}],
+                    }
+                ),
+                "names tlsConfig",
+                id="TLS",
+            ),
         ],
     )
     def test_what_cannot_be_obeyed_is_refused(self, text: str, why: str) -> None:

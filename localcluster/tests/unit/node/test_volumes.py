@@ -1,5 +1,6 @@
 """A pod's volumes: made once, refreshed from then on until the pod goes."""
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,41 @@ def test_a_changed_config_map_is_written_again_until_the_volumes_are_closed(
     api.objects[SETTINGS] = {"data": {"X": "3"}}
     volumes.refresh(POD)
     assert written.read_text() == "2"
+
+
+SECRET = "/api/v1/namespaces/ns/secrets/s"
+
+
+def secret_volume(**source: object) -> dict[str, object]:
+    return pod(volumes=[{"name": "v", "secret": {"secretName": "s", **source}}])
+
+
+def test_a_secret_is_decoded_and_an_optional_one_may_come_later(tmp_path: Path) -> None:
+    api = FakeApi()
+    volumes, with_secret = pod_volumes(tmp_path, api), secret_volume(optional=True)
+    volumes.prepare(with_secret)
+    folder = tmp_path / "pod" / "volumes" / "v"
+    assert list(folder.iterdir()) == []
+    api.objects[SECRET] = {"data": {"tls.key": base64.b64encode(b"key").decode()}}
+    volumes.refresh(with_secret)
+    assert (folder / "tls.key").read_text() == "key"
+
+
+@pytest.mark.parametrize(
+    ("objects", "source", "sentence"),
+    [
+        pytest.param({}, {}, 'secret "s" not found', id="none"),
+        pytest.param({SECRET: {"data": {"a": "/w=="}}}, {}, "is no text", id="bytes"),
+        pytest.param(
+            {SECRET: {"data": {"a": "eA=="}}},
+            {"items": [{"key": "b", "path": "b"}]},
+            'secret "s" has no key b',
+            id="another key",
+        ),
+    ],
+)
+def test_a_secret_that_cannot_be_shown_is_reported(
+    tmp_path: Path, objects: dict[str, dict[str, object]], source: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(Unresolved, match=sentence):
+        pod_volumes(tmp_path, FakeApi(objects)).prepare(secret_volume(**source))

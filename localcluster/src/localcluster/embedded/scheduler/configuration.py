@@ -106,7 +106,8 @@ def _post_filter(profile: Json) -> PostFilter:
 
 
 def _extender(body: Json) -> ExtenderConfiguration:
-    unknown = [key for key in ("bindVerb", "managedResources") if body.get(key)]
+    not_known = ("bindVerb", "managedResources", "enableHTTPS", "tlsConfig")
+    unknown = [key for key in not_known if body.get(key)]
     if unknown:
         raise BadConfiguration(f"an extender names {unknown[0]}, which is not supported here")
     if not body.get("nodeCacheCapable"):
