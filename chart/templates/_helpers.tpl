@@ -48,6 +48,9 @@
 {{- if .Values.preemption.enabled -}}
 {{- $data = merge (include "optimus.literals" (dict "root" . "folder" "preemption/") | fromYaml) $data -}}
 {{- end -}}
+{{- if .Values.placement.mtls -}}
+{{- $data = merge (include "optimus.literals" (dict "root" . "folder" "mtls/") | fromYaml) $data -}}
+{{- end -}}
 {{- range $name, $value := .Values.settings -}}
 {{- /* Helm reads every number as a float, which would be written 3.3554432e+07. */ -}}
 {{- if and (kindIs "float64" $value) (eq (float64 (int64 $value)) $value) }}{{ $value = int64 $value }}{{ end -}}
@@ -57,7 +60,17 @@
 {{- end -}}
 
 {{- define "optimus.schedulerConfig" -}}
-{{- .Files.Get (printf "scheduler-config/%s.yaml" (eq .Values.placement.mode "advisory" | ternary "advisory" "kube-scheduler-config")) -}}
+{{- $text := .Files.Get (printf "scheduler-config/%s.yaml" (eq .Values.placement.mode "advisory" | ternary "advisory" "kube-scheduler-config")) -}}
+{{- if .Values.placement.mtls -}}
+{{- $with := .Files.Get "manifests/mtls/scheduler-config.yaml" | fromYaml -}}
+{{- $extender := index ((index $with.data "kube-scheduler-config.yaml") | fromYaml).extenders 0 -}}
+{{- $tls := printf "urlPrefix: %s\n    enableHTTPS: true\n    tlsConfig:" $extender.urlPrefix -}}
+{{- range list "serverName" "caFile" "certFile" "keyFile" -}}
+{{- $tls = printf "%s\n      %s: %s" $tls . (get $extender.tlsConfig .) -}}
+{{- end -}}
+{{- $text = regexReplaceAll "urlPrefix: http://\\S+" $text $tls -}}
+{{- end -}}
+{{- $text -}}
 {{- end -}}
 
 {{/* "yes" for an object that these values leave out. */}}

@@ -26,7 +26,6 @@ import numpy as np
 
 from optimus.jobs import CountBounds, LossGoal, TargetLoss
 from optimus.models.convergence import TimeToGoal
-from optimus.models.distributions import normal_cdf
 from optimus.models.goals import meets
 from optimus.models.speed.curve import MergedSamples, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
@@ -201,7 +200,9 @@ def _log_normal_of(found: TimeToGoal) -> tuple[float, float]:
 
 
 def _lognormal(log: float, spread: float) -> TimeToGoal:
+    from scipy.special import ndtr  # late: it loads for half a second, see models/speed/curve.py
+
     sigmas = np.linspace(-_REACH, _REACH, _PLACES)
     low, high = (math.exp(log + sign * _SIGMAS_OF_80 * spread) for sign in (-1, 1))
     k = np.exp(log + spread * sigmas)
-    return TimeToGoal(math.exp(log), low, high, k, normal_cdf(sigmas), 1.0)
+    return TimeToGoal(math.exp(log), low, high, k, np.asarray(ndtr(sigmas)), 1.0)

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
+from scipy.special import stdtrit
 
-from optimus.models.distributions import student_t_quantile
 from optimus.resources import CPU
 from optimus.simulator.results import GPU, Simulation, TimelinePoint, by_policy
 
@@ -35,7 +35,7 @@ class Estimate:
         mean = float(known.mean())
         if known.size == 1:
             return cls(mean, None, None, tuple(by_seed))
-        quantile = student_t_quantile(known.size - 1, (1 + CONFIDENCE) / 2)
+        quantile = float(stdtrit(known.size - 1, (1 + CONFIDENCE) / 2))
         half = quantile * float(known.std(ddof=1)) / float(np.sqrt(known.size))
         return cls(mean, mean - half, mean + half, tuple(by_seed))
 

@@ -94,19 +94,19 @@ class OptimusCluster:
         served = {kind.name for kind in served_kinds(self.cluster.binaries.manifests)}
         return {kind: plural for kind, plural in PLURALS.items() if kind in served}
 
-    def deploy(self, *, advisory: bool = False, preempt: bool = False) -> None:
-        """Apply the manifests, with one of the scheduler configurations and with or without gang
-        preemption, and wait until both processes serve.
+    def deploy(self, *components: str, scheduler_config: str = "") -> None:
+        """Apply the manifests with these components, and another configuration of kube-scheduler
+        where its text is given, and wait until both processes serve.
 
-        Applied again with the other configuration, it replaces the scheduler's pod, as on any
-        cluster."""
+        Applied again with others, it replaces the scheduler's pod, as on any cluster."""
         with tempfile.TemporaryDirectory(prefix="optimus-overlay-") as folder:
             kustomization = _kustomization(Path(folder), self.tuning)
-            if preempt:
-                component = REPOSITORY / "manifests" / "preemption"
-                kustomization["components"] = [os.path.relpath(component, Path(folder).resolve())]
-            if advisory:
-                kustomization["configMapGenerator"] = [_advisory_config(Path(folder))]
+            kustomization["components"] = [
+                os.path.relpath(REPOSITORY / "manifests" / each, Path(folder).resolve())
+                for each in components
+            ]
+            if scheduler_config:
+                kustomization["patches"].append(_config_patch(scheduler_config))
             (Path(folder) / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
             self.cluster.apply(Path(folder))
         for name in (SCHEDULER, AUTOSCALER):
@@ -233,15 +233,13 @@ def _environment(
     return {"target": {"kind": "Deployment", "name": deployment}, "patch": yaml.safe_dump(added)}
 
 
-def _advisory_config(folder: Path) -> Json:
-    """Write `scheduler-config/advisory.yaml`, with the kubeconfig that process nodes need, where
-    kustomize finds it."""
-    config: Json = yaml.safe_load((REPOSITORY / "scheduler-config" / "advisory.yaml").read_text())
+def _config_patch(text: str) -> Json:
+    """A patch that makes a text kube-scheduler's configuration, with the kubeconfig that process
+    nodes need. Patches come last: components may bring a configuration of their own."""
+    config: Json = yaml.safe_load(text)
     config["clientConnection"] = {**config.get("clientConnection", {}), "kubeconfig": _KUBECONFIG}
-    (folder / "kube-scheduler-config.yaml").write_text(yaml.safe_dump(config))
+    change = {"op": "replace", "path": "/data/kube-scheduler-config.yaml"}
     return {
-        "name": "optimus-scheduler-config",
-        "namespace": SYSTEM_NAMESPACE,
-        "behavior": "replace",
-        "files": ["kube-scheduler-config.yaml"],
+        "target": {"kind": "ConfigMap", "name": "optimus-scheduler-config"},
+        "patch": yaml.safe_dump([{**change, "value": yaml.safe_dump(config)}]),
     }

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from localcluster.paths import REPOSITORY
 from tests.harness.brute_force import violations
 from tests.harness.light_jobs import LightJob
 from tests.harness.optimus_cluster import OptimusCluster
@@ -14,7 +15,8 @@ from tests.harness.scenario import Scenario
 @pytest.fixture
 def advisory(optimus: OptimusCluster) -> Iterator[None]:
     """The scheduler runs with the advisory configuration; afterwards with the usual one again."""
-    optimus.deploy(advisory=True)
+    text = (REPOSITORY / "scheduler-config" / "advisory.yaml").read_text()
+    optimus.deploy(scheduler_config=text)
     yield
     optimus.deploy()
 

@@ -46,7 +46,7 @@ ELASTIC = LightJob(
 @pytest.fixture
 def preempting(optimus: OptimusCluster) -> Iterator[None]:
     """The extender runs with the component; afterwards without it again."""
-    optimus.deploy(preempt=True)
+    optimus.deploy("preemption")
     if optimus.api.find(f"{CLASSES}/urgent") is None:
         optimus.api.create(CLASSES, {"metadata": {"name": "urgent"}, "value": 1000})
     yield

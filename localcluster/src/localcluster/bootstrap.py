@@ -29,7 +29,7 @@ _AGENT_RULES: Final = (
     ("", "nodes", "create get list watch update patch"),
     ("", "nodes/status pods/status", "update patch"),
     ("", "pods", "get list watch patch delete"),
-    ("", "configmaps persistentvolumeclaims persistentvolumes", "get list watch"),
+    ("", "configmaps secrets persistentvolumeclaims persistentvolumes", "get list watch"),
     ("", "serviceaccounts/token", "create"),
     ("", "serviceaccounts", "get"),
     ("", "events", "create patch update"),

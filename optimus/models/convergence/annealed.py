@@ -48,7 +48,6 @@ from optimus.models.convergence.posterior import (
 )
 from optimus.models.convergence.schedule import LearningRateSchedule
 from optimus.models.convergence.series import QUIET_EPOCHS, LossSeries
-from optimus.models.distributions import student_t_quantile
 from optimus.progress.types import LossPoint
 
 _DEGREES: Final = 4
@@ -185,11 +184,13 @@ class AnnealedCurve:
 
     def band(self, k: ArrayLike, probability: float = 0.8) -> tuple[Vector, Vector]:
         """The interval of an epoch's mean after k epochs with that probability, each (places,)."""
+        from scipy.special import stdtrit  # late: see models/speed/curve.py
+
         courses = self._log_courses(_places(k))
         tail = (1 - probability) / 2
         low, high = (self._quantile(courses, share) for share in (tail, 1 - tail))
         middle = self._quantile(courses, 0.5)
-        error = student_t_quantile(_DEGREES, 1 - tail) * self._error(middle)
+        error = stdtrit(_DEGREES, 1 - tail) * self._error(middle)
         return np.exp(np.minimum(low, middle - error)), np.exp(np.maximum(high, middle + error))
 
     def until(self, goal: LossGoal) -> TimeToGoal | NotReady:

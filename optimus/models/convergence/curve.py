@@ -46,7 +46,6 @@ from optimus.models.convergence.series import (
     pooled_noise,
     since_last_drop,
 )
-from optimus.models.distributions import normal_cdf
 from optimus.progress.types import LossPoint
 
 HORIZON: Final = 20.0
@@ -278,8 +277,10 @@ class LossCurve:
 def quiet_streak(margin: Matrix) -> Matrix:
     """The probability per epoch that the third quiet epoch in a row is reached, given by how many
     standard deviations of a loss an epoch falls short of the threshold."""
+    from scipy.special import ndtr  # late: it loads for half a second, see models/speed/curve.py
+
     sigmas = np.clip(margin / np.sqrt(2), -_MAX_SIGMAS, _MAX_SIGMAS)
-    quiet = np.maximum(normal_cdf(sigmas), 1e-30)
+    quiet = np.maximum(ndtr(sigmas), 1e-30)
     # The mean wait for three successes in a row is (1 + p + p^2) / p^3; two of the epochs are
     # no wait.
     wait = (1 + quiet + quiet**2) / quiet**3 - (QUIET_EPOCHS - 1)
@@ -309,8 +310,10 @@ def normal_hazard(sigmas: Matrix) -> Matrix:
 @cache
 def _normal_hazards() -> tuple[Vector, Vector]:
     """The hazards from -8 to 8 standard deviations, and the rise from each to the next."""
+    from scipy.special import ndtr  # late: it loads for half a second, see models/speed/curve.py
+
     sigmas = np.linspace(-_MAX_SIGMAS, _MAX_SIGMAS, round(2 * _MAX_SIGMAS * _PER_SIGMA) + 1)
-    hazards = _hazard(normal_cdf(sigmas))
+    hazards = _hazard(ndtr(sigmas))
     return hazards, np.diff(hazards, append=hazards[-1])
 
 

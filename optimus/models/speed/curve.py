@@ -324,7 +324,8 @@ def fit_relative(columns: Matrix, target: Vector, weights: Vector) -> Matrix:
     ``columns`` is (sets, rows, coefficients), ``target`` (rows,) and > 0, ``weights`` (rows,) and
     >= 0; each set is fitted alone: (sets, coefficients). Lawson and Hanson's algorithm. Columns are
     scaled to unit norm, so that the order in which they enter does not depend on their units."""
-    from scipy.optimize import nnls  # loaded at the first fit, as in `models.distributions`
+    # Not at the top: scipy loads for half a second, and what only shows profiles loads this module.
+    from scipy.optimize import nnls
 
     roots = np.sqrt(weights)
     scaled = columns * (roots / target)[:, np.newaxis]

@@ -26,8 +26,8 @@ def as_text(body: dict[str, Any]) -> str:
 
 
 TOGETHER = [
-    ("cluster-scheduler", "admission/defaults", "own-lease", "openshift", "preemption"),
-    ("openshift", "own-lease", "admission/defaults", "admission/deny", "cluster-scheduler"),
+    ("cluster-scheduler", "admission/defaults", "own-lease", "openshift", "preemption", "mtls"),
+    ("mtls", "openshift", "own-lease", "admission/defaults", "admission/deny", "cluster-scheduler"),
 ]
 """What one part changes in another, in both orders."""
 
@@ -42,7 +42,13 @@ def test_optional_parts_are_rendered_as_by_kubectl_and_accepted(
     kustomization = {
         key: [os.path.relpath(path, tmp_path) for path in listed] for key, listed in paths.items()
     }
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    # Components change what an overlay itself generates.
+    settings = {"name": "optimus-settings", "namespace": "optimus-system", "behavior": "merge"}
+    literals = ["OPTIMUS_EXTENDER_PREEMPT=false", "OPTIMUS_EXTENDER_CLIENT_CA_FILE=/mine"]
+    generators = [{**settings, "literals": literals}]
+    (tmp_path / "kustomization.yaml").write_text(
+        yaml.safe_dump({**kustomization, "configMapGenerator": generators})
+    )
     by_kubectl = yaml.safe_load_all(granted.kubectl("kustomize", str(tmp_path)))
     assert sorted(map(as_text, by_kubectl)) == sorted(map(as_text, render(tmp_path)))
     if set(components) & set(NEEDS_OTHER_KINDS):

@@ -57,6 +57,15 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
     ({"placement.mode": "cluster-scheduler"}, ["cluster-scheduler"]),
     ({"placement.leaseNamespace": ""}, ["own-lease"]),
     ({"podSecurityContext": NO_USER}, ["openshift"]),
+    ({"placement.mtls": True}, ["mtls"]),
+    (
+        {"placement.mode": "cluster-scheduler", "placement.mtls": True},
+        ["mtls", "cluster-scheduler"],
+    ),
+    (
+        {"placement.mode": "cluster-scheduler", "placement.mtls": True, "preemption.enabled": True},
+        ["cluster-scheduler", "preemption", "mtls"],
+    ),
     ({"admission.deny": True}, ["admission/deny"]),
     ({"admission.defaults": True}, ["admission/defaults"]),
     (

@@ -141,7 +141,7 @@ def test_the_flags_that_the_operator_guide_names_are_there() -> None:
         "--scale-down-unneeded-time",
         "--skip-nodes-with-custom-controller-pods",
         *("--install", "--namespace", "--create-namespace", "--set", "--kube-version"),
-        *("--serviceaccount", "--custom-resource-state-config-file"),
+        *("--serviceaccount", "--from-file", "--custom-resource-state-config-file"),
     }  # of kube-scheduler, old and new; Cluster Autoscaler; Helm; kubectl; kube-state-metrics
     ours = [
         code

@@ -169,9 +169,12 @@ def test_on_openshift_the_extender_behind_the_clusters_scheduler_names_no_user(
         assert pod["securityContext"].keys() == {"runAsNonRoot", "seccompProfile"}, parts
 
 
-def test_an_overlay_has_the_last_word_over_an_optional_part(tmp_path: Path) -> None:
+def test_an_optional_part_has_the_last_word_over_what_an_overlay_generates(
+    tmp_path: Path,
+) -> None:
+    """As kubectl renders it: tests/e2e/kube/test_optional_parts.py compares."""
     _, placing = running(overlay(tmp_path, "preemption", OPTIMUS_EXTENDER_PREEMPT="false"))
-    assert not placing.preempt
+    assert placing.preempt
 
 
 def test_behind_the_clusters_scheduler_the_extender_is_the_one_of_the_second_scheduler(

@@ -89,10 +89,10 @@ def _kustomized(folder: Path, given: Sequence[Item] = ()) -> list[Item]:
         raise ClusterError(f"{folder / _FILE} has {fields}, which is not known here; use kubectl")
     resources = content.get("resources") or ()
     items = [*given, *(item for name in resources for item in _read((folder / name).resolve()))]
-    for name in content.get("components") or ():
-        items = _kustomized((folder / name).resolve(), items)
     for generator in generators:
         items = _generated(items, generator, folder)
+    for name in content.get("components") or ():
+        items = _kustomized((folder / name).resolve(), items)
     for patch in content.get("patches") or ():
         items = _patched(items, patch, folder)
     for image in content.get("images") or ():

@@ -226,6 +226,24 @@ def test_literals_are_merged_into_what_was_generated_before(tmp_path: Path) -> N
     assert config["data"] == {"A": "", "B": "x=y", "C": "quoted", "D": "4"}
 
 
+def test_a_component_changes_what_its_user_generates(tmp_path: Path) -> None:
+    """As kubectl does it: generators come before components, patches after them."""
+    component = {
+        "kind": "Component",
+        "configMapGenerator": [{"name": "made", "behavior": "merge", "literals": ["A=component"]}],
+    }
+    write(tmp_path / "part", kustomization=component)
+    patch = [{"op": "add", "path": "/data/C", "value": "patched"}]
+    used = {
+        "components": ["../part"],
+        "configMapGenerator": [{"name": "made", "literals": ["A=user", "B=user"]}],
+        "patches": [{"target": {"kind": "ConfigMap"}, "patch": yaml.safe_dump(patch)}],
+    }
+    write(tmp_path / "overlay", kustomization=used)
+    (made,) = render(tmp_path / "overlay")
+    assert made["data"] == {"A": "component", "B": "user", "C": "patched"}
+
+
 def test_a_patch_deletes_an_object(tmp_path: Path) -> None:
     gone = {"$patch": "delete", "kind": "ConfigMap", "metadata": {"name": "c"}}
     kustomization = {
