@@ -199,7 +199,7 @@ class Worker:
 def worker(connection: Connection) -> Worker:
     made = KeepAliveWorker.__new__(KeepAliveWorker)
     made.wsgi = SimpleNamespace(extensions={CALLS: Calls(VERBS, LIMIT)})
-    made.cfg = SimpleNamespace(is_ssl=False, accesslog=None)
+    made.cfg = SimpleNamespace(accesslog=None)
     made.alive, made.keepalived_conns, made.max_keepalived = True, [], 1
     connection.server.setblocking(False)  # as a connection comes from gunicorn's poller
     parser = SimpleNamespace(unreader=connection.unreader)
@@ -217,7 +217,6 @@ def test_the_worker_answers_calls_itself(worker: Worker) -> None:
     [
         lambda each: setattr(each.conn, "initialized", False),
         lambda each: setattr(each.conn, "is_http2", True),
-        lambda each: setattr(each.worker.cfg, "is_ssl", True),
         lambda each: setattr(each.worker.cfg, "accesslog", "-"),
         lambda each: setattr(each.worker, "alive", False),
         lambda each: each.worker.keepalived_conns.append(each.conn),
