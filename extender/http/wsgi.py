@@ -51,7 +51,7 @@ class KeepAliveWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no ty
 
     def handle(self, conn: Any) -> Any:
         """Answer requests; true where the connection is to be kept. Runs on a worker thread."""
-        if not self._is_secured(conn):
+        if not self._secure(conn):
             return False
         while True:
             kept = self._answer_directly(conn)
@@ -62,8 +62,8 @@ class KeepAliveWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no ty
             if not _is_readable(conn.sock, NEXT_CALL_SECONDS):
                 return kept
 
-    def _is_secured(self, conn: Any) -> bool:
-        """Whether the client may call: always without TLS, else after its handshake.
+    def _secure(self, conn: Any) -> bool:
+        """Shake hands on a new connection where TLS is set up; false where the client may not call.
 
         gunicorn's own TLS would let a client take any time for its handshake, and answer through
         gunicorn's parser."""

@@ -18,6 +18,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.specs import NodeSpec
 from localcluster.testing.clusters import Shown
 from optimus.cli.main import main
+from tests.harness.guide_commands import block
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -28,14 +29,6 @@ OPERATOR: Final = ROOT / "docs" / "operator-guide.md"
 ROLLOUT: Final = "rollout status"
 _SECONDS: Final = 240
 Doctor = Callable[[], dict[str, dict[str, Any]]]
-
-
-def block(page: Path, heading: str) -> str:
-    """The first block of shell commands below a heading."""
-    _, _, section = page.read_text().partition(f"\n## {heading}\n")
-    found = re.search(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    assert found is not None, heading
-    return found[1]
 
 
 def line_with(page: Path, part: str) -> str:

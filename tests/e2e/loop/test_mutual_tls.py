@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import yaml
 
 from localcluster.paths import REPOSITORY
+from tests.harness.guide_commands import block
 from tests.harness.http_answers import body_of
 from tests.harness.optimus_cluster import SCHEDULER, OptimusCluster
 from tests.harness.scenario import Scenario
@@ -19,14 +19,6 @@ from tests.harness.small_jobs import small_job
 
 GUIDE: Final = REPOSITORY / "docs" / "operator-guide.md"
 CONFIG: Final = REPOSITORY / "manifests" / "mtls" / "scheduler-config.yaml"
-
-
-def commands() -> str:
-    """The commands of the guide that make the certificates and their Secret."""
-    _, _, section = GUIDE.read_text().partition("\n### Mutual TLS\n")
-    found = re.search(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[1]
 
 
 @pytest.fixture
@@ -40,7 +32,10 @@ def certificates(optimus: OptimusCluster, tmp_path: Path) -> None:
         "KUBECONFIG": str(optimus.cluster.kubeconfig),
     }
     subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands()], cwd=tmp_path, env=environ, check=True
+        ["bash", "-euo", "pipefail", "-c", block(GUIDE, "Mutual TLS")],
+        cwd=tmp_path,
+        env=environ,
+        check=True,
     )
 
 
