@@ -66,7 +66,7 @@ from optimus.kube.write_guard import Guard
 from optimus.kube.writer import JobWriter, PodWriter
 from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
-from optimus.policies import POLICIES
+from optimus.policies import policy_named
 from optimus.progress.stragglers import StragglerConfig
 from optimus.runtime.health import HealthServer
 from optimus.runtime.settings import SettingsError, address
@@ -397,7 +397,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
         ),
     )
     return DecisionConfig(
-        POLICIES[settings.policy](),
+        policy_named(settings.policy),
         Theorem1(),
         forecast_job,
         # Later than the Event that names a checkpoint line: after two intervals.

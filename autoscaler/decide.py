@@ -17,7 +17,7 @@ from autoscaler.cluster import Observation
 from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
 from autoscaler.rescale.machine import Step
-from optimus.allocation import AllocationPolicy
+from optimus.allocation import Policy
 from optimus.errors import NotReady
 from optimus.interval import IntervalPlan, Strategies
 from optimus.interval.capacity_plan import Claim
@@ -46,7 +46,7 @@ _LOG = logging.getLogger(__name__)
 class DecisionConfig:
     """The policy, the placement rule, the forecasts and the limits by which counts are decided."""
 
-    policy: AllocationPolicy
+    policy: Policy
     placement: PlacementRule
     forecast: ForecastFn
     stale_seconds: float

@@ -13,7 +13,7 @@ from optimus.allocation.fairness import Fairness
 from optimus.interval.driver import DEFAULT_LIMITS, Limit
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.kube.quotas import budget_amounts
-from optimus.policies import ALL_POLICIES, POLICIES
+from optimus.policies import POLICIES, policy_named
 from optimus.resources import Resources
 from optimus.runtime.settings import (
     LOG_LEVELS,
@@ -292,9 +292,9 @@ resize it, and at its goal."""
 
 def not_run(policy: str) -> list[str]:
     """The problem of a policy that does not exist, or that the autoscaler cannot run."""
-    possible = [name for name, make in sorted(POLICIES.items()) if not _not_done(make().traits)]
-    if policy in ALL_POLICIES:
-        lacking = " and ".join(_not_done(ALL_POLICIES[policy]().traits))
+    possible = [name for name in sorted(POLICIES) if not _not_done(policy_named(name).traits)]
+    if policy in POLICIES:
+        lacking = " and ".join(_not_done(policy_named(policy).traits))
         said = f"the policy {lacking}, which the autoscaler does not do; run it with optimus"
         return check(not lacking, "policy", policy, f"{said} simulate. {_one_of(possible)}")
     return not_one_of("policy", policy, possible)
@@ -311,7 +311,7 @@ def _one_of(names: Sequence[str]) -> str:
 
 
 def _weighs_jobs(policy: str) -> bool:
-    return policy in ALL_POLICIES and ALL_POLICIES[policy]().traits.weighs_jobs
+    return policy in POLICIES and policy_named(policy).traits.weighs_jobs
 
 
 def _is_weighted(settings: Settings) -> bool:

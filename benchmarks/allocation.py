@@ -21,8 +21,7 @@ from pathlib import Path
 
 from optimus.allocation import Candidate
 from optimus.cli.job_table import TableForecast, read_job_table
-from optimus.cli.plan import equal_nodes, plan, policy_for_tables
-from optimus.policies import POLICIES
+from optimus.cli.plan import POOL_POLICIES, equal_nodes, plan, policy_for_tables
 from optimus.resources import Resources
 
 NODE = Resources(cpu=16000, memory=48 << 30, bandwidth=10000, gpu=2)
@@ -134,7 +133,7 @@ def measure(jobs: int, nodes: int, options: argparse.Namespace) -> dict[str, flo
 def main() -> None:
     """Measure all sizes and print what was found."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--policy", choices=sorted(POLICIES), default="optimus")
+    parser.add_argument("--policy", choices=POOL_POLICIES, default="optimus")
     parser.add_argument("--tasks", type=Tasks, choices=list(Tasks), default=Tasks.PLAIN)
     parser.add_argument("--largest", action="store_true", help="the largest size alone")
     parser.add_argument("--repeats", type=int, default=3)

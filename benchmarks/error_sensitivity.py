@@ -24,7 +24,7 @@ from benchmarks.paper_setups import (
     ratio,
     sensitivity_setups,
 )
-from optimus.policies import POLICIES
+from optimus.policies import policy_named
 from optimus.simulator.workload import EPOCH_SECONDS, WorkloadConfig
 
 CROWDED = Setting(config=WorkloadConfig(epoch_seconds=2 * EPOCH_SECONDS), jobs=2 * JOBS)
@@ -32,7 +32,7 @@ CROWDED = Setting(config=WorkloadConfig(epoch_seconds=2 * EPOCH_SECONDS), jobs=2
 
 def past_plateaus() -> tuple[Setup, ...]:
     """The same errors under our allocation and the published rules."""
-    policy = POLICIES["optimus"]()
+    policy = policy_named("optimus")
     return tuple(
         replace(each, scheduler=replace(each.scheduler, policy=policy))
         for each in sensitivity_setups()

@@ -19,7 +19,8 @@ import numpy as np
 
 from benchmarks.allocation import NODE, drawn, heap_and_rows
 from benchmarks.fits import draw_case
-from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem
+from optimus.allocation import ClusterProblem, Policy, PolicyMemory, PolicyTraits
+from optimus.allocation.policy import ClusterAllocation
 from optimus.cli.plan import equal_nodes
 from optimus.errors import NotReady
 from optimus.interval import (
@@ -35,7 +36,7 @@ from optimus.jobs import Job
 from optimus.models.forecast import Forecast, ForecastFn, forecast_job
 from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
-from optimus.policies.optimus import OptimusPolicy
+from optimus.policies import policy_named
 from optimus.progress.types import TrainingProgress
 from optimus.snapshot import BoundPod, ClusterSnapshot, ReplicaId
 
@@ -66,18 +67,21 @@ class _TimedForecast:
 
 @dataclass(slots=True)
 class _TimedPolicy:
-    policy: AllocationPolicy
+    policy: Policy
     watch: Watch
     name: str = field(init=False)
+    traits: PolicyTraits = field(init=False)
 
     def __post_init__(self) -> None:
-        self.name = self.policy.name
+        self.name, self.traits = self.policy.name, self.policy.traits
 
-    def allocate(self, problem: AllocationProblem) -> Allocation:
+    def decide(
+        self, problem: ClusterProblem, memory: PolicyMemory, seed: int
+    ) -> tuple[ClusterAllocation, PolicyMemory]:
         begun = time.process_time()
-        allocation = self.policy.allocate(problem)
+        answer = self.policy.decide(problem, memory, seed)
         self.watch.allocation_seconds += time.process_time() - begun
-        return allocation
+        return answer
 
 
 def main() -> None:
@@ -148,7 +152,7 @@ def measure(name: str, given: IntervalInput) -> tuple[dict[str, float | str], In
     """One interval: CPU seconds by part, and what was decided."""
     watch = Watch()
     strategies = Strategies(
-        _TimedPolicy(OptimusPolicy(), watch), _RULE, _TimedForecast(forecast_job, watch)
+        _TimedPolicy(policy_named("optimus"), watch), _RULE, _TimedForecast(forecast_job, watch)
     )
     begun = time.process_time()
     plan = plan_interval(name, given, strategies, IntervalConfig())

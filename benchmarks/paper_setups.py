@@ -17,7 +17,7 @@ import numpy as np
 
 from optimus.jobs import TrainingMode
 from optimus.placement import PLACEMENT_RULES
-from optimus.policies import POLICIES
+from optimus.policies import policy_named
 from optimus.simulator.engine import Observer, simulate
 from optimus.simulator.forecasts import EquationForecasts, ForecastSource, TrueForecasts
 from optimus.simulator.ground_truth.assignment import AssignmentRule
@@ -122,7 +122,7 @@ def mixed(
 def looking_past_plateaus(forecasts: ForecastSource = PUBLISHED_ERRORS) -> Setup:
     """The paper's own system with our allocation, which grows past plateaus."""
     name, usual = "optimus, as published", setup(REFERENCE, forecasts)
-    scheduler = replace(usual.scheduler, name=name, policy=POLICIES["optimus"]())
+    scheduler = replace(usual.scheduler, name=name, policy=policy_named("optimus"))
     return replace(usual, name=name, scheduler=scheduler)
 
 

@@ -50,7 +50,7 @@ from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
-from optimus.policies.optimus import OptimusPolicy
+from optimus.policies import policy_named
 from optimus.progress.state import LogState
 from optimus.progress.types import LogRead
 
@@ -334,7 +334,9 @@ def controller_of(caches: Caches, calls: Calls, now: Callable[[], float]) -> Con
     rescales = RescaleExecutor(
         cast("Any", calls), cast("Any", calls), recorder, logs, RescaleConfig(fresh_seconds=30.0)
     )
-    decisions = DecisionConfig(OptimusPolicy(), Theorem1(), forecast_job, stale_seconds=1800.0)
+    decisions = DecisionConfig(
+        policy_named("optimus"), Theorem1(), forecast_job, stale_seconds=1800.0
+    )
     decider = Decider(decisions, metrics, dry_run=False)
     parts = Components(caches, logs, decider, rescales, recorder, metrics)
     return Controller(parts, Timing(log_seconds=0.0), Clock(now, now), dry_run=False)

@@ -1,14 +1,15 @@
-"""What a policy is asked, what it answers, and what it is, beyond the counts of one pool.
+"""What a policy is asked, what it answers, and what it is.
 
 A policy decides on the whole cluster: it is asked once for all pools, with the capacity of each
-kind of nodes and an account of every job (what it is entitled to, what it has received and holds,
-its progress, its forecast on each kind). It answers with grants, pauses and refusals. It keeps
-nothing between two questions: its memory is plain data that goes in and comes out,
+kind of nodes and an account of every job (its weight, what it has received and holds, its progress,
+its forecast on each kind). It answers with a grant, a pause or a refusal for each job, each with
+its reason. It keeps nothing between two questions: its memory is plain data that goes in and comes
+out,
 
     (problem, memory, seed) -> (allocation, memory')
 
 so that the caller can store it before it acts, and the same question has the same answer. Traits
-say what a caller has to be able to do for it. ``Lifted`` is such a policy made of one that only
+say what a caller has to be able to do for it. ``per_pool`` makes a policy of a rule that only
 chooses the counts of one pool.
 """
 
@@ -16,9 +17,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Protocol, Self, runtime_checkable
+from typing import Any, Final, Protocol, Self
 
-from optimus.allocation.problem import AllocationPolicy, AllocationProblem
+from optimus.allocation.problem import Allocation, AllocationProblem
 from optimus.jobs import Counts
 from optimus.models.forecast import Forecast
 from optimus.progress.types import NOTHING, TrainingProgress
@@ -51,23 +52,11 @@ class PolicyTraits:
     """Between two questions, as published. Default: the interval of Optimus."""
 
     weighs_restarts: bool = False
-    """Whether it is made for a loop that weighs each change against its restart. The others decide
-    all counts anew in every round, as published."""
+    """Whether each change is weighed against its restart. The others decide all counts anew in
+    every round, as published."""
 
     weighs_jobs: bool = False
     """Whether the weights of namespaces and PriorityClasses, and the degree of fairness, count."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entitlement:
-    """What a job is due."""
-
-    weight: float = 1.0
-    finish_by: float | None = None
-    """Its deadline, in seconds since the epoch."""
-    priority: int = 0
-    entity: str = ""
-    """Who shares the cluster: the job's namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +65,6 @@ class Service:
 
     seconds: float = 0.0
     """For which it held nodes."""
-    share_seconds: float = 0.0
-    """The same, times its dominant share of the cluster (1: the whole cluster for a second)."""
     by_kind: Mapping[str, float] = field(default_factory=lambda: _NO_SECONDS)
     """The seconds on each kind of nodes, divided by its workers where they are on several."""
 
@@ -98,7 +85,7 @@ class Holding:
 class JobAccount:
     """What is known of one job beside its candidate."""
 
-    entitlement: Entitlement = field(default_factory=Entitlement)
+    weight: float = 1.0
     received: Service = field(default_factory=Service)
     holds: Holding | None = None
     progress: TrainingProgress = NOTHING
@@ -150,18 +137,30 @@ class Grant:
     counts: Counts
     kind: str | None = None
     time_share: float = 1.0
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterAllocation:
-    """The answer: each candidate is granted something, paused (it runs, and is to stop until it is
-    granted something again) or refused (it does not run). Reasons are by UID."""
+class Pause:
+    """A job that runs stops until it is granted something again."""
 
-    grants: Mapping[str, Grant] = field(default_factory=lambda: MappingProxyType({}))
-    pauses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    refusals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    reasons: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Of the grants."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A job that does not run gets nothing."""
+
+    reason: str
+
+
+ClusterAllocation = Mapping[str, Grant | Pause | Refusal]
+"""The answer: one entry for each candidate, by job UID."""
+
+
+def grants(allocation: ClusterAllocation) -> dict[str, Grant]:
+    """What is granted, by job UID."""
+    return {uid: each for uid, each in allocation.items() if isinstance(each, Grant)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +196,7 @@ class PolicyMemory:
 NO_MEMORY: Final = PolicyMemory()
 
 
-class ClusterPolicy(Protocol):
+class Policy(Protocol):
     """A rule that allocates the cluster."""
 
     @property
@@ -214,44 +213,51 @@ class ClusterPolicy(Protocol):
         """The answer, and what to hand in with the next question; a pure function."""
 
 
-@runtime_checkable
-class PoolPolicy(AllocationPolicy, Protocol):
-    """A rule that allocates pool by pool, and says what it is."""
-
-    @property
-    def traits(self) -> PolicyTraits:
-        """What it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lifted:
-    """A policy of one pool, asked for each of them; it remembers nothing and knows no kinds."""
-
-    policy: PoolPolicy
+class PoolRule(Protocol):
+    """A rule that chooses the counts of the jobs of one pool."""
 
     @property
     def name(self) -> str:
-        """The policy's."""
-        return self.policy.name
+        """The policy's name."""
 
     @property
     def traits(self) -> PolicyTraits:
-        """The policy's."""
-        return self.policy.traits
+        """What the policy is."""
+
+    def allocate(self, problem: AllocationProblem) -> Allocation:
+        """Choose counts within each job's bounds, together within ``problem.available``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PerPool:
+    """A rule that is asked for each pool; it remembers nothing and knows no kinds."""
+
+    rule: PoolRule
+
+    @property
+    def name(self) -> str:
+        return self.rule.name
+
+    @property
+    def traits(self) -> PolicyTraits:
+        return self.rule.traits
 
     def decide(
         self, problem: ClusterProblem, memory: PolicyMemory, _: int
     ) -> tuple[ClusterAllocation, PolicyMemory]:
-        """The counts of each pool; running jobs without counts are paused, others refused."""
-        grants, reasons = dict[str, Grant](), dict[str, str]()
-        pauses, refusals = dict[str, str](), dict[str, str]()
+        answer = dict[str, Grant | Pause | Refusal]()
         for pool in problem.pools:
-            found = self.policy.allocate(pool.allocation)
-            grants |= {uid: Grant(counts) for uid, counts in found.counts.items()}
-            reasons |= {uid: found.reasons.get(uid, "") for uid in found.counts}
+            found = self.rule.allocate(pool.allocation)
             for each in pool.allocation.candidates:
                 uid = each.job.uid
-                if uid not in found.counts:
-                    left_out = pauses if each.running else refusals
-                    left_out[uid] = found.reasons.get(uid, "")
-        return ClusterAllocation(grants, pauses, refusals, reasons), memory
+                reason, counts = found.reasons.get(uid, ""), found.counts.get(uid)
+                if counts is not None:
+                    answer[uid] = Grant(counts, reason=reason)
+                else:
+                    answer[uid] = Pause(reason) if each.running else Refusal(reason)
+        return answer, memory
+
+
+def per_pool(rule: PoolRule) -> Policy:
+    """The policy that asks a rule for each pool: a running job without counts is paused."""
+    return _PerPool(rule)

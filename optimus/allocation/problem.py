@@ -269,17 +269,6 @@ class Allocation:
     reasons: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-class AllocationPolicy(Protocol):
-    """A rule that allocates."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the literature, which is the value of ``--policy``."""
-
-    def allocate(self, problem: AllocationProblem) -> Allocation:
-        """Choose counts within each job's bounds, together within ``problem.available``."""
-
-
 Amounts = NDArray[np.int64]
 Counted = NDArray[np.int64]
 

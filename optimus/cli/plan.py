@@ -8,18 +8,19 @@ every step that saves anything.
 import argparse
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from optimus.allocation import (
-    Allocation,
-    AllocationPolicy,
-    AllocationProblem,
     Candidate,
-    PoolPolicy,
+    ClusterProblem,
+    Policy,
+    PolicyMemory,
+    PolicyTraits,
 )
+from optimus.allocation.policy import ClusterAllocation
 from optimus.cli.arguments import named_amounts
 from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.job_table import UNITS, amounts, read_job_table
@@ -31,7 +32,7 @@ from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
-from optimus.policies import POLICIES
+from optimus.policies import POLICIES, policy_named
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy, StopRule
 from optimus.progress.types import TrainingProgress
@@ -40,6 +41,11 @@ from optimus.snapshot import ClusterSnapshot
 
 UNPLACED_SECONDS = 1e9
 """What a job without a place adds to the objective."""
+
+POOL_POLICIES: Final = tuple(
+    sorted(name for name in POLICIES if not policy_named(name).traits.time_shared)
+)
+"""Those that choose counts once, and let no jobs take turns."""
 
 _DEFAULT_NODE = "cpu=16,memory=48,bandwidth=10,gpu=2"
 _MAX_NODES = 1_000_000
@@ -51,19 +57,22 @@ _HEADINGS = ("job", "PSs", "workers", "servers", "remaining s", "reason")
 class _Timed:
     """A policy, and the CPU seconds that it took so far."""
 
-    policy: AllocationPolicy
+    policy: Policy
     seconds: float = 0.0
     name: str = field(init=False)
+    traits: PolicyTraits = field(init=False)
 
     def __post_init__(self) -> None:
-        self.name = self.policy.name
+        self.name, self.traits = self.policy.name, self.policy.traits
 
-    def allocate(self, problem: AllocationProblem) -> Allocation:
+    def decide(
+        self, problem: ClusterProblem, memory: PolicyMemory, seed: int
+    ) -> tuple[ClusterAllocation, PolicyMemory]:
         """As the policy does."""
         begin = time.process_time()
-        allocation = self.policy.allocate(problem)
+        answer = self.policy.decide(problem, memory, seed)
         self.seconds += time.process_time() - begin
-        return allocation
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +113,13 @@ class Plan:
 
 
 def plan(
-    candidates: Sequence[Candidate], nodes: Sequence[Node], policy: AllocationPolicy, placement: str
+    candidates: Sequence[Candidate], nodes: Sequence[Node], policy: Policy, placement: str
 ) -> Plan:
     """Plan an interval of the jobs; the clock runs from the snapshot to the decisions."""
     timed = remainder = _Timed(policy)
-    if isinstance(policy, OptimusPaperPolicy):
+    if policy.name == OptimusPaperPolicy.name:
         # The published rule ends with its first misfit, and in the remainder that comes at once.
-        remainder = _Timed(replace(policy, stop=StopRule.TASK))
+        remainder = _Timed(policy_named(policy.name, {"stop": StopRule.TASK}))
     forecasts = {each.job.uid: each.forecast for each in candidates}
 
     def forecast(job: Job, _: TrainingProgress) -> Forecast | NotReady:
@@ -127,10 +136,9 @@ def plan(
     return Plan(candidates, interval, counts, allocating, seconds - allocating)
 
 
-def policy_for_tables(name: str) -> PoolPolicy:
+def policy_for_tables(name: str) -> Policy:
     """The policy of this name for remaining times that are known exactly."""
-    policy = POLICIES[name]()
-    return replace(policy, min_gain_fraction=0.0) if isinstance(policy, OptimusPolicy) else policy
+    return policy_named(name, {"min-gain-fraction": 0} if name == OptimusPolicy.name else {})
 
 
 def equal_nodes(count: int, allocatable: Resources) -> list[Node]:
@@ -147,7 +155,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     has = f"what one node has: cores, GiB, Gbit/s, GPUs (default {_DEFAULT_NODE})"
     add("--node", default=_DEFAULT_NODE, metavar="NAME=AMOUNT,...", help=has)
     policy = OptimusPolicy.name
-    add("--policy", choices=sorted(POLICIES), default=policy, help="default optimus")
+    add("--policy", choices=POOL_POLICIES, default=policy, help="default optimus")
     placed_by = "default: the one that goes with the policy in the paper"
     add("--placement", choices=sorted(PLACEMENT_RULES), help=placed_by)
 

@@ -23,7 +23,7 @@ from optimus.interval.driver import NO_LIMIT, UNLIMITED, DisruptionLimits, Limit
 from optimus.jobs import RescaleRule
 from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
-from optimus.policies import ALL_POLICIES
+from optimus.policies import POLICIES
 from optimus.resources import CPU, MEMORY, PODS, Resources
 from optimus.simulator import plots
 from optimus.simulator.cluster import NODE_KIND_LABEL
@@ -143,7 +143,7 @@ class Comparison:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
     add, usual = parser.add_argument, ",".join(USUAL_POLICIES)
-    count, known = whole_number(1), ", ".join(ALL_POLICIES)
+    count, known = whole_number(1), ", ".join(POLICIES)
     policies = f"of {known}; ratios refer to the first (default: {usual})"
     add("--policies", type=_policies, default=USUAL_POLICIES, metavar="NAME,...", help=policies)
     add("--jobs", type=count, metavar="N", help="jobs (default: 60, or all of a trace)")
@@ -438,8 +438,8 @@ def _cell(estimate: Estimate, name: str, form: str) -> str:
 
 def _policies(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if not names or any(name not in ALL_POLICIES for name in names):
-        expected = f"names among {', '.join(ALL_POLICIES)} are expected"
+    if not names or any(name not in POLICIES for name in names):
+        expected = f"names among {', '.join(POLICIES)} are expected"
         raise argparse.ArgumentTypeError(f"{expected}, not {text!r}")
     return names
 

@@ -21,7 +21,7 @@ from optimus.interval.plan import IntervalInput, Strategies, plan_interval
 from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast, TimeLeft, time_left
 from optimus.placement.theorem1 import Theorem1
-from optimus.policies.optimus import OptimusPolicy
+from optimus.policies import policy_named
 from optimus.progress.types import TrainingProgress
 from optimus.snapshot import ClusterSnapshot
 
@@ -155,7 +155,8 @@ def _planned_now(question: Arriving) -> tuple[Counts, tuple[str, ...]] | None:
     def expected(_: Job, __: TrainingProgress, refusal: NotReady, /) -> NotReady:
         return refusal
 
-    strategies = Strategies(OptimusPolicy(), Theorem1(), forecast, expected_forecast=expected)
+    policy = policy_named("optimus")
+    strategies = Strategies(policy, Theorem1(), forecast, expected_forecast=expected)
     with_it = replace(snapshot, jobs=tuple(sorted((*snapshot.jobs, job), key=lambda j: j.uid)))
     without = plan_interval("what-if", IntervalInput(snapshot), strategies, IntervalConfig())
     plan = plan_interval("what-if", IntervalInput(with_it), strategies, IntervalConfig())

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Protocol, Self
 
-from optimus.allocation import NO_HISTORY, JobHistory
+from optimus.allocation import NO_HISTORY, NO_MEMORY, JobHistory, PolicyMemory
 from optimus.allocation.problem import is_forced
 from optimus.errors import NotReady
 from optimus.interval import (
@@ -339,7 +339,7 @@ class DriverState:
     ``planned_at`` is when the last interval was planned, by the caller's timer; ``planned_for``
     what it was planned on, to see whether something has changed. ``forecasts`` are its forecasts by
     UID; ``awaiting_forecast`` the UIDs of jobs that were left where they were measured for one
-    interval more.
+    interval more. ``memory`` is the policy's.
     """
 
     intervals: int = 0
@@ -348,6 +348,7 @@ class DriverState:
     pending: dict[str, PendingRescale] = field(default_factory=dict)
     forecasts: dict[str, Forecast | NotReady] = field(default_factory=dict)
     awaiting_forecast: set[str] = field(default_factory=set)
+    memory: PolicyMemory = NO_MEMORY
 
 
 class IntervalDriver:
@@ -485,9 +486,16 @@ class IntervalDriver:
 
         plan = self._plan(
             f"{self._format_instant(cluster.at)}-{state.intervals}",
-            IntervalInput(cluster.snapshot(), progress, {**histories, **waited}),
+            IntervalInput(
+                cluster.snapshot(),
+                progress,
+                {**histories, **waited},
+                state.memory,
+                seed=state.intervals,
+            ),
             forecast,
         )
+        state.memory = plan.memory
         state.awaiting_forecast = {each.uid for each in plan.decisions if each.awaits_forecast}
         state.pending = {
             each.uid: PendingRescale(plan.interval_id, each, cluster.managed[each.uid].job)

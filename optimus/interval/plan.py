@@ -24,11 +24,19 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from types import MappingProxyType
 
-from optimus.allocation import NO_HISTORY, Allocation, AllocationPolicy, JobHistory
+from optimus.allocation import (
+    NO_HISTORY,
+    NO_MEMORY,
+    ClusterProblem,
+    JobHistory,
+    Policy,
+    PolicyMemory,
+)
 from optimus.allocation.deadline import outlook
+from optimus.allocation.policy import ClusterAllocation, PoolProblem, grants
 from optimus.allocation.problem import why_excluded
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan, QuotaRefusal, schedulable_capacity
@@ -56,11 +64,15 @@ from optimus.snapshot import ClusterSnapshot
 
 @dataclass(frozen=True, slots=True)
 class IntervalInput:
-    """What an interval is planned on; progress and history by job UID, none without an entry."""
+    """What an interval is planned on; progress and history by job UID, none without an entry.
+
+    ``memory`` is what the policy kept of the interval before, ``seed`` decides what it draws."""
 
     snapshot: ClusterSnapshot
     progress: Mapping[str, TrainingProgress] = field(default_factory=lambda: MappingProxyType({}))
     history: Mapping[str, JobHistory] = field(default_factory=lambda: MappingProxyType({}))
+    memory: PolicyMemory = NO_MEMORY
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +84,10 @@ class Strategies:
     ``remainder_policy`` allocates the fragments that whole jobs leave; by default ``policy`` does.
     """
 
-    policy: AllocationPolicy
+    policy: Policy
     placement: PlacementRule
     forecast: ForecastFn = forecast_job
-    remainder_policy: AllocationPolicy | None = None
+    remainder_policy: Policy | None = None
     expected_forecast: ExpectFn = expect_job
 
 
@@ -84,12 +96,14 @@ class IntervalPlan:
     """All decisions of one interval, those that free capacity before those that use it.
 
     ``at`` is the snapshot's instant; ``capacity_plan`` shows where the jobs were placed on trial.
+    ``memory`` goes into the next interval; it is stored before anything is carried out.
     """
 
     interval_id: str
     at: float
     decisions: tuple[Decision, ...]
     capacity_plan: CapacityPlan = field(repr=False, compare=False)
+    memory: PolicyMemory = NO_MEMORY
 
 
 _WORTH_ANY_RESTART = 1e300
@@ -121,7 +135,7 @@ def plan_interval(
     interval_id: str, inputs: IntervalInput, strategies: Strategies, config: IntervalConfig
 ) -> IntervalPlan:
     """Decide the counts of every managed job; a pure function."""
-    at, policy = inputs.snapshot.at, strategies.policy
+    at = inputs.snapshot.at
     plan = CapacityPlan.of(inputs.snapshot, strategies.placement)
     # 1. Classify
     views = _views(inputs, strategies, config, plan)
@@ -131,16 +145,17 @@ def plan_interval(
         jobs = with_objectives(jobs, schedulable_capacity(plan.nodes), config.fairness)
     # 2. Share
     shares = [share_pool(pool, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
-    allocations = [policy.allocate(share.problem) for share in shares]
+    problem = ClusterProblem(at, tuple(PoolProblem(share.problem) for share in shares))
+    answer, memory = strategies.policy.decide(problem, inputs.memory, inputs.seed)
     # 3. and 4. Fit and settle, waiting jobs first
-    settlement = Settlement.of(plan, config, allocations, jobs)
-    starting = [StartingJobs(share, plan, config.max_attempts) for share in shares]
-    for each, allocated in zip(starting, allocations, strict=True):
-        _settle_waiting(each, allocated, settlement, at)
+    settlement = Settlement.of(plan, config, answer, jobs)
+    starting = [StartingJobs(share, plan, at, config.max_attempts) for share in shares]
+    for each in starting:
+        _settle_waiting(each, settlement, at)
     settlement.resize_running(jobs)
     # 5. Fragments that are left
     for each in starting:
-        _share_remainder(each, settlement, strategies)
+        _share_remainder(each, settlement, strategies.remainder_policy or strategies.policy)
     # 6. After profiling
     decisions = [
         (view, _decision(job, settlement))
@@ -154,7 +169,7 @@ def plan_interval(
         _with_deadline(decide_after_profiling(view, decision), view, capacity)
         for view, decision in decisions
     )
-    return IntervalPlan(interval_id, at, decided, plan)
+    return IntervalPlan(interval_id, at, decided, plan, memory)
 
 
 def _views(
@@ -190,9 +205,7 @@ def _charge_fixed(jobs: Sequence[Classified], plan: CapacityPlan) -> None:
             plan.release(each.job.uid)
 
 
-def _settle_waiting(
-    starting: StartingJobs, allocation: Allocation, settlement: "Settlement", at: float
-) -> None:
+def _settle_waiting(starting: StartingJobs, settlement: "Settlement", at: float) -> None:
     share = starting.share
     for job in share.placed:
         settlement.decide(job, job.counts, f"its {job.counts} fit")
@@ -200,7 +213,7 @@ def _settle_waiting(
         settlement.decide(job, job.job.counts, refusal)
     for job in share.admitted:
         settlement.place(job)
-    starting.place_whole(allocation)
+    starting.place_whole(settlement.allocated)
     unplaced = []
     for job in share.starting:
         counts = starting.counts.get(job.job.uid)
@@ -216,13 +229,10 @@ def _settle_waiting(
             settlement.reclaim_to_measure(job, job.measure_at)
 
 
-def _share_remainder(
-    starting: StartingJobs, settlement: "Settlement", strategies: Strategies
-) -> None:
+def _share_remainder(starting: StartingJobs, settlement: "Settlement", policy: Policy) -> None:
     """Allocate what whole jobs left. Comes last: what it allocates cannot be reclaimed."""
     if not starting.counts:
         return
-    policy = strategies.remainder_policy or strategies.policy
     for _ in range(settlement.config.remainder_rounds):
         if not starting.may_grow or not starting.share_remainder(policy):
             break
@@ -278,7 +288,8 @@ class Settlement:
     plan: CapacityPlan
     config: IntervalConfig
     allocated: Mapping[str, Counts]
-    policy_reasons: "_PolicyReasons"
+    answer: ClusterAllocation
+    """The policy's, of which the reasons are read."""
     counts: dict[str, Counts]
     reclaim: "Reclaim"
     reasons: dict[str, str] = field(default_factory=dict)
@@ -288,14 +299,13 @@ class Settlement:
         cls,
         plan: CapacityPlan,
         config: IntervalConfig,
-        allocations: Sequence[Allocation],
+        answer: ClusterAllocation,
         jobs: Sequence[Classified],
     ) -> "Settlement":
         """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster, and
         those without a forecast that have more than their user gave them."""
-        allocated, decided = dict[str, Counts](), dict[str, Counts]()
-        for allocation in allocations:
-            allocated |= allocation.counts
+        allocated = {uid: each.counts for uid, each in grants(answer).items()}
+        decided = dict[str, Counts]()
         returning = [each for each in jobs if each.returns_to is not None]
         jobs = [each for each in jobs if each.eligibility is Eligibility.RESIZABLE]
         for each in jobs:
@@ -322,7 +332,7 @@ class Settlement:
             )
         )
         reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts)
-        return cls(plan, config, allocated, _PolicyReasons(allocations), decided, reclaim)
+        return cls(plan, config, allocated, answer, decided, reclaim)
 
     def decide(self, job: Classified, counts: Counts, reason: str) -> None:
         """Fix one job's counts; what its classification says comes before the reason."""
@@ -349,8 +359,12 @@ class Settlement:
             options = [each for each in wanted if why_excluded(failed, each) is None]
         refusal = self._place_first(job, options) if options else job.why_excluded(minimum)
         if refusal is not None:
-            why = None if allocated else self.policy_reasons.by_uid.get(job.job.uid)
+            why = "" if allocated else self._policy_reason(job.job.uid)
             self.decide(job, job.job.counts, why or refusal)
+
+    def _policy_reason(self, uid: str) -> str:
+        answer = self.answer.get(uid)
+        return answer.reason if answer is not None else ""
 
     def _replace_lost(self, job: Classified) -> None:
         """Place lost replicas beside the others, also on reclaimed capacity; if there is none, go
@@ -407,7 +421,7 @@ class Settlement:
         """Carry out a running job's allocation, as far as it fits and is worth the restart."""
         uid, current = job.job.uid, job.job.counts
         wanted = self.allocated.get(uid, current)
-        policy_reason = self.policy_reasons.by_uid.get(uid, "")
+        policy_reason = self._policy_reason(uid)
         if wanted == current:
             self.decide(job, current, policy_reason)
         elif job.why_excluded(wanted) is not None:
@@ -472,18 +486,6 @@ class Settlement:
             return f"no other job needs the capacity that {wanted} would release"
         cost = f"not worth a restart of {job.price_seconds:.0f} s"
         return f"{wanted} would save {saving:.0f} s of {now:.0f} s, {cost}"
-
-
-class _PolicyReasons:
-    """The policy's reasons in all pools; made when the first is asked for, mostly by a resize."""
-
-    def __init__(self, allocations: Sequence[Allocation]) -> None:
-        self._allocations = allocations
-
-    @cached_property
-    def by_uid(self) -> Mapping[str, str]:
-        """The reason for each job's counts."""
-        return {uid: why for each in self._allocations for uid, why in each.reasons.items()}
 
 
 def _is_donor(job: Classified, wanted: Counts) -> bool:

@@ -22,7 +22,8 @@ from typing import Self
 
 import numpy as np
 
-from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem, Candidate
+from optimus.allocation import NO_MEMORY, AllocationProblem, Candidate, ClusterProblem, Policy
+from optimus.allocation.policy import PoolProblem, grants
 from optimus.interval.capacity_plan import Assigned, CapacityPlan
 from optimus.interval.classify import Classified, Eligibility, IntervalConfig
 from optimus.jobs import Counts, Job, NodeConstraints, ReplicaSpec
@@ -263,6 +264,7 @@ class StartingJobs:
 
     share: Share
     plan: CapacityPlan
+    at: float
     max_attempts: int
     counts: dict[str, Counts] = field(default_factory=dict)
     _jobs: dict[str, Candidate] = field(init=False)
@@ -289,10 +291,10 @@ class StartingJobs:
                 self._known_tightest.task(candidate.job.worker)
         return self._known_tightest
 
-    def place_whole(self, allocation: Allocation) -> None:
+    def place_whole(self, allocated: Mapping[str, Counts]) -> None:
         """Place whole jobs at the counts that the policy allocated, those of the highest priority
         first, among equals the smallest."""
-        wanted = {uid: allocation.counts[uid] for uid in self._jobs if uid in allocation.counts}
+        wanted = {uid: allocated[uid] for uid in self._jobs if uid in allocated}
         jobs = [self._jobs[uid].job for uid in wanted]
         shares = self.plan.capacity.shares(jobs, list(wanted.values()))
         order = zip((-job.priority for job in jobs), shares, wanted, strict=True)
@@ -315,10 +317,12 @@ class StartingJobs:
         """Whether any node has room for a further task of any of these jobs."""
         return self._tightest.any_fits_on(self.plan.capacity)
 
-    def share_remainder(self, policy: AllocationPolicy) -> bool:
+    def share_remainder(self, policy: Policy) -> bool:
         """Allocate the fragments once; returns whether any task was placed."""
         self._tightest.reset(self.plan.capacity)
-        allocated = policy.allocate(self._remainder()).counts
+        problem = ClusterProblem(self.at, (PoolProblem(self._remainder()),))
+        answer, _ = policy.decide(problem, NO_MEMORY, 0)
+        allocated = {uid: each.counts for uid, each in grants(answer).items()}
         found = False
         for uid in self._jobs:
             if uid in allocated and uid not in self.counts:

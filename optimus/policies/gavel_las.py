@@ -15,8 +15,9 @@ A job's size, the scale factor of the paper, is its dominant share of the cluste
 nodes are not looked at: a job is taken to go to every kind that is large enough.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -29,7 +30,7 @@ from optimus.allocation import (
     PolicyTraits,
 )
 from optimus.allocation.max_min import max_min_shares
-from optimus.allocation.policy import Grant, JobAccount, PoolProblem
+from optimus.allocation.policy import Grant, JobAccount, Pause, PoolProblem, Refusal
 from optimus.allocation.rounds import Contender, next_round
 from optimus.jobs import Counts, Job
 from optimus.resources import Resources, total
@@ -82,7 +83,7 @@ class GavelLasPolicy:
             "jobs": {uid: entry for uid, entry in jobs.items() if uid in present},
             "set_for": known.get("set_for", sorted(present)),
         }
-        return _together(answers), PolicyMemory(self.name, _VERSION, data)
+        return dict(chain.from_iterable(answers)), PolicyMemory(self.name, _VERSION, data)
 
     def _is_reset_due(self, problem: ClusterProblem, known: Mapping[str, Any]) -> bool:
         if "reset_at" not in known:
@@ -129,7 +130,7 @@ class GavelLasPolicy:
             dtype=np.bool_,
         ).reshape(speeds.shape)
         size = np.array([demand.dominant(whole)[1] for demand in demands])
-        weight = np.array([problem.account(each.job.uid).entitlement.weight for each in candidates])
+        weight = np.array([problem.account(each.job.uid).weight for each in candidates])
         equal = np.array([_equal_shares(demand, capacities, whole) for demand in demands])
         usual = (speeds * equal.reshape(speeds.shape)).sum(axis=1, keepdims=True)
         worth = np.where(fits, speeds / np.where(usual > 0, usual, 1.0), 0.0)
@@ -147,8 +148,10 @@ class GavelLasPolicy:
         usual = sum(known.values()) / len(known) if known else 1.0
         return [known.get(each.kind, usual) for each in pool.kinds]
 
-    def _round(self, pool: PoolProblem, problem: ClusterProblem, jobs: _Jobs) -> ClusterAllocation:
-        """Of one pool; kinds in the order of the jobs' mean worth of them, the best first."""
+    def _round(
+        self, pool: PoolProblem, problem: ClusterProblem, jobs: _Jobs
+    ) -> Iterator[tuple[str, Grant | Pause | Refusal]]:
+        """The answers of one pool; kinds by the jobs' mean worth of them, the best first."""
         candidates = pool.allocation.candidates
         contenders = [self._contender(each, problem, jobs, pool) for each in candidates]
         rows = np.array([self._throughputs(each, problem, pool) for each in candidates])
@@ -158,21 +161,19 @@ class GavelLasPolicy:
             best_first.sort(key=lambda kind: (-relative[kind], kind))
         capacity = {pool.kinds[kind].kind: pool.kinds[kind].capacity for kind in best_first}
         chosen = next_round(contenders, capacity, self.traits.round_seconds)
-        grants, pauses, refusals = dict[str, Grant](), dict[str, str](), dict[str, str]()
-        reasons = dict[str, str]()
         for candidate, each in zip(candidates, contenders, strict=True):
             share = min(sum(each.shares.values()), 1.0)
             if each.uid in chosen:
                 kind = chosen[each.uid]
-                grants[each.uid] = Grant(_counts(candidate.job), kind, share)
-                reasons[each.uid] = f"its turn on nodes of the kind {kind or 'that there is'}"
-            else:
-                left_out = pauses if problem.account(each.uid).holds else refusals
-                left_out[each.uid] = (
-                    f"not its turn: it is meant to run {share:.0%} of the time, and others have "
-                    "received less of theirs"
-                )
-        return ClusterAllocation(grants, pauses, refusals, reasons)
+                reason = f"its turn on nodes of the kind {kind or 'that there is'}"
+                yield each.uid, Grant(_counts(candidate.job), kind, share, reason)
+                continue
+            left_out = Pause if problem.account(each.uid).holds else Refusal
+            reason = (
+                f"not its turn: it is meant to run {share:.0%} of the time, and others have "
+                "received less of theirs"
+            )
+            yield each.uid, left_out(reason)
 
     def _contender(
         self, candidate: Candidate, problem: ClusterProblem, jobs: _Jobs, pool: PoolProblem
@@ -229,14 +230,3 @@ def _equal_shares(
 def _matrix(amounts: Sequence[Resources], names: Sequence[str]) -> "np.ndarray[Any, Any]":
     rows = [[each[name] for name in names] for each in amounts]
     return np.array(rows, dtype=np.float64).reshape(len(amounts), len(names))
-
-
-def _together(answers: Sequence[ClusterAllocation]) -> ClusterAllocation:
-    grants, pauses = dict[str, Grant](), dict[str, str]()
-    refusals, reasons = dict[str, str](), dict[str, str]()
-    for each in answers:
-        grants |= each.grants
-        pauses |= each.pauses
-        refusals |= each.refusals
-        reasons |= each.reasons
-    return ClusterAllocation(grants, pauses, refusals, reasons)

@@ -6,10 +6,8 @@ dominates the task. The loop ends when a task does not fit ("some resource in th
 up") or when no gain is positive. What the text leaves open is a field below. Known to be worse than
 module ``optimus``: kept for comparison."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -60,12 +58,8 @@ class OptimusPaperPolicy:
 
     priority_factor: float = 1.0
     """The gain of a job at its beginning is multiplied by this. Unit: none. The paper tries 0.95
-    and has it off."""
-
-    beginning: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
-    """Which jobs are at their beginning, by UID, where the caller knows better. Otherwise it is a
-    job that is not running yet: the paper gives no bound, and it is before any training that least
-    is known of a job."""
+    and has it off, and gives no bound of the beginning: it is a job that is not running yet, of
+    which least is known."""
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits."""
@@ -82,10 +76,8 @@ class OptimusPaperPolicy:
         return Allocation(counts, {**baseline.reasons, **dict.fromkeys(counts, reason)})
 
     def _factors(self, baseline: Baseline) -> Gains:
-        beginning = [
-            self.beginning.get(each.job.uid, not each.running) for each in baseline.admitted
-        ]
-        return np.where(np.array(beginning, dtype=np.bool_), self.priority_factor, 1.0)
+        starts = [not each.running for each in baseline.admitted]
+        return np.where(np.array(starts, dtype=np.bool_), self.priority_factor, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

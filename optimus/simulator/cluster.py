@@ -329,14 +329,12 @@ class SimulatedCluster:
         seconds = max(self.now - state.served_since, 0.0)
         if not seconds:
             return state.received
-        share = state.job.demand().dominant(self._capacity)[1]
         workers = self._workers_by_kind(state)
         by_kind = dict(state.received.by_kind)
         for kind, count in workers.items():
             part = seconds * count / sum(workers.values())
             by_kind[kind] = by_kind.get(kind, 0.0) + part
-        had = state.received
-        return Service(had.seconds + seconds, had.share_seconds + share * seconds, by_kind)
+        return Service(state.received.seconds + seconds, by_kind)
 
     def _workers_by_kind(self, state: JobState) -> Mapping[str, int]:
         found = Counter(self._kinds[pod.node] for pod in state.pods if _is_worker(pod))

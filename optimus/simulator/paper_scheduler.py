@@ -18,11 +18,12 @@ from optimus.allocation import (
     AllocationProblem,
     Candidate,
     ClusterAllocation,
-    ClusterPolicy,
     ClusterProblem,
+    Grant,
+    Policy,
     PolicyMemory,
 )
-from optimus.allocation.policy import Entitlement, Grant, Holding, JobAccount, PoolProblem
+from optimus.allocation.policy import Holding, JobAccount, PoolProblem, grants
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.jobs import Counts, Job, ReplicaSpec
@@ -55,7 +56,7 @@ class PaperConfig:
 class PaperStrategies:
     """What decides, places and predicts; ``seed`` is the simulation's."""
 
-    policy: ClusterPolicy
+    policy: Policy
     placement: PlacementRule
     forecast: ForecastFn
     seed: int
@@ -131,7 +132,7 @@ class PaperScheduler:
             for state in states
         }
         answer = self._decide(ClusterProblem(cluster.now, (pool,), accounts))
-        return {**wanted, **answer.grants}
+        return {**wanted, **grants(answer)}
 
     def _decide(self, problem: ClusterProblem) -> ClusterAllocation:
         """The policy's answer; what it remembers goes through JSON, as into a store and back."""
@@ -202,9 +203,10 @@ def _account(
 ) -> JobAccount:
     job = state.truth.job
     holds = Holding(state.job.counts, cluster.kind_of(state)) if state.is_placed else None
-    due = Entitlement(finish_by=job.finish_by, priority=job.priority, entity=job.key.namespace)
     by_kind = _by_kind(forecasts.get(job.uid), [each.kind for each in cluster.kinds])
-    return JobAccount(due, cluster.service(state), holds, progress, by_kind)
+    return JobAccount(
+        received=cluster.service(state), holds=holds, progress=progress, forecasts=by_kind
+    )
 
 
 def _by_kind(forecast: Forecast | NotReady | None, kinds: list[str]) -> Mapping[str, Forecast]:

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from optimus.allocation import ClusterPolicy, PoolPolicy
-from optimus.allocation.policy import Lifted
+from optimus.allocation import Policy
 from optimus.interval import Strategies
 from optimus.interval.driver import DisruptionLimits
 from optimus.models.forecast import ForecastFn
 from optimus.models.speed.curve import SpeedForm
 from optimus.placement import PLACEMENT_RULES
 from optimus.placement.gang import PlacementRule
-from optimus.policies import ALL_POLICIES
+from optimus.policies import policy_named
 from optimus.simulator.forecasts import (
     EquationForecasts,
     FittedForecasts,
@@ -85,7 +84,7 @@ class SchedulerConfig:
     """A policy with its placement, forecasts and scheduler."""
 
     name: str
-    policy: PoolPolicy | ClusterPolicy
+    policy: Policy
     placement: PlacementRule
     mode: LiveConfig | PaperConfig
     forecasts: ForecastSource = field(default_factory=FittedForecasts)
@@ -102,11 +101,8 @@ class SchedulerConfig:
         """A scheduler for one simulation."""
         policy, mode = self.policy, self.mode
         if isinstance(mode, PaperConfig):
-            decides = Lifted(policy) if isinstance(policy, PoolPolicy) else policy
-            strategies = PaperStrategies(decides, self.placement, forecast, seed)
+            strategies = PaperStrategies(policy, self.placement, forecast, seed)
             return PaperScheduler(mode, strategies, empty)
-        if not isinstance(policy, PoolPolicy):
-            raise TypeError(f"{policy.name} does not decide pool by pool, as the product asks")
         return LiveScheduler(mode, Strategies(policy, self.placement, forecast), empty)
 
 
@@ -116,14 +112,14 @@ def preset(
     placement: PlacementRule | None = None,
     rules: PublishedRules = AUTHORS,
 ) -> SchedulerConfig:
-    """The usual configuration of a policy (a name in ``ALL_POLICIES``).
+    """The usual configuration of a policy (a name in ``POLICIES``).
 
     Policies that look ahead get forecasts; where these are fitted, ours measures speeds by
     profiling runs, the others by the paper's pre-run. Forecasts by the paper's equations are fitted
     to a pre-run under every policy. ``rules`` hold for all policies but ours.
     """
     forecasts = forecasts or FittedForecasts()
-    policy = ALL_POLICIES[name]()
+    policy = policy_named(name)
     looks_ahead, is_live = policy.traits.reads_forecasts, policy.traits.weighs_restarts
     pre_run = rules.pre_run if looks_ahead and not is_live else None
     if policy.traits.reads_kinds:

@@ -17,7 +17,7 @@ from optimus.interval.driver import DriverConfig
 from optimus.kube.profiles import ProfileStatus
 from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
-from optimus.policies.optimus import OptimusPolicy
+from optimus.policies import policy_named
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 
 TIMING = Timing(log_seconds=60, half_bound_seconds=30)
@@ -72,7 +72,7 @@ class ControllerHarness:
         )
         rescales = RescaleExecutor(cluster, cluster, reporting, self._last_reads or logs, config)
         decision_config = DecisionConfig(
-            OptimusPolicy(),
+            policy_named("optimus"),
             Theorem1(),
             forecast_job,
             stale_seconds=130,

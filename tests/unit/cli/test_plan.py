@@ -8,9 +8,8 @@ import pytest
 
 from optimus.cli.job_table import read_job_table
 from optimus.cli.main import main
-from optimus.cli.plan import equal_nodes, plan, policy_for_tables
+from optimus.cli.plan import POOL_POLICIES, equal_nodes, plan, policy_for_tables
 from optimus.jobs import Counts
-from optimus.policies import POLICIES
 from optimus.resources import Resources
 
 DATA = Path(__file__).parents[2] / "data" / "allocation"
@@ -36,7 +35,7 @@ def cell(name: int, value: str) -> str:
     return ",".join(cells)
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", POOL_POLICIES)
 def test_every_task_has_a_node_and_no_node_is_over_committed(
     capsys: pytest.CaptureFixture[str], policy: str
 ) -> None:

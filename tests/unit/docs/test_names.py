@@ -26,7 +26,7 @@ from optimus.jobs import Counts
 from optimus.kube.contract import WAITING_EVENT, Annotation, Phase
 from optimus.kube.errors import ErrorKind
 from optimus.placement import PLACEMENT_RULES
-from optimus.policies import ALL_POLICIES
+from optimus.policies import POLICIES
 from optimus.runtime.settings import _sentences as sentences_of
 from optimus.runtime.settings import flag
 from tests.harness.exposed_metrics import exposed_metrics
@@ -260,7 +260,7 @@ def test_every_printed_column_is_explained() -> None:
 
 def test_every_policy_is_named_where_it_is_chosen() -> None:
     for where in (page("docs/policies.md"), page("CHANGELOG.md")):
-        assert {name for name in ALL_POLICIES if f"`{name}`" not in where.text} == set(), where.name
+        assert {name for name in POLICIES if f"`{name}`" not in where.text} == set(), where.name
 
 
 def test_every_placement_rule_is_named_where_it_is_chosen() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optimus.allocation import per_pool
 from optimus.errors import NotReady
 from optimus.interval import Strategies
 from optimus.jobs import Counts, Goal, Job, JobKey, ReplicaSpec, Role, TargetLoss
@@ -96,4 +97,4 @@ def bind(job: Job, where: Sequence[str]) -> list[BoundPod]:
 
 
 def strategies(known: dict[str, Forecast]) -> Strategies:
-    return Strategies(OptimusPolicy(), Theorem1(), KnownForecasts(known))
+    return Strategies(per_pool(OptimusPolicy()), Theorem1(), KnownForecasts(known))

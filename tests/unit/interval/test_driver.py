@@ -2,10 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import pytest
 
-from optimus.allocation import NO_HISTORY, Allocation, AllocationProblem, JobHistory
+from optimus.allocation import (
+    NO_HISTORY,
+    Allocation,
+    AllocationProblem,
+    JobHistory,
+    PolicyTraits,
+    per_pool,
+)
 from optimus.interval import Action, IntervalConfig, Strategies
 from optimus.interval.capacity_plan import Claim
 from optimus.interval.driver import (
@@ -109,6 +117,7 @@ class FixedPolicy:
 
     counts: Mapping[str, Counts]
     name: str = "fixed"
+    traits: ClassVar[PolicyTraits] = PolicyTraits(placed_by="theorem1")
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         names = {each.job.uid: each.job.key.name for each in problem.candidates}
@@ -127,7 +136,9 @@ def driver_of(
     counts: Mapping[str, Counts] | None = None,
 ) -> IntervalDriver:
     policy = FixedPolicy(counts or {})
-    return IntervalDriver(Strategies(policy, Theorem1(), KnownForecasts(forecasts or {})), config)
+    return IntervalDriver(
+        Strategies(per_pool(policy), Theorem1(), KnownForecasts(forecasts or {})), config
+    )
 
 
 def step(

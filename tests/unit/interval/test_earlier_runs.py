@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from optimus.allocation import JobHistory
+from optimus.allocation import JobHistory, per_pool
 from optimus.interval import Action, Decision, IntervalConfig, IntervalInput, Strategies
 from optimus.interval.plan import plan_interval
 from optimus.jobs import Counts, Job, JobKey
@@ -34,7 +34,7 @@ def decide(*earlier: EarlierRun, runs: bool) -> Decision:
     progress = {NEW.uid: TrainingProgress(earlier=earlier)}
     history = {NEW.uid: JobHistory(workload_known=bool(earlier))}
     inputs = IntervalInput(snapshot, progress, history)
-    strategies = Strategies(OptimusPolicy(), Theorem1())
+    strategies = Strategies(per_pool(OptimusPolicy()), Theorem1())
     (decision,) = plan_interval("i", inputs, strategies, IntervalConfig()).decisions
     assert decision.key == JobKey("team", "new")
     return decision

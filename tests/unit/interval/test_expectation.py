@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from optimus.allocation import JobHistory
+from optimus.allocation import JobHistory, per_pool
 from optimus.errors import NotReady
 from optimus.interval import Action, Decision, IntervalConfig, ProfilingConfig, Strategies
 from optimus.interval.driver import (
@@ -206,7 +206,9 @@ def test_expectation_is_asked_for_only_where_there_is_no_forecast() -> None:
         return expecting(100.0)
 
     known = KnownForecasts({"a": steps(100.0)})
-    strategies = Strategies(FixedPolicy({}), Theorem1(), known, expected_forecast=expected)
+    strategies = Strategies(
+        per_pool(FixedPolicy({})), Theorem1(), known, expected_forecast=expected
+    )
     driver = IntervalDriver(strategies, NO_MEASURING)
     step(driver, cluster_of(FakeManagedJob(job("a")), FakeManagedJob(job("b"), NOTHING)), 0.0)
     assert asked == [("b", known(job("b"), NOTHING))]
@@ -223,7 +225,7 @@ def test_without_expectation_it_is_asked_for_what_is_only_recommended(advised: b
         return expecting(100.0)
 
     strategies = Strategies(
-        FixedPolicy({}), Theorem1(), KnownForecasts({}), expected_forecast=expected
+        per_pool(FixedPolicy({})), Theorem1(), KnownForecasts({}), expected_forecast=expected
     )
     driver = IntervalDriver(strategies, DriverConfig(measures=False, expects=False))
     record = JobHistory(recommends=advised, held="it is only recommended" if advised else "")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimus.allocation import Allocation, AllocationProblem, Candidate
+from optimus.allocation import Allocation, AllocationProblem, Candidate, per_pool
 from optimus.allocation.fairness import Fairness, JobObjective, Objectives
 from optimus.interval import Action, IntervalConfig, IntervalInput, plan_interval
 from optimus.interval.classify import Classified, Eligibility
@@ -77,6 +77,7 @@ class Recording:
     """The policy ``optimus``, and the candidates that it was given."""
 
     name = "recording"
+    traits = OptimusPolicy.traits
 
     def __init__(self) -> None:
         self.candidates: tuple[Candidate, ...] = ()
@@ -90,7 +91,7 @@ class Recording:
 def test_without_weights_no_job_has_an_objective(fairness: Fairness | None) -> None:
     policy, waiting = Recording(), job("a")
     snapshot = ClusterSnapshot.of(AT, [waiting], nodes(1, 8), [])
-    given_strategies = replace(strategies({"a": steps(1000)}), policy=policy)
+    given_strategies = replace(strategies({"a": steps(1000)}), policy=per_pool(policy))
     config = IntervalConfig(fairness=fairness)
     plan_interval("i1", IntervalInput(snapshot), given_strategies, config)
     (found,) = policy.candidates
@@ -162,7 +163,7 @@ def objective_of(own: Job, forecast: Forecast) -> JobObjective:
     """What a job alone on sixteen cores gets."""
     policy = Recording()
     snapshot = ClusterSnapshot.of(AT, [own], nodes(2, 8), [])
-    given_strategies = replace(strategies({own.key.name: forecast}), policy=policy)
+    given_strategies = replace(strategies({own.key.name: forecast}), policy=per_pool(policy))
     config = IntervalConfig(fairness=Fairness(2.0))
     plan_interval("i1", IntervalInput(snapshot), given_strategies, config)
     (found,) = policy.candidates

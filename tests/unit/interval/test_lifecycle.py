@@ -5,7 +5,7 @@ A virtual cluster with jobs of known speed and loss; the models get only what a 
 
 from dataclasses import dataclass, field, replace
 
-from optimus.allocation import JobHistory
+from optimus.allocation import JobHistory, per_pool
 from optimus.interval import (
     Action,
     Decision,
@@ -134,7 +134,10 @@ class VirtualCluster:
     def interval(self) -> dict[str, Decision]:
         interval_input = IntervalInput(self.snapshot(), self.progress(), self.histories())
         plan = plan_interval(
-            f"at-{self.at:.0f}", interval_input, Strategies(OptimusPolicy(), Theorem1()), INTERVAL
+            f"at-{self.at:.0f}",
+            interval_input,
+            Strategies(per_pool(OptimusPolicy()), Theorem1()),
+            INTERVAL,
         )
         for decision in plan.decisions:
             virtual_job = self.virtual_jobs[decision.uid]

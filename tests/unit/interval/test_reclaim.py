@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.allocation import Allocation, Candidate
+from optimus.allocation import Candidate, Grant
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
@@ -107,8 +107,8 @@ def test_the_attempts_of_an_interval_are_bounded() -> None:
 def test_a_job_that_may_not_grow_again_shrinks_after_all_others() -> None:
     plan, jobs = full_node([3, 3], 1)
     worn, other = replace(jobs[0], capped=True), jobs[1]
-    allocation = Allocation({each.job.uid: LEAST for each in jobs})
-    settlement = Settlement.of(plan, IntervalConfig(), [allocation], [worn, other])
+    allocation = {each.job.uid: Grant(LEAST) for each in jobs}
+    settlement = Settlement.of(plan, IntervalConfig(), allocation, [worn, other])
     new, large = job("new", (1, 1)), job("large", (2, 3))
     found = settlement.reclaim.find(plan, lambda trial: trial.move(new, new.counts))
     assert isinstance(found, Reclaimed)
@@ -121,10 +121,10 @@ def test_a_job_that_may_not_grow_again_shrinks_after_all_others() -> None:
 def test_a_job_that_may_not_grow_again_shrinks_for_no_growth_of_another() -> None:
     plan, jobs = full_node([3, 3], 1)
     worn, other = replace(jobs[0], capped=True), jobs[1]
-    allocation, new = Allocation({each.job.uid: LEAST for each in jobs}), job("new", (1, 2))
+    allocation, new = {each.job.uid: Grant(LEAST) for each in jobs}, job("new", (1, 2))
 
     def reclaimed(donors: list[Classified], max_cost: float) -> Reclaimed | str:
-        settlement = Settlement.of(plan, IntervalConfig(), [allocation], donors)
+        settlement = Settlement.of(plan, IntervalConfig(), allocation, donors)
         return settlement.reclaim.find(plan, lambda trial: trial.move(new, new.counts), max_cost)
 
     assert isinstance(reclaimed([worn], 1e9), str)

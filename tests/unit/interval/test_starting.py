@@ -6,15 +6,22 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem, Candidate
+from optimus.allocation import (
+    Allocation,
+    AllocationProblem,
+    Candidate,
+    Policy,
+    PolicyTraits,
+    per_pool,
+)
 from optimus.cli.plan import Plan, plan
 from optimus.interval.capacity_plan import Held
 from optimus.jobs import CountBounds, Counts, FixedRole, Role
 from optimus.nodes import Node
-from optimus.policies import POLICIES
+from optimus.policies import policy_named
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources, total
-from tests.unit.policies.problems import PaperSpeed, candidate
+from tests.unit.policies.problems import POOL_POLICIES, PaperSpeed, candidate
 from tests.unit.properties import examples
 
 tasks = st.builds(
@@ -62,8 +69,8 @@ def nodes(draw: st.DrawFn) -> list[Node]:
     ]
 
 
-def plan_for(given: list[Candidate], cluster: list[Node], policy: AllocationPolicy) -> Plan:
-    return plan(given, cluster, policy, POLICIES[policy.name]().traits.placed_by)
+def plan_for(given: list[Candidate], cluster: list[Node], policy: Policy) -> Plan:
+    return plan(given, cluster, policy, policy.traits.placed_by)
 
 
 def held(found: Plan) -> Mapping[str, Sequence[Held]]:
@@ -82,7 +89,7 @@ def test_every_task_has_a_node_and_no_node_is_over_committed(
     data: st.DataObject,
 ) -> None:
     shuffled = data.draw(st.permutations(given_candidates))
-    for policy in (make() for make in POLICIES.values()):
+    for policy in map(policy_named, POOL_POLICIES):
         found = plan_for(given_candidates, cluster, policy)
         used: dict[str, list[Resources]] = {node.name: [] for node in cluster}
         for each in given_candidates:
@@ -110,16 +117,14 @@ def cluster_of(count: int, cores: int) -> list[Node]:
 class Counting:
     """A policy, and the problems that it was asked."""
 
-    policy: AllocationPolicy
+    rule: OptimusPolicy
     asked: list[AllocationProblem] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return self.policy.name
+    name: str = OptimusPolicy.name
+    traits: PolicyTraits = OptimusPolicy.traits
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         self.asked.append(problem)
-        return self.policy.allocate(problem)
+        return self.rule.allocate(problem)
 
 
 def test_the_policy_is_not_asked_about_a_remainder_that_holds_no_task() -> None:
@@ -128,7 +133,7 @@ def test_the_policy_is_not_asked_about_a_remainder_that_holds_no_task() -> None:
         plan_for(
             [candidate("a", PaperSpeed(50.0, 0.01, 0.1, 0.0, 0.0), 1e4)],
             [Node("n", Resources(cpu=cores))],
-            policy,
+            per_pool(policy),
         )
         return len(policy.asked)
 
@@ -139,7 +144,7 @@ def test_the_policy_is_not_asked_about_a_remainder_that_holds_no_task() -> None:
 def test_a_job_that_does_not_fit_gets_capacity_from_one_above_its_minimum() -> None:
     small = candidate("small", PaperSpeed(50.0, 0.01, 0.1, 0.0, 0.0), 10000.0)
     big = candidate("z-big", steps=1.0, ps=Resources(cpu=3000), worker=Resources(cpu=3000))
-    found = plan_for([small, big], cluster_of(2, 4), OptimusPolicy())
+    found = plan_for([small, big], cluster_of(2, 4), policy_named("optimus"))
     assert found.counts["z-big"] == Counts(1, 1)
     assert found.counts["small"] == Counts(1, 1)
 
@@ -148,14 +153,16 @@ def test_a_starting_job_gets_all_that_is_left_beside_its_fixed_roles() -> None:
     chief = candidate("a", PaperSpeed(50.0, 0.01, 0.1, 0.0, 0.0), 10000.0)
     fixed = (FixedRole(Role.CHIEF, 1, chief.job.ps),)
     chief = replace(chief, job=replace(chief.job, fixed=fixed))
-    found = plan_for([chief], cluster_of(2, 4), OptimusPolicy(min_gain_fraction=0.0))
+    found = plan_for([chief], cluster_of(2, 4), policy_named("optimus", {"min-gain-fraction": 0}))
     assert sum(found.counts["a"]) == 2 * 4 - 1
 
 
 def test_fragmented_capacity_is_allocated_task_by_task() -> None:
     wide = candidate("wide", steps=5000.0, ps=Resources(cpu=3000), worker=Resources(cpu=3000))
     narrow = candidate("narrow", PaperSpeed(20.0, 0.1, 0.3, 0.01, 0.01))
-    found = plan_for([wide, narrow], cluster_of(4, 7), OptimusPolicy(min_gain_fraction=0.0))
+    found = plan_for(
+        [wide, narrow], cluster_of(4, 7), policy_named("optimus", {"min-gain-fraction": 0})
+    )
     assert sum(found.counts["wide"]) > 2
     assert sum(each["cpu"] for each in found.interval.capacity_plan.free.values()) == 0
 
@@ -165,7 +172,7 @@ def test_a_task_larger_than_every_node_is_not_placed_and_others_get_the_capacity
     gpus = [Node(f"n{at}", Resources({"cpu": 8000, "gpu": 1})) for at in range(8)]
     pair = candidate("pair", worker=Resources({"cpu": 1000, "gpu": 2}))
     single = candidate("single", worker=Resources({"cpu": 1000, "gpu": 1}))
-    found = plan_for([pair, single], gpus, OptimusPolicy())
+    found = plan_for([pair, single], gpus, policy_named("optimus"))
     assert "capacity on one node for a task of cpu=1000, gpu=2" in reason(found, "pair")
     assert found.counts == {"single": Counts(found.counts["single"].ps, 8)}
 
@@ -173,7 +180,7 @@ def test_a_task_larger_than_every_node_is_not_placed_and_others_get_the_capacity
 def test_cordoned_nodes_get_no_tasks() -> None:
     cluster = cluster_of(2, 8)
     cluster[0] = replace(cluster[0], cordoned=True)
-    found = plan_for([candidate("a")], cluster, OptimusPolicy())
+    found = plan_for([candidate("a")], cluster, policy_named("optimus"))
     assert sum(found.counts["a"]) == 8
     assert {held.node for held in held(found)["a"]} == {"n1"}
 
@@ -196,7 +203,7 @@ def test_a_job_whose_growth_does_not_fit_keeps_its_placement() -> None:
     ]
     amounts = [(1000, 0), (2000, 1), (8000, 2), (6000, 1), (8000, 1)]
     cluster = [Node(f"n{at}", Resources(cpu=cpu, gpu=gpu)) for at, (cpu, gpu) in enumerate(amounts)]
-    found = plan_for(several, cluster, POLICIES["tetris"]())
+    found = plan_for(several, cluster, policy_named("tetris"))
     assert len(found.counts) == len(several)
     for uid, counts in found.counts.items():
         assert len(held(found)[uid]) == sum(counts)

@@ -6,12 +6,31 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimus.allocation import Allocation, AllocationProblem, Candidate
+from optimus.allocation import (
+    NO_MEMORY,
+    Allocation,
+    AllocationProblem,
+    Candidate,
+    ClusterProblem,
+    Policy,
+)
+from optimus.allocation.policy import PoolProblem, grants
 from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec, TargetLoss
 from optimus.models.forecast import Forecast
+from optimus.policies import POLICIES, policy_named
 from optimus.resources import MEMORY, NONE, Resources, total
 
 GIB = 2**30
+POOL_POLICIES = tuple(name for name in POLICIES if not policy_named(name).traits.reads_kinds)
+"""Those that are asked for one pool at a time."""
+
+
+def allocate(policy: Policy | str, problem: AllocationProblem) -> Allocation:
+    """What a policy answers for one pool, with the reasons of all jobs."""
+    decides = policy_named(policy) if isinstance(policy, str) else policy
+    answer, _ = decides.decide(ClusterProblem(0.0, (PoolProblem(problem),)), NO_MEMORY, 0)
+    counts = {uid: each.counts for uid, each in grants(answer).items()}
+    return Allocation(counts, {uid: each.reason for uid, each in answer.items()})
 
 
 @dataclass(frozen=True)

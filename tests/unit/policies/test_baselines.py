@@ -5,35 +5,34 @@ from dataclasses import replace
 import pytest
 
 from optimus.jobs import Counts
-from optimus.policies import POLICIES
 from optimus.policies.tetris import TetrisPolicy
 from optimus.resources import Resources
-from tests.unit.policies.problems import candidate, problem
+from tests.unit.policies.problems import allocate, candidate, problem
 
 
 def test_drf_gives_equal_shares_in_pairs() -> None:
     wide = candidate("wide", ps=Resources(cpu=2000), worker=Resources(cpu=2000))
-    answer = POLICIES["drf"]().allocate(problem(Resources(cpu=16000), candidate("a"), wide))
+    answer = allocate("drf", problem(Resources(cpu=16000), candidate("a"), wide))
     assert answer.counts == {"a": Counts(4, 4), "wide": Counts(2, 2)}
 
 
 def test_fifo_admits_the_oldest_first_at_its_own_counts() -> None:
     old, new = candidate("z-old", created_at=1.0), candidate("a-new", created_at=2.0)
-    answer = POLICIES["fifo"]().allocate(problem(Resources(cpu=3000), new, old))
+    answer = allocate("fifo", problem(Resources(cpu=3000), new, old))
     assert answer.counts == {"z-old": Counts(1, 1)}
     assert "do not fit after earlier jobs" in answer.reasons["a-new"]
 
 
 def test_srtf_gives_the_shortest_job_what_helps_it_before_the_next() -> None:
     short, long = candidate("z-short", steps=10.0), candidate("a-long", steps=1000.0)
-    answer = POLICIES["srtf"]().allocate(problem(Resources(cpu=10000), short, long))
+    answer = allocate("srtf", problem(Resources(cpu=10000), short, long))
     assert answer.counts == {"z-short": Counts(4, 4), "a-long": Counts(1, 1)}
 
 
 def test_srtf_pauses_a_running_job_for_a_shorter_one() -> None:
     runs = candidate("a-long", steps=1000.0, running=True)
     short = candidate("z-short", steps=10.0)
-    answer = POLICIES["srtf"]().allocate(problem(Resources(cpu=3000), runs, short))
+    answer = allocate("srtf", problem(Resources(cpu=3000), runs, short))
     assert set(answer.counts) == {"z-short"}
     assert (
         "paused for jobs of a higher priority or a remaining time shorter"
@@ -44,11 +43,9 @@ def test_srtf_pauses_a_running_job_for_a_shorter_one() -> None:
 
 def test_srtf_keeps_a_shorter_running_job_and_one_of_a_higher_priority() -> None:
     runs, long = candidate("z", steps=10.0, running=True), candidate("a", steps=1000.0)
-    assert set(POLICIES["srtf"]().allocate(problem(Resources(cpu=3000), runs, long)).counts) == {
-        "z"
-    }
+    assert set(allocate("srtf", problem(Resources(cpu=3000), runs, long)).counts) == {"z"}
     first = replace(long, job=replace(long.job, priority=1))
-    answer = POLICIES["srtf"]().allocate(problem(Resources(cpu=3000), runs, first))
+    answer = allocate("srtf", problem(Resources(cpu=3000), runs, first))
     assert set(answer.counts) == {"a"}
 
 

@@ -12,11 +12,9 @@ from optimus.allocation import AllocationProblem, Candidate
 from optimus.allocation.deadline import MOST_EXTRA, Deadline
 from optimus.jobs import CountBounds, Counts
 from optimus.models.forecast import Forecast
-from optimus.policies import POLICIES
-from optimus.policies.optimus import OptimusPolicy
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import NONE, Resources
-from tests.unit.policies.problems import SPEED, candidate, problem
+from tests.unit.policies.problems import POOL_POLICIES, SPEED, allocate, candidate, problem
 from tests.unit.properties import examples
 
 CPU = Resources(cpu=200_000)
@@ -26,8 +24,8 @@ def due(each: Candidate, seconds: float, **more: object) -> Candidate:
     return replace(each, deadline=Deadline(seconds, **more))  # type: ignore[arg-type]  # its fields
 
 
-def allocate(given_problem: AllocationProblem) -> dict[str, Counts]:
-    return dict(OptimusPolicy().allocate(given_problem).counts)
+def counts_of(given_problem: AllocationProblem) -> dict[str, Counts]:
+    return dict(allocate("optimus", given_problem).counts)
 
 
 def least_by_trial(each: Candidate, seconds: float, most_tasks: int) -> Counts | None:
@@ -47,13 +45,13 @@ def test_a_job_gets_the_fewest_tasks_that_are_in_time(seconds: float, tasks: int
     job = candidate("a")
     wanted = least_by_trial(job, seconds, tasks)
     room = Resources(cpu=1000 * tasks)
-    found = allocate(problem(room, due(job, seconds)))["a"]
-    assert found == (allocate(problem(room, job))["a"] if wanted is None else wanted)
+    found = counts_of(problem(room, due(job, seconds)))["a"]
+    assert found == (counts_of(problem(room, job))["a"] if wanted is None else wanted)
 
 
 def test_what_it_does_not_need_goes_to_the_others() -> None:
-    alone = allocate(problem(CPU, candidate("b")))["b"]
-    found = allocate(problem(Resources(cpu=40_000), due(candidate("a"), 4000), candidate("b")))
+    alone = counts_of(problem(CPU, candidate("b")))["b"]
+    found = counts_of(problem(Resources(cpu=40_000), due(candidate("a"), 4000), candidate("b")))
     assert candidate("a").forecast.at(found["a"]) <= 4000
     assert sum(found["a"]) < sum(found["b"]) == sum(alone)
 
@@ -65,14 +63,14 @@ def test_the_earliest_deadline_comes_first() -> None:
     assert soon is not None
     assert sum(soon) == 8
     for order in (jobs, jobs[::-1]):
-        found = allocate(problem(room, *order))
+        found = counts_of(problem(room, *order))
         assert found["soon"] == soon
         assert sum(found["late"]) >= 2
 
 
 def test_no_job_loses_its_minimum_to_a_deadline() -> None:
     others = [candidate(f"b{number}") for number in range(5)]
-    found = allocate(problem(Resources(cpu=16_000), due(candidate("a"), 2800), *others))
+    found = counts_of(problem(Resources(cpu=16_000), due(candidate("a"), 2800), *others))
     assert {each: found[each] for each in found if each != "a"} == dict.fromkeys(
         (f"b{number}" for number in range(5)), Counts(1, 1)
     )
@@ -81,27 +79,27 @@ def test_no_job_loses_its_minimum_to_a_deadline() -> None:
 
 def test_where_no_counts_are_in_time_it_grows_like_the_others() -> None:
     room = Resources(cpu=30_000)
-    without = allocate(problem(room, candidate("a"), candidate("b")))
-    assert allocate(problem(room, due(candidate("a"), 10), candidate("b"))) == without
-    assert allocate(problem(room, due(candidate("a"), -10), candidate("b"))) == without
+    without = counts_of(problem(room, candidate("a"), candidate("b")))
+    assert counts_of(problem(room, due(candidate("a"), 10), candidate("b"))) == without
+    assert counts_of(problem(room, due(candidate("a"), -10), candidate("b"))) == without
 
 
 def test_its_bounds_hold() -> None:
     job = candidate("a", bounds=CountBounds(min_ps=2, max_workers=3))
-    found = allocate(problem(CPU, due(job, 4000)))["a"]
+    found = counts_of(problem(CPU, due(job, 4000)))["a"]
     assert found.ps >= 2
     assert found.workers <= 3
 
 
 @pytest.mark.parametrize("steps", [300.0, 3000.0])
 def test_the_reason_names_the_deadline(steps: float) -> None:
-    answer = OptimusPolicy().allocate(problem(CPU, due(candidate("a", steps=steps), 4000)))
+    answer = allocate("optimus", problem(CPU, due(candidate("a", steps=steps), 4000)))
     counts = answer.counts["a"]
     assert answer.reasons["a"] == f"{counts} are the least that meet its deadline"
 
 
 def test_a_job_that_has_met_its_goal_has_no_deadline_any_more() -> None:
-    found = allocate(problem(CPU, due(candidate("a", may_grow=False), 4000)))
+    found = counts_of(problem(CPU, due(candidate("a", may_grow=False), 4000)))
     assert found["a"] == Counts(1, 1)
 
 
@@ -109,19 +107,19 @@ def test_other_counts_than_its_own_have_to_be_in_time_after_the_rescale() -> Non
     job = candidate("a", running=True)
     four = job.forecast.at(Counts(1, 4))
     held = due(job, four, held=Counts(1, 4), price_seconds=60.0)
-    assert allocate(problem(CPU, held))["a"] == Counts(1, 4)
+    assert counts_of(problem(CPU, held))["a"] == Counts(1, 4)
     moved = due(job, four, held=Counts(1, 1), price_seconds=60.0)
-    assert job.forecast.at(allocate(problem(CPU, moved))["a"]) <= four - 60
+    assert job.forecast.at(counts_of(problem(CPU, moved))["a"]) <= four - 60
     margin = due(job, four, held=Counts(1, 1), price_seconds=60.0, margin_fraction=0.2)
-    assert 1.2 * job.forecast.at(allocate(problem(CPU, margin))["a"]) <= four - 60
+    assert 1.2 * job.forecast.at(counts_of(problem(CPU, margin))["a"]) <= four - 60
 
 
 def test_an_uncertain_forecast_asks_for_more() -> None:
     sure = candidate("a")
     unsure = replace(sure, forecast=Forecast(SPEED, 1000.0, late_factor=2.0))
-    found = allocate(problem(CPU, due(unsure, 6000)))["a"]
+    found = counts_of(problem(CPU, due(unsure, 6000)))["a"]
     assert 2 * sure.forecast.at(found) <= 6000
-    assert found == allocate(problem(CPU, due(sure, 3000)))["a"]
+    assert found == counts_of(problem(CPU, due(sure, 3000)))["a"]
 
 
 def test_a_quota_of_its_namespace_holds() -> None:
@@ -136,8 +134,8 @@ def test_a_quota_of_its_namespace_holds() -> None:
         charges={"a": QuotaCharge(task, task, NONE)},
     )
     given_problem = replace(problem(CPU, due(job, 1500)), quotas=(quota,))
-    without = allocate(replace(problem(CPU, job), quotas=(quota,)))
-    assert allocate(given_problem) == without
+    without = counts_of(replace(problem(CPU, job), quotas=(quota,)))
+    assert counts_of(given_problem) == without
     assert sum(without["a"]) <= 6
 
 
@@ -146,19 +144,17 @@ def test_counts_far_beyond_the_minimum_are_not_looked_at() -> None:
     fastest = min(job.forecast.at(Counts(p, w)) for p in range(1, 66) for w in range(1, 66))
     assert MOST_EXTRA == 64
     room = Resources(cpu=10**9)
-    found = allocate(problem(room, due(job, fastest)))["a"]
+    found = counts_of(problem(room, due(job, fastest)))["a"]
     assert job.forecast.at(found) == pytest.approx(fastest)
 
 
-@pytest.mark.parametrize("name", sorted(set(POLICIES) - {"optimus"}))
+@pytest.mark.parametrize("name", sorted(set(POOL_POLICIES) - {"optimus"}))
 def test_the_other_policies_do_not_regard_deadlines(name: str) -> None:
-    policy = POLICIES[name]()
     jobs = [candidate("a"), candidate("b", running=True)]
     with_deadlines = [due(each, 3000) for each in jobs]
     room = Resources(cpu=20_000)
-    assert dict(policy.allocate(problem(room, *with_deadlines)).counts) == dict(
-        policy.allocate(problem(room, *jobs)).counts
-    )
+    regarded = allocate(name, problem(room, *with_deadlines))
+    assert regarded.counts == allocate(name, problem(room, *jobs)).counts
 
 
 def test_what_is_asked_of_all_counts_at_once_is_what_is_asked_of_each() -> None:

@@ -6,10 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimus.allocation import NO_MEMORY, AllocationProblem, ClusterProblem, PolicyMemory
-from optimus.allocation.policy import NO_ACCOUNT, Lifted, PoolProblem, Service
+from optimus.allocation import NO_MEMORY, AllocationProblem, ClusterProblem, PolicyMemory, per_pool
+from optimus.allocation.policy import (
+    NO_ACCOUNT,
+    Pause,
+    PoolProblem,
+    Refusal,
+    Service,
+    grants,
+)
 from optimus.placement import PLACEMENT_RULES
-from optimus.policies import ALL_POLICIES, POLICIES
+from optimus.policies import POLICIES, policy_named
+from optimus.policies.drf import DrfPolicy
+from optimus.policies.optimus import OptimusPolicy
+from optimus.policies.srtf import SrtfPolicy
 from optimus.resources import Resources
 from tests.unit.policies.drawn import problems
 from tests.unit.policies.problems import candidate, problem
@@ -21,25 +31,24 @@ def asked(*pools: AllocationProblem) -> ClusterProblem:
 
 @settings(deadline=None)
 @given(given_problem=problems())
-def test_a_lifted_policy_grants_what_it_allocates_and_leaves_nobody_out(
+def test_a_rule_of_one_pool_grants_what_it_allocates_and_leaves_nobody_out(
     given_problem: AllocationProblem,
 ) -> None:
-    for policy in (make() for make in POLICIES.values()):
-        alone = policy.allocate(given_problem)
-        answer, memory = Lifted(policy).decide(asked(given_problem), NO_MEMORY, 1)
-        assert {uid: grant.counts for uid, grant in answer.grants.items()} == alone.counts
-        said = {**answer.reasons, **answer.pauses, **answer.refusals}
+    for rule in (DrfPolicy(), OptimusPolicy(), SrtfPolicy()):
+        alone = rule.allocate(given_problem)
+        answer, memory = per_pool(rule).decide(asked(given_problem), NO_MEMORY, 1)
+        assert {uid: grant.counts for uid, grant in grants(answer).items()} == alone.counts
         uids = [each.job.uid for each in given_problem.candidates]
+        said = {uid: each.reason for uid, each in answer.items()}
         assert said == {uid: alone.reasons[uid] for uid in uids}
         assert memory == NO_MEMORY
 
 
 def test_a_running_job_without_counts_is_paused_and_a_waiting_one_refused() -> None:
     pool = problem(Resources(cpu=1000), candidate("runs", running=True), candidate("waits"))
-    answer, _ = Lifted(POLICIES["drf"]()).decide(asked(pool), NO_MEMORY, 1)
-    assert (list(answer.pauses), list(answer.refusals)) == (["runs"], ["waits"])
-    assert "too little cpu" in answer.pauses["runs"]
-    assert not answer.grants
+    answer, _ = policy_named("drf").decide(asked(pool), NO_MEMORY, 1)
+    assert {uid: type(each) for uid, each in answer.items()} == {"runs": Pause, "waits": Refusal}
+    assert "too little cpu" in answer["runs"].reason
 
 
 def test_each_pool_is_shared_by_its_own_jobs() -> None:
@@ -47,19 +56,19 @@ def test_each_pool_is_shared_by_its_own_jobs() -> None:
         problem(Resources(cpu=4000), candidate("a")),
         problem(Resources(cpu=2000), candidate("b")),
     )
-    answer, _ = Lifted(POLICIES["drf"]()).decide(asked(*pools), NO_MEMORY, 1)
-    assert {uid: sum(grant.counts) for uid, grant in answer.grants.items()} == {"a": 4, "b": 2}
+    answer, _ = policy_named("drf").decide(asked(*pools), NO_MEMORY, 1)
+    assert {uid: sum(grant.counts) for uid, grant in grants(answer).items()} == {"a": 4, "b": 2}
 
 
-@pytest.mark.parametrize("name", ALL_POLICIES)
+@pytest.mark.parametrize("name", POLICIES)
 def test_a_policy_names_itself_and_a_placement_rule_that_there_is(name: str) -> None:
-    policy = ALL_POLICIES[name]()
+    policy = policy_named(name)
     assert policy.name == name
     assert policy.traits.placed_by in PLACEMENT_RULES
 
 
 def test_only_ours_is_made_for_a_loop_that_weighs_restarts() -> None:
-    traits = {name: make().traits for name, make in ALL_POLICIES.items()}
+    traits = {name: policy_named(name).traits for name in POLICIES}
     assert [name for name in traits if traits[name].weighs_restarts] == ["optimus"]
     assert [name for name in traits if not traits[name].reads_forecasts] == [
         "drf",
@@ -112,7 +121,7 @@ def test_an_unknown_job_has_an_empty_account() -> None:
 
 
 def test_service_since_a_mark_is_by_kind() -> None:
-    service = Service(30.0, 3.0, {"fast": 20.0, "slow": 10.0})
+    service = Service(30.0, {"fast": 20.0, "slow": 10.0})
     assert service.since({"fast": 5.0}, "fast") == 15.0
     assert service.since({"fast": 5.0}, "slow") == 10.0
     assert service.since({}, "other") == 0.0

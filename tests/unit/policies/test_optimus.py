@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from optimus.allocation import AllocationProblem, Candidate
 from optimus.jobs import CountBounds, Counts
 from optimus.models.forecast import Forecast
-from optimus.policies import POLICIES
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy
 from optimus.resources import NONE, Resources
 from tests.unit.policies.drawn import problems, speeds
-from tests.unit.policies.problems import PaperSpeed, candidate, objective, problem
+from tests.unit.policies.problems import PaperSpeed, allocate, candidate, objective, problem
 from tests.unit.properties import examples
 
 
@@ -205,7 +204,4 @@ def test_how_far_from_the_best_of_all_allocations(
         for pa, wa, pb, wb in product(range(1, cores), repeat=4)
         if pa + wa + pb + wb <= cores
     )
-    assert (
-        objective(given_problem, POLICIES[policy]().allocate(given_problem))
-        <= RATIOS[policy] * best
-    )
+    assert objective(given_problem, allocate(policy, given_problem)) <= RATIOS[policy] * best

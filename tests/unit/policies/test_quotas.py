@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.allocation import AllocationPolicy, AllocationProblem, Candidate
+from optimus.allocation import AllocationProblem, Candidate
 from optimus.jobs import Counts, JobKey, ReplicaSpec
-from optimus.policies import POLICIES
 from optimus.policies.optimus import OptimusPolicy
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources
 from tests.unit.policies.drawn import problems
-from tests.unit.policies.problems import candidate, problem
+from tests.unit.policies.problems import POOL_POLICIES, allocate, candidate, problem
 from tests.unit.properties import examples
 
 _VAST = 10**15
@@ -73,12 +72,12 @@ def test_a_quota_is_one_more_resource_of_its_namespace(
         quota_of(f"ns-{number}", room * 1000, candidates) for number, room in enumerate(rooms)
     )
     with_quotas = replace(drawn, candidates=candidates, quotas=quotas)
-    policy = POLICIES[name]()
-    assert policy.allocate(with_quotas).counts == policy.allocate(as_resources(with_quotas)).counts
+    as_one_more = allocate(name, as_resources(with_quotas))
+    assert allocate(name, with_quotas).counts == as_one_more.counts
 
 
-@pytest.mark.parametrize("policy", [make() for make in POLICIES.values()], ids=list(POLICIES))
-def test_a_full_quota_holds_back_its_own_namespace_alone(policy: AllocationPolicy) -> None:
+@pytest.mark.parametrize("policy", POOL_POLICIES)
+def test_a_full_quota_holds_back_its_own_namespace_alone(policy: str) -> None:
     candidates = tuple(
         in_namespace(candidate(uid), namespace) for uid, namespace in (("a", "near"), ("b", "far"))
     )
@@ -86,9 +85,9 @@ def test_a_full_quota_holds_back_its_own_namespace_alone(policy: AllocationPolic
         problem(Resources(cpu=40_000), *candidates),
         quotas=(quota_of("near", 3_000, candidates),),
     )
-    counts = policy.allocate(given_problem).counts
+    counts = allocate(policy, given_problem).counts
     assert sum(counts["a"]) <= 3
-    unlimited = policy.allocate(problem(Resources(cpu=40_000), *candidates)).counts
+    unlimited = allocate(policy, problem(Resources(cpu=40_000), *candidates)).counts
     assert sum(counts["b"]) >= sum(unlimited["b"])
 
 

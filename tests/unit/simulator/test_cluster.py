@@ -72,7 +72,7 @@ class TestService:
         cluster, state = self._bound("node-0", "node-0")
         assert cluster.kind_of(state) == "fast"
         cluster.advance(40.0)
-        assert cluster.service(state) == Service(40.0, 40.0 * 2 / 8, {"fast": 40.0})
+        assert cluster.service(state) == Service(40.0, {"fast": 40.0})
 
     def test_of_workers_on_several_kinds_is_divided(self) -> None:
         cluster, state = self._bound("node-0", "node-0", "node-0", "node-1")

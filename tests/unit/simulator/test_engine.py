@@ -11,8 +11,9 @@ from optimus.allocation import (
     ClusterProblem,
     PolicyMemory,
     PolicyTraits,
+    per_pool,
 )
-from optimus.allocation.policy import Entitlement, Grant, Holding
+from optimus.allocation.policy import Grant, Holding
 from optimus.interval import ProfilingConfig
 from optimus.jobs import CountBounds, Counts
 from optimus.placement.theorem1 import Theorem1
@@ -47,7 +48,7 @@ class Scripted:
 def published(*script: dict[str, Counts], trims: bool = True) -> SchedulerConfig:
     rules = PaperConfig(looks_ahead=False, trims=trims)
     return SchedulerConfig(
-        name="scripted", policy=Scripted(*script), placement=Theorem1(), mode=rules
+        name="scripted", policy=per_pool(Scripted(*script)), placement=Theorem1(), mode=rules
     )
 
 
@@ -68,12 +69,12 @@ class Asked:
         self.problems.append(problem)
         self.memories.append(memory)
         self.seeds.append(seed)
-        grants = {
+        grants: ClusterAllocation = {
             each.job.uid: Grant(each.job.counts)
             for pool in problem.pools
             for each in pool.allocation.candidates
         }
-        return ClusterAllocation(grants), PolicyMemory("asked", 1, {"times": len(self.problems)})
+        return grants, PolicyMemory("asked", 1, {"times": len(self.problems)})
 
 
 class TestQuestions:
@@ -85,7 +86,6 @@ class TestQuestions:
         simulate(workload(long), replace(config, forecasts=TrueForecasts()), seed=1)
         first, second = policy.problems
         assert first.account("a").holds is None
-        assert first.account("a").entitlement == Entitlement(entity="default")
         held = second.account("a")
         assert (second.at, held.holds, held.received.seconds) == (600.0, Holding(Counts(1, 1)), 600)
         assert held.progress.step == 600

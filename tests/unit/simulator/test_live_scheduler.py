@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from optimus.allocation import Allocation, AllocationProblem, PolicyTraits, PoolPolicy
+from optimus.allocation import Allocation, AllocationProblem, PolicyTraits, per_pool
+from optimus.allocation.policy import PoolRule
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import Claim
 from optimus.interval.driver import (
@@ -65,10 +66,14 @@ class PhaseLog:
         return next(at for at, *seen in self.entries if seen == [phase, counts])
 
 
-def scheduler_config(policy: PoolPolicy, interval: IntervalConfig | None = None) -> SchedulerConfig:
+def scheduler_config(policy: PoolRule, interval: IntervalConfig | None = None) -> SchedulerConfig:
     live = LiveConfig(driver=live_driver(interval=interval, measures=False))
     return SchedulerConfig(
-        name="recording", policy=policy, placement=Theorem1(), mode=live, forecasts=TrueForecasts()
+        name="recording",
+        policy=per_pool(policy),
+        placement=Theorem1(),
+        mode=live,
+        forecasts=TrueForecasts(),
     )
 
 

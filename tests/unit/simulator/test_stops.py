@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.allocation import Allocation, AllocationProblem, PolicyTraits
+from optimus.allocation import Allocation, AllocationProblem, PolicyTraits, per_pool
 from optimus.jobs import CountBounds, Counts, RescaleRule
 from optimus.placement.theorem1 import Theorem1
 from optimus.simulator.cluster import JobState, SimulatedCluster
@@ -66,7 +66,7 @@ def run_growing(stops: Stops, epochs: int, watch: Observer) -> None:
     """A job that its policy wants to grow after 660 s; an epoch takes 10 s at 1 + 1."""
     config = SchedulerConfig(
         name="growing",
-        policy=GrowingPolicy(),
+        policy=per_pool(GrowingPolicy()),
         placement=Theorem1(),
         mode=LiveConfig(driver=live_driver(measures=False)),
         forecasts=TrueForecasts(),
