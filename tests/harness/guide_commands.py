@@ -14,7 +14,8 @@ def block(page: Path, heading: str) -> str:
 def outputs(page: Path, heading: str) -> list[str]:
     """The blocks of output below a heading and before the next one."""
     section = re.split(r"^#+ ", _below(page, heading), maxsplit=1, flags=re.MULTILINE)[0]
-    return re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    return [text for language, text in blocks if not language]
 
 
 def _below(page: Path, heading: str) -> str:
