@@ -54,7 +54,7 @@ def overview(found: "JobList", namespace: str | None) -> Answer:
     parts = [summary(views, namespace)]
     if needs:
         parts.append(table("<<<", ("job", "what", "why"), needs))
-    elif views:
+    elif views and not found.not_readable:
         parts.append("nothing needs attention; optimus status JOB shows one job in full")
     parts += [f"incomplete: {each}" for each in incomplete(found.not_readable)]
     value = {

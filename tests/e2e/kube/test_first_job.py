@@ -144,7 +144,7 @@ def check_outputs(reader: Reader, listing: str) -> None:
         assert printed[0].split() == table.splitlines()[0].split()
         return next((each for each in printed if _ROW.match(each)), "")
 
-    wait_until("a row as on the page", row)
+    wait_until("a row as on the page", row, 400)
     assert _ROW.match(table.splitlines()[1]), "the page shows such a row"
     measured = rf"Rescaling +.*?{_CHANGE}run 1 measures its speed at \d+ PS \+ \d+ workers?"
     shown = [measured, rf"Rescaled +.*?{_CHANGE}it trains, \d+ s after it was decided"]

@@ -454,3 +454,4 @@ def test_all_rights_that_are_lacking_are_one_sentence() -> None:
         assert answer.status == INCOMPLETE
         assert len(answer.value["notReadable"]) >= 2  # type: ignore[index]
     assert "holds" not in shown(api).text
+    assert "nothing needs attention" not in status.overview(list_jobs(api, "ns"), "ns").text
