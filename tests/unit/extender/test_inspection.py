@@ -61,7 +61,7 @@ def test_the_report_of_a_gang_without_room_has_what_is_lacking_and_until_when() 
     shown.run("first", 1, 3)
     shown.set_forecast("first", 2220)
     shown.submit("second", 1, 2)
-    shown.wait(180)
+    shown.wait(30)
     found = shown.one("second")
     assert (found.state, found.whole, found.position) == (GangState.WAITING, True, 1)
     assert found.waited_seconds == 30
