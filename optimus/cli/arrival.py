@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optimus.cli.cluster import connected
+from optimus.cli.cluster import connected, status_of
 from optimus.cli.command import Answer, BadInput
 from optimus.cli.times import clock, duration
 from optimus.cli.what_if import applied, view_of
@@ -172,7 +172,8 @@ def answer_of(template: Template, cluster: "ReadCluster") -> Answer:
     }
     title = f"{job.kind} {job.key} with {job.counts}, if it came now:"
     lines = [title, *_sentences(job, found, like, now), *_not_read(cluster)]
-    return Answer(value, "\n".join(lines), status=0 if found.starts else 1)
+    status = status_of(cluster.not_readable) if found.starts else 1
+    return Answer(value, "\n".join(lines), status=status)
 
 
 def _same(job: Job, views: "Sequence[JobView]") -> "JobView | None":

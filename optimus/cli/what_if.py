@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from optimus.cli.cluster import add_arguments, add_job, connected
-from optimus.cli.command import Answer, BadInput, Implementation, Progress
+from optimus.cli.command import INCOMPLETE, Answer, BadInput, Implementation, Progress
 from optimus.cli.completion import job_names
 from optimus.cli.table import table
 from optimus.cli.times import duration
@@ -154,7 +154,8 @@ def answer_of(view: "JobView", counts: Counts, cluster: "ReadCluster | str") -> 
     if problem:
         return Answer(value, f"{title} not known, as {problem}", status=1)
     parts = [title, _table(found, view.now), "\n".join(_sentences(view, found, counts, cluster))]
-    return Answer(value, "\n\n".join(parts))
+    lacks = isinstance(cluster, str) or cluster.not_readable
+    return Answer(value, "\n\n".join(parts), status=INCOMPLETE if lacks else 0)
 
 
 def _is_expected(view: "JobView") -> bool:

@@ -20,6 +20,7 @@ from optimus.kube.quotas import (
     decode_priority_class,
     decode_quota,
 )
+from optimus.kube.rights import explained
 from optimus.kube.training_jobs import TrainingJob
 from optimus.snapshot import ClusterSnapshot
 
@@ -81,7 +82,7 @@ def _spaces(client: Source, namespace: str, said: list[str]) -> Namespaces:
             path = path_of("", "v1", plural, namespace)
             return _decoded(read_list(client, f"list {plural}{where}", path), decode)
         except KubeError as error:
-            said.append(error.sentence)
+            said.append(explained(error))
             return []
 
     return Namespaces.of(
@@ -105,7 +106,7 @@ def cluster_or_reason(client: Source, node_selector: str, namespace: str) -> Rea
     try:
         return read_cluster(client, node_selector, namespace)
     except KubeError as error:
-        return error.sentence
+        return explained(error)
 
 
 def _decoded(raws: list[msgspec.Raw], decode: Callable[[msgspec.Raw], T]) -> list[T]:

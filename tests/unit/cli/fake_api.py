@@ -15,6 +15,25 @@ from tests.unit.kube.job_json import job_json
 NOW = 1_767_225_900.0  # 2026-01-01T00:05:00Z
 
 
+def refusal(what: str, verb: str, path: str) -> KubeError:
+    """The error of a user who lacks a right, as an API server words it; to read is the verb get or
+    list."""
+    parts = path.strip("/").split("/")
+    group, rest = (parts[1], parts[3:]) if parts[0] == "apis" else ("", parts[2:])
+    where = "at the cluster scope"
+    if rest[0] == "namespaces" and len(rest) > 2:
+        where, rest = f'in the namespace "{rest[1]}"', rest[2:]
+    plural = rest[0]
+    name = f' "{rest[1]}"' if len(rest) > 1 else ""
+    if verb == "read":
+        verb = "get" if name else "list"
+    said = (
+        f'{plural}{group and "."}{group}{name} is forbidden: User "u" cannot {verb} resource'
+        f' "{plural}" in API group "{group}" {where}'
+    )
+    return KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: {said} (HTTP 403)")
+
+
 @dataclass
 class FakeApi:
     """Answers GETs of lists and of single objects, by plural."""
@@ -51,8 +70,7 @@ class FakeApi:
         parts = path.strip("/").split("/")
         plural = next((each for each in reversed(parts) if each in lists), parts[-1])
         if plural in self.forbidden:
-            said = f'{plural} is forbidden: User "u" cannot list resource "{plural}"'
-            raise KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: {said} (HTTP 403)")
+            raise refusal(what, "read", path)
         if path in self.others and path not in self.gone:
             return json.dumps(self.others[path]).encode()
         items = lists.get(plural)
@@ -67,14 +85,13 @@ class FakeApi:
 
     def post(self, what: str, path: str, body: bytes) -> bytes:
         if path.rpartition("/")[2] in self.forbidden:
-            raise KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: forbidden (HTTP 403)")
+            raise refusal(what, "create", path)
         allowed = not self.refused(json.loads(body)["spec"])
         return json.dumps({"status": {"allowed": allowed}}).encode()
 
     def patch(self, what: str, path: str, body: bytes) -> bytes:
         if "patch" in self.forbidden:
-            said = 'tfjobs.kubeflow.org "j" is forbidden: User "u" cannot patch resource "tfjobs"'
-            raise KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: {said} (HTTP 403)")
+            raise refusal(what, "patch", path)
         self.patches.append((path, json.loads(body)))
         return b"{}"
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from optimus.cli import arrival, what_if
-from optimus.cli.command import Answer, BadInput
+from optimus.cli.command import INCOMPLETE, Answer, BadInput
 from optimus.kube.errors import KubeError
 from optimus.kube.snapshot_reader import cluster_or_reason, read_cluster
 from tests.unit.cli.fake_api import NOW, FakeApi, pod, profile, stored_state
@@ -133,7 +133,8 @@ def test_other_counts_of_a_running_job_heed_its_quota() -> None:
 
 def test_quotas_that_may_not_be_read_are_said_not_to_count() -> None:
     answer = asked(training(forbidden=["resourcequotas"]), like="j")
-    assert "Not taken into account: cannot list resourcequotas of namespace ns" in answer.text
+    assert "Not taken into account: you may not list resourcequotas in namespace ns" in answer.text
+    assert answer.status == INCOMPLETE
     assert value(answer)["starts"] is not None
 
 

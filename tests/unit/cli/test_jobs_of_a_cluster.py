@@ -8,14 +8,14 @@ import pytest
 
 from optimus.cli import job_forecast, pause, status, top, what_if
 from optimus.cli.cluster import sentence_of
-from optimus.cli.command import Answer, BadInput
+from optimus.cli.command import INCOMPLETE, Answer, BadInput
 from optimus.cli.main import main
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.job_facts import JobReader
 from optimus.kube.job_list import list_jobs
 from optimus.kube.pause import set_paused
 from optimus.kube.snapshot_reader import cluster_or_reason
-from tests.unit.cli.fake_api import FakeApi, pod, profile, stored_state
+from tests.unit.cli.fake_api import FakeApi, pod, profile, refusal, stored_state
 from tests.unit.kube.job_json import job_json
 
 TRAINS: dict[str, Any] = {
@@ -125,7 +125,7 @@ def test_what_cannot_be_decoded_hides_nothing_else() -> None:
     assert len(found.not_readable) == 2
     text = shown(api).text
     assert "2 pods on 1 node" in text
-    assert "not readable" in text
+    assert "incomplete  " in text
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "../../pods/p", "a/b", "a%2fb"])
@@ -145,8 +145,11 @@ def test_no_jobs_is_a_sentence() -> None:
 @pytest.mark.parametrize("missing", ["pods", "trainingprofiles"])
 def test_what_may_not_be_read_is_said_and_the_rest_is_shown(missing: str) -> None:
     api = training(forbidden=[missing])
-    text = listed(api).text
-    assert f'cannot list resource "{missing}"' in text
+    answer = listed(api)
+    text = answer.text
+    group = {"pods": "", "trainingprofiles": ".optimus.dl"}[missing]
+    assert f"incomplete: you may not list {missing}{group} in namespace ns; ask an admin" in text
+    assert answer.status == INCOMPLETE
     assert "j " in text
     if missing == "pods":
         assert "62 %" in text
@@ -321,7 +324,8 @@ def test_what_if_shows_both_ends_the_price_and_what_is_requested_more() -> None:
 def test_what_if_says_that_nodes_have_no_place_or_may_not_be_read() -> None:
     assert "have no place for it as a whole" in asked(training(nodes=[node("n", "8")]), "40").text
     found = asked(training(forbidden=["nodes"]), "+4")
-    assert "Whether nodes hold it is not known: cannot list nodes: nodes is forbidden" in found.text
+    assert "Whether nodes hold it is not known: you may not list nodes at the" in found.text
+    assert found.status == INCOMPLETE
     assert found.value["fits"] is None  # type: ignore[index]
 
 
@@ -387,15 +391,67 @@ def test_a_log_needs_a_goal_and_a_job_a_cluster(
     assert "there is no kubeconfig file" in capsys.readouterr().err
 
 
+IN_NS = "/apis/kubeflow.org/v1/namespaces/ns/tfjobs"
+
+
 @pytest.mark.parametrize(
-    ("where", "advice"),
+    ("error", "everywhere", "sentence"),
     [
-        ('in the namespace "ns"', "the ClusterRole view of the namespace"),
-        ("at the cluster scope", "without -A"),
+        pytest.param(
+            refusal("list tfjobs", "read", IN_NS),
+            False,
+            "you may not list tfjobs.kubeflow.org in namespace ns; ask an administrator for the"
+            " ClusterRole view, which has these rights once manifests/rbac-users.yaml is applied",
+            id="jobs of a namespace",
+        ),
+        pytest.param(
+            refusal("annotate TFJob ns/j", "patch", f"{IN_NS}/j"),
+            False,
+            "you may not patch tfjobs.kubeflow.org in namespace ns; ask an administrator for the"
+            " ClusterRole edit, which has these rights once manifests/rbac-users.yaml is applied",
+            id="a change",
+        ),
+        pytest.param(
+            refusal("list tfjobs", "read", "/apis/kubeflow.org/v1/tfjobs"),
+            True,
+            "you may not list tfjobs.kubeflow.org at the cluster scope; without -A the jobs of one"
+            " namespace are asked for",
+            id="jobs of all namespaces",
+        ),
+        pytest.param(
+            refusal("list nodes", "read", "/api/v1/nodes"),
+            False,
+            "you may not list nodes at the cluster scope: this question is about the whole cluster;"
+            " ask an operator, or on the page",
+            id="the whole cluster",
+        ),
+        pytest.param(
+            KubeError(ErrorKind.FORBIDDEN, "cannot list tfjobs: Unauthorized (HTTP 401)"),
+            False,
+            "cannot list tfjobs: Unauthorized (HTTP 401); the API server does not accept the"
+            " credentials of this context",
+            id="nobody",
+        ),
+        pytest.param(
+            KubeError(ErrorKind.FORBIDDEN, "cannot list tfjobs: a policy says no (HTTP 403)"),
+            False,
+            "cannot list tfjobs: a policy says no (HTTP 403)",
+            id="another reason",
+        ),
     ],
 )
-def test_a_missing_right_says_what_helps(where: str, advice: str) -> None:
-    said = f'cannot list tfjobs: User "u" cannot list resource "tfjobs" {where} (HTTP 403)'
-    sentence = sentence_of(KubeError(ErrorKind.FORBIDDEN, said))
-    assert sentence.startswith(said)
-    assert advice in sentence
+def test_a_missing_right_is_one_sentence_that_says_what_helps(
+    error: KubeError, everywhere: bool, sentence: str
+) -> None:
+    assert sentence_of(error, everywhere=everywhere) == sentence
+
+
+def test_all_rights_that_are_lacking_are_one_sentence() -> None:
+    api = training(forbidden=["pods", "trainingprofiles"])
+    for answer in (listed(api), status.overview(list_jobs(api, "ns"), "ns"), shown(api)):
+        assert answer.text.count("you may not") == 1
+        assert answer.text.count("manifests/rbac-users.yaml") == 1
+        assert answer.status == INCOMPLETE
+        assert len(answer.value["notReadable"]) >= 2  # type: ignore[index]
+    assert "holds" not in shown(api).text
+    assert "nothing needs attention" not in status.overview(list_jobs(api, "ns"), "ns").text
