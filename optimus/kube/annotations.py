@@ -26,7 +26,7 @@ from optimus.jobs import (
 from optimus.kube.contract import GROUP, Annotation
 from optimus.kube.errors import Malformed
 from optimus.kube.times import parse_instant
-from optimus.progress.patterns import check_pattern
+from optimus.progress.patterns import InvalidPattern, compile_pattern
 from optimus.progress.schedule import InvalidSchedule, parse_schedule
 from optimus.progress.targets import InvalidTarget, parse_target
 
@@ -210,9 +210,9 @@ class _Reader:
 
     def pattern(self, annotation: str, groups: int) -> str | None:
         text = self._annotations.get(annotation)
-        wrong = None if text is None else check_pattern(text, groups=groups)
-        if wrong is not None:
-            self.refuse(annotation, wrong)
+        wrong = None if text is None else compile_pattern(text, groups)
+        if isinstance(wrong, InvalidPattern):
+            self.refuse(annotation, wrong.expected)
             return None
         return text
 

@@ -534,6 +534,9 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
     No figure in it grows: each becomes an Event, and a changed sentence would become another."""
     if state.bad_losses >= _BAD_LOSSES:
         return "the last losses in the log are nan or infinite: training may have diverged"
+    slow = _slow_pattern(options)
+    if slow is not None:
+        return slow
     if state.losses or (options.aims and state.series):
         return None
     named = f"named {options.loss_metric!r} " if options.loss_metric else ""
@@ -560,3 +563,18 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
         "optimus.dl/loss-metric, describe it with optimus.dl/metrics-format, or aim at another "
         "metric, such as optimus.dl/target: accuracy>=0.9"
     )
+
+
+def _slow_pattern(options: LogFormatOptions) -> str | None:
+    patterns = {
+        "metrics-format": options.metrics_format,
+        "checkpoint-format": options.checkpoint_format,
+    }
+    for name, pattern in patterns.items():
+        if pattern is not None and pattern.too_slow:
+            return (
+                f"optimus.dl/{name}: {pattern.text!r} is not used any more, as it takes too long "
+                "for the log's lines; a shorter one with fewer optional parts and repetitions "
+                "would be right"
+            )
+    return None

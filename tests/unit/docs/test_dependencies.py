@@ -11,7 +11,11 @@ from typing import Any, Final
 from tests.unit.docs.pages import ROOT, Page
 from tests.unit.docs.sources import imported
 
-_DISTRIBUTIONS: Final = {"prometheus_client": "prometheus-client", "yaml": "pyyaml"}
+_DISTRIBUTIONS: Final = {
+    "prometheus_client": "prometheus-client",
+    "re2": "google-re2",
+    "yaml": "pyyaml",
+}
 """Import names that differ from the name of their distribution."""
 
 _OWN: Final = {"autoscaler", "extender", "optimus", "localcluster"}
