@@ -149,7 +149,7 @@ class WorkerRotation:
             if isinstance(answer, Refused):
                 _LOG.debug("%s", answer)
             else:
-                lines, truncated = answer
+                lines, truncated = answer.lines, answer.truncated
             is_complete = read.speeds.take(lines, jobs[read.job_uid], self.config)
         except Exception:  # noqa: BLE001 - logged with its trace; the other logs are read all the same
             _LOG.exception("the log of a worker of job %s could not be read", read.job_uid)

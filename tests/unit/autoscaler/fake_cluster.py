@@ -254,7 +254,9 @@ class FakeCluster:
         return Written()
 
     # -- PodLogs
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
         if pod.owner is None or pod.replica is None or pod.replica.role != "worker":
             return LogRead([])
         if pod.owner.name in self.broken_logs:

@@ -50,7 +50,9 @@ class Workers:
         made = pod(f"{job_uid}-worker-{index}", index=index, node=f"n{index}")
         return msgspec.structs.replace(made, container=state)
 
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
         self.reads.append((pod.name, since))
         assert self.may_answer.wait(TIMEOUT_SECONDS)
         if self.refuses:
