@@ -268,7 +268,7 @@ def _epoch_of(pod: PodState, parsed: ParsedLine) -> int | None:
         if pod.header_assumed:
             pod.header, pod.header_assumed = None, False
         return parsed.epoch
-    if pod.header is None and pod.epoch is None and parsed.batches:
+    if pod.header is None and pod.epoch is None and parsed.batches and not pod.gap:
         pod.header, pod.header_batches, pod.header_assumed = 0, parsed.batches, True
     if pod.header is None:
         return None
