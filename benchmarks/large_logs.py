@@ -1,12 +1,12 @@
 """What jobs that print too much cost the others:
 ``python -m benchmarks.large_logs [--large 20] [--ordinary 20] [--megabytes 50] [--seconds 120]``.
 
-A server of its own process answers like the API server for the logs of jobs with four workers each:
-the large ones print so many megabytes a minute and worker, the ordinary ones a line a second. The
-autoscaler's poller and reader read them, and ticks take them in as the autoscaler's do, once without
-the large jobs and once with them. Of each tick the time is measured, and of each line of an ordinary
-job how long after it was printed it was taken in: a rescale waits for such a line. The result is
-one JSON object."""
+A server of its own process answers like the API server for the logs of jobs with four workers
+each: the large ones print so many megabytes a minute and worker, the ordinary ones a line a second.
+The autoscaler's poller and reader read them, and ticks take them in as the autoscaler's do, once
+without the large jobs and once with them. Measured are the time of each tick, and after each tick
+how long ago the last line of each ordinary job was printed that is taken in: a rescale waits for
+such lines. The result is one JSON object."""
 
 import argparse
 import asyncio

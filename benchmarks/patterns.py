@@ -3,10 +3,11 @@
 
 Patterns are drawn from the pieces that make engines slow, nested and repeated, until so many were
 accepted. Each searches lines that are hard to match, once for all matches and once for the first,
-as the autoscaler does. The result is one JSON object; times are CPU time of this thread. A pattern
-is measured after those before it have warmed nothing of it: its first line builds its states."""
+as the autoscaler does. The result is one JSON object; times are CPU time of this thread, of a line
+above 5 ms the least of three measurements."""
 
 import argparse
+import gc
 import json
 import random
 import statistics
@@ -53,6 +54,7 @@ def main() -> None:
 
 def figures(patterns: int, seed: int) -> dict[str, object]:
     """The longest times of one line, and the patterns that took them."""
+    gc.disable()
     draws, lines = random.Random(seed), adversarial_lines(seed)
     drawn, accepted = 0, [accept(text) for text in NAMED]
     taken = [(longest(pattern, lines), pattern.text) for pattern in accepted if pattern]
@@ -62,7 +64,10 @@ def figures(patterns: int, seed: int) -> dict[str, object]:
         pattern = accept(draw(draws))
         if pattern is not None:
             taken.append((longest(pattern, lines), pattern.text))
-    taken.sort(reverse=True)
+    taken = sorted(
+        (again(*each, lines) if each[0] > _LIMIT_SECONDS / 2 else each) for each in taken
+    )
+    taken.reverse()
     seconds = [each for each, _ in taken]
     return {
         "patterns": len(taken),
@@ -93,6 +98,14 @@ def longest(pattern: Pattern, lines: Sequence[str]) -> float:
             match(line)
             most = max(most, time.thread_time() - began)
     return most
+
+
+def again(seconds: float, text: str, lines: Sequence[str]) -> tuple[float, str]:
+    """The least of three measurements: what else the machine does costs CPU time, too."""
+    for _ in range(2):
+        pattern = accept(text)
+        seconds = seconds if pattern is None else min(seconds, longest(pattern, lines))
+    return seconds, text
 
 
 def draw(draws: random.Random, depth: int = 0) -> str:

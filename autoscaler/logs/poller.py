@@ -28,7 +28,6 @@ from typing import Final, NamedTuple, Protocol
 
 from optimus.jobs import Counts, Role
 from optimus.kube.errors import ErrorKind
-from optimus.kube.logs import LIMIT_BYTES
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 from optimus.models.speed.curve import mixed_kind
@@ -67,6 +66,9 @@ _BEHIND_SECONDS: Final = 30.0
 
 _END_LINES: Final = 500
 """The last lines of a log that is too large, of each read."""
+
+_END_BYTES: Final = 128 * 1024
+"""Half of what one read may return: lines have different lengths."""
 
 _STAMP_BYTES: Final = 32
 """A line's timestamp."""
@@ -648,5 +650,5 @@ class LogPoller:
         if elapsed_seconds >= _BEHIND_SECONDS and line_at - began.line_at < elapsed_seconds:
             del self._behind[uid]
             size = fmean(len(line.text) for line in answer.lines) + _STAMP_BYTES
-            lines = max(min(_END_LINES, int(LIMIT_BYTES / 2 / size)), 1)
+            lines = max(min(_END_LINES, int(_END_BYTES / size)), 1)
             self._ends[uid] = _End(lines, self._now + _END_SECONDS)
