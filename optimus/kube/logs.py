@@ -1,6 +1,7 @@
 """Bounded reads of a container's log, each line with the timestamp of the node's agent."""
 
 import math
+from threading import Lock
 
 from optimus.kube.client import Client, path_of
 from optimus.kube.errors import Malformed
@@ -31,6 +32,9 @@ class LogReader:
     def __init__(self, client: Client, limit_bytes: int = LIMIT_BYTES) -> None:
         self._client = client
         self._limit_bytes = limit_bytes
+        self._parsing = Lock()
+        """Of all readers one parses at a time: together they would leave the thread that decides
+        little of the interpreter."""
 
     def read(
         self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
@@ -59,7 +63,7 @@ class LogReader:
         body = self._body(pod, since, last_lines)
         if isinstance(body, Refused):
             return body
-        lines, is_cut = parse_log(body, self._limit_bytes), len(body) >= self._limit_bytes
+        lines, is_cut = self._parsed(body), len(body) >= self._limit_bytes
         # As many as asked for, or cut before there were as many: there may be more before them.
         may_be_more = is_cut or body.count(b"\n") >= last_lines
         follows = since is not None and bool(lines) and lines[0].at <= since
@@ -72,7 +76,11 @@ class LogReader:
             body = self._body(pod, since, None)
         if isinstance(body, Refused):
             return body
-        return LogRead(parse_log(body, self._limit_bytes), len(body) >= self._limit_bytes)
+        return LogRead(self._parsed(body), len(body) >= self._limit_bytes)
+
+    def _parsed(self, body: bytes) -> list[LogLine]:
+        with self._parsing:
+            return parse_log(body, self._limit_bytes)
 
     def _body(self, pod: Pod, since: float | None, last_lines: int | None) -> bytes | Refused:
         query = [

@@ -30,7 +30,7 @@ class Job:
 
 def test_a_job_with_few_lines_has_them_taken_in_at_once() -> None:
     clock = Clock()
-    intake, job = LineIntake(clock), Job(clock)
+    intake, job = LineIntake(clock, clock), Job(clock)
     intake.add("a", job.lines(90))
     intake.take()
     assert job.taken == 90
@@ -39,7 +39,7 @@ def test_a_job_with_few_lines_has_them_taken_in_at_once() -> None:
 
 def test_what_exceeds_the_budget_of_a_job_waits_for_the_next_tick() -> None:
     clock = Clock()
-    intake, job = LineIntake(clock), Job(clock)
+    intake, job = LineIntake(clock, clock), Job(clock)
     intake.add("a", job.lines(150))
     taken = []
     for _ in range(3):
@@ -53,7 +53,7 @@ def test_what_exceeds_the_budget_of_a_job_waits_for_the_next_tick() -> None:
 
 def test_jobs_with_few_lines_are_taken_in_beside_any_number_with_many() -> None:
     clock = Clock()
-    intake, large = LineIntake(clock), [Job(clock) for _ in range(20)]
+    intake, large = LineIntake(clock, clock), [Job(clock) for _ in range(20)]
     small = Job(clock)
     for number, job in enumerate(large):
         intake.add(f"large-{number}", job.lines(100_000))
@@ -65,7 +65,7 @@ def test_jobs_with_few_lines_are_taken_in_beside_any_number_with_many() -> None:
 
 def test_where_time_is_short_those_that_waited_longest_come_first() -> None:
     clock = Clock()
-    intake, jobs = LineIntake(clock), [Job(clock) for _ in range(80)]
+    intake, jobs = LineIntake(clock, clock), [Job(clock) for _ in range(80)]
     for number, job in enumerate(jobs):
         intake.add(f"job-{number}", job.lines(100_000))
     for _ in range(16):
@@ -76,7 +76,7 @@ def test_where_time_is_short_those_that_waited_longest_come_first() -> None:
 
 
 def test_lines_of_one_job_are_taken_in_the_order_of_their_reads() -> None:
-    intake, taken = LineIntake(Clock()), list[int]()
+    intake, taken = LineIntake(), list[int]()
 
     def lines(number: int) -> Iterator[None]:
         taken.append(number)
@@ -90,7 +90,7 @@ def test_lines_of_one_job_are_taken_in_the_order_of_their_reads() -> None:
 
 def test_the_last_lines_of_a_job_are_taken_in_with_a_limit() -> None:
     clock = Clock()
-    intake, job = LineIntake(clock), Job(clock)
+    intake, job = LineIntake(clock, clock), Job(clock)
     intake.add("a", job.lines(100_000))
     intake.finish("a")
     assert 400 <= job.taken <= 600
