@@ -242,9 +242,10 @@ class LineIntake:
     """Takes in what was read, within a budget of CPU time for each job and tick.
 
     A job may print more than can be parsed. Its lines are taken in slices: job after job, each for
-    a short time, until its budget or that of all jobs is spent. The rest waits for the next tick,
-    in which the jobs begin that have waited longest. A job with few lines has them taken in at
-    once. An iterator takes in one line at each step.
+    a short time, until its budget or that of all jobs is spent. The rest waits for the next tick.
+    In each the jobs come first of which no line is taken in yet, so that a job with few lines does
+    not wait for those with many, then those that have waited longest. An iterator takes in one line
+    at each step.
     """
 
     def __init__(
@@ -255,6 +256,8 @@ class LineIntake:
         self._timer, self._clock = timer, clock
         self._waiting: dict[str, deque[Iterator[None]]] = {}
         """By job, those that have waited longest first."""
+        self._begun: set[str] = set()
+        """Those of which a slice was taken in."""
         self._spent: defaultdict[str, float] = defaultdict(float)
         self._left_seconds = _ALL_SECONDS
 
@@ -273,7 +276,7 @@ class LineIntake:
 
     def take(self) -> None:
         """Take in what the budgets allow."""
-        turns = deque(self._waiting)
+        turns = deque(sorted(self._waiting, key=self._begun.__contains__))
         while turns and self._left_seconds > 0:
             job = turns.popleft()
             began = self._clock()
@@ -287,6 +290,7 @@ class LineIntake:
         """Take in all lines of a job now; what takes too long is dropped."""
         self._take_for(job, _LAST_SECONDS)
         self._waiting.pop(job, None)
+        self._begun.discard(job)
 
     def _take_for(self, job: str, seconds: float) -> float:
         """Take in lines of one job for so long; returns how long it took."""
@@ -295,8 +299,10 @@ class LineIntake:
         while waiting and self._timer() - began < seconds:
             if next(waiting[0], _NO_MORE) is _NO_MORE:
                 waiting.popleft()
+        self._begun.discard(job)
         if waiting:
             self._waiting[job] = waiting
+            self._begun.add(job)
         return self._timer() - began
 
 
@@ -624,8 +630,7 @@ class LogPoller:
             if isinstance(answer, Refused):
                 _LOG.debug("%s", answer)
                 return
-            self._note_size(read, answer)
-            if pod.replica is not None:
+            if self._is_followed(read, answer) and pod.replica is not None:
                 look = PodRun(run.name, run.node_kind, read.at, answer.truncated, answer.skipped)
                 replica = pod.replica
                 yield from log.observing(
@@ -636,23 +641,28 @@ class LogPoller:
                 self._throttle.failed(pod, self._now, silent=False)
             _LOG.exception("the log of %s/%s could not be read", pod.namespace, pod.name)
 
-    def _note_size(self, read: _Read, answer: LogRead) -> None:
-        """Note whether there is more to be read, or the log prints more than can be."""
+    def _is_followed(self, read: _Read, answer: LogRead) -> bool:
+        """Note whether there is more to be read; false where the log prints more than can be: its
+        end is read next, instead of these lines."""
         uid = read.source.pod.uid
         if not answer.truncated:
             self._behind.pop(uid, None)
-            return
+            return True
+        if uid in self._ends:
+            return True
         with self._changed:
-            if uid in self._read_at and uid not in self._ends:
+            if uid in self._read_at:
                 # There is more: due again at the next poll, behind those that have waited longer.
                 self._read_at[uid] = self._now - self._poll_seconds
-        if uid in self._ends or not answer.lines:
-            return
+        if not answer.lines:
+            return True
         line_at = answer.lines[-1].at
         began = self._behind.setdefault(uid, _Behind(read.at, line_at))
         elapsed_seconds = read.at - began.read_at
-        if elapsed_seconds >= _BEHIND_SECONDS and line_at - began.line_at < elapsed_seconds:
-            del self._behind[uid]
-            size = fmean(len(line.text) for line in answer.lines) + _STAMP_BYTES
-            lines = max(min(_END_LINES, int(_END_BYTES / size)), 1)
-            self._ends[uid] = _End(lines, self._now + _END_SECONDS)
+        if elapsed_seconds < _BEHIND_SECONDS or line_at - began.line_at >= elapsed_seconds:
+            return True
+        del self._behind[uid]
+        size = fmean(len(line.text) for line in answer.lines) + _STAMP_BYTES
+        lines = max(min(_END_LINES, int(_END_BYTES / size)), 1)
+        self._ends[uid] = _End(lines, self._now + _END_SECONDS)
+        return False

@@ -63,6 +63,18 @@ def test_jobs_with_few_lines_are_taken_in_beside_any_number_with_many() -> None:
     assert clock.seconds <= 0.52
 
 
+def test_a_job_with_new_lines_comes_before_those_with_many() -> None:
+    clock = Clock()
+    intake, large, small = LineIntake(clock, clock), [Job(clock) for _ in range(80)], Job(clock)
+    for number, job in enumerate(large):
+        intake.add(f"large-{number}", job.lines(100_000))
+    for tick in range(1, 20):
+        intake.begin_tick()
+        intake.add("small", small.lines(5))
+        intake.take()
+        assert small.taken == 5 * tick
+
+
 def test_where_time_is_short_those_that_waited_longest_come_first() -> None:
     clock = Clock()
     intake, jobs = LineIntake(clock, clock), [Job(clock) for _ in range(80)]
