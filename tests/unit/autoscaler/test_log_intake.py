@@ -68,6 +68,9 @@ def test_a_job_with_new_lines_comes_before_those_with_many() -> None:
     intake, large, small = LineIntake(clock, clock), [Job(clock) for _ in range(80)], Job(clock)
     for number, job in enumerate(large):
         intake.add(f"large-{number}", job.lines(100_000))
+    for _ in range(2):
+        intake.begin_tick()
+        intake.take()
     for tick in range(1, 20):
         intake.begin_tick()
         intake.add("small", small.lines(5))
