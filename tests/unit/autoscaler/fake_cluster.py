@@ -264,6 +264,8 @@ class FakeCluster:
         lines = [
             line for line in self.jobs[pod.owner.name].lines if since is None or line.at >= since
         ]
+        if last_lines is not None:
+            return LogRead(lines[-last_lines:], skipped=len(lines) > last_lines)
         return LogRead(lines[: self.most_lines], len(lines) > self.most_lines)
 
     # -- Profiles
