@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -248,7 +249,7 @@ class JobState:
         cls, training_job: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
     ) -> Self:
         """The state of a job that is new to this process, from what its profile has stored."""
-        options = LogFormatOptions.of(job)
+        options = LogFormatOptions.of(job, time.thread_time)
         if profile is None:
             return cls(training_job, job, ProgressLog(options), is_new=True)
         saved = unpack(profile.status.state, job.key, at)
@@ -313,7 +314,7 @@ class JobState:
         if training_job.active is None:
             return
         if training_job.active != self.job:
-            self.log.options = LogFormatOptions.of(training_job.active)
+            self.log.options = LogFormatOptions.of(training_job.active, time.thread_time)
         if training_job.active.goal != self.job.goal:
             # Another goal is not met yet: a job that was suspended at the old one may be resumed.
             self.record = replace(self.record, suspended_at_target=False)

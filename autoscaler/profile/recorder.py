@@ -90,6 +90,13 @@ class Events(Protocol):
         """Put an Event on the job."""
 
 
+_TOO_LARGE: Final = (
+    "a pod prints more than can be read: every few seconds the last lines of its log are read, and "
+    "losses and checkpoints in between are missed; print fewer lines, such as one for every tenth "
+    "step"
+)
+
+
 class ProfileRecorder:
     """Writes profiles and Events; ``timer`` times the back-off after a refusal."""
 
@@ -123,6 +130,8 @@ class ProfileRecorder:
         status = status_of(state, now)
         if status.complaint:
             self._warn_once(state.training_job, "LogNotUnderstood", status.complaint)
+        if state.progress(now).is_too_large:
+            self._warn_once(state.training_job, "LogTooLarge", _TOO_LARGE)
         self._recommend(state)
         self._report_quota(state)
         self._report_deadline(state)

@@ -2,13 +2,13 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
 from optimus.jobs import Batch, Job, Role, TrainingMode, target_metrics
 from optimus.progress.metric_names import LossChoice, ValueName, line_names
-from optimus.progress.patterns import bounded, check_pattern
+from optimus.progress.patterns import InvalidPattern, Pattern, compile_pattern, no_timer
 from optimus.progress.schedule import InvalidSchedule, parse_schedule
 from optimus.progress.types import Declared
 
@@ -39,8 +39,8 @@ class LogFormatOptions:
     steps_per_epoch: float | None = None
     """In the job's global steps."""
     loss_metric: str | None = None
-    metrics_format: re.Pattern[str] | None = None
-    checkpoint_format: re.Pattern[str] | None = None
+    metrics_format: Pattern | None = None
+    checkpoint_format: Pattern | None = None
     chiefs: int = 0
     """Replicas that train beside the workers."""
     command: str = ""
@@ -51,17 +51,18 @@ class LogFormatOptions:
     """The metrics that the job's goal is about, where that is not the training loss."""
 
     @classmethod
-    def of(cls, job: Job) -> Self:
-        """The options of a job; without a pattern that ``check_pattern`` refuses, whose job is not
-        managed anyway."""
+    def of(cls, job: Job, timer: Callable[[], float] = no_timer) -> Self:
+        """The options of a job; without a pattern that is refused, whose job is not managed anyway.
+
+        ``timer``: seconds of CPU of this thread, which limit what a user's pattern may take."""
         chiefs = (each.count for each in job.fixed if each.role in (Role.CHIEF, Role.MASTER))
         return cls(
             mode=job.mode,
             batch=job.batch,
             steps_per_epoch=job.steps_per_epoch,
             loss_metric=job.loss_metric,
-            metrics_format=_compiled(job.metrics_format, groups=2),
-            checkpoint_format=_compiled(job.checkpoint_format, groups=0),
+            metrics_format=_compiled(job.metrics_format, 2, timer),
+            checkpoint_format=_compiled(job.checkpoint_format, 0, timer),
             chiefs=sum(chiefs) if job.chief_trains else 0,
             command=job.command,
             declared=_declared(job.lr_schedule),
@@ -74,10 +75,9 @@ def _declared(text: str | None) -> Declared | None:
     return None if isinstance(found, InvalidSchedule) else found
 
 
-def _compiled(text: str | None, groups: int) -> re.Pattern[str] | None:
-    if text is None or check_pattern(text, groups=groups) is not None:
-        return None
-    return bounded(text)
+def _compiled(text: str | None, groups: int, timer: Callable[[], float]) -> Pattern | None:
+    found = None if text is None else compile_pattern(text, groups, timer)
+    return None if isinstance(found, InvalidPattern) else found
 
 
 @dataclass(frozen=True, slots=True)

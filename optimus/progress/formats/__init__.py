@@ -27,7 +27,6 @@ from optimus.progress.parsed_line import (
     parse_integer,
     without_prefix,
 )
-from optimus.progress.patterns import MAX_LINE_CHARACTERS
 from optimus.progress.printed_values import printed_values
 
 _FORMATS = (
@@ -64,9 +63,9 @@ def parse_line(text: str, options: LogFormatOptions) -> ParsedLine | None:
         if options.metrics_format is not None:
             parsed = _with_user_metrics(text, parsed, options)
     if options.checkpoint_format is not None:
-        found = options.checkpoint_format.search(text[:MAX_LINE_CHARACTERS])
-        if found is not None:
-            step = parse_integer(found[1]) if found.re.groups and found[1] else None
+        groups = options.checkpoint_format.search(text)
+        if groups is not None:
+            step = parse_integer(groups[0]) if groups and groups[0] else None
             parsed = replace(parsed or ParsedLine(), saved=Saved(step=step))
     return parsed
 

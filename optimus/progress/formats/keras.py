@@ -21,7 +21,7 @@ MARKERS: Final = ("/",)
 _HEADER: Final = re.compile(r"^Epoch (\d{1,9})/(\d{1,9})\s*$")
 _BAR: Final = re.compile(r"^\s*(\d{1,15})/(\d{1,15}|Unknown)\b")
 _PAIR: Final = re.compile(rf" - (\w+): ({NUMBER})")
-_SAVING: Final = re.compile(r"Epoch (\d{1,9}): (finished saving|.*saving) model to ")
+_SAVING: Final = re.compile(r"Epoch (\d{1,9}): (finished saving|.{0,200}saving) model to ")
 
 
 def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:

@@ -19,7 +19,6 @@ from optimus.progress.parsed_line import (
     Saved,
     numbers,
 )
-from optimus.progress.patterns import MAX_LINE_CHARACTERS
 
 MARKERS: Final = ("=", "{")
 _PAIR: Final = re.compile(rf"(?<![\w./|-])([A-Za-z_][\w./|-]*)\s?=\s?({NUMBER})")
@@ -53,10 +52,9 @@ def user_metrics(text: str, options: LogFormatOptions) -> dict[str, float]:
     """The pairs that a user's ``metrics-format`` finds: its first two groups, name and value."""
     if options.metrics_format is None:
         return {}
-    matches = options.metrics_format.finditer(text[:MAX_LINE_CHARACTERS])
-    found = (match.group(1, 2) for match in matches)
+    found = options.metrics_format.findall(text)
     return numbers(
-        (name, value) for name, value in found if name and value and re.fullmatch(NUMBER, value)
+        (name, value) for name, value, *_ in found if name and value and re.fullmatch(NUMBER, value)
     )
 
 

@@ -135,4 +135,4 @@ def test_the_way_from_a_log_line_to_a_patch_runs_through_few_files() -> None:
     assert packages.total() <= 40, "\n".join(report)
     for package, most in MOST.items():
         assert packages[package] <= most, package
-    assert "_take" in called.functions["autoscaler/logs/poller.py"], "log lines were read"
+    assert "_lines_of" in called.functions["autoscaler/logs/poller.py"], "log lines were read"

@@ -81,7 +81,9 @@ class NodesCluster(FakeCluster):
             pods,
         )
 
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
         read = super().read(pod, since=since)
         if self.mute or not isinstance(read, LogRead):
             return read

@@ -13,7 +13,11 @@ from tests.harness.guide_commands import block
 from tests.unit.docs.pages import ROOT, Page, page
 from tests.unit.docs.sources import files, imported
 
-_DISTRIBUTIONS: Final = {"prometheus_client": "prometheus-client", "yaml": "pyyaml"}
+_DISTRIBUTIONS: Final = {
+    "prometheus_client": "prometheus-client",
+    "re2": "google-re2",
+    "yaml": "pyyaml",
+}
 """Import names that differ from the name of their distribution."""
 
 _OWN: Final = {"autoscaler", "extender", "optimus", "localcluster"}
