@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from extender.gang_membership import ObservedGang, observe_gang
+from extender.gang_membership import Known, ObservedGang, observe_gang
 from extender.settings import Settings
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.offers import Offers
@@ -50,8 +50,10 @@ class GangQueue:
         self.paused: set[str] = set()
         """Jobs whose reservations ran out: queued again when kube-scheduler asks about a pod."""
         self.asked: dict[str, bool] = {}
-        """Jobs that kube-scheduler has asked about, whatever scheduler their pods name; true: also
-        to be planned before all their pods exist."""
+        """Jobs that kube-scheduler has asked about; true: also to be planned before all their pods
+        exist."""
+        self.schedulers = {settings.scheduler_name}
+        """The names of the schedulers that ask this process: profiles of one kube-scheduler."""
         self._unseen: dict[str, Pod] = {}
         """By job UID, the pod that kube-scheduler asked about last and that no watch has shown."""
 
@@ -60,22 +62,29 @@ class GangQueue:
         assert pod.replica is not None
         job_uid = pod.replica.job_uid
         others = [*self._cluster.pods_of(job_uid).values(), *self._unseen_of(job_uid)]
-        job = self._cluster.jobs.get(job_uid)
-        observed = observe_gang(pod, others, job, self._offers.absent(job_uid))
+        rescale = self._cluster.rescales.get(job_uid)
+        known = Known(
+            self._cluster.jobs.get(job_uid),
+            None if rescale is None else rescale.target,
+            self._offers.absent(job_uid),
+            self.schedulers,
+            self.asked.get(job_uid, False),
+        )
+        observed = observe_gang(pod, others, known)
         beyond_plan = observed.beyond_plan or self._cluster.occupancy.is_beyond_plan(observed.gang)
         gang = self._reservations.with_assumed(observed.gang)
         gang = replace(gang, avoided=self._cluster.avoided_by(job_uid))
         return replace(observed, gang=gang, beyond_plan=beyond_plan)
 
     def observe_waiting(self, job_uid: str) -> ObservedGang | None:
-        """The gang of a job's waiting pods that name our scheduler; ``None`` where none is known.
+        """The gang of a job's waiting pods that name a scheduler that asks; ``None`` where none is
+        known.
 
         The newest pod's list is the one of the generation that waits."""
         pods = [
             pod
             for pod in (*self._cluster.waiting_pods(job_uid), *self._unseen_of(job_uid))
-            if (job_uid in self.asked or pod.scheduler_name == self._settings.scheduler_name)
-            and self._cluster.knows_gang_of(pod)
+            if pod.scheduler_name in self.schedulers and self._cluster.knows_gang_of(pod)
         ]
         newest = max(pods, key=lambda pod: (pod.created_at, pod.uid), default=None)
         return None if newest is None else self.observe(newest)
@@ -112,9 +121,8 @@ class GangQueue:
         return job_uid in whole_jobs
 
     def _is_plannable(self, observed: ObservedGang) -> bool:
-        early = observed.specs_known and self.asked.get(observed.gang.job_uid, False)
         return (
-            (observed.complete or early)
+            observed.specs_known
             and not self.is_held(observed)
             and not self._offers.waits(observed.gang.job_uid)
             and not self.not_offered_yet(observed)
@@ -179,7 +187,13 @@ class GangQueue:
         """kube-scheduler asks about a pod; ``early``: by score alone."""
         assert pod.replica is not None
         job_uid = pod.replica.job_uid
-        self.asked[job_uid] = early or self.asked.get(job_uid, False)
+        if pod.scheduler_name not in self.schedulers:
+            self.schedulers.add(pod.scheduler_name)
+            self.cached.clear()
+        was_early = self.asked.get(job_uid, False)
+        self.asked[job_uid] = early or was_early
+        if early and not was_early:
+            self.cached.pop(job_uid, None)
         if pod.uid not in self._cluster.pods and self._unseen.get(job_uid) != pod:
             self._unseen[job_uid] = pod
             self.cached.pop(job_uid, None)
@@ -230,6 +244,9 @@ class GangQueue:
     def is_held(self, observed: ObservedGang) -> bool:
         """Whether room is reserved for every replica that is not bound."""
         gang, ledger = observed.gang, self._reservations.ledger
+        if not gang.members:
+            bound = sum(pod.node is not None for pod in observed.pods.values())
+            return len(ledger.of_job(gang.job_uid)) + bound >= observed.size
         if not ledger.holds(gang.job_uid):  # as most that wait
             return all(member.node is not None for member in gang.members)
         return all(ledger.get(gang.replica(member)) is not None for member in gang.unbound)

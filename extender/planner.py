@@ -251,9 +251,7 @@ class Planner:
             return
         self._unbound.discard(job_uid)
         bound = [pod for pod in pods.values() if pod.node is not None and not pod.leaving]
-        ours = job_uid in self.queue.asked or any(
-            pod.scheduler_name == self.settings.scheduler_name for pod in bound
-        )
+        ours = any(pod.scheduler_name in self.queue.schedulers for pod in bound)
         if not bound or not ours or not self.leads:
             return
         size = sum(gang_counts(bound[0], self.cluster.jobs.get(job_uid)).values())

@@ -254,6 +254,8 @@ class EventHandlers:
         with planner.locked() as now:
             if has_run:
                 planner.cluster.have_run.add(job_uid)
+            if planner.cluster.rescales.get(job_uid) != rescale:
+                planner.queue.cached.pop(job_uid, None)  # its pods may list the new counts
             planner.cluster.set_rescale(job_uid, rescale)
             planner.rescales.follow(now.monotonic)
         planner.reserve_for_rescales()

@@ -113,6 +113,36 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
             id="pods are gated",
         ),
         pytest.param(
+            report(
+                GangState.INCOMPLETE,
+                roles=(role(Role.WORKER, 10_000, 1),),
+                missing=("worker-1", "worker-2", "worker-3", "worker-4"),
+            ),
+            "waits for 9999 of 10000 pods that do not exist: worker-1, worker-2, worker-3 and 9996"
+            " more pods",
+            id="more pods are missing than are named",
+        ),
+        pytest.param(
+            report(
+                GangState.INCOMPLETE,
+                roles=(role(Role.WORKER, 2, 2),),
+                other_schedulers=("default-scheduler",),
+            ),
+            "is not planned: some of its pods name another scheduler (default-scheduler); name one"
+            " in the templates of all its replica types",
+            id="some pods are another scheduler's",
+        ),
+        pytest.param(
+            report(
+                GangState.INCOMPLETE,
+                roles=(role(Role.WORKER, 4, 1),),
+                missing=("worker-1",),
+                reason="waiting for job ns/j to have as many replicas as its pods list",
+            ),
+            "waits: its pod lists 4 replicas, more than the job has",
+            id="the list is larger than the job",
+        ),
+        pytest.param(
             report(GangState.QUEUED, since="2026-01-02T03:04:05Z"),
             "waits: it is about to be planned; since 03:04 UTC",
             id="queued for the first time",
@@ -260,6 +290,11 @@ def test_what_lacks_is_said_with_its_figures() -> None:
         ({"memory": 5 * 2**29}, "2.5Gi memory"),
         ({"nvidia.com/gpu": 2}, "2 nvidia.com/gpu"),
         ({"pods": 1}, ""),
+        pytest.param(
+            {"ephemeral-storage": 2**31, "hugepages-2Mi": 100 * 2**20, "nvidia.com/gpu": 2},
+            "2Gi ephemeral-storage, 100Mi hugepages-2Mi, 2 nvidia.com/gpu",
+            id="every amount of bytes",
+        ),
     ],
 )
 def test_amounts_at_the_bounds_of_their_units(request_: dict[str, int], text: str) -> None:
