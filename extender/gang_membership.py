@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from extender.state.cluster import is_waiting
 from extender.state.offers import PodShape, shape_of
-from optimus.jobs import Counts, Job, JobKey, ReplicaSpec, Role
+from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.pods import Pod
 from optimus.placement.gang import Gang, Member
 from optimus.placement.rules import Surroundings
@@ -50,6 +50,9 @@ class ObservedGang:
 
     beyond_plan: bool = False
     """Whether a pod has rules that only kube-scheduler can check."""
+
+    constraints: frozenset[NodeConstraints] = frozenset()
+    """Those of the members that need a node."""
 
     waits_for: str = ""
     """What an incomplete gang waits for, as a sentence that does not vary."""
@@ -132,8 +135,9 @@ def observe_gang(pod: Pod, others: Iterable[Pod], known: Known) -> ObservedGang:
         has_rules = any(member.rules is not None for member in members)
         gang = replace(gang, members=members, surroundings=Surroundings() if has_rules else None)
     beyond_plan = any(found.beyond_plan for found in pods.values())
+    complete = not waits_for
     return ObservedGang(
-        gang, counts, pods, templates, not waits_for, foreign, beyond_plan, waits_for
+        gang, counts, pods, templates, complete, foreign, beyond_plan, waits_for=waits_for
     )
 
 

@@ -1,15 +1,18 @@
 """The gangs that wait to be planned, in the order of ``optimus.placement.queue_order``."""
 
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from extender.gang_membership import Known, ObservedGang, observe_gang
+from extender.namespace_budgets import SECONDS_PER_REPLICA, NamespaceBudgets
 from extender.settings import Settings
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.offers import Offers
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from extender.state.unknown_rules import UnknownRules
+from extender.state.volumes import ClaimName
 from optimus.kube.pods import Pod
 from optimus.placement.queue_order import WaitingGang
 
@@ -42,9 +45,11 @@ class GangQueue:
         offers: Offers,
         unknown_rules: UnknownRules,
         settings: Settings,
+        clock: Callable[[], Instant],
     ) -> None:
         self._cluster, self._reservations, self._rescales = cluster, reservations, rescales
         self._offers, self._unknown_rules, self._settings = offers, unknown_rules, settings
+        self._clock, self._budgets = clock, NamespaceBudgets()
         self.cached: dict[str, QueuedGang | None] = {}
         """By job UID. Whoever changes a job's pods, assumed replicas or offers drops it."""
         self.paused: set[str] = set()
@@ -74,7 +79,8 @@ class GangQueue:
         beyond_plan = observed.beyond_plan or self._cluster.occupancy.is_beyond_plan(observed.gang)
         gang = self._reservations.with_assumed(observed.gang)
         gang = replace(gang, avoided=self._cluster.avoided_by(job_uid))
-        return replace(observed, gang=gang, beyond_plan=beyond_plan)
+        constraints = frozenset(member.spec.constraints for member in gang.unbound)
+        return replace(observed, gang=gang, beyond_plan=beyond_plan, constraints=constraints)
 
     def observe_waiting(self, job_uid: str) -> ObservedGang | None:
         """The gang of a job's waiting pods that name a scheduler that asks; ``None`` where none is
@@ -148,10 +154,7 @@ class GangQueue:
     def _may_have_unknown_rules(self, observed: ObservedGang) -> bool:
         """Whether pods like those of a gang are not offered nodes that a plan may use."""
         may_apply = self._unknown_rules.may_apply
-        return any(
-            may_apply(constraints)
-            for constraints in {member.spec.constraints for member in observed.gang.unbound}
-        )
+        return any(may_apply(constraints) for constraints in observed.constraints)
 
     def pods_to_requeue(self, now: float) -> tuple[Pod, ...]:
         """The pods that kube-scheduler has to be made to ask about; it asks about new ones itself.
@@ -174,14 +177,43 @@ class GangQueue:
         return tuple(pods)
 
     def find(self, job_uid: str) -> QueuedGang | None:
-        """The gang of a job's waiting pods; the same object until it changes."""
+        """The gang of a job's waiting pods; the same object until it changes.
+
+        ``None`` too where it has changed and its namespace is over its budget."""
         if job_uid not in self.cached:
+            if self.defers(job_uid):
+                return None
             observed = self.observe_waiting(job_uid)
             self.cached[job_uid] = None if observed is None else self.queued(observed)
+            if observed is not None:
+                cost = SECONDS_PER_REPLICA * (len(observed.pods) + len(observed.gang.members))
+                namespace, now = observed.gang.key.namespace, self._clock().monotonic
+                self._budgets.charge(namespace, cost, now)
         found = self.cached[job_uid]
         if found is not None and found.waiting.ran_before != (job_uid in self._cluster.have_run):
             self.cached[job_uid] = found = self.queued(found.observed)
         return found
+
+    def defers(self, job_uid: str) -> bool:
+        """Whether a gang has changed and is not looked at now: its namespace is over its budget."""
+        pod = self._any_pod(job_uid)
+        return (
+            job_uid not in self.cached
+            and pod is not None
+            and self._budgets.is_over(pod.namespace, self._clock().monotonic)
+        )
+
+    def _any_pod(self, job_uid: str) -> Pod | None:
+        pods = self._cluster.pods_of(job_uid).values()
+        return next(iter(pods), self._unseen.get(job_uid))
+
+    def unobserved(self) -> list[str]:
+        """The UIDs of jobs whose gangs have changed since they were looked at."""
+        return [
+            job_uid
+            for job_uid in {*self._cluster.waiting_jobs(), *self._unseen}
+            if job_uid not in self.cached and not self._is_reserved(job_uid)
+        ]
 
     def ask(self, pod: Pod, *, early: bool = False) -> None:
         """kube-scheduler asks about a pod; ``early``: by score alone."""
@@ -215,6 +247,16 @@ class GangQueue:
         """By UID, the job UID of each pod that was asked about and that the watch has not shown."""
         pods = self._cluster.pods
         return {pod.uid: job for job, pod in self._unseen.items() if pod.uid not in pods}
+
+    def jobs_with_claims(self, claims: Collection[ClaimName]) -> set[str]:
+        """The UIDs of the jobs of which a pod mounts any of these claims."""
+        unseen = {
+            job_uid
+            for job_uid, pod in self._unseen.items()
+            if pod.rules is not None
+            and any((pod.namespace, claim) in claims for claim in pod.rules.claims)
+        }
+        return unseen | self._cluster.jobs_with_claims(claims)
 
     def unknown_jobs(self) -> list[str]:
         """The UIDs of jobs that were asked about and of which nothing is known: a pod named another

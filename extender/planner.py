@@ -142,6 +142,7 @@ class Planner:
             self.offers,
             self.unknown_rules,
             settings,
+            clock,
         )
         self._planning = Planning(self._rule, settings.age_limit_seconds)
         self._one_slice = threading.Lock()
@@ -521,7 +522,10 @@ class Planner:
         if self.why_too_old() is not None:
             return  # no plan comes
         with self.lock:
-            if job_uid in self._waited_for:
+            found = self.queue.find(job_uid)
+            namespace = "" if found is None else found.observed.gang.key.namespace
+            deferred = self._planning.defers(namespace, self._clock().monotonic)
+            if job_uid in self._waited_for or deferred:
                 return
             self._waited_for.add(job_uid)
         if not self.leads:
@@ -626,6 +630,7 @@ class Planner:
             with self.locked() as now:
                 self.expire(now)
             self.reserve_for_rescales()
+            self._observe_changed()
             with self.locked() as now:
                 self.unknown_rules.mark(now.monotonic, self.cluster.releases)
                 snapshot = self._snapshot(now)
@@ -641,6 +646,14 @@ class Planner:
         if found.answers:
             self.changes.notify()
         return found.more or not whole
+
+    def _observe_changed(self) -> None:
+        """Look at the gangs that have changed, each under the lock for itself."""
+        with self.lock:
+            changed = self.queue.unobserved()
+        for job_uid in changed:
+            with self.lock:
+                self.queue.find(job_uid)
 
     def _snapshot(self, now: Instant) -> Snapshot:
         cluster, queue = self.cluster, self.queue.waiting(now)
