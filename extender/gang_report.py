@@ -227,6 +227,12 @@ def _limit(role: RoleReport) -> tuple[str, str]:
     room = role.room.all
     if not room.admit_it:
         return "", "no node admits one: see its node selector, affinity and tolerations"
+    if role.room.not_offered:
+        limit = role.room.not_offered[0]
+        return limit, (
+            f"no node offers {limit}: a resource that another extender accounts for is to be named"
+            " in OPTIMUS_IGNORED_RESOURCES"
+        )
     limit = next(iter(room.short_of), "")
     if not room.hold_it_empty:
         short = f": too much {limit} is asked for" if limit else ""

@@ -46,6 +46,8 @@ class Cluster:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         """The replicas of all jobs, by UID."""
+        self.unrecognized: dict[str, dict[str, Pod]] = {}
+        """By UID of a job, the pods that it controls and whose labels name no replica, by UID."""
         self.jobs: dict[str, Job] = {}
         self.rescales: dict[str, ProfileRescale] = {}
         self.have_run: set[str] = set()
@@ -127,6 +129,7 @@ class Cluster:
 
     def _count_replica(self, pod: Pod, sign: int) -> None:
         if pod.replica is None:
+            self._note_unrecognized(pod, sign)
             return
         job_uid = pod.replica.job_uid
         of_job = self._pods_by_job.setdefault(job_uid, {})
@@ -151,6 +154,17 @@ class Cluster:
                 del self._waiting[job_uid]
         if pod.node is not None and sign > 0:
             self.have_run.add(job_uid)
+
+    def _note_unrecognized(self, pod: Pod, sign: int) -> None:
+        if pod.owner is None:
+            return
+        of_job = self.unrecognized.setdefault(pod.owner.uid, {})
+        if sign > 0:
+            of_job[pod.uid] = pod
+        else:
+            of_job.pop(pod.uid, None)
+        if not of_job:
+            del self.unrecognized[pod.owner.uid]
 
     def set_job(self, uid: str, job: Job | None, *, exists: bool = False) -> None:
         """Record a job's spec; ``None``: it is gone or over, or ``exists`` and is unreadable."""
