@@ -98,7 +98,10 @@ class Cluster:
             time.sleep(max(begin + (at + 1) / CALLS_PER_SECOND - time.perf_counter(), 0.0))
         for pod in probe:
             self.handlers.pod(pod, None)
-        return {"filter": percentiles(calls), "planned_after_seconds": planned and round(planned, 3)}
+        return {
+            "filter": percentiles(calls),
+            "planned_after_seconds": planned and round(planned, 3),
+        }
 
 
 def pod_of(

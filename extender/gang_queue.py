@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 from extender.gang_membership import Known, ObservedGang, observe_gang
 from extender.namespace_budgets import SECONDS_PER_REPLICA, NamespaceBudgets
-from extender.settings import Settings
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.offers import Offers
 from extender.state.rescale_reservations import RescaleReservations
@@ -44,11 +43,10 @@ class GangQueue:
         rescales: RescaleReservations,
         offers: Offers,
         unknown_rules: UnknownRules,
-        settings: Settings,
         clock: Callable[[], Instant],
     ) -> None:
         self._cluster, self._reservations, self._rescales = cluster, reservations, rescales
-        self._offers, self._unknown_rules, self._settings = offers, unknown_rules, settings
+        self._offers, self._unknown_rules = offers, unknown_rules
         self._clock, self._budgets = clock, NamespaceBudgets()
         self.cached: dict[str, QueuedGang | None] = {}
         """By job UID. Whoever changes a job's pods, assumed replicas or offers drops it."""
@@ -57,7 +55,7 @@ class GangQueue:
         self.asked: dict[str, bool] = {}
         """Jobs that kube-scheduler has asked about; true: also to be planned before all their pods
         exist."""
-        self.schedulers = {settings.scheduler_name}
+        self.schedulers: set[str] = set()
         """The names of the schedulers that ask this process: profiles of one kube-scheduler."""
         self._unseen: dict[str, Pod] = {}
         """By job UID, the pod that kube-scheduler asked about last and that no watch has shown."""

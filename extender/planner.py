@@ -141,9 +141,9 @@ class Planner:
             self.rescales,
             self.offers,
             self.unknown_rules,
-            settings,
             clock,
         )
+        self.queue.schedulers.add(settings.scheduler_name)
         self._planning = Planning(self._rule, settings.age_limit_seconds)
         self._one_slice = threading.Lock()
         self._considered = threading.Condition(self.lock)

@@ -400,9 +400,7 @@ class Planning:
         self._before = walk.before
         return Slice(walk.answers, False, future_plans, walk.searches)
 
-    def _note_cost(
-        self, queued: QueuedGang, took: float, now: Instant, *, refused: bool
-    ) -> None:
+    def _note_cost(self, queued: QueuedGang, took: float, now: Instant, *, refused: bool) -> None:
         """Charge a long search to its namespace; a costly one that finds nothing is made again
         later."""
         job_uid, namespace = queued.waiting.job_uid, queued.observed.gang.key.namespace

@@ -14,6 +14,7 @@ from extender.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 
+
 class BadCertificate(Exception):
     """The files cannot be used; ``str()`` is a sentence for people."""
 

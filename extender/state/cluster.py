@@ -124,7 +124,8 @@ class Cluster:
             self.occupancy.remove(before.uid, before.namespace)
         elif after is not None and now is not None:
             self.occupancy.set(
-                after.uid, Occupant(now.node, after.namespace, after.labels, after.rules, after.leaving)
+                after.uid,
+                Occupant(now.node, after.namespace, after.labels, after.rules, after.leaving),
             )
 
     def _count_replica(self, pod: Pod, sign: int) -> None:

@@ -67,9 +67,7 @@ class Volumes:
                 )
         return changed
 
-    def set_class(
-        self, before: StorageClass | None, after: StorageClass | None
-    ) -> set[ClaimName]:
+    def set_class(self, before: StorageClass | None, after: StorageClass | None) -> set[ClaimName]:
         """Record a storage class, likewise."""
         if before is not None:
             self._classes.pop(before.name, None)

@@ -5,7 +5,7 @@ object may lack ``replicas`` or say ``worker`` for ``Worker``; both are read her
 casing is kept for writing back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Final
 

@@ -358,7 +358,9 @@ def test_a_request_that_does_not_end_ends_the_connection(extender: Extender) -> 
 
 def test_a_slow_client_is_answered(extender: Extender) -> None:
     body = json.dumps({"Pod": POD, "NodeNames": ["n1"]}).encode()
-    sent = f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    sent = (
+        f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    )
     with socket.create_connection(("127.0.0.1", extender.port), timeout=60) as client:
         for at in range(0, len(sent), 200):
             client.sendall(sent[at : at + 200])

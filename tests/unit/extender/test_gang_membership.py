@@ -152,7 +152,7 @@ def test_a_job_that_only_a_wrong_owner_names_is_forgotten() -> None:
     assert not planner.reservations.whole_jobs
 
 
-LARGE = {role: 10_000 for role in (Role.PS, Role.WORKER, Role.CHIEF, Role.MASTER, Role.EVALUATOR)}
+LARGE = dict.fromkeys((Role.PS, Role.WORKER, Role.CHIEF, Role.MASTER, Role.EVALUATOR), 10000)
 """What a TF_CONFIG of 250 kB lists."""
 
 

@@ -1,5 +1,7 @@
 """A request that arrives in parts: when it is whole, and what of it is kept."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +26,7 @@ def incoming() -> Incoming:
 def test_it_is_whole_with_its_last_byte_however_it_is_cut(body: bytes, cuts: list[int]) -> None:
     sent, arriving = request(body), incoming()
     edges = sorted({0, *(cut for cut in cuts if cut < len(sent) - 1), len(sent) - 1})
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in pairwise(edges):
         assert not arriving.feed(sent[begin:end])
     assert arriving.feed(sent[-1:])
     assert arriving.take() == sent
@@ -71,9 +73,7 @@ def test_of_a_body_that_is_too_large_one_byte_more_than_the_limit_is_kept() -> N
     "sent",
     [
         pytest.param(request(b"x", length=10_000), id="of a known length"),
-        pytest.param(
-            request(b"x" * 200, "Transfer-Encoding: chunked", length=""), id="in chunks"
-        ),
+        pytest.param(request(b"x" * 200, "Transfer-Encoding: chunked", length=""), id="in chunks"),
     ],
 )
 def test_a_body_that_is_much_too_large_is_not_read(sent: bytes) -> None:

@@ -1,5 +1,6 @@
 """No namespace's changes keep the gangs of others waiting."""
 
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -90,7 +91,9 @@ def test_a_gang_that_changes_too_often_is_looked_at_later_and_others_at_once() -
     looked.clear()
     cluster.planner.advance()
     assert "uid-large" in looked
-    assert reasons(cluster, tenant[0], "a") == {"job ns/large (0 PS + 400 workers) does not fit as a whole"}
+    assert reasons(cluster, tenant[0], "a") == {
+        "job ns/large (0 PS + 400 workers) does not fit as a whole"
+    }
 
 
 def made(cluster: FakeCluster, job: str, workers: int) -> list[Pod]:
@@ -129,9 +132,7 @@ def test_costly_searches_of_one_namespace_do_not_keep_other_gangs_waiting() -> N
         planner.plan_slice()
         for name in tenants:
             relabel(cluster, name, value)
-    pods = [
-        msgspec.structs.replace(each, namespace="other") for each in made(cluster, "honest", 2)
-    ]
+    pods = [msgspec.structs.replace(each, namespace="other") for each in made(cluster, "honest", 2)]
     for pod in pods:
         cluster.handlers.pod(None, pod)
     costly.searched.clear()
@@ -185,11 +186,14 @@ def test_only_gangs_that_mount_a_claim_are_looked_at_when_it_changes() -> None:
     cluster.planner.advance()
     assert looked == []
     free = Volume(name="w", storage_class="local", available=True)
-    for change in (
+    changes: list[Callable[[], None]] = [
         lambda: cluster.handlers.claim(MINE, msgspec.structs.replace(MINE, bytes=1)),
         lambda: cluster.handlers.volume(None, msgspec.structs.replace(free, bytes=1)),
-        lambda: cluster.handlers.storage_class(LOCAL, msgspec.structs.replace(LOCAL, provisioner="x")),
-    ):
+        lambda: cluster.handlers.storage_class(
+            LOCAL, msgspec.structs.replace(LOCAL, provisioner="x")
+        ),
+    ]
+    for change in changes:
         looked.clear()
         change()
         cluster.planner.advance()

@@ -15,10 +15,10 @@ from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped
 from extender.http.app import CALLS, Calls
 from extender.http.direct import by_request_line
 from extender.http.wsgi import (
+    _PARK,
     GRACE_SECONDS,
     KEEP_ALIVE_SECONDS,
     NEXT_CALL_SECONDS,
-    _PARK,
     KeepAliveWorker,
     Server,
     _is_readable,
