@@ -115,8 +115,7 @@ class Planner:
         while ``leads`` is false: only a kube-scheduler that leads asks. ``count_searches`` gets for
         how many waiting gangs a slice has searched for nodes."""
         self.settings = settings
-        self.lock = threading.Lock()
-        self.changes = Changes()
+        self.lock, self.changes = threading.Lock(), Changes()
         self.urgent = threading.Event()
         """Set while a call of kube-scheduler waits for a plan."""
         self._clock, self._observe_wait, self._count_searches = clock, observe_wait, count_searches
@@ -144,8 +143,8 @@ class Planner:
             clock,
         )
         self.queue.schedulers.add(settings.scheduler_name)
-        self._planning = Planning(self._rule, settings.age_limit_seconds)
-        self._one_slice = threading.Lock()
+        planning = Planning(self._rule, settings.age_limit_seconds)
+        self._planning, self._one_slice = planning, threading.Lock()
         self._considered = threading.Condition(self.lock)
         self._waited_for, self._waited_to_lead = set[str](), False
         self._pending: dict[str, tuple[PendingNomination, ...]] = {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from extender.gang_report import (
@@ -325,3 +326,16 @@ def test_the_cause_is_another_with_another_state_reason_gate_or_resource() -> No
         )
     ]
     assert {cause(each) for each in same} == {cause(report(GangState.WAITING, roles=(short,)))}
+
+
+def test_a_resource_that_no_node_offers_is_named_with_the_setting_that_leaves_it_out() -> None:
+    asked = {"nvidia.com/gpumem": 3000}
+    role = lacking(3, 0, asked)
+    assert role.room is not None
+    room = msgspec.structs.replace(role.room, not_offered=("nvidia.com/gpumem",))
+    role = msgspec.structs.replace(role, room=room, request=asked)
+    assert sentence(report(GangState.WAITING, roles=(role,))) == (
+        "waits: 1 worker of 3000 nvidia.com/gpumem lacks a place (no node offers nvidia.com/gpumem:"
+        " a resource that another extender accounts for is to be named in"
+        " OPTIMUS_IGNORED_RESOURCES)"
+    )
