@@ -69,7 +69,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.policies import POLICIES
 from optimus.progress.stragglers import StragglerConfig
 from optimus.runtime.health import HealthServer
-from optimus.runtime.settings import SettingsError, address
+from optimus.runtime.settings import SettingsError, address, names_in
 
 _LOG = logging.getLogger("autoscaler")
 _SYNC_SECONDS = 60.0
@@ -376,7 +376,8 @@ def _controller(
 
 
 def _eligibility_config(settings: Settings) -> EligibilityConfig:
-    return EligibilityConfig.of(settings.scheduler_name, settings.operator_version)
+    ignored = names_in(settings.ignored_resources)
+    return EligibilityConfig.of(settings.scheduler_name, settings.operator_version, ignored)
 
 
 def _decision_config(settings: Settings) -> DecisionConfig:

@@ -26,6 +26,7 @@ from optimus.runtime.settings import (
     not_an_address,
     not_one_of,
     not_positive,
+    not_resources,
 )
 
 
@@ -57,6 +58,11 @@ class Settings:
     operator_version: str = "1.7.0"
     """The training-operator's version: before 1.8.1 it never finishes suspending a job with
     ttlSecondsAfterFinished, and such a job is not managed."""
+
+    ignored_resources: str = ""
+    """Extended resources, comma-separated, that another extender of kube-scheduler accounts for
+    (managedResources with ignoredByScheduler): no node offers them, and nothing is planned by them.
+    Default: none."""
 
     policy: str = "optimus"
     """The allocation policy."""
@@ -248,6 +254,7 @@ def _contradictions(settings: Settings) -> list[str]:
         *(not_an_address("page_listen", settings.page_listen) if settings.page_listen else []),
         *not_a_version("operator_version", settings.operator_version),
         *not_a_selector("node_selector", settings.node_selector),
+        *not_resources("ignored_resources", settings.ignored_resources),
         *not_a_label("node_kind_label", settings.node_kind_label),
         *not_one_of("log_level", settings.log_level, LOG_LEVELS),
     ]

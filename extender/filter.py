@@ -123,13 +123,17 @@ def _refuse_unplanned(
         planner.refused_for_now[pod.uid] = pod
         return refuse(names, f"job {_job(pod)} is not planned: {too_old}", "cache too old")
 
-    # 6. A gang waits until all its pods exist: until then their requests are not all known.
-    found = planner.offered(pod, names, now)
+    # 6. A gang waits until all its pods exist: until then their requests are not all known. It is
+    # not looked at while its namespace is over its budget.
+    deferred = planner.queue.defers(replica.job_uid)
+    found = None if deferred else planner.offered(pod, names, now)
     if found is None or not found.observed.complete or replica not in found.observed.pods:
         planner.refused_for_now[pod.uid] = pod
         missing = f"waiting for all pods of job {_job(pod)}"
+        if deferred:
+            missing = f"pods of job {_job(pod)} change too often: later"
         waits_for = "" if found is None else found.observed.waits_for
-        return refuse(names, waits_for or missing, "incomplete")
+        return refuse(names, waits_for or missing, "changing" if deferred else "incomplete")
 
     # 7. No pod is answered before each was asked about, where kube-scheduler knows rules that a
     # plan does not: or some of the gang would be bound and the others could not.
