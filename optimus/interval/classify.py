@@ -21,7 +21,8 @@ from optimus.allocation.problem import (
     why_excluded,
 )
 from optimus.errors import NotReady
-from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, JobKey, RescaleRule
+from optimus.interval.growth import GrowthLimit, GrowthRule
+from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import NEEDED_COUNTS
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS
@@ -84,10 +85,9 @@ class IntervalConfig:
     """The same for a change that is decided by what is to be expected of a job, and not by a fit.
     Unit: none. Default: the hypotheses about a job's speed differ by more than fits do."""
 
-    expected_counts: int = 16
-    """Maximum number of PSs, or of workers, by expectation; twice as many as its speed was measured
-    with, where that is more. Default: beyond it the hypotheses only guess; with 8, jobs on large
-    clusters were moved once more."""
+    unconfirmed_counts: int = 16
+    """Maximum number of PSs, or of workers, of a job before it is measured to be faster with more
+    than it has; twice as many as it was measured to be faster with, where that is more."""
 
     moves_per_hour: int = 5
     """After this many rescales within an hour a job does not grow; it still shrinks where a waiting
@@ -123,8 +123,9 @@ class IntervalConfig:
     profiling: ProfilingConfig = field(default_factory=ProfilingConfig)
     """How much is spent on measuring: it decides when a job's profiling is over."""
 
-    fairness: Fairness | None = None
-    """Weights and the degree of fairness. Default: the sum of remaining times counts, as in the
+    fairness: Fairness | None = field(default_factory=Fairness)
+    """Weights and the degree of fairness. Default: the sum of the logarithms of remaining times,
+    which no claimed amount of work changes. ``None``: the sum of remaining times, as in the
     paper."""
 
 
@@ -598,20 +599,26 @@ _RULES: tuple[Callable[[JobView], Classified | None], ...] = (
 
 
 _EXPECTED = "by expectation, as no forecast can be fitted yet"
-_REACH = 2
-"""By expectation a job gets so many times the PSs, or workers, that it was measured with."""
 
 
-def _within_reach(view: JobView) -> CountBounds:
-    """The bounds within which it may be moved by expectation."""
-    bounds, least = view.job.bounds, view.config.expected_counts
-    seen = [view.job.counts, *(each.counts for each in view.progress.samples)]
-    ps, workers = (max(least, _REACH * max(each)) for each in zip(*seen, strict=True))
-    return replace(
-        bounds,
-        max_ps=max(min(ps, bounds.max_ps or ps), bounds.min_ps),
-        max_workers=max(min(workers, bounds.max_workers or workers), bounds.min_workers),
-    )
+def _growth_limit(view: JobView) -> GrowthLimit | None:
+    """How far it may grow; ``None`` where nothing was measured and the forecast is given."""
+    assert not isinstance(view.forecast, NotReady)
+    if not (view.forecast.is_expected or view.progress.samples):
+        return None
+    config = view.config
+    rule = GrowthRule(config.unconfirmed_counts, config.hysteresis_fraction)
+    return rule.limit(view.job, view.history.user_counts, view.progress)
+
+
+def _why_gives_back(view: JobView, limit: GrowthLimit) -> str | None:
+    """Why it gives capacity back that nobody else may want; ``None`` where it keeps it."""
+    assert not isinstance(view.forecast, NotReady)
+    lost = view.config.hysteresis_fraction * view.forecast.at(view.job.counts)
+    if not limit.gives_back or view.price_seconds > lost:
+        return None
+    faster = f"{view.config.hysteresis_fraction:.0%} faster"
+    return f"at its {view.job.counts} it is not {faster} than at {limit.confirmed}"
 
 
 def _resizable(view: JobView) -> Classified:
@@ -626,11 +633,14 @@ def _resizable(view: JobView) -> Classified:
         capped, reason = True, too_often
     elif view.forecast.goal_met:
         reason = "its goal is met: it does not grow again"
-    bounded = job
+    bounded, limit = job, _growth_limit(view)
+    if limit is not None:
+        why_back = None if forced else _why_gives_back(view, limit)
+        forced, reason = forced or why_back is not None, why_back or reason
+        bounded = replace(job, bounds=limit.within(job.bounds))
     if view.forecast.is_expected:
         reason = "; ".join(part for part in (reason, _EXPECTED) if part)
-        bounded = replace(job, bounds=_within_reach(view))
-    if capped:
+    if capped and not forced:
         bounds = replace(job.bounds, max_ps=job.counts.ps, max_workers=job.counts.workers)
         bounded = replace(job, bounds=bounds)
     return Classified(

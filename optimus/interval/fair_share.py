@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from optimus.allocation import Candidate
-from optimus.allocation.fairness import Fairness, JobObjective
+from optimus.allocation.fairness import PROPORTIONAL, Fairness, JobObjective
 from optimus.interval.classify import Classified, Eligibility
 from optimus.jobs import Job
 from optimus.resources import Resources
@@ -73,6 +73,8 @@ def _objective(
 ) -> JobObjective:
     job = candidate.job
     weight = fairness.of_namespace(job.key.namespace) * fairness.of_class(job)
+    if fairness.alpha == PROPORTIONAL:
+        return JobObjective(weight, PROPORTIONAL, 1.0)
     seconds = _fair_seconds(candidate, share, capacity)
     if not math.isfinite(seconds):
         return JobObjective(weight, 0.0, _LEAST_SECONDS)  # no ratio to compare
