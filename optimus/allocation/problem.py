@@ -241,6 +241,15 @@ NO_HISTORY = JobHistory()
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceShare:
+    """A namespace with candidates that may grow, and what its other jobs hold."""
+
+    namespace: str
+    weight: float = 1.0
+    held: Resources = NONE
+
+
+@dataclass(frozen=True, slots=True)
 class AllocationProblem:
     """One decision over all candidates.
 
@@ -259,6 +268,8 @@ class AllocationProblem:
     reserve: Resources = NONE
     quotas: tuple[Quota, ...] = ()
     """With what is left for the candidates as their room."""
+    shares: tuple[NamespaceShare, ...] = ()
+    """The namespaces among which capacity is divided first; empty where there are not several."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,13 @@ from optimus.interval.classify import (
 )
 from optimus.interval.fair_share import with_objectives
 from optimus.interval.profiling import decide_after_profiling
-from optimus.interval.share import StartingJobs, in_queue_order, pools_of, share_pool
+from optimus.interval.share import (
+    StartingJobs,
+    in_queue_order,
+    over_their_share,
+    pools_of,
+    share_pool,
+)
 from optimus.jobs import Counts, Job
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import ExpectFn, ForecastFn, forecast_job
@@ -130,10 +136,11 @@ def plan_interval(
     if config.fairness is not None:
         jobs = with_objectives(jobs, schedulable_capacity(plan.nodes), config.fairness)
     # 2. Share
-    shares = [share_pool(pool, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
+    shares = [share_pool(pool, jobs, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
     allocations = [policy.allocate(share.problem) for share in shares]
     # 3. and 4. Fit and settle, waiting jobs first
-    settlement = Settlement.of(plan, config, allocations, jobs)
+    over = frozenset().union(*(over_their_share(share, plan) for share in shares))
+    settlement = Settlement.of(plan, config, allocations, jobs, over)
     starting = [StartingJobs(share, plan, config.max_attempts) for share in shares]
     for each, allocated in zip(starting, allocations, strict=True):
         _settle_waiting(each, allocated, settlement, at)
@@ -290,9 +297,11 @@ class Settlement:
         config: IntervalConfig,
         allocations: Sequence[Allocation],
         jobs: Sequence[Classified],
+        over: frozenset[str],
     ) -> "Settlement":
         """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster, and
-        those without a forecast that have more than their user gave them."""
+        those without a forecast that have more than their user gave them. ``over`` are the
+        namespaces that hold more than their share."""
         allocated, decided = dict[str, Counts](), dict[str, Counts]()
         for allocation in allocations:
             allocated |= allocation.counts
@@ -321,7 +330,7 @@ class Settlement:
                 donor[0].job.uid,
             )
         )
-        reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts)
+        reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts, over)
         return cls(plan, config, allocated, _PolicyReasons(allocations), decided, reclaim)
 
     def decide(self, job: Classified, counts: Counts, reason: str) -> None:
@@ -423,7 +432,7 @@ class Settlement:
         """Shrink others for this job's growth where all of it together pays."""
         place, max_cost = (lambda plan: plan.move(job.job, wanted)), self._net_saving(job, wanted)
         reason = f"releases capacity to {job.job.key}, which gains more by it"
-        return self._reclaim(place, reason, max_cost) is None
+        return self._reclaim(place, reason, max_cost, job.job.key.namespace) is None
 
     def _resize_trimmed(self, job: Classified, wanted: Counts, why_not: str) -> None:
         for counts in _trims(job, wanted, job.job.counts):
@@ -437,9 +446,11 @@ class Settlement:
         reason = f"{wanted} {why_not}, and nothing less is worth a restart"
         self.decide(job, job.job.counts, reason)
 
-    def _reclaim(self, place: "_Place", reason: str, max_cost: float = math.inf) -> str | None:
+    def _reclaim(
+        self, place: "_Place", reason: str, max_cost: float = math.inf, namespace: str = ""
+    ) -> str | None:
         """Shrink others for what is wanted, or say why it does not fit even so."""
-        found = self.reclaim.find(self.plan, place, max_cost)
+        found = self.reclaim.find(self.plan, place, max_cost, namespace)
         if isinstance(found, str):
             return found
         self.plan.adopt(found.plan)
@@ -448,7 +459,7 @@ class Settlement:
         return None
 
     def _net_saving(self, job: Classified, counts: Counts) -> float:
-        """Seconds saved beyond the restart and the hysteresis.
+        """What these counts save beyond the restart and the hysteresis, by the objective.
 
         Without hysteresis, noise in the forecasts would move tasks back and forth between two jobs
         of similar gain, at a restart each time."""
@@ -461,10 +472,7 @@ class Settlement:
         hysteresis = config.hysteresis_fraction
         if job.is_expected:
             hysteresis = config.expected_hysteresis_fraction
-        if job.objective is not None:
-            lost = job.price_seconds + hysteresis * now
-            return job.objective.cost(now) - job.objective.cost(now - saving + lost)
-        return saving - job.price_seconds - hysteresis * now
+        return job.worth(counts, job.price_seconds + hysteresis * now)
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         saving, now = job.saving(wanted), job.seconds(job.job.counts) or 0.0
@@ -506,7 +514,8 @@ def _cost_of_shrinking(donor: Classified, wanted: Counts) -> float:
     if donor.candidate is not None and not donor.candidate.may_grow:
         return 0.0
     if donor.keeps_deadline(wanted):
-        return donor.price_seconds  # in time all the same
+        # In time all the same.
+        return -donor.worth(donor.job.counts, donor.price_seconds)
     return -donor.worth(wanted, donor.price_seconds)
 
 
@@ -602,15 +611,19 @@ class Reclaim:
     allocated: Mapping[str, Counts]
     decided: Mapping[str, Counts]
     attempts_left: int
+    over: frozenset[str] = frozenset()
+    """Namespaces that hold more than their share: they give it back at whatever cost."""
     all_shrunk: CapacityPlan | None = None
     """The plan in which every donor has shrunk; ``None`` where it must be computed again."""
     shrunk: set[str] = field(default_factory=set)
     """UIDs of the donors that have shrunk in it."""
 
     def find(
-        self, plan: CapacityPlan, place: _Place, max_cost: float = math.inf
+        self, plan: CapacityPlan, place: _Place, max_cost: float = math.inf, namespace: str = ""
     ) -> Reclaimed | str:
-        """Shrink donors at less than this cost until ``place`` succeeds; or why it does not."""
+        """Shrink donors at less than this cost until ``place`` succeeds; or why it does not.
+
+        ``namespace`` is that of the job which wants to grow."""
         if self.attempts_left <= 0:
             return "too many attempts to shrink other jobs; tried again in the next interval"
         if self.all_shrunk is None:
@@ -631,6 +644,8 @@ class Reclaim:
         turn = _DonorsInTurn(self.donors)
         while (found := turn.next(refusal)) is not None and self.attempts_left > 0:
             donor, cost = found
+            if namespace not in self.over and donor.job.key.namespace in self.over:
+                cost = 0.0
             if max_cost - cost <= 0 or not self._shrink(trial, donor):
                 continue
             max_cost -= cost
