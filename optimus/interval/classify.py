@@ -63,8 +63,9 @@ class ProfilingConfig:
     third brings little (design note 0032). How many are stopped at once is limited apart."""
 
     max_replicas: int = 8
-    """The most PSs, or workers, of a profiling run. Default: what a model of 5 terms needs, at a
-    bounded price."""
+    """The most PSs, or workers, of a profiling run, and of any job that was not measured to be
+    faster with more than it has; twice as many as it was measured to be faster with, where that is
+    more. Default: what a model of 5 terms needs, at a bounded price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +85,6 @@ class IntervalConfig:
     expected_hysteresis_fraction: float = 0.15
     """The same for a change that is decided by what is to be expected of a job, and not by a fit.
     Unit: none. Default: the hypotheses about a job's speed differ by more than fits do."""
-
-    unconfirmed_counts: int = 16
-    """Maximum number of PSs, or of workers, of a job before it is measured to be faster with more
-    than it has; twice as many as it was measured to be faster with, where that is more."""
 
     moves_per_hour: int = 5
     """After this many rescales within an hour a job does not grow; it still shrinks where a waiting
@@ -204,6 +201,8 @@ class Decision:
     awaits_forecast: bool = False
     saves_seconds: float = 0.0
     """Forecast seconds that the job saves by it; negative where it shrinks for others."""
+    worth: float = 0.0
+    """The same by the objective: of rescales that wait, the one that is worth most begins first."""
     recommended: Recommendation | None = None
     """Of a job of which nothing is changed."""
     limited_by: str = ""
@@ -604,10 +603,11 @@ _EXPECTED = "by expectation, as no forecast can be fitted yet"
 def _growth_limit(view: JobView) -> GrowthLimit | None:
     """How far it may grow; ``None`` where nothing was measured and the forecast is given."""
     assert not isinstance(view.forecast, NotReady)
-    if not (view.forecast.is_expected or view.progress.samples):
+    is_measured = view.progress.samples or view.progress.earlier
+    if not (view.forecast.is_expected or is_measured):
         return None
     config = view.config
-    rule = GrowthRule(config.unconfirmed_counts, config.hysteresis_fraction)
+    rule = GrowthRule(config.profiling.max_replicas, config.hysteresis_fraction)
     return rule.limit(view.job, view.history.user_counts, view.progress)
 
 
@@ -617,8 +617,8 @@ def _why_gives_back(view: JobView, limit: GrowthLimit) -> str | None:
     lost = view.config.hysteresis_fraction * view.forecast.at(view.job.counts)
     if not limit.gives_back or view.price_seconds > lost:
         return None
-    faster = f"{view.config.hysteresis_fraction:.0%} faster"
-    return f"at its {view.job.counts} it is not {faster} than at {limit.confirmed}"
+    faster = f"not {view.config.hysteresis_fraction:.0%} faster than with {limit.confirmed}"
+    return f"with its {view.job.counts} it is {faster}: it gives back what brings nothing"
 
 
 def _resizable(view: JobView) -> Classified:
@@ -638,6 +638,7 @@ def _resizable(view: JobView) -> Classified:
         why_back = None if forced else _why_gives_back(view, limit)
         forced, reason = forced or why_back is not None, why_back or reason
         bounded = replace(job, bounds=limit.within(job.bounds))
+    is_limited = not capped and bounded.bounds != job.bounds
     if view.forecast.is_expected:
         reason = "; ".join(part for part in (reason, _EXPECTED) if part)
     if capped and not forced:
@@ -649,7 +650,13 @@ def _resizable(view: JobView) -> Classified:
         job.counts,
         reason,
         job.bounds.minimum,
-        Candidate(bounded, view.forecast, running=view.running, deadline=view.deadline),
+        Candidate(
+            bounded,
+            view.forecast,
+            running=view.running,
+            deadline=view.deadline,
+            limited=str(limit) if is_limited else "",
+        ),
         forced=forced,
         capped=capped,
         placement_failures=history.placement_failures,

@@ -3,9 +3,9 @@
 A forecast beyond the counts that were measured is a guess, and a log can say anything.
 1. The job's own counts are those that its user set. Larger counts at which it was measured to be
    faster than at all smaller ones are *confirmed*.
-2. It gets at most twice the confirmed PSs and workers, or a few where that is more: with fewer,
-   small jobs would restart too often to be worth it.
-3. Where it was measured at twice the confirmed counts and was no faster, it does not get those few.
+2. It gets at most twice the confirmed PSs and workers, or as many as a profiling run may have where
+   that is more: by doublings alone a small job would restart too often.
+3. Where it was measured at twice the confirmed counts and was no faster, it gets no more than that.
    Where it runs at more than twice the confirmed counts and is no faster, it gives back.
 """
 
@@ -28,6 +28,9 @@ class GrowthLimit:
     confirmed: Counts
     most: Counts
     gives_back: bool = False
+
+    def __str__(self) -> str:
+        return f"before it is measured to be faster with more than {self.confirmed}"
 
     def within(self, bounds: CountBounds) -> CountBounds:
         """The bounds of a job, and no more than this."""

@@ -273,6 +273,7 @@ def _decision(job: Classified, settlement: "Settlement") -> Decision:
         action,
         reason,
         saves_seconds=saved_seconds(now, after),
+        worth=job.worth(counts),
         is_expected=job.is_expected and not job.forced,
         limited_by=settlement.plan.quotas.named_in(of.uid, reason),
     )
@@ -297,7 +298,7 @@ class Settlement:
         config: IntervalConfig,
         allocations: Sequence[Allocation],
         jobs: Sequence[Classified],
-        over: frozenset[str],
+        over: frozenset[str] = frozenset(),
     ) -> "Settlement":
         """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster, and
         those without a forecast that have more than their user gave them. ``over`` are the

@@ -203,6 +203,8 @@ class _Reasons(Mapping[str, str]):
             return f"{counts} are the least that meet its deadline"
         if not candidate.may_grow:
             return f"its goal is met: {counts} is its minimum"
+        if is_bounded and candidate.limited:
+            return f"{counts} is the most {candidate.limited}"
         if is_bounded:
             bounds = candidate.job.bounds
             most = f"max-ps {bounds.max_ps or 'none'}, max-workers {bounds.max_workers or 'none'}"
