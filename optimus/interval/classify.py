@@ -327,6 +327,8 @@ class JobView:
     at: float
     incomplete: bool = False
     placed: Counts = NO_COUNTS
+    over_share: bool = False
+    """Its namespace holds more than its share, and gives back what another wants."""
 
     def fixed(self, reason: str, counts: Counts | None = None) -> Classified:
         """Not up for decision; without a bound pod it waits for just these counts."""
@@ -359,7 +361,7 @@ class JobView:
         """Whether its counts are not up for decision, but will be in a moment."""
         history = self.history
         moves = history.profiling_since is not None or history.rescaling_to is not None
-        return moves or _cooldown(self) is not None
+        return moves or _why_cooling(self) is not None
 
     @property
     def deadline(self) -> Deadline | None:
@@ -537,7 +539,7 @@ def _returns_to(view: JobView) -> Counts | None:
     What it grew to was worth it by a forecast that it no longer has: it is not known what the other
     jobs wait for. Below its user's counts it does not shrink without one."""
     own, now = view.history.user_counts, view.job.counts
-    if own is None or view.history.profiling_since is not None or _cooldown(view) is not None:
+    if own is None or view.history.profiling_since is not None or _why_cooling(view) is not None:
         return None
     fewer = view.job.bounds.clamp(Counts(min(own.ps, now.ps), min(own.workers, now.workers)))
     is_less = fewer.ps <= now.ps and fewer.workers <= now.workers and fewer != now
@@ -571,12 +573,18 @@ def _profiling(view: JobView) -> Classified | None:
 
 
 def _cooldown(view: JobView) -> Classified | None:
+    why = _why_cooling(view)
+    # For the share of another namespace it shrinks all the same.
+    return None if why is None or view.over_share else view.fixed(why)
+
+
+def _why_cooling(view: JobView) -> str | None:
     last, cooldown = view.history.last_rescaled_at, view.config.cooldown_seconds
     if last is None or view.at - last >= cooldown or not view.job.bounds.allow(view.job.counts):
         return None
     ago = max(view.at - last, 0)
     left = cooldown - ago
-    return view.fixed(f"cooldown: rescaled {ago:.0f} s ago; next change possible in {left:.0f} s")
+    return f"cooldown: rescaled {ago:.0f} s ago; next change possible in {left:.0f} s"
 
 
 _RULES: tuple[Callable[[JobView], Classified | None], ...] = (
@@ -621,16 +629,20 @@ def _why_gives_back(view: JobView, limit: GrowthLimit) -> str | None:
     return f"with its {view.job.counts} it is {faster}: it gives back what brings nothing"
 
 
+def _why_not_growing(view: JobView) -> str | None:
+    """Why it may only shrink now."""
+    too_often = why_moved_enough(view.history, view.at, view.config)
+    return view.why_backing_off or too_often or _why_cooling(view)
+
+
 def _resizable(view: JobView) -> Classified:
     assert not isinstance(view.forecast, NotReady)
     job, history = view.job, view.history
     forced, capped, reason = not job.bounds.allow(job.counts), False, ""
     if forced:
         reason = f"its bounds do not allow its {job.counts}"
-    elif (backing_off := view.why_backing_off) is not None:
-        capped, reason = True, backing_off
-    elif (too_often := why_moved_enough(history, view.at, view.config)) is not None:
-        capped, reason = True, too_often
+    elif (not_growing := _why_not_growing(view)) is not None:
+        capped, reason = True, not_growing
     elif view.forecast.goal_met:
         reason = "its goal is met: it does not grow again"
     bounded, limit = job, _growth_limit(view)

@@ -1,4 +1,5 @@
-"""Each job's objective in one interval: its weight, and its remaining time at its fair share.
+"""Each job's objective in one interval: its weight, and its remaining time at its fair share; and
+the namespaces that hold more than theirs.
 
 The cluster is shared among the namespaces that have jobs, by their weights, and each namespace's
 share among its jobs, by the weights of their PriorityClasses. A job's fair share holds its minimum
@@ -14,9 +15,11 @@ import numpy as np
 
 from optimus.allocation import Candidate
 from optimus.allocation.fairness import PROPORTIONAL, Fairness, JobObjective
+from optimus.allocation.namespace_shares import parts
+from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
 from optimus.jobs import Job
-from optimus.resources import Resources
+from optimus.resources import Resources, total
 
 _MOST_STEPS: Final = 256
 """Maximum number of PSs and of workers beyond the minimum that are considered."""
@@ -66,6 +69,26 @@ def fair_shares(jobs: Sequence[Job], fairness: Fairness) -> dict[str, float]:
         / of_namespace[job.key.namespace]
         for job in jobs
     }
+
+
+def over_their_share(
+    jobs: Sequence[Job], plan: CapacityPlan, fairness: Fairness | None
+) -> frozenset[str]:
+    """The namespaces that hold more than their part of what managed jobs hold and what is free.
+
+    Empty where there are not several with such jobs."""
+    managed = [job for job in jobs if job.managed and not job.suspended]
+    namespaces = {job.key.namespace for job in managed}
+    if len(namespaces) < 2:
+        return frozenset()
+    held: dict[str, list[Resources]] = {name: [] for name in sorted(namespaces)}
+    for job in managed:
+        held[job.key.namespace].append(plan.usage(job.uid))
+    used, weigh = {name: total(each) for name, each in held.items()}, fairness or Fairness()
+    free = plan.capacity.count_free(None)
+    room = total(plan.capacity.resources_of(each) * count for each, count in free.items())
+    due = parts({name: weigh.of_namespace(name) for name in used}, room + total(used.values()))
+    return frozenset(name for name, each in used.items() if not each.fits_in(due[name]))
 
 
 def _objective(

@@ -42,12 +42,11 @@ from optimus.interval.classify import (
     classify,
     saved_seconds,
 )
-from optimus.interval.fair_share import with_objectives
+from optimus.interval.fair_share import over_their_share, with_objectives
 from optimus.interval.profiling import decide_after_profiling
 from optimus.interval.share import (
     StartingJobs,
     in_queue_order,
-    over_their_share,
     pools_of,
     share_pool,
 )
@@ -130,7 +129,8 @@ def plan_interval(
     at, policy = inputs.snapshot.at, strategies.policy
     plan = CapacityPlan.of(inputs.snapshot, strategies.placement)
     # 1. Classify
-    views = _views(inputs, strategies, config, plan)
+    over = over_their_share(inputs.snapshot.jobs, plan, config.fairness)
+    views = _views(inputs, strategies, config, plan, over)
     jobs = [classify(view) for view in views]
     _charge_fixed(jobs, plan)
     if config.fairness is not None:
@@ -139,7 +139,6 @@ def plan_interval(
     shares = [share_pool(pool, jobs, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
     allocations = [policy.allocate(share.problem) for share in shares]
     # 3. and 4. Fit and settle, waiting jobs first
-    over = frozenset().union(*(over_their_share(share, plan) for share in shares))
     settlement = Settlement.of(plan, config, allocations, jobs, over)
     starting = [StartingJobs(share, plan, config.max_attempts) for share in shares]
     for each, allocated in zip(starting, allocations, strict=True):
@@ -165,9 +164,15 @@ def plan_interval(
 
 
 def _views(
-    inputs: IntervalInput, strategies: Strategies, config: IntervalConfig, plan: CapacityPlan
+    inputs: IntervalInput,
+    strategies: Strategies,
+    config: IntervalConfig,
+    plan: CapacityPlan,
+    over: frozenset[str],
 ) -> list[JobView]:
-    """All that is known of every job; one with some pods bound takes capacity for the others."""
+    """All that is known of every job; one with some pods bound takes capacity for the others.
+
+    ``over`` are the namespaces that hold more than their share."""
     jobs = sorted(inputs.snapshot.jobs, key=lambda job: job.uid)
     incomplete = {
         job.uid for job in jobs if plan.is_placed(job.uid) and plan.complete(job) is not None
@@ -180,7 +185,10 @@ def _views(
         forecast, runs = strategies.forecast(job, progress), plan.is_placed(job.uid)
         at, lacks_pods = inputs.snapshot.at, job.uid in incomplete
         placed = inputs.snapshot.bound_counts(job.uid)
-        return JobView(job, runs, forecast, history, progress, config, at, lacks_pods, placed)
+        gives = job.key.namespace in over
+        return JobView(
+            job, runs, forecast, history, progress, config, at, lacks_pods, placed, gives
+        )
 
     return [view(job) for job in jobs]
 

@@ -24,7 +24,6 @@ import numpy as np
 
 from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem, Candidate
 from optimus.allocation.fairness import Fairness
-from optimus.allocation.namespace_shares import parts
 from optimus.allocation.problem import NamespaceShare
 from optimus.interval.capacity_plan import Assigned, CapacityPlan
 from optimus.interval.classify import Classified, Eligibility, IntervalConfig
@@ -179,18 +178,6 @@ def _namespace_shares(
         NamespaceShare(name, weigh.of_namespace(name), total(amounts))
         for name, amounts in held.items()
     )
-
-
-def over_their_share(share: Share, plan: CapacityPlan) -> set[str]:
-    """The namespaces that hold more than their part of what jobs hold and what is free here."""
-    problem = share.problem
-    used = {each.namespace: [each.held] for each in problem.shares}
-    for each in problem.candidates:
-        if each.running and each.job.key.namespace in used:
-            used[each.job.key.namespace].append(plan.usage(each.job.uid))
-    usable = problem.available + total(each.held for each in problem.shares)
-    due = parts({each.namespace: each.weight for each in problem.shares}, usable)
-    return {name for name, amounts in used.items() if not total(amounts).fits_in(due[name])}
 
 
 def in_queue_order(
