@@ -8,7 +8,7 @@
 With one namespace there are no shares, and nothing changes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -77,10 +77,8 @@ class _SharedGrowth:
 
     def _limited(self, baseline: Baseline, due: Mapping[str, Resources]) -> Baseline:
         """The jobs as they are, within the quotas, and by namespace within what is due."""
-        names = tuple(self.problem.capacity)
-        shares = (
-            Quota(each, _NAME, names, due[each], self._charges(baseline, each)) for each in due
-        )
+        names, charges = tuple(self.problem.capacity), _charges(baseline, due)
+        shares = (Quota(each, _NAME, names, due[each], charges[each]) for each in due)
         uids = [each.job.uid for each in baseline.admitted]
         quotas, left = QuotaDemands.of(uids, (*self.problem.quotas, *shares)), None
         jobs = baseline.jobs
@@ -91,17 +89,6 @@ class _SharedGrowth:
         return replace(
             baseline, jobs=replace(jobs, demands=replace(jobs.demands, quotas=quotas)), left=left
         )
-
-    def _charges(self, baseline: Baseline, namespace: str) -> dict[str, QuotaCharge]:
-        jobs = (each.job for each in baseline.admitted if each.job.key.namespace == namespace)
-        return {
-            job.uid: QuotaCharge(
-                job.ps.resources,
-                job.worker.resources,
-                total(role.spec.resources * role.count for role in job.fixed),
-            )
-            for job in jobs
-        }
 
     def _wanting(self, baseline: Baseline, weights: Mapping[str, float]) -> dict[str, float]:
         """The namespaces of which some job would take a further step if no share limited it."""
@@ -121,6 +108,17 @@ class _SharedGrowth:
             name = each.job.key.namespace
             sums[name] = sums[name] + amounts if name in sums else amounts
         return {name: _as_resources(baseline, amounts) for name, amounts in sums.items()}
+
+
+def _charges(baseline: Baseline, of: Iterable[str]) -> dict[str, dict[str, QuotaCharge]]:
+    """What the tasks of each job of these namespaces take, by namespace and UID."""
+    charges: dict[str, dict[str, QuotaCharge]] = {namespace: {} for namespace in of}
+    for job in (each.job for each in baseline.admitted):
+        if job.key.namespace in charges:
+            fixed = total(role.spec.resources * role.count for role in job.fixed)
+            charge = QuotaCharge(job.ps.resources, job.worker.resources, fixed)
+            charges[job.key.namespace][job.uid] = charge
+    return charges
 
 
 def parts(weights: Mapping[str, float], amount: Resources) -> dict[str, Resources]:

@@ -255,6 +255,8 @@ class Classified:
     rescaling: bool = False
     lost_replicas: bool = False
     capped: bool = False
+    cooling: bool = False
+    """Rescaled a moment ago: it shrinks for the share of another namespace alone."""
     placement_failures: PlacementFailures = ()
     failed_counts: tuple[FailedCounts, ...] = ()
     measure_at: Counts | None = None
@@ -623,7 +625,7 @@ def _why_gives_back(view: JobView, limit: GrowthLimit) -> str | None:
     """Why it gives capacity back that nobody else may want; ``None`` where it keeps it."""
     assert not isinstance(view.forecast, NotReady)
     lost = view.config.hysteresis_fraction * view.forecast.at(view.job.counts)
-    if not limit.gives_back or view.price_seconds > lost:
+    if not limit.gives_back or view.price_seconds > lost or _why_cooling(view) is not None:
         return None
     faster = f"not {view.config.hysteresis_fraction:.0%} faster than with {limit.confirmed}"
     return f"with its {view.job.counts} it is {faster}: it gives back what brings nothing"
@@ -671,6 +673,7 @@ def _resizable(view: JobView) -> Classified:
         ),
         forced=forced,
         capped=capped,
+        cooling=_why_cooling(view) is not None,
         placement_failures=history.placement_failures,
         failed_counts=history.failed_counts,
         price_seconds=view.price_seconds,

@@ -76,7 +76,9 @@ def over_their_share(
 ) -> frozenset[str]:
     """The namespaces that hold more than their part of what managed jobs hold and what is free.
 
-    Empty where there are not several with such jobs."""
+    Empty where there are not several with such jobs, and for a policy that weighs no jobs."""
+    if fairness is None:
+        return frozenset()
     managed = [job for job in jobs if job.managed and not job.suspended]
     namespaces = {job.key.namespace for job in managed}
     if len(namespaces) < 2:
@@ -84,10 +86,10 @@ def over_their_share(
     held: dict[str, list[Resources]] = {name: [] for name in sorted(namespaces)}
     for job in managed:
         held[job.key.namespace].append(plan.usage(job.uid))
-    used, weigh = {name: total(each) for name, each in held.items()}, fairness or Fairness()
+    used = {name: total(each) for name, each in held.items()}
     free = plan.capacity.count_free(None)
     room = total(plan.capacity.resources_of(each) * count for each, count in free.items())
-    due = parts({name: weigh.of_namespace(name) for name in used}, room + total(used.values()))
+    due = parts({name: fairness.of_namespace(name) for name in used}, room + total(used.values()))
     return frozenset(name for name, each in used.items() if not each.fits_in(due[name]))
 
 

@@ -379,7 +379,7 @@ class Settlement:
         def place(plan: CapacityPlan) -> str | None:
             return plan.complete(job.job)
 
-        if place(self.plan) is None or self._reclaim(place, reason) is None:
+        if place(self.plan) is None or self._reclaim(job, place, reason) is None:
             self.decide(job, own, "they fit once others have released capacity")
             return
         fewer = [] if job.minimum == own else [*_trims(job, own, job.minimum), job.minimum]
@@ -396,7 +396,7 @@ class Settlement:
             return None
         minimum = options[-1]
         reason = f"releases capacity to {job.job.key}, which waits for {minimum}"
-        refusal = self._reclaim(lambda plan: plan.move(job.job, minimum), reason)
+        refusal = self._reclaim(job, lambda plan: plan.move(job.job, minimum), reason)
         if refusal is None:
             self.decide(job, minimum, _placed_reason(job, minimum))
         return refusal
@@ -405,7 +405,7 @@ class Settlement:
         """Reserve capacity to measure a job's speed at other counts; others shrink for it."""
         reason = f"releases capacity to {job.job.key}, whose speed is to be measured"
         fits = self.plan.complete(job.job, counts) is None
-        if fits or self._reclaim(lambda plan: plan.complete(job.job, counts), reason) is None:
+        if fits or self._reclaim(job, lambda plan: plan.complete(job.job, counts), reason) is None:
             self.reclaim.all_shrunk = None
 
     def resize_running(self, jobs: Iterable[Classified]) -> None:
@@ -441,7 +441,7 @@ class Settlement:
         """Shrink others for this job's growth where all of it together pays."""
         place, max_cost = (lambda plan: plan.move(job.job, wanted)), self._net_saving(job, wanted)
         reason = f"releases capacity to {job.job.key}, which gains more by it"
-        return self._reclaim(place, reason, max_cost, job.job.key.namespace) is None
+        return self._reclaim(job, place, reason, max_cost) is None
 
     def _resize_trimmed(self, job: Classified, wanted: Counts, why_not: str) -> None:
         for counts in _trims(job, wanted, job.job.counts):
@@ -456,10 +456,10 @@ class Settlement:
         self.decide(job, job.job.counts, reason)
 
     def _reclaim(
-        self, place: "_Place", reason: str, max_cost: float = math.inf, namespace: str = ""
+        self, job: Classified, place: "_Place", reason: str, max_cost: float = math.inf
     ) -> str | None:
-        """Shrink others for what is wanted, or say why it does not fit even so."""
-        found = self.reclaim.find(self.plan, place, max_cost, namespace)
+        """Shrink others for what a job wants, or say why it does not fit even so."""
+        found = self.reclaim.find(self.plan, place, max_cost, job.job.key.namespace)
         if isinstance(found, str):
             return found
         self.plan.adopt(found.plan)
@@ -632,7 +632,7 @@ class Reclaim:
     ) -> Reclaimed | str:
         """Shrink donors at less than this cost until ``place`` succeeds; or why it does not.
 
-        ``namespace`` is that of the job which wants to grow."""
+        ``namespace`` is that of the job for which they shrink."""
         if self.attempts_left <= 0:
             return "too many attempts to shrink other jobs; tried again in the next interval"
         if self.all_shrunk is None:
@@ -652,10 +652,8 @@ class Reclaim:
                 return Reclaimed(trial, ())
         turn = _DonorsInTurn(self.donors)
         while (found := turn.next(refusal)) is not None and self.attempts_left > 0:
-            donor, cost = found
-            if namespace not in self.over and donor.job.key.namespace in self.over:
-                cost = 0.0
-            if max_cost - cost <= 0 or not self._shrink(trial, donor):
+            donor, cost = found[0], self._cost(*found, namespace)
+            if cost is None or max_cost - cost <= 0 or not self._shrink(trial, donor):
                 continue
             max_cost -= cost
             donors.append(donor)
@@ -664,6 +662,12 @@ class Reclaim:
             if refusal is None:
                 return Reclaimed(trial, tuple(donors))
         return refusal or "no other job can shrink"
+
+    def _cost(self, donor: Classified, cost: float, namespace: str) -> float | None:
+        """What a donor's shrinking counts as; ``None`` where it does not shrink for this one."""
+        if donor.job.key.namespace in self.over and namespace not in self.over:
+            return 0.0
+        return None if donor.cooling else cost
 
     def moved(self, job: Classified, counts: Counts) -> None:
         """Repeat the decision on a placed job in ``all_shrunk``."""
