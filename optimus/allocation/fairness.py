@@ -97,7 +97,7 @@ class Objectives:
         """What saving so many seconds is worth, in units of the objective; infinite where they
         are."""
         power, weight = self.power[rows], self.weight[rows]
-        with np.errstate(invalid="ignore", over="ignore"):
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             after, now_or_0 = np.maximum(now - saved, 0.0), np.maximum(now, 0.0)
             least = np.maximum(now_or_0, LEAST_SECONDS), np.maximum(after, LEAST_SECONDS)
             worth = weight * np.log(least[0] / least[1])
