@@ -625,7 +625,8 @@ def _why_gives_back(view: JobView, limit: GrowthLimit) -> str | None:
     """Why it gives capacity back that nobody else may want; ``None`` where it keeps it."""
     assert not isinstance(view.forecast, NotReady)
     lost = view.config.hysteresis_fraction * view.forecast.at(view.job.counts)
-    if not limit.gives_back or view.price_seconds > lost or _why_cooling(view) is not None:
+    keeps = limit.within(view.job.bounds).allow(view.job.counts) or not limit.gives_back
+    if keeps or view.price_seconds > lost or _why_cooling(view) is not None:
         return None
     faster = f"not {view.config.hysteresis_fraction:.0%} faster than with {limit.confirmed}"
     return f"with its {view.job.counts} it is {faster}: it gives back what brings nothing"

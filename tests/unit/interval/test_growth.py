@@ -99,14 +99,17 @@ def test_kinds_of_nodes_are_not_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("remaining", "action"),
-    [(1e5, Action.SHRINK), (10.0, Action.KEEP)],
-    ids=["it gives back", "not where the restart costs more than it may"],
+    ("remaining", "bounds", "action"),
+    [
+        pytest.param(1e5, CountBounds(), Action.SHRINK, id="it gives back"),
+        pytest.param(10.0, CountBounds(), Action.KEEP, id="not at the price of a restart"),
+        pytest.param(1e5, CountBounds(8, None, 8, None), Action.KEEP, id="not below its minimum"),
+    ],
 )
 def test_a_job_that_is_no_faster_gives_back_although_nobody_waits(
-    remaining: float, action: Action
+    remaining: float, bounds: CountBounds, action: Action
 ) -> None:
-    wide = job("a", (8, 8))
+    wide = job("a", (8, 8), bounds=bounds)
     snapshot = ClusterSnapshot.of(AT, [wide], nodes(2, 16), bind(wide, ["node-00"] * 16))
     progress = {wide.uid: measured((1, 1, 1.0), (2, 2, 1.0), (8, 8, 1.0))}
     inputs = IntervalInput(snapshot, progress, {wide.uid: JobHistory(user_counts=OWN)})
@@ -115,7 +118,7 @@ def test_a_job_that_is_no_faster_gives_back_although_nobody_waits(
     assert decision.action is action
     if action is Action.SHRINK:
         assert max(decision.counts) <= 2
-        assert "it is not 5% faster than with 1 PS" in decision.reason
+    assert ("it is not 5% faster than with 1 PS" in decision.reason) is (action is Action.SHRINK)
 
 
 def test_the_reason_names_the_limit() -> None:
