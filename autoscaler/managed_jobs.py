@@ -659,8 +659,8 @@ def begin_order(state: JobState) -> tuple[bool, float]:
     if state.rescale is None:
         return True, 0.0
     record = state.rescale.record
-    saves_seconds = 0.0 if state.decision is None else state.decision.saves_seconds
-    return rescale_order(record.purpose, record.before, record.target, saves_seconds)
+    worth = 0.0 if state.decision is None else state.decision.worth
+    return rescale_order(record.purpose, record.before, record.target, worth)
 
 
 Guard = Callable[[str, JobState | None], AbstractContextManager[None]]

@@ -9,7 +9,7 @@ from typing import Final
 
 from autoscaler.windows import EXPECTED, parse_windows
 from optimus.allocation import PolicyTraits
-from optimus.allocation.fairness import Fairness
+from optimus.allocation.fairness import PROPORTIONAL, Fairness
 from optimus.interval.driver import DEFAULT_LIMITS, Limit
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.kube.quotas import budget_amounts
@@ -28,6 +28,9 @@ from optimus.runtime.settings import (
     not_positive,
     not_resources,
 )
+
+_LOG: Final = "log"
+"""Value of ``--fairness`` for the sum of the logarithms of remaining times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,9 +155,10 @@ class Settings:
     """What the training jobs of a namespace may request together:
     NAMESPACE:cpu=40,nvidia.com/gpu=8. May be given several times, once for each namespace."""
 
-    fairness: float = 0.0
-    """How much fairness counts in the objective (alpha): 0 minimises the sum of completion times,
-    larger values also the largest ratio of a job's time to that at its fair share. Typical: 1."""
+    fairness: str = _LOG
+    """What is minimised: log, the sum of the logarithms of the jobs' remaining times, so that no
+    claimed amount of work buys capacity; or a number (alpha): 0, the sum of completion times as in
+    the paper, larger values also the largest ratio of a job's time to that at its fair share."""
 
     namespace_weight: tuple[str, ...] = ()
     """Weight of a namespace in the objective and in the fair shares: NAMESPACE=2. May be given
@@ -242,6 +246,7 @@ def _contradictions(settings: Settings) -> list[str]:
         *not_a_limit("max_stopped", settings.max_stopped),
         *not_a_limit("max_stopped_per_namespace", settings.max_stopped_per_namespace),
         *_not_budgets(settings.namespace_budget),
+        *_not_a_fairness(settings.fairness),
         *_not_weights("namespace_weight", settings.namespace_weight),
         *_not_weights("priority_weight", settings.priority_weight),
         *check(
@@ -276,15 +281,34 @@ def parse_budget(text: str) -> tuple[str, Resources]:
 
 
 def fairness_of(settings: Settings) -> Fairness | None:
-    """The objective that is asked for; ``None`` for the plain sum of completion times.
+    """The objective that is asked for; ``None`` for a policy that weighs no jobs: its changes are
+    weighed against their restarts in seconds.
 
     Raises:
-        ValueError: a weight is none.
+        ValueError: a weight is none, or neither a number nor ``log`` is given.
     """
     given = settings.namespace_weight, settings.priority_weight
-    if not _is_weighted(settings):
+    if not _weighs_jobs(settings.policy):
         return None
-    return Fairness(settings.fairness, *(dict(map(parse_weight, each)) for each in given))
+    weights = (dict(map(parse_weight, each)) for each in given)
+    return Fairness(_alpha(settings.fairness), *weights)
+
+
+def _alpha(text: str) -> float:
+    if text == _LOG:
+        return PROPORTIONAL
+    alpha = float(text)
+    if not 0 <= alpha < math.inf:
+        raise ValueError(text)
+    return alpha
+
+
+def _not_a_fairness(text: str) -> list[str]:
+    try:
+        _alpha(text)
+    except ValueError:
+        return check(False, "fairness", text, "log, or a number such as 1, 0 or more,")
+    return []
 
 
 _NOT_DONE: Final[Mapping[str, str]] = MappingProxyType(
@@ -322,7 +346,8 @@ def _weighs_jobs(policy: str) -> bool:
 
 
 def _is_weighted(settings: Settings) -> bool:
-    return bool(settings.fairness or settings.namespace_weight or settings.priority_weight)
+    is_set = settings.fairness != _LOG
+    return bool(is_set or settings.namespace_weight or settings.priority_weight)
 
 
 def parse_weight(text: str) -> tuple[str, float]:

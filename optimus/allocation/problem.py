@@ -138,6 +138,8 @@ class Candidate:
     objective: JobObjective | None = None
     """What its remaining time costs; without one it costs its seconds."""
     deadline: Deadline | None = None
+    limited: str = ""
+    """Until when the job's bounds are narrower here than its user's, for a sentence."""
 
     @property
     def may_grow(self) -> bool:
@@ -152,7 +154,8 @@ class Candidate:
     def holding(self, counts: Counts) -> "Candidate":
         """The same job, running at these counts at least."""
         # Thousands of times a plan: ``dataclasses.replace`` takes several times as long.
-        return Candidate(self.job, self.forecast, True, counts, self.objective, self.deadline)
+        known = self.objective, self.deadline, self.limited
+        return Candidate(self.job, self.forecast, True, counts, *known)
 
 
 MOST_MOVES: Final = 64
@@ -241,6 +244,15 @@ NO_HISTORY = JobHistory()
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceShare:
+    """A namespace with candidates that may grow, and what its other jobs hold."""
+
+    namespace: str
+    weight: float = 1.0
+    held: Resources = NONE
+
+
+@dataclass(frozen=True, slots=True)
 class AllocationProblem:
     """One decision over all candidates.
 
@@ -259,6 +271,8 @@ class AllocationProblem:
     reserve: Resources = NONE
     quotas: tuple[Quota, ...] = ()
     """With what is left for the candidates as their room."""
+    shares: tuple[NamespaceShare, ...] = ()
+    """The namespaces among which capacity is divided first; empty where there are not several."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -307,11 +307,11 @@ class DisruptionBudget:
 
 
 def rescale_order(
-    purpose: RescalePurpose, before: Counts, target: Counts, saves_seconds: float
+    purpose: RescalePurpose, before: Counts, target: Counts, worth: float
 ) -> tuple[bool, float]:
     """The order in which jobs are stopped: those that release capacity, then the largest gain."""
     releases = is_forced(before, target) and purpose is not RescalePurpose.STRAGGLER
-    return not releases, -saves_seconds
+    return not releases, -worth
 
 
 _Histories = dict[str, JobHistory]

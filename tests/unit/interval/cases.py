@@ -328,7 +328,7 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
         "growth that saves more than the other's loss and both restarts is made room for",
         Case(
             [(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)],
-            {"a": steps(40), "b": steps(40)},
+            {"a": steps(400), "b": steps(400)},
         ),
         {
             "a": (Action.GROW, (1, 3), "worker 4 does not fit: too little cpu is left"),

@@ -35,10 +35,12 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING, LossPoint, SpeedSample, TrainingProgress
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
-from tests.unit.interval.cluster import KnownForecasts, bind, done, job, nodes, steps
+from tests.unit.interval.cluster import KnownForecasts, Sync, bind, done, job, nodes, steps
 
 AT = 10_000.0
 NO_MEASURING = DriverConfig(measures=False)
+LEVEL = Sync(work=0.4, fixed=10.0, link=0.0)
+"""Hardly faster with more."""
 RUN_LIMIT = IntervalConfig().profiling.run_limit_seconds
 
 
@@ -257,10 +259,10 @@ def test_an_early_interval_begins_at_the_least_distance_after_a_change(
 
 
 def shrink_and_grow() -> tuple[IntervalDriver, FakeManagedCluster]:
-    """On a full node ``a`` shrinks so that ``b``, which gains far more by it, can grow."""
+    """On a full node ``a``, which is about as fast with less, shrinks so that ``b`` can grow."""
     long, short = FakeManagedJob(job("b", (1, 1))), FakeManagedJob(job("a", (1, 4)))
     driver = driver_of(
-        forecasts={"a": steps(10), "b": steps(1e6)},
+        forecasts={"a": steps(1e6, LEVEL), "b": steps(1e6)},
         counts={"a": Counts(1, 1), "b": Counts(1, 4)},
     )
     return driver, cluster_of(short, long, cores=7)
@@ -357,7 +359,7 @@ def test_a_pending_decision_that_cannot_begin_holds_back_no_other(is_stale: bool
     """b and c wait until a has shrunk by 3 workers; a claim then leaves room for c alone."""
     counts = {"a": Counts(1, 1), "b": Counts(1, 3), "c": Counts(1, 2)}
     jobs = [FakeManagedJob(job(name, (1, 4 if name == "a" else 1))) for name in "abc"]
-    forecasts = {"a": steps(10), "b": steps(1e6), "c": steps(1e6)}
+    forecasts = {"a": steps(1e6, LEVEL), "b": steps(1e6), "c": steps(1e6)}
     driver, cluster = driver_of(forecasts=forecasts, counts=counts), cluster_of(*jobs, cores=9)
     step(driver, cluster, 0.0)
     assert list(driver.state.pending) == ["uid-b", "uid-c"]

@@ -65,7 +65,7 @@ class TestDecision:
         assert decided(alone(rules=rules, known={"a": steps(1000)})).action is Action.GROW
 
     def test_it_reaches_to_twice_what_was_measured_at_most(self) -> None:
-        rules = IntervalConfig(expected_counts=3)
+        rules = IntervalConfig(profiling=ProfilingConfig(max_replicas=3))
         assert max(decided(alone(rules=rules)).counts) == 3
         wide = alone(rules=rules, jobs=[(job("a", (1, 4)), ON_NODE_00)])
         assert decided(wide).counts.ps <= 3
