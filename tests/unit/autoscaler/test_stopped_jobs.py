@@ -127,3 +127,19 @@ def test_of_two_that_wait_for_the_same_room_one_grows() -> None:
     harness.run(60)
     assert sorted(job.counts for job in jobs) == [Counts(1, 2), Counts(1, 6)]
     assert all(job.pods for job in jobs)
+
+
+def test_the_next_leader_goes_on_to_the_counts_that_were_found(
+    shrinking: tuple[ControllerHarness, FakeCluster, FakeJob],
+) -> None:
+    harness, cluster, job = shrinking
+    take_its_room(cluster, workers=5)
+    for _ in range(START_SECONDS + 15):
+        harness.run(1, tick=1)
+        stored = harness.status("a").rescale
+        if stored is not None and stored.step.startswith("undo-"):
+            break
+    assert (stored.return_ps, stored.return_workers) == (1, 5) if stored else False
+    harness.restart()
+    harness.run(20)
+    assert (job.counts, bool(job.pods), job.suspended) == (Counts(1, 5), True, False)
