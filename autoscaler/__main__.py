@@ -362,6 +362,7 @@ def _controller(
         half_bound_seconds=settings.start_timeout_seconds,
         cache_age_limit_seconds=settings.cache_age_limit_seconds,
         age_limit_seconds=settings.profiling_lifetime_seconds,
+        assumed_price_seconds=settings.rescale_cost_seconds,
         completion_seconds=settings.completion_timeout_seconds,
         disruption=DisruptionLimits(
             Limit.parse(settings.max_stopped) or NO_LIMIT,

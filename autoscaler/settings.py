@@ -177,7 +177,8 @@ class Settings:
     below half their median in five windows in a row."""
 
     start_timeout_seconds: float = 600.0
-    """A rescaled job whose pods do not all run after this returns to its previous counts."""
+    """A rescaled job whose pods are not placed after this goes to counts that fit; sooner, 60 s
+    beyond the time in which its pods usually start."""
 
     completion_timeout_seconds: float = 600.0
     """A job that is requested to end at its goal (at-target: complete) and has not after this

@@ -483,6 +483,8 @@ class Planner:
         fits = pod.resources.fits_in(held.resources)
         rescale = self.cluster.rescales.get(replica.job_uid)
         if rescale is not None:
+            if not self.rescales.is_whole(replica.job_uid):
+                return None
             counts = gang_counts(pod, self.cluster.jobs.get(replica.job_uid))
             fits &= (counts.get(Role.PS, 0), counts.get(Role.WORKER, 0)) == rescale.target
         if not fits:
@@ -586,6 +588,8 @@ class Planner:
         self.future_room.forget(gang.job_uid)
         expires_at = now.monotonic + self.settings.reservation_seconds
         self.reservations.hold(gang, placement, expires_at)
+        if not self.rescales.is_whole(gang.job_uid):
+            self.rescales.adopt(gang.job_uid)
         self.job_changed(gang.job_uid)
         nodes = ", ".join(sorted({*placement.nodes.values()}))
         _LOG.info("job %s (%s) is planned on %s", gang.key, gang_shape(gang), nodes)
@@ -770,6 +774,8 @@ class Planner:
 
     def _pending_of(self, job_uid: str) -> tuple[PendingNomination, ...]:
         pods = {pod.replica: pod for pod in self.cluster.waiting_pods(job_uid)}
+        if not self.rescales.is_whole(job_uid):
+            return ()
         return tuple(
             PendingNomination(
                 pods[held.replica],

@@ -311,9 +311,9 @@ class ProfileRecorder:
     def not_completed(self, state: JobState) -> None:
         """Warn of a job that was requested to end and trains on."""
         message = (
-            f"it was notified {state.completion_seconds:.0f} s ago and has not ended; it continues "
-            "as with at-target: continue. Its script has to end with exit code 0 once the file of "
-            f"{_COMPLETION_ANNOTATION} has content"
+            f"it was notified {state.limits.completion_seconds:.0f} s ago and has not ended; it "
+            "continues as with at-target: continue. Its script has to end with exit code 0 once "
+            f"the file of {_COMPLETION_ANNOTATION} has content"
         )
         self._warn_once(state.training_job, "NotCompleted", message)
 

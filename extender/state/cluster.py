@@ -29,6 +29,10 @@ class ProfileRescale:
     leaving: bool
     """Whether the pods that the job has now are about to be deleted (phase Suspending)."""
 
+    kept: Counts | None = None
+    """What the job had before and is to have: reserved for it while the target does not fit.
+    ``None``: the target itself."""
+
 
 class ProfileForecast(NamedTuple):
     """How long a job needs to its end, as its profile says."""

@@ -303,7 +303,11 @@ def rescale_of(profile: TrainingProfile) -> ProfileRescale | None:
     if target == NO_COUNTS:
         return None
     name = status.interval_id if record is None else record.id
-    return ProfileRescale(profile.job.uid, name, target, status.phase is Phase.SUSPENDING)
+    leaving, kept = status.phase is Phase.SUSPENDING, None
+    if record is not None:
+        had = record.origin
+        kept = Counts(min(had.ps, target.ps), min(had.workers, target.workers))
+    return ProfileRescale(profile.job.uid, name, target, leaving, None if kept == target else kept)
 
 
 def forecast_of(profile: TrainingProfile) -> ProfileForecast | None:

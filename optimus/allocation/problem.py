@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from statistics import median_low
 from types import MappingProxyType
 from typing import Any, Final, Protocol, Self, runtime_checkable
 
@@ -165,6 +166,14 @@ MOST_MOVES: Final = 64
 def is_forced(before: Counts, target: Counts) -> bool:
     """Whether a rescale only gives capacity away: a job does that for others."""
     return target.ps <= before.ps and target.workers <= before.workers
+
+
+def usual_price(measured: Sequence[float], assumed_seconds: float) -> float | None:
+    """What a job's next rescale costs, by what its last ones did; ``None`` before the first.
+
+    The lower median of them and of what is assumed without any: one outlier alone would otherwise
+    keep the job where it is for ever, and with that its only measurement."""
+    return median_low((*measured, assumed_seconds)) if measured else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,9 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
     prices: tuple[float, ...] = ()
     """Seconds that its last rescales cost, oldest first."""
 
+    starts: tuple[float, ...] = ()
+    """Seconds from the placement of its pods until all ran, of its last rescales, oldest first."""
+
     moves: tuple[float, ...] = ()
     """Instants of its last rescales, oldest first, without forced ones."""
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from operator import attrgetter
-from statistics import median
 from typing import Final
 
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.allocation.policy import KindCapacity, Service
-from optimus.allocation.problem import is_forced
+from optimus.allocation.problem import is_forced, usual_price
+from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import (
     CapacityPlan,
     Held,
@@ -42,7 +42,7 @@ NODE_KIND_LABEL: Final = "node.kubernetes.io/instance-type"
 
 
 _MOST_PRICES: Final = 9
-"""The price of a rescale is the median of the last few, as on a cluster."""
+"""Of so many rescales what they cost is kept, as on a cluster."""
 
 
 class Phase(StrEnum):
@@ -473,7 +473,8 @@ class SimulatedCluster:
         if self._measures_prices and state.stopped_at is not None:
             price = at - state.stopped_at + state.stop_lost_seconds
             state.prices = (*state.prices, price)[-_MOST_PRICES:]
-            state.past = replace(state.past, price_seconds=median(state.prices))
+            price_seconds = usual_price(state.prices, IntervalConfig().rescale_seconds)
+            state.past = replace(state.past, price_seconds=price_seconds)
         state.stopped_at = None
 
     def _complete_rescale(self, state: JobState, at: float) -> None:

@@ -51,7 +51,6 @@ def live_driver(
         measures=measures,
         expects=expects,
         early_after_each_run=True,
-        needs_placement=True,
     )
 
 

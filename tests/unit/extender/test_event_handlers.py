@@ -45,7 +45,7 @@ def profile(**status: object) -> TrainingProfile:
         ),
         pytest.param(
             profile(phase=Phase.SUSPENDING, rescale=RECORD, target_ps=2, target_workers=4),
-            ProfileRescale("uid-j", "i7", Counts(2, 4), leaving=True),
+            ProfileRescale("uid-j", "i7", Counts(2, 4), leaving=True, kept=Counts(1, 2)),
             id="its pods are about to go",
         ),
         pytest.param(
@@ -55,7 +55,7 @@ def profile(**status: object) -> TrainingProfile:
         ),
         pytest.param(
             profile(phase=Phase.RESIZING, rescale=RECORD),
-            ProfileRescale("uid-j", "i7", Counts(2, 4), leaving=False),
+            ProfileRescale("uid-j", "i7", Counts(2, 4), leaving=False, kept=Counts(1, 2)),
             id="without a target the record's",
         ),
         pytest.param(

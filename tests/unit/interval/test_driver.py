@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from optimus.allocation import NO_HISTORY, Allocation, AllocationProblem, JobHistory
-from optimus.interval import Action, IntervalConfig, Strategies
+from optimus.interval import Action, IntervalConfig, ProfilingConfig, Strategies
 from optimus.interval.capacity_plan import Claim
 from optimus.interval.driver import (
     BeginRescale,
@@ -286,6 +286,20 @@ def test_a_growing_job_waits_until_the_other_has_shrunk() -> None:
     assert step(driver, cluster, 6.0) == []
 
 
+def test_a_job_does_not_shrink_on_a_node_that_takes_no_new_pods() -> None:
+    driver, cluster = shrink_and_grow()
+    (node,) = cluster.nodes
+    begun = []
+    for instruction in driver.step(cluster, 0.0):
+        begun.append(instruction)
+        cluster.nodes = (replace(node, cordoned=True),)  # right after it is decided
+    assert types_of(begun) == [IntervalDecided]
+    cluster.nodes = (node,)
+    (shrinks,) = step(driver, cluster, 2.0, decides=False)
+    assert isinstance(shrinks, BeginRescale)
+    assert (shrinks.uid, shrinks.counts) == ("uid-a", Counts(1, 1))
+
+
 @dataclass
 class WaitingCluster(FakeManagedCluster):
     """The same, but one job has no pod yet."""
@@ -310,6 +324,46 @@ def test_a_waiting_job_shrinks_only_once_there_is_room_for_it() -> None:
     cluster.finish_rescale("uid-a")
     begun = [each for each in step(driver, cluster, 2.0) if isinstance(each, BeginRescale)]
     assert [(each.uid, each.counts) for each in begun] == [("uid-b", Counts(1, 1))]
+
+
+def promised(cores: int) -> tuple[IntervalDriver, WaitingCluster]:
+    """``a`` is made smaller for ``b``, which waits; the speed of the young ``c`` is to be
+    measured."""
+    donor, waiting = FakeManagedJob(job("a", (2, 8))), FakeManagedJob(job("b", (1, 5)))
+    young = FakeManagedJob(job("c", (1, 1)), progress_measured_at((1, 1)))
+    managed = {each.job.uid: each for each in (donor, waiting, young)}
+    cluster = WaitingCluster(managed, tuple(nodes(1, cores)))
+    donor.record = JobHistory(profiled=(Counts(1, 1),) * 4)
+    forecasts = {"a": steps(10), "b": steps(1e6)}
+    counts = {"a": Counts(2, 6), "b": Counts(1, 5)}
+    profiling = ProfilingConfig(trained_limit_seconds=200)
+    config = DriverConfig(interval=IntervalConfig(profiling=profiling))
+    return driver_of(config, forecasts, counts), cluster
+
+
+@pytest.mark.parametrize(
+    ("cores", "measured"),
+    [
+        pytest.param(16, [], id="part of it is free already"),
+        pytest.param(18, [], id="all of it is free by then"),
+        pytest.param(24, ["uid-c"], id="there is more than that"),
+    ],
+)
+def test_what_is_released_for_a_job_that_waits_is_not_used_to_measure_another(
+    cores: int, measured: list[str]
+) -> None:
+    driver, cluster = promised(cores)
+    begun = [each for each in step(driver, cluster, 0.0) if isinstance(each, BeginRescale)]
+    assert [each.uid for each in begun if each.purpose.measures] == measured
+
+
+def test_a_promise_ends_when_its_pods_are_placed_or_after_a_while() -> None:
+    driver, cluster = promised(18)
+    assert step(driver, cluster, 0.0)
+    cluster.update("uid-a", rescaling_to=None)
+    cluster.at += 700
+    again = step(driver, cluster, 2.0, decides=True)
+    assert [each.uid for each in again if isinstance(each, BeginRescale)] == ["uid-c"]
 
 
 def test_a_growing_job_waits_while_another_rescale_claims_the_capacity() -> None:
