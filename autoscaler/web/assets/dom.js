@@ -87,6 +87,12 @@ export function counts(ps, workers) {
   return ps === null || ps === undefined ? "–" : `${ps} PS · ${workers} W`;
 }
 
+/** Replicas by role: "2 PS · 3 W · 1 scheduler". */
+export function roleCounts(replicas) {
+  const names = { ps: "PS", worker: "W" };
+  return Object.entries(replicas).map(([role, number]) => `${number} ${names[role] ?? role}`).join(" · ");
+}
+
 const GI = 2 ** 30;
 export function amount(resource, value) {
   if (resource === "cpu") return figure(value / 1000, 4);

@@ -67,6 +67,7 @@ export function whatIf(namespace, name, box) {
       h("p", { class: "what-if-main" }, `With ${counts(then.ps, then.workers)}: done at `, h("strong", {}, clock(then.endsAt, found.at)),
         h("span", { class: earlier ? "gain" : "loss" }, Math.abs(savesSeconds) < 1 ? "as now" : `${duration(Math.abs(savesSeconds))} ${earlier ? "earlier" : "later"}`)),
       h("p", { class: "caption" }, [`in ${duration(then.remaining.median)}, ${duration(then.remaining.low)} to ${duration(then.remaining.high)} with 80 %`, `a restart of ${duration(found.priceSeconds)} included`, extra.join(", ")].filter(Boolean).join("; ")),
+      found.whyNotMoved && h("p", { class: "caption" }, `Optimus would not move it by itself: ${found.whyNotMoved}.`),
       found.refusal && h("p", { class: "caption" }, found.refusal),
       h("p", {}, !found.allowed && h("span", { class: "phase phase-bad" }, "out of its bounds"), " ", found.fits !== null && h("span", { class: `phase phase-${found.fits ? "good" : "wait"}` }, found.fits ? "fits on free capacity" : "does not fit now")));
   }

@@ -6,7 +6,7 @@ from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.profile.recorder import ProfileRecorder
+from autoscaler.profile.recorder import ProfileRecorder, Writer
 from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import LastReads, RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
@@ -59,7 +59,7 @@ class ControllerHarness:
             cluster,
             self.metrics,
             spacing_seconds=5,
-            instance=self._instance,
+            writer=Writer(self._instance),
             timer=lambda: cluster.at,
         )
         config = RescaleConfig(

@@ -9,12 +9,14 @@ import pytest
 from optimus.cli import job_forecast, pause, status, top, what_if
 from optimus.cli.cluster import sentence_of
 from optimus.cli.command import Answer, BadInput
+from optimus.cli.job_view import Assumed
 from optimus.cli.main import main
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.job_facts import JobReader
 from optimus.kube.job_list import list_jobs
 from optimus.kube.pause import set_paused
 from optimus.kube.snapshot_reader import cluster_or_reason
+from optimus.kube.stored_settings import ClusterSettings
 from tests.unit.cli.fake_api import FakeApi, pod, profile, stored_state
 from tests.unit.kube.job_json import job_json
 
@@ -75,7 +77,9 @@ def test_a_job_without_end_harms_no_other() -> None:
     view = what_if.view_of(endless(), "ns", "j")
     assert "after 9999" in job_forecast.answer_of(view).text
     asked = what_if.asked_counts(view, None, what_if.change("+1"))
-    assert "after 9999" in what_if.answer_of(view, asked, "no right").text
+    assert (
+        "after 9999" in what_if.answer_of(view, asked, "no right", Assumed(ClusterSettings())).text
+    )
 
 
 def test_top_of_all_namespaces_names_them_and_wide_has_the_reason() -> None:
@@ -292,7 +296,8 @@ def asked(api: FakeApi, change: str, ps: str | None = None) -> Answer:
     counts = what_if.asked_counts(
         view, None if ps is None else what_if.change(ps), what_if.change(change)
     )
-    return what_if.answer_of(view, counts, cluster_or_reason(api, "", "ns"))
+    assumed = Assumed.of([view], "ns", None)
+    return what_if.answer_of(view, counts, cluster_or_reason(api, assumed.settings, "ns"), assumed)
 
 
 def node(name: str, cpu: str) -> dict[str, Any]:

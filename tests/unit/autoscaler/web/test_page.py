@@ -13,6 +13,7 @@ from flask.testing import FlaskClient
 import autoscaler.web
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import HEADERS, create_page
+from optimus.interval.decision_settings import DecisionSettings
 from tests.unit.autoscaler.web.sample_cluster import HOSTILE, SampleCluster
 
 ASSETS = Path(autoscaler.web.__file__).parent / "assets"
@@ -23,7 +24,7 @@ def page_of(cluster: SampleCluster | None) -> Flask:
     feed = PageFeed("autoscaler-1", lambda: "autoscaler-1")
     if cluster is not None:
         feed.take(cluster.copy())
-    return create_page(feed)
+    return create_page(feed, DecisionSettings())
 
 
 @pytest.fixture
@@ -188,7 +189,9 @@ def test_the_stream_begins_with_everything_and_goes_on_with_what_changed() -> No
     feed = PageFeed()
     feed.take(cluster.copy())
     with feed:
-        stream = iter(create_page(feed).test_client().get("/api/stream").response)
+        stream = iter(
+            create_page(feed, DecisionSettings()).test_client().get("/api/stream").response
+        )
         assert next(stream) == b"retry: 2000\n\n"
         first = _event(next(stream))
         assert (first["reset"], len(first["rows"])) == (True, 24)
@@ -197,7 +200,7 @@ def test_the_stream_begins_with_everything_and_goes_on_with_what_changed() -> No
         assert second["reset"] is False
         assert 0 < len(second["rows"]) < 24
         again = (
-            create_page(feed)
+            create_page(feed, DecisionSettings())
             .test_client()
             .get("/api/stream", headers={"Last-Event-ID": first["version"]})
         )

@@ -9,7 +9,9 @@ from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import create_page
 from optimus.errors import NotReady
-from optimus.interval.what_if import Question, WhatIf, answer
+from optimus.interval import IntervalConfig
+from optimus.interval.decision_settings import DecisionSettings
+from optimus.interval.what_if import KnownJob, Question, WhatIf, answer
 from optimus.jobs import CountBounds, Counts
 from optimus.models.forecast import Forecast
 from optimus.quotas import Quota, QuotaCharge
@@ -17,15 +19,15 @@ from optimus.resources import Resources
 from tests.unit.autoscaler.web.sample_cluster import AT, SampleCluster
 
 PRICE = 40.0
+SETTINGS = DecisionSettings(interval=IntervalConfig(rescale_seconds=PRICE))
 
 
 def asked(counts: Counts, copy: ClusterCopy | None = None, **fields: object) -> WhatIf:
     copy = copy or SampleCluster(4).copy()
     found = copy.jobs["uid-0"]._replace(**fields)  # type: ignore[arg-type]  # the test's own fields
-    forecast_at, snapshot = found.decided_at or copy.at, copy.observation.snapshot
-    return answer(
-        Question(found.job, found.forecast, counts, copy.at, forecast_at, PRICE, snapshot)
-    )
+    known = KnownJob(found.forecast, found.decided_at or copy.at)
+    snapshot = copy.observation.snapshot
+    return answer(Question(found.job, known, counts, copy.at, SETTINGS, snapshot))
 
 
 def job(copy: ClusterCopy) -> tuple[JobCopy, Forecast]:
@@ -90,7 +92,11 @@ def test_without_a_forecast_it_says_why() -> None:
 def arrived(copy: ClusterCopy, name: str = "resnet-0", query: str = "") -> dict[str, Any]:
     feed = PageFeed()
     feed.take(copy)
-    answered = create_page(feed).test_client().get(f"/api/arrival/team-a/{name}?{query}")
+    answered = (
+        create_page(feed, DecisionSettings())
+        .test_client()
+        .get(f"/api/arrival/team-a/{name}?{query}")
+    )
     assert answered.status_code == 200
     found: dict[str, Any] = answered.get_json()
     return found
@@ -147,7 +153,11 @@ def test_quotas_hold_back_other_counts_and_another_job() -> None:
     assert found.refusal.startswith("quota pods of namespace team-a leaves ")
     feed = PageFeed()
     feed.take(copy)
-    other = create_page(feed).test_client().get("/api/what-if/team-a/resnet-0?workers=6")
+    other = (
+        create_page(feed, DecisionSettings())
+        .test_client()
+        .get("/api/what-if/team-a/resnet-0?workers=6")
+    )
     assert other.get_json()["refusal"] == found.refusal
     new = arrived(copy)
     assert new["refusal"].startswith("quota pods of namespace team-a leaves 0 of pods")
@@ -160,7 +170,7 @@ def test_quotas_hold_back_other_counts_and_another_job() -> None:
 def test_strange_counts_are_answered(query: str) -> None:
     feed = PageFeed()
     feed.take(SampleCluster(4).copy())
-    client = create_page(feed).test_client()
+    client = create_page(feed, DecisionSettings()).test_client()
     answered = client.get(f"/api/what-if/team-a/resnet-0?{query}")
     assert answered.status_code == 200
     found = answered.get_json()["then"]
