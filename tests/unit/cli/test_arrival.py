@@ -12,9 +12,13 @@ from optimus.cli import arrival, what_if
 from optimus.cli.command import Answer, BadInput
 from optimus.cli.job_view import Assumed
 from optimus.cli.top import views_of
+from optimus.interval.decision_settings import DecisionSettings
 from optimus.kube.errors import KubeError
 from optimus.kube.job_list import list_jobs
 from optimus.kube.snapshot_reader import cluster_or_reason, read_cluster
+from optimus.kube.stored_settings import ClusterSettings
+from optimus.policies.fifo import FifoPolicy
+from optimus.policies.optimus import OptimusPolicy
 from tests.unit.cli.fake_api import NOW, FakeApi, pod, profile, stored_state
 from tests.unit.kube.job_json import job_json
 
@@ -122,6 +126,19 @@ def test_a_manifest_waits_for_the_running_job_where_the_nodes_are_full() -> None
     assert found["ends"]["at"] > found["starts"]["at"]
     assert "when ns/j has ended" in answer.text
     assert "Ranges hold with 80 %." in answer.text
+
+
+def test_another_job_is_planned_by_the_policy_of_the_autoscaler() -> None:
+    """Under fifo nobody shrinks for it."""
+    for policy, shrinks in ((OptimusPolicy(), ["ns/j"]), (FifoPolicy(), [])):
+        settings = ClusterSettings(DecisionSettings(policy))
+        api = training("6", jobs=[job_json(target_loss="0.2")])
+        state = stored_state(settings=settings, prices=(40.0, 50.0))
+        api.profiles = [profile(state=state, loss=0.4, goal="loss <= 0.2")]
+        small = manifest(min_ps="1", min_workers="1")
+        found = asked(api, small, ps=what_if.change("1"), workers=what_if.change("1"))
+        assert value(found)["shrinks"] == shrinks
+        assert value(found)["notKnown"] == []
 
 
 def test_a_quota_that_lacks_is_named() -> None:

@@ -259,7 +259,7 @@ def test_the_placement_rule_is_that_of_the_decision() -> None:
     class Nowhere(Theorem1):
         """Places nothing."""
 
-        def place_job(self, *_: object, **__: object) -> DoesNotFit:  # type: ignore[override]
+        def place_job(self, *_: object, **__: object) -> DoesNotFit:
             return DoesNotFit("this rule places nothing")
 
     own = job("a", NOW)

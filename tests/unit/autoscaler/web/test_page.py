@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 import autoscaler.web
+from autoscaler.web.detail import node_rows
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import HEADERS, create_page
 from optimus.interval.decision_settings import DecisionSettings
+from optimus.jobs import Role
+from optimus.resources import Resources
+from optimus.snapshot import BoundPod, ReplicaId
 from tests.unit.autoscaler.web.sample_cluster import HOSTILE, SampleCluster
 
 ASSETS = Path(autoscaler.web.__file__).parent / "assets"
@@ -182,6 +187,22 @@ def test_nodes_come_in_pages_and_are_found_by_their_jobs(client: FlaskClient) ->
 @pytest.mark.parametrize("query", ["offset=-5", "offset=x", "limit=0", "limit=99999", "q=%00"])
 def test_strange_parameters_are_answered(client: FlaskClient, query: str) -> None:
     assert len(get(client, f"/api/nodes?{query}")["nodes"]) <= 200
+
+
+def test_a_node_counts_replicas_as_what_they_are() -> None:
+    """MXNet's Scheduler and TensorFlow's Chief are no workers."""
+    cluster = SampleCluster(4)
+    copy = cluster.copy()
+    node = cluster.nodes[0].name
+    roles = [Role.PS, Role.WORKER, Role.WORKER, Role.SCHEDULER, Role.CHIEF]
+    pods = [
+        BoundPod(f"p{n}", node, Resources(cpu=1), ReplicaId("uid-0", role, n))
+        for n, role in enumerate(roles)
+    ]
+    seen = copy.observation
+    found = replace(seen, snapshot=replace(seen.snapshot, pods=tuple(pods)))
+    (row, *_) = node_rows(replace(copy, observation=found))
+    assert row.jobs == [("team-a/resnet-0", {"ps": 1, "worker": 2, "chief": 1, "scheduler": 1})]
 
 
 def test_the_stream_begins_with_everything_and_goes_on_with_what_changed() -> None:
