@@ -99,6 +99,9 @@ class Writer(NamedTuple):
     settings: ClusterSettings | None = None
 
 
+UNNAMED: Final = Writer()
+
+
 class ProfileRecorder:
     """Writes profiles and Events; ``timer`` times the back-off after a refusal."""
 
@@ -109,7 +112,7 @@ class ProfileRecorder:
         metrics: Metrics,
         *,
         spacing_seconds: float,
-        writer: Writer = Writer(),
+        writer: Writer = UNNAMED,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._profiles, self._settings = profiles, writer.settings

@@ -4,7 +4,6 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from statistics import median
 from typing import Final
 
 import msgspec
@@ -79,8 +78,12 @@ class JobDetail(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     since: float | None
     """When the timeline begins."""
 
-    price_seconds: float | None
-    """The median of what its last rescales cost."""
+    price_seconds: float
+    """What a rescale is taken to cost it; ``price_measured``: by its own last rescales."""
+
+    price_measured: bool
+    profiling_runs: int
+    """Counted apart from the rescales of its row."""
 
     trained_seconds: float
     warnings: list[str]
@@ -166,7 +169,9 @@ class Details:
             rescales=list(timeline.rescales),
             decisions=list(timeline.decisions),
             since=timeline.counts[0].at if timeline.counts else None,
-            price_seconds=round(median(record.prices), 1) if record.prices else None,
+            price_seconds=round(self._price_seconds(copy, found), 1),
+            price_measured=bool(record.prices),
+            profiling_runs=len(record.profiled),
             trained_seconds=round(status.trained_seconds, 1),
             warnings=[each for each in warnings if each],
         )
@@ -177,6 +182,9 @@ class Details:
         return answer(
             Question(found.job, known, counts, copy.at, self._settings, snapshot, copy.claims)
         )
+
+    def _price_seconds(self, copy: ClusterCopy, found: JobCopy) -> float:
+        return self._settings.interval.price_seconds(self._known(copy, found).history)
 
     def _known(self, copy: ClusterCopy, found: JobCopy) -> KnownJob:
         """What a decision about the job would rest on."""

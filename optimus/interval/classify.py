@@ -612,7 +612,7 @@ _RULES: tuple[Callable[[JobView], Classified | None], ...] = (
 )
 
 
-_EXPECTED = "by expectation, as no forecast can be fitted yet"
+_EXPECTED = "estimated from its first measurements"
 _REACH = 2
 """By expectation a job gets so many times the PSs, or workers, that it was measured with."""
 

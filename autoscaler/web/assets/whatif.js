@@ -57,7 +57,7 @@ export function whatIf(namespace, name, box) {
       return;
     }
     if (!chosen) {
-      replace(result, h("p", { class: "caption" }, `Now: done at ${clock(found.now.endsAt, found.at)}, in ${duration(found.now.remaining.median)}. Choose other counts, or click a field above.`));
+      replace(result, h("p", { class: "caption" }, `Now: done at ${clock(found.now.endsAt, found.at)}, in ${duration(found.now.remaining.median)}. Choose another size, or click one above.`));
       return;
     }
     const { then, savesSeconds } = found;
@@ -88,12 +88,12 @@ export function whatIf(namespace, name, box) {
   };
 }
 
-/** When another job like this one would start and end, if it came now: asked by a button. */
+/** When another job like this one would start and end, if it was submitted now: asked by a button. */
 export function arrival(namespace, name, box) {
   const path = `api/arrival/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
   const result = h("div", { class: "arrival-result", role: "status" });
-  const button = h("button", { type: "button", onclick: load }, "If it came now");
-  replace(box, panel("Another one like this", { note: "nothing is changed" }, button, result));
+  const button = h("button", { type: "button", onclick: load }, "Estimate start and end");
+  replace(box, panel("Submit this again?", { note: "nothing is changed" }, button, result));
 
   async function load() {
     button.disabled = true;

@@ -48,7 +48,7 @@ class TestDecision:
         found = decided(alone())
         assert found.action is Action.GROW
         assert found.is_expected
-        assert found.reason.startswith("by expectation, as no forecast can be fitted yet; ")
+        assert found.reason.startswith("estimated from its first measurements; ")
         assert "; expected " in found.reason
         assert "remaining " not in found.reason.rpartition("; ")[2]
 
