@@ -99,7 +99,7 @@ class TestMoves:
         assert begins.purpose is RescalePurpose.PROFILING
         assert begins.counts == Counts(2, 3)
         assert begins.own_counts == Counts(1, 1)
-        assert "by expectation" in begins.reason
+        assert "estimated from" in begins.reason
 
     @pytest.mark.parametrize(
         ("progress", "history"),
