@@ -135,7 +135,7 @@ const ORDER = [
 const COLUMNS = [
   { key: "name", title: "Job", className: "c-name", value: (row) => row.name, cell: (row) => [jobLink(row), h("span", { class: "sub" }, `${row.namespace} · ${row.kind}`)] },
   { key: "phase", title: "Phase", className: "c-phase", value: (row) => ORDER.indexOf(row.phase), cell: (row) => phaseChip(row.phase) },
-  { key: "counts", title: "Size", className: "c-counts num", numeric: true, value: (row) => (row.workers === undefined ? null : row.workers * 1000 + row.ps), cell: countsCell },
+  { key: "counts", title: "Size", className: "c-counts num", numeric: true, value: (row) => (row.workers === undefined ? null : row.workers * 1e6 + row.ps), cell: countsCell },
   { key: "loss", title: "Loss or metric", className: "c-loss num", numeric: true, value: (row) => row.loss, cell: lossCell },
   { key: "percent", title: "Progress", className: "c-progress", numeric: true, value: (row) => row.percent, cell: progressCell },
   { key: "remaining", title: "Remaining", className: "c-remaining num", value: (row) => row.remaining?.median, cell: remainingCell },

@@ -121,6 +121,6 @@ export function arrival(namespace, name, box) {
     if (found.withoutEnd.length > 0) lines.push(`No end is known of ${found.withoutEnd.slice(0, 4).join(", ")}${found.withoutEnd.length > 4 ? ` and ${found.withoutEnd.length - 4} more` : ""}: their room is not counted on.`);
     if (!found.quotasKnown) lines.push("Quotas are not taken into account, since this job has ended.");
     replace(result, lines.map((line) => h("p", {}, line)),
-      h("p", { class: "caption" }, [`With ${counts(found.ps, found.workers)}.`, (ends || found.waitsFor.length > 0) && "Ranges hold with 80 %.", found.waitsFor.length > 0 && "The running jobs are taken to keep their counts."].filter(Boolean).join(" ")));
+      h("p", { class: "caption" }, [`With ${counts(found.ps, found.workers)}.`, (ends || found.waitsFor.length > 0) && "Ranges hold with 80 %.", found.waitsFor.length > 0 && "The running jobs are taken to keep their size."].filter(Boolean).join(" ")));
   }
 }
