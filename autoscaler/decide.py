@@ -21,6 +21,7 @@ from optimus.allocation import AllocationPolicy, FailedCounts
 from optimus.errors import NotReady
 from optimus.interval import IntervalPlan, Strategies
 from optimus.interval.capacity_plan import Claim, largest_fit
+from optimus.interval.decision_settings import DecisionSettings
 from optimus.interval.driver import (
     BeginRescale,
     DriverConfig,
@@ -56,6 +57,12 @@ class DecisionConfig:
     hold_seconds: float = 600.0
     """How long, at most, one step of a rescale keeps other jobs from growing into its room:
     the extender holds room for as long."""
+
+    @property
+    def settings(self) -> DecisionSettings:
+        """What answers about other decisions assume, too."""
+        driver = self.driver
+        return DecisionSettings(self.policy, self.placement, driver.interval, driver.expects)
 
 
 @dataclass(frozen=True, slots=True)

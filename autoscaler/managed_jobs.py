@@ -27,7 +27,7 @@ from autoscaler.rescale.machine import (
 )
 from autoscaler.windows import Window, why_closed
 from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
-from optimus.allocation.problem import MOST_MOVES, is_forced, recent_failures, usual_price
+from optimus.allocation.problem import MOST_MOVES, is_forced, recent_failures
 from optimus.errors import NotReady
 from optimus.interval import Decision
 from optimus.interval.driver import (
@@ -40,7 +40,7 @@ from optimus.interval.driver import (
 from optimus.jobs import Counts, Job, Manage, RescaleRule, Role
 from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import JobRecord, SavedState, unpack
+from optimus.kube.profile_codec import JobRecord, SavedState, recorded_history, unpack
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
@@ -398,11 +398,6 @@ class JobState:
         if self.job.counts not in (*self.record.rescaled_counts, self.record.user_counts):
             self.record = replace(self.record, user_counts=self.job.counts)
 
-    @property
-    def _floor(self) -> Counts | None:
-        floor = self.record.floor
-        return floor if floor is None or self.job.splits_batch else floor._replace(workers=1)
-
     def running_seconds(self, at: float) -> float:
         """Lower bound of its running time, by its pods, whatever of its log is left."""
         starts = (self.run_started_at, self.record.ran_since)
@@ -536,26 +531,14 @@ class JobState:
     def history(self, at: float) -> JobHistory:
         """What was done to the job, as decisions need it at an instant."""
         return JobHistory(
+            **recorded_history(self.record, self.job),
             held=self.held,
             recommends=self.recommends,
-            rescales=self.record.rescales,
-            moves=self.record.moves,
-            price_seconds=usual_price(self.record.prices, self.limits.assumed_price_seconds),
-            last_rescaled_at=self.record.last_rescaled_at,
             rescaling_to=self.rescaling_to,
-            profiling_since=self.record.profiling_since,
-            profiled=self.record.profiled,
             measures=self.rescale is not None
             and self.rescale.record.purpose is RescalePurpose.PROFILING,
-            placement_failures=self.record.placement_failures,
-            own_counts=self.record.own_counts if self.job.counts in self.record.profiled else None,
             awaits_checkpoint=self.awaits_checkpoint(at),
-            suspended_at_target=self.record.suspended_at_target,
-            measured_at=self.record.measured_at,
             running_seconds=self.running_seconds(at),
-            failed_counts=self.record.failed_counts,
-            floor=self._floor,
-            user_counts=self.record.user_counts,
             is_ending=self.is_ending,
             measured_again_at=self.measured_again_at,
             lost_seconds=self._lost_seconds(at),

@@ -45,6 +45,7 @@ from optimus.kube.profiles import (
     Truth,
 )
 from optimus.kube.results import Refused, Written
+from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.times import format_instant, format_second
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.convergence import AnnealedCurve
@@ -97,6 +98,17 @@ _TOO_LARGE: Final = (
 )
 
 
+class Writer(NamedTuple):
+    """The autoscaler that writes; its ``settings`` are stored with each job, for the command line's
+    answers."""
+
+    instance: str = ""
+    settings: ClusterSettings | None = None
+
+
+UNNAMED: Final = Writer()
+
+
 class ProfileRecorder:
     """Writes profiles and Events; ``timer`` times the back-off after a refusal."""
 
@@ -107,11 +119,11 @@ class ProfileRecorder:
         metrics: Metrics,
         *,
         spacing_seconds: float,
-        instance: str = "",
+        writer: Writer = UNNAMED,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._profiles = profiles
-        self._instance = instance
+        self._profiles, self._settings = profiles, writer.settings
+        self._instance = writer.instance
         self._events = events
         self._metrics = metrics
         self._spacing_seconds = spacing_seconds
@@ -209,8 +221,12 @@ class ProfileRecorder:
         state.profile = profile
         # The saved state is packed only now: it is by far the largest part, and most ticks write
         # nothing.
+        saved = state.saved
+        if self._settings is not None:
+            decided_by = self._settings.stored(state.job.key.namespace)
+            saved = msgspec.structs.replace(saved, decided_by=decided_by)
         full = msgspec.structs.replace(
-            status, state=pack(state.saved, state.job.key), written_by=self._instance
+            status, state=pack(saved, state.job.key), written_by=self._instance
         )
         outcome = self._write(state, profile, full)
         if isinstance(outcome, Written):

@@ -168,12 +168,12 @@ def is_forced(before: Counts, target: Counts) -> bool:
     return target.ps <= before.ps and target.workers <= before.workers
 
 
-def usual_price(measured: Sequence[float], assumed_seconds: float) -> float | None:
-    """What a job's next rescale costs, by what its last ones did; ``None`` before the first.
+def usual_price(measured: Sequence[float], assumed_seconds: float) -> float:
+    """What a job's next rescale costs, by what its last ones did.
 
     The lower median of them and of what is assumed without any: one outlier alone would otherwise
     keep the job where it is for ever, and with that its only measurement."""
-    return median_low((*measured, assumed_seconds)) if measured else None
+    return median_low((*measured, assumed_seconds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +187,8 @@ class JobHistory:
     recommends: bool = False
     """It is only recommended what else would be decided."""
     rescales: int = 0
-    price_seconds: float | None = None
-    """What a rescale costs the job, by those that were measured; ``None`` before the first."""
+    prices: tuple[float, ...] = ()
+    """What its last rescales cost it, in seconds."""
     moves: tuple[float, ...] = ()
     """Instants of its last rescales, oldest first, without forced ones."""
     last_rescaled_at: float | None = None

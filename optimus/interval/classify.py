@@ -17,6 +17,7 @@ from optimus.allocation.problem import (
     Exclusions,
     FailedCounts,
     PlacementFailures,
+    usual_price,
     why_backing_off,
     why_excluded,
 )
@@ -125,6 +126,14 @@ class IntervalConfig:
     which no claimed amount of work changes. ``None``: the sum of remaining times, as in the
     paper."""
 
+    def price_seconds(self, history: JobHistory) -> float:
+        """What a rescale costs a job: as measured, else as configured."""
+        return usual_price(history.prices, self.rescale_seconds)
+
+    def least_gain_fraction(self, *, is_expected: bool) -> float:
+        """The part of its remaining time that a change must save a job beyond its price."""
+        return self.expected_hysteresis_fraction if is_expected else self.hysteresis_fraction
+
 
 class Action(StrEnum):
     """How a job's counts change. ``change`` is more of one role and fewer of the other."""
@@ -221,6 +230,13 @@ class Decision:
 def saved_seconds(now: float | None, after: float | None) -> float:
     """What a change of counts saves, by the forecasts before and after; 0 without a forecast."""
     return 0.0 if now is None or after is None or now == after else now - after
+
+
+def needed_text(least_fraction: float, now_seconds: float, price_seconds: float) -> str:
+    """What a change must save to be worth it, in the parts that it is made of."""
+    needed = least_fraction * now_seconds + price_seconds
+    parts = f"{least_fraction * 100:g} % and {price_seconds:.0f} s for the restart"
+    return f"a move needs more than {needed:.0f} s ({parts})"
 
 
 class Eligibility(Enum):
@@ -354,9 +370,8 @@ class JobView:
 
     @property
     def price_seconds(self) -> float:
-        """What a rescale costs the job: as measured, else as configured."""
-        measured = self.history.price_seconds
-        return self.config.rescale_seconds if measured is None else measured
+        """What a rescale costs the job."""
+        return self.config.price_seconds(self.history)
 
     @property
     def is_provisional(self) -> bool:
@@ -607,7 +622,7 @@ _RULES: tuple[Callable[[JobView], Classified | None], ...] = (
 )
 
 
-_EXPECTED = "by expectation, as no forecast can be fitted yet"
+_EXPECTED = "estimated from its first measurements"
 
 
 def _growth_limit(view: JobView) -> GrowthLimit | None:

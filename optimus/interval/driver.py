@@ -552,7 +552,7 @@ class IntervalDriver:
             each.uid: _recommendation(
                 each,
                 self.state.forecasts.get(each.uid),
-                history[each.uid].price_seconds or config.rescale_seconds,
+                config.price_seconds(history[each.uid]),
             )
             for each in other.decisions
             if each.uid in advised
@@ -661,12 +661,7 @@ class IntervalDriver:
         forecast, config = self._forecast(job, progress), self._config.interval
         if isinstance(forecast, NotReady):
             return None
-        price = history.price_seconds
-        return Expected(
-            forecast,
-            config.rescale_seconds if price is None else price,
-            config.hysteresis_fraction,
-        )
+        return Expected(forecast, config.price_seconds(history), config.hysteresis_fraction)
 
     def _explore(
         self, cluster: ManagedCluster, measured: MeasuredJobs, interval_id: str

@@ -40,6 +40,7 @@ from optimus.interval.classify import (
     IntervalConfig,
     JobView,
     classify,
+    needed_text,
     saved_seconds,
 )
 from optimus.interval.fair_share import over_their_share, with_objectives
@@ -477,18 +478,17 @@ class Settlement:
         saving, now = job.saving(counts), job.seconds(job.job.counts) or 0.0
         if saving == math.inf:
             return saving
-        config = self.config
-        hysteresis = config.hysteresis_fraction
-        if job.is_expected:
-            hysteresis = config.expected_hysteresis_fraction
+        hysteresis = self.config.least_gain_fraction(is_expected=job.is_expected)
         return job.worth(counts, job.price_seconds + hysteresis * now)
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         saving, now = job.saving(wanted), job.seconds(job.job.counts) or 0.0
         if saving <= 0:
             return f"no other job needs the capacity that {wanted} would release"
-        cost = f"not worth a restart of {job.price_seconds:.0f} s"
-        return f"{wanted} would save {saving:.0f} s of {now:.0f} s, {cost}"
+        least = self.config.least_gain_fraction(is_expected=job.is_expected)
+        needed = needed_text(least, now, job.price_seconds)
+        part = f"{saving:.0f} s of {now:.0f} s ({100 * saving / now:.1f} %)"
+        return f"{wanted} would save {part}; {needed}"
 
 
 class _PolicyReasons:

@@ -15,8 +15,7 @@ from typing import Final
 
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.allocation.policy import KindCapacity, Service
-from optimus.allocation.problem import is_forced, usual_price
-from optimus.interval import IntervalConfig
+from optimus.allocation.problem import is_forced
 from optimus.interval.capacity_plan import (
     CapacityPlan,
     Held,
@@ -106,9 +105,6 @@ class JobState:
 
     missed_at: float | None = None
     """When one was withdrawn that waited for a checkpoint; ``None`` since the job was moved."""
-
-    prices: tuple[float, ...] = ()
-    """Seconds without training of its last moves, oldest first."""
 
     known_history: tuple[JobHistory, object, JobHistory] | None = None
     """What ``history`` was made of when it was last asked for, and its answer."""
@@ -472,9 +468,8 @@ class SimulatedCluster:
     def _measure_price(self, state: JobState, at: float) -> None:
         if self._measures_prices and state.stopped_at is not None:
             price = at - state.stopped_at + state.stop_lost_seconds
-            state.prices = (*state.prices, price)[-_MOST_PRICES:]
-            price_seconds = usual_price(state.prices, IntervalConfig().rescale_seconds)
-            state.past = replace(state.past, price_seconds=price_seconds)
+            prices = (*state.past.prices, price)[-_MOST_PRICES:]
+            state.past = replace(state.past, prices=prices)
         state.stopped_at = None
 
     def _complete_rescale(self, state: JobState, at: float) -> None:

@@ -44,7 +44,7 @@ def test_a_young_job_is_grown_by_expectation_once_and_told_so(
     status, record = harness.status("a"), harness.controller.managed.states["uid-a"].record
     assert job.counts.workers > 1
     (text, *_) = [text for _, reason, text in cluster.events if reason == "Rescaling"]
-    assert "by expectation, as no forecast can be fitted yet" in text
+    assert "estimated from its first measurements" in text
     assert record.profiled == (job.counts,), "it counts as a profiling run, without a checkpoint"
     assert record.own_counts == Counts(1, 1)
     assert status.rescales == 0

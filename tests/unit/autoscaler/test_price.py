@@ -16,7 +16,7 @@ from autoscaler.rescale.machine import (
 )
 from optimus.allocation import JobHistory
 from optimus.allocation.problem import usual_price
-from optimus.interval import Action
+from optimus.interval import Action, IntervalConfig
 from optimus.jobs import NO_COUNTS, Counts
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
@@ -82,43 +82,44 @@ def test_the_median_of_the_last_ones_counts(
     cluster.submit(tf_job("a", 1, 2, target_loss="0.001"))
     harness.run(1)
     (state,) = harness.controller.managed
-    assert state.history(0.0).price_seconds is None
+    assert state.history(0.0).prices == ()
     record = RescaleRecord("i7", 0.0, Counts(1, 2), Counts(2, 4), "why", Step.VERIFY, 0.0)
     for price in (500.0, None, 30.0, 40.0):
         state.rescale_ended(End(Outcome.REACHED, record, "over", price), 100.0)
-    assert state.history(0.0).price_seconds == 40.0
+    assert state.history(0.0).prices == (500.0, 30.0, 40.0)
+    assert IntervalConfig().price_seconds(state.history(0.0)) == 40.0
     assert state.saved.record.prices == (500.0, 30.0, 40.0)
 
 
 @pytest.mark.parametrize(
     ("measured", "price"),
     [
-        pytest.param((), None, id="nothing was measured"),
+        pytest.param((), 60.0, id="nothing was measured"),
         pytest.param((4.0,), 4.0, id="less than is assumed"),
         pytest.param((177.0,), 60.0, id="one outlier does not keep a job where it is"),
         pytest.param((177.0, 170.0), 170.0, id="two are no outliers"),
         pytest.param((4.0, 177.0, 5.0), 5.0, id="one of several"),
     ],
 )
-def test_an_outlier_does_not_decide(measured: tuple[float, ...], price: float | None) -> None:
+def test_an_outlier_does_not_decide(measured: tuple[float, ...], price: float) -> None:
     assert usual_price(measured, 60.0) == price
 
 
 @pytest.mark.parametrize(
-    ("price", "action"),
+    ("prices", "action"),
     [
-        pytest.param(None, Action.GROW, id="not measured"),
-        pytest.param(20.0, Action.GROW, id="low"),
-        pytest.param(1e6, Action.KEEP, id="more than all that growth saves"),
+        pytest.param((), Action.GROW, id="not measured"),
+        pytest.param((20.0,), Action.GROW, id="low"),
+        pytest.param((1e6, 1e6), Action.KEEP, id="more than all that growth saves"),
     ],
 )
 def test_a_job_whose_rescales_cost_more_than_they_save_keeps_its_counts(
-    price: float | None, action: Action
+    prices: tuple[float, ...], action: Action
 ) -> None:
     case = Case(
         [(job("a"), ON_NODE_00)],
         {"a": steps(1000)},
-        history={"a": JobHistory(price_seconds=price)},
+        history={"a": JobHistory(prices=prices)},
     )
     assert case.decisions()["a"].action is action
 

@@ -8,6 +8,7 @@ from typing import Any
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.profile_codec import JobRecord, SavedState, pack
 from optimus.kube.server_clock import ServerClock
+from optimus.kube.stored_settings import ClusterSettings
 from optimus.progress.state import LogState
 from tests.unit.autoscaler.web.sample_cluster import training
 from tests.unit.kube.job_json import job_json
@@ -77,6 +78,14 @@ class FakeApi:
         if path in self.gone or items is None or plural in self.missing:
             raise KubeError(ErrorKind.NOT_FOUND, f"cannot {what}: not found (HTTP 404)")
         if parts[-1] == plural:
+            for name, selector in query:
+                if plural == "nodes" and name == "labelSelector":
+                    key, _, value = selector.partition("=")
+                    items = [
+                        each
+                        for each in items
+                        if each["metadata"].get("labels", {}).get(key) == value
+                    ]
             return json.dumps({"metadata": {"resourceVersion": "1"}, "items": list(items)}).encode()
         for item in items:
             if item["metadata"]["name"] == parts[-1]:
@@ -96,8 +105,11 @@ class FakeApi:
         return b"{}"
 
 
-def stored_state(epochs: int = 14, kind: int = 0, **record: Any) -> str:
-    """What the autoscaler stores of a job that has trained so many epochs."""
+def stored_state(
+    epochs: int = 14, kind: int = 0, settings: ClusterSettings | None = None, **record: Any
+) -> str:
+    """What the autoscaler stores of a job that has trained so many epochs, and by what ``settings``
+    its counts are decided."""
     seen = training(kind, epochs)
     samples = [
         type(each)(each.counts, each.steps_per_second, each.seconds, NOW - 200 + 10 * n)
@@ -111,7 +123,8 @@ def stored_state(epochs: int = 14, kind: int = 0, **record: Any) -> str:
         steps_per_epoch=seen.steps_per_epoch,
         trained_seconds=seen.trained_seconds,
     )
-    return pack(SavedState(log, JobRecord(**record)))
+    decided_by = None if settings is None else settings.stored("ns")
+    return pack(SavedState(log, JobRecord(**record), decided_by))
 
 
 def profile(name: str = "j", uid: str = "u", **status: Any) -> dict[str, Any]:

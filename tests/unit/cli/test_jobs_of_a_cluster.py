@@ -2,20 +2,27 @@
 
 import argparse
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from optimus.allocation import PoolPolicy
 from optimus.cli import job_forecast, pause, status, top, what_if
 from optimus.cli.cluster import sentence_of
 from optimus.cli.command import INCOMPLETE, Answer, BadInput
+from optimus.cli.job_view import Assumed
 from optimus.cli.main import main
+from optimus.interval import IntervalConfig
+from optimus.interval.decision_settings import DecisionSettings
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.job_facts import JobReader
 from optimus.kube.job_list import list_jobs
 from optimus.kube.pause import set_paused
 from optimus.kube.snapshot_reader import cluster_or_reason
-from tests.unit.cli.fake_api import FakeApi, pod, profile, refusal, stored_state
+from optimus.kube.stored_settings import ClusterSettings
+from optimus.resources import Resources
+from tests.unit.cli.fake_api import NOW, FakeApi, pod, profile, refusal, stored_state
 from tests.unit.kube.job_json import job_json
 
 TRAINS: dict[str, Any] = {
@@ -75,7 +82,9 @@ def test_a_job_without_end_harms_no_other() -> None:
     view = what_if.view_of(endless(), "ns", "j")
     assert "after 9999" in job_forecast.answer_of(view).text
     asked = what_if.asked_counts(view, None, what_if.change("+1"))
-    assert "after 9999" in what_if.answer_of(view, asked, "no right").text
+    assert (
+        "after 9999" in what_if.answer_of(view, asked, "no right", Assumed(ClusterSettings())).text
+    )
 
 
 def test_top_of_all_namespaces_names_them_and_wide_has_the_reason() -> None:
@@ -295,7 +304,8 @@ def asked(api: FakeApi, change: str, ps: str | None = None) -> Answer:
     counts = what_if.asked_counts(
         view, None if ps is None else what_if.change(ps), what_if.change(change)
     )
-    return what_if.answer_of(view, counts, cluster_or_reason(api, "", "ns"))
+    assumed = Assumed.of([view], "ns", None)
+    return what_if.answer_of(view, counts, cluster_or_reason(api, assumed.settings, "ns"), assumed)
 
 
 def node(name: str, cpu: str) -> dict[str, Any]:
@@ -319,6 +329,54 @@ def test_what_if_shows_both_ends_the_price_and_what_is_requested_more() -> None:
         "The nodes have a place for it now",
     ):
         assert part in answer.text, part
+
+
+def decides(policy: PoolPolicy | None = None, **interval: Any) -> ClusterSettings:
+    decision = DecisionSettings(interval=IntervalConfig(**interval))
+    return ClusterSettings(decision if policy is None else replace(decision, policy=policy))
+
+
+def under(settings: ClusterSettings | None, *nodes: dict[str, Any], **record: Any) -> FakeApi:
+    """A job that is decided by these settings."""
+    stored = profile(state=stored_state(settings=settings, **record), **TRAINS)
+    pods = [pod(0), pod(1)]
+    for index, each in enumerate(pods):
+        each["metadata"]["labels"] = {
+            "training.kubeflow.org/job-name": "j",
+            "training.kubeflow.org/replica-type": "worker",
+            "training.kubeflow.org/replica-index": str(index),
+        }
+    return FakeApi(profiles=[stored], pods=pods, nodes=nodes or [node("n", "64")])
+
+
+def test_what_if_assumes_the_restart_and_the_least_gain_of_the_autoscaler() -> None:
+    found = asked(under(decides(rescale_seconds=2.0)), "6", ps="+1")
+    assert found.value["rescaleSeconds"] == 2.0  # type: ignore[index]
+    assert found.value["notKnown"] == []  # type: ignore[index]
+    assert "Optimus would not move it" not in found.text
+    found = asked(under(decides(rescale_seconds=2.0, hysteresis_fraction=0.99)), "6", ps="+1")
+    assert "Optimus would not move it by itself: it would save " in found.text
+    assert "(99 % and 2 s for the restart)" in found.text
+    cooldown = decides(cooldown_seconds=3600.0)
+    moved = asked(under(cooldown, last_rescaled_at=NOW - 600, rescales=1), "+4")
+    assert "cooldown: rescaled 600 s ago; next change possible in 3000 s" in moved.text
+
+
+def test_what_if_says_that_it_assumes_the_defaults_where_none_are_stored() -> None:
+    found = asked(under(None), "+4")
+    assert found.value["rescaleSeconds"] == 60.0  # type: ignore[index]
+    assert "No profile has the settings by which the autoscaler decides; the default" in found.text
+
+
+def test_what_if_asks_the_nodes_and_the_budget_of_the_autoscaler() -> None:
+    pool = node("p", "9")
+    pool["metadata"]["labels"] = {"pool": "training"}
+    others, own = node("n", "64"), replace(decides(), node_selector="pool=training")
+    assert asked(under(decides(), others, pool), "+40").value["fits"] is True  # type: ignore[index]
+    assert asked(under(own, others, pool), "+40").value["fits"] is False  # type: ignore[index]
+    limited = replace(decides(), budgets={"ns": Resources({"requests.cpu": 7000})})
+    found = asked(under(limited), "+4")
+    assert "It would have to wait: the budget of namespace ns leaves " in found.text
 
 
 def test_what_if_says_that_nodes_have_no_place_or_may_not_be_read() -> None:

@@ -623,14 +623,12 @@ def test_a_job_whose_workload_is_known_makes_no_exploratory_move() -> None:
     assert types_of(step(driver_of(DriverConfig()), cluster, 0.0)) == [IntervalDecided]
 
 
-@pytest.mark.parametrize("price_seconds", [None, 25.0])
+@pytest.mark.parametrize("prices", [(), (25.0,)])
 def test_a_job_that_is_not_to_be_changed_is_told_what_else_would_be(
-    price_seconds: float | None,
+    prices: tuple[float, ...],
 ) -> None:
     """With the times at both counts; a job that may be changed is told nothing."""
-    advised = JobHistory(
-        recommends=True, held="it is only recommended", price_seconds=price_seconds
-    )
+    advised = JobHistory(recommends=True, held="it is only recommended", prices=prices)
     cluster = cluster_of(
         FakeManagedJob(job("a"), NOTHING, advised), FakeManagedJob(job("b"), NOTHING)
     )
@@ -645,7 +643,7 @@ def test_a_job_that_is_not_to_be_changed_is_told_what_else_would_be(
     assert (told.action, told.current, told.counts) == (Action.GROW, Counts(1, 1), Counts(1, 2))
     assert told.seconds_now == pytest.approx(forecasts["a"].at(Counts(1, 1)))
     assert told.seconds_then == pytest.approx(forecasts["a"].at(Counts(1, 2)))
-    assert told.price_seconds == (60.0 if price_seconds is None else 25.0)
+    assert told.price_seconds == (25.0 if prices else 60.0)
     assert not told.expected
     assert decisions["b"].recommended is None
     assert [each.uid for each in begun if isinstance(each, BeginRescale)] == ["uid-b"]

@@ -48,7 +48,7 @@ class TestDecision:
         found = decided(alone())
         assert found.action is Action.GROW
         assert found.is_expected
-        assert found.reason.startswith("by expectation, as no forecast can be fitted yet; ")
+        assert found.reason.startswith("estimated from its first measurements; ")
         assert "; expected " in found.reason
         assert "remaining " not in found.reason.rpartition("; ")[2]
 
@@ -99,7 +99,7 @@ class TestMoves:
         assert begins.purpose is RescalePurpose.PROFILING
         assert begins.counts == Counts(2, 3)
         assert begins.own_counts == Counts(1, 1)
-        assert "by expectation" in begins.reason
+        assert "estimated from" in begins.reason
 
     @pytest.mark.parametrize(
         ("progress", "history"),

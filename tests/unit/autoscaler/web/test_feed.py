@@ -8,6 +8,7 @@ import pytest
 from autoscaler.web.copies import copy_of_profiles
 from autoscaler.web.detail import Details
 from autoscaler.web.feed import PageFeed, Update
+from optimus.interval.decision_settings import DecisionSettings
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
@@ -135,7 +136,7 @@ def test_a_standby_shows_the_same_curve_from_the_profile() -> None:
     mine, theirs = (each.jobs["uid-a"] for each in (standby, leading))
     assert mine.progress is None
     charts = [
-        Details().job(copy, job, PageFeed().timeline("none")).charts[0]
+        Details(DecisionSettings()).job(copy, job, PageFeed().timeline("none")).charts[0]
         for copy, job in ((standby, mine), (leading, theirs))
     ]
     assert charts[0].name == charts[1].name == "loss"
