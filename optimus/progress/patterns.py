@@ -9,11 +9,11 @@ for ever. Its syntax is Katib's, which is written in Go. What a line costs is li
    more."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import re2  # type: ignore[import-untyped]  # it has no types
 
@@ -47,6 +47,15 @@ Groups = tuple[str | None, ...]
 """What the groups of one match hold, ``None`` where a group has no part in it."""
 
 
+class Pair(NamedTuple):
+    """A name and its value, which stands at these characters of the line."""
+
+    name: str
+    value: str
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class InvalidPattern:
     """A text that is not accepted as a pattern."""
@@ -77,24 +86,36 @@ class Pattern:
 
     def search(self, line: str) -> Groups | None:
         """The groups of the first match on a line."""
-        return next(iter(self._matches(line, at_most=1)), None)
+        return next(map(_groups, self._matches(line, at_most=1)), None)
 
     def findall(self, line: str) -> list[Groups]:
         """The groups of each match on a line; those that are found in time."""
-        return self._matches(line, at_most=MAX_LINE_CHARACTERS)
+        return list(map(_groups, self._matches(line, at_most=MAX_LINE_CHARACTERS)))
 
-    def _matches(self, line: str, at_most: int) -> list[Groups]:
+    def pairs(self, line: str) -> Iterator[Pair]:
+        """The first two groups of each match that has both, and where the second stands."""
+        for match in self._matches(line, at_most=MAX_LINE_CHARACTERS):
+            name, value = map(_decoded, match.groups()[:2])
+            if name and value:
+                start = len(_decoded(match.string[: match.start(2)]) or "")
+                yield Pair(name, value, start, start + len(value))
+
+    def _matches(self, line: str, at_most: int) -> list[Any]:
         if self.too_slow:
             return []
         data = line[:MAX_LINE_CHARACTERS].encode("utf-8", "replace")
         data = data[: _MAX_WORK // self._program.programsize]
-        began, found = self._timer(), list[Groups]()
+        began, found = self._timer(), list[Any]()
         for match in islice(self._program.finditer(data), at_most):
-            found.append(tuple(map(_decoded, match.groups())))
+            found.append(match)
             if self._timer() - began > MAX_LINE_SECONDS:
                 break
         self._slow_lines += self._timer() - began > MAX_LINE_SECONDS
         return found
+
+
+def _groups(match: Any) -> Groups:
+    return tuple(map(_decoded, match.groups()))
 
 
 def _decoded(group: bytes | None) -> str | None:
