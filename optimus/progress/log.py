@@ -19,6 +19,7 @@ from optimus.progress.formats.settings import of_command
 from optimus.progress.metric_names import ValueName, core_words, describe
 from optimus.progress.parsed_line import NO_PROGRESS, LogFormatOptions, ParsedLine, Saved, clean
 from optimus.progress.pod_progress import Move, PodState, advance, new_lines, next_since
+from optimus.progress.printed_numbers import unclear_number
 from optimus.progress.state import (
     LogState,
     MetricState,
@@ -57,6 +58,7 @@ _MAX_LOSS: Final = 1e30
 _LINES_WITHOUT_LOSS: Final = 20
 _UNREAD_LINES: Final = 200
 _BAD_LOSSES: Final = 3
+_UNCLEAR_LINES: Final = 3
 
 
 class ProgressLog:
@@ -130,12 +132,25 @@ class ProgressLog:
             self._known = None
             text = clean(line.text)
             parsed = parse_line(text, self.options) or self._of_table(state, text)
+            self._note_unclear(text, parsed)
             if parsed is not None:
                 self._take(state, line.at, self._epoch_from_zero(parsed))
             elif line.text.strip():
                 self._state.unread_lines += 1
         self._age_checkpoint(state)
         self._note_read()
+
+    def _note_unclear(self, text: str, parsed: ParsedLine | None) -> None:
+        """Remember a position or a number that is not understood, until one line is again."""
+        state = self._state
+        if parsed is not None and parsed.loss is not None and parsed.trained:
+            state.unclear, state.unclear_lines = "", 0
+            return
+        unclear = parsed.unclear if parsed is not None else None
+        unclear = unclear or unclear_number(text)
+        if unclear is not None:
+            state.unclear = state.unclear or unclear
+            state.unclear_lines += 1
 
     def _note_read(self) -> None:
         """What a read changes that brings no new line."""
@@ -528,12 +543,26 @@ def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:
     return not pod.tells_loss, silent, TRAINERS.index(pod.role), pod.index
 
 
+def _unclear_text(unclear: str) -> str:
+    if "," in unclear:
+        return (
+            f"the number {unclear} in the log may have a decimal comma or thousands, and is not "
+            "read: print it with a decimal point and without commas"
+        )
+    return (
+        f"{unclear!r} in the log may be a position within an epoch, and its lines are not read: "
+        "print lines such as 'epoch=3 step=1200 loss=0.41'"
+    )
+
+
 def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
     """What is wrong with the job's log, and what would help; ``None`` where nothing is.
 
     No figure in it grows: each becomes an Event, and a changed sentence would become another."""
     if state.bad_losses >= _BAD_LOSSES:
         return "the last losses in the log are nan or infinite: training may have diverged"
+    if state.unclear_lines >= _UNCLEAR_LINES:
+        return _unclear_text(state.unclear)
     if state.losses or (options.aims and state.series):
         return None
     named = f"named {options.loss_metric!r} " if options.loss_metric else ""

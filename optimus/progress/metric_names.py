@@ -102,13 +102,32 @@ def describe(name: str) -> ValueName:
     words = [word for word in _SPLIT.split(name.lower()) if word and not word.isdigit()]
     evaluated = any(map(_EVALUATION.fullmatch, words))
     rest = [word for word in words if not (_SCOPES.fullmatch(word) or _EVALUATION.fullmatch(word))]
-    if "best" in words or "time" in words:
+    if "best" in words or "time" in words or ("cost" in words and not _TIMED.isdisjoint(words)):
         return _OTHER
     if not rest:
         # "train=0.10 val=0.12": which metric it is, only its program knows.
         return ValueName(Meaning.METRIC if evaluated else Meaning.OTHER, evaluated)
     meaning, rises = _meaning(name, rest)
     return ValueName(meaning, evaluated and meaning is not Meaning.OTHER, rises)
+
+
+_TIMED: Final = frozenset({"batch", "step", "iter", "iteration", "reader", "data", "io"})
+"""What a ``batch_cost`` is of: seconds."""
+_COUNTING: Final = frozenset(
+    "sample samples example examples image images item items idx index it i minibatch chunk shard "
+    "part record records row rows sentence sentences sequence sequences document documents "
+    "processed done progress n".split()
+)
+_NO_COUNT: Final = frozenset(
+    "per sec second seconds speed num total size throughput rate max min avg mean loss".split()
+)
+
+
+@lru_cache(maxsize=2048)
+def counts_within_epoch(name: str) -> bool:
+    """Whether an integer of this name may say how far an epoch is: ``sample``, ``idx``."""
+    words = set(_SPLIT.split(name.lower()))
+    return not _COUNTING.isdisjoint(words) and _NO_COUNT.isdisjoint(words)
 
 
 _TRAINING: Final = re.compile(r"train(?:ing)?|trn")

@@ -12,16 +12,17 @@ table of average precisions those over all areas are read.
    values are those of an epoch that has ended."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
-from optimus.progress.metric_names import describe, is_of_training
+from optimus.progress.metric_names import counts_within_epoch, describe, is_of_training
 from optimus.progress.parsed_line import (
-    NUMBER,
     LogFormatOptions,
     ParsedLine,
     positive,
     without_prefix,
 )
+from optimus.progress.printed_numbers import NUMBER
 from optimus.progress.printed_values import printed_speed, printed_values
 from optimus.progress.types import Declared
 
@@ -41,17 +42,20 @@ MARKERS: Final = (
 )
 
 _EPOCH: Final = re.compile(
-    r"\b(?:epochs?|ep)(?:\s?\((?:train|val|test)\))?[\s:#.=\[(|_]{0,8}(\d{1,9})(?![\d.]*\d|\s?%|\s?s\b)"
+    r"\b(?:epochs?|ep)(?:\s?\((?:train|val|test)\))?[\s:#.=\[(|_]{0,8}(\d{1,9})(?![\d.,]*\d|\s?%|\s?s\b)"
     r"(?:\s?(?:/|of)\s?(\d{1,9}))?[\])]?",
     re.IGNORECASE,
 )
-_WITHIN: Final = re.compile(r"[\s:,|\[(]{0,8}(\d{1,15})\s?/\s{0,4}(\d{1,15})\b")
+_WITHIN: Final = re.compile(r"[\s:,|\[(]{0,8}(\d{1,15})\s?/\s{0,4}(\d{1,15})\b(?![.,]\d)")
 _COUNT: Final = re.compile(
-    r"\b(?:mini-?)?(batch(?:es)?|iter(?:ation)?s?|(?:global[_ ])?steps?|updates?)\b"
+    r"\b(?:mini-?)?(batch(?:es)?|it(?:er(?:ation)?s?)?|(?:global[_ ])?steps?|updates?)\b"
     r"(?:[_ ](?:idx|index|id|no|num|number))?"
-    r"[\s:#.=\[(]{0,8}(\d{1,15})(?![\d.]*\d|\s?%)(?:\]?\s?(?:/|of)\s?\[?\s?(\d{1,15}))?",
+    r"[\s:#.=\[(]{0,8}(\d{1,15})(?![\d.,]*\d|\s?%)(?:\]?\s?(?:/|of)\s?\[?\s?(\d{1,15}))?",
     re.IGNORECASE,
 )
+_FRACTION: Final = re.compile(r"(?<![\w./,:-])(\d{1,15})\s?/\s?(\d{1,15})(?![\w,:-]|\s?/|\.\d)")
+_PERCENT: Final = re.compile(r"[\s:,|\[(-]{0,8}\d{1,3}(?:\.\d{1,6})?\s?%")
+_NAMED: Final = re.compile(r"([A-Za-z][\w.@/-]{0,63})[\s:=(\[]{1,4}$")
 _TRAIN: Final = re.compile(r"^Train:\s{1,4}(\d{1,9})\s{1,4}\[\s{0,8}(\d{1,15})/(\d{1,15})\b")
 _BRACKETS: Final = re.compile(
     r"\[\s?(\d{1,9})/(\d{1,9})\]\s?\[\s{0,8}(\d{1,15})/(\d{1,15})\]"
@@ -114,6 +118,15 @@ def _with_position(
     place = _position(text)
     evaluated = {name: value for name, value in evaluated.items() if describe(name).is_metric}
     ends_epoch = place.ends_epoch(text)
+    unclear = _unclear_part(text, place, values) if ends_epoch else None
+    if unclear is not None:
+        return ParsedLine(
+            epoch=place.epoch,
+            epoch_as_printed=True,
+            evaluated=evaluated,
+            evaluated_epoch=place.epoch,
+            unclear=unclear,
+        )
     # "Epoch 3: train=0.10 val=0.12": the metric is unknown, but the epoch has ended.
     is_whole = ends_epoch and any(map(is_of_training, values))
     if not is_whole and not any(describe(name).is_metric for name in values):
@@ -156,7 +169,7 @@ def _loss_at(found: re.Match[str], options: LogFormatOptions) -> ParsedLine:
 class _Position:
     """Where in the training a line is."""
 
-    __slots__ = ("batch", "batches", "declared", "epoch", "step")
+    __slots__ = ("batch", "batches", "declared", "end", "epoch", "step")
 
     def __init__(self) -> None:
         self.epoch: int | None = None
@@ -164,6 +177,8 @@ class _Position:
         self.batches: int | None = None
         self.step: int | None = None
         self.declared: Declared | None = None
+        self.end = 0
+        """Where the text of the epoch ends."""
 
     def ends_epoch(self, text: str) -> bool:
         """Whether the line's values are those of a whole epoch."""
@@ -171,6 +186,22 @@ class _Position:
             return False
         # "train Loss: 0.56 Acc: 0.72" below the header of its epoch.
         return self.epoch is not None or _WHOLE.search(text) is not None
+
+
+def _unclear_part(text: str, place: _Position, values: Mapping[str, float]) -> str | None:
+    """What may say how far the epoch of a line is, and is not understood; ``None``: nothing, so
+    that the values are those of the whole epoch."""
+    percent = _PERCENT.match(text, place.end) if place.epoch is not None else None
+    if percent is not None:
+        return percent[0].strip(" :,|[(-")
+    for found in _FRACTION.finditer(text, place.end):
+        named = _NAMED.search(text, max(found.start() - 68, 0), found.start())
+        # "Accuracy: 9850/10000" is no position, and "60000/60000" is the whole epoch.
+        if found[1] != found[2] and (named is None or not describe(named[1]).is_metric):
+            return found[0]
+    counted = (name for name, value in values.items() if value.is_integer() and value > 0)
+    name = next((name for name in counted if counts_within_epoch(name)), None)
+    return None if name is None else f"{name} {values[name]:g}"
 
 
 _WHOLE: Final = re.compile(r"^train(?:ing)?\b(?! step)", re.IGNORECASE)
@@ -195,7 +226,7 @@ def _position(text: str) -> _Position:
 def _by_words(text: str, place: _Position) -> None:
     epoch = _EPOCH.search(text)
     if epoch is not None:
-        place.epoch = int(epoch[1])
+        place.epoch, place.end = int(epoch[1]), epoch.end()
         place.declared = Declared(epochs=int(epoch[2])) if epoch[2] else None
         within = _WITHIN.match(text, epoch.end())
         if within is not None:

@@ -11,18 +11,18 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from optimus.progress.metric_names import describe, line_names
+from optimus.progress.metric_names import counts_within_epoch, describe, line_names
 from optimus.progress.parsed_line import (
-    NUMBER,
     LogFormatOptions,
     ParsedLine,
     Saved,
     numbers,
 )
+from optimus.progress.printed_numbers import NUMBER, VALUE, is_whole, number_of
 from optimus.progress.patterns import MAX_LINE_CHARACTERS
 
 MARKERS: Final = ("=", "{")
-_PAIR: Final = re.compile(rf"(?<![\w./|-])([A-Za-z_][\w./|-]*)\s?=\s?({NUMBER})")
+_PAIR: Final = re.compile(rf"(?<![\w./|-])([A-Za-z_][\w./|-]*)\s?=\s?({VALUE})")
 _STEPS: Final = ("step", "global_step", "global_steps", "global-step")
 _EPOCHS: Final = ("epoch", "epochs")
 _BATCHES: Final = ("batch", "batch_idx", "iter", "iteration")
@@ -54,10 +54,9 @@ def user_metrics(text: str, options: LogFormatOptions) -> dict[str, float]:
     if options.metrics_format is None:
         return {}
     matches = options.metrics_format.finditer(text[:MAX_LINE_CHARACTERS])
-    found = (match.group(1, 2) for match in matches)
-    return numbers(
-        (name, value) for name, value in found if name and value and re.fullmatch(NUMBER, value)
-    )
+    found = (match for match in matches if match[1] and match[2] and is_whole(text, *match.span(2)))
+    values = {match[1]: number_of(match[2]) for match in found}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def from_values(values: Mapping[str, float], options: LogFormatOptions) -> ParsedLine:
@@ -68,20 +67,30 @@ def from_values(values: Mapping[str, float], options: LogFormatOptions) -> Parse
     trained = {name: value for name, value in values.items() if name not in evaluated}
     has_loss = line_names(tuple(trained)).loss is not None
     loss = has_loss if options.loss_metric is None else options.loss_metric in values
+    ended = epoch is not None and loss and not _WITHIN_EPOCH.intersection(values)
+    unclear = _unclear_part(values) if ended else None
     parsed = ParsedLine(
         epoch=epoch,
         epoch_as_printed=True,
-        epoch_ended=epoch is not None and loss and not _WITHIN_EPOCH.intersection(values),
+        epoch_ended=ended and unclear is None,
         batch=_integer(values, _BATCHES) if epoch is not None and step is None else None,
         step=step,
         samples_per_second=_first(values, _SPEEDS),
         saved=Saved(step=checkpoint) if checkpoint else None,
         evaluated=evaluated,
+        unclear=unclear,
     )
     # A user may name a value of an evaluation as the loss.
     return parsed.with_values(
         values if options.loss_metric in evaluated else trained, options.loss_metric
     )
+
+
+def _unclear_part(values: Mapping[str, float]) -> str | None:
+    """What may say how far the epoch is, by a name that is not known."""
+    counted = (name for name, value in values.items() if value.is_integer() and value > 0)
+    name = next((name for name in counted if counts_within_epoch(name)), None)
+    return None if name is None else f"{name}={values[name]:g}"
 
 
 def _first(values: Mapping[str, float], names: tuple[str, ...]) -> float | None:
