@@ -113,21 +113,20 @@ def describe(name: str) -> ValueName:
 
 _TIMED: Final = frozenset({"batch", "step", "iter", "iteration", "reader", "data", "io"})
 """What a ``batch_cost`` is of: seconds."""
-_COUNTING: Final = frozenset(
-    "sample samples example examples image images item items idx index it i minibatch chunk shard "
-    "part record records row rows sentence sentences sequence sequences document documents "
-    "processed done progress n".split()
+_COUNTING: Final = re.compile(
+    r"samples?|examples?|images?|items?|idx|index|it|i|n|minibatch|chunk|shard|part|records?|rows?|"
+    r"sentences?|sequences?|documents?|processed|done|progress"
 )
-_NO_COUNT: Final = frozenset(
-    "per sec second seconds speed num total size throughput rate max min avg mean loss".split()
+_NO_COUNT: Final = re.compile(
+    r"per|sec(?:ond)?s?|speed|num|total|size|throughput|rate|max|min|avg|mean|loss"
 )
 
 
 @lru_cache(maxsize=2048)
 def counts_within_epoch(name: str) -> bool:
     """Whether an integer of this name may say how far an epoch is: ``sample``, ``idx``."""
-    words = set(_SPLIT.split(name.lower()))
-    return not _COUNTING.isdisjoint(words) and _NO_COUNT.isdisjoint(words)
+    words = _SPLIT.split(name.lower())
+    return _any(_COUNTING, words) and not _any(_NO_COUNT, words)
 
 
 _TRAINING: Final = re.compile(r"train(?:ing)?|trn")

@@ -30,7 +30,7 @@ _TIME: Final = (
 VALUE: Final = rf"{NUMBER}{_TIME}(?!\s?%\|)"
 """A number that may be the value of a name: no time, and not the percent of a progress bar."""
 
-_FULL_WIDTH: Final = re.compile("[！-～]")  # noqa: RUF001 - what is looked for
+_FULL_WIDTH: Final = re.compile("[！-～]")
 _ASCII: Final = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _WRAPPED: Final = re.compile(
     rf"\b(?:tensor|(?:np|numpy)\.\w{{1,16}}|array)\(\s?\[?({NUMBER})\]?(?:,[^()]{{0,200}})?\)"

@@ -2,8 +2,8 @@
 
 Hugging Face's notebook table (``Epoch | Training Loss | Validation Loss``), fastai's columns and
 CSV on standard output. Only the header says what a row is, so the reader of a log remembers it. The
-columns are separated by ``|``, tabs, semicolons, commas, or two blanks and more. ``Epoch`` and ``Step`` are the
-position; cells that are no number (``No log``) are left out."""
+columns are separated by ``|``, tabs, semicolons, commas, or two blanks and more. ``Epoch`` and
+``Step`` are the position; cells that are no number (``No log``) are left out."""
 
 import math
 import re

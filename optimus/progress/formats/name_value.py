@@ -18,8 +18,8 @@ from optimus.progress.parsed_line import (
     Saved,
     numbers,
 )
-from optimus.progress.printed_numbers import NUMBER, VALUE, is_whole, number_of
 from optimus.progress.patterns import MAX_LINE_CHARACTERS
+from optimus.progress.printed_numbers import NUMBER, VALUE, is_whole, number_of
 
 MARKERS: Final = ("=", "{")
 _PAIR: Final = re.compile(rf"(?<![\w./|-])([A-Za-z_][\w./|-]*)\s?=\s?({VALUE})")
