@@ -121,8 +121,11 @@ class Forecast:
     def late_seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         """The seconds within which the goal is met with a probability of 90 %, at each pair of
         counts (arrays broadcast): both the work left and the speed may be worse than expected.
+        Infinite where the run ends without it with a probability of more than 10 %.
 
         Their logarithms are taken as normal and independent."""
+        if self.time_to_goal is not None and self.time_to_goal.is_late:
+            return np.full(np.broadcast_shapes(np.shape(ps), np.shape(workers)), np.inf)
         work = math.log(max(self.late_factor, 1.0))
         speed: ArrayLike = 0.0
         if isinstance(self.speed, SpeedModel):

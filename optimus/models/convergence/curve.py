@@ -46,6 +46,8 @@ from optimus.models.convergence.series import (
     pooled_noise,
     since_last_drop,
 )
+from optimus.models.convergence.threshold import ThresholdRule
+from optimus.models.convergence.time_to_goal import TimeToGoal, expected
 from optimus.progress.types import LossPoint
 
 HORIZON: Final = 20.0
@@ -76,51 +78,7 @@ SLOWER: Final = 0.25
 """Mean of that log: training slows down more often than any decay predicts."""
 _DURATION_POWER: Final = 2.0
 """The weight of meeting the goal at k falls with this power of k."""
-_LOW, _HIGH = 0.1, 0.9
 _NEVER: Final = 1e-9
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TimeToGoal:
-    """When a goal is met, as a distribution over epochs (steps) from the start of training."""
-
-    point: float
-    """The median; ``low`` and ``high`` bound 80 %."""
-    low: float
-    high: float
-    k: Vector
-    cdf: Vector
-    """The probability that the goal is met by each ``k`` if training goes on, both (places,)."""
-    in_run: float
-    """The probability that it is met before the run ends, as long as runs last."""
-
-    @classmethod
-    def at(cls, k: float) -> "TimeToGoal":
-        """The goal is met at k with certainty."""
-        return cls(k, k, k, np.array([k]), np.array([1.0]), 1.0)
-
-    @classmethod
-    def of(cls, seen: float, ahead: Vector, cdf: Vector, least: float) -> "TimeToGoal | None":
-        """From the decays' probabilities at ``ahead`` of ``seen`` (geometric); ``None``: never met.
-
-        A goal that is not met yet is met no sooner than ``least`` ahead."""
-        cdf = _blurred(ahead, cdf)
-        k = seen + ahead
-        lasts = seen / k
-        parts = np.diff(cdf, prepend=0.0) * lasts
-        in_run = float(parts.sum())
-        parts *= lasts ** (_DURATION_POWER - 1)
-        if parts.sum() < _NEVER:
-            return None
-        shares = np.concatenate([[0.0], np.cumsum(parts) / parts.sum()])
-        shares += _NEVER * np.arange(len(k) + 1)  # strictly rising, for the interpolation
-        places = np.concatenate([[seen], k])
-        low, point, high = np.maximum(np.interp([_LOW, 0.5, _HIGH], shares, places), seen + least)
-        return cls(float(point), float(low), float(high), k, cdf, in_run)
-
-    def probability_by(self, k: float) -> float:
-        """The probability that the goal is met by k, if training goes on until then."""
-        return float(np.interp(k, self.k, self.cdf, left=0.0))
 
 
 def _blurred(ahead: Vector, cdf: Vector) -> Vector:
@@ -156,6 +114,7 @@ class LossCurve:
     """The k between two checks of the goal: an epoch, or the steps between two losses."""
     in_epochs: bool
     points: int
+    rule: ThresholdRule
     prior: PostDropPrior | None = None
 
     @classmethod
@@ -175,7 +134,10 @@ class LossCurve:
         if drops:
             noise, prior = _from_before(points, drops, log_loss, noise)
         in_epochs, count = series.in_epochs, len(log_loss)
-        return cls(decays, noise, whole.start_loss, start, seen, spacing, in_epochs, count, prior)
+        rule = ThresholdRule.of(points, whole)
+        return cls(
+            *(decays, noise, whole.start_loss, start, seen, spacing, in_epochs, count, rule, prior)
+        )
 
     def predict(self, k: ArrayLike) -> Vector:
         """The loss after k epochs (steps, where epochs are unknown): the posterior median."""
@@ -193,7 +155,7 @@ class LossCurve:
         if isinstance(goal, ConvergenceThreshold) and not self.in_epochs:
             return NO_EPOCHS
         found = self.time_to_goal(goal)
-        if found is not None and found.in_run >= UNLIKELY:
+        if found is not None and self._in_run(found) >= UNLIKELY and not found.is_unlikely:
             return found
         what = (
             f"a loss of {goal.loss:g}"
@@ -219,11 +181,37 @@ class LossCurve:
         courses = tables.future[self.decays.rows, places] + self.decays.levels[:, np.newaxis]
         if isinstance(goal, TargetLoss):
             cdf = self._target_cdf(goal.loss, courses, ahead)
-            return TimeToGoal.of(self.seen, ahead, cdf, self.spacing)
+            return self._distribution(ahead, cdf, self.spacing, is_rule=False)
         falls = tables.future_steepness[self.decays.rows, places] / span
         quiet = self._quiet_streak(goal.fraction, courses, falls)
+        losses, later = np.exp(courses), ahead + QUIET_EPOCHS - 1
+        may_hold = self.rule.may_hold(goal.fraction, self.seen + later, losses, falls * losses)
+        quiet = np.where(may_hold, quiet, 0.0)
         cdf = self.decays.weights @ self._met_by(_hazard(quiet), ahead)
-        return TimeToGoal.of(self.seen, ahead + QUIET_EPOCHS - 1, cdf, QUIET_EPOCHS)
+        least = max(QUIET_EPOCHS, self.rule.stage_ends(goal.fraction) - self.seen)
+        return self._distribution(later, cdf, least, is_rule=True)
+
+    def _distribution(
+        self, ahead: Vector, cdf: Vector, least: float, *, is_rule: bool
+    ) -> TimeToGoal | None:
+        """From the decays' probabilities at ``ahead`` of now (geometric); ``None``: never met.
+
+        A goal that is not met yet is met no sooner than ``least`` ahead; no user expects anything
+        of a threshold's rule."""
+        cdf, k = _blurred(ahead, cdf), np.maximum(self.seen + ahead, self.seen + least)
+        parts = np.diff(cdf, prepend=0.0) * (self.seen / k) ** _DURATION_POWER
+        if parts.sum() < _NEVER:
+            return None
+        parts += _NEVER * parts.sum()  # strictly rising, for the interpolation
+        places = np.concatenate([[self.seen], k])
+        probability = float(cdf[-1]) if is_rule else expected(float(cdf[-1]))
+        return TimeToGoal.of(places, parts, probability, self.seen + least)
+
+    def _in_run(self, found: TimeToGoal) -> float:
+        """The probability that the goal is met before the run ends, as long as runs last."""
+        parts = np.diff(found.cdf) * (found.k[1:] / self.seen) ** (_DURATION_POWER - 1)
+        whole = np.diff(found.cdf) * (found.k[1:] / self.seen) ** _DURATION_POWER
+        return float(parts.sum() / whole.sum() * found.in_run)
 
     def _target_cdf(self, loss: float, courses: Matrix, ahead: Vector) -> Vector:
         """The probability that the target is met by each place ahead, (places,)."""

@@ -42,6 +42,8 @@ _FALLEN: Final = 5.0
 """How many thresholds the loss must have fallen in all, or by half if that is less: before it falls
 it is flat, too."""
 _MOST_FALLEN: Final = 0.5
+FLATTER: Final = 0.5
+"""The last epochs of a plateau fall at most at this part of the average rate so far."""
 TARGET_EPOCHS: Final = 2
 """Epochs in a row that must meet a target: the mean of one may be low by chance."""
 _LEAST_PLATEAU: Final = 20
@@ -374,8 +376,13 @@ def is_converged(recent: Sequence[float], largest: float, lowest: float, fractio
         return False
     threshold = fraction * largest
     changes = [abs(latter - former) for former, latter in pairwise(recent[-QUIET_EPOCHS - 1 :])]
-    has_fallen = largest - recent[-1] >= min(_FALLEN * threshold, _MOST_FALLEN * largest)
+    has_fallen = largest - recent[-1] >= needed_fall(fraction, largest)
     return has_fallen and recent[-1] <= lowest + threshold and max(changes) < threshold
+
+
+def needed_fall(fraction: float, largest: float) -> float:
+    """How far the loss must have fallen from its largest mean."""
+    return min(_FALLEN * fraction, _MOST_FALLEN) * largest
 
 
 def needed_plateau(points: Sequence[LossPoint], series: LossSeries, fraction: float) -> float:
