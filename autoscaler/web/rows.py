@@ -53,6 +53,9 @@ class Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_on
     percent: int | None = None
     speed: float | None = None
     remaining: TimeLeft | None = None
+    unlikely: str = ""
+    """``goal unlikely: 3 %``; what remains is the time to its declared end."""
+
     ends_at: float | None = None
     action: str = ""
     reason: str = ""
@@ -90,6 +93,7 @@ def row_of(copy: JobCopy) -> Row:
         percent=status.progress_percent,
         speed=status.steps_per_second,
         remaining=remaining,
+        unlikely=copy.forecast.unlikely if isinstance(copy.forecast, Forecast) else "",
         ends_at=_end(copy, remaining, decided_at),
         action=_action(copy),
         reason=status.reason[:_LONGEST],

@@ -78,7 +78,8 @@ class NoWorkLeft:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Remaining seconds of one job until its goal, at any counts."""
+    """Remaining seconds of one job until its goal, or until its run ends without it, at any
+    counts."""
 
     speed: Speed
     remaining_steps: float
@@ -132,6 +133,12 @@ class Forecast:
             speed = _NORMAL_90 * self.speed.uncertainty(ps, workers)
         return np.asarray(self.remaining_seconds(ps, workers) * np.exp(np.hypot(work, speed)))
 
+    @property
+    def unlikely(self) -> str:
+        """``goal unlikely: 3 %`` where the run rather ends without having met it; else empty."""
+        found = self.time_to_goal
+        return "" if found is None or not found.is_unlikely else unlikely_text(found)
+
     def at(self, counts: Counts) -> float:
         """Remaining seconds at these counts; cached, as a plan asks for the same few repeatedly."""
         if counts not in self._seconds:
@@ -145,6 +152,11 @@ class Forecast:
             ps, workers = zip(*missing, strict=True)
             values = self.remaining_seconds(np.array(ps), np.array(workers)).tolist()
             self._seconds.update(zip(missing, values, strict=True))
+
+
+def unlikely_text(found: TimeToGoal) -> str:
+    """That a goal is unlikely, and how likely it is."""
+    return f"goal unlikely: {100 * found.in_run:.0f} %"
 
 
 @dataclass(frozen=True, slots=True)

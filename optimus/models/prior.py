@@ -209,6 +209,8 @@ def _log_normal_of(found: TimeToGoal) -> tuple[float, float]:
 def _lognormal(log: float, spread: float) -> TimeToGoal:
     from scipy.special import ndtr  # late: it loads for half a second, see models/speed/curve.py
 
-    sigmas = np.linspace(-_REACH, _REACH, _PLACES)
+    quantiles = (-_SIGMAS_OF_80, _SIGMAS_OF_80)
+    sigmas = np.sort(np.append(np.linspace(-_REACH, _REACH, _PLACES), quantiles))
     cdf = np.asarray(ndtr(sigmas), dtype=np.float64)
-    return TimeToGoal(np.exp(log + spread * sigmas), cdf / cdf[-1])
+    cdf[-1] = 1.0
+    return TimeToGoal(np.exp(log + spread * sigmas), cdf)

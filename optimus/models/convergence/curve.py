@@ -53,7 +53,8 @@ from optimus.progress.types import LossPoint
 HORIZON: Final = 20.0
 """How far ahead the model looks, in times the training seen."""
 UNLIKELY: Final = 0.02
-"""A goal that is met before the run ends with less than this probability is not reachable."""
+"""A goal that is met before the run ends with less than this probability, as long as runs last, is
+not what its user expects."""
 NO_EPOCHS: Final = NotReady(
     "a convergence threshold needs epochs: set the annotation optimus.dl/steps-per-epoch"
 )
@@ -155,7 +156,7 @@ class LossCurve:
         if isinstance(goal, ConvergenceThreshold) and not self.in_epochs:
             return NO_EPOCHS
         found = self.time_to_goal(goal)
-        if found is not None and self._in_run(found) >= UNLIKELY and not found.is_unlikely:
+        if found is not None and not found.is_unlikely:
             return found
         what = (
             f"a loss of {goal.loss:g}"
@@ -199,19 +200,15 @@ class LossCurve:
         A goal that is not met yet is met no sooner than ``least`` ahead; no user expects anything
         of a threshold's rule."""
         cdf, k = _blurred(ahead, cdf), np.maximum(self.seen + ahead, self.seen + least)
-        parts = np.diff(cdf, prepend=0.0) * (self.seen / k) ** _DURATION_POWER
+        parts, probability = np.diff(cdf, prepend=0.0) * self.seen / k, float(cdf[-1])
+        if not is_rule and parts.sum() >= UNLIKELY:
+            probability = expected(probability)
+        parts *= (self.seen / k) ** (_DURATION_POWER - 1)
         if parts.sum() < _NEVER:
             return None
         parts += _NEVER * parts.sum()  # strictly rising, for the interpolation
         places = np.concatenate([[self.seen], k])
-        probability = float(cdf[-1]) if is_rule else expected(float(cdf[-1]))
         return TimeToGoal.of(places, parts, probability, self.seen + least)
-
-    def _in_run(self, found: TimeToGoal) -> float:
-        """The probability that the goal is met before the run ends, as long as runs last."""
-        parts = np.diff(found.cdf) * (found.k[1:] / self.seen) ** (_DURATION_POWER - 1)
-        whole = np.diff(found.cdf) * (found.k[1:] / self.seen) ** _DURATION_POWER
-        return float(parts.sum() / whole.sum() * found.in_run)
 
     def _target_cdf(self, loss: float, courses: Matrix, ahead: Vector) -> Vector:
         """The probability that the target is met by each place ahead, (places,)."""

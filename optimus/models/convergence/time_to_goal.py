@@ -5,7 +5,7 @@ quantile that lies beyond the declared end is the end: the run is over then, whe
 or not. Without a declared end it is the furthest place that the model looks at.
 
 Users set targets that they expect their runs to meet before the end that they declare: before any
-loss is seen, the odds are 19 to 1 (``expected``). The model's own probability, which knows nothing
+loss is seen, the odds are 29 to 1 (``expected``). The model's own probability, which knows nothing
 of that, multiplies them by its odds."""
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ import numpy as np
 
 from optimus.models import Vector
 
-_EXPECTED_ODDS: Final = 19.0
+_EXPECTED_ODDS: Final = 29.0
 _LOW, _HIGH = 0.1, 0.9
 
 
