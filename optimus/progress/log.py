@@ -18,7 +18,14 @@ from optimus.progress.formats import parse_line
 from optimus.progress.formats.settings import of_command
 from optimus.progress.metric_names import ValueName, core_words, describe
 from optimus.progress.parsed_line import NO_PROGRESS, LogFormatOptions, ParsedLine, Saved, clean
-from optimus.progress.pod_progress import Move, PodState, advance, new_lines, next_since
+from optimus.progress.pod_progress import (
+    Move,
+    PodState,
+    advance,
+    new_lines,
+    next_since,
+    settle_doubt,
+)
 from optimus.progress.printed_numbers import unclear_number
 from optimus.progress.state import (
     LogState,
@@ -141,13 +148,12 @@ class ProgressLog:
         self._note_read()
 
     def _note_unclear(self, text: str, parsed: ParsedLine | None) -> None:
-        """Remember a position or a number that is not understood, until one line is again."""
+        """Remember a number that is not understood, until a loss is read again."""
         state = self._state
         if parsed is not None and parsed.loss is not None and parsed.trained:
             state.unclear, state.unclear_lines = "", 0
             return
-        unclear = parsed.unclear if parsed is not None else None
-        unclear = unclear or unclear_number(text)
+        unclear = unclear_number(text)
         if unclear is not None:
             state.unclear = state.unclear or unclear
             state.unclear_lines += 1
@@ -282,6 +288,8 @@ class ProgressLog:
             if pod.saving is not None:
                 self._note_saved(pod, at, replace(pod.saving, complete=True))
             self._number_epochs(pod, parsed)
+            if parsed.end_is_doubtful:
+                settle_doubt(pod, parsed)
             move = advance(pod, at, parsed, state.epoch_offset)
             if move is not None:
                 pod.tells_loss = pod.tells_loss or parsed.loss is not None
@@ -544,14 +552,9 @@ def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:
 
 
 def _unclear_text(unclear: str) -> str:
-    if "," in unclear:
-        return (
-            f"the number {unclear} in the log may have a decimal comma or thousands, and is not "
-            "read: print it with a decimal point and without commas"
-        )
     return (
-        f"{unclear!r} in the log may be a position within an epoch, and its lines are not read: "
-        "print lines such as 'epoch=3 step=1200 loss=0.41'"
+        f"the number {unclear} in the log may have a decimal comma or thousands, and is not read: "
+        "print it with a decimal point and without commas"
     )
 
 

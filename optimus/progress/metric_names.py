@@ -113,20 +113,6 @@ def describe(name: str) -> ValueName:
 
 _TIMED: Final = frozenset({"batch", "step", "iter", "iteration", "reader", "data", "io"})
 """What a ``batch_cost`` is of: seconds."""
-_COUNTING: Final = re.compile(
-    r"samples?|examples?|images?|items?|idx|index|it|i|n|minibatch|chunk|shard|part|records?|rows?|"
-    r"sentences?|sequences?|documents?|processed|done|progress"
-)
-_NO_COUNT: Final = re.compile(
-    r"per|sec(?:ond)?s?|speed|num|total|size|throughput|rate|max|min|avg|mean|loss"
-)
-
-
-@lru_cache(maxsize=2048)
-def counts_within_epoch(name: str) -> bool:
-    """Whether an integer of this name may say how far an epoch is: ``sample``, ``idx``."""
-    words = _SPLIT.split(name.lower())
-    return _any(_COUNTING, words) and not _any(_NO_COUNT, words)
 
 
 _TRAINING: Final = re.compile(r"train(?:ing)?|trn")
@@ -139,6 +125,11 @@ _SYNONYMS: Final = {
     "ap50": "map50",
     "ap75": "map75",
 }
+
+
+def may_count(name: str, value: float) -> bool:
+    """Whether a value may say how far an epoch is: an integer of which the name says nothing."""
+    return value > 0 and value.is_integer() and describe(name).meaning is Meaning.OTHER
 
 
 def is_of_training(name: str) -> bool:

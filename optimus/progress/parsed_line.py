@@ -100,6 +100,8 @@ class ParsedLine:
     epoch_as_printed: bool = False
     """``epoch`` is the printed number, which may count from 0 or from 1."""
     epoch_ended: bool = False
+    end_is_doubtful: bool = False
+    """Something on the line may say how far the epoch is, so that it may not have ended."""
     batch: int | None = None
     """Batches of ``batches`` done in this epoch by the process that prints."""
     batches: int | None = None
@@ -128,8 +130,6 @@ class ParsedLine:
     """The epoch that was evaluated, as printed; ``None``: the current one."""
     declared: Declared | None = None
     """What the program said of the whole run."""
-    unclear: str | None = field(default=None, compare=False)
-    """A position on the line, or a number behind the name of a loss, that is not understood."""
 
     @property
     def metrics(self) -> tuple[str, ...]:

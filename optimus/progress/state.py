@@ -122,7 +122,7 @@ class LogState:
     unread_lines: int = 0
     """Lines that say nothing about the training."""
     unclear: str = ""
-    """A position or number that was not understood, on the first of ``unclear_lines`` in a row."""
+    """A number that was not understood, on the first of ``unclear_lines`` in a row."""
     unclear_lines: int = 0
     metrics: list[str] = field(default_factory=list)
     series: list[MetricState] = field(default_factory=list)

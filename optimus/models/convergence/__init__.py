@@ -6,7 +6,7 @@ where the run's end and the schedule of its learning rate are declared (``schedu
 ``TimeToGoal``, or the reason why there is none."""
 
 from optimus.models.convergence.annealed import AnnealedCurve
-from optimus.models.convergence.curve import LossCurve
+from optimus.models.convergence.curve import LossCurve, TimeToGoal
 from optimus.models.convergence.paper_curve import PublishedCurve
 from optimus.models.convergence.schedule import LearningRateSchedule
 from optimus.models.convergence.series import (
@@ -19,7 +19,6 @@ from optimus.models.convergence.series import (
     needed_plateau,
     plateau_epochs,
 )
-from optimus.models.convergence.time_to_goal import TimeToGoal
 
 __all__ = [
     "MEDIAN_OF",

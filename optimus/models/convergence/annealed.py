@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
 from optimus.models import Matrix, Vector
-from optimus.models.convergence.curve import NO_EPOCHS, quiet_streak
+from optimus.models.convergence.curve import NO_EPOCHS, TimeToGoal, expected, quiet_streak
 from optimus.models.convergence.posterior import (
     INEXACT,
     PAST_BINS,
@@ -47,9 +47,7 @@ from optimus.models.convergence.posterior import (
     make_decay_tables,
 )
 from optimus.models.convergence.schedule import LearningRateSchedule
-from optimus.models.convergence.series import QUIET_EPOCHS, LossSeries
-from optimus.models.convergence.threshold import ThresholdRule
-from optimus.models.convergence.time_to_goal import TimeToGoal, expected
+from optimus.models.convergence.series import QUIET_EPOCHS, LossSeries, ThresholdRule
 from optimus.progress.types import LossPoint
 
 _DEGREES: Final = 4

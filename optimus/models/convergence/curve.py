@@ -9,10 +9,15 @@ meets it, which is sooner than the course does: each epoch ahead meets it with a
 those multiply up. The distribution over k is then blurred, since no decay holds exactly and its
 errors grow with the distance, and moved away, since most errors are of being late.
 
-Whoever sets a goal expects the run to meet it, and a run of which k epochs are seen lasts to epoch
-n with the density k / n^2 (the run is observed at a uniformly random moment: Gott 1993). The median
-and the interval are taken under that weight, the probability to meet the goal by a given k is
-not."""
+A run of which k epochs are seen lasts to epoch n with the density k / n^2 (the run is observed at a
+uniformly random moment: Gott 1993); the distribution is taken under that weight. Whoever sets a
+target expects the run to meet it: before any loss is seen, the odds are 29 to 1, and the model's
+own probability multiplies them by its odds.
+
+Median, interval, probability and deadline are all read from that one distribution (``TimeToGoal``),
+so that none contradicts another. Its mass beyond the end is that of runs which do not meet the
+goal: a quantile there is the declared end, as the run is over then in any case, and without a
+declared end the furthest place that the model looks at."""
 
 import math
 from collections.abc import Sequence
@@ -42,12 +47,11 @@ from optimus.models.convergence.series import (
     QUIET_EPOCHS,
     Drop,
     LossSeries,
+    ThresholdRule,
     estimate_noise,
     pooled_noise,
     since_last_drop,
 )
-from optimus.models.convergence.threshold import ThresholdRule
-from optimus.models.convergence.time_to_goal import TimeToGoal, expected
 from optimus.progress.types import LossPoint
 
 HORIZON: Final = 20.0
@@ -77,9 +81,91 @@ BLUR: Final = 0.4
 """Standard deviation of the log of (true / predicted) time ahead."""
 SLOWER: Final = 0.25
 """Mean of that log: training slows down more often than any decay predicts."""
+_EXPECTED_ODDS: Final = 29.0
+_LOW, _HIGH = 0.1, 0.9
 _DURATION_POWER: Final = 2.0
 """The weight of meeting the goal at k falls with this power of k."""
 _NEVER: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimeToGoal:
+    """When a goal is met, as a distribution over epochs (steps) from the start of training."""
+
+    k: Vector
+    cdf: Vector
+    """The probability that the goal is met by each ``k``, both (places,), rising; the last is that
+    of meeting it at all before the run ends."""
+    end: float | None = None
+    """The declared end of the run."""
+    earliest: float = 0.0
+    """No quantile is before it: the next check of a goal that is not met yet."""
+
+    @classmethod
+    def at(cls, k: float) -> "TimeToGoal":
+        """The goal is met at k with certainty."""
+        return cls(np.array([k]), np.array([1.0]))
+
+    @classmethod
+    def of(
+        cls, k: Vector, parts: Vector, probability: float, earliest: float, end: float | None = None
+    ) -> "TimeToGoal":
+        """From the place that is seen and those ahead, the weight of each of the latter, and the
+        probability that the goal is met by the last of them."""
+        shares = np.concatenate([[0.0], np.cumsum(parts)])
+        return cls(k, shares / shares[-1] * probability, end, earliest)
+
+    @property
+    def point(self) -> float:
+        """The median; ``low`` and ``high`` bound 80 %."""
+        return self.quantile(0.5)
+
+    @property
+    def low(self) -> float:
+        """The lower bound of the 80 % interval."""
+        return self.quantile(_LOW)
+
+    @property
+    def high(self) -> float:
+        """The upper bound of the 80 % interval."""
+        return self.quantile(_HIGH)
+
+    @property
+    def in_run(self) -> float:
+        """The probability that the goal is met before the run ends."""
+        return float(self.cdf[-1])
+
+    @property
+    def is_unlikely(self) -> bool:
+        """Whether the run rather ends without having met the goal."""
+        return self.in_run < 0.5
+
+    @property
+    def is_late(self) -> bool:
+        """Whether there is no time by which the goal is met with a probability of 90 %."""
+        return self.in_run < _HIGH
+
+    def quantile(self, probability: float) -> float:
+        """When the goal is met, or the run over, with that probability."""
+        if probability > self.in_run:
+            at = float(self.k[-1]) if self.end is None else self.end
+        else:
+            at = float(np.interp(probability, self.cdf, self.k))
+        return max(at, self.earliest)
+
+    def if_met(self, probability: float) -> float:
+        """The same of the runs that meet the goal."""
+        return self.quantile(probability * self.in_run)
+
+    def probability_by(self, k: float) -> float:
+        """The probability that the goal is met by k."""
+        return float(np.interp(k, self.k, self.cdf, left=0.0))
+
+
+def expected(probability: float) -> float:
+    """The probability that a target is met, of a user who expects that."""
+    odds = _EXPECTED_ODDS * probability
+    return odds / (odds + max(1.0 - probability, 0.0)) if odds > 0 else 0.0
 
 
 def _blurred(ahead: Vector, cdf: Vector) -> Vector:

@@ -19,10 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
 from optimus.models import Vector
-from optimus.models.convergence.curve import NO_EPOCHS
+from optimus.models.convergence.curve import NO_EPOCHS, TimeToGoal
 from optimus.models.convergence.schedule import LearningRateSchedule
 from optimus.models.convergence.series import QUIET_EPOCHS, since_last_drop
-from optimus.models.convergence.time_to_goal import TimeToGoal
 from optimus.progress.types import LossPoint
 
 _HORIZON: Final = 100

@@ -86,8 +86,8 @@ def _first_form(text: str, raw: str, options: LogFormatOptions) -> ParsedLine | 
         # A loss in pairs may have its position in other words, which a later form reads.
         if parsed is not None and (
             parsed.loss is None
-            or parsed.trained
-            or (parsed.epoch is not None and parsed.unclear is None)
+            or (parsed.trained and not parsed.end_is_doubtful)
+            or (parsed.epoch is not None and not parsed.end_is_doubtful)
         ):
             return parsed
     return parsed

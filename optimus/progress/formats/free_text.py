@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from optimus.progress.metric_names import counts_within_epoch, describe, is_of_training
+from optimus.progress.metric_names import describe, is_of_training, may_count
 from optimus.progress.parsed_line import (
     LogFormatOptions,
     ParsedLine,
@@ -53,8 +53,9 @@ _COUNT: Final = re.compile(
     r"[\s:#.=\[(]{0,8}(\d{1,15})(?![\d.,]*\d|\s?%)(?:\]?\s?(?:/|of)\s?\[?\s?(\d{1,15}))?",
     re.IGNORECASE,
 )
-_FRACTION: Final = re.compile(r"(?<![\w./,:-])(\d{1,15})\s?/\s?(\d{1,15})(?![\w,:-]|\s?/|\.\d)")
+_FRACTION: Final = re.compile(r"(?<![\w./,:-])(\d{1,15})\s?/\s?(\d{1,15})(?!\w|[.,:-]\d|\s?/)")
 _PERCENT: Final = re.compile(r"[\s:,|\[(-]{0,8}\d{1,3}(?:\.\d{1,6})?\s?%")
+_BRACKETED: Final = re.compile(r"[\[(]\s?\d{1,15}(?:-\d{1,15})?\s?[\])]")
 _NAMED: Final = re.compile(r"([A-Za-z][\w.@/-]{0,63})[\s:=(\[]{1,4}$")
 _TRAIN: Final = re.compile(r"^Train:\s{1,4}(\d{1,9})\s{1,4}\[\s{0,8}(\d{1,15})/(\d{1,15})\b")
 _BRACKETS: Final = re.compile(
@@ -118,15 +119,6 @@ def _with_position(
     place = _position(text)
     evaluated = {name: value for name, value in evaluated.items() if describe(name).is_metric}
     ends_epoch = place.ends_epoch(text)
-    unclear = _unclear_part(text, place, values) if ends_epoch else None
-    if unclear is not None:
-        return ParsedLine(
-            epoch=place.epoch,
-            epoch_as_printed=True,
-            evaluated=evaluated,
-            evaluated_epoch=place.epoch,
-            unclear=unclear,
-        )
     # "Epoch 3: train=0.10 val=0.12": the metric is unknown, but the epoch has ended.
     is_whole = ends_epoch and any(map(is_of_training, values))
     if not is_whole and not any(describe(name).is_metric for name in values):
@@ -142,6 +134,7 @@ def _with_position(
         batches=place.batches,
         step=place.step,
         epoch_ended=ends_epoch,
+        end_is_doubtful=ends_epoch and _may_be_within(text, place, values),
         samples_per_second=printed_speed(text),
         evaluated=evaluated,
         evaluated_epoch=place.epoch,
@@ -188,20 +181,17 @@ class _Position:
         return self.epoch is not None or _WHOLE.search(text) is not None
 
 
-def _unclear_part(text: str, place: _Position, values: Mapping[str, float]) -> str | None:
-    """What may say how far the epoch of a line is, and is not understood; ``None``: nothing, so
-    that the values are those of the whole epoch."""
-    percent = _PERCENT.match(text, place.end) if place.epoch is not None else None
-    if percent is not None:
-        return percent[0].strip(" :,|[(-")
+def _may_be_within(text: str, place: _Position, values: Mapping[str, float]) -> bool:
+    """Whether something on a line with an epoch may say how far the epoch is."""
+    if place.epoch is not None and _PERCENT.match(text, place.end) is not None:
+        return True
     for found in _FRACTION.finditer(text, place.end):
         named = _NAMED.search(text, max(found.start() - 68, 0), found.start())
         # "Accuracy: 9850/10000" is no position, and "60000/60000" is the whole epoch.
         if found[1] != found[2] and (named is None or not describe(named[1]).is_metric):
-            return found[0]
-    counted = (name for name, value in values.items() if value.is_integer() and value > 0)
-    name = next((name for name in counted if counts_within_epoch(name)), None)
-    return None if name is None else f"{name} {values[name]:g}"
+            return True
+    counted = any(may_count(name, values[name]) for name in values)
+    return counted or _BRACKETED.search(text, place.end) is not None
 
 
 _WHOLE: Final = re.compile(r"^train(?:ing)?\b(?! step)", re.IGNORECASE)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from optimus.progress.metric_names import counts_within_epoch, describe, line_names
+from optimus.progress.metric_names import describe, line_names, may_count
 from optimus.progress.parsed_line import (
     LogFormatOptions,
     ParsedLine,
@@ -29,6 +29,7 @@ _BATCHES: Final = ("batch", "batch_idx", "iter", "iteration")
 _WITHIN_EPOCH: Final = frozenset({*_STEPS, *_BATCHES})
 _CHECKPOINTS: Final = ("checkpoint", "checkpoint_step")
 _SPEEDS: Final = ("samples_per_sec", "samples_per_second", "examples/sec")
+_NO_POSITIONS: Final = frozenset({*_EPOCHS, *_CHECKPOINTS, *_SPEEDS})
 _DUMPS: Final = ("Namespace(", "dict(", "{'")
 
 
@@ -68,17 +69,16 @@ def from_values(values: Mapping[str, float], options: LogFormatOptions) -> Parse
     has_loss = line_names(tuple(trained)).loss is not None
     loss = has_loss if options.loss_metric is None else options.loss_metric in values
     ended = epoch is not None and loss and not _WITHIN_EPOCH.intersection(values)
-    unclear = _unclear_part(values) if ended else None
     parsed = ParsedLine(
         epoch=epoch,
         epoch_as_printed=True,
-        epoch_ended=ended and unclear is None,
+        epoch_ended=ended,
+        end_is_doubtful=ended and _may_be_within(trained),
         batch=_integer(values, _BATCHES) if epoch is not None and step is None else None,
         step=step,
         samples_per_second=_first(values, _SPEEDS),
         saved=Saved(step=checkpoint) if checkpoint else None,
         evaluated=evaluated,
-        unclear=unclear,
     )
     # A user may name a value of an evaluation as the loss.
     return parsed.with_values(
@@ -86,11 +86,9 @@ def from_values(values: Mapping[str, float], options: LogFormatOptions) -> Parse
     )
 
 
-def _unclear_part(values: Mapping[str, float]) -> str | None:
-    """What may say how far the epoch is, by a name that is not known."""
-    counted = (name for name, value in values.items() if value.is_integer() and value > 0)
-    name = next((name for name in counted if counts_within_epoch(name)), None)
-    return None if name is None else f"{name}={values[name]:g}"
+def _may_be_within(values: Mapping[str, float]) -> bool:
+    """Whether a value may say how far the epoch is, by a name that is not known."""
+    return any(may_count(name, values[name]) for name in values if name not in _NO_POSITIONS)
 
 
 def _first(values: Mapping[str, float], names: tuple[str, ...]) -> float | None:
