@@ -139,7 +139,8 @@ class ProgressLog:
             self._known = None
             text = clean(line.text)
             parsed = parse_line(text, self.options) or self._of_table(state, text)
-            self._note_unclear(text, parsed)
+            if parsed is None or parsed.loss is None or self._state.unclear_lines:
+                self._note_unclear(text, parsed)
             if parsed is not None:
                 self._take(state, line.at, self._epoch_from_zero(parsed))
             elif line.text.strip():

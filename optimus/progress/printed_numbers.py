@@ -19,7 +19,7 @@ from optimus.progress.metric_names import describe
 
 NUMBER: Final = (
     r"(?>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?i:nan|inf(?:inity)?))"
-    r"(?!\w|[.,:/+-]\.?\d)"
+    r"(?!\w|[.,:/+-]++\d)"
 )
 """A whole number token, nan and inf included. Atomic: 1.9K does not parse as 1."""
 _TIME: Final = (
@@ -35,7 +35,6 @@ _ASCII: Final = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _WRAPPED: Final = re.compile(
     rf"\b(?:tensor|(?:np|numpy)\.\w{{1,16}}|array)\(\s?\[?({NUMBER})\]?(?:,[^()]{{0,200}})?\)"
 )
-_WRAPPERS: Final = ("tensor(", "np.", "numpy.", "array(")
 _RANGE: Final = re.compile(r"(@0?\.\d{1,4}):(0?\.\d{1,4})(?!\d)")
 _COMMA: Final = re.compile(r",\d")
 _WITH_COMMA: Final = re.compile(
@@ -58,12 +57,12 @@ def plain(text: str) -> str:
     """A clean line with its numbers in the notation that the forms read."""
     if not text.isascii() and _FULL_WIDTH.search(text) is not None:
         text = text.translate(_ASCII)
-    if "(" in text and any(wrapper in text for wrapper in _WRAPPERS):
+    if "tensor(" in text or "np." in text or "numpy." in text or "array(" in text:
         text = _WRAPPED.sub(r"\1", text)
     if "@" in text:
         # "mAP@.5:.95" is a name, not a value of "mAP@.5".
         text = _RANGE.sub(r"\1-\2", text)
-    return _without_commas(text) if _COMMA.search(text) is not None else text
+    return _without_commas(text) if "," in text and _COMMA.search(text) is not None else text
 
 
 def number_of(text: str) -> float | None:
@@ -84,7 +83,7 @@ def is_whole(text: str, start: int, end: int) -> bool:
 def unclear_number(text: str) -> str | None:
     """Digits with a comma behind the name of a loss or metric that are not read as a number; what
     they mean is not clear."""
-    if _COMMA.search(text) is None:
+    if "," not in text or _COMMA.search(text) is None:
         return None
     for found in _WITH_COMMA.finditer(plain(text)):
         if "," in found[0]:

@@ -162,7 +162,7 @@ def _loss_at(found: re.Match[str], options: LogFormatOptions) -> ParsedLine:
 class _Position:
     """Where in the training a line is."""
 
-    __slots__ = ("batch", "batches", "declared", "end", "epoch", "step")
+    __slots__ = ("batch", "batches", "declared", "end", "epoch", "start", "step")
 
     def __init__(self) -> None:
         self.epoch: int | None = None
@@ -170,8 +170,8 @@ class _Position:
         self.batches: int | None = None
         self.step: int | None = None
         self.declared: Declared | None = None
-        self.end = 0
-        """Where the text of the epoch ends."""
+        self.start = self.end = 0
+        """Where the text of the epoch begins and ends."""
 
     def ends_epoch(self, text: str) -> bool:
         """Whether the line's values are those of a whole epoch."""
@@ -185,7 +185,9 @@ def _may_be_within(text: str, place: _Position, values: Mapping[str, float]) -> 
     """Whether something on a line with an epoch may say how far the epoch is."""
     if place.epoch is not None and _PERCENT.match(text, place.end) is not None:
         return True
-    for found in _FRACTION.finditer(text, place.end):
+    for found in _FRACTION.finditer(text):
+        if place.start <= found.start() < place.end:
+            continue
         named = _NAMED.search(text, max(found.start() - 68, 0), found.start())
         # "Accuracy: 9850/10000" is no position, and "60000/60000" is the whole epoch.
         if found[1] != found[2] and (named is None or not describe(named[1]).is_metric):
@@ -216,7 +218,7 @@ def _position(text: str) -> _Position:
 def _by_words(text: str, place: _Position) -> None:
     epoch = _EPOCH.search(text)
     if epoch is not None:
-        place.epoch, place.end = int(epoch[1]), epoch.end()
+        place.epoch, place.start, place.end = int(epoch[1]), epoch.start(), epoch.end()
         place.declared = Declared(epochs=int(epoch[2])) if epoch[2] else None
         within = _WITHIN.match(text, epoch.end())
         if within is not None:
