@@ -147,6 +147,7 @@ class ProfileRecorder:
         self._recommend(state)
         self._report_quota(state)
         self._report_deadline(state)
+        self._report_unlikely(state)
         if state.refused:
             self._warn_once(state.training_job, "PodsWouldBeRefused", state.refused)
         if state.changed_from is not None:
@@ -203,6 +204,13 @@ class ProfileRecorder:
             state.training_job, EventType.WARNING, "DeadlineAtRisk", _deadline_text(state)
         ):
             self._late[uid] = key
+
+    def _report_unlikely(self, state: JobState) -> None:
+        """One Event when a job is expected to end without having met its goal."""
+        forecast = state.shown_forecast
+        if forecast is not None and forecast.unlikely:
+            text = f"{_declared_end(state)}; until then it is treated as any job"
+            self._emit_once(state.training_job, EventType.WARNING, "GoalUnlikely", text)
 
     def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
         """Write the job's profile now; returns whether it is written."""
@@ -573,6 +581,9 @@ def _forecast(state: JobState, before: Condition | None) -> _Found:
     if forecast is not None:
         if forecast.goal_met:
             return _Found(Truth.TRUE, "GoalMet", "nothing remains: its goal is met")
+        if forecast.unlikely:
+            message = f"{forecast.unlikely}; remainingSeconds is the time to its declared end"
+            return _Found(Truth.TRUE, "GoalUnlikely", message)
         is_earlier = forecast.curve is None and forecast.earlier_runs > 0
         reason = "FromEarlierRuns" if is_earlier else "FromTraining"
         return _Found(Truth.TRUE, reason, "its remaining time is predicted: remainingSeconds")
@@ -682,8 +693,15 @@ def _reason(state: JobState) -> str:
     if state.decision is not None:
         if state.decision.recommended is not None:
             return str(state.decision.recommended)
-        return state.held or f"{state.decision.reason}{_lateness(state)}{_basis(state)}"
+        return state.held or f"{state.decision.reason}{_prospects(state)}"
     return str(state.forecast) if isinstance(state.forecast, NotReady) else ""
+
+
+def _prospects(state: JobState) -> str:
+    """What the reason of a decision adds of the job's goal and deadline."""
+    forecast = state.shown_forecast
+    unlikely = "" if forecast is None or not forecast.unlikely else f"; {forecast.unlikely}"
+    return f"{unlikely}{_lateness(state)}{_basis(state)}"
 
 
 def _lateness(state: JobState) -> str:
@@ -704,6 +722,11 @@ def _deadline_text(state: JobState) -> str:
         return by
     if found.seconds <= 0:
         return f"{by}: it has passed"
+    if not isfinite(found.late_seconds):
+        forecast = state.forecast
+        until = forecast.time_to_goal if isinstance(forecast, Forecast) else None
+        chance = "less than 90 %" if until is None else f"{until.in_run:.0%}"
+        return f"{by}: at risk: its goal is met before its run ends with a probability of {chance}"
     late = f"{found.late_seconds:.0f} s with a probability of 90 %"
     left = f"{found.seconds:.0f} s are left"
     if found.fastest is None:
@@ -728,6 +751,8 @@ def _declared_end(state: JobState) -> str:
     if forecast.time_to_goal is None or not isinstance(state.job.goal, LossGoal | TargetMetric):
         return ""
     end, unit = forecast.curve.schedule.end, "epochs" if forecast.curve.in_epochs else "steps"
+    if forecast.unlikely:
+        return f"after {end:g} {unit}; {forecast.unlikely}"
     met = forecast.time_to_goal.in_run
     return f"after {end:g} {unit}; its goal is met by then with a probability of {met:.0%}"
 

@@ -150,7 +150,7 @@ def outlook_of(copy: JobCopy) -> str:
     if copy.job is None or copy.job.goal is None:
         return "no goal"
     if isinstance(copy.forecast, Forecast):
-        return "estimated" if copy.forecast.is_expected else ""
+        return copy.forecast.unlikely or ("estimated" if copy.forecast.is_expected else "")
     return "" if copy.status.remaining_seconds is not None else "no forecast yet"
 
 

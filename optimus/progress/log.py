@@ -19,7 +19,16 @@ from optimus.progress.formats import parse_line
 from optimus.progress.formats.settings import of_command
 from optimus.progress.metric_names import ValueName, core_words, describe
 from optimus.progress.parsed_line import NO_PROGRESS, LogFormatOptions, ParsedLine, Saved, clean
-from optimus.progress.pod_progress import Move, PodState, advance, new_lines, next_since, note_gap
+from optimus.progress.pod_progress import (
+    Move,
+    PodState,
+    advance,
+    new_lines,
+    next_since,
+    note_gap,
+    settle_doubt,
+)
+from optimus.progress.printed_numbers import unclear_number
 from optimus.progress.state import (
     LogState,
     MetricState,
@@ -58,6 +67,7 @@ _MAX_LOSS: Final = 1e30
 _LINES_WITHOUT_LOSS: Final = 20
 _UNREAD_LINES: Final = 200
 _BAD_LOSSES: Final = 3
+_UNCLEAR_LINES: Final = 3
 
 
 class ProgressLog:
@@ -163,10 +173,23 @@ class ProgressLog:
     def _take_line(self, pod: PodState, line: LogLine) -> None:
         text = clean(line.text)
         parsed = parse_line(text, self.options) or self._of_table(pod, text)
+        if parsed is None or parsed.loss is None or self._state.unclear_lines:
+            self._note_unclear(text, parsed)
         if parsed is not None:
             self._take(pod, line.at, self._epoch_from_zero(parsed))
         elif line.text.strip():
             self._state.unread_lines += 1
+
+    def _note_unclear(self, text: str, parsed: ParsedLine | None) -> None:
+        """Remember a number that is not understood, until a loss is read again."""
+        state = self._state
+        if parsed is not None and parsed.loss is not None and parsed.trained:
+            state.unclear, state.unclear_lines = "", 0
+            return
+        unclear = unclear_number(text)
+        if unclear is not None:
+            state.unclear = state.unclear or unclear
+            state.unclear_lines += 1
 
     def _note_read(self) -> None:
         """What a read changes that brings no new line."""
@@ -299,6 +322,8 @@ class ProgressLog:
             if pod.saving is not None:
                 self._note_saved(pod, at, replace(pod.saving, complete=True))
             self._number_epochs(pod, parsed)
+            if parsed.end_is_doubtful:
+                settle_doubt(pod, parsed)
             move = advance(pod, at, parsed, state.epoch_offset)
             if move is not None:
                 pod.tells_loss = pod.tells_loss or parsed.loss is not None
@@ -560,6 +585,13 @@ def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:
     return not pod.tells_loss, silent, TRAINERS.index(pod.role), pod.index
 
 
+def _unclear_text(unclear: str) -> str:
+    return (
+        f"the number {unclear} in the log may have a decimal comma or thousands, and is not read: "
+        "print it with a decimal point and without commas"
+    )
+
+
 def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
     """What is wrong with the job's log, and what would help; ``None`` where nothing is.
 
@@ -569,6 +601,8 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
     slow = _slow_pattern(options)
     if slow is not None:
         return slow
+    if state.unclear_lines >= _UNCLEAR_LINES:
+        return _unclear_text(state.unclear)
     if state.losses or (options.aims and state.series):
         return None
     named = f"named {options.loss_metric!r} " if options.loss_metric else ""

@@ -9,11 +9,10 @@ from typing import Final, Self
 from optimus.jobs import Batch, Job, Role, TrainingMode, target_metrics
 from optimus.progress.metric_names import LossChoice, ValueName, line_names
 from optimus.progress.patterns import InvalidPattern, Pattern, compile_pattern, no_timer
+from optimus.progress.printed_numbers import VALUE
 from optimus.progress.schedule import InvalidSchedule, parse_schedule
 from optimus.progress.types import Declared
 
-NUMBER: Final = r"(?>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?i:nan|inf(?:inity)?))(?!\w)"
-"""A number as programs print it, nan and inf included. Atomic: 1.9K does not parse as 1."""
 MAX_CHARACTERS: Final = 4096
 """Longer lines are cut: no training log needs more, and matching time grows with the length."""
 
@@ -25,9 +24,9 @@ _STAMP: Final = re.compile(
     r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\s+)?"
     r"(?:[A-Z]+:[\w.]+:\s?(?:\d\d:\d\d:\d\d\s)?)?(?:[IWEF]\d{4} [\d:.]+\s+\d+ [^\s:]+:\d+\] )?"
 )
-_INVISIBLE: Final = " \t\b\n\v\f"
+_INVISIBLE: Final = " \t\b\n\v\f\0\ufeff"
 _INTEGER: Final = re.compile(r"\+?\d{1,15}(?:\.0*)?")
-_PAIR: Final = re.compile(rf"(?:^|[\s,])([A-Za-z][\w./|-]*)=({NUMBER})")
+_PAIR: Final = re.compile(rf"(?:^|[\s,])([A-Za-z][\w./|-]*)=({VALUE})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +100,8 @@ class ParsedLine:
     epoch_as_printed: bool = False
     """``epoch`` is the printed number, which may count from 0 or from 1."""
     epoch_ended: bool = False
+    end_is_doubtful: bool = False
+    """Something on the line may say how far the epoch is, so that it may not have ended."""
     batch: int | None = None
     """Batches of ``batches`` done in this epoch by the process that prints."""
     batches: int | None = None
@@ -166,7 +167,7 @@ def clean(raw: str) -> str:
     share one line; colours may be between a name and its number."""
     raw = _last_part(raw) if len(raw) > _MAX_RAW else raw
     states = (state for state in reversed(raw.rstrip("\n").split("\r")) if state.strip(_INVISIBLE))
-    text = _ANSI.sub("", next(states, "")).replace("\b", "")
+    text = _ANSI.sub("", next(states, "")).replace("\b", "").replace("\0", "").lstrip("\ufeff")
     # A number that the cut went through still parses, as another number: drop the last word.
     return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS].rpartition(" ")[0]
 

@@ -137,6 +137,10 @@ class PodState:
     batches: float | None = None
     """Batches of an epoch."""
     ended: bool = False
+    doubtful: int | None = None
+    """The epoch of the last line of which it was doubtful whether it ends its epoch; with
+    ``within``, an epoch has had several such lines, and none of them does."""
+    within: bool = False
     before: float = 0.0
     """The process's own batches in earlier epochs."""
     header: int | None = None
@@ -225,6 +229,16 @@ def next_since(pod: PodState) -> float | None:
         return pod.read_until
     is_ahead = pod.read_until > pod.news_at + _AHEAD_SECONDS
     return pod.news_at - _AHEAD_SECONDS if is_ahead else pod.read_until
+
+
+def settle_doubt(pod: PodState, parsed: ParsedLine) -> None:
+    """Decide whether a line that may be within its epoch ends it: it does where the log has one
+    such line for each epoch, which the first line cannot show."""
+    former, pod.doubtful = pod.doubtful, parsed.epoch
+    pod.within = pod.within or former == parsed.epoch
+    if former is None or pod.within:
+        parsed.epoch_ended = False
+        parsed.batch = pod.batch + 1 if former == parsed.epoch else 1
 
 
 def advance(pod: PodState, at: float, parsed: ParsedLine, epoch_offset: int = 0) -> Move | None:
