@@ -25,7 +25,8 @@ from optimus.jobs import Counts, Job
 from optimus.models.forecast import TimeLeft
 
 if TYPE_CHECKING:
-    from optimus.cli.job_view import Assumed, JobView
+    from optimus.cli.assumptions import Assumed
+    from optimus.cli.job_view import JobView
     from optimus.kube.snapshot_reader import ReadCluster
     from optimus.kube.training_jobs import TrainingJob
 
@@ -43,7 +44,7 @@ def answer_arrival(options: argparse.Namespace) -> Answer:
     if options.job is not None:
         raise BadInput("what-if", "either JOB is asked about, or what -f or --like names")
     with connected(options, "what-if") as cluster:
-        from optimus.cli.job_view import Assumed
+        from optimus.cli.assumptions import Assumed
         from optimus.cli.top import views_of
         from optimus.kube.job_list import list_jobs
         from optimus.kube.snapshot_reader import read_cluster
@@ -146,11 +147,13 @@ def answer_of(
     template: Template, cluster: "ReadCluster", views: "Sequence[JobView]", assumed: "Assumed"
 ) -> Answer:
     """The question answered on what was read of the cluster and of its jobs."""
+    from optimus.cli.assumptions import known_job
+
     job = cluster.arriving
     assert job is not None
     now = cluster.snapshot.at
     like = template.like or _same(job, views)
-    running = {each.training_job.uid: each.known for each in views if each.job is not None}
+    running = {each.training_job.uid: known_job(each) for each in views if each.job is not None}
     decision, lasts = assumed.settings.decision, partial(_duration, like)
     found = arrival(Arriving(job, cluster.snapshot, decision, running, duration=lasts))
     value = {

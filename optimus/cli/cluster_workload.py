@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from optimus.cli.assumptions import Assumed, known_job
 from optimus.cli.command import BadInput
-from optimus.cli.job_view import Assumed, JobView
+from optimus.cli.job_view import JobView
 from optimus.cli.top import views_of
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig
@@ -87,7 +88,7 @@ def _known(view: JobView, config: IntervalConfig) -> KnownJob | NotReady:
         forecast=learned.forecast,
         has_ended=view.is_over,
         user_counts=learned.record.user_counts,
-        rescale_seconds=config.price_seconds(view.known.history),
+        rescale_seconds=config.price_seconds(known_job(view).history),
     )
 
 

@@ -1,23 +1,19 @@
 """One job of a cluster as the commands show it: its profile, and the forecast that its saved state
 gives."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
-from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.cli.times import clock
 from optimus.errors import NotReady
-from optimus.interval.what_if import KnownJob
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import Phase
-from optimus.kube.profile_codec import JobRecord, Learned, learned, recorded_history
+from optimus.kube.profile_codec import JobRecord, Learned, learned
 from optimus.kube.profiles import ProfileStatus
-from optimus.kube.stored_settings import ClusterSettings, settings_of
 from optimus.kube.times import format_second, instant_of
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.forecast import Forecast, TimeLeft, time_left
-from optimus.progress.types import NOTHING
 from optimus.resources import CPU, MEMORY, PODS, Resources
 
 NOT_MANAGED = "NotManaged"
@@ -139,25 +135,6 @@ class JobView:
         return JobRecord() if self.learned is None else self.learned.record
 
     @property
-    def settings(self) -> ClusterSettings | NotReady:
-        """By what the autoscaler decides its counts."""
-        stored = None if self.learned is None else self.learned.decided_by
-        return settings_of(stored, self.training_job.namespace)
-
-    @property
-    def known(self) -> KnownJob:
-        """What a decision about it rests on, as far as its profile tells."""
-        history, status = NO_HISTORY, self.status
-        if self.job is not None and self.learned is not None:
-            history = JobHistory(
-                **recorded_history(self.record, self.job),
-                held="" if status.recommended is None else status.reason,
-                rescaling_to=None if status.rescale is None else status.rescale.target,
-            )
-        progress = NOTHING if self.learned is None else self.learned.progress
-        return KnownJob(self.forecast, self.forecast_at, progress, history)
-
-    @property
     def forecast(self) -> Forecast | NotReady | None:
         """By its own losses and speeds alone."""
         return None if self.learned is None else self.learned.forecast
@@ -215,38 +192,6 @@ class JobView:
             "paused": self.is_paused,
             "held": None if self.held is None else amounts_value(self.held),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Assumed:
-    """The settings by which a question about a cluster is answered, and sentences on what of them
-    is not known."""
-
-    settings: ClusterSettings
-    not_known: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, views: Sequence[JobView], namespace: str, node_selector: str | None) -> "Assumed":
-        """Those of the profile that was decided last, of this namespace where there is one;
-        ``node_selector`` is used instead of the stored one where it is given."""
-        stored = [each for each in views if each.profile is not None and each.status.decided_at]
-        own = [each for each in stored if each.training_job.namespace == namespace]
-        newest = max(own or stored, key=lambda each: str(each.status.decided_at), default=None)
-        found = settings_of(None, namespace) if newest is None else newest.settings
-        said = tuple[str, ...]()
-        if isinstance(found, NotReady):
-            said, found = (found.reason,), ClusterSettings()
-        elif not own:
-            why = "no job in it has a TrainingProfile"
-            said = (f"a budget of namespace {namespace} is not taken into account, as {why}",)
-        if node_selector is not None:
-            found = replace(found, node_selector=node_selector)
-        return cls(found, said)
-
-    @property
-    def sentences(self) -> list[str]:
-        """What is not known, for people."""
-        return [f"{each[0].upper()}{each[1:]}." for each in self.not_known]
 
 
 def amounts_value(held: Resources) -> dict[str, int | float]:

@@ -18,7 +18,8 @@ from optimus.jobs import Counts
 from optimus.models.forecast import Forecast
 
 if TYPE_CHECKING:
-    from optimus.cli.job_view import Assumed, JobView
+    from optimus.cli.assumptions import Assumed
+    from optimus.cli.job_view import JobView
     from optimus.kube.job_facts import Source
     from optimus.kube.snapshot_reader import ReadCluster
 
@@ -69,7 +70,7 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
     if options.workers is None and options.ps is None:
         raise BadInput("what-if", "--workers or --ps is needed, as in --workers +4")
     with connected(options, "what-if") as cluster:
-        from optimus.cli.job_view import Assumed
+        from optimus.cli.assumptions import Assumed
         from optimus.kube.snapshot_reader import cluster_or_reason
 
         view = view_of(cluster.client, cluster.namespace, options.job)
@@ -121,9 +122,11 @@ def answer_of(
     view: "JobView", counts: Counts, cluster: "ReadCluster | str", assumed: "Assumed"
 ) -> Answer:
     """The question answered; ``cluster`` may say why it is not known what is free."""
+    from optimus.cli.assumptions import known_job
+
     decision = assumed.settings.decision
     snapshot = None if isinstance(cluster, str) else cluster.snapshot
-    found = answer(Question(view.job, view.known, counts, view.now, decision, snapshot))
+    found = answer(Question(view.job, known_job(view), counts, view.now, decision, snapshot))
     problem = "it has ended" if view.is_over else found.problem
     if problem and view.profile is None:
         problem = f"{problem}: the job has no TrainingProfile"

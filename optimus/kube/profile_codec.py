@@ -16,7 +16,6 @@ import msgspec
 from optimus.allocation import FailedCounts, PlacementFailure
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job
-from optimus.kube.stored_settings import StoredSettings
 from optimus.models.expectation import expect_job, presentable
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.log import ProgressLog
@@ -109,6 +108,10 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
 
     shared: int = 0
     """How much of its run its workload's profile has (``profile.workloads.Shared``)."""
+
+
+StoredSettings = dict[str, Any]
+"""As JSON has them."""
 
 
 class SavedState(msgspec.Struct, frozen=True, rename=_STORED_NAMES):

@@ -6,19 +6,17 @@ stored none, or ones that this version does not understand, leaves the defaults,
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig
 from optimus.interval.decision_settings import DecisionSettings
+from optimus.kube.profile_codec import StoredSettings
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES
 from optimus.resources import Resources
-
-StoredSettings = dict[str, Any]
-"""As JSON has them."""
 
 
 class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from optimus.cli import arrival, what_if
+from optimus.cli.assumptions import Assumed
 from optimus.cli.command import INCOMPLETE, Answer, BadInput
-from optimus.cli.job_view import Assumed
 from optimus.cli.top import views_of
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.kube.errors import KubeError

@@ -9,9 +9,9 @@ import pytest
 
 from optimus.allocation import PoolPolicy
 from optimus.cli import job_forecast, pause, status, top, what_if
+from optimus.cli.assumptions import Assumed
 from optimus.cli.cluster import sentence_of
 from optimus.cli.command import INCOMPLETE, Answer, BadInput
-from optimus.cli.job_view import Assumed
 from optimus.cli.main import main
 from optimus.interval import IntervalConfig
 from optimus.interval.decision_settings import DecisionSettings
