@@ -207,8 +207,8 @@ class ProfileRecorder:
 
     def _report_unlikely(self, state: JobState) -> None:
         """One Event when a job is expected to end without having met its goal."""
-        forecast = state.shown_forecast
-        if forecast is not None and forecast.unlikely:
+        forecast, key = state.shown_forecast, (state.job.uid, "GoalUnlikely")
+        if forecast is not None and forecast.unlikely and key not in self._warned:
             text = f"{_declared_end(state)}; until then it is treated as any job"
             self._emit_once(state.training_job, EventType.WARNING, "GoalUnlikely", text)
 

@@ -24,7 +24,7 @@ def forecast(
 
 
 @pytest.mark.parametrize(
-    "options", [("--target-loss", "0.3"), ("--threshold", "0.001")], ids=["target", "threshold"]
+    "options", [("--target-loss", "0.3"), ("--threshold", "0.00005")], ids=["target", "threshold"]
 )
 def test_nothing_is_predicted_of_losses_that_are_no_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, str]
