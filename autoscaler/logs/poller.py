@@ -64,6 +64,9 @@ _ENDED_SECONDS: Final = 60.0
 _BEHIND_SECONDS: Final = 30.0
 """A log that has been read behind for so long, and gets further behind, is too large."""
 
+_MOST_WAITING: Final = 64
+"""Large reads that wait to be taken in: some 60 MB."""
+
 _END_LINES: Final = 500
 """The last lines of a log that is too large, of each read."""
 
@@ -82,7 +85,7 @@ _ALL_SECONDS: Final = 0.5
 """Of all jobs, by the clock: on a busy machine CPU time takes longer."""
 _SLICE_SECONDS: Final = 0.01
 _LAST_SECONDS: Final = 0.5
-"""Of one job that is about to be suspended: its pods' logs go with them."""
+"""Of all jobs that are to be suspended: their pods' logs go with them."""
 
 _NO_MORE: Final = object()
 
@@ -260,11 +263,17 @@ class LineIntake:
         """Those of which a slice was taken in."""
         self._spent: defaultdict[str, float] = defaultdict(float)
         self._left_seconds = _ALL_SECONDS
+        self._last_seconds = _LAST_SECONDS
+
+    def __len__(self) -> int:
+        """The number of reads of which lines wait."""
+        return sum(map(len, self._waiting.values()))
 
     def begin_tick(self) -> None:
         """Every job has its budget again."""
         self._spent.clear()
         self._left_seconds = _ALL_SECONDS
+        self._last_seconds = _LAST_SECONDS
 
     def add(self, job: str, lines: Iterator[None]) -> None:
         """Lines to be taken in after those of the same job that wait already."""
@@ -288,7 +297,7 @@ class LineIntake:
 
     def finish(self, job: str) -> None:
         """Take in all lines of a job now; what takes too long is dropped."""
-        self._take_for(job, _LAST_SECONDS)
+        self._last_seconds -= self._take_for(job, max(self._last_seconds, _SLICE_SECONDS))
         self._waiting.pop(job, None)
         self._begun.discard(job)
 
@@ -573,9 +582,18 @@ class LogPoller:
                 self._under_way.pop(read.source.pod.uid, None)
         for read in done:
             pod = read.source.pod
-            if self._uids.get((pod.namespace, pod.name), pod.uid) == pod.uid:
+            is_current = self._uids.get((pod.namespace, pod.name), pod.uid) == pod.uid
+            if is_current and self._has_room(read):
                 self._intake.add(read.source.run.name, self._lines_of(read))
         self._intake.take()
+
+    def _has_room(self, read: _Read) -> bool:
+        """Whether a read may wait to be taken in. A large one for which there is no room in memory
+        is dropped, and its log is read again at a later poll."""
+        if len(self._intake) < _MOST_WAITING or read.lines.exception() is not None:
+            return True
+        answer = read.lines.result()
+        return isinstance(answer, Refused) or len(answer.lines) <= _END_LINES
 
     def read_now(self, log: ProgressLog, run: Run) -> bool:
         """Read a run's logs at once, apart from the queue: its pods are about to be deleted, and

@@ -110,3 +110,13 @@ def test_the_last_lines_of_a_job_are_taken_in_with_a_limit() -> None:
     intake.finish("a")
     assert 400 <= job.taken <= 600
     assert not intake.waits("a")
+
+
+def test_the_last_lines_of_many_jobs_share_one_limit_and_few_lines_are_always_taken_in() -> None:
+    clock = Clock()
+    intake, jobs = LineIntake(clock, clock), [Job(clock) for _ in range(10)]
+    for number, job in enumerate(jobs):
+        intake.add(f"job-{number}", job.lines(100_000 if number < 9 else 5))
+        intake.finish(f"job-{number}")
+    assert clock.seconds < 0.7
+    assert jobs[-1].taken == 5
