@@ -81,7 +81,7 @@ _END_SECONDS: Final = 600.0
 
 _JOB_SECONDS: Final = 0.1
 """CPU time for the lines of one job in one tick: some 2,000 lines."""
-_ALL_SECONDS: Final = 0.5
+_ALL_SECONDS: Final = 0.3
 """Of all jobs, by the clock: on a busy machine CPU time takes longer."""
 _SLICE_SECONDS: Final = 0.01
 _LAST_SECONDS: Final = 0.5
