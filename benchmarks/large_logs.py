@@ -39,6 +39,9 @@ from optimus.snapshot import ReplicaId
 _WORKERS: Final = 4
 _TEXT: Final = "step={} loss={:.6f} accuracy=0.5123 lr=0.001 grad_norm=1.25"
 _LINE_BYTES: Final = 31 + len(_TEXT.format(1_000_000, 1.0))
+_WARM_UP_SECONDS: Final = 20.0
+"""Logs are first read from their start, which lies further and further back."""
+
 BEGAN_AT: Final = math.floor(time.time())
 
 
@@ -87,7 +90,8 @@ def figures(
             runs = [(logs[run.name], run) for run in (*quiet, *loud)]
             poller.poll(runs, time.time(), timeout_seconds=LOG_SECONDS)
             ticks.append(time.monotonic() - now)
-            late += [_late(logs[run.name]) for run in quiet]
+            if now - began > _WARM_UP_SECONDS:
+                late += [_late(logs[run.name]) for run in quiet]
             time.sleep(max(now + TICK_SECONDS - time.monotonic(), 0.0))
     wall = time.monotonic() - began
     too_large = sum(logs[run.name].progress(time.time()).is_too_large for run in loud)

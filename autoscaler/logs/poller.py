@@ -64,6 +64,9 @@ _ENDED_SECONDS: Final = 60.0
 _BEHIND_SECONDS: Final = 30.0
 """A log that has been read behind for so long, and gets further behind, is too large."""
 
+_MOST_WAITING: Final = 64
+"""Large reads that wait to be taken in: some 60 MB."""
+
 _END_LINES: Final = 500
 """The last lines of a log that is too large, of each read."""
 
@@ -78,11 +81,11 @@ _END_SECONDS: Final = 600.0
 
 _JOB_SECONDS: Final = 0.1
 """CPU time for the lines of one job in one tick: some 2,000 lines."""
-_ALL_SECONDS: Final = 0.5
+_ALL_SECONDS: Final = 0.3
 """Of all jobs, by the clock: on a busy machine CPU time takes longer."""
 _SLICE_SECONDS: Final = 0.01
 _LAST_SECONDS: Final = 0.5
-"""Of one job that is about to be suspended: its pods' logs go with them."""
+"""Of all jobs that are to be suspended: their pods' logs go with them."""
 
 _NO_MORE: Final = object()
 
@@ -243,9 +246,9 @@ class LineIntake:
 
     A job may print more than can be parsed. Its lines are taken in slices: job after job, each for
     a short time, until its budget or that of all jobs is spent. The rest waits for the next tick.
-    In each the jobs come first of which no line is taken in yet, so that a job with few lines does
-    not wait for those with many, then those that have waited longest. An iterator takes in one line
-    at each step.
+    In each the jobs come first of which no line is taken in yet, those with the fewest lines before
+    the others, so that an ordinary job does not wait for those that print much; then those that
+    have waited longest. An iterator takes in one line at each step.
     """
 
     def __init__(
@@ -256,18 +259,27 @@ class LineIntake:
         self._timer, self._clock = timer, clock
         self._waiting: dict[str, deque[Iterator[None]]] = {}
         """By job, those that have waited longest first."""
+        self._sizes: Counter[str] = Counter()
+        """The number of lines that wait, those included that were taken in since they came."""
         self._begun: set[str] = set()
         """Those of which a slice was taken in."""
         self._spent: defaultdict[str, float] = defaultdict(float)
         self._left_seconds = _ALL_SECONDS
+        self._last_seconds = _LAST_SECONDS
+
+    def __len__(self) -> int:
+        """The number of reads of which lines wait."""
+        return sum(map(len, self._waiting.values()))
 
     def begin_tick(self) -> None:
         """Every job has its budget again."""
         self._spent.clear()
         self._left_seconds = _ALL_SECONDS
+        self._last_seconds = _LAST_SECONDS
 
-    def add(self, job: str, lines: Iterator[None]) -> None:
-        """Lines to be taken in after those of the same job that wait already."""
+    def add(self, job: str, lines: Iterator[None], count: int) -> None:
+        """So many lines are to be taken in after those of the same job that wait already."""
+        self._sizes[job] += count
         self._waiting.setdefault(job, deque()).append(lines)
 
     def waits(self, job: str) -> bool:
@@ -276,7 +288,7 @@ class LineIntake:
 
     def take(self) -> None:
         """Take in what the budgets allow."""
-        turns = deque(sorted(self._waiting, key=self._begun.__contains__))
+        turns = deque(sorted(self._waiting, key=self._rank))
         while turns and self._left_seconds > 0:
             job = turns.popleft()
             began = self._clock()
@@ -288,21 +300,30 @@ class LineIntake:
 
     def finish(self, job: str) -> None:
         """Take in all lines of a job now; what takes too long is dropped."""
-        self._take_for(job, _LAST_SECONDS)
+        self._last_seconds -= self._take_for(job, max(self._last_seconds, _SLICE_SECONDS))
+        self._forget(job)
+
+    def _rank(self, job: str) -> tuple[bool, int]:
+        has_begun = job in self._begun
+        return has_begun, 0 if has_begun else self._sizes[job]
+
+    def _forget(self, job: str) -> None:
         self._waiting.pop(job, None)
+        self._sizes.pop(job, None)
         self._begun.discard(job)
 
     def _take_for(self, job: str, seconds: float) -> float:
         """Take in lines of one job for so long; returns how long it took."""
         began = self._timer()
-        waiting = self._waiting.pop(job, deque())
+        waiting = self._waiting.pop(job, deque())  # those that are not done come last again
         while waiting and self._timer() - began < seconds:
             if next(waiting[0], _NO_MORE) is _NO_MORE:
                 waiting.popleft()
-        self._begun.discard(job)
         if waiting:
             self._waiting[job] = waiting
             self._begun.add(job)
+        else:
+            self._forget(job)
         return self._timer() - began
 
 
@@ -353,6 +374,12 @@ class _LastReads:
 
     pending: list[_Read]
     ticks: int = 0
+
+
+def _size(read: _Read) -> int:
+    """The number of lines that a read has brought."""
+    answer = None if read.lines.exception() is not None else read.lines.result()
+    return len(answer.lines) if isinstance(answer, LogRead) else 0
 
 
 class LogPoller:
@@ -573,9 +600,15 @@ class LogPoller:
                 self._under_way.pop(read.source.pod.uid, None)
         for read in done:
             pod = read.source.pod
-            if self._uids.get((pod.namespace, pod.name), pod.uid) == pod.uid:
-                self._intake.add(read.source.run.name, self._lines_of(read))
+            is_current = self._uids.get((pod.namespace, pod.name), pod.uid) == pod.uid
+            if is_current and self._has_room(read):
+                self._intake.add(read.source.run.name, self._lines_of(read), _size(read))
         self._intake.take()
+
+    def _has_room(self, read: _Read) -> bool:
+        """Whether a read may wait to be taken in. A large one for which there is no room in memory
+        is dropped, and its log is read again at a later poll."""
+        return len(self._intake) < _MOST_WAITING or _size(read) <= _END_LINES
 
     def read_now(self, log: ProgressLog, run: Run) -> bool:
         """Read a run's logs at once, apart from the queue: its pods are about to be deleted, and
@@ -594,7 +627,7 @@ class LogPoller:
         self._last_seconds_left -= time.monotonic() - began
         for read in [read for read in last.pending if read.lines.done()]:
             last.pending.remove(read)
-            self._intake.add(run.name, self._lines_of(read))
+            self._intake.add(run.name, self._lines_of(read), _size(read))
         self._intake.finish(run.name)
         last.ticks += 1
         if last.pending and last.ticks < _LAST_READ_TICKS:

@@ -14,6 +14,8 @@ LIMIT_BYTES = 1 << 18
 """Of one read: some 5,000 lines. The oldest lines come first; the next read continues after
 them."""
 
+_SMALL_BYTES = 1 << 14
+
 LIMIT_LINE = 16 * 1024
 """Characters of one line: the last ones, since a progress bar overwrites what it printed before.
 Positions in a log are remembered with the line they are at."""
@@ -33,8 +35,8 @@ class LogReader:
         self._client = client
         self._limit_bytes = limit_bytes
         self._parsing = Lock()
-        """Of all readers one parses at a time: together they would leave the thread that decides
-        little of the interpreter."""
+        """Of all readers one parses a large log at a time: together they would leave the thread
+        that decides little of the interpreter."""
 
     def read(
         self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
@@ -79,6 +81,8 @@ class LogReader:
         return LogRead(self._parsed(body), len(body) >= self._limit_bytes)
 
     def _parsed(self, body: bytes) -> list[LogLine]:
+        if len(body) <= _SMALL_BYTES:
+            return parse_log(body, self._limit_bytes)
         with self._parsing:
             return parse_log(body, self._limit_bytes)
 
