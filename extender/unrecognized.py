@@ -13,8 +13,6 @@ from optimus.kube.events import EventType
 from optimus.kube.job_kinds import REPLICA_INDEX, REPLICA_TYPE
 from optimus.kube.pods import Pod
 
-REASON: Final = "GangNotRecognized"
-
 _MESSAGE: Final = (
     f"its pods are placed one by one, not as a gang: the labels {REPLICA_TYPE} and {REPLICA_INDEX}"
     " of pod {name} name no replica. The training operator sets them from version 1.6 on"
@@ -31,6 +29,15 @@ def unrecognized_jobs(planner: Planner) -> Iterator[Notice]:
 
 def _notice(pod: Pod) -> Notice:
     assert pod.owner is not None
-    owner, message = pod.owner, _MESSAGE.format(name=pod.name)
-    warning = EventType.WARNING
-    return Notice(owner.kind, pod.namespace, owner.name, owner.uid, warning, REASON, message, "", 0)
+    owner = pod.owner
+    return Notice(
+        owner.kind,
+        pod.namespace,
+        owner.name,
+        owner.uid,
+        EventType.WARNING,
+        "GangNotRecognized",
+        _MESSAGE.format(name=pod.name),
+        cause="",
+        after_seconds=0.0,
+    )

@@ -13,6 +13,7 @@ from extender.state.volumes import ClaimName
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import RESCALING, Phase
 from optimus.kube.errors import Malformed
+from optimus.kube.job_kinds import MOST_REPLICAS
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import TrainingProfile
@@ -300,7 +301,7 @@ def rescale_of(profile: TrainingProfile) -> ProfileRescale | None:
         target = record.target
     else:
         return None
-    if target == NO_COUNTS:
+    if target == NO_COUNTS or max(target) > MOST_REPLICAS:
         return None
     name = status.interval_id if record is None else record.id
     leaving, kept = status.phase is Phase.SUSPENDING, None

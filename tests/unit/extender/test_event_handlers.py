@@ -41,6 +41,11 @@ def profile(**status: object) -> TrainingProfile:
         pytest.param(profile(), None, id="nothing is known yet"),
         pytest.param(profile(phase=Phase.TRAINING, rescale=RECORD), None, id="training"),
         pytest.param(
+            profile(phase=Phase.STARTING, target_ps=1, target_workers=2**31),
+            None,
+            id="a target that no job can have",
+        ),
+        pytest.param(
             profile(phase=Phase.WAITING_FOR_CHECKPOINT, rescale=RECORD), None, id="not begun yet"
         ),
         pytest.param(

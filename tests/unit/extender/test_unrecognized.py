@@ -2,7 +2,7 @@
 
 import msgspec
 
-from extender.unrecognized import REASON, unrecognized_jobs
+from extender.unrecognized import unrecognized_jobs
 from optimus.jobs import Counts, Role
 from tests.unit.extender.fake_cluster import FakeCluster
 
@@ -14,7 +14,8 @@ def test_a_job_whose_pods_name_no_replica_is_reported_once() -> None:
     cluster.job("new", 1, 1)
     cluster.other("no-job", 1)
     (found,) = unrecognized_jobs(cluster.planner)
-    assert (found.kind, found.name, found.uid, found.reason) == ("TFJob", "old", "uid-old", REASON)
+    assert (found.kind, found.name, found.uid) == ("TFJob", "old", "uid-old")
+    assert found.reason == "GangNotRecognized"
     assert "placed one by one" in found.message
     cluster.delete("old-worker-0", "old-worker-1")
     assert list(unrecognized_jobs(cluster.planner)) == []
