@@ -5,7 +5,7 @@
 2. What is left then is what some namespaces did not want. It is divided in the same way among those
    that want more, as long as that lets any job grow.
 3. At last growth is not limited: no capacity is left idle for the sake of a share.
-With one namespace there are no shares, and nothing changes.
+With one namespace there are no shares.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -37,15 +37,12 @@ def grow_by_namespace(
     """Grow jobs by a rule; ``prepare`` comes before each round, and may grow some jobs.
 
     Returns the beginning of the last round, and its growth."""
-    if len(problem.shares) > 1:
-        return _SharedGrowth(problem, rule, prepare).of(baseline)
-    baseline = prepare(baseline)
-    return baseline, baseline.grow(rule)
+    return _SharedGrowth(problem, rule, prepare).of(baseline)
 
 
 @dataclass(frozen=True, slots=True)
 class _SharedGrowth:
-    """The same where there are several namespaces."""
+    """The rounds of several namespaces."""
 
     problem: AllocationProblem
     rule: StepRule

@@ -75,7 +75,11 @@ class OptimusPolicy:
                 met.update(found)
             return jobs
 
-        baseline, growth = grow_by_namespace(baseline, problem, rule, in_time)
+        if len(problem.shares) > 1:
+            baseline, growth = grow_by_namespace(baseline, problem, rule, in_time)
+        else:
+            baseline = in_time(baseline)
+            growth = baseline.grow(rule)
         return Allocation(baseline.counts_at(growth), _Reasons(baseline, growth, rule, met))
 
 

@@ -572,7 +572,7 @@ def test_a_restart_has_to_save_more_than_it_costs(
     harness.run(3)
     state = state_of(harness)
     state.forecast = Forecast(ConstantSpeed(), remaining_steps, goal_met=goal_met)
-    state.record = msgspec.structs.replace(state.record, prices=(price_seconds,))
+    state.record = msgspec.structs.replace(state.record, prices=(price_seconds,) * 2)
     assert replacer_of(harness)._why_not_worth_it(state, SLOW) == why
 
 

@@ -318,7 +318,7 @@ def test_what_if_shows_both_ends_the_price_and_what_is_requested_more() -> None:
     answer = asked(api, "+4")
     value: dict[str, Any] = json.loads(json.dumps(answer.value, allow_nan=False))
     assert (value["now"]["workers"], value["then"]["workers"]) == (4, 8)
-    assert value["rescaleSeconds"] == 45
+    assert value["rescaleSeconds"] == 50
     assert value["fits"] is True
     left = [value[each]["remainingSeconds"] for each in ("now", "then")]
     assert value["savesSeconds"] == pytest.approx(left[0]["median"] - left[1]["median"], abs=0.2)

@@ -66,7 +66,7 @@ def test_other_counts_take_their_own_time_and_the_price_of_the_rescale() -> None
 
 def test_times_are_told_to_a_tenth_of_a_second() -> None:
     forecast = Forecast(Linear(), 401.2)
-    history = JobHistory(prices=(30.46,))
+    history = JobHistory(prices=(30.46, 30.46))
     known = KnownJob(forecast, AT, history=history)
     found = answer(Question(job("a", NOW), known, MORE, AT, SETTINGS))
     assert found.now is not None
