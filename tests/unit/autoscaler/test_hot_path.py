@@ -27,7 +27,7 @@ from tests.unit.autoscaler.fake_job import tf_job
 
 ROOT = Path(__file__).parents[3]
 PRODUCT = tuple(f"{ROOT / name}/" for name in ("autoscaler", "optimus"))
-MOST = {"autoscaler": 8, "optimus/kube": 3}
+MOST = {"autoscaler": 8, "optimus/kube": 4}
 
 
 class CalledFiles:

@@ -40,7 +40,7 @@ def api(**others: Any) -> FakeApi:
     usual: dict[str, Any] = {
         "jobs": [job("one"), job("two", "2026-01-01T00:01:00Z", priority="5")],
         "profiles": [
-            profile("one", "one", state=stored_state(prices=(40.0, 20.0, 30.0, 90.0))),
+            profile("one", "one", state=stored_state(prices=(40.0, 20.0, 30.0))),
             profile("two", "two", state=stored_state(kind=2, user_counts=Counts(1, 2))),
         ],
         "nodes": [node("a", "32"), node("b", "32")],
