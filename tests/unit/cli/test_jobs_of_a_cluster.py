@@ -324,7 +324,7 @@ def test_what_if_shows_both_ends_the_price_and_what_is_requested_more() -> None:
     assert value["savesSeconds"] == pytest.approx(left[0]["median"] - left[1]["median"], abs=0.2)
     for part in (
         "TFJob ns/j at 2 PS + 8 workers instead of 2 PS + 4 workers:",
-        "45 s for the restart included",
+        "50 s for the restart included",
         "It requests 4 cpu more.",
         "The nodes have a place for it now",
     ):
