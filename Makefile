@@ -42,18 +42,20 @@ $(READY): requirements/dev.txt requirements/uv.txt pyproject.toml localcluster/p
 	@touch $@
 
 # A subset of dev.txt, for a quick start. The demo compiles what it imports. A pip of the environment's own would take 8 s of a core:
-# the pip of $(PYTHON) installs there, if it has one that can (22.3 or later).
-$(DEMO_READY): requirements/demo.txt requirements/uv.txt
+# the pip of $(PYTHON) installs there, if it has one that can (22.3 or later). `python -m localcluster` is found by a .pth file:
+# to install it from its folder would need a build backend. This file is among the prerequisites for environments without it.
+$(DEMO_READY): requirements/demo.txt requirements/uv.txt Makefile
 	$(CHECK_PYTHON)
 	@echo "installing the packages of $< in $(VENV) ..."
 	@"$(PYTHON)" -m venv --without-pip $(VENV)
 	@"$(PYTHON)" -m pip --python $(BIN)/python --version &>/dev/null || "$(PYTHON)" -m venv $(VENV)
 	@pip=(env PIP_PYTHON=$(BIN)/python "$(PYTHON)"); ! $(BIN)/python -c 'import pip' &>/dev/null || pip=($(BIN)/python); \
 	$(call INSTALL_PINNED,$(VENV),"$${pip[@]}",-r requirements/demo.txt)
+	@echo "$(CURDIR)/localcluster/src" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/localcluster.pth"
 	@touch $@
 
 demo: $(DEMO_READY) ## train two jobs under Optimus on this machine; CLUSTER=real: on a real control plane
-	@PYTHONPATH=localcluster/src $(BIN)/python -m examples.demo --cluster $(CLUSTER)
+	@$(BIN)/python -m examples.demo --cluster $(CLUSTER)
 
 # Side by side, since mypy uses one core. The longest begin first.
 CHECKS := check-code check-units check-localcluster

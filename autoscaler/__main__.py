@@ -33,7 +33,7 @@ from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import READ_BYTES, WorkerRotation
 from autoscaler.managed_jobs import Holds
 from autoscaler.metrics import Metrics
-from autoscaler.profile.recorder import ProfileRecorder
+from autoscaler.profile.recorder import ProfileRecorder, Writer
 from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
@@ -61,6 +61,7 @@ from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
 from optimus.kube.profiles import ProfileWriter
 from optimus.kube.reflector import Reflector, ReflectorConfig
+from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.workload_profiles import WorkloadProfileWriter
 from optimus.kube.write_guard import Guard
 from optimus.kube.writer import JobWriter, PodWriter
@@ -68,8 +69,9 @@ from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
 from optimus.progress.stragglers import StragglerConfig
+from optimus.resources import Resources
 from optimus.runtime.health import HealthServer
-from optimus.runtime.settings import SettingsError, address
+from optimus.runtime.settings import SettingsError, address, names_in
 
 _LOG = logging.getLogger("autoscaler")
 _SYNC_SECONDS = 60.0
@@ -151,8 +153,15 @@ def _page(
         yield None
         return
     limit = settings.cache_age_limit_seconds
-    feed = PageFeed(instance, lambda: leadership.holder, silent_limit_seconds=limit)
-    with feed, HealthServer(create_page(feed), *address(settings.page_listen)) as server:
+    decisions = _decision_config(settings)
+    feed = PageFeed(
+        instance,
+        lambda: leadership.holder,
+        silent_limit_seconds=limit,
+        hold_seconds=decisions.hold_seconds,
+    )
+    app = create_page(feed, decisions.settings)
+    with feed, HealthServer(app, *address(settings.page_listen)) as server:
         _LOG.info("serving the page on port %d", server.port)
         yield feed
 
@@ -199,10 +208,13 @@ class _Logs(NamedTuple):
 
 
 def _caches(settings: Settings, client: Client, eligibility: EligibilityConfig) -> Caches:
-    budgets = dict(parse_budget(each) for each in settings.namespace_budget)
     labels = settings.node_selector, settings.node_kind_label
     config = ReflectorConfig.within(settings.cache_age_limit_seconds)
-    return Caches(client, eligibility, *labels, config, budgets)
+    return Caches(client, eligibility, *labels, config, _budgets(settings))
+
+
+def _budgets(settings: Settings) -> dict[str, Resources]:
+    return dict(parse_budget(each) for each in settings.namespace_budget)
 
 
 def _guard(settings: Settings, fence: Fence) -> Guard | None:
@@ -325,13 +337,17 @@ def _controller(
 ) -> Controller:
     instance, metrics = reports.instance, reports.metrics
     events = EventWriter(client, "optimus-autoscaler")
-    spacing_seconds = settings.report_seconds
+    decisions = _decision_config(settings)
+    decides_by = ClusterSettings(decisions.settings, settings.node_selector, _budgets(settings))
     recorder = ProfileRecorder(
-        ProfileWriter(client), events, metrics, spacing_seconds=spacing_seconds, instance=instance
+        ProfileWriter(client),
+        events,
+        metrics,
+        spacing_seconds=settings.report_seconds,
+        writer=Writer(instance, decides_by),
     )
     reader, config = LiveReader(client, _eligibility_config(settings)), _rescale_config(settings)
     rescales = RescaleExecutor(reader, JobWriter(client, instance), recorder, logs.poller, config)
-    decisions = _decision_config(settings)
     decider = Decider(decisions, metrics, dry_run=settings.dry_run)
     workloads = WorkloadRecorder(WorkloadProfileWriter(client), metrics, instance=instance)
     completion = CompletionRequester(PodWriter(client), recorder)
@@ -362,6 +378,7 @@ def _controller(
         half_bound_seconds=settings.start_timeout_seconds,
         cache_age_limit_seconds=settings.cache_age_limit_seconds,
         age_limit_seconds=settings.profiling_lifetime_seconds,
+        assumed_price_seconds=settings.rescale_cost_seconds,
         completion_seconds=settings.completion_timeout_seconds,
         disruption=DisruptionLimits(
             Limit.parse(settings.max_stopped) or NO_LIMIT,
@@ -376,7 +393,8 @@ def _controller(
 
 
 def _eligibility_config(settings: Settings) -> EligibilityConfig:
-    return EligibilityConfig.of(settings.scheduler_name, settings.operator_version)
+    ignored = names_in(settings.ignored_resources)
+    return EligibilityConfig.of(settings.scheduler_name, settings.operator_version, ignored)
 
 
 def _decision_config(settings: Settings) -> DecisionConfig:

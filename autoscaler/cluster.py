@@ -235,7 +235,8 @@ class Caches:
         ]
         self._nodes = Reflector(client, watched_nodes(node_selector), config=config)
         self._index = PodIndex()
-        self._pods = Reflector(client, watched_pods(), config=config, observer=self._index.note)
+        pods = watched_pods(ignored_resources=rules.ignored_resources)
+        self._pods = Reflector(client, pods, config=config, observer=self._index.note)
         self._profiles = Reflector(client, watched_profiles(), config=config)
         self._quotas = Reflector(client, watched_quotas(), config=config)
         self._ranges = Reflector(client, watched_limit_ranges(), config=config)

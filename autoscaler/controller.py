@@ -16,7 +16,7 @@ from autoscaler.cluster import Observation
 from autoscaler.completion import CompletionRequester
 from autoscaler.decide import Decider
 from autoscaler.logs.poller import LogPoller, run_of
-from autoscaler.managed_jobs import Holds, JobState, ManagedJobs, begin_order
+from autoscaler.managed_jobs import Holds, JobLimits, JobState, ManagedJobs, begin_order
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder, phase_of
 from autoscaler.profile.workloads import WorkloadRecorder
@@ -78,6 +78,8 @@ class Timing:
     """A gang of which only a part has nodes for so long is suspended and resumed as a whole."""
     age_limit_seconds: float = 600.0
     """A job that has run for longer is not rescaled without a checkpoint."""
+    assumed_price_seconds: float = 60.0
+    """What a rescale is assumed to cost before that was measured."""
     completion_seconds: float = 600.0
     """How long a job may take to end after that was requested, as its goal is met; after that it
     is treated as one that trains on."""
@@ -130,9 +132,10 @@ class Controller:
         self.managed = ManagedJobs(
             self._guard,
             dry_run=dry_run,
-            age_limit_seconds=timing.age_limit_seconds,
+            limits=JobLimits(
+                timing.age_limit_seconds, timing.completion_seconds, timing.assumed_price_seconds
+            ),
             holds=timing.holds,
-            completion_seconds=timing.completion_seconds,
             instance=instance,
         )
         self.last_tick_at: float | None = None
@@ -252,6 +255,7 @@ class Controller:
         waiting = sorted(
             self.managed, key=lambda state: (state.job.uid not in first, *begin_order(state))
         )
+        free = self._components.decider.headroom(self.managed.states, observation)
         reached: set[str] = set()
         for state in waiting:
             if self._clock.timer() - began > self._timing.rescale_seconds:
@@ -264,7 +268,7 @@ class Controller:
                 if state.rescale is not None:
                     purpose = state.rescale.record.purpose
                     state.may_stop = may_begin and budget.allows(state.job, purpose)
-                    self._components.rescales.advance(state, observation, now)
+                    self._components.rescales.advance(state, observation, free, now)
                     budget.note(state.job, is_stopped=state.is_stopped)
         self._not_reached = frozenset(
             state.job.uid for state in waiting if state.job.uid not in reached

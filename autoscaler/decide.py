@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from autoscaler.cluster import Observation
 from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
-from autoscaler.rescale.machine import Step
-from optimus.allocation import Policy
+from autoscaler.rescale.machine import CountsFound, Step
+from optimus.allocation import FailedCounts, Policy
 from optimus.errors import NotReady
 from optimus.interval import IntervalPlan, Strategies
-from optimus.interval.capacity_plan import Claim
+from optimus.interval.capacity_plan import Claim, largest_fit
+from optimus.interval.decision_settings import DecisionSettings
 from optimus.interval.driver import (
     BeginRescale,
     DriverConfig,
@@ -29,7 +30,7 @@ from optimus.interval.driver import (
     IntervalDriver,
     longest_checkpoint_wait,
 )
-from optimus.jobs import NO_COUNTS, Job
+from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.kube.contract import RESCALING
 from optimus.kube.times import format_second
 from optimus.models.expectation import expect_job
@@ -56,6 +57,12 @@ class DecisionConfig:
     hold_seconds: float = 600.0
     """How long, at most, one step of a rescale keeps other jobs from growing into its room:
     the extender holds room for as long."""
+
+    @property
+    def settings(self) -> DecisionSettings:
+        """What answers about other decisions assume, too."""
+        driver = self.driver
+        return DecisionSettings(self.policy, self.placement, driver.interval, driver.expects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,34 @@ def claims_of(
         yield Claim(state.job, target, keeps_pods=keeps_pods, is_stopped=is_stopped)
 
 
+class Headroom:
+    """What is free for one job, beside what is kept for all others."""
+
+    def __init__(
+        self, managed: Mapping[str, JobState], cluster: _Cluster, driver: IntervalDriver
+    ) -> None:
+        self._managed, self._cluster, self._driver = managed, cluster, driver
+
+    def counts_found(self, state: JobState, most: Counts, at: float) -> CountsFound:
+        """The most that fits of these counts, and whether the target of its rescale does."""
+        job, rescale, failed = state.job, state.rescale, state.record.failed_counts
+        # Without what is kept for rescales that have not stopped their jobs yet: of two that wait
+        # for the same room neither would begin.
+        others = {
+            uid: each
+            for uid, each in self._managed.items()
+            if uid != job.uid and not each.awaits_stop
+        }
+        plan = self._driver.headroom(dataclasses.replace(self._cluster, managed=others), job.uid)
+        if rescale is None:
+            return CountsFound(at, largest_fit(plan, job, most, failed))
+        record = rescale.record
+        if rescale.error:
+            failed = (*failed, FailedCounts(record.target, record.before, rescale.error))
+        found = largest_fit(plan, state.history(at).bounded(job), most, failed)
+        return CountsFound(at, found, plan.fits(job, record.target))
+
+
 class Decider:
     """Takes the driver's steps and carries out their instructions."""
 
@@ -126,6 +161,11 @@ class Decider:
     def has_pending(self) -> bool:
         """Whether a decided rescale has not begun yet."""
         return bool(self._driver.state.pending)
+
+    def headroom(self, managed: Mapping[str, JobState], observation: Observation) -> Headroom:
+        """What is free for one job at an observation."""
+        cluster = _Cluster(observation, managed, self._config.hold_seconds)
+        return Headroom(managed, cluster, self._driver)
 
     def step(
         self,
@@ -169,10 +209,12 @@ class Decider:
         if waiting.record.rolling_back or at - waiting.record.step_at < limit_seconds:
             return
         state.withdraw_rescale(at)
-        if waiting.needs_checkpoint and waiting.may_stop:
+        if waiting.needs_checkpoint and waiting.may_stop and not waiting.lacks_room:
             state.record = replace(state.record, checkpoint_missed=True)
         _LOG.info(
-            "job %s: rescale %s waited too long for a checkpoint", state.job.key, waiting.record.id
+            "job %s: rescale %s waited too long for a checkpoint or capacity",
+            state.job.key,
+            waiting.record.id,
         )
 
     def _forecast(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:

@@ -3,11 +3,11 @@
 import dataclasses
 import logging
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from operator import is_
-from statistics import median
 from typing import Final, NamedTuple, Self
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from autoscaler.rescale.machine import (
     End,
     ObservedJob,
     Outcome,
+    PlacementFailed,
     Rescale,
     RescaleRecord,
     Step,
@@ -39,7 +40,7 @@ from optimus.interval.driver import (
 from optimus.jobs import Counts, Job, Manage, RescaleRule, Role
 from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import JobRecord, SavedState, unpack
+from optimus.kube.profile_codec import JobRecord, SavedState, recorded_history, unpack
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
@@ -58,7 +59,7 @@ FOREIGN_SUSPENSION_SECONDS: Final = 60.0
 """How long a suspension by another instance is left to that one, if it appears while this leads."""
 
 _MOST_PRICES: Final = 9
-"""The price of a rescale is the median of the last few: nodes and images change."""
+"""Of so many rescales what they cost is kept: nodes and images change."""
 
 _COMPARE_SECONDS: Final = 15.0
 """Steady training after which a young job is compared with earlier runs again."""
@@ -97,6 +98,20 @@ class Holds:
         if self.recommends(job):
             return "nothing is changed: recommendations only"
         return why_closed(self.windows, at) if self.windows else ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobLimits:
+    """What holds for every job, in seconds."""
+
+    age_seconds: float = 600.0
+    """A job that has run for longer is not rescaled without a checkpoint."""
+
+    completion_seconds: float = 600.0
+    """How long it has to end after that was requested."""
+
+    assumed_price_seconds: float = 60.0
+    """What a rescale is assumed to cost before that was measured."""
 
 
 class Shown(NamedTuple):
@@ -158,14 +173,9 @@ class JobState:
     is_new: bool = False
     """Whether nothing was known of it before, and it has not been observed yet."""
 
-    age_limit_seconds: float = 600.0
-    """A job that has run for longer is not rescaled without a checkpoint."""
-
+    limits: JobLimits = JobLimits()
     completion_requested_at: float | None = None
     """Since when its pods carry the annotation that requests them to end, as its goal is met."""
-
-    completion_seconds: float = 600.0
-    """How long it has to end after that."""
 
     waits_for: str = ""
     """Why its pods wait for nodes, as the extender says, while any does."""
@@ -248,7 +258,7 @@ class JobState:
         cls, training_job: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
     ) -> Self:
         """The state of a job that is new to this process, from what its profile has stored."""
-        options = LogFormatOptions.of(job)
+        options = LogFormatOptions.of(job, time.thread_time)
         if profile is None:
             return cls(training_job, job, ProgressLog(options), is_new=True)
         saved = unpack(profile.status.state, job.key, at)
@@ -313,7 +323,7 @@ class JobState:
         if training_job.active is None:
             return
         if training_job.active != self.job:
-            self.log.options = LogFormatOptions.of(training_job.active)
+            self.log.options = LogFormatOptions.of(training_job.active, time.thread_time)
         if training_job.active.goal != self.job.goal:
             # Another goal is not met yet: a job that was suspended at the old one may be resumed.
             self.record = replace(self.record, suspended_at_target=False)
@@ -388,11 +398,6 @@ class JobState:
         if self.job.counts not in (*self.record.rescaled_counts, self.record.user_counts):
             self.record = replace(self.record, user_counts=self.job.counts)
 
-    @property
-    def _floor(self) -> Counts | None:
-        floor = self.record.floor
-        return floor if floor is None or self.job.splits_batch else floor._replace(workers=1)
-
     def running_seconds(self, at: float) -> float:
         """Lower bound of its running time, by its pods, whatever of its log is left."""
         starts = (self.run_started_at, self.record.ran_since)
@@ -400,18 +405,18 @@ class JobState:
 
     def _is_old(self, at: float) -> bool:
         """Whether more training may be lost than a profiling run may lose."""
-        return self.running_seconds(at) >= self.age_limit_seconds
+        return self.running_seconds(at) >= self.limits.age_seconds
 
     def has_unknown_past(self, at: float) -> bool:
         """Whether it ran for long before it was first seen: all its pods may have had nodes."""
         since = self.record.ran_since
-        return since is not None and at - since >= self.age_limit_seconds
+        return since is not None and at - since >= self.limits.age_seconds
 
     def is_overdue(self, at: float) -> bool:
         """Whether it has not ended in time after its completion was requested."""
         return (
             self.completion_requested_at is not None
-            and at - self.completion_requested_at >= self.completion_seconds
+            and at - self.completion_requested_at >= self.limits.completion_seconds
         )
 
     @property
@@ -503,9 +508,20 @@ class JobState:
         return SavedState(self.log.to_state(), self.record)
 
     @property
+    def start_seconds(self) -> float:
+        """Its own start time: the longest of the last times from the placement of all its pods
+        until they ran."""
+        return max(self.record.starts, default=self.limits.assumed_price_seconds)
+
+    @property
     def is_stopped(self) -> bool:
         """Whether it does not train for the rescale in progress."""
         return self.rescale is not None and self.rescale.record.is_stopped
+
+    @property
+    def awaits_stop(self) -> bool:
+        """Whether a rescale of it has begun and nothing has been done to it."""
+        return self.rescale is not None and self.rescale.record.step is Step.CHECKPOINT
 
     @property
     def rescaling_to(self) -> Counts | None:
@@ -515,26 +531,14 @@ class JobState:
     def history(self, at: float) -> JobHistory:
         """What was done to the job, as decisions need it at an instant."""
         return JobHistory(
+            **recorded_history(self.record, self.job),
             held=self.held,
             recommends=self.recommends,
-            rescales=self.record.rescales,
-            moves=self.record.moves,
-            price_seconds=median(self.record.prices) if self.record.prices else None,
-            last_rescaled_at=self.record.last_rescaled_at,
             rescaling_to=self.rescaling_to,
-            profiling_since=self.record.profiling_since,
-            profiled=self.record.profiled,
             measures=self.rescale is not None
             and self.rescale.record.purpose is RescalePurpose.PROFILING,
-            placement_failures=self.record.placement_failures,
-            own_counts=self.record.own_counts if self.job.counts in self.record.profiled else None,
             awaits_checkpoint=self.awaits_checkpoint(at),
-            suspended_at_target=self.record.suspended_at_target,
-            measured_at=self.record.measured_at,
             running_seconds=self.running_seconds(at),
-            failed_counts=self.record.failed_counts,
-            floor=self._floor,
-            user_counts=self.record.user_counts,
             is_ending=self.is_ending,
             measured_again_at=self.measured_again_at,
             lost_seconds=self._lost_seconds(at),
@@ -562,7 +566,7 @@ class JobState:
         record = RescaleRecord(rescale_id, at, before, target, why, step, at, purpose=purpose)
         self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, at))
 
-    def placement_failed(self, waited_seconds: float, at: float) -> None:
+    def placement_failed(self, failed: PlacementFailed, at: float) -> None:
         """Record that the target of the rescale in progress was not placed in time."""
         if self.rescale is not None:
             record = self.rescale.record
@@ -570,7 +574,11 @@ class JobState:
                 # It had room at these counts before: it may have its old nodes again.
                 self.record = replace(self.record, avoided=())
                 return
-            failure = PlacementFailure(record.target, record.before, at, waited_seconds)
+            # Of counts for which there was room before only the back-off counts.
+            may_try = failed.lost or is_forced(record.before, record.target)
+            failure = PlacementFailure(
+                record.target, record.before, at, failed.waited_seconds, lifted=may_try
+            )
             self.record = replace(
                 self.record,
                 placement_failures=recent_failures((*self.record.placement_failures, failure), at),
@@ -621,7 +629,8 @@ class JobState:
             # Profiling runs have a limit of their own and do not count against that of rescales.
             rescales=record.rescales + (happened and not is_profiling),
             last_rescaled_at=at if happened and not is_profiling else record.last_rescaled_at,
-            prices=_with_price(record.prices, end.price_seconds),
+            prices=_with_last(record.prices, end.price_seconds),
+            starts=_with_last(record.starts, end.start_seconds),
             moves=(*record.moves, at)[-MOST_MOVES:] if happened and is_own else record.moves,
             profiling_since=at if is_profiling and reached else None,
             measured_at=at if is_profiling and happened else record.measured_at,
@@ -634,8 +643,8 @@ class JobState:
         )
 
 
-def _with_price(prices: tuple[float, ...], seconds: float | None) -> tuple[float, ...]:
-    return prices if seconds is None else (*prices, seconds)[-_MOST_PRICES:]
+def _with_last(measured: tuple[float, ...], seconds: float | None) -> tuple[float, ...]:
+    return measured if seconds is None else (*measured, seconds)[-_MOST_PRICES:]
 
 
 def other_gang(pods: Sequence[Pod], counts: Counts) -> Counts | None:
@@ -658,8 +667,8 @@ def begin_order(state: JobState) -> tuple[bool, float]:
     if state.rescale is None:
         return True, 0.0
     record = state.rescale.record
-    saves_seconds = 0.0 if state.decision is None else state.decision.saves_seconds
-    return rescale_order(record.purpose, record.before, record.target, saves_seconds)
+    worth = 0.0 if state.decision is None else state.decision.worth
+    return rescale_order(record.purpose, record.before, record.target, worth)
 
 
 Guard = Callable[[str, JobState | None], AbstractContextManager[None]]
@@ -674,9 +683,8 @@ class ManagedJobs:
         guard: Guard,
         *,
         dry_run: bool,
-        age_limit_seconds: float,
+        limits: JobLimits,
         holds: Holds,
-        completion_seconds: float = 600.0,
         instance: str = "",
     ) -> None:
         """``instance`` is this autoscaler, as the marks that it sets name it."""
@@ -684,8 +692,7 @@ class ManagedJobs:
         self._holds = holds
         self._instance = instance
         self._dry_run = dry_run
-        self._age_limit_seconds = age_limit_seconds
-        self._completion_seconds = completion_seconds
+        self._limits = limits
         self.states: dict[str, JobState] = {}
         self._nodes: tuple[Node, ...] | None = None
 
@@ -742,8 +749,7 @@ class ManagedJobs:
         self, training_job: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
     ) -> None:
         state = JobState.first_seen(training_job, job, profile, at)
-        state.age_limit_seconds = self._age_limit_seconds
-        state.completion_seconds = self._completion_seconds
+        state.limits = self._limits
         mark = training_job.suspension
         if mark is not None:
             state.marked_since = -math.inf  # by an instance that does not lead any more

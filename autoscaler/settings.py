@@ -9,7 +9,7 @@ from typing import Final
 
 from autoscaler.windows import EXPECTED, parse_windows
 from optimus.allocation import PolicyTraits
-from optimus.allocation.fairness import Fairness
+from optimus.allocation.fairness import PROPORTIONAL, Fairness
 from optimus.interval.driver import DEFAULT_LIMITS, Limit
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.kube.quotas import budget_amounts
@@ -26,7 +26,11 @@ from optimus.runtime.settings import (
     not_an_address,
     not_one_of,
     not_positive,
+    not_resources,
 )
+
+_LOG: Final = "log"
+"""Value of ``--fairness`` for the sum of the logarithms of remaining times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,11 @@ class Settings:
     operator_version: str = "1.7.0"
     """The training-operator's version: before 1.8.1 it never finishes suspending a job with
     ttlSecondsAfterFinished, and such a job is not managed."""
+
+    ignored_resources: str = ""
+    """Extended resources, comma-separated, that another extender of kube-scheduler accounts for
+    (managedResources with ignoredByScheduler): no node offers them, and nothing is planned by them.
+    Default: none."""
 
     policy: str = "optimus"
     """The allocation policy."""
@@ -146,9 +155,10 @@ class Settings:
     """What the training jobs of a namespace may request together:
     NAMESPACE:cpu=40,nvidia.com/gpu=8. May be given several times, once for each namespace."""
 
-    fairness: float = 0.0
-    """How much fairness counts in the objective (alpha): 0 minimises the sum of completion times,
-    larger values also the largest ratio of a job's time to that at its fair share. Typical: 1."""
+    fairness: str = _LOG
+    """What is minimised: log, the sum of the logarithms of the jobs' remaining times, so that no
+    claimed amount of work buys capacity; or a number (alpha): 0, the sum of completion times as in
+    the paper, larger values also the largest ratio of a job's time to that at its fair share."""
 
     namespace_weight: tuple[str, ...] = ()
     """Weight of a namespace in the objective and in the fair shares: NAMESPACE=2. May be given
@@ -167,7 +177,8 @@ class Settings:
     below half their median in five windows in a row."""
 
     start_timeout_seconds: float = 600.0
-    """A rescaled job whose pods do not all run after this returns to its previous counts."""
+    """A rescaled job whose pods are not placed after this goes to counts that fit; sooner, 60 s
+    beyond the time in which its pods usually start."""
 
     completion_timeout_seconds: float = 600.0
     """A job that is requested to end at its goal (at-target: complete) and has not after this
@@ -236,6 +247,7 @@ def _contradictions(settings: Settings) -> list[str]:
         *not_a_limit("max_stopped", settings.max_stopped),
         *not_a_limit("max_stopped_per_namespace", settings.max_stopped_per_namespace),
         *_not_budgets(settings.namespace_budget),
+        *_not_a_fairness(settings.fairness),
         *_not_weights("namespace_weight", settings.namespace_weight),
         *_not_weights("priority_weight", settings.priority_weight),
         *check(
@@ -248,6 +260,7 @@ def _contradictions(settings: Settings) -> list[str]:
         *(not_an_address("page_listen", settings.page_listen) if settings.page_listen else []),
         *not_a_version("operator_version", settings.operator_version),
         *not_a_selector("node_selector", settings.node_selector),
+        *not_resources("ignored_resources", settings.ignored_resources),
         *not_a_label("node_kind_label", settings.node_kind_label),
         *not_one_of("log_level", settings.log_level, LOG_LEVELS),
     ]
@@ -269,15 +282,34 @@ def parse_budget(text: str) -> tuple[str, Resources]:
 
 
 def fairness_of(settings: Settings) -> Fairness | None:
-    """The objective that is asked for; ``None`` for the plain sum of completion times.
+    """The objective that is asked for; ``None`` for a policy that weighs no jobs: its changes are
+    weighed against their restarts in seconds.
 
     Raises:
-        ValueError: a weight is none.
+        ValueError: a weight is none, or neither a number nor ``log`` is given.
     """
     given = settings.namespace_weight, settings.priority_weight
-    if not _is_weighted(settings):
+    if not _weighs_jobs(settings.policy):
         return None
-    return Fairness(settings.fairness, *(dict(map(parse_weight, each)) for each in given))
+    weights = (dict(map(parse_weight, each)) for each in given)
+    return Fairness(_alpha(settings.fairness), *weights)
+
+
+def _alpha(text: str) -> float:
+    if text == _LOG:
+        return PROPORTIONAL
+    alpha = float(text)
+    if not 0 <= alpha < math.inf:
+        raise ValueError(text)
+    return alpha
+
+
+def _not_a_fairness(text: str) -> list[str]:
+    try:
+        _alpha(text)
+    except ValueError:
+        return check(False, "fairness", text, "log, or a number such as 1, 0 or more,")
+    return []
 
 
 _NOT_DONE: Final[Mapping[str, str]] = MappingProxyType(
@@ -315,7 +347,8 @@ def _weighs_jobs(policy: str) -> bool:
 
 
 def _is_weighted(settings: Settings) -> bool:
-    return bool(settings.fairness or settings.namespace_weight or settings.priority_weight)
+    is_set = settings.fairness != _LOG
+    return bool(is_set or settings.namespace_weight or settings.priority_weight)
 
 
 def parse_weight(text: str) -> tuple[str, float]:

@@ -202,13 +202,12 @@ class StragglerReplacer:
         return ""
 
     def _why_not_worth_it(self, state: JobState, stragglers: Sequence[Straggler]) -> str:
-        forecast, price_seconds = state.forecast, state.history(0.0).price_seconds
+        forecast = state.forecast
         if not isinstance(forecast, Forecast):
             return ""
         if forecast.goal_met:
             return "its goal is met"
-        if price_seconds is None:
-            price_seconds = self._config.interval.rescale_seconds
+        price_seconds = self._config.interval.price_seconds(state.history(0.0))
         saved_seconds = forecast.at(state.job.counts) * lost_share(state, stragglers)
         return "" if saved_seconds > price_seconds else "a restart costs more time than it saves"
 

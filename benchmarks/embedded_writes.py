@@ -29,7 +29,7 @@ from localcluster.ports import pick_ports
 _PODS: Final = "/api/v1/namespaces/default/pods"
 _MARK: Final = b'"written-at":"'
 _SAMPLED: Final = 25
-_READY_SECONDS: Final = 15.0
+_READY_SECONDS: Final = 600.0
 _SETTLE_SECONDS: Final = 1.0
 
 

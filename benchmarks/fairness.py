@@ -31,18 +31,19 @@ from optimus.simulator.workload import WORKLOADS
 
 NAMESPACES: Final = ("large", "large", "large", "large", "middle", "small")
 NAMES: Final = ("large", "middle", "small")
-SETTINGS: Final[Mapping[str, Fairness | None]] = {
-    "0": None,
+SETTINGS: Final[Mapping[str, Fairness]] = {
+    "log": Fairness(),
+    "0": Fairness(0.0),
     "1": Fairness(1.0),
     "2": Fairness(2.0),
     "4": Fairness(4.0),
-    "0, small weighs 4": Fairness(0.0, {"small": 4.0}),
+    "log, small weighs 4": Fairness(namespaces={"small": 4.0}),
     "1, small weighs 4": Fairness(1.0, {"small": 4.0}),
 }
 """``--fairness`` and ``--namespace-weight``."""
 
 
-def scheduler(fairness: Fairness | None, *, truth: bool) -> SchedulerConfig:
+def scheduler(fairness: Fairness, *, truth: bool) -> SchedulerConfig:
     """The product as on a cluster, with this objective."""
     usual = preset("optimus", TrueForecasts() if truth else FittedForecasts())
     driver = live_driver(interval=IntervalConfig(fairness=fairness), measures=not truth)
@@ -71,7 +72,7 @@ def alone(whole: Workload, seed: int, *, truth: bool) -> dict[str, float]:
     for number, name in enumerate(NAMES):
         own = tuple(each for each in whole.jobs if each.job.key.namespace == name)
         part = replace(whole, jobs=own, nodes=whole.nodes[number :: len(NAMES)])
-        found = simulate(part, scheduler(None, truth=truth), seed)
+        found = simulate(part, scheduler(Fairness(), truth=truth), seed)
         seconds |= {each.uid: each.completion_seconds for each in found.jobs}
     return seconds
 

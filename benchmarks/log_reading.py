@@ -76,10 +76,12 @@ class Recording:
         self.read_at: dict[str, list[float]] = {}
         self.lines = 0
 
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
         """As the reader does."""
         self.read_at.setdefault(pod.uid, []).append(time.monotonic())
-        read = self._reader.read(pod, since=since)
+        read = self._reader.read(pod, since=since, last_lines=last_lines)
         if isinstance(read, Refused):
             raise TypeError(str(read))
         self.lines += len(read.lines)

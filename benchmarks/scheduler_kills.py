@@ -415,8 +415,7 @@ def manifest_probe() -> dict[str, Any]:
 
 def in_host(name: str, command: list[str]) -> list[str]:
     """The command with a host name of its own, which is the identity in kube-scheduler's Lease."""
-    namespace = ["--uts"] if os.geteuid() == 0 else ["--uts", "--map-root-user"]
-    return ["unshare", *namespace, "sh", "-c", 'hostname "$0" && exec "$@"', name, *command]
+    return [sys.executable, str(REPOSITORY / "benchmarks" / "host_name.py"), name, *command]
 
 
 @contextmanager
@@ -427,7 +426,7 @@ def replicas(api: Api, folder: Path, lease: Mapping[str, str]) -> Iterator[dict[
         for program in ("extender", "kube-scheduler"):
             for each in made.values():
                 each.start(program)
-        wait(lambda: all(each.is_ready() for each in made.values()), 60.0)
+        wait(lambda: all(each.is_ready() for each in made.values()), 600.0)
         for each in made.values():
             each.start_probing()
         yield made

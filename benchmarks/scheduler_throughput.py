@@ -298,7 +298,7 @@ def start_extender(api: Api, folder: Path, port: int) -> "subprocess.Popen[bytes
         except urllib3.exceptions.HTTPError:
             return False
 
-    wait(ready, 60.0)
+    wait(ready, 600.0)
     return process
 
 

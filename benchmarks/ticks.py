@@ -35,7 +35,7 @@ from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
 from benchmarks.extender_throughput import pod_bodies
-from benchmarks.first_list import TOLERATIONS, node_bodies, rss_mb
+from benchmarks.first_list import TOLERATIONS, node_bodies, rss_mb, wait_filled
 from benchmarks.fits import draw_case
 from optimus.jobs import Counts
 from optimus.kube.client import Client
@@ -83,8 +83,7 @@ def figures(jobs: int, nodes: int, pods: int) -> dict[str, object]:
         cast("Client", api), EligibilityConfig(), "", "", ReflectorConfig(watch_seconds=1e6)
     )
     with caches:
-        if not caches.wait_synced(600.0):
-            raise RuntimeError(caches.missing())
+        wait_filled(*caches.all)
         filled = rss_mb()
         calls = Calls()
         now = [AT]
@@ -112,7 +111,6 @@ def figures(jobs: int, nodes: int, pods: int) -> dict[str, object]:
         busy = []
         for number in range(_BUSY):
             api.change_pods(pods // 1000, number)
-            time.sleep(1.0)  # the watch takes them in
             busy.append(tick())
         now[0] += 600
         again = tick()
@@ -150,7 +148,7 @@ class StoredCluster:
         self._nodes, self._jobs = nodes, jobs
         self._node_bodies = list(node_bodies(nodes))
         self._over = threading.Event()
-        self._events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._events: queue.Queue[bytes] = queue.Queue()
 
     def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
         """One page of a list; of kinds that are not needed an empty one."""
@@ -183,10 +181,12 @@ class StoredCluster:
             with suppress(queue.Empty):
                 while shows:
                     yield self._events.get_nowait()
+                    self._events.task_done()  # the reader asks for the next one
         raise urllib3.exceptions.ProtocolError("the watch is over")
 
     def change_pods(self, count: int, turn: int) -> None:
-        """Change some pods, spread over the jobs, as a new resource version does."""
+        """Change some pods, spread over the jobs, as a new resource version does; returns once the
+        watch has taken them in."""
         size = sum(self.counts)
         for number in range(count):
             at = (number * 997 + turn) * size % (self._jobs * size)
@@ -194,6 +194,7 @@ class StoredCluster:
             body["metadata"]["resourceVersion"] = f"{turn + 2}"
             event = {"type": "MODIFIED", "object": body}
             self._events.put(msgspec.json.encode(event) + b"\n")
+        self._events.join()
 
     def _objects(self, kind: str, first: int) -> Iterator[bytes]:
         if kind == "nodes":
@@ -319,9 +320,11 @@ class Calls:
         """Any other call would be of a rescale, and no job may be moved."""
         raise AttributeError(name)
 
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead:
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead:
         """A log without a new line."""
-        del pod, since
+        del pod, since, last_lines
         return LogRead([])
 
 

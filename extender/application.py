@@ -26,6 +26,7 @@ from extender.preemption.controller import Access, PreemptionController, Preempt
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
 from extender.status_writes import StatusWrites
+from extender.unrecognized import unrecognized_jobs
 from extender.waiting_notices import waiting_notices
 from optimus.jobs import JobKey
 from optimus.kube.budgets import BudgetReader
@@ -51,7 +52,7 @@ from optimus.kube.volumes import (
 )
 from optimus.kube.writer import JobWriter, PodWriter
 from optimus.runtime.health import HealthServer
-from optimus.runtime.settings import address
+from optimus.runtime.settings import address, names_in
 
 _WRITERS: Final = 8
 """Patches to pods at the same time: a gang of 40 is nominated in some tens of milliseconds."""
@@ -82,7 +83,11 @@ class Application:
         )
         self._planner, self._planning = planner, PlanningThread(planner)
         handlers, client = EventHandlers(planner), self._client
-        config = EligibilityConfig.of(settings.scheduler_name, settings.operator_version)
+        config = EligibilityConfig.of(
+            settings.scheduler_name,
+            settings.operator_version,
+            names_in(settings.ignored_resources),
+        )
         caching = ReflectorConfig.within(settings.cache_age_limit_seconds)
 
         def cache(kind: ListWatch[T], observer: Observer[T]) -> Reflector[T]:
@@ -93,7 +98,10 @@ class Application:
         )
         self._caches: tuple[Reflector[Any], ...] = (
             cache(watched_nodes(settings.node_selector), handlers.node),
-            cache(watched_pods(), handlers.pod),
+            cache(
+                watched_pods(ignored_resources=config.ignored_resources),
+                handlers.pod,
+            ),
             *self._jobs,
             cache(watched_profiles(), handlers.profile),
             cache(watched_claims(), handlers.claim),
@@ -223,6 +231,7 @@ class Application:
             yield each.notice(self._settings.reservation_seconds)
         reports = self._inspector.waiting()
         yield from waiting_notices(reports, {each.uid for each in half_placed})
+        yield from unrecognized_jobs(self._planner)
 
     def _inspect(self, job: JobKey | None) -> bytes:
         gangs = self._inspector.waiting() if job is None else self._inspector.of_job(job)

@@ -12,7 +12,7 @@ replica, which does not make its gang fit.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from extender.gang_queue import Instant
+from extender.gang_queue import Instant, QueuedGang
 from extender.planner import Planner
 from optimus.kube.pods import Pod
 from optimus.placement.ledger import Reservation
@@ -123,13 +123,13 @@ def _refuse_unplanned(
         planner.refused_for_now[pod.uid] = pod
         return refuse(names, f"job {_job(pod)} is not planned: {too_old}", "cache too old")
 
-    # 6. A gang waits until all its pods exist: until then their requests are not all known.
-    found = planner.offered(pod, names, now)
+    # 6. A gang waits until all its pods exist: until then their requests are not all known. It is
+    # not looked at while its namespace is over its budget.
+    deferred = planner.queue.defers(replica.job_uid)
+    found = None if deferred else planner.offered(pod, names, now)
     if found is None or not found.observed.complete or replica not in found.observed.pods:
         planner.refused_for_now[pod.uid] = pod
-        missing = f"waiting for all pods of job {_job(pod)}"
-        waits_for = "" if found is None else found.observed.waits_for
-        return refuse(names, waits_for or missing, "incomplete")
+        return _not_whole(pod, found, names, deferred=deferred)
 
     # 7. No pod is answered before each was asked about, where kube-scheduler knows rules that a
     # plan does not: or some of the gang would be bound and the others could not.
@@ -150,6 +150,16 @@ def _refuse_unplanned(
     if planner.offers.has_refused(replica.job_uid):
         return _not_offered(planner, pod, replica, names)
     return refuse(names, refused.reason, "no room")
+
+
+def _not_whole(
+    pod: Pod, found: QueuedGang | None, names: Sequence[str], *, deferred: bool
+) -> FilterResult:
+    if deferred:
+        return refuse(names, f"pods of job {_job(pod)} change too often: later", "changing")
+    missing = f"waiting for all pods of job {_job(pod)}"
+    waits_for = "" if found is None else found.observed.waits_for
+    return refuse(names, waits_for or missing, "incomplete")
 
 
 def _not_offered(

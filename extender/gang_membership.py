@@ -2,18 +2,30 @@
 
 The list is fixed when a pod is created, so it shows the pod's generation; the job's spec may be
 ahead of the pods or behind them. The spec is used where a pod carries no list (a single replica,
-dynamic workers), and for TensorFlow's Evaluators, which no list names.
+dynamic workers), and for TensorFlow's Evaluators, which no list names. A list that is larger than
+the spec is not believed until the spec has as many replicas.
+
+Anybody who may create a pod can write a list of tens of thousands of replicas. So a gang that is
+not to be planned is counted: its members are made once all its pods exist.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
+from extender.state.cluster import is_waiting
 from extender.state.offers import PodShape, shape_of
-from optimus.jobs import Job, JobKey, ReplicaSpec, Role
+from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.pods import Pod
 from optimus.placement.gang import Gang, Member
 from optimus.placement.rules import Surroundings
 from optimus.snapshot import ReplicaId
+
+UNLIKE_ITS_JOB: Final = "to have as many replicas as its pods list"
+
+MOST_EARLY: Final = 1000
+"""Replicas without a pod up to which a gang is planned before all its pods exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,58 +33,136 @@ class ObservedGang:
     """A gang, and as many of its pods as exist."""
 
     gang: Gang
-    pods: Mapping[ReplicaId, Pod]
-    complete: bool
-    """Whether every replica has its pod."""
+    """Without members where it is not to be planned."""
 
-    specs_known: bool
-    """Whether what the replicas without a pod ask for is known all the same."""
+    counts: Mapping[Role, int]
+    """How many replicas of each role it has."""
+
+    pods: Mapping[ReplicaId, Pod]
+    templates: Mapping[Role, ReplicaSpec]
+    """What a replica without a pod asks for, of the roles of which that is known."""
+
+    complete: bool
+    """Whether every replica has its pod, and no pod waits for anything but a node."""
+
+    other_schedulers: tuple[str, ...] = ()
+    """The schedulers that waiting pods name, and that do not ask this process about pods."""
 
     beyond_plan: bool = False
     """Whether a pod has rules that only kube-scheduler can check."""
 
+    constraints: frozenset[NodeConstraints] = frozenset()
+    """Those of the members that need a node."""
+
     waits_for: str = ""
     """What an incomplete gang waits for, as a sentence that does not vary."""
 
+    @property
+    def size(self) -> int:
+        """How many replicas it has."""
+        return sum(self.counts.values())
 
-def observe_gang(
-    pod: Pod, others: Iterable[Pod], job: Job | None, excluded: Mapping[PodShape, frozenset[str]]
-) -> ObservedGang:
-    """The gang of ``pod``. Replicas without a pod get the specification of their type, if known.
+    @property
+    def specs_known(self) -> bool:
+        """Whether its members are known, those without a pod too."""
+        return bool(self.gang.members)
 
-    ``excluded`` are nodes that no pod of a shape may go to."""
+    def requests(self, role: Role) -> Counter[ReplicaSpec]:
+        """What the replicas of a role that need a node ask for, and how many ask for it."""
+        if self.gang.members:
+            return Counter(each.spec for each in self.gang.unbound if each.role is role)
+        pods = [pod for replica, pod in self.pods.items() if replica.role is role]
+        found = Counter(
+            ReplicaSpec(pod.resources, pod.constraints) for pod in pods if pod.node is None
+        )
+        missing = self.counts.get(role, 0) - len(pods)
+        if missing > 0 and role in self.templates:
+            found[self.templates[role]] += missing
+        return found
+
+    def missing(self) -> Iterator[tuple[Role, int]]:
+        """Role and index of each replica without a pod."""
+        job_uid = self.gang.job_uid
+        return (
+            (role, index)
+            for role in sorted(self.counts)
+            for index in range(self.counts[role])
+            if ReplicaId(job_uid, role, index) not in self.pods
+        )
+
+
+class Known(NamedTuple):
+    """What is known of a gang beside its pods."""
+
+    job: Job | None
+    target: Counts | None
+    """The counts that its job is being rescaled to."""
+
+    excluded: Mapping[PodShape, frozenset[str]]
+    """Nodes that no pod of a shape may go to."""
+
+    schedulers: Container[str]
+    """The names of the schedulers that ask this process."""
+
+    early: bool
+    """Whether it may be planned before all its pods exist."""
+
+
+def observe_gang(pod: Pod, others: Iterable[Pod], known: Known) -> ObservedGang:
+    """The gang of ``pod``."""
     assert pod.replica is not None
     assert pod.job_key is not None
-    job_uid = pod.replica.job_uid
+    gang = Gang(JobKey(*pod.job_key), pod.replica.job_uid, ())
+    counts = gang_counts(pod, known.job)
     pods = {
         other.replica: other for other in others if other.replica is not None and not other.leaving
     }
     pods[pod.replica] = pod
-    complete = specs_known = True
+    first = _first_of_roles(pods)
+    templates = _templates(first, counts, known.job)
+    missing = sum(counts.values()) - sum(
+        replica.index < counts.get(replica.role, 0) for replica in pods
+    )
+    disagrees = _disagreement(gang, counts, known)
+    foreign = _other_schedulers(pods.values(), known.schedulers)
+    waits_for = disagrees
+    if not waits_for and missing:
+        waits_for = f"waiting for all pods of job {gang.key}"
+    waits_for = waits_for or _foreign_pods(gang, foreign) or _gates(gang, pods.values())
+    is_known = missing <= MOST_EARLY and counts.keys() <= templates.keys()
+    if not waits_for or (known.early and is_known and not disagrees and not foreign):
+        members = _members(gang, counts, pods, templates, first, known.excluded)
+        has_rules = any(member.rules is not None for member in members)
+        gang = replace(gang, members=members, surroundings=Surroundings() if has_rules else None)
+    beyond_plan = any(found.beyond_plan for found in pods.values())
+    complete = not waits_for
+    return ObservedGang(
+        gang, counts, pods, templates, complete, foreign, beyond_plan, waits_for=waits_for
+    )
+
+
+def _members(
+    gang: Gang,
+    counts: Mapping[Role, int],
+    pods: Mapping[ReplicaId, Pod],
+    templates: Mapping[Role, ReplicaSpec],
+    first: Mapping[Role, Pod],
+    excluded: Mapping[PodShape, frozenset[str]],
+) -> tuple[Member, ...]:
+    """Every replica; one without a pod is as the first pod of its role."""
     members: list[Member] = []
-    first = {replica.role: pods[replica] for replica in sorted(pods, reverse=True)}
-    for role, count in sorted(gang_counts(pod, job).items()):
-        template = _template(role, pods, job)
+    for role, count in sorted(counts.items()):
         for index in range(count):
-            replica = ReplicaId(job_uid, role, index)
-            found = pods.get(replica)
+            found = pods.get(ReplicaId(gang.job_uid, role, index))
             if found is None:
-                complete = False
-                specs_known &= template is not None
-                spec, node = template or ReplicaSpec(), None
+                spec, node = templates[role], None
             else:
                 spec, node = ReplicaSpec(found.resources, found.constraints), found.node
             alike = found or first.get(role)
             without = _NONE_EXCLUDED if alike is None else _excluded_for(alike, excluded)
             labels, rules = (alike.labels, alike.rules) if alike is not None else ((), None)
             members.append(Member(role, index, spec, node, without, labels, rules))
-    has_rules = any(member.rules is not None for member in members)
-    surroundings = Surroundings() if has_rules else None
-    gang = Gang(JobKey(*pod.job_key), job_uid, tuple(members), surroundings)
-    beyond_plan = any(found.beyond_plan for found in pods.values())
-    missing = f"waiting for all pods of job {gang.key}"
-    waits_for = _gates(gang, pods) if complete else missing
-    return ObservedGang(gang, pods, not waits_for, specs_known, beyond_plan, waits_for)
+    return tuple(members)
 
 
 _NONE_EXCLUDED: frozenset[str] = frozenset()
@@ -82,11 +172,64 @@ def _excluded_for(pod: Pod, excluded: Mapping[PodShape, frozenset[str]]) -> froz
     return excluded.get(shape_of(pod), _NONE_EXCLUDED) if excluded else _NONE_EXCLUDED
 
 
-def _gates(gang: Gang, pods: Mapping[ReplicaId, Pod]) -> str:
+def _first_of_roles(pods: Mapping[ReplicaId, Pod]) -> dict[Role, Pod]:
+    """The pod with the lowest index of each role."""
+    lowest: dict[Role, ReplicaId] = {}
+    for replica in pods:
+        known = lowest.get(replica.role)
+        if known is None or replica.index < known.index:
+            lowest[replica.role] = replica
+    return {role: pods[replica] for role, replica in lowest.items()}
+
+
+def _templates(
+    first: Mapping[Role, Pod], counts: Mapping[Role, int], job: Job | None
+) -> dict[Role, ReplicaSpec]:
+    """What a replica of each role requests: as its first pod does, else as the job's template."""
+    specs: dict[Role, ReplicaSpec] = {}
+    if job is not None:
+        specs = {Role.PS: job.ps, Role.WORKER: job.worker}
+        specs |= {fixed.role: fixed.spec for fixed in job.fixed}
+    specs |= {
+        role: ReplicaSpec(found.resources, found.constraints) for role, found in first.items()
+    }
+    return {role: specs[role] for role in counts if role in specs}
+
+
+def _disagreement(gang: Gang, counts: Mapping[Role, int], known: Known) -> str:
+    """Why a list of replicas is not believed: it is larger than the job, and than the job is about
+    to be. A job that grows may be seen a moment later than its new pods."""
+    if known.job is None:
+        return ""
+    most = _counts_of(known.job)
+    if known.target is not None:
+        most[Role.PS] = max(most[Role.PS], known.target.ps)
+        most[Role.WORKER] = max(most[Role.WORKER], known.target.workers)
+    if all(count <= most.get(role, 0) for role, count in counts.items()):
+        return ""
+    return f"waiting for job {gang.key} {UNLIKE_ITS_JOB}"
+
+
+def _other_schedulers(pods: Iterable[Pod], schedulers: Container[str]) -> tuple[str, ...]:
+    names = {
+        pod.scheduler_name
+        for pod in pods
+        if pod.scheduler_name not in schedulers and is_waiting(pod)
+    }
+    return tuple(sorted(names))
+
+
+def _foreign_pods(gang: Gang, schedulers: Sequence[str]) -> str:
+    """What is reserved for a pod that another scheduler places may stay unused for ever."""
+    if not schedulers:
+        return ""
+    return f"not planned: pods of job {gang.key} name another scheduler ({', '.join(schedulers)})"
+
+
+def _gates(gang: Gang, pods: Iterable[Pod]) -> str:
     """The scheduling gates of the gang's pods, if there are any: kube-scheduler leaves such a pod
     alone until its gates are removed."""
-    every = (pods[gang.replica(member)] for member in gang.unbound)
-    gates = sorted({gate for pod in every for gate in pod.gates})
+    gates = sorted({gate for pod in pods if pod.node is None for gate in pod.gates})
     return f"waiting for scheduling gate {', '.join(gates)} of job {gang.key}" if gates else ""
 
 
@@ -95,8 +238,7 @@ def gang_counts(pod: Pod, job: Job | None) -> dict[Role, int]:
     assert pod.replica is not None
     counts = dict(pod.gang or {})
     if job is not None and not counts:
-        counts = {Role.PS: job.counts.ps, Role.WORKER: job.counts.workers}
-        counts |= {fixed.role: fixed.count for fixed in job.fixed}
+        counts = _counts_of(job)
     elif job is not None:
         evaluators = sum(fixed.count for fixed in job.fixed if fixed.role is Role.EVALUATOR)
         counts[Role.EVALUATOR] = max(evaluators, counts.get(Role.EVALUATOR, 0))
@@ -105,12 +247,6 @@ def gang_counts(pod: Pod, job: Job | None) -> dict[Role, int]:
     return {role: count for role, count in counts.items() if count}
 
 
-def _template(role: Role, pods: Mapping[ReplicaId, Pod], job: Job | None) -> ReplicaSpec | None:
-    """What a replica of a role requests: as its first pod does, else as the job's template does."""
-    first = min((replica for replica in pods if replica.role is role), default=None)
-    if first is not None:
-        return ReplicaSpec(pods[first].resources, pods[first].constraints)
-    if job is None:
-        return None
-    specs = {Role.PS: job.ps, Role.WORKER: job.worker}
-    return (specs | {fixed.role: fixed.spec for fixed in job.fixed}).get(role)
+def _counts_of(job: Job) -> dict[Role, int]:
+    counts = {Role.PS: job.counts.ps, Role.WORKER: job.counts.workers}
+    return counts | {fixed.role: fixed.count for fixed in job.fixed}

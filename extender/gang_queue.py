@@ -1,15 +1,17 @@
 """The gangs that wait to be planned, in the order of ``optimus.placement.queue_order``."""
 
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from extender.gang_membership import ObservedGang, observe_gang
-from extender.settings import Settings
+from extender.gang_membership import Known, ObservedGang, observe_gang
+from extender.namespace_budgets import SECONDS_PER_REPLICA, NamespaceBudgets
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.offers import Offers
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from extender.state.unknown_rules import UnknownRules
+from extender.state.volumes import ClaimName
 from optimus.kube.pods import Pod
 from optimus.placement.queue_order import WaitingGang
 
@@ -41,17 +43,20 @@ class GangQueue:
         rescales: RescaleReservations,
         offers: Offers,
         unknown_rules: UnknownRules,
-        settings: Settings,
+        clock: Callable[[], Instant],
     ) -> None:
         self._cluster, self._reservations, self._rescales = cluster, reservations, rescales
-        self._offers, self._unknown_rules, self._settings = offers, unknown_rules, settings
+        self._offers, self._unknown_rules = offers, unknown_rules
+        self._clock, self._budgets = clock, NamespaceBudgets()
         self.cached: dict[str, QueuedGang | None] = {}
         """By job UID. Whoever changes a job's pods, assumed replicas or offers drops it."""
         self.paused: set[str] = set()
         """Jobs whose reservations ran out: queued again when kube-scheduler asks about a pod."""
         self.asked: dict[str, bool] = {}
-        """Jobs that kube-scheduler has asked about, whatever scheduler their pods name; true: also
-        to be planned before all their pods exist."""
+        """Jobs that kube-scheduler has asked about; true: also to be planned before all their pods
+        exist."""
+        self.schedulers: set[str] = set()
+        """The names of the schedulers that ask this process: profiles of one kube-scheduler."""
         self._unseen: dict[str, Pod] = {}
         """By job UID, the pod that kube-scheduler asked about last and that no watch has shown."""
 
@@ -60,22 +65,30 @@ class GangQueue:
         assert pod.replica is not None
         job_uid = pod.replica.job_uid
         others = [*self._cluster.pods_of(job_uid).values(), *self._unseen_of(job_uid)]
-        job = self._cluster.jobs.get(job_uid)
-        observed = observe_gang(pod, others, job, self._offers.absent(job_uid))
+        rescale = self._cluster.rescales.get(job_uid)
+        known = Known(
+            self._cluster.jobs.get(job_uid),
+            None if rescale is None else rescale.target,
+            self._offers.absent(job_uid),
+            self.schedulers,
+            self.asked.get(job_uid, False),
+        )
+        observed = observe_gang(pod, others, known)
         beyond_plan = observed.beyond_plan or self._cluster.occupancy.is_beyond_plan(observed.gang)
         gang = self._reservations.with_assumed(observed.gang)
         gang = replace(gang, avoided=self._cluster.avoided_by(job_uid))
-        return replace(observed, gang=gang, beyond_plan=beyond_plan)
+        constraints = frozenset(member.spec.constraints for member in gang.unbound)
+        return replace(observed, gang=gang, beyond_plan=beyond_plan, constraints=constraints)
 
     def observe_waiting(self, job_uid: str) -> ObservedGang | None:
-        """The gang of a job's waiting pods that name our scheduler; ``None`` where none is known.
+        """The gang of a job's waiting pods that name a scheduler that asks; ``None`` where none is
+        known.
 
         The newest pod's list is the one of the generation that waits."""
         pods = [
             pod
             for pod in (*self._cluster.waiting_pods(job_uid), *self._unseen_of(job_uid))
-            if (job_uid in self.asked or pod.scheduler_name == self._settings.scheduler_name)
-            and self._cluster.knows_gang_of(pod)
+            if pod.scheduler_name in self.schedulers and self._cluster.knows_gang_of(pod)
         ]
         newest = max(pods, key=lambda pod: (pod.created_at, pod.uid), default=None)
         return None if newest is None else self.observe(newest)
@@ -112,9 +125,8 @@ class GangQueue:
         return job_uid in whole_jobs
 
     def _is_plannable(self, observed: ObservedGang) -> bool:
-        early = observed.specs_known and self.asked.get(observed.gang.job_uid, False)
         return (
-            (observed.complete or early)
+            observed.specs_known
             and not self.is_held(observed)
             and not self._offers.waits(observed.gang.job_uid)
             and not self.not_offered_yet(observed)
@@ -140,10 +152,7 @@ class GangQueue:
     def _may_have_unknown_rules(self, observed: ObservedGang) -> bool:
         """Whether pods like those of a gang are not offered nodes that a plan may use."""
         may_apply = self._unknown_rules.may_apply
-        return any(
-            may_apply(constraints)
-            for constraints in {member.spec.constraints for member in observed.gang.unbound}
-        )
+        return any(may_apply(constraints) for constraints in observed.constraints)
 
     def pods_to_requeue(self, now: float) -> tuple[Pod, ...]:
         """The pods that kube-scheduler has to be made to ask about; it asks about new ones itself.
@@ -166,20 +175,55 @@ class GangQueue:
         return tuple(pods)
 
     def find(self, job_uid: str) -> QueuedGang | None:
-        """The gang of a job's waiting pods; the same object until it changes."""
+        """The gang of a job's waiting pods; the same object until it changes.
+
+        ``None`` too where it has changed and its namespace is over its budget."""
         if job_uid not in self.cached:
+            if self.defers(job_uid):
+                return None
             observed = self.observe_waiting(job_uid)
             self.cached[job_uid] = None if observed is None else self.queued(observed)
+            if observed is not None:
+                cost = SECONDS_PER_REPLICA * (len(observed.pods) + len(observed.gang.members))
+                namespace, now = observed.gang.key.namespace, self._clock().monotonic
+                self._budgets.charge(namespace, cost, now)
         found = self.cached[job_uid]
         if found is not None and found.waiting.ran_before != (job_uid in self._cluster.have_run):
             self.cached[job_uid] = found = self.queued(found.observed)
         return found
 
+    def defers(self, job_uid: str) -> bool:
+        """Whether a gang has changed and is not looked at now: its namespace is over its budget."""
+        pod = self._any_pod(job_uid)
+        return (
+            job_uid not in self.cached
+            and pod is not None
+            and self._budgets.is_over(pod.namespace, self._clock().monotonic)
+        )
+
+    def _any_pod(self, job_uid: str) -> Pod | None:
+        pods = self._cluster.pods_of(job_uid).values()
+        return next(iter(pods), self._unseen.get(job_uid))
+
+    def unobserved(self) -> list[str]:
+        """The UIDs of jobs whose gangs have changed since they were looked at."""
+        return [
+            job_uid
+            for job_uid in {*self._cluster.waiting_jobs(), *self._unseen}
+            if job_uid not in self.cached and not self._is_reserved(job_uid)
+        ]
+
     def ask(self, pod: Pod, *, early: bool = False) -> None:
         """kube-scheduler asks about a pod; ``early``: by score alone."""
         assert pod.replica is not None
         job_uid = pod.replica.job_uid
-        self.asked[job_uid] = early or self.asked.get(job_uid, False)
+        if pod.scheduler_name not in self.schedulers:
+            self.schedulers.add(pod.scheduler_name)
+            self.cached.clear()
+        was_early = self.asked.get(job_uid, False)
+        self.asked[job_uid] = early or was_early
+        if early and not was_early:
+            self.cached.pop(job_uid, None)
         if pod.uid not in self._cluster.pods and self._unseen.get(job_uid) != pod:
             self._unseen[job_uid] = pod
             self.cached.pop(job_uid, None)
@@ -201,6 +245,16 @@ class GangQueue:
         """By UID, the job UID of each pod that was asked about and that the watch has not shown."""
         pods = self._cluster.pods
         return {pod.uid: job for job, pod in self._unseen.items() if pod.uid not in pods}
+
+    def jobs_with_claims(self, claims: Collection[ClaimName]) -> set[str]:
+        """The UIDs of the jobs of which a pod mounts any of these claims."""
+        unseen = {
+            job_uid
+            for job_uid, pod in self._unseen.items()
+            if pod.rules is not None
+            and any((pod.namespace, claim) in claims for claim in pod.rules.claims)
+        }
+        return unseen | self._cluster.jobs_with_claims(claims)
 
     def unknown_jobs(self) -> list[str]:
         """The UIDs of jobs that were asked about and of which nothing is known: a pod named another
@@ -230,6 +284,9 @@ class GangQueue:
     def is_held(self, observed: ObservedGang) -> bool:
         """Whether room is reserved for every replica that is not bound."""
         gang, ledger = observed.gang, self._reservations.ledger
+        if not gang.members:
+            bound = sum(pod.node is not None for pod in observed.pods.values())
+            return len(ledger.of_job(gang.job_uid)) + bound >= observed.size
         if not ledger.holds(gang.job_uid):  # as most that wait
             return all(member.node is not None for member in gang.members)
         return all(ledger.get(gang.replica(member)) is not None for member in gang.unbound)

@@ -5,10 +5,15 @@ from typing import Final
 
 import msgspec
 
+from extender.gang_membership import UNLIKE_ITS_JOB
 from extender.gang_states import GangState
 from extender.node_room import RoleRoom
 from optimus.jobs import Role
 from optimus.resources import CPU, MEMORY, PODS
+
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+HUGE_PAGES: Final = "hugepages-"
+"""Prefix of the resources that are, as memory is, amounts of bytes."""
 
 _MOST_NAMED: Final = 3
 """Maximum number of jobs, pods or nodes named in a sentence; the others are counted."""
@@ -66,7 +71,10 @@ class GangReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     whole: bool = False
     missing: tuple[str, ...] = ()
-    """Replicas without a pod, as ``worker-3``."""
+    """Replicas without a pod, as ``worker-3``; the first of them, where there are many."""
+
+    other_schedulers: tuple[str, ...] = ()
+    """The schedulers that its other pods name, which place them without this process."""
 
     gates: tuple[str, ...] = ()
     """Scheduling gates of its pods."""
@@ -219,6 +227,12 @@ def _limit(role: RoleReport) -> tuple[str, str]:
     room = role.room.all
     if not room.admit_it:
         return "", "no node admits one: see its node selector, affinity and tolerations"
+    if role.room.not_offered:
+        limit = role.room.not_offered[0]
+        return limit, (
+            f"no node offers {limit}: a resource that another extender accounts for is to be named"
+            " in OPTIMUS_IGNORED_RESOURCES"
+        )
     limit = next(iter(room.short_of), "")
     if not room.hold_it_empty:
         short = f": too much {limit} is asked for" if limit else ""
@@ -265,9 +279,20 @@ def _expected(report: GangReport, today: str) -> str:
 
 def _incomplete(report: GangReport) -> str:
     expected = sum(each.expected for each in report.roles)
+    if report.reason.endswith(UNLIKE_ITS_JOB):
+        exist = sum(each.exist for each in report.roles)
+        whose = "its pod lists" if exist == 1 else f"its {exist} pods list"
+        return f"waits: {whose} {expected} replicas, more than the job has"
     if report.missing:
-        missing = _named(report.missing, "pods")
-        return f"waits for {len(report.missing)} of {expected} pods that do not exist: {missing}"
+        count = max(expected - sum(each.exist for each in report.roles), len(report.missing))
+        missing = _named(report.missing, "pods", count)
+        return f"waits for {count} of {expected} pods that do not exist: {missing}"
+    if report.other_schedulers:
+        names = ", ".join(report.other_schedulers)
+        return (
+            f"is not planned: some of its pods name another scheduler ({names}); name one in the"
+            " templates of all its replica types"
+        )
     gated = sum(each.gated for each in report.roles)
     gates = ", ".join(report.gates)
     return f"waits for scheduling gate {gates} to be removed from {gated} of {expected} pods"
@@ -301,7 +326,7 @@ def amounts(request: Mapping[str, int]) -> str:
 def _amount(name: str, value: int) -> str:
     if name == CPU:
         return f"{value / 1000:g} {name}"
-    if name == MEMORY:
+    if name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith(HUGE_PAGES):
         for unit, size in (("Gi", 2**30), ("Mi", 2**20)):
             if value >= size:
                 return f"{value / size:.4g}{unit} {name}"

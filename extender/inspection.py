@@ -5,9 +5,9 @@ lock, for as long as a walk over the waiting gangs takes; the rest is computed w
 """
 
 import threading
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -24,6 +24,9 @@ from optimus.nodes import Node
 from optimus.placement.queue_order import order_key
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
+
+MOST_MISSING: Final = 100
+"""Maximum number of replicas without a pod that are named; the roles say how many there are."""
 
 MOST_AHEAD: Final = 10
 """Maximum number of jobs named before a gang in the queue; the others are counted."""
@@ -148,7 +151,6 @@ class Inspector:
 
     def _gang(self, facts: GangFacts, at: int | None, context: _Context) -> GangReport:
         waiting, observed, now = facts.queued.waiting, facts.queued.observed, context.now
-        members = [(each.role, each.index) for each in observed.gang.members]
         existing = {(each.role, each.index): pod for each, pod in observed.pods.items()}
         nodes = {_name(each.replica.role, each.replica.index): each.node for each in facts.held}
         nodes |= {_name(*each): pod.node for each, pod in existing.items() if pod.node is not None}
@@ -164,7 +166,8 @@ class Inspector:
             priority=waiting.priority,
             state=facts.state,
             whole=observed.complete,
-            missing=tuple(_name(*each) for each in members if each not in existing),
+            missing=tuple(_name(*each) for each in islice(observed.missing(), MOST_MISSING)),
+            other_schedulers=observed.other_schedulers,
             gates=tuple(sorted({gate for pod in existing.values() for gate in pod.gates})),
             roles=self._roles(facts),
             nodes=dict(sorted(nodes.items())),
@@ -199,15 +202,15 @@ class Inspector:
 
     def _roles(self, facts: GangFacts) -> tuple[RoleReport, ...]:
         observed = facts.queued.observed
-        gang = observed.gang
         tells_room = facts.state in IN_QUEUE or (
-            facts.state is GangState.INCOMPLETE and observed.specs_known
+            facts.state is GangState.INCOMPLETE
+            and observed.templates.keys() >= observed.counts.keys()
         )
         closed = facts.refusal.blocked_by if facts.refusal is not None else frozenset()
         found = []
-        for role in sorted({member.role for member in gang.members}):
+        for role, expected in sorted(observed.counts.items()):
             pods = [pod for replica, pod in observed.pods.items() if replica.role is role]
-            specs = Counter(member.spec for member in gang.unbound if member.role is role)
+            specs = observed.requests(role)
             rooms = [
                 (count - room.all.places, room)
                 for spec, count in specs.items()
@@ -222,7 +225,7 @@ class Inspector:
             found.append(
                 RoleReport(
                     role=role,
-                    expected=sum(member.role is role for member in gang.members),
+                    expected=expected,
                     exist=len(pods),
                     gated=sum(bool(pod.gates) for pod in pods),
                     bound=sum(pod.node is not None for pod in pods),

@@ -8,6 +8,7 @@ that still holds is written again, with the figures of then.
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -102,7 +103,7 @@ class JobEvents:
         try:
             notices = tuple(self._find())
             due = [each for each in notices if self._is_due(each, now)]
-            for each in due[:MOST_AT_ONCE]:
+            for each in _in_turn(due)[:MOST_AT_ONCE]:
                 self._write(each, now)
             oldest = now - _FORGOTTEN_SECONDS
             self._known = {key: each for key, each in self._known.items() if each.seen_at > oldest}
@@ -126,3 +127,13 @@ class JobEvents:
             return
         known = self._known[notice.uid, notice.reason]
         known.reported_cause, known.reported_at = notice.cause, now
+
+
+def _in_turn(notices: Iterable[Notice]) -> list[Notice]:
+    """One of each namespace, then the second of each: many jobs of one keep no other waiting."""
+    seen: Counter[str] = Counter()
+    turns: list[tuple[int, Notice]] = []
+    for each in notices:
+        turns.append((seen[each.namespace], each))
+        seen[each.namespace] += 1
+    return [each for _, each in sorted(turns, key=lambda turn: turn[0])]

@@ -47,6 +47,8 @@ class RoleRoom(msgspec.Struct, frozen=True, rename="camel"):
 
     all: NodeCount
     by_kind: Mapping[str, NodeCount]
+    not_offered: tuple[str, ...] = ()
+    """Resources that it asks for and that no node has."""
 
 
 class NodeRoom:
@@ -138,7 +140,8 @@ class NodeRoom:
             )
 
         every = within(np.ones(len(self._nodes), dtype=np.bool_))
-        return RoleRoom(every, {kind: within(mask) for kind, mask in self._of_kind.items()})
+        by_kind = {kind: within(mask) for kind, mask in self._of_kind.items()}
+        return RoleRoom(every, by_kind, tuple(missing))
 
     def _admits(self, constraints: NodeConstraints) -> _Mask:
         known = self._admitting.get(constraints)

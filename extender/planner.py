@@ -115,8 +115,7 @@ class Planner:
         while ``leads`` is false: only a kube-scheduler that leads asks. ``count_searches`` gets for
         how many waiting gangs a slice has searched for nodes."""
         self.settings = settings
-        self.lock = threading.Lock()
-        self.changes = Changes()
+        self.lock, self.changes = threading.Lock(), Changes()
         self.urgent = threading.Event()
         """Set while a call of kube-scheduler waits for a plan."""
         self._clock, self._observe_wait, self._count_searches = clock, observe_wait, count_searches
@@ -141,10 +140,11 @@ class Planner:
             self.rescales,
             self.offers,
             self.unknown_rules,
-            settings,
+            clock,
         )
-        self._planning = Planning(self._rule, settings.age_limit_seconds)
-        self._one_slice = threading.Lock()
+        self.queue.schedulers.add(settings.scheduler_name)
+        planning = Planning(self._rule, settings.age_limit_seconds)
+        self._planning, self._one_slice = planning, threading.Lock()
         self._considered = threading.Condition(self.lock)
         self._waited_for, self._waited_to_lead = set[str](), False
         self._pending: dict[str, tuple[PendingNomination, ...]] = {}
@@ -251,9 +251,7 @@ class Planner:
             return
         self._unbound.discard(job_uid)
         bound = [pod for pod in pods.values() if pod.node is not None and not pod.leaving]
-        ours = job_uid in self.queue.asked or any(
-            pod.scheduler_name == self.settings.scheduler_name for pod in bound
-        )
+        ours = any(pod.scheduler_name in self.queue.schedulers for pod in bound)
         if not bound or not ours or not self.leads:
             return
         size = sum(gang_counts(bound[0], self.cluster.jobs.get(job_uid)).values())
@@ -485,6 +483,8 @@ class Planner:
         fits = pod.resources.fits_in(held.resources)
         rescale = self.cluster.rescales.get(replica.job_uid)
         if rescale is not None:
+            if not self.rescales.is_whole(replica.job_uid):
+                return None
             counts = gang_counts(pod, self.cluster.jobs.get(replica.job_uid))
             fits &= (counts.get(Role.PS, 0), counts.get(Role.WORKER, 0)) == rescale.target
         if not fits:
@@ -523,7 +523,10 @@ class Planner:
         if self.why_too_old() is not None:
             return  # no plan comes
         with self.lock:
-            if job_uid in self._waited_for:
+            found = self.queue.find(job_uid)
+            namespace = "" if found is None else found.observed.gang.key.namespace
+            deferred = self._planning.defers(namespace, self._clock().monotonic)
+            if job_uid in self._waited_for or deferred:
                 return
             self._waited_for.add(job_uid)
         if not self.leads:
@@ -585,6 +588,8 @@ class Planner:
         self.future_room.forget(gang.job_uid)
         expires_at = now.monotonic + self.settings.reservation_seconds
         self.reservations.hold(gang, placement, expires_at)
+        if not self.rescales.is_whole(gang.job_uid):
+            self.rescales.adopt(gang.job_uid)
         self.job_changed(gang.job_uid)
         nodes = ", ".join(sorted({*placement.nodes.values()}))
         _LOG.info("job %s (%s) is planned on %s", gang.key, gang_shape(gang), nodes)
@@ -628,6 +633,7 @@ class Planner:
             with self.locked() as now:
                 self.expire(now)
             self.reserve_for_rescales()
+            self._observe_changed()
             with self.locked() as now:
                 self.unknown_rules.mark(now.monotonic, self.cluster.releases)
                 snapshot = self._snapshot(now)
@@ -643,6 +649,14 @@ class Planner:
         if found.answers:
             self.changes.notify()
         return found.more or not whole
+
+    def _observe_changed(self) -> None:
+        """Look at the gangs that have changed, each under the lock for itself."""
+        with self.lock:
+            changed = self.queue.unobserved()
+        for job_uid in changed:
+            with self.lock:
+                self.queue.find(job_uid)
 
     def _snapshot(self, now: Instant) -> Snapshot:
         cluster, queue = self.cluster, self.queue.waiting(now)
@@ -760,6 +774,8 @@ class Planner:
 
     def _pending_of(self, job_uid: str) -> tuple[PendingNomination, ...]:
         pods = {pod.replica: pod for pod in self.cluster.waiting_pods(job_uid)}
+        if not self.rescales.is_whole(job_uid):
+            return ()
         return tuple(
             PendingNomination(
                 pods[held.replica],

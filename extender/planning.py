@@ -22,6 +22,7 @@ import numpy as np
 
 from extender.backfill import Backfill, FuturePlan, RunningJobs
 from extender.gang_queue import Instant, QueuedGang
+from extender.namespace_budgets import NamespaceBudgets
 from optimus.jobs import NodeConstraints
 from optimus.kube.store import Changes
 from optimus.nodes import Node
@@ -352,8 +353,10 @@ class Planning:
         """Of which capacity demands are shares."""
         self._outdated: set[str] = set()
         """Jobs whose refusal is known and has to be found out again."""
-        self._resting: dict[str, float] = {}
-        """By job UID, until when a costly refusal holds, whatever changes (monotonic)."""
+        self._resting: dict[str, _Rest] = {}
+        """By job UID, until when a costly refusal holds, whatever changes."""
+        self._budgets = NamespaceBudgets()
+        """Of searches that take longer than a slice."""
 
     def plan(
         self,
@@ -374,6 +377,8 @@ class Planning:
         for queued in queue:
             job_uid = queued.waiting.job_uid
             known = snapshot.refusals.get(job_uid)
+            if known is None and job_uid in self._resting:
+                continue
             if known is None or self._is_outdated(known, queued, walk):
                 gang = reader.with_surroundings(queued.observed.gang)
                 if (considered and clock() >= until) or walk.must_be_reserved_first(gang):
@@ -383,11 +388,7 @@ class Planning:
                 self._outdated.discard(job_uid)
                 began = clock()
                 known = walk.consider(queued, gang)
-                took = clock() - began
-                if known is not None and took > COSTLY_SECONDS:
-                    # All that rest together take no larger share of the time than one.
-                    rest = RETRY_FACTOR * took * (1 + len(self._resting.keys() - {job_uid}))
-                    self._resting[job_uid] = snapshot.now.monotonic + min(rest, REFUSAL_SECONDS)
+                self._note_cost(queued, clock() - began, snapshot.now, refused=known is not None)
             old = queued.waiting.waited_seconds(epoch) > limit
             if known is not None and old:
                 plan = self._backfill.future_plan(
@@ -399,8 +400,24 @@ class Planning:
         self._before = walk.before
         return Slice(walk.answers, False, future_plans, walk.searches)
 
+    def _note_cost(self, queued: QueuedGang, took: float, now: Instant, *, refused: bool) -> None:
+        """Charge a long search to its namespace; a costly one that finds nothing is made again
+        later."""
+        job_uid, namespace = queued.waiting.job_uid, queued.observed.gang.key.namespace
+        if took > SLICE_SECONDS:
+            self._budgets.charge(namespace, took, now.monotonic)
+        if refused and took > COSTLY_SECONDS:
+            # All that rest together take no larger share of the time than one.
+            rest = RETRY_FACTOR * took * (1 + len(self._resting.keys() - {job_uid}))
+            self._resting[job_uid] = _Rest(now.monotonic + min(rest, REFUSAL_SECONDS), namespace)
+
+    def defers(self, namespace: str, now: float) -> bool:
+        """Whether a namespace has taken so much of the time that its gangs come later."""
+        return self._budgets.is_over(namespace, now)
+
     def _in_order(self, snapshot: Snapshot) -> list[QueuedGang]:
-        """The queue, first what goes first. Keys are kept: most gangs wait as they did before."""
+        """The queue, first what goes first; among gangs of one priority those of a namespace last
+        that is over its budget. Keys are kept: most gangs wait as they did before."""
         epoch, limit = snapshot.now.epoch, self._age_limit
         capacity, keys = self._room.capacity.allocatable, self._keys
         if capacity != self._keys_for:
@@ -413,7 +430,21 @@ class Planning:
             if known is None or known[:2] != (waiting, old):
                 known = waiting, old, order_key(waiting, capacity, epoch, limit)
             self._keys[waiting.job_uid] = known
-        return sorted(snapshot.queue, key=lambda each: self._keys[each.waiting.job_uid][2])
+        queue = sorted(snapshot.queue, key=lambda each: self._keys[each.waiting.job_uid][2])
+        now = snapshot.now.monotonic
+        over = {
+            namespace
+            for namespace in {each.observed.gang.key.namespace for each in queue}
+            if self.defers(namespace, now)
+        }
+        if over:
+            queue.sort(
+                key=lambda each: (
+                    -each.waiting.priority,
+                    each.observed.gang.key.namespace in over,
+                )
+            )
+        return queue
 
     def _walk(self, snapshot: Snapshot) -> "_Walk":
         return _Walk(snapshot, self._room, self._rule, self._before, self._shapes)
@@ -421,12 +452,13 @@ class Planning:
     def _update(self, snapshot: Snapshot) -> None:
         """Take over what has changed; refusals become outdated where enough was gained."""
         changed = self._room.update(snapshot)
-        refusals = snapshot.refusals
+        refusals, now = snapshot.refusals, snapshot.now.monotonic
         self._outdated &= refusals.keys()
+        # A change of its pods ends the rest of a gang, unless its namespace is over its budget.
         self._resting = {
-            job_uid: until
-            for job_uid, until in self._resting.items()
-            if until > snapshot.now.monotonic and job_uid in refusals
+            job_uid: rest
+            for job_uid, rest in self._resting.items()
+            if rest.until > now and (job_uid in refusals or self.defers(rest.namespace, now))
         }
         if changed is None:
             self._outdated |= refusals.keys()
@@ -574,6 +606,15 @@ class _Walk:
         # Refusals from here on are found on less: they compare with what is left now.
         self.before = self._room.touched()
         self.answers.append(PlannedGang(queued, gang, placement))
+
+
+class _Rest(NamedTuple):
+    """How long a costly refusal holds."""
+
+    until: float
+    """Monotonic."""
+
+    namespace: str
 
 
 class _RefusedShape(NamedTuple):

@@ -9,12 +9,14 @@ from optimus.kube.contract import SCHEDULER_NAME
 from optimus.runtime.settings import (
     LOG_LEVELS,
     Program,
+    names_in,
     not_a_lease,
     not_a_selector,
     not_a_version,
     not_an_address,
     not_one_of,
     not_positive,
+    not_resources,
 )
 
 
@@ -48,6 +50,11 @@ class Settings:
 
     node_selector: str = ""
     """Label selector (key=value,...) of the nodes that jobs may be planned on. Default: all."""
+
+    ignored_resources: str = ""
+    """Extended resources, comma-separated, that another extender of kube-scheduler accounts for
+    (managedResources with ignoredByScheduler): no node offers them, and nothing is planned by them.
+    Default: none."""
 
     topology: str = ""
     """Node labels, comma-separated, the most specific last, e.g. topology.kubernetes.io/zone,rack:
@@ -136,8 +143,7 @@ class Settings:
     @property
     def protected_classes(self) -> frozenset[str]:
         """The names in ``preempt_protected``."""
-        names = (name.strip() for name in self.preempt_protected.split(","))
-        return frozenset(name for name in names if name)
+        return names_in(self.preempt_protected)
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
@@ -154,7 +160,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
 
 
 _PREFIX: Final = "OPTIMUS_EXTENDER_"
-_SHARED: Final = ("scheduler_name", "node_selector", "operator_version")
+_SHARED: Final = ("scheduler_name", "node_selector", "operator_version", "ignored_resources")
 """What both processes have to agree on: without a variable of its own the extender reads the
 autoscaler's."""
 
@@ -194,6 +200,7 @@ def _contradictions(settings: Settings) -> list[str]:
         problems.append(f"{names}: all three or none are expected")
     problems += not_a_lease("leader_lease", settings.leader_lease)
     problems += not_a_selector("node_selector", settings.node_selector)
+    problems += not_resources("ignored_resources", settings.ignored_resources)
     problems += not_a_version("operator_version", settings.operator_version)
     problems += not_one_of("access_log", settings.access_log, ("off", "plain", "json"))
     return problems + not_one_of("log_level", settings.log_level, LOG_LEVELS)

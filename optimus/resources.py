@@ -5,7 +5,7 @@ CPU counts in integer millicores, memory in integer bytes, ``pods`` and extended
 two amounts which mean the same compare and hash the same.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Self
 
 CPU = "cpu"
@@ -48,6 +48,12 @@ class Resources(Mapping[str, int]):
         if not isinstance(other, Resources):
             return NotImplemented
         return self._amounts == other._amounts
+
+    def without(self, names: Collection[str]) -> "Resources":
+        """The same amounts but for these resources."""
+        if not any(name in self._amounts for name in names):
+            return self
+        return Resources({name: each for name, each in self._amounts.items() if name not in names})
 
     def __add__(self, other: Self) -> "Resources":
         mine, theirs = self._amounts, other._amounts

@@ -10,15 +10,19 @@ Order: first pods that have ended, or are about to: their last lines hold the lo
 checkpoint that the job ends with, and are soon gone. Then jobs that wait for a checkpoint. Then
 whatever has waited longest, where the wait of a leading pod counts four times. ``NodeThrottle``
 keeps a read that hangs from delaying all others.
+
+What was read is taken in within budgets (``LineIntake``), and a job is not read on before that is
+done. Of a log that prints more than is taken in, only the end is read from then on.
 """
 
 import logging
 import time
-from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from heapq import nsmallest
+from statistics import fmean
 from threading import Condition
 from typing import Final, NamedTuple, Protocol
 
@@ -57,6 +61,34 @@ _LAST_READERS: Final = 16
 _ENDED_SECONDS: Final = 60.0
 """A pod that has ended is read within this time, or its last lines are given up."""
 
+_BEHIND_SECONDS: Final = 30.0
+"""A log that has been read behind for so long, and gets further behind, is too large."""
+
+_MOST_WAITING: Final = 64
+"""Large reads that wait to be taken in: some 60 MB."""
+
+_END_LINES: Final = 500
+"""The last lines of a log that is too large, of each read."""
+
+_END_BYTES: Final = 128 * 1024
+"""Half of what one read may return: lines have different lengths."""
+
+_STAMP_BYTES: Final = 32
+"""A line's timestamp."""
+
+_END_SECONDS: Final = 600.0
+"""For so long; then it is seen whether it has become smaller."""
+
+_JOB_SECONDS: Final = 0.1
+"""CPU time for the lines of one job in one tick: some 2,000 lines."""
+_ALL_SECONDS: Final = 0.3
+"""Of all jobs, by the clock: on a busy machine CPU time takes longer."""
+_SLICE_SECONDS: Final = 0.01
+_LAST_SECONDS: Final = 0.5
+"""Of all jobs that are to be suspended: their pods' logs go with them."""
+
+_NO_MORE: Final = object()
+
 _NO_ANSWER: Final = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
 _NEVER: Final = float("-inf")
 
@@ -64,8 +96,11 @@ _NEVER: Final = float("-inf")
 class PodLogs(Protocol):
     """Reads logs; ``optimus.kube.logs.LogReader`` is one."""
 
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
-        """The whole lines from ``since`` on, the oldest first, up to a limit."""
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
+        """The whole lines from ``since`` on, the oldest first, up to a limit; or of these the last
+        ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +241,92 @@ class NodeThrottle:
         self._backoffs = {key: each for key, each in self._backoffs.items() if key in kept}
 
 
+class LineIntake:
+    """Takes in what was read, within a budget of CPU time for each job and tick.
+
+    A job may print more than can be parsed. Its lines are taken in slices: job after job, each for
+    a short time, until its budget or that of all jobs is spent. The rest waits for the next tick.
+    In each the jobs come first of which no line is taken in yet, those with the fewest lines before
+    the others, so that an ordinary job does not wait for those that print much; then those that
+    have waited longest. An iterator takes in one line at each step.
+    """
+
+    def __init__(
+        self,
+        timer: Callable[[], float] = time.thread_time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._timer, self._clock = timer, clock
+        self._waiting: dict[str, deque[Iterator[None]]] = {}
+        """By job, those that have waited longest first."""
+        self._sizes: Counter[str] = Counter()
+        """The number of lines that wait, those included that were taken in since they came."""
+        self._begun: set[str] = set()
+        """Those of which a slice was taken in."""
+        self._spent: defaultdict[str, float] = defaultdict(float)
+        self._left_seconds = _ALL_SECONDS
+        self._last_seconds = _LAST_SECONDS
+
+    def __len__(self) -> int:
+        """The number of reads of which lines wait."""
+        return sum(map(len, self._waiting.values()))
+
+    def begin_tick(self) -> None:
+        """Every job has its budget again."""
+        self._spent.clear()
+        self._left_seconds = _ALL_SECONDS
+        self._last_seconds = _LAST_SECONDS
+
+    def add(self, job: str, lines: Iterator[None], count: int) -> None:
+        """So many lines are to be taken in after those of the same job that wait already."""
+        self._sizes[job] += count
+        self._waiting.setdefault(job, deque()).append(lines)
+
+    def waits(self, job: str) -> bool:
+        """Whether lines of this job are not taken in yet."""
+        return job in self._waiting
+
+    def take(self) -> None:
+        """Take in what the budgets allow."""
+        turns = deque(sorted(self._waiting, key=self._rank))
+        while turns and self._left_seconds > 0:
+            job = turns.popleft()
+            began = self._clock()
+            seconds = min(_SLICE_SECONDS, _JOB_SECONDS - self._spent[job])
+            self._spent[job] += self._take_for(job, seconds)
+            self._left_seconds -= self._clock() - began
+            if job in self._waiting and self._spent[job] < _JOB_SECONDS:
+                turns.append(job)
+
+    def finish(self, job: str) -> None:
+        """Take in all lines of a job now; what takes too long is dropped."""
+        self._last_seconds -= self._take_for(job, max(self._last_seconds, _SLICE_SECONDS))
+        self._forget(job)
+
+    def _rank(self, job: str) -> tuple[bool, int]:
+        has_begun = job in self._begun
+        return has_begun, 0 if has_begun else self._sizes[job]
+
+    def _forget(self, job: str) -> None:
+        self._waiting.pop(job, None)
+        self._sizes.pop(job, None)
+        self._begun.discard(job)
+
+    def _take_for(self, job: str, seconds: float) -> float:
+        """Take in lines of one job for so long; returns how long it took."""
+        began = self._timer()
+        waiting = self._waiting.pop(job, deque())  # those that are not done come last again
+        while waiting and self._timer() - began < seconds:
+            if next(waiting[0], _NO_MORE) is _NO_MORE:
+                waiting.popleft()
+        if waiting:
+            self._waiting[job] = waiting
+            self._begun.add(job)
+        else:
+            self._forget(job)
+        return self._timer() - began
+
+
 class _Source(NamedTuple):
     """One pod's log, and where its lines go."""
 
@@ -216,6 +337,27 @@ class _Source(NamedTuple):
     @property
     def weight(self) -> int:
         return _LEAD_WEIGHT if self.pod is self.run.pods[0] else 1
+
+
+class _Range(NamedTuple):
+    """The part of a log that is to be read."""
+
+    since: float | None
+    last_lines: int | None
+
+
+class _Behind(NamedTuple):
+    """Where the reading of a log was when it ended at its limit for the first time in a row."""
+
+    read_at: float
+    line_at: float
+
+
+class _End(NamedTuple):
+    """How many lines are read of a log that is too large, and until when."""
+
+    lines: int
+    until: float
 
 
 class _Read(NamedTuple):
@@ -232,6 +374,12 @@ class _LastReads:
 
     pending: list[_Read]
     ticks: int = 0
+
+
+def _size(read: _Read) -> int:
+    """The number of lines that a read has brought."""
+    answer = None if read.lines.exception() is not None else read.lines.result()
+    return len(answer.lines) if isinstance(answer, LogRead) else 0
 
 
 class LogPoller:
@@ -256,8 +404,8 @@ class LogPoller:
         self._changed = Condition()
         """Guards what the readers change: the five that follow."""
         self._throttle = NodeThrottle(readers, poll_seconds)
-        self._queue: deque[tuple[_Source, float | None]] = deque()
-        """What is to be read next, each from when on."""
+        self._queue: deque[tuple[_Source, _Range]] = deque()
+        """What is to be read next."""
         self._read_at: dict[str, float] = {}
         """By a pod's UID, when its last read began."""
         self._under_way: dict[str, _Read] = {}
@@ -265,6 +413,10 @@ class LogPoller:
         self._begun: set[str] = set()
         """The UIDs of pods of which a read began since the last poll."""
         self._is_closed = False
+        self._intake = LineIntake()
+        self._behind: dict[str, _Behind] = {}
+        """By a pod's UID; likewise ``_ends``."""
+        self._ends: dict[str, _End] = {}
         self._polled: tuple[tuple[ProgressLog, Run], ...] = ()
         self._running: dict[str, _Source] = {}
         self._leading: list[str] = []
@@ -300,13 +452,12 @@ class LogPoller:
                 self._update_sources(
                     {pod.uid: _Source(log, run, pod) for log, run in polled for pod in run.pods}
                 )
+        self._intake.begin_tick()
         self._take_done()
         with self._changed:
             self._throttle.begin_poll()
             self._begun.clear()
-            self._queue = deque(
-                (source, source.log.next_since(source.pod.name)) for source in self._due(awaited)
-            )
+            self._queue = deque((source, self._range_of(source)) for source in self._due(awaited))
             self._begin()
         until = time.monotonic() + timeout_seconds
         while self._wait_for_answer(until):
@@ -352,6 +503,8 @@ class LogPoller:
         ended = (source for source, _ in self._ended.values())
         self._throttle.forget_all_but([source.pod for source in (*running.values(), *ended)])
         self._read_at = {uid: at for uid, at in self._read_at.items() if uid in running}
+        self._behind = {uid: each for uid, each in self._behind.items() if uid in running}
+        self._ends = {uid: end for uid, end in self._ends.items() if uid in running}
         names = {source.run.name for source in running.values()}
         for name in [name for name in self._last if name not in names]:
             self._hanging += self._last.pop(name).pending
@@ -359,44 +512,60 @@ class LogPoller:
 
     def _due(self, awaited: Collection[str]) -> list[_Source]:
         """What is to be read, in order; not more than the readers may get to."""
-        ended = [source for uid, (source, _) in self._ended.items() if uid not in self._under_way]
+        ended = [
+            source
+            for uid, (source, _) in self._ended.items()
+            if uid not in self._under_way and not self._intake.waits(source.run.name)
+        ]
         due_at = self._now - self._poll_seconds
         waiting = [
             (source.run.name not in awaited, source.weight * (read_at - self._now), number)
             for number, (uid, source) in enumerate(self._running.items())
-            if uid not in self._under_way and (read_at := self._read_at.get(uid, _NEVER)) <= due_at
+            if uid not in self._under_way
+            and (read_at := self._read_at.get(uid, _NEVER)) <= due_at
+            and not self._intake.waits(source.run.name)
         ]
         sources = list(self._running.values())
         first = nsmallest(self._most_queued, waiting)
         return ended + [sources[number] for *_, number in first]
 
+    def _range_of(self, source: _Source) -> _Range:
+        uid, since = source.pod.uid, source.log.next_since(source.pod.name)
+        end = self._ends.get(uid)
+        if end is None:
+            return _Range(since, None)
+        if self._now >= end.until:
+            del self._ends[uid]
+            return _Range(since, None)
+        return _Range(since, end.lines)
+
     # --- reading
 
     def _begin(self) -> None:
         """Begin the reads of the queue that may begin; with the lock held."""
-        held_back: list[tuple[_Source, float | None]] = []
+        held_back: list[tuple[_Source, _Range]] = []
         while self._queue and not self._throttle.all_taken and not self._is_closed:
-            source, since = self._queue.popleft()
+            source, part = self._queue.popleft()
             pod = source.pod
             if self._throttle.is_backing_off(pod, self._now):
                 continue
             if not self._throttle.may_begin(pod):
-                held_back.append((source, since))
+                held_back.append((source, part))
                 continue
             self._throttle.began(pod)
             self._ended.pop(pod.uid, None)
             self._read_at[pod.uid] = self._now
             self._begun.add(pod.uid)
             self._under_way[pod.uid] = read = _Read(source, self._now, Future())
-            self._pool.submit(self._read_one, read, since)
+            self._pool.submit(self._read_one, read, part)
         self._queue.extendleft(reversed(held_back))
 
-    def _read_one(self, read: _Read, since: float | None) -> None:
+    def _read_one(self, read: _Read, part: _Range) -> None:
         """In a reader's thread: read one log, then begin what is next."""
         pod = read.source.pod
         answer: LogRead | Refused | None = None
         try:
-            answer = self._logs.read(pod, since=since)
+            answer = self._logs.read(pod, since=part.since, last_lines=part.last_lines)
             read.lines.set_result(answer)
         except Exception as problem:  # noqa: BLE001 - logged where the read is taken in
             read.lines.set_exception(problem)
@@ -431,8 +600,15 @@ class LogPoller:
                 self._under_way.pop(read.source.pod.uid, None)
         for read in done:
             pod = read.source.pod
-            if self._uids.get((pod.namespace, pod.name), pod.uid) == pod.uid:
-                self._take(read)
+            is_current = self._uids.get((pod.namespace, pod.name), pod.uid) == pod.uid
+            if is_current and self._has_room(read):
+                self._intake.add(read.source.run.name, self._lines_of(read), _size(read))
+        self._intake.take()
+
+    def _has_room(self, read: _Read) -> bool:
+        """Whether a read may wait to be taken in. A large one for which there is no room in memory
+        is dropped, and its log is read again at a later poll."""
+        return len(self._intake) < _MOST_WAITING or _size(read) <= _END_LINES
 
     def read_now(self, log: ProgressLog, run: Run) -> bool:
         """Read a run's logs at once, apart from the queue: its pods are about to be deleted, and
@@ -444,13 +620,15 @@ class LogPoller:
         """
         last = self._last.get(run.name)
         if last is None:
+            self._intake.finish(run.name)
             last = self._last[run.name] = _LastReads(self._begin_last(log, run))
         began = time.monotonic()
         wait([read.lines for read in last.pending], max(self._last_seconds_left, 0.0))
         self._last_seconds_left -= time.monotonic() - began
         for read in [read for read in last.pending if read.lines.done()]:
             last.pending.remove(read)
-            self._take(read)
+            self._intake.add(run.name, self._lines_of(read), _size(read))
+        self._intake.finish(run.name)
         last.ticks += 1
         if last.pending and last.ticks < _LAST_READ_TICKS:
             return False
@@ -471,28 +649,53 @@ class LogPoller:
         return [self._submit_last(_Source(log, run, pod)) for pod in asked]
 
     def _submit_last(self, source: _Source) -> _Read:
-        since = source.log.next_since(source.pod.name)
-        lines = self._last_pool.submit(self._logs.read, source.pod, since=since)
+        since, last_lines = self._range_of(source)
+        lines = self._last_pool.submit(
+            self._logs.read, source.pod, since=since, last_lines=last_lines
+        )
         return _Read(source, self._now, lines)
 
-    def _take(self, read: _Read) -> None:
+    def _lines_of(self, read: _Read) -> Iterator[None]:
+        """Takes in what was read, one line at each step."""
         log, run, pod = read.source
         try:
             answer = read.lines.result()
             if isinstance(answer, Refused):
                 _LOG.debug("%s", answer)
                 return
-            lines, truncated = answer
-            if truncated:
-                with self._changed:
-                    if pod.uid in self._read_at:
-                        # There is more: due again at the next poll, behind those that have waited
-                        # longer.
-                        self._read_at[pod.uid] = self._now - self._poll_seconds
-            if pod.replica is not None:
-                look = PodRun(run.name, run.node_kind, read.at, truncated)
-                log.observe(pod.name, pod.replica.role, pod.replica.index, run.counts, lines, look)
+            if self._is_followed(read, answer) and pod.replica is not None:
+                look = PodRun(run.name, run.node_kind, read.at, answer.truncated, answer.skipped)
+                replica = pod.replica
+                yield from log.observing(
+                    pod.name, replica.role, replica.index, run.counts, answer.lines, look
+                )
         except Exception:  # noqa: BLE001 - logged with its trace; the other logs are read all the same
             with self._changed:
                 self._throttle.failed(pod, self._now, silent=False)
             _LOG.exception("the log of %s/%s could not be read", pod.namespace, pod.name)
+
+    def _is_followed(self, read: _Read, answer: LogRead) -> bool:
+        """Note whether there is more to be read; false where the log prints more than can be: its
+        end is read next, instead of these lines."""
+        uid = read.source.pod.uid
+        if not answer.truncated:
+            self._behind.pop(uid, None)
+            return True
+        if uid in self._ends:
+            return True
+        with self._changed:
+            if uid in self._read_at:
+                # There is more: due again at the next poll, behind those that have waited longer.
+                self._read_at[uid] = self._now - self._poll_seconds
+        if not answer.lines:
+            return True
+        line_at = answer.lines[-1].at
+        began = self._behind.setdefault(uid, _Behind(read.at, line_at))
+        elapsed_seconds = read.at - began.read_at
+        if elapsed_seconds < _BEHIND_SECONDS or line_at - began.line_at >= elapsed_seconds:
+            return True
+        del self._behind[uid]
+        size = fmean(len(line.text) for line in answer.lines) + _STAMP_BYTES
+        lines = max(min(_END_LINES, int(_END_BYTES / size)), 1)
+        self._ends[uid] = _End(lines, self._now + _END_SECONDS)
+        return False

@@ -6,6 +6,7 @@ reads at most, so that the cost does not grow with the cluster; the windows do.
 """
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +30,9 @@ _READERS: Final = 2
 _MOST_READS: Final = 4
 """Maximum number of reads under way. What is read is taken in at the next tick: no more begin in
 one tick."""
+
+_TAKE_SECONDS: Final = 0.1
+"""CPU time after which no further read is taken in in one tick."""
 
 _BEHIND_WINDOWS: Final = 10
 """What was printed longer ago is not read any more."""
@@ -63,8 +67,13 @@ class _Read(NamedTuple):
 class WorkerRotation:
     """Keeps the last windows of every worker; all methods are for one thread."""
 
-    def __init__(self, logs: PodLogs, config: StragglerConfig) -> None:
-        self._logs, self.config = logs, config
+    def __init__(
+        self,
+        logs: PodLogs,
+        config: StragglerConfig,
+        timer: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._logs, self.config, self._timer = logs, config, timer
         self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="worker-logs")
         self._rounds: dict[str, _Round] = {}
         self._order: deque[str] = deque()
@@ -137,9 +146,14 @@ class WorkerRotation:
         known.speeds = {each: log for each, log in known.speeds.items() if each in there}
 
     def _take_done(self, jobs: Mapping[str, LogFormatOptions]) -> set[str]:
-        done = [read for read in self._under_way if read.answer.done()]
-        self._under_way = [read for read in self._under_way if read not in done]
-        return {read.job_uid for read in done if read.job_uid in jobs and self._take(read, jobs)}
+        complete, began = set[str](), self._timer()
+        for read in [read for read in self._under_way if read.answer.done()]:
+            self._under_way.remove(read)
+            if read.job_uid in jobs and self._take(read, jobs):
+                complete.add(read.job_uid)
+            if self._timer() - began > _TAKE_SECONDS:
+                break  # the next tick goes on
+        return complete
 
     def _take(self, read: _Read, jobs: Mapping[str, LogFormatOptions]) -> bool:
         """Take in one read; returns whether a window is complete."""
@@ -149,7 +163,7 @@ class WorkerRotation:
             if isinstance(answer, Refused):
                 _LOG.debug("%s", answer)
             else:
-                lines, truncated = answer
+                lines, truncated = answer.lines, answer.truncated
             is_complete = read.speeds.take(lines, jobs[read.job_uid], self.config)
         except Exception:  # noqa: BLE001 - logged with its trace; the other logs are read all the same
             _LOG.exception("the log of a worker of job %s could not be read", read.job_uid)

@@ -45,6 +45,7 @@ from optimus.kube.profiles import (
     Truth,
 )
 from optimus.kube.results import Refused, Written
+from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.times import format_instant, format_second
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.convergence import AnnealedCurve
@@ -90,6 +91,24 @@ class Events(Protocol):
         """Put an Event on the job."""
 
 
+_TOO_LARGE: Final = (
+    "a pod prints more than can be read: every few seconds the last lines of its log are read, and "
+    "losses and checkpoints in between are missed; print fewer lines, such as one for every tenth "
+    "step"
+)
+
+
+class Writer(NamedTuple):
+    """The autoscaler that writes; its ``settings`` are stored with each job, for the command line's
+    answers."""
+
+    instance: str = ""
+    settings: ClusterSettings | None = None
+
+
+UNNAMED: Final = Writer()
+
+
 class ProfileRecorder:
     """Writes profiles and Events; ``timer`` times the back-off after a refusal."""
 
@@ -100,11 +119,11 @@ class ProfileRecorder:
         metrics: Metrics,
         *,
         spacing_seconds: float,
-        instance: str = "",
+        writer: Writer = UNNAMED,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._profiles = profiles
-        self._instance = instance
+        self._profiles, self._settings = profiles, writer.settings
+        self._instance = writer.instance
         self._events = events
         self._metrics = metrics
         self._spacing_seconds = spacing_seconds
@@ -123,9 +142,12 @@ class ProfileRecorder:
         status = status_of(state, now)
         if status.complaint:
             self._warn_once(state.training_job, "LogNotUnderstood", status.complaint)
+        if state.progress(now).is_too_large:
+            self._warn_once(state.training_job, "LogTooLarge", _TOO_LARGE)
         self._recommend(state)
         self._report_quota(state)
         self._report_deadline(state)
+        self._report_unlikely(state)
         if state.refused:
             self._warn_once(state.training_job, "PodsWouldBeRefused", state.refused)
         if state.changed_from is not None:
@@ -183,6 +205,13 @@ class ProfileRecorder:
         ):
             self._late[uid] = key
 
+    def _report_unlikely(self, state: JobState) -> None:
+        """One Event when a job is expected to end without having met its goal."""
+        forecast, key = state.shown_forecast, (state.job.uid, "GoalUnlikely")
+        if forecast is not None and forecast.unlikely and key not in self._warned:
+            text = f"{_declared_end(state)}; until then it is treated as any job"
+            self._emit_once(state.training_job, EventType.WARNING, "GoalUnlikely", text)
+
     def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
         """Write the job's profile now; returns whether it is written."""
         if state.job.uid in self._refused_lately or state.superseded_by is not None:
@@ -200,8 +229,12 @@ class ProfileRecorder:
         state.profile = profile
         # The saved state is packed only now: it is by far the largest part, and most ticks write
         # nothing.
+        saved = state.saved
+        if self._settings is not None:
+            decided_by = self._settings.stored(state.job.key.namespace)
+            saved = msgspec.structs.replace(saved, decided_by=decided_by)
         full = msgspec.structs.replace(
-            status, state=pack(state.saved, state.job.key), written_by=self._instance
+            status, state=pack(saved, state.job.key), written_by=self._instance
         )
         outcome = self._write(state, profile, full)
         if isinstance(outcome, Written):
@@ -302,9 +335,9 @@ class ProfileRecorder:
     def not_completed(self, state: JobState) -> None:
         """Warn of a job that was requested to end and trains on."""
         message = (
-            f"it was notified {state.completion_seconds:.0f} s ago and has not ended; it continues "
-            "as with at-target: continue. Its script has to end with exit code 0 once the file of "
-            f"{_COMPLETION_ANNOTATION} has content"
+            f"it was notified {state.limits.completion_seconds:.0f} s ago and has not ended; it "
+            "continues as with at-target: continue. Its script has to end with exit code 0 once "
+            f"the file of {_COMPLETION_ANNOTATION} has content"
         )
         self._warn_once(state.training_job, "NotCompleted", message)
 
@@ -548,6 +581,9 @@ def _forecast(state: JobState, before: Condition | None) -> _Found:
     if forecast is not None:
         if forecast.goal_met:
             return _Found(Truth.TRUE, "GoalMet", "nothing remains: its goal is met")
+        if forecast.unlikely:
+            message = f"{forecast.unlikely}; remainingSeconds is the time to its declared end"
+            return _Found(Truth.TRUE, "GoalUnlikely", message)
         is_earlier = forecast.curve is None and forecast.earlier_runs > 0
         reason = "FromEarlierRuns" if is_earlier else "FromTraining"
         return _Found(Truth.TRUE, reason, "its remaining time is predicted: remainingSeconds")
@@ -657,8 +693,15 @@ def _reason(state: JobState) -> str:
     if state.decision is not None:
         if state.decision.recommended is not None:
             return str(state.decision.recommended)
-        return state.held or f"{state.decision.reason}{_lateness(state)}{_basis(state)}"
+        return state.held or f"{state.decision.reason}{_prospects(state)}"
     return str(state.forecast) if isinstance(state.forecast, NotReady) else ""
+
+
+def _prospects(state: JobState) -> str:
+    """What the reason of a decision adds of the job's goal and deadline."""
+    forecast = state.shown_forecast
+    unlikely = "" if forecast is None or not forecast.unlikely else f"; {forecast.unlikely}"
+    return f"{unlikely}{_lateness(state)}{_basis(state)}"
 
 
 def _lateness(state: JobState) -> str:
@@ -679,6 +722,11 @@ def _deadline_text(state: JobState) -> str:
         return by
     if found.seconds <= 0:
         return f"{by}: it has passed"
+    if not isfinite(found.late_seconds):
+        forecast = state.forecast
+        until = forecast.time_to_goal if isinstance(forecast, Forecast) else None
+        chance = "less than 90 %" if until is None else f"{until.in_run:.0%}"
+        return f"{by}: at risk: its goal is met before its run ends with a probability of {chance}"
     late = f"{found.late_seconds:.0f} s with a probability of 90 %"
     left = f"{found.seconds:.0f} s are left"
     if found.fastest is None:
@@ -703,6 +751,8 @@ def _declared_end(state: JobState) -> str:
     if forecast.time_to_goal is None or not isinstance(state.job.goal, LossGoal | TargetMetric):
         return ""
     end, unit = forecast.curve.schedule.end, "epochs" if forecast.curve.in_epochs else "steps"
+    if forecast.unlikely:
+        return f"after {end:g} {unit}; {forecast.unlikely}"
     met = forecast.time_to_goal.in_run
     return f"after {end:g} {unit}; its goal is met by then with a probability of {met:.0%}"
 

@@ -17,9 +17,11 @@ from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.machine import (
     CheckpointSeen,
     CountsFailed,
+    CountsFound,
     EmitEvent,
     End,
     Event,
+    FindCounts,
     Instruction,
     JobGone,
     Observe,
@@ -88,6 +90,10 @@ class Writer(Protocol):
 _LATE_INTERVALS: Final = 1.5
 """A checkpoint may have been made right after the read before, and is acted on at the next tick."""
 
+_PLACED_SECONDS: Final = 60.0
+"""Beyond its own start time, how long a job's pods may take to be placed. Capacity is reserved for
+them: only where that was lost, or kube-scheduler is away, they are not placed at once."""
+
 _MOST_LATE: Final = 4
 """Times the usual time for which a checkpoint counts as fresh."""
 
@@ -97,6 +103,14 @@ class LastReads(Protocol):
 
     def read_now(self, log: ProgressLog, run: Run) -> bool:
         """Whether the run's last lines are in; to be called again at the next tick if not."""
+
+
+class FreeCapacity(Protocol):
+    """What is free for one job; ``autoscaler.decide.Headroom`` knows it."""
+
+    def counts_found(self, state: JobState, most: Counts, at: float) -> CountsFound:
+        """The most PSs and workers, of each role at most these, that fit beside what is kept for
+        other jobs, and whether the target of the job's rescale does."""
 
 
 class RescaleExecutor:
@@ -117,7 +131,9 @@ class RescaleExecutor:
         self._config = config
         self._broken_at = -math.inf
 
-    def advance(self, state: JobState, observation: Observation, at: float) -> None:
+    def advance(
+        self, state: JobState, observation: Observation, free: FreeCapacity, at: float
+    ) -> None:
         """Take one job's rescale as far as it goes now."""
         since, config = state.progress(at).checkpoint_since, self._config_of(state, at)
         events: deque[Event] = deque([CheckpointSeen(-math.inf if since is None else since)])
@@ -135,12 +151,17 @@ class RescaleExecutor:
             state.rescale, _ = advance(state.rescale, intent, config)
             state.rescale, instructions = advance(state.rescale, events.popleft(), config)
             for instruction in instructions:
-                event = self._execute(state, instruction, observation, at)
+                event = self._execute(state, instruction, observation, free, at)
                 if event is not None:
                     events.append(event)
 
     def _execute(
-        self, state: JobState, instruction: Instruction, observation: Observation, at: float
+        self,
+        state: JobState,
+        instruction: Instruction,
+        observation: Observation,
+        free: FreeCapacity,
+        at: float,
     ) -> Event | None:
         match instruction:
             case WriteProfile():
@@ -153,10 +174,12 @@ class RescaleExecutor:
                     return self._observe(state, observation, at)
                 pods = observation.pods.get(state.job.uid, ())
                 return Observed(at, ObservedJob.of(state.training_job), _observed_pods(pods, state))
+            case FindCounts(most=most):
+                return free.counts_found(state, most, at)
             case EmitEvent():
                 self._recorder.emit(state, instruction)
-            case PlacementFailed(waited_seconds=waited_seconds):
-                state.placement_failed(waited_seconds, at)
+            case PlacementFailed():
+                state.placement_failed(instruction, at)
             case CountsFailed(why=why):
                 state.counts_failed(why)
             case End():
@@ -256,7 +279,11 @@ class RescaleExecutor:
         fresh_seconds = self._config.fresh_seconds
         late_seconds = _LATE_INTERVALS * state.progress(at).read_interval_seconds
         allowed_seconds = min(late_seconds, _MOST_LATE * fresh_seconds)
-        return replace(self._config, fresh_seconds=max(fresh_seconds, allowed_seconds))
+        return replace(
+            self._config,
+            fresh_seconds=max(fresh_seconds, allowed_seconds),
+            start_seconds=min(self._config.start_seconds, _PLACED_SECONDS + state.start_seconds),
+        )
 
 
 def limits_left(job: TrainingJob, at: float, restarts: int) -> dict[str, int]:

@@ -4,8 +4,11 @@
 2. SUSPEND: one guarded patch sets ``runPolicy.suspend`` and the suspended-by annotation.
 3. EMPTY: wait until the operator has confirmed it and no pod is left.
 4. RESUME: one guarded patch sets the counts, ends the suspension and removes the annotation.
-5. START: wait until the pods run; else roll back to the counts before, once, by steps 2 to 5.
+5. START: wait until the pods run; else roll back, once, by steps 2 to 5.
 6. VERIFY: wait until they train. If a container ends with an error, roll back in the same way.
+
+A roll-back goes to counts that fit now, beside what others were promised: of each role at most the
+smaller number of before and after, where the target was not placed, else at most the counts before.
 
 Each step is stored in the profile before it is acted on and everything else is observed again, so
 a new leader can continue from the record, also after a crash between any two API calls. The
@@ -62,6 +65,10 @@ _MOST_NAMED: Final = 5
 _AGAIN_SECONDS: Final = 3600.0
 """An Event on a wait that only people can end is emitted each hour: so long it is kept."""
 
+_ROOM_SECONDS: Final = 10.0
+"""How long after a search for room that found none the next one is made: on a large cluster it
+takes a part of a tick."""
+
 _ENDING: Final = "one of its trainers has succeeded: the job is about to end"
 
 
@@ -79,7 +86,7 @@ class RescaleRecord:
     step: Step
     step_at: float
     rolling_back: bool = False
-    """The target could not be started: the job returns to ``before``."""
+    """The target could not be started: the job goes to ``return_counts``."""
 
     purpose: RescalePurpose = RescalePurpose.INTERVAL
 
@@ -89,10 +96,32 @@ class RescaleRecord:
     failure: str = ""
     """Why the target is undone where its containers ended with an error."""
 
+    returns_to: Counts | None = None
+    """Where a roll-back goes; ``None``: to the counts before."""
+
+    @property
+    def return_counts(self) -> Counts:
+        """The counts to which a roll-back goes."""
+        return self.before if self.returns_to is None else self.returns_to
+
+    @property
+    def kept(self) -> Counts:
+        """What the job had before and was to have after: the capacity of the rest is promised to
+        others, or was never its own."""
+        before, target = self.before, self.target
+        if target == NO_COUNTS:
+            return before
+        return Counts(min(before.ps, target.ps), min(before.workers, target.workers))
+
+    @property
+    def needs_room(self) -> bool:
+        """Whether the job is not stopped before its target fits."""
+        return self.target != NO_COUNTS and not self.purpose.is_urgent
+
     @property
     def current_target(self) -> Counts:
-        """``before`` while the rescale is rolled back, else ``target``."""
-        return self.before if self.rolling_back else self.target
+        """Where the job goes: the target, or back."""
+        return self.return_counts if self.rolling_back else self.target
 
     @property
     def change(self) -> str:
@@ -142,9 +171,9 @@ class RescaleConfig:
     of client-go before it watches again, in the operator too."""
 
     start_seconds: float = 600.0
-    """How long the pods may take to be placed before the previous counts are restored. Default:
-    the extender holds the room for as long from the suspension on, so that room that is still
-    free then is not lost to others while its pods start."""
+    """How long the pods may take to be placed before the rescale is rolled back. Default: the
+    extender holds the room for as long from the suspension on, so that room that is still free
+    then is not lost to others while its pods start."""
 
     verify_seconds: float = 300.0
     """How long after all pods run the rescale is over, whether its log shows training or not.
@@ -352,6 +381,16 @@ class UserIntent:
 
 
 @dataclass(frozen=True, slots=True)
+class CountsFound:
+    """The answer to FindCounts: the most that fits, ``None`` where nothing does, and whether the
+    target does."""
+
+    at: float
+    counts: Counts | None
+    target_fits: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class PatchAnswered:
     """The answer to a patch."""
 
@@ -376,7 +415,16 @@ class JobGone:
     """The answer to Observe where the job is gone, or another of its name has taken its place."""
 
 
-Event = Tick | ProfileWritten | CheckpointSeen | UserIntent | PatchAnswered | Observed | JobGone
+Event = (
+    Tick
+    | ProfileWritten
+    | CheckpointSeen
+    | UserIntent
+    | CountsFound
+    | PatchAnswered
+    | Observed
+    | JobGone
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,6 +469,14 @@ class Unmark:
 
 
 @dataclass(frozen=True, slots=True)
+class FindCounts:
+    """Find counts, of each role at most these, that fit beside what is kept for other jobs, and
+    whether the target does, then report CountsFound."""
+
+    most: Counts
+
+
+@dataclass(frozen=True, slots=True)
 class EmitEvent:
     """Put an Event on the job."""
 
@@ -431,9 +487,12 @@ class EmitEvent:
 
 @dataclass(frozen=True, slots=True)
 class PlacementFailed:
-    """Record, with the next write of the profile, that the target was not placed in time."""
+    """Record, with the next write of the profile, that the target was not placed in time.
+
+    ``lost``: its capacity has gone to others meanwhile, which says nothing against these counts."""
 
     waited_seconds: float
+    lost: bool = False
 
 
 class Outcome(StrEnum):
@@ -455,8 +514,13 @@ class End:
     record: RescaleRecord
     reason: str
     price_seconds: float | None = None
-    """What it cost: from the suspension to the first step at the new counts, and the training since
-    the checkpoint; ``None`` where that was not seen."""
+    """What it cost: from the suspension to the end of the last pod, from the placement of the new
+    pods to their first step, and the training since the checkpoint; ``None`` where that was not
+    seen. A wait for capacity in between says nothing of the next rescale."""
+
+    start_seconds: float | None = None
+    """From the placement of the new pods until all of them ran; ``None`` where that was not
+    seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,7 +531,9 @@ class CountsFailed:
 
 
 Patch = Suspend | ResizeAndResume | Unmark
-Instruction = WriteProfile | Observe | Patch | EmitEvent | PlacementFailed | CountsFailed | End
+Instruction = (
+    WriteProfile | Observe | FindCounts | Patch | EmitEvent | PlacementFailed | CountsFailed | End
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -504,13 +570,27 @@ class Rescale:
     """When this process suspended the job; ``lost_seconds`` it had trained since its checkpoint."""
 
     lost_seconds: float = 0.0
+    fits_at: float | None = None
+    """When the target was last found to fit; ``lacks_room``: it did not, the last time."""
+
+    lacks_room: bool = False
+    asked_at: float = -math.inf
+
+    emptied_at: float | None = None
+    """When its last pod was seen to be gone; ``placed_at`` when all new ones had nodes,
+    ``ran_at`` when all of them ran, ``trained_at`` when they were first seen to train."""
+
+    placed_at: float | None = None
+    ran_at: float | None = None
     trained_at: float | None = None
-    """When its new pods were first seen to train."""
 
     restarts: int = 0
     """The most restarts seen since the resume, the last at ``restarted_at``."""
 
     restarted_at: float = -math.inf
+    error: str = ""
+    """How its containers end at the target, while they do."""
+
     emitted: frozenset[str] = frozenset()
     """Keys of the Events that were emitted: their reasons, and of some the hour."""
 
@@ -548,6 +628,8 @@ def advance(state: Rescale, event: Event, config: RescaleConfig) -> Advance:
             return replace(state, checkpoint_since=since), ()
         case UserIntent():
             return _intent(state, event), ()
+        case CountsFound():
+            return _counts_found(state, event)
         case PatchAnswered():
             return _patch_answered(state, event, config)
         case JobGone() | Observed():
@@ -630,11 +712,8 @@ def _observed(state: Rescale, observed: Observed | JobGone, config: RescaleConfi
         and observed.job.suspended_by == record.id
         and not record.rolling_back
     ):
-        # The job is suspended by us already: it must be resumed, and at the counts before.
-        message = f"{state.unwanted}: returning to {record.before}"
-        state, emit = _emit_once(state, EmitEvent(False, "RescaleEnded", message))
-        state, then = _roll_back(state, record.step, observed.at)
-        return state, emit + then
+        # The job is suspended by us already: it must be resumed, at the counts before if they fit.
+        return state, (FindCounts(record.before),)
     is_ours = observed.job.suspended or observed.job.suspended_by is not None
     if observed.pods.is_ending and not is_ours and record.step in _ENDED_AS:
         return _finish(state, _ENDED_AS[record.step], _ENDING)
@@ -692,10 +771,14 @@ def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) ->
         return _finish(state, Outcome.USER, "its user suspended it or changed its counts")
     if state.unwanted is not None:
         return _finish(state, Outcome.USER, state.unwanted)
-    if not state.may_stop:
+    if not state.may_stop or (state.lacks_room and observed.at - state.asked_at < _ROOM_SECONDS):
         return state, ()
     fresh_seconds, since = config.fresh_seconds, state.checkpoint_since
     if not state.needs_checkpoint or is_fresh_checkpoint(since, observed.at, fresh_seconds):
+        if record.needs_room and state.fits_at != observed.at:
+            # What was free when this was decided may have gone to a new job since, and a node on
+            # which it runs may take no new pods.
+            return state, (FindCounts(record.target),)
         message = f"{record.change}: {record.why}"
         state, emit = _emit_once(state, EmitEvent(False, "Rescaling", message))
         begun = replace(record, restarts=observed.pods.restarts)
@@ -734,6 +817,7 @@ def _at_suspend(state: Rescale, observed: Observed, config: RescaleConfig) -> Ad
             # The checkpoint has aged while the suspension could not be written.
             return _enter(state, record, Step.CHECKPOINT, observed.at)
     elif not record.failure and observed.pods.all_started(record.target):
+        state = _started(state, observed)
         return _finish(state, Outcome.REACHED, f"{record.target} run after all")
     restarts = observed.pods.all_restarts
     return state, (Suspend(record.id, observed.job.resource_version, restarts),)
@@ -762,7 +846,7 @@ def _at_empty(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
     # The operator watches pods and jobs separately: a pod that its copy still shows would be
     # adopted by the resumed job, with the old TF_CONFIG, and fail it.
     if state.empty_since is None:
-        return replace(state, empty_since=observed.at), ()
+        return replace(state, empty_since=observed.at, emptied_at=observed.at), ()
     is_recent = observed.at - state.empty_since < config.grace_seconds
     # After a break its watch may have broken too, and show such a pod for longer.
     if is_recent or observed.since_break_seconds < config.break_grace_seconds:
@@ -823,15 +907,23 @@ def _at_start(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
     change = _users_change(observed.job, target)
     if change is not None:
         return _finish(state, Outcome.USER, change)
+    if _covers(observed.pods.bound, target) and state.placed_at is None:
+        state = replace(state, placed_at=observed.at)
     if _is_broken(state, observed):
-        return _undo(state, observed)
+        return replace(state, error=observed.pods.error), (FindCounts(record.before),)
     if not observed.pods.all_started(target):
         return _not_all_started(state, observed, config)
+    state = _started(state, observed)
     is_verified = record.before != record.target or record.purpose is RescalePurpose.STRAGGLER
     if not record.rolling_back and is_verified:
         return _enter(state, record, Step.VERIFY, observed.at)
     took = f"all its pods run, {observed.at - record.started_at:.0f} s after it was decided"
     return _finish(state, Outcome.ROLLED_BACK if record.rolling_back else Outcome.REACHED, took)
+
+
+def _started(state: Rescale, observed: Observed) -> Rescale:
+    placed_at = observed.at if state.placed_at is None else state.placed_at
+    return replace(state, placed_at=placed_at, ran_at=observed.at)
 
 
 def _users_change(job: ObservedJob, target: Counts) -> str | None:
@@ -857,10 +949,49 @@ def _not_all_started(state: Rescale, observed: Observed, config: RescaleConfig) 
         # for a volume.
         reason = f"{target} are placed, but not all run after {waited_seconds:.0f} s"
         return _finish(state, Outcome.REACHED, reason)
-    message = f"{target} not placed within {waited_seconds:.0f} s: returning to {record.before}"
+    return state, (FindCounts(record.kept),)
+
+
+def _counts_found(state: Rescale, found: CountsFound) -> Advance:
+    """Roll back to counts that fit: others may have more by now."""
+    record = state.record
+    if record.rolling_back:
+        return state, ()
+    if record.step is Step.CHECKPOINT:
+        if not found.target_fits:
+            return replace(state, lacks_room=True, asked_at=found.at), ()
+        return replace(state, fits_at=found.at, lacks_room=False), (Observe(uncached=False),)
+    if record.step in (Step.EMPTY, Step.RESUME):
+        # It must be resumed in any case: what it keeps is reserved for it.
+        record = replace(record, returns_to=found.counts or record.kept)
+        message = f"{state.unwanted}: returning to {record.return_counts}"
+        state, emit = _emit_once(state, EmitEvent(False, "RescaleEnded", message))
+        state, then = _roll_back(replace(state, record=record), record.step, found.at)
+        return state, emit + then
+    if state.error:
+        return _undo(state, found)
+    if record.step is Step.START:
+        return _not_placed(state, found)
+    return state, ()
+
+
+def _not_placed(state: Rescale, found: CountsFound) -> Advance:
+    """The target was not placed in time."""
+    record = state.record
+    waited_seconds = found.at - record.step_at
+    failed = PlacementFailed(waited_seconds, lost=not found.target_fits)
+    why = f"not placed within {waited_seconds:.0f} s"
+    if found.counts in (None, record.target) and record.before != record.target:
+        # Stopped again it would start no sooner: it waits in the queue, before new jobs, until the
+        # next interval makes room for it.
+        state, end = _finish(state, Outcome.ROLLED_BACK, f"{record.target} {why}: its pods wait")
+        return state, (failed, *end)
+    record = replace(record, returns_to=found.counts)
+    message = f"{record.target} {why}: returning to {record.return_counts}"
     state, emit = _emit_once(state, EmitEvent(True, "RollingBack", message))
-    state, then = _roll_back(state, Step.SUSPEND, observed.at)
-    return state, (*emit, PlacementFailed(waited_seconds), *then)
+    state = replace(state, record=record)
+    state, then = _roll_back(state, Step.SUSPEND, found.at)
+    return state, (*emit, failed, *then)
 
 
 def _operator_is_unavailable(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
@@ -885,7 +1016,7 @@ def _at_verify(state: Rescale, observed: Observed, config: RescaleConfig) -> Adv
     if change is not None:
         return _finish(state, Outcome.USER, change)
     if _is_broken(state, observed):
-        return _undo(state, observed)
+        return replace(state, error=observed.pods.error), (FindCounts(record.before),)
     if observed.pods.restarts > state.restarts:
         state = replace(state, restarts=observed.pods.restarts, restarted_at=at)
     if observed.pods.trains and state.trained_at is None:
@@ -910,16 +1041,18 @@ def _is_broken(state: Rescale, observed: Observed) -> bool:
     return pods.crash_loops or pods.restarts > record.restarts
 
 
-def _undo(state: Rescale, observed: Observed) -> Advance:
-    """Return to the counts before; those of the target are not used again."""
-    record, error = state.record, observed.pods.error
+def _undo(state: Rescale, found: CountsFound) -> Advance:
+    """Return to the counts before, as far as they fit; those of the target are not used again.
+
+    Where nothing else fits, its pods wait for the counts before, and others may make room."""
+    record, error = replace(state.record, returns_to=found.counts), state.error
     message = (
-        f"rescale {record.id} ({record.change}) is undone: {error}; returning to {record.before}, "
-        f"and {record.target} are not used again"
+        f"rescale {record.id} ({record.change}) is undone: {error}; returning to "
+        f"{record.return_counts}, and {record.target} are not used again"
     )
     state, emit = _emit_once(state, EmitEvent(True, "RollingBack", message))
     state = replace(state, record=replace(record, failure=error))
-    state, then = _roll_back(state, Step.SUSPEND, observed.at)
+    state, then = _roll_back(state, Step.SUSPEND, found.at)
     return state, (*emit, CountsFailed(error), *then)
 
 
@@ -947,15 +1080,24 @@ def _enter(state: Rescale, record: RescaleRecord, step: Step, at: float) -> Adva
 
 
 def _roll_back(state: Rescale, step: Step, at: float) -> Advance:
+    state = replace(state, placed_at=None, ran_at=None)
     return _enter(state, replace(state.record, rolling_back=True), step, at)
 
 
 def _finish(state: Rescale, outcome: Outcome, reason: str) -> Advance:
-    price_seconds = None
-    if state.stopped_at is not None and state.trained_at is not None:
-        price_seconds = state.trained_at - state.stopped_at + state.lost_seconds
-    end = End(outcome, state.record, reason, price_seconds)
+    start_seconds = None
+    if state.placed_at is not None and state.ran_at is not None:
+        start_seconds = state.ran_at - state.placed_at
+    end = End(outcome, state.record, reason, _price_seconds(state), start_seconds)
     return replace(state, end=end), (end,)
+
+
+def _price_seconds(state: Rescale) -> float | None:
+    stopped_at, emptied_at, placed_at = state.stopped_at, state.emptied_at, state.placed_at
+    trained_at = state.trained_at
+    if stopped_at is None or emptied_at is None or placed_at is None or trained_at is None:
+        return None
+    return emptied_at - stopped_at + trained_at - placed_at + state.lost_seconds
 
 
 def _emit_once(state: Rescale, event: EmitEvent, key: str = "") -> Advance:
@@ -984,6 +1126,8 @@ def pack_rescale(record: RescaleRecord) -> RescaleStatus:
         purpose=record.purpose,
         restarts=record.restarts,
         failure=record.failure,
+        return_ps=None if record.returns_to is None else record.returns_to.ps,
+        return_workers=None if record.returns_to is None else record.returns_to.workers,
     )
 
 
@@ -1006,6 +1150,7 @@ def unpack_rescale(stored: RescaleStatus | None, job: object, at: float) -> Resc
             purpose=purpose,
             restarts=stored.restarts,
             failure=stored.failure,
+            returns_to=stored.returns_to,
         )
         return record.with_step_text(stored.step)
     except (Malformed, ValueError) as error:

@@ -222,7 +222,7 @@ def _time_to_goal(
     forecast: Forecast | None,
 ) -> TimeToGoal | NotReady:
     if forecast is not None and forecast.time_to_goal is not None:
-        return forecast.time_to_goal
+        return NotReady(forecast.unlikely) if forecast.unlikely else forecast.time_to_goal
     if forecast is not None and forecast.goal_met:
         return NotReady("the goal is met")
     if isinstance(goal, AmountGoal):

@@ -4,16 +4,18 @@ The loop makes one at the end of each tick, in its own thread. A copy holds refe
 that never change, so that it costs microseconds a job, and no request reads what the loop changes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from autoscaler.cluster import Observation
+from autoscaler.decide import claims_of
 from autoscaler.managed_jobs import JobState
 from autoscaler.profile.recorder import status_of
 from autoscaler.rescale.machine import RescaleRecord
 from optimus.errors import NotReady
 from optimus.interval import Decision
+from optimus.interval.capacity_plan import Claim
 from optimus.jobs import Job, JobKey
 from optimus.kube.pods import Pod
 from optimus.kube.profile_codec import JobRecord
@@ -46,6 +48,9 @@ class JobCopy(NamedTuple):
     rescale: RescaleRecord | None = None
     """The rescale in progress."""
 
+    held: str = ""
+    """Why nothing may begin for it now."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterCopy:
@@ -57,15 +62,22 @@ class ClusterCopy:
 
     observation: Observation
     jobs: Mapping[str, JobCopy]
+    claims: Sequence[Claim] = ()
+    """Room that is kept for rescales in progress."""
 
 
-def copy_of(managed: Iterable[JobState], observation: Observation, at: float) -> ClusterCopy:
-    """What the leading instance knows at the end of a tick."""
-    jobs = {state.job.uid: _managed(state, observation, at) for state in managed}
+def copy_of(
+    managed: Iterable[JobState], observation: Observation, at: float, hold_seconds: float
+) -> ClusterCopy:
+    """What the leading instance knows at the end of a tick; ``hold_seconds`` as in
+    ``DecisionConfig``."""
+    states = {state.job.uid: state for state in managed}
+    jobs = {uid: _managed(state, observation, at) for uid, state in states.items()}
     for uid, training_job in observation.jobs.items():
         if uid not in jobs:
             jobs[uid] = _by_profile(training_job, observation)
-    return ClusterCopy(at, leads=True, observation=observation, jobs=jobs)
+    claims = tuple(claims_of(states, observation.snapshot, at, hold_seconds))
+    return ClusterCopy(at, leads=True, observation=observation, jobs=jobs, claims=claims)
 
 
 def copy_of_profiles(observation: Observation) -> ClusterCopy:
@@ -91,6 +103,7 @@ def _managed(state: JobState, observation: Observation, at: float) -> JobCopy:
         state.decided_at,
         state.record,
         None if state.rescale is None else state.rescale.record,
+        state.held,
     )
 
 

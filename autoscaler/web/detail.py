@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import median
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -14,14 +14,16 @@ from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.history import CountsPoint, DecisionEntry, JobTimeline, RescaleEntry
 from autoscaler.web.rows import Row, row_of
 from autoscaler.web.what_if import Arrival, WhatIf, another, answer, come
+from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
-from optimus.interval.arrival import Arriving, Running, duration_of
-from optimus.interval.what_if import USUAL_PRICE_SECONDS, Question
-from optimus.jobs import Counts, Job, JobKey
-from optimus.kube.profile_codec import JobRecord, learned
+from optimus.interval.arrival import Arriving, duration_of
+from optimus.interval.decision_settings import DecisionSettings
+from optimus.interval.what_if import KnownJob, Question
+from optimus.jobs import Counts, Job, JobKey, Role
+from optimus.kube.profile_codec import JobRecord, learned, recorded_history
 from optimus.models.forecast import Forecast, TimeLeft
 from optimus.nodes import Node
-from optimus.progress.types import TrainingProgress
+from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.resources import CPU, MEMORY, PODS, Resources
 from optimus.snapshot import BoundPod
 
@@ -76,8 +78,12 @@ class JobDetail(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     since: float | None
     """When the timeline begins."""
 
-    price_seconds: float | None
-    """The median of what its last rescales cost."""
+    price_seconds: float
+    """What a rescale is taken to cost it; ``price_measured``: by its own last rescales."""
+
+    price_measured: bool
+    profiling_runs: int
+    """Counted apart from the rescales of its row."""
 
     trained_seconds: float
     warnings: list[str]
@@ -91,8 +97,8 @@ class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
     cordoned: bool
     taints: list[str]
     amounts: dict[str, tuple[int, int]]
-    jobs: list[tuple[str, int, int]]
-    """Jobs with their PSs and workers (other trainers included) here."""
+    jobs: list[tuple[str, dict[str, int]]]
+    """Jobs with the number of their replicas here, by role."""
 
     more_jobs: int
     pods: int
@@ -110,8 +116,8 @@ class NodePage(msgspec.Struct, frozen=True):
 class Details:
     """Makes views; remembers the last fits of jobs of which only the profile is known."""
 
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
+    def __init__(self, settings: DecisionSettings) -> None:
+        self._guard, self._settings = threading.Lock(), settings
         self._learned: LRUCache[
             str, tuple[object, TrainingProgress | None, Forecast | NotReady | None, JobRecord]
         ] = LRUCache(_MOST_REMEMBERED)
@@ -139,7 +145,8 @@ class Details:
         with self._guard:
             known = self._learned.get(found.uid)
             if known is None or known[0] is not found.status:
-                known = found.status, *learned(found.status.state, found.job, at)
+                now = learned(found.status.state, found.job, at)
+                known = found.status, now.progress, now.forecast, now.record
                 self._learned[found.uid] = known
         return known[1:]
 
@@ -162,18 +169,34 @@ class Details:
             rescales=list(timeline.rescales),
             decisions=list(timeline.decisions),
             since=timeline.counts[0].at if timeline.counts else None,
-            price_seconds=round(median(record.prices), 1) if record.prices else None,
+            price_seconds=round(self._price_seconds(copy, found), 1),
+            price_measured=bool(record.prices),
+            profiling_runs=len(record.profiled),
             trained_seconds=round(status.trained_seconds, 1),
             warnings=[each for each in warnings if each],
         )
 
     def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> WhatIf:
         """When the job would be done at these counts."""
-        _, forecast, record = self.learned(found, copy.at)
-        price = median(record.prices) if record.prices else USUAL_PRICE_SECONDS
-        snapshot, at = copy.observation.snapshot, copy.at
-        forecast_at = found.decided_at or at
-        return answer(Question(found.job, forecast, counts, at, forecast_at, price, snapshot))
+        known, snapshot = self._known(copy, found), copy.observation.snapshot
+        return answer(
+            Question(found.job, known, counts, copy.at, self._settings, snapshot, copy.claims)
+        )
+
+    def _price_seconds(self, copy: ClusterCopy, found: JobCopy) -> float:
+        return self._settings.interval.price_seconds(self._known(copy, found).history)
+
+    def _known(self, copy: ClusterCopy, found: JobCopy) -> KnownJob:
+        """What a decision about the job would rest on."""
+        progress, forecast, record = self.learned(found, copy.at)
+        forecast_at = found.decided_at or copy.at
+        history = NO_HISTORY
+        if found.job is not None:
+            moving = None if found.rescale is None else found.rescale.current_target
+            history = JobHistory(
+                **recorded_history(record, found.job), held=found.held, rescaling_to=moving
+            )
+        return KnownJob(forecast, forecast_at, progress or NOTHING, history)
 
     def arrival(self, copy: ClusterCopy, found: JobCopy, job: Job, counts: Counts) -> Arrival:
         """When another job like this one would start and end at these counts, if it came now."""
@@ -182,10 +205,7 @@ class Details:
         snapshot = copy.observation.snapshot
         new, with_it = another(job, counts, snapshot)
         running = {
-            each.uid: Running(
-                self.learned(each, copy.at)[1] or NotReady("nothing is known of its training"),
-                each.decided_at or copy.at,
-            )
+            each.uid: self._known(copy, each)
             for each in map(copy.jobs.get, (one.uid for one in snapshot.jobs))
             if each is not None
         }
@@ -196,7 +216,15 @@ class Details:
         limited = any(each.namespace == job.key.namespace for each in snapshot.quotas)
         is_charged = any(job.uid in each.charges for each in snapshot.quotas)
         known = is_charged or not limited or any(each.uid == job.uid for each in snapshot.jobs)
-        question = Arriving(new, with_it, running, duration, most_planned=_MOST_PLANNED)
+        question = Arriving(
+            new,
+            with_it,
+            self._settings,
+            running,
+            copy.claims,
+            duration,
+            most_planned=_MOST_PLANNED,
+        )
         return come(question, quotas_known=known)
 
     def nodes(self, copy: ClusterCopy, text: str, offset: int, most: int) -> NodePage:
@@ -280,14 +308,20 @@ def node_rows(copy: ClusterCopy) -> list[NodeRow]:
 
 def _node_row(node: Node, kind: str, pods: Sequence[BoundPod], names: Mapping[str, str]) -> NodeRow:
     requested: Counter[str] = Counter()
-    jobs: dict[str, list[int]] = {}
+    jobs: dict[str, Counter[Role]] = {}
     for pod in pods:
         requested.update(pod.resources)
         if pod.replica is not None and not pod.ended:
-            counts = jobs.setdefault(pod.replica.job_uid, [0, 0])
-            counts[pod.replica.role != "ps"] += 1
+            jobs.setdefault(pod.replica.job_uid, Counter())[pod.replica.role] += 1
     known = sorted(
-        (names.get(uid, "a job that is gone"), ps, workers) for uid, (ps, workers) in jobs.items()
+        (
+            (
+                names.get(uid, "a job that is gone"),
+                {role.value: counts[role] for role in Role if counts[role]},
+            )
+            for uid, counts in jobs.items()
+        ),
+        key=itemgetter(0),
     )
     return NodeRow(
         node.name,

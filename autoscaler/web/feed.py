@@ -63,11 +63,13 @@ class PageFeed:
         leader: Callable[[], str] = lambda: "",
         timer: Callable[[], float] = time.monotonic,
         silent_limit_seconds: float = 120.0,
+        hold_seconds: float = 600.0,
     ) -> None:
         """``silent_limit_seconds``: a cache of which nothing was heard for longer is out of date.
-        On a quiet cluster the API server sends something about each kind once a minute."""
+        On a quiet cluster the API server sends something about each kind once a minute.
+        ``hold_seconds`` as in ``DecisionConfig``."""
         self._instance, self._leader, self._timer = instance, leader, timer
-        self._silent_limit_seconds = silent_limit_seconds
+        self._silent_limit_seconds, self._hold_seconds = silent_limit_seconds, hold_seconds
         self._latest: ClusterCopy | None = None
         self._arrived = threading.Event()
         self._changed = threading.Condition()
@@ -87,7 +89,7 @@ class PageFeed:
 
     def publish(self, managed: Iterable[JobState], observation: Observation, at: float) -> None:
         """Take a copy of what the leading instance knows; never waits."""
-        self.take(copy_of(managed, observation, at))
+        self.take(copy_of(managed, observation, at, self._hold_seconds))
 
     def take(self, copy: ClusterCopy) -> None:
         """Take the next copy; never waits."""

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from autoscaler.cluster import Observation
+from autoscaler.rescale.machine import Step
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from optimus.jobs import NO_COUNTS, Counts
 from optimus.resources import CPU, MEMORY, PODS
@@ -172,8 +173,11 @@ def _what(entry: DecisionEntry) -> tuple[object, ...]:
 def _ended(entry: RescaleEntry, before: JobCopy | None, job: JobCopy, at: float) -> RescaleEntry:
     """How it ended, by what the job has become and by what was recorded of its price."""
     target = Counts(entry.to_ps, entry.to_workers)
+    record = None if before is None else before.rescale
     now = None if job.job is None else job.job.counts
-    if target == NO_COUNTS:
+    if record is not None and record.step is Step.CHECKPOINT and now != target:
+        outcome = "withdrawn"  # it was not stopped for it, and nothing counts it
+    elif target == NO_COUNTS:
         outcome = "suspended"
     elif now == target:
         outcome = "reached"

@@ -14,6 +14,7 @@ from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.detail import Details
 from autoscaler.web.feed import PageFeed, Update
 from autoscaler.web.what_if import MOST_REPLICAS
+from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Counts, JobKey
 
 _MOST_NODES: Final = 200
@@ -47,10 +48,10 @@ HEADERS: Final = {
 """Of every answer."""
 
 
-def create_page(feed: PageFeed) -> Flask:
-    """The web application over a feed."""
+def create_page(feed: PageFeed, settings: DecisionSettings) -> Flask:
+    """The web application over a feed; ``settings`` are those by which counts are decided."""
     app = Flask(__name__, static_folder="assets", static_url_path="/assets")
-    api = _Api(feed)
+    api = _Api(feed, Details(settings))
 
     @app.after_request
     def protect(response: Response) -> Response:
@@ -75,8 +76,8 @@ def create_page(feed: PageFeed) -> Flask:
 class _Api:
     """The answers in JSON."""
 
-    def __init__(self, feed: PageFeed) -> None:
-        self._feed, self._details = feed, Details()
+    def __init__(self, feed: PageFeed, details: Details) -> None:
+        self._feed, self._details = feed, details
 
     def overview(self) -> Response:
         update = self._feed.update(request.args.get("since", ""))

@@ -9,6 +9,7 @@ from autoscaler.web.copies import JobCopy
 from optimus.interval import Action
 from optimus.kube.contract import Phase
 from optimus.kube.errors import Malformed
+from optimus.kube.profiles import ConditionType, Truth
 from optimus.kube.times import LAST_SECONDS, parse_instant
 from optimus.models.forecast import Forecast, TimeLeft, time_left
 
@@ -53,6 +54,9 @@ class Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_on
     percent: int | None = None
     speed: float | None = None
     remaining: TimeLeft | None = None
+    outlook: str = ""
+    """What is to be said of its goal beside the time, or instead of it."""
+
     ends_at: float | None = None
     action: str = ""
     reason: str = ""
@@ -90,6 +94,7 @@ def row_of(copy: JobCopy) -> Row:
         percent=status.progress_percent,
         speed=status.steps_per_second,
         remaining=remaining,
+        outlook=outlook_of(copy),
         ends_at=_end(copy, remaining, decided_at),
         action=_action(copy),
         reason=status.reason[:_LONGEST],
@@ -126,11 +131,36 @@ def instant(text: str | None) -> float | None:
 
 
 def remaining_of(copy: JobCopy) -> TimeLeft | None:
-    """The time to the goal at the job's counts; without a forecast, what its profile has."""
+    """The time to the goal at the job's counts; without a forecast, what its profile has. At its
+    goal a job has none."""
+    if _is_goal_met(copy):
+        return None
     if copy.job is not None and isinstance(copy.forecast, Forecast):
         return time_left(copy.forecast, copy.job.counts)
     seconds = copy.status.remaining_seconds
     return None if seconds is None else TimeLeft(seconds, seconds, seconds)
+
+
+def outlook_of(copy: JobCopy) -> str:
+    """How sure its end is, or why no time to it is known."""
+    if copy.status.phase in _OVER:
+        return ""
+    if _is_goal_met(copy):
+        return "goal met"
+    if copy.job is None or copy.job.goal is None:
+        return "no goal"
+    if isinstance(copy.forecast, Forecast):
+        return copy.forecast.unlikely or ("estimated" if copy.forecast.is_expected else "")
+    return "" if copy.status.remaining_seconds is not None else "no forecast yet"
+
+
+def _is_goal_met(copy: JobCopy) -> bool:
+    met = ConditionType.GOAL_MET, Truth.TRUE
+    return (
+        copy.status.phase is Phase.AT_TARGET
+        or (isinstance(copy.forecast, Forecast) and copy.forecast.goal_met)
+        or any((each.type, each.status) == met for each in copy.status.conditions)
+    )
 
 
 _STANDS: Final = (Phase.WAITING, Phase.SUSPENDED, Phase.AT_TARGET)

@@ -39,6 +39,7 @@ class WhatIf(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     then: Outlook | None
     price_seconds: float
     saves_seconds: float
+    why_not_moved: str
     allowed: bool
     fits: bool | None
     refusal: str

@@ -27,6 +27,7 @@ from extender.prioritize import score_nodes
 from optimus.jobs import JobKey
 from optimus.kube.errors import Malformed
 from optimus.kube.pods import Pod
+from optimus.runtime.settings import names_in
 
 _LOG = logging.getLogger(__name__)
 _JSON = "application/json"
@@ -46,12 +47,23 @@ class Verbs:
 
     @classmethod
     def of(cls, planner: Planner) -> "Verbs":
-        """The verbs over one planner."""
-        return cls(
+        """The verbs over one planner, for pods as the watch shows them."""
+        verbs = cls(
             partial(filter_nodes, planner),
             partial(score_nodes, planner),
             partial(allow_preemption, planner),
             planner.cluster.find_pod,
+        )
+        ignored = names_in(planner.settings.ignored_resources)
+        return verbs.without(ignored) if ignored else verbs
+
+    def without(self, ignored: frozenset[str]) -> "Verbs":
+        """The same, without resources that another extender accounts for."""
+        return Verbs(
+            lambda pod, names: self.filter(pod.without(ignored), names),
+            lambda pod, names: self.prioritize(pod.without(ignored), names),
+            lambda pod, victims: self.preempt(pod.without(ignored), victims),
+            self.find_pod,
         )
 
 

@@ -9,14 +9,10 @@ import ssl
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from extender.settings import Settings
 
 _LOG = logging.getLogger(__name__)
-
-HANDSHAKE_SECONDS: Final = 5.0
-"""How long a client may take for its handshake: a thread waits for it."""
 
 
 class BadCertificate(Exception):
@@ -85,15 +81,15 @@ class Tls:
         self._versions = files.versions()
         self._context = files.context()
 
-    def secured(self, connection: socket.socket) -> ssl.SSLSocket:
-        """The connection after a handshake; blocking.
+    def wrapped(self, connection: socket.socket) -> ssl.SSLSocket:
+        """The connection before its handshake, which only a client with a certificate of the CAs
+        completes.
 
         Raises:
-            OSError: there was none, or the client has no certificate of the CAs."""
-        connection.settimeout(HANDSHAKE_SECONDS)
-        secured = self._newest().wrap_socket(connection, server_side=True)
-        secured.setblocking(True)
-        return secured
+            OSError: it has failed."""
+        return self._newest().wrap_socket(
+            connection, server_side=True, do_handshake_on_connect=False
+        )
 
     def _newest(self) -> ssl.SSLContext:
         with self._mutex:

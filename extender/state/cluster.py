@@ -4,11 +4,13 @@ What a node has left is a running sum, so that a call of kube-scheduler never wa
 The planner's lock guards it together with the reservations.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from extender.state.occupancy import Occupancy, Occupant
+from extender.state.volumes import ClaimName
 from optimus.jobs import Counts, Job
 from optimus.kube.pods import Pod
 from optimus.nodes import Node
@@ -27,6 +29,10 @@ class ProfileRescale:
     leaving: bool
     """Whether the pods that the job has now are about to be deleted (phase Suspending)."""
 
+    kept: Counts | None = None
+    """What the job had before and is to have: reserved for it while the target does not fit.
+    ``None``: the target itself."""
+
 
 class ProfileForecast(NamedTuple):
     """How long a job needs to its end, as its profile says."""
@@ -44,6 +50,8 @@ class Cluster:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         """The replicas of all jobs, by UID."""
+        self.unrecognized: dict[str, dict[str, Pod]] = {}
+        """By UID of a job, the pods that it controls and whose labels name no replica, by UID."""
         self.jobs: dict[str, Job] = {}
         self.rescales: dict[str, ProfileRescale] = {}
         self.have_run: set[str] = set()
@@ -67,6 +75,7 @@ class Cluster:
         self._unreadable_jobs: set[str] = set()
         self._pods_by_job: dict[str, dict[str, Pod]] = {}
         self._waiting: dict[str, int] = {}
+        self._jobs_by_claim: dict[ClaimName, Counter[str]] = {}
         self._used: dict[str, Resources] = {}
 
     def set_node(self, name: str, node: Node | None) -> bool:
@@ -84,12 +93,13 @@ class Cluster:
 
     def set_pod(self, before: Pod | None, after: Pod | None) -> None:
         """Record a pod; ``before`` is what was recorded last, ``None`` on either side: absent."""
+        self._count_bound(before, after)
         if before is not None:
-            self._count(before, -1)
+            self._count_replica(before, -1)
             self._note_release(before, after)
             self.ending.pop(before.uid, None)
         if after is not None:
-            self._count(after, 1)
+            self._count_replica(after, 1)
             if after.leaving and after.replica is not None and after.bound() is not None:
                 self.ending[after.uid] = after
 
@@ -102,18 +112,29 @@ class Cluster:
             self.releases += 1
             self.released_at[was.node] = self.releases
 
-    def _count(self, pod: Pod, sign: int) -> None:
-        bound = pod.bound()
-        if bound is not None:
-            used = self._used.get(bound.node, NONE)
-            self._used[bound.node] = used + bound.resources if sign > 0 else used - bound.resources
-            self.changed_nodes.add(bound.node)
-            if sign > 0:
-                occupant = Occupant(bound.node, pod.namespace, pod.labels, pod.rules, pod.leaving)
-                self.occupancy.add(pod.uid, occupant)
-            else:
-                self.occupancy.remove(pod.uid, pod.namespace)
+    def _count_bound(self, before: Pod | None, after: Pod | None) -> None:
+        """What a pod takes of its node, and what it means for the rules of others there."""
+        was = None if before is None else before.bound()
+        now = None if after is None else after.bound()
+        if was != now:
+            for bound, sign in ((was, -1), (now, 1)):
+                if bound is None:
+                    continue
+                used = self._used.get(bound.node, NONE)
+                more, less = used + bound.resources, used - bound.resources
+                self._used[bound.node] = more if sign > 0 else less
+                self.changed_nodes.add(bound.node)
+        if before is not None and was is not None and (after is None or now is None):
+            self.occupancy.remove(before.uid, before.namespace)
+        elif after is not None and now is not None:
+            self.occupancy.set(
+                after.uid,
+                Occupant(now.node, after.namespace, after.labels, after.rules, after.leaving),
+            )
+
+    def _count_replica(self, pod: Pod, sign: int) -> None:
         if pod.replica is None:
+            self._note_unrecognized(pod, sign)
             return
         job_uid = pod.replica.job_uid
         of_job = self._pods_by_job.setdefault(job_uid, {})
@@ -125,12 +146,30 @@ class Cluster:
         if not of_job:
             del self._pods_by_job[job_uid]
             self._forget_if_over(job_uid)
+        for claim in pod.rules.claims if pod.rules is not None else ():
+            jobs = self._jobs_by_claim.setdefault((pod.namespace, claim), Counter())
+            jobs[job_uid] += sign
+            if not jobs[job_uid]:
+                del jobs[job_uid]
+            if not jobs:
+                del self._jobs_by_claim[pod.namespace, claim]
         if is_waiting(pod):
             self._waiting[job_uid] = self._waiting.get(job_uid, 0) + sign
             if not self._waiting[job_uid]:
                 del self._waiting[job_uid]
         if pod.node is not None and sign > 0:
             self.have_run.add(job_uid)
+
+    def _note_unrecognized(self, pod: Pod, sign: int) -> None:
+        if pod.owner is None:
+            return
+        of_job = self.unrecognized.setdefault(pod.owner.uid, {})
+        if sign > 0:
+            of_job[pod.uid] = pod
+        else:
+            of_job.pop(pod.uid, None)
+        if not of_job:
+            del self.unrecognized[pod.owner.uid]
 
     def set_job(self, uid: str, job: Job | None, *, exists: bool = False) -> None:
         """Record a job's spec; ``None``: it is gone or over, or ``exists`` and is unreadable."""
@@ -209,6 +248,10 @@ class Cluster:
     def pods_of(self, job_uid: str) -> Mapping[str, Pod]:
         """The pods that a job controls, by UID."""
         return self._pods_by_job.get(job_uid, {})
+
+    def jobs_with_claims(self, claims: Iterable[ClaimName]) -> set[str]:
+        """The UIDs of the jobs of which a pod mounts any of these claims."""
+        return {job_uid for claim in claims for job_uid in self._jobs_by_claim.get(claim, ())}
 
     def priority_of(self, job_uid: str) -> int:
         """The lowest priority of a job's pods; while a rescale replaces them, that of the last."""

@@ -2,16 +2,18 @@
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
 import msgspec
 
 from extender.planner import Planner
 from extender.state.cluster import ProfileForecast, ProfileRescale, is_waiting
+from extender.state.volumes import ClaimName
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import RESCALING, Phase
 from optimus.kube.errors import Malformed
+from optimus.kube.job_kinds import MOST_REPLICAS
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import TrainingProfile
@@ -140,25 +142,33 @@ class EventHandlers:
 
     def claim(self, before: Claim | None, after: Claim | None) -> None:
         """A persistent volume claim."""
-        with self._planner.locked():
-            self._planner.cluster.occupancy.volumes.set_claim(before, after)
-            self._volumes_changed()
+        if before != after:
+            with self._planner.locked():
+                volumes = self._planner.cluster.occupancy.volumes
+                self._claims_changed(volumes.set_claim(before, after))
 
     def volume(self, before: Volume | None, after: Volume | None) -> None:
         """A persistent volume."""
-        with self._planner.locked():
-            self._planner.cluster.occupancy.volumes.set_volume(before, after)
-            self._volumes_changed()
+        if before != after:
+            with self._planner.locked():
+                volumes = self._planner.cluster.occupancy.volumes
+                self._claims_changed(volumes.set_volume(before, after))
 
     def storage_class(self, before: StorageClass | None, after: StorageClass | None) -> None:
         """A storage class."""
-        with self._planner.locked():
-            self._planner.cluster.occupancy.volumes.set_class(before, after)
-            self._volumes_changed()
+        if before != after:
+            with self._planner.locked():
+                volumes = self._planner.cluster.occupancy.volumes
+                self._claims_changed(volumes.set_class(before, after))
 
-    def _volumes_changed(self) -> None:
+    def _claims_changed(self, claims: Collection[ClaimName]) -> None:
+        """Only gangs that mount one of these claims are looked at again."""
+        jobs = self._planner.queue.jobs_with_claims(claims)
+        if not jobs:
+            return
         self._planner.cluster.occupancy.volumes_changed()
-        self._planner.queue.cached.clear()
+        for job_uid in jobs:
+            self._planner.job_changed(job_uid)
         self._planner.changes.notify()
 
     def namespace(self, before: Namespace | None, after: Namespace | None) -> None:
@@ -254,6 +264,8 @@ class EventHandlers:
         with planner.locked() as now:
             if has_run:
                 planner.cluster.have_run.add(job_uid)
+            if planner.cluster.rescales.get(job_uid) != rescale:
+                planner.queue.cached.pop(job_uid, None)  # its pods may list the new counts
             planner.cluster.set_rescale(job_uid, rescale)
             planner.rescales.follow(now.monotonic)
         planner.reserve_for_rescales()
@@ -289,10 +301,14 @@ def rescale_of(profile: TrainingProfile) -> ProfileRescale | None:
         target = record.target
     else:
         return None
-    if target == NO_COUNTS:
+    if target == NO_COUNTS or max(target) > MOST_REPLICAS:
         return None
     name = status.interval_id if record is None else record.id
-    return ProfileRescale(profile.job.uid, name, target, status.phase is Phase.SUSPENDING)
+    leaving, kept = status.phase is Phase.SUSPENDING, None
+    if record is not None:
+        had = record.origin
+        kept = Counts(min(had.ps, target.ps), min(had.workers, target.workers))
+    return ProfileRescale(profile.job.uid, name, target, leaving, None if kept == target else kept)
 
 
 def forecast_of(profile: TrainingProfile) -> ProfileForecast | None:

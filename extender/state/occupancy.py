@@ -121,6 +121,26 @@ class Occupancy:
             del self._occupants[namespace]
         self._count(pod, -1)
 
+    def set(self, key: Hashable, pod: Occupant) -> None:
+        """A pod is on a node, again or for the first time: what is as it was is not counted again,
+        so that a changed label makes nobody's plan out of date whom it does not concern."""
+        before = self._occupants.get(pod.namespace, {}).get(key)
+        if before == pod:
+            return
+        if before is None or (before.node, before.rules) != (pod.node, pod.rules):
+            self.remove(key, pod.namespace)
+            self.add(key, pod)
+            return
+        self._occupants[pod.namespace][key] = pod
+        for selection in {
+            *self._counts_by_label.candidates(before.labels),
+            *self._counts_by_label.candidates(pod.labels),
+        }:
+            change = self._selects(selection, pod) - self._selects(selection, before)
+            if change:
+                _add(self._counts[selection], pod.node, change)
+                self._changed()
+
     def reserve(self, replica: ReplicaId, pod: Occupant) -> None:
         """Room is reserved for a replica; again: elsewhere."""
         self.release(replica)
@@ -134,8 +154,8 @@ class Occupancy:
             self.remove(replica, namespace)
 
     def volumes_changed(self) -> None:
-        """A claim, volume or storage class has changed."""
-        self._changed()
+        """A claim, volume or storage class has changed that a gang uses."""
+        self._changed(opens=False)
 
     def set_namespace(self, name: str, labels: Labels | None) -> None:
         """Record a namespace's labels; ``None``: it is gone."""

@@ -2,17 +2,18 @@
 
 From the first step of a rescale until its pods are bound, room is reserved for the job's target
 counts, planned on what is free and on what the job's own pods are about to leave; for
-``--rescale-hold-seconds`` at most.
+``--rescale-hold-seconds`` at most. While a target that is larger does not fit, room is reserved for
+the counts to which the job may return: no pod is answered by that.
 """
 
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from extender.state.cluster import Cluster, ProfileRescale, used_by_node
 from extender.state.reservations import Reservations
-from optimus.jobs import Job, ReplicaSpec
+from optimus.jobs import Counts, Job, ReplicaSpec
 from optimus.kube.pods import Pod
 from optimus.nodes import Node
 from optimus.nodes import refusal as admission_refusal
@@ -49,6 +50,8 @@ class _Tracked:
     since: float
     held: bool
     refusal: _Refusal | None = None
+    keeps: bool = False
+    """Room is reserved for ``kept`` alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +68,23 @@ class Search:
     refusal: _Refusal
     """To be remembered where nothing is found."""
 
-    def find(self) -> Placement | DoesNotFit:
-        """Where the gang fits."""
-        return self.rule.place(self.gang, Capacity(self.nodes, self.left))
+    kept: Gang | None = None
+    """What is reserved where the gang does not fit; ``None``: nothing more than there is."""
+
+    def find(self) -> "Found":
+        """Where the gang fits, else where its job may return to."""
+        capacity = Capacity(self.nodes, self.left)
+        found = self.rule.place(self.gang, capacity)
+        if self.kept is None or isinstance(found, Placement):
+            return Found(found)
+        return Found(found, self.rule.place(self.kept, capacity))
+
+
+class Found(NamedTuple):
+    """What a search has found."""
+
+    answer: Placement | DoesNotFit
+    kept: Placement | DoesNotFit | None = None
 
 
 class RescaleReservations:
@@ -96,15 +113,19 @@ class RescaleReservations:
         ended = [job_uid for job_uid in self._tracked if job_uid not in self._cluster.rescales]
         grew = False
         for job_uid in ended:
-            del self._tracked[job_uid]
+            keeps = self._tracked.pop(job_uid).keeps
+            grew |= self._reservations.release_job(job_uid) if keeps else False
             grew |= self._release_unused(job_uid)
         for job_uid, rescale in sorted(self._cluster.rescales.items()):
             grew |= self._follow_one(job_uid, rescale, now)
         return grew
 
     def unreserved(self) -> list[str]:
-        """The UIDs of the jobs that ``follow`` has found without a reservation."""
-        return sorted(job_uid for job_uid, known in self._tracked.items() if not known.held)
+        """The UIDs of the jobs that ``follow`` has found without a reservation: first those that
+        return to room that was theirs, then those that were stopped first."""
+        found = [(uid, known) for uid, known in self._tracked.items() if not known.held]
+        found.sort(key=lambda each: (each[1].rescale.kept is not None, each[1].since, each[0]))
+        return [uid for uid, _ in found]
 
     def search(self, job_uid: str, now: float) -> Search | None:
         """A search for room for a rescale, where none is reserved and one may be found."""
@@ -118,10 +139,12 @@ class RescaleReservations:
         refusal = _Refusal(now, job, self._pods(job_uid), reservations.changes, left)
         leaving = used_by_node(self._leaving(job_uid, known.rescale))
         left = left | reservations.left_to(gang, leaving)
-        nodes = tuple(self._cluster.nodes.values())
-        return Search(self._rule, known.rescale, gang, nodes, left, refusal)
+        nodes, kept = tuple(self._cluster.nodes.values()), None
+        if known.rescale.kept is not None and not known.keeps:
+            kept = self._gang(job, known.rescale, known.rescale.kept)
+        return Search(self._rule, known.rescale, gang, nodes, left, refusal, kept)
 
-    def settle(self, search: Search, answer: Placement | DoesNotFit) -> None:
+    def settle(self, search: Search, found: Found) -> None:
         """Reserve what a search has found, or remember that it has found nothing; neither where
         that does not hold any more."""
         job_uid, rescale = search.rescale.job_uid, search.rescale
@@ -130,16 +153,33 @@ class RescaleReservations:
             return  # it is over, reserved, or a step further
         if self._gang(job, rescale) != search.gang:
             return
+        answer = found.answer
         if isinstance(answer, DoesNotFit):
             self._tracked[job_uid] = replace(known, refusal=search.refusal)
+            if search.kept is not None and isinstance(found.kept, Placement):
+                self._keep(search.kept, found.kept, rescale)
             return
         leaving = used_by_node(self._leaving(job_uid, rescale))
         if not self._reservations.still_fits(search.gang, answer, leaving):
             return
         expires_at = known.since + self._max_seconds
         self._reservations.hold(search.gang, answer, expires_at, leaving)
-        self._tracked[job_uid] = replace(known, held=True, refusal=None)
+        self._tracked[job_uid] = replace(known, held=True, refusal=None, keeps=False)
         _LOG.info("job %s: room is reserved for its rescale to %s", job.key, rescale.target)
+
+    def _keep(self, gang: Gang, answer: Placement, rescale: ProfileRescale) -> None:
+        """Reserve what a job may return to, where that is still free."""
+        job_uid = rescale.job_uid
+        leaving, known = used_by_node(self._leaving(job_uid, rescale)), self._tracked[job_uid]
+        if gang.unbound and self._reservations.still_fits(gang, answer, leaving):
+            expires_at = known.since + self._max_seconds
+            self._reservations.hold(gang, answer, expires_at, leaving)
+            self._tracked[job_uid] = replace(known, keeps=True)
+
+    def is_whole(self, job_uid: str) -> bool:
+        """Whether what is reserved for a job is for all of its gang."""
+        known = self._tracked.get(job_uid)
+        return known is None or not known.keeps
 
     def is_tracked(self, job_uid: str) -> bool:
         """Whether room may be reserved for counts whose pods need not exist yet."""
@@ -163,7 +203,7 @@ class RescaleReservations:
         """A job's pod has changed or is gone: correct at once what its old pods still take of the
         reserved room; returns whether there is any such room."""
         tracked = self._tracked.get(job_uid)
-        if tracked is None or not tracked.held:
+        if tracked is None or not (tracked.held or tracked.keeps):
             return False
         pods = self._leaving(job_uid, tracked.rescale)
         self._reservations.set_leaving(job_uid, used_by_node(pods))
@@ -172,12 +212,14 @@ class RescaleReservations:
     def adopt(self, job_uid: str) -> None:
         """What the last leader had planned for a job's pods is reserved now."""
         if job_uid in self._tracked:
-            self._tracked[job_uid] = replace(self._tracked[job_uid], held=True, refusal=None)
+            known = self._tracked[job_uid]
+            self._tracked[job_uid] = replace(known, held=True, refusal=None, keeps=False)
 
     def plan_again(self, job_uid: str) -> None:
         """What was reserved for a job is of no use any more."""
         if job_uid in self._tracked:
-            self._tracked[job_uid] = replace(self._tracked[job_uid], held=False, refusal=None)
+            known = self._tracked[job_uid]
+            self._tracked[job_uid] = replace(known, held=False, refusal=None, keeps=False)
 
     def _follow_one(self, job_uid: str, rescale: ProfileRescale, now: float) -> bool:
         known = self._tracked.get(job_uid)
@@ -185,13 +227,13 @@ class RescaleReservations:
             rescale.id,
             rescale.target,
         ):
-            known = _Tracked(rescale, now, held=False)
+            known = _Tracked(rescale, now, held=False, keeps=known is not None and known.keeps)
         elif known.rescale != rescale:
             known = replace(known, rescale=rescale, refusal=None)
         self._tracked[job_uid] = known
         if now - known.since >= self._max_seconds:
             return self._release_unused(job_uid)
-        if known.held:
+        if known.held or known.keeps:
             leaving = used_by_node(self._leaving(job_uid, rescale))
             self._reservations.set_leaving(job_uid, leaving)
         return False
@@ -227,9 +269,10 @@ class RescaleReservations:
             for spec in specs
         )
 
-    def _gang(self, job: Job, rescale: ProfileRescale) -> Gang:
-        """The gang of the target counts, with what other pods mean for it, now."""
-        gang = self._as_observed(Gang.of(job, rescale.target), with_nodes=not rescale.leaving)
+    def _gang(self, job: Job, rescale: ProfileRescale, counts: Counts | None = None) -> Gang:
+        """The gang of the target counts, or of others, with what other pods mean for it, now."""
+        gang = Gang.of(job, rescale.target if counts is None else counts)
+        gang = self._as_observed(gang, with_nodes=not rescale.leaving)
         if not rescale.leaving:
             gang = self._reservations.with_assumed(gang)
         gone = [pod.uid for pod in self._leaving(job.uid, rescale)]

@@ -2,11 +2,14 @@
 VolumeBinding and VolumeRestrictions decide it."""
 
 from itertools import product
-from typing import Final
+from typing import Final, TypeAlias
 
 from optimus.jobs import Requirement
 from optimus.kube.volumes import READ_WRITE_ONCE_POD, Claim, StorageClass, Volume
 from optimus.placement.rules import ClaimedVolume, NodeTerms, all_hold
+
+ClaimName: TypeAlias = tuple[str, str]
+"""Namespace and name of a claim."""
 
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
@@ -15,33 +18,63 @@ class Volumes:
     """Claims, volumes and storage classes. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._claims: dict[tuple[str, str], Claim] = {}
+        self._claims: dict[ClaimName, Claim] = {}
+        self._claims_by_volume: dict[str, set[ClaimName]] = {}
+        self._unbound_by_class: dict[str, set[ClaimName]] = {}
         self._volumes: dict[str, Volume] = {}
         self._volumes_by_class: dict[str, dict[str, Volume]] = {}
         self._classes: dict[str, StorageClass] = {}
 
-    def set_claim(self, before: Claim | None, after: Claim | None) -> None:
-        """Record a claim; ``None`` on either side: absent."""
+    def set_claim(self, before: Claim | None, after: Claim | None) -> set[ClaimName]:
+        """Record a claim; ``None`` on either side: absent. Returns the claims that this changes."""
         if before is not None:
             self._claims.pop((before.namespace, before.name), None)
+            self._index(before, present=False)
         if after is not None:
             self._claims[after.namespace, after.name] = after
+            self._index(after, present=True)
+        return {(each.namespace, each.name) for each in (before, after) if each is not None}
 
-    def set_volume(self, before: Volume | None, after: Volume | None) -> None:
-        """Record a volume; ``None`` on either side: absent."""
+    def _index(self, claim: Claim, *, present: bool) -> None:
+        name = claim.namespace, claim.name
+        for index, key in (
+            (self._claims_by_volume, claim.volume),
+            (self._unbound_by_class, "" if claim.is_bound else claim.storage_class),
+        ):
+            if key and present:
+                index.setdefault(key, set()).add(name)
+            elif key:
+                index.get(key, set()).discard(name)
+                if not index.get(key):
+                    index.pop(key, None)
+
+    def set_volume(self, before: Volume | None, after: Volume | None) -> set[ClaimName]:
+        """Record a volume, likewise."""
         if before is not None:
             self._volumes.pop(before.name, None)
             self._volumes_by_class.get(before.storage_class, {}).pop(before.name, None)
         if after is not None:
             self._volumes[after.name] = after
             self._volumes_by_class.setdefault(after.storage_class, {})[after.name] = after
+        changed: set[ClaimName] = set()
+        for each in (before, after):
+            if each is not None:
+                changed |= self._claims_by_volume.get(each.name, set())
+                changed |= (
+                    {each.claim}  # it suits no other
+                    if each.claim is not None
+                    else self._unbound_by_class.get(each.storage_class, set())
+                )
+        return changed
 
-    def set_class(self, before: StorageClass | None, after: StorageClass | None) -> None:
-        """Record a storage class; ``None`` on either side: absent."""
+    def set_class(self, before: StorageClass | None, after: StorageClass | None) -> set[ClaimName]:
+        """Record a storage class, likewise."""
         if before is not None:
             self._classes.pop(before.name, None)
         if after is not None:
             self._classes[after.name] = after
+        names = {each.name for each in (before, after) if each is not None}
+        return {claim for name in names for claim in self._unbound_by_class.get(name, ())}
 
     def claimed(self, namespace: str, name: str, users: int) -> ClaimedVolume:
         """What a claim means for a pod that mounts it, beside so many pods that do so already."""

@@ -1,14 +1,16 @@
-"""The objective with weights and a degree of fairness: alpha-fair finish-time ratios.
+"""The objective with weights and a degree of fairness: alpha-fair remaining times.
 
-Job j has the weight w, and would need T seconds at its fair share of the cluster. What is minimised
-is the sum over all jobs of
+Job j has the weight w and the remaining time t. What is minimised is the sum over all jobs of
 
-    w T (t / T)^(1 + alpha) / (1 + alpha)
+    w log t                                  by default (alpha = -1)
+    w T (t / T)^(1 + alpha) / (1 + alpha)    for alpha >= 0
 
-where t is the job's remaining time. This is the alpha-fair utility (Mo and Walrand, IEEE/ACM ToN
-8(5), 2000) of the finish-time ratio t / T, by which Themis (NSDI 2020) and Gavel (OSDI 2020)
-define fairness. With alpha = 0 it is the sum of w t, as in Optimus for equal weights; the larger
-alpha is, the more the largest ratio counts.
+where T is the job's remaining time at its fair share of the cluster. Both are the alpha-fair
+utility (Mo and Walrand, IEEE/ACM ToN 8(5), 2000): of the remaining time, and of the finish-time
+ratio t / T, by which Themis (NSDI 2020) and Gavel (OSDI 2020) define fairness. By default a step is
+worth the logarithm of the factor by which it makes the job faster (proportional fairness of
+speeds): whatever amount of work a job claims, it gets no more for that. With alpha = 0 it is the
+sum of w t, as in Optimus for equal weights; the larger alpha is, the more the largest ratio counts.
 """
 
 import math
@@ -22,14 +24,18 @@ from numpy.typing import NDArray
 
 from optimus.jobs import Job
 
+PROPORTIONAL: Final = -1.0
+"""The alpha with which the sum of w log t is minimised: proportional fairness of speeds."""
+
 _NONE: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """The degree of fairness, and the weights: 1 where none is given."""
+    """The degree of fairness, at least 0 or ``PROPORTIONAL``, and the weights: 1 where none is
+    given."""
 
-    alpha: float = 0.0
+    alpha: float = PROPORTIONAL
     namespaces: Mapping[str, float] = field(default_factory=lambda: _NONE)
     classes: Mapping[str, float] = field(default_factory=lambda: _NONE)
     """By the name of a PriorityClass."""
@@ -43,18 +49,25 @@ class Fairness:
         return self.classes.get(job.priority_class, 1.0)
 
 
+LEAST_SECONDS: Final = 1.0
+"""Less remaining time than this has no logarithm that counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobObjective:
-    """What one job's remaining time costs; ``fair_seconds`` is T, above 0 and finite."""
+    """What one job's remaining time costs; ``fair_seconds`` is T, above 0 and finite, and 1 where T
+    does not count."""
 
     weight: float
     alpha: float
     fair_seconds: float
 
     def cost(self, seconds: float) -> float:
-        """The cost of so many remaining seconds, in weighted seconds."""
+        """The cost of so many remaining seconds, in units of the objective."""
         if seconds == math.inf:
             return math.inf
+        if self.alpha == PROPORTIONAL:
+            return self.weight * math.log(max(seconds, LEAST_SECONDS))
         scale = self.weight * self.fair_seconds / (1 + self.alpha)
         return float(scale * (max(seconds, 0.0) / self.fair_seconds) ** (1 + self.alpha))
 
@@ -81,10 +94,15 @@ class Objectives:
         )
 
     def worth(self, rows: NDArray[np.int64], now: Seconds, saved: Seconds) -> Seconds:
-        """What saving so many seconds is worth, in weighted seconds; infinite where they are."""
-        power, fair = self.power[rows], self.fair_seconds[rows]
-        scale = self.weight[rows] * fair / power
-        with np.errstate(invalid="ignore", over="ignore"):
-            after = np.maximum(now - saved, 0.0)
-            worth = scale * ((np.maximum(now, 0.0) / fair) ** power - (after / fair) ** power)
+        """What saving so many seconds is worth, in units of the objective; infinite where they
+        are."""
+        power, weight = self.power[rows], self.weight[rows]
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            after, now_or_0 = np.maximum(now - saved, 0.0), np.maximum(now, 0.0)
+            least = np.maximum(now_or_0, LEAST_SECONDS), np.maximum(after, LEAST_SECONDS)
+            worth = weight * np.log(least[0] / least[1])
+            if power.any():
+                fair, scale = self.fair_seconds[rows], np.where(power == 0, 1.0, power)
+                powers = (now_or_0 / fair) ** power - (after / fair) ** power
+                worth = np.where(power == 0, worth, weight * fair / scale * powers)
         return np.asarray(np.where(np.isfinite(saved) & np.isfinite(now), worth, saved))

@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from statistics import median_low
 from types import MappingProxyType
 from typing import Any, Final, Protocol, Self, runtime_checkable
 
@@ -138,6 +139,8 @@ class Candidate:
     objective: JobObjective | None = None
     """What its remaining time costs; without one it costs its seconds."""
     deadline: Deadline | None = None
+    limited: str = ""
+    """Until when the job's bounds are narrower here than its user's, for a sentence."""
 
     @property
     def may_grow(self) -> bool:
@@ -152,7 +155,8 @@ class Candidate:
     def holding(self, counts: Counts) -> "Candidate":
         """The same job, running at these counts at least."""
         # Thousands of times a plan: ``dataclasses.replace`` takes several times as long.
-        return Candidate(self.job, self.forecast, True, counts, self.objective, self.deadline)
+        known = self.objective, self.deadline, self.limited
+        return Candidate(self.job, self.forecast, True, counts, *known)
 
 
 MOST_MOVES: Final = 64
@@ -162,6 +166,14 @@ MOST_MOVES: Final = 64
 def is_forced(before: Counts, target: Counts) -> bool:
     """Whether a rescale only gives capacity away: a job does that for others."""
     return target.ps <= before.ps and target.workers <= before.workers
+
+
+def usual_price(measured: Sequence[float], assumed_seconds: float) -> float:
+    """What a job's next rescale costs, by what its last ones did.
+
+    The lower median of them and of what is assumed without any: one outlier alone would otherwise
+    keep the job where it is for ever, and with that its only measurement."""
+    return median_low((*measured, assumed_seconds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +187,8 @@ class JobHistory:
     recommends: bool = False
     """It is only recommended what else would be decided."""
     rescales: int = 0
-    price_seconds: float | None = None
-    """What a rescale costs the job, by those that were measured; ``None`` before the first."""
+    prices: tuple[float, ...] = ()
+    """What its last rescales cost it, in seconds."""
     moves: tuple[float, ...] = ()
     """Instants of its last rescales, oldest first, without forced ones."""
     last_rescaled_at: float | None = None
@@ -241,6 +253,15 @@ NO_HISTORY = JobHistory()
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceShare:
+    """A namespace with candidates that may grow, and what its other jobs hold."""
+
+    namespace: str
+    weight: float = 1.0
+    held: Resources = NONE
+
+
+@dataclass(frozen=True, slots=True)
 class AllocationProblem:
     """One decision over all candidates.
 
@@ -259,6 +280,8 @@ class AllocationProblem:
     reserve: Resources = NONE
     quotas: tuple[Quota, ...] = ()
     """With what is left for the candidates as their room."""
+    shares: tuple[NamespaceShare, ...] = ()
+    """The namespaces among which capacity is divided first; empty where there are not several."""
 
 
 @dataclass(frozen=True, slots=True)

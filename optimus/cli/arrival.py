@@ -10,16 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optimus.cli.cluster import connected
+from optimus.cli.cluster import connected, status_of
 from optimus.cli.command import Answer, BadInput
 from optimus.cli.times import clock, duration
 from optimus.cli.what_if import applied, view_of
-from optimus.errors import NotReady
 from optimus.interval.arrival import (
     ARRIVING_UID,
     Arrival,
     Arriving,
-    Running,
     arrival,
     duration_of,
 )
@@ -27,6 +25,7 @@ from optimus.jobs import Counts, Job
 from optimus.models.forecast import TimeLeft
 
 if TYPE_CHECKING:
+    from optimus.cli.assumptions import Assumed
     from optimus.cli.job_view import JobView
     from optimus.kube.snapshot_reader import ReadCluster
     from optimus.kube.training_jobs import TrainingJob
@@ -45,6 +44,9 @@ def answer_arrival(options: argparse.Namespace) -> Answer:
     if options.job is not None:
         raise BadInput("what-if", "either JOB is asked about, or what -f or --like names")
     with connected(options, "what-if") as cluster:
+        from optimus.cli.assumptions import Assumed
+        from optimus.cli.top import views_of
+        from optimus.kube.job_list import list_jobs
         from optimus.kube.snapshot_reader import read_cluster
 
         client, namespace = cluster.client, cluster.namespace
@@ -56,8 +58,11 @@ def answer_arrival(options: argparse.Namespace) -> Answer:
             assert like is not None
             stored = another(like, now)
         stored = with_counts(stored, options)
-        found = read_cluster(client, options.node_selector, stored.namespace, stored)
-        return answer_of(Template(stored, like), found)
+        listed = list_jobs(client, None)
+        views = views_of(listed)
+        assumed = Assumed.of(views, stored.namespace, options.node_selector)
+        found = read_cluster(client, assumed.settings, stored.namespace, stored, listed)
+        return answer_of(Template(stored, like), found, views, assumed)
 
 
 def read_text(name: str) -> str:
@@ -138,23 +143,19 @@ def with_counts(stored: "TrainingJob", options: argparse.Namespace) -> "Training
     return replace(stored, job=replace(stored.job, counts=counts))
 
 
-def answer_of(template: Template, cluster: "ReadCluster") -> Answer:
-    """The question answered on what was read of the cluster."""
-    from optimus.cli.job_view import JobView
+def answer_of(
+    template: Template, cluster: "ReadCluster", views: "Sequence[JobView]", assumed: "Assumed"
+) -> Answer:
+    """The question answered on what was read of the cluster and of its jobs."""
+    from optimus.cli.assumptions import known_job
 
     job = cluster.arriving
     assert job is not None
     now = cluster.snapshot.at
-    views = [JobView(each.job, each.profile, None, now) for each in cluster.jobs]
     like = template.like or _same(job, views)
-    running = {
-        each.training_job.uid: Running(
-            each.forecast or NotReady("nothing is known of its training"), each.forecast_at
-        )
-        for each in views
-        if each.job is not None
-    }
-    found = arrival(Arriving(job, cluster.snapshot, running, partial(_duration, like)))
+    running = {each.training_job.uid: known_job(each) for each in views if each.job is not None}
+    decision, lasts = assumed.settings.decision, partial(_duration, like)
+    found = arrival(Arriving(job, cluster.snapshot, decision, running, duration=lasts))
     value = {
         "namespace": job.key.namespace,
         "name": job.key.name,
@@ -169,10 +170,12 @@ def answer_of(template: Template, cluster: "ReadCluster") -> Answer:
         "withoutEnd": list(found.without_end),
         "like": None if like is None else str(like.training_job.key),
         "notReadable": list(cluster.not_readable),
+        "notKnown": list(assumed.not_known),
     }
     title = f"{job.kind} {job.key} with {job.counts}, if it came now:"
-    lines = [title, *_sentences(job, found, like, now), *_not_read(cluster)]
-    return Answer(value, "\n".join(lines), status=0 if found.starts else 1)
+    lines = [title, *_sentences(job, found, like, now), *_not_read(cluster), *assumed.sentences]
+    status = status_of(cluster.not_readable) if found.starts else 1
+    return Answer(value, "\n".join(lines), status=status)
 
 
 def _same(job: Job, views: "Sequence[JobView]") -> "JobView | None":

@@ -5,13 +5,13 @@ Everything goes through the user's kubeconfig, with the user's own rights.
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optimus.cli.command import BadInput
+from optimus.cli.command import INCOMPLETE, BadInput
 from optimus.cli.completion import context_names, job_names
 
 if TYPE_CHECKING:  # these need the packages of the extra "cluster"
@@ -20,12 +20,7 @@ if TYPE_CHECKING:  # these need the packages of the extra "cluster"
 
 FORMS = ("json", "yaml", "wide")
 
-_FORBIDDEN = (
-    "; the ClusterRole view of the namespace has the right to read, once manifests/rbac-users.yaml"
-    " is applied"
-)
-
-_FORBIDDEN_EVERYWHERE = "; without -A the jobs of one namespace are asked for"
+_READING = ("get", "list", "watch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +76,50 @@ def connected(options: argparse.Namespace, command: str) -> Iterator[Cluster]:
         finally:
             client.close()
     except KubeError as error:
-        raise BadInput(command, sentence_of(error)) from None
+        everywhere = getattr(options, "all_namespaces", False)
+        raise BadInput(command, sentence_of(error, everywhere=everywhere)) from None
 
 
-def sentence_of(error: "KubeError") -> str:
-    """What went wrong, and what can be done about it."""
+def incomplete(not_readable: Sequence[str]) -> list[str]:
+    """What could not be read: one sentence on all rights that the user lacks, with what to ask for,
+    and one on each other thing."""
+    from optimus.kube.rights import MAY_NOT
+
+    lacking = [each.removeprefix(MAY_NOT) for each in not_readable if each.startswith(MAY_NOT)]
+    found = [each for each in not_readable if not each.startswith(MAY_NOT)]
+    if lacking:
+        found.insert(0, f"{MAY_NOT}{'; '.join(lacking)}; {_asked_of_an_administrator('view')}")
+    return found
+
+
+def status_of(not_readable: Sequence[str]) -> int:
+    """The exit status of an answer without what could not be read."""
+    return INCOMPLETE if not_readable else 0
+
+
+def _asked_of_an_administrator(role: str) -> str:
+    return (
+        f"ask an administrator for the ClusterRole {role}, which has these rights once"
+        " manifests/rbac-users.yaml is applied"
+    )
+
+
+def sentence_of(error: "KubeError", *, everywhere: bool = False) -> str:
+    """What went wrong, and what can be done about it; ``everywhere``: all namespaces were asked
+    for."""
     from optimus.kube.errors import ErrorKind
+    from optimus.kube.rights import explained, refused_right
 
-    said = error.sentence
+    said, right = explained(error), refused_right(error)
     if "no connection to the API server" in said or "did not answer in time" in said:
         return f"{said}; `kubectl cluster-info` says whether the cluster of this context is up"
     if error.kind is ErrorKind.FORBIDDEN and "(HTTP 401)" in said:
         return f"{said}; the API server does not accept the credentials of this context"
-    if error.kind is ErrorKind.FORBIDDEN and "cannot list" in said and "cluster scope" in said:
-        return f"{said}{_FORBIDDEN_EVERYWHERE}"
-    if error.kind is ErrorKind.FORBIDDEN and ("cannot list" in said or "cannot get" in said):
-        return f"{said}{_FORBIDDEN}"
-    return said
+    if right is None:
+        return said
+    if everywhere and not right.namespace:
+        return f"{said}; without -A the jobs of one namespace are asked for"
+    if not right.namespace:
+        return f"{said}: this question is about the whole cluster; ask an operator, or on the page"
+    role = "view" if right.verb in _READING else "edit"
+    return f"{said}; {_asked_of_an_administrator(role)}"

@@ -1,7 +1,7 @@
 """``optimus doctor`` without a log: whether Optimus is installed and works on the cluster.
 
-Each check gives findings: what is right, what is wrong with the command that mends it, and what the
-user has no right to see."""
+Each check gives findings: what is right, and what is wrong with the command that mends it. What the
+user has no right to see makes the answer incomplete; it says which rights are lacking."""
 
 import argparse
 import time
@@ -11,10 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from optimus.cli.cluster import connected
-from optimus.cli.command import Answer
+from optimus.cli.command import INCOMPLETE, Answer
 from optimus.cli.table import table
 
 if TYPE_CHECKING:  # these need the packages of the extra "cluster"
+    from optimus.kube.errors import KubeError
     from optimus.kube.installation import PodController, Source
     from optimus.kube.rights import Right
 
@@ -34,11 +35,14 @@ class Finding:
 
     what: str
     state: str
-    """``ok``, ``warning``, ``problem``, or ``unknown`` where it may not be read."""
+    """``ok``, ``warning``, ``problem``, or ``unknown`` where it could not be read."""
 
     text: str
     mend: str = ""
     """The command that mends it."""
+
+    lacks: "Right | None" = None
+    """The right for want of which it is unknown."""
 
 
 @dataclass(slots=True)
@@ -62,30 +66,51 @@ def examine(options: argparse.Namespace) -> Answer:
     """The checks on the cluster of the options."""
     with connected(options, "doctor") as cluster:
         examined = Examined(cluster.client, cluster.namespace, options.system_namespace)
-        return answer_of(list(findings(examined)))
+        return answer_of(list(findings(examined)), options.system_namespace)
 
 
-def answer_of(found: list[Finding]) -> Answer:
-    """The findings; the exit status is 1 where one is a problem."""
+def answer_of(found: list[Finding], system: str = "optimus-system") -> Answer:
+    """The findings; the exit status is 1 where one is a problem, else ``INCOMPLETE`` where one
+    could not be made."""
     wrong = [each for each in found if each.state in ("problem", "warning")]
-    parts = [table("<<<", ("state", "what", "found"), [(e.state, e.what, e.text) for e in found])]
+    lacking = [each for each in found if each.lacks is not None]
+    shown = [(each.state, each.what, each.text) for each in found if each.lacks is None]
+    parts = [table("<<<", ("state", "what", "found"), shown)]
     mends = [each for each in wrong if each.mend]
     if mends:
         lines = [f"- {each.what}: {each.mend}" for each in mends]
-        parts.append("\n".join(["What mends it:", *lines]))
+        who = " (with the rights of an administrator)" if lacking else ""
+        parts.append("\n".join([f"What mends it{who}:", *lines]))
+    if lacking:
+        parts.append("\n".join(_lacking(lacking, system)))
     problems = sum(each.state == "problem" for each in found)
-    counts = f"{len(found)} checks: {_number(problems, 'problem')}"
-    counts += f", {_number(len(wrong) - problems, 'warning')}"
     unknown = sum(each.state == "unknown" for each in found)
-    parts.append(counts + (f", {unknown} unknown" if unknown else ""))
+    counts = f"{_number(len(found) - unknown, 'check')}: {_number(problems, 'problem')}"
+    counts += f", {_number(len(wrong) - problems, 'warning')}"
+    parts.append(f"Incomplete: {counts}; {unknown} not made" if unknown else counts)
     value = {
         "problems": problems,
+        "complete": not unknown,
+        "lacking": list(dict.fromkeys(str(each.lacks) for each in lacking)),
         "findings": [
             {"what": e.what, "state": e.state, "text": e.text, "mend": e.mend or None}
             for e in found
         ],
     }
-    return Answer(value, "\n\n".join(parts), status=1 if problems else 0)
+    status = 1 if problems else INCOMPLETE if unknown else 0
+    return Answer(value, "\n\n".join(parts), status=status)
+
+
+def _lacking(found: list[Finding], system: str) -> Iterator[str]:
+    """Which checks the user has no right to make, what to ask for, and what can be done without."""
+    names = ", ".join(dict.fromkeys(each.what for each in found))
+    rights = "; ".join(dict.fromkeys(str(each.lacks) for each in found))
+    yield f"Not checked: {names}, since you may not {rights}."
+    yield "Ask an administrator to run this command, or for its rights:"
+    everywhere = "clusterrolebinding optimus-doctor --clusterrole=optimus-doctor"
+    yield f"- kubectl create {everywhere} --user=USER"
+    yield f"- kubectl -n {system} create rolebinding optimus-doctor --clusterrole=view --user=USER"
+    yield "Neither is needed for your own jobs: kubectl optimus status, kubectl optimus why JOB."
 
 
 def _number(count: int, what: str) -> str:
@@ -118,7 +143,13 @@ def findings(examined: Examined) -> Iterator[Finding]:
         try:
             yield from check(examined)
         except KubeError as error:
-            yield Finding(what, "unknown", error.sentence)
+            yield _unknown(what, error)
+
+
+def _unknown(what: str, error: "KubeError") -> Finding:
+    from optimus.kube.rights import explained, refused_right
+
+    return Finding(what, "unknown", explained(error), lacks=refused_right(error))
 
 
 # --- the API server
@@ -191,7 +222,7 @@ def _autoscaler(examined: Examined) -> Iterator[Finding]:
             try:
                 examined.settings |= config_map(examined.client, examined.system, name)
             except KubeError as error:
-                yield Finding("settings", "unknown", error.sentence)
+                yield _unknown("settings", error)
         examined.settings |= found.settings
         flags = (flag.removeprefix("--").partition("=") for flag in found.flags)
         examined.settings |= {_variable(name): text for name, _, text in flags}
@@ -228,8 +259,8 @@ def _scheduler(examined: Examined) -> Iterator[Finding]:
             yield _readiness("scheduler", system, "optimus-scheduler", None)
             return
         yield _readiness("extender", system, "optimus-extender", extender, "daemonset")
-        text = "behind the cluster's own kube-scheduler: its configuration is a file on its hosts"
-        yield Finding("scheduler's configuration", "unknown", text)
+        text = "a file on the hosts of the cluster's own kube-scheduler, to be checked there"
+        yield Finding("scheduler's configuration", "ok", text)
         return
     for name in found.settings_maps:
         examined.settings |= config_map(client, system, name)
@@ -414,14 +445,19 @@ def _user_rights(examined: Examined) -> Iterator[Finding]:
     from optimus.kube.rights import missing, user_rights
 
     lacking = missing(examined.client, user_rights(examined.namespace))
+    where = f"in namespace {examined.namespace}"
     if not lacking:
-        yield Finding("your rights", "ok", f"all commands work in namespace {examined.namespace}")
-        return
-    mend = (
-        "kubectl apply --server-side -f manifests/rbac-users.yaml; kubectl -n"
-        f" {examined.namespace} create rolebinding optimus-users --clusterrole=edit --user=USER"
-    )
-    yield Finding("your rights", "warning", f"you may not {_listed(lacking)}", mend)
+        yield Finding("your rights", "ok", f"all commands work {where}")
+    elif all(each.verb == "patch" for each in lacking):
+        text = f"all commands but pause and resume work {where}, where you may read"
+        yield Finding("your rights", "ok", text)
+    else:
+        mend = (
+            "ask an administrator: kubectl apply --server-side -f manifests/rbac-users.yaml;"
+            f" kubectl -n {examined.namespace} create rolebinding optimus-users"
+            " --clusterrole=edit --user=USER # or view, to read"
+        )
+        yield Finding("your rights", "warning", f"you may not {_listed(lacking)}", mend)
 
 
 def _account_rights(examined: Examined, *, of: str) -> Iterator[Finding]:

@@ -7,11 +7,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from optimus.cli.assumptions import Assumed, known_job
 from optimus.cli.command import BadInput
 from optimus.cli.job_view import JobView
+from optimus.cli.top import views_of
 from optimus.errors import NotReady
+from optimus.interval import IntervalConfig
 from optimus.kube.job_list import list_jobs
 from optimus.kube.snapshot_reader import cluster_or_reason
+from optimus.kube.stored_settings import ClusterSettings
 from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import NONE, Resources
@@ -34,21 +38,20 @@ def read_workload(
     client: "Source",
     namespace: str | None,
     nodes: Sequence[Node] | None = None,
-    node_selector: str = "",
+    node_selector: str | None = None,
 ) -> FoundWorkload:
-    """The jobs of a namespace (``None``: of all) that have shown training, and the nodes.
+    """The jobs of a namespace (``None``: of all) that have shown training, and the nodes: those
+    that the autoscaler uses where no labels are given.
 
     Raises:
         KubeError: the jobs may not be read.
         BadInput: nothing can be simulated."""
     listed = list_jobs(client, namespace)
-    views = [
-        JobView(each.job, each.profile, each.held, listed.now, each.profile_was_read)
-        for each in listed.jobs
-    ]
+    views = views_of(listed)
+    settings = Assumed.of(views, namespace or "default", node_selector).settings
     known, left_out = dict[str, KnownJob](), list(listed.not_readable)
     for view in views:
-        found = _known(view)
+        found = _known(view, settings.decision.interval)
         if isinstance(found, NotReady):
             left_out.append(f"job {view.training_job.key}: {found.reason}")
         else:
@@ -56,7 +59,7 @@ def read_workload(
     began_at = min((each.job.created_at for each in known.values()), default=0.0)
     servers = tuple(nodes or ())
     if nodes is None:
-        servers = _nodes(client, known.keys(), node_selector, namespace)
+        servers = _nodes(client, known.keys(), settings, namespace)
     jobs, empty = [], EmptyCluster(servers, Theorem1())
     for each in known.values():
         job = simulated(each, began_at)
@@ -73,7 +76,7 @@ def read_workload(
     return FoundWorkload(ClusterWorkload(tuple(jobs), servers), tuple(left_out))
 
 
-def _known(view: JobView) -> KnownJob | NotReady:
+def _known(view: JobView, config: IntervalConfig) -> KnownJob | NotReady:
     job, learned = view.job, view.learned
     if job is None:
         return NotReady(view.training_job.left_alone or "its replicas cannot be read")
@@ -85,15 +88,15 @@ def _known(view: JobView) -> KnownJob | NotReady:
         forecast=learned.forecast,
         has_ended=view.is_over,
         user_counts=learned.record.user_counts,
-        prices=learned.record.prices,
+        rescale_seconds=config.price_seconds(known_job(view).history),
     )
 
 
 def _nodes(
-    client: "Source", uids: Collection[str], node_selector: str, namespace: str | None
+    client: "Source", uids: Collection[str], settings: ClusterSettings, namespace: str | None
 ) -> tuple[Node, ...]:
     """The nodes, less what pods take that are not of these jobs."""
-    found = cluster_or_reason(client, node_selector, namespace or "default")
+    found = cluster_or_reason(client, settings, namespace or "default")
     if isinstance(found, str):
         raise BadInput("--from-cluster", f"{found}; --nodes says what nodes there are instead")
     taken = dict[str, Resources]()

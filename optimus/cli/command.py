@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:  # loaded only where a plot is asked for: it takes a second
     from matplotlib.figure import Figure
@@ -27,6 +27,10 @@ class Progress(Protocol):
         """The items one by one; ``what`` is being done to them."""
 
 
+INCOMPLETE: Final = 3
+"""The exit status of an answer that lacks what could not be read, mostly for want of rights."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a command found."""
@@ -40,7 +44,8 @@ class Answer:
     """For ``-o wide``, where that has more than ``text``."""
 
     status: int = 0
-    """The exit status: 1 where the answer is that something is wrong."""
+    """The exit status: 1 where the answer is that something is wrong, ``INCOMPLETE`` where
+    something could not be read."""
 
 
 @dataclass(frozen=True, slots=True)

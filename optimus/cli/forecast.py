@@ -25,7 +25,7 @@ from optimus.models.convergence import (
     TimeToGoal,
 )
 from optimus.models.convergence.series import learning_rate_drops
-from optimus.models.forecast import fit_curve
+from optimus.models.forecast import fit_curve, unlikely_text
 from optimus.models.metric_goal import MetricAsLoss
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class LogForecast:
         points, schedule = log.points, log.schedule
         series, bounded = LossSeries.of(points), metric is None or metric.bounded
         curve = fit_curve(points, schedule) if bounded else NotReady(_UNBOUNDED)
+        if log.diverged:
+            curve = NotReady(f"nothing is predicted: {log.diverged}")
         time_to_goal = curve if isinstance(curve, NotReady) else curve.until(as_loss)
         if metric is not None and isinstance(time_to_goal, NotReady) and curve is not time_to_goal:
             time_to_goal = metric.explained(time_to_goal)
@@ -174,7 +176,7 @@ def _end(forecast: LogForecast) -> float:
     if forecast.met is not None:
         return forecast.met
     found = forecast.time_to_goal
-    return math.inf if isinstance(found, NotReady) else found.point
+    return math.inf if isinstance(found, NotReady) or found.is_unlikely else found.point
 
 
 def _value(forecast: LogForecast) -> dict[str, object]:
@@ -223,6 +225,11 @@ def _lines(forecast: LogForecast) -> Sequence[str]:
         lines.append(f"{_goal_text(forecast)} was met after {forecast.met:g} {unit}")
     elif isinstance(found, NotReady):
         lines.append(str(found))
+    elif found.is_unlikely:
+        lines.append(
+            f"{_goal_text(forecast)}: {unlikely_text(found)}; its run ends after {found.point:.4g} "
+            f"{unit}"
+        )
     else:
         end = forecast.declared_end
         by = f"{2 * seen:g} {unit}" if end is None else f"the declared end, {end:g} {unit},"
@@ -245,7 +252,8 @@ def _goal_text(forecast: LogForecast) -> str:
 
 
 def _interval(found: TimeToGoal, unit: str) -> str:
-    between = f"between {found.low:.4g} and {found.high:.4g}"
+    beyond = "" if not found.is_late else " or later" if found.end is None else " or not at all"
+    between = f"between {found.low:.4g} and {found.high:.4g}{beyond}"
     return f"after {found.point:.4g} {unit}, with 80 % {between}"
 
 
@@ -284,7 +292,7 @@ def _plot(forecast: LogForecast, figure: "Figure") -> None:
         title = f"met after {forecast.met:g} {unit}"
         panel.plot([forecast.met], [level], "o", color=_RED)
     elif isinstance(found, TimeToGoal):
-        title = f"met {_interval(found, unit)}"
+        title = unlikely_text(found) if found.is_unlikely else f"met {_interval(found, unit)}"
         errors = [[found.point - found.low], [found.high - found.point]]
         panel.errorbar([found.point], [level], xerr=errors, fmt="o", color=_RED, capsize=4)
     else:

@@ -1,6 +1,7 @@
 """``optimus forecast JOB``: when a job of a cluster meets its goal."""
 
 import argparse
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,8 @@ from optimus.cli.command import Answer
 from optimus.cli.times import clock, duration
 from optimus.cli.what_if import view_of
 from optimus.errors import NotReady
-from optimus.models.forecast import Forecast
+from optimus.models.convergence import TimeToGoal
+from optimus.models.forecast import Forecast, unlikely_text
 
 if TYPE_CHECKING:
     from optimus.cli.job_view import JobView
@@ -34,6 +36,7 @@ def answer_of(view: "JobView") -> Answer:
         "low": until and round(until.low, 3),
         "high": until and round(until.high, 3),
         "goalMet": found is not None and found.goal_met,
+        "probability": until and round(until.in_run, 6),
         "expected": found is not None and found.is_expected,
         "declaredEnd": view.status.declared_end or None,
         "problem": _problem(view),
@@ -62,21 +65,28 @@ def _lines(view: "JobView", found: Forecast | None, in_epochs: bool) -> Iterator
     if found is not None and found.goal_met:
         yield "its goal is met"
     elif found is not None and found.time_to_goal is not None:
-        until, unit = found.time_to_goal, "epochs" if in_epochs else "steps"
-        between = f"with 80 % between {until.low:.4g} and {until.high:.4g}"
-        yield f"it is met after {until.point:.4g} {unit}, {between}{_done(view)}"
+        unit = "epochs" if in_epochs else "steps"
+        yield f"{_expected(found.time_to_goal, unit)}{_done(view)}"
     if view.end is not None:
         left = max(view.end.at - view.now, 0.0)
         yield f"at {view.counts}: {view.end.text(view.now)} UTC, in {duration(left)}"
         if found is not None and view.job is not None and not found.goal_met:
             ps, workers = view.job.counts
             late = view.forecast_at + float(found.late_seconds(ps, workers))
-            yield f"with a probability of 90 % by {clock(late, view.now)} UTC"
+            if math.isfinite(late):
+                yield f"with a probability of 90 % by {clock(late, view.now)} UTC"
     elif problem is not None:
         yield f"there is no forecast: {problem}"
     for text in (status.declared_end, status.deadline):
         if text:
             yield text
+
+
+def _expected(until: TimeToGoal, unit: str) -> str:
+    if until.is_unlikely:
+        return f"{unlikely_text(until)}; its run ends after {until.point:.4g} {unit}"
+    between = f"with 80 % between {until.low:.4g} and {until.high:.4g}"
+    return f"it is met after {until.point:.4g} {unit}, {between}"
 
 
 def _done(view: "JobView") -> str:

@@ -43,9 +43,13 @@ class End:
     low: float | None = None
     high: float | None = None
     """The ends of the 80 % interval; ``None`` where the profile has only the median."""
+    unlikely: str = ""
+    """``goal unlikely: 3 %`` where it is the end of the run that is expected, and not its goal."""
 
     def text(self, now: float) -> str:
-        """``12:40 (12:31 to 13:05)``, UTC."""
+        """``12:40 (12:31 to 13:05)``, or ``12:40 (goal unlikely: 3 %)``, UTC."""
+        if self.unlikely:
+            return f"{clock(self.at, now)} ({self.unlikely})"
         if self.low is None or self.high is None:
             return clock(self.at, now)
         return f"{clock(self.at, now)} ({clock(self.low, now)} to {clock(self.high, now)})"
@@ -55,7 +59,8 @@ class End:
         low, high = (
             None if each is None else format_second(each) for each in (self.low, self.high)
         )
-        return {"median": format_second(self.at), "low": low, "high": high}
+        unlikely = {"unlikely": self.unlikely} if self.unlikely else {}
+        return {"median": format_second(self.at), "low": low, "high": high, **unlikely}
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,8 @@ class JobView:
         left = self._left(job)
         if left is not None:
             since = self.forecast_at
-            return End(since + left.median, since + left.low, since + left.high)
+            unlikely = self.forecast.unlikely if isinstance(self.forecast, Forecast) else ""
+            return End(since + left.median, since + left.low, since + left.high, unlikely)
         decided_at = instant_of(status.decided_at)
         if status.remaining_seconds is None or decided_at is None:
             return None

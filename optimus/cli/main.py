@@ -38,8 +38,8 @@ def main(
     commands: Sequence[Command] = COMMANDS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Run one command; the exit status is 0, 1 for wrong input or a bad answer, or 2 for wrong
-    arguments."""
+    """Run one command; the exit status is 0, 1 for wrong input or a bad answer, 2 for wrong
+    arguments, or 3 for an answer that is incomplete."""
     if sys.stdout is None:  # closed by the caller, as by `>&-`
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -192,8 +192,8 @@ def _add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     context = "a context of the kubeconfig; default: its current one"
     vars(add("--context", metavar="NAME", help=context)).update(completer=context_names)
     add("--kubeconfig", type=Path, metavar="FILE", help="default: as kubectl chooses it")
-    labels = "labels of the nodes that Optimus uses, as its --node-selector; default: all nodes"
-    add("-l", "--node-selector", default="", metavar="LABELS", help=labels)
+    labels = "labels of the nodes to consider; default: those that the autoscaler uses"
+    add("-l", "--node-selector", metavar="LABELS", help=labels)
 
 
 def _add_stop_arguments(parser: argparse.ArgumentParser) -> None:

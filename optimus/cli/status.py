@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from optimus.cli.cluster import add_arguments, add_job, connected
+from optimus.cli.cluster import add_arguments, add_job, connected, incomplete, status_of
 from optimus.cli.command import Answer, Implementation, Progress
 from optimus.cli.table import table
 from optimus.cli.times import clock, duration
@@ -54,16 +54,16 @@ def overview(found: "JobList", namespace: str | None) -> Answer:
     parts = [summary(views, namespace)]
     if needs:
         parts.append(table("<<<", ("job", "what", "why"), needs))
-    elif views:
+    elif views and not found.not_readable:
         parts.append("nothing needs attention; optimus status JOB shows one job in full")
-    parts += ["not readable: " + each for each in found.not_readable]
+    parts += [f"incomplete: {each}" for each in incomplete(found.not_readable)]
     value = {
         "namespace": namespace,
         "jobs": [each.value() for each in views],
         "attention": [{"job": job, "what": what, "text": text} for job, what, text in needs],
         "notReadable": list(found.not_readable),
     }
-    return Answer(value, "\n\n".join(parts))
+    return Answer(value, "\n\n".join(parts), status=status_of(found.not_readable))
 
 
 def attention(view: "JobView") -> Iterator[tuple[str, str]]:
@@ -102,13 +102,13 @@ def in_full(facts: "JobFacts") -> Answer:
     """Everything about one job."""
     from optimus.cli.job_view import JobView, amounts_value
 
-    held = _held(facts.pods)
+    held = _held(facts.pods) if facts.pods_were_read else None
     view = JobView(facts.job, facts.profile, held, facts.now, facts.profile_was_read)
     samples = () if view.learned is None else view.learned.progress.samples
     newest = sorted(samples, key=lambda each: -each.at)[:_MOST_SAMPLES]
     lines = [*_decision(view), *_training(view), *_changes(view), *_pods(view, facts.pods)]
     lines += [(what, text) for what, text in attention(view) if what not in ("Failed", view.phase)]
-    lines += [("not readable", each) for each in facts.not_readable]
+    lines += [("incomplete", each) for each in incomplete(facts.not_readable)]
     width = max((len(word) for word, _ in lines), default=0)
     texts = "\n".join(f"{word:<{width}}  {sentence}" for word, sentence in lines)
     job = facts.job
@@ -139,7 +139,8 @@ def in_full(facts: "JobFacts") -> Answer:
         ],
         "notReadable": list(facts.not_readable),
     }
-    return Answer(value, "\n\n".join(part for part in parts if part))
+    text = "\n\n".join(part for part in parts if part)
+    return Answer(value, text, status=status_of(facts.not_readable))
 
 
 def _headline(view: "JobView") -> str:

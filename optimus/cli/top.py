@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from optimus.cli.cluster import add_arguments, connected
+from optimus.cli.cluster import add_arguments, connected, incomplete, status_of
 from optimus.cli.command import Answer, Implementation, Progress
 from optimus.cli.table import table
 from optimus.resources import CPU
@@ -52,9 +52,9 @@ def answer_of(found: "JobList", namespace: str | None) -> Answer:
         parts = [summary(views, namespace)]
         if views:
             parts.append(_table(views, with_namespace=namespace is None, is_wide=is_wide))
-        parts += ["not readable: " + each for each in found.not_readable]
+        parts += [f"incomplete: {each}" for each in incomplete(found.not_readable)]
         texts.append("\n\n".join(parts))
-    return Answer(value, texts[0], wide=texts[1])
+    return Answer(value, texts[0], wide=texts[1], status=status_of(found.not_readable))
 
 
 def summary(views: "Sequence[JobView]", namespace: str | None) -> str:

@@ -61,6 +61,8 @@ class TrainingLog:
     points: tuple[LossPoint, ...]
     declared: Declared = NOTHING_DECLARED
     """What the program has said of the whole run."""
+    diverged: str = ""
+    """That the last losses are no numbers, if so."""
 
     @property
     def schedule(self) -> LearningRateSchedule | None:
@@ -96,23 +98,28 @@ def read_training_log(file: Path, metric: str | None = None) -> TrainingLog:
     lines = read_log_lines(file)
     if not _is_csv(lines):
         progress = read_progress(lines, metric)
-        return TrainingLog(file, tuple(_of_log(file, lines, progress, metric)), progress.declared)
+        points = tuple(_of_log(file, lines, progress, metric))
+        return TrainingLog(file, points, progress.declared, _diverged(progress))
     return TrainingLog(file, tuple(_of_csv(file, lines, metric)))
 
 
 def read_metric(file: Path, goal: TargetMetric) -> tuple[TrainingLog, MetricAsLoss]:
     """The values that a goal is about, as losses, from a log or a CSV with a column of them."""
-    lines, declared = read_log_lines(file), NOTHING_DECLARED
+    lines, declared, diverged = read_log_lines(file), NOTHING_DECLARED, ""
     if _is_csv(lines):
         names = _columns(file, lines, goal)
         metrics: Sequence[MetricSeries] = [_column(file, lines, name) for name in names]
     else:
         progress = read_progress(lines, None, (goal.name,))
-        metrics, declared = progress.metrics, progress.declared
+        metrics, declared, diverged = progress.metrics, progress.declared, _diverged(progress)
     found = as_losses(goal, metrics)
     if isinstance(found, NotReady):
         raise BadInput(file, found.reason)
-    return TrainingLog(file, found.losses, declared), found
+    return TrainingLog(file, found.losses, declared, diverged), found
+
+
+def _diverged(progress: TrainingProgress) -> str:
+    return (progress.diagnostic or "the last losses are no numbers") if progress.diverged else ""
 
 
 def met_at(

@@ -5,20 +5,20 @@ import argparse
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from optimus.cli.cluster import add_arguments, add_job, connected
-from optimus.cli.command import Answer, BadInput, Implementation, Progress
+from optimus.cli.command import INCOMPLETE, Answer, BadInput, Implementation, Progress
 from optimus.cli.completion import job_names
 from optimus.cli.table import table
 from optimus.cli.times import duration
 from optimus.interval.capacity_plan import QuotaRefusal
-from optimus.interval.what_if import USUAL_PRICE_SECONDS, Outlook, Question, WhatIf, answer
+from optimus.interval.what_if import Outlook, Question, WhatIf, answer
 from optimus.jobs import Counts
 from optimus.models.forecast import Forecast
 
 if TYPE_CHECKING:
+    from optimus.cli.assumptions import Assumed
     from optimus.cli.job_view import JobView
     from optimus.kube.job_facts import Source
     from optimus.kube.snapshot_reader import ReadCluster
@@ -55,8 +55,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     vars(add("--like", metavar="JOB", help=text)).update(completer=job_names)
     add("--workers", type=change, metavar="N", help="so many workers; +4: so many more")
     add("--ps", type=change, metavar="N", help="so many PSs; +1: so many more")
-    text = "labels of the nodes that Optimus uses, as its --node-selector; default: all nodes"
-    add("-l", "--node-selector", default="", metavar="LABELS", help=text)
+    text = "labels of the nodes to consider; default: those that the autoscaler uses"
+    add("-l", "--node-selector", metavar="LABELS", help=text)
     add_arguments(parser)
 
 
@@ -70,13 +70,15 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
     if options.workers is None and options.ps is None:
         raise BadInput("what-if", "--workers or --ps is needed, as in --workers +4")
     with connected(options, "what-if") as cluster:
+        from optimus.cli.assumptions import Assumed
         from optimus.kube.snapshot_reader import cluster_or_reason
 
         view = view_of(cluster.client, cluster.namespace, options.job)
         counts = asked_counts(view, options.ps, options.workers)
         namespace = view.training_job.namespace
-        found = cluster_or_reason(cluster.client, options.node_selector, namespace)
-        return answer_of(view, counts, found)
+        assumed = Assumed.of([view], namespace, options.node_selector)
+        found = cluster_or_reason(cluster.client, assumed.settings, namespace)
+        return answer_of(view, counts, found, assumed)
 
 
 def view_of(client: "Source", namespace: str, name: str) -> "JobView":
@@ -116,20 +118,15 @@ def applied(present: Counts, ps: Change | None, workers: Change | None) -> Count
     return asked
 
 
-def answer_of(view: "JobView", counts: Counts, cluster: "ReadCluster | str") -> Answer:
+def answer_of(
+    view: "JobView", counts: Counts, cluster: "ReadCluster | str", assumed: "Assumed"
+) -> Answer:
     """The question answered; ``cluster`` may say why it is not known what is free."""
-    prices = view.record.prices
-    found = answer(
-        Question(
-            view.job,
-            view.forecast,
-            counts,
-            view.now,
-            view.forecast_at,
-            median(prices) if prices else USUAL_PRICE_SECONDS,
-            None if isinstance(cluster, str) else cluster.snapshot,
-        )
-    )
+    from optimus.cli.assumptions import known_job
+
+    decision = assumed.settings.decision
+    snapshot = None if isinstance(cluster, str) else cluster.snapshot
+    found = answer(Question(view.job, known_job(view), counts, view.now, decision, snapshot))
     problem = "it has ended" if view.is_over else found.problem
     if problem and view.profile is None:
         problem = f"{problem}: the job has no TrainingProfile"
@@ -143,18 +140,22 @@ def answer_of(view: "JobView", counts: Counts, cluster: "ReadCluster | str") -> 
         "then": found.then and _value(found.then),
         "rescaleSeconds": found.price_seconds,
         "savesSeconds": found.saves_seconds,
+        "whyNotMoved": found.why_not_moved or None,
         "allowed": found.allowed,
         "fits": found.fits,
         "more": dict(found.more),
         "expected": _is_expected(view),
         "refusal": str(found.refusal) or None,
         "notReadable": [cluster] if isinstance(cluster, str) else list(cluster.not_readable),
+        "notKnown": list(assumed.not_known),
     }
     title = f"{job.kind} {job.key} at {counts} instead of {view.counts}:"
     if problem:
         return Answer(value, f"{title} not known, as {problem}", status=1)
-    parts = [title, _table(found, view.now), "\n".join(_sentences(view, found, counts, cluster))]
-    return Answer(value, "\n\n".join(parts))
+    sentences = [*_sentences(view, found, counts, cluster), *assumed.sentences]
+    parts = [title, _table(found, view.now), "\n".join(sentences)]
+    lacks = isinstance(cluster, str) or cluster.not_readable
+    return Answer(value, "\n\n".join(parts), status=INCOMPLETE if lacks else 0)
 
 
 def _is_expected(view: "JobView") -> bool:
@@ -195,6 +196,8 @@ def _sentences(
         yield f"It saves {duration(found.saves_seconds)}{restart}."
     else:
         yield f"It takes {duration(-found.saves_seconds)} longer{restart}."
+    if found.why_not_moved:
+        yield f"Optimus would not move it by itself: {found.why_not_moved}."
     more = {name: each for name, each in found.more.items() if each > 0}
     less = {name: -each for name, each in found.more.items() if each < 0}
     requests = [f"{amounts_text(more)} more"] * bool(more) + [f"{amounts_text(less)} less"] * bool(

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from optimus.cli.cluster import add_arguments, add_job, connected
+from optimus.cli.cluster import add_arguments, add_job, connected, incomplete, status_of
 from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.table import table
 from optimus.cli.times import clock, duration
@@ -61,7 +61,7 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
     if options.inspect is not None:
         queue = _inspect(options.inspect, f"{namespace}/{options.job}", facts.job.uid)
     found = explain(facts, queue)
-    return Answer(found.value(), found.text())
+    return Answer(found.value(), found.text(), status=status_of(facts.not_readable))
 
 
 def _inspect(address: str, job: str, uid: str) -> Mapping[str, Any]:
@@ -158,6 +158,8 @@ def explain(facts: "JobFacts", queue: Mapping[str, Any] | None = None) -> Explan
 
 
 def _roles(facts: "JobFacts", pods: Sequence["PodFacts"]) -> list[tuple[str, int, int, int, int]]:
+    if not facts.pods_were_read:
+        return []
     found = []
     for role, expected in facts.expected().items():
         own = [each.pod for each in pods if each.pod.replica and each.pod.replica.role is role]
@@ -177,6 +179,8 @@ def _diagnosis(
     ended = _ended_or_suspended(facts)
     if ended is not None:
         return ended
+    if not facts.pods_were_read:
+        return "unknown", "has pods that could not be read: whether they run is not known", []
     if len(pods) < expected:
         headline = f"is not whole: {expected - len(pods)} of {expected} pods do not exist"
         return "incomplete", headline, _advice_on_missing(facts)
@@ -262,6 +266,8 @@ def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[s
     if event is None:
         if any(each.refusal for each in waits):
             return [f"kubectl describe pod {waits[0].pod.name} -n {job.namespace} says more"]
+        if not facts.events_were_read:
+            return []
         return [
             (
                 f"no scheduler has tried its pods: check that {_SCHEDULER} runs (kubectl -n"
@@ -325,7 +331,7 @@ def _lines(
     for event in others[-_MOST_EVENTS:]:
         if event.reason != "FailedScheduling":  # the condition says the same
             lines.append(("warning", f"{event.about}: {event.reason}: {event.message}"))
-    return lines + [("not readable", each) for each in facts.not_readable]
+    return lines + [("incomplete", each) for each in incomplete(facts.not_readable)]
 
 
 def _queue_lines(queue: Mapping[str, Any] | None, now: float) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """When a job would start and end if it came now, planned as an interval plans it.
 
 1. It starts at once where free capacity and quotas hold it, behind the jobs that wait already.
-2. Else plan an interval with the job among the waiting ones, by the policy of the autoscaler: it
+2. Else plan an interval with the job among the waiting ones, by what the autoscaler decides by: it
    starts now where others shrink for it.
 3. Else search for the first end of a running job, by their forecasts, after which the whole job has
    a place. This is done for the early, the median and the late ends: its start is as uncertain.
@@ -15,27 +15,19 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from optimus.errors import NotReady
-from optimus.interval.capacity_plan import CapacityPlan, headroom
-from optimus.interval.classify import Action, IntervalConfig
-from optimus.interval.plan import IntervalInput, Strategies, plan_interval
+from optimus.interval.capacity_plan import CapacityPlan, Claim, headroom
+from optimus.interval.classify import Action
+from optimus.interval.decision_settings import DecisionSettings
+from optimus.interval.plan import IntervalInput, IntervalPlan, Strategies, plan_interval
+from optimus.interval.what_if import KnownJob
 from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast, TimeLeft, time_left
-from optimus.placement.theorem1 import Theorem1
-from optimus.policies import policy_named
 from optimus.progress.types import TrainingProgress
 from optimus.snapshot import ClusterSnapshot
 
 ARRIVING_UID = "what-if"
 _MOST_TRIED = 8
 """Of more jobs that end before it, all are named."""
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """What is known of a job of the cluster: its forecast, made at ``forecast_at``."""
-
-    forecast: Forecast | NotReady
-    forecast_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +39,13 @@ class Arriving:
 
     job: Job
     snapshot: ClusterSnapshot
-    running: Mapping[str, Running] = field(default_factory=dict)
+    settings: DecisionSettings
+    running: Mapping[str, KnownJob] = field(default_factory=dict)
+    """What is known of the jobs of the cluster, by their UIDs."""
+
+    claims: Sequence[Claim] = ()
+    """Room that is kept for rescales in progress."""
+
     duration: Callable[[Counts], TimeLeft | None] = lambda _: None
     most_planned: int = 5_000
     """On a cluster with more jobs it is not asked whether others would shrink for it: an interval
@@ -147,19 +145,21 @@ def _planned_now(question: Arriving) -> tuple[Counts, tuple[str, ...]] | None:
     """The counts at which an interval that is planned now would start it, and who would shrink for
     it; ``None`` where it waits."""
     job, snapshot = question.job, question.snapshot
-    forecasts = {uid: each.forecast for uid, each in question.running.items()}
+    settings, running = question.settings, question.running
+    progress = {uid: each.progress for uid, each in running.items()}
+    history = {uid: each.history for uid, each in running.items()}
 
     def forecast(asked: Job, _: TrainingProgress, /) -> Forecast | NotReady:
-        return forecasts.get(asked.uid, NotReady("there is no forecast of it"))
+        known = running.get(asked.uid)
+        return settings.usable(None if known is None else known.forecast)
 
-    def expected(_: Job, __: TrainingProgress, refusal: NotReady, /) -> NotReady:
-        return refusal
+    def planned(on: ClusterSnapshot) -> IntervalPlan:
+        inputs = IntervalInput(on, progress, history)
+        return plan_interval("what-if", inputs, strategies, settings.interval)
 
-    policy = policy_named("optimus")
-    strategies = Strategies(policy, Theorem1(), forecast, expected_forecast=expected)
+    strategies = Strategies(settings.policy, settings.placement, forecast)
     with_it = replace(snapshot, jobs=tuple(sorted((*snapshot.jobs, job), key=lambda j: j.uid)))
-    without = plan_interval("what-if", IntervalInput(snapshot), strategies, IntervalConfig())
-    plan = plan_interval("what-if", IntervalInput(with_it), strategies, IntervalConfig())
+    without, plan = planned(snapshot), planned(with_it)
     if not plan.capacity_plan.is_placed(job.uid):
         return None
     before = {each.uid: each.counts for each in without.decisions}
@@ -217,7 +217,7 @@ class _Free:
     @classmethod
     def of(cls, question: Arriving) -> Self:
         """As the snapshot has it."""
-        plan = headroom(question.snapshot, Theorem1(), ())
+        plan = headroom(question.snapshot, question.settings.placement, question.claims)
         waiting = [
             each
             for each in question.snapshot.jobs

@@ -12,10 +12,14 @@ capacity is really free.
    not lose its capacity to a profiling run or to the growth of another job.
 """
 
+import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
+from optimus.allocation import FailedCounts
+from optimus.allocation.problem import why_excluded
 from optimus.jobs import Counts, Job, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity, is_admitted
@@ -379,26 +383,55 @@ class Claim:
     """Room that is kept for a job at ``counts``.
 
     ``keeps_pods``: beside the pods that it has; else the whole job is placed again. ``is_stopped``:
-    its training was stopped for this."""
+    its training was stopped for this. ``is_promised``: it waits for nodes, and others may be about
+    to release the room: where there is not enough yet, as much as there is of it is kept."""
 
     job: Job
     counts: Counts
     keeps_pods: bool = False
     is_stopped: bool = False
+    is_promised: bool = False
 
 
 def headroom(
     snapshot: ClusterSnapshot, rule: PlacementRule, claims: Sequence[Claim]
 ) -> CapacityPlan:
-    """The cluster's free room less the claims; those of stopped jobs come first."""
+    """The cluster's free room less the claims; those of stopped jobs come first, then those of jobs
+    that wait for nodes."""
     plan = CapacityPlan.of(snapshot, rule, leaving_counts=True)
     pods = _pods_of(snapshot, plan, {each.job.uid for each in claims if not each.keeps_pods})
-    in_order = sorted(claims, key=lambda claim: not claim.is_stopped)
+    in_order = sorted(claims, key=lambda claim: (not claim.is_stopped, not claim.is_promised))
     lacking = [claim for claim in in_order if not _keep(plan, claim, pods.get(claim.job.uid, ()))]
     for claim in lacking:
         if claim.is_stopped:
             _close(plan, claim.job)
     return plan
+
+
+def largest_fit(
+    plan: CapacityPlan, job: Job, most: Counts, failed: Sequence[FailedCounts] = ()
+) -> Counts | None:
+    """The most PSs and workers that fit, of each role at most these and in about their ratio;
+    ``None`` where none do that are allowed. ``most`` itself always is."""
+    options = [most, *(each for each in _fewer(most) if job.bounds.allow(each))]
+    allowed = [each for each in options if why_excluded(failed, each) is None]
+    return _first_that_fits(plan, job, allowed)
+
+
+def _fewer(most: Counts) -> Iterable[Counts]:
+    """Fewer and fewer PSs and workers, in about the same ratio."""
+    tasks, (ps, workers) = sum(most), most
+    fewer = (
+        Counts(math.ceil(ps * number / tasks), math.ceil(workers * number / tasks))
+        for number in range(tasks - 1, 0, -1)
+    )
+    return dict.fromkeys(each for each in fewer if each != most)
+
+
+def _first_that_fits(plan: CapacityPlan, job: Job, options: Sequence[Counts]) -> Counts | None:
+    """The first of these counts that fits; they are in descending order."""
+    first = bisect_left(options, True, key=lambda counts: plan.fits(job, counts))
+    return options[first] if first < len(options) else None
 
 
 def reserve(free: CapacityPlan, job: Job, counts: Counts) -> tuple[Held, ...] | None:
@@ -429,8 +462,11 @@ def _keep(plan: CapacityPlan, claim: Claim, pods: Sequence[BoundPod]) -> bool:
     """Take the claim's room; false where there is none now, and nothing is taken."""
     # What was decided already is charged even where a quota has become smaller since.
     if claim.keeps_pods:
-        if plan.complete(claim.job, claim.counts, within_quotas=False) is None:
+        if plan.complete(claim.job, claim.counts, within_quotas=claim.is_promised) is None:
             return True
+        if claim.is_promised:
+            _keep_part(plan, claim)
+            return False
         plan.quotas.charge(claim.job.uid, claim.counts)
         return False
     uid, mark = claim.job.uid, plan.capacity.mark()
@@ -450,6 +486,15 @@ def _keep(plan: CapacityPlan, claim: Claim, pods: Sequence[BoundPod]) -> bool:
         # Nobody else has it either before those pods have left.
         plan.take(node, _beyond(taken, assigned.get(node, NONE)))
     return True
+
+
+def _keep_part(plan: CapacityPlan, claim: Claim) -> None:
+    """Take as much of the claim's room as there is."""
+    if plan.is_placed(claim.job.uid):
+        return  # its other pods have nodes already
+    counts = _first_that_fits(plan, claim.job, tuple(_fewer(claim.counts)))
+    if counts is not None:
+        plan.assign(claim.job, counts)
 
 
 def _by_node(amounts: Iterable[tuple[str, Resources]]) -> dict[str, Resources]:

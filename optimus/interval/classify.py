@@ -17,11 +17,13 @@ from optimus.allocation.problem import (
     Exclusions,
     FailedCounts,
     PlacementFailures,
+    usual_price,
     why_backing_off,
     why_excluded,
 )
 from optimus.errors import NotReady
-from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, JobKey, RescaleRule
+from optimus.interval.growth import GrowthLimit, GrowthRule
+from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import NEEDED_COUNTS
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS
@@ -62,8 +64,9 @@ class ProfilingConfig:
     third brings little (design note 0032). How many are stopped at once is limited apart."""
 
     max_replicas: int = 8
-    """The most PSs, or workers, of a profiling run. Default: what a model of 5 terms needs, at a
-    bounded price."""
+    """The most PSs, or workers, of a profiling run, and of any job that was not measured to be
+    faster with more than it has; twice as many as it was measured to be faster with, where that is
+    more. Default: what a model of 5 terms needs, at a bounded price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +86,6 @@ class IntervalConfig:
     expected_hysteresis_fraction: float = 0.15
     """The same for a change that is decided by what is to be expected of a job, and not by a fit.
     Unit: none. Default: the hypotheses about a job's speed differ by more than fits do."""
-
-    expected_counts: int = 16
-    """Maximum number of PSs, or of workers, by expectation; twice as many as its speed was measured
-    with, where that is more. Default: beyond it the hypotheses only guess; with 8, jobs on large
-    clusters were moved once more."""
 
     moves_per_hour: int = 5
     """After this many rescales within an hour a job does not grow; it still shrinks where a waiting
@@ -123,9 +121,18 @@ class IntervalConfig:
     profiling: ProfilingConfig = field(default_factory=ProfilingConfig)
     """How much is spent on measuring: it decides when a job's profiling is over."""
 
-    fairness: Fairness | None = None
-    """Weights and the degree of fairness. Default: the sum of remaining times counts, as in the
+    fairness: Fairness | None = field(default_factory=Fairness)
+    """Weights and the degree of fairness. Default: the sum of the logarithms of remaining times,
+    which no claimed amount of work changes. ``None``: the sum of remaining times, as in the
     paper."""
+
+    def price_seconds(self, history: JobHistory) -> float:
+        """What a rescale costs a job: as measured, else as configured."""
+        return usual_price(history.prices, self.rescale_seconds)
+
+    def least_gain_fraction(self, *, is_expected: bool) -> float:
+        """The part of its remaining time that a change must save a job beyond its price."""
+        return self.expected_hysteresis_fraction if is_expected else self.hysteresis_fraction
 
 
 class Action(StrEnum):
@@ -203,6 +210,8 @@ class Decision:
     awaits_forecast: bool = False
     saves_seconds: float = 0.0
     """Forecast seconds that the job saves by it; negative where it shrinks for others."""
+    worth: float = 0.0
+    """The same by the objective: of rescales that wait, the one that is worth most begins first."""
     recommended: Recommendation | None = None
     """Of a job of which nothing is changed."""
     limited_by: str = ""
@@ -221,6 +230,13 @@ class Decision:
 def saved_seconds(now: float | None, after: float | None) -> float:
     """What a change of counts saves, by the forecasts before and after; 0 without a forecast."""
     return 0.0 if now is None or after is None or now == after else now - after
+
+
+def needed_text(least_fraction: float, now_seconds: float, price_seconds: float) -> str:
+    """What a change must save to be worth it, in the parts that it is made of."""
+    needed = least_fraction * now_seconds + price_seconds
+    parts = f"{least_fraction * 100:g} % and {price_seconds:.0f} s for the restart"
+    return f"a move needs more than {needed:.0f} s ({parts})"
 
 
 class Eligibility(Enum):
@@ -255,6 +271,8 @@ class Classified:
     rescaling: bool = False
     lost_replicas: bool = False
     capped: bool = False
+    cooling: bool = False
+    """Rescaled a moment ago: it shrinks for the share of another namespace alone."""
     placement_failures: PlacementFailures = ()
     failed_counts: tuple[FailedCounts, ...] = ()
     measure_at: Counts | None = None
@@ -327,6 +345,8 @@ class JobView:
     at: float
     incomplete: bool = False
     placed: Counts = NO_COUNTS
+    over_share: bool = False
+    """Its namespace holds more than its share, and gives back what another wants."""
 
     def fixed(self, reason: str, counts: Counts | None = None) -> Classified:
         """Not up for decision; without a bound pod it waits for just these counts."""
@@ -350,16 +370,15 @@ class JobView:
 
     @property
     def price_seconds(self) -> float:
-        """What a rescale costs the job: as measured, else as configured."""
-        measured = self.history.price_seconds
-        return self.config.rescale_seconds if measured is None else measured
+        """What a rescale costs the job."""
+        return self.config.price_seconds(self.history)
 
     @property
     def is_provisional(self) -> bool:
         """Whether its counts are not up for decision, but will be in a moment."""
         history = self.history
         moves = history.profiling_since is not None or history.rescaling_to is not None
-        return moves or _cooldown(self) is not None
+        return moves or _why_cooling(self) is not None
 
     @property
     def deadline(self) -> Deadline | None:
@@ -537,7 +556,7 @@ def _returns_to(view: JobView) -> Counts | None:
     What it grew to was worth it by a forecast that it no longer has: it is not known what the other
     jobs wait for. Below its user's counts it does not shrink without one."""
     own, now = view.history.user_counts, view.job.counts
-    if own is None or view.history.profiling_since is not None or _cooldown(view) is not None:
+    if own is None or view.history.profiling_since is not None or _why_cooling(view) is not None:
         return None
     fewer = view.job.bounds.clamp(Counts(min(own.ps, now.ps), min(own.workers, now.workers)))
     is_less = fewer.ps <= now.ps and fewer.workers <= now.workers and fewer != now
@@ -571,12 +590,18 @@ def _profiling(view: JobView) -> Classified | None:
 
 
 def _cooldown(view: JobView) -> Classified | None:
+    why = _why_cooling(view)
+    # For the share of another namespace it shrinks all the same.
+    return None if why is None or view.over_share else view.fixed(why)
+
+
+def _why_cooling(view: JobView) -> str | None:
     last, cooldown = view.history.last_rescaled_at, view.config.cooldown_seconds
     if last is None or view.at - last >= cooldown or not view.job.bounds.allow(view.job.counts):
         return None
     ago = max(view.at - last, 0)
     left = cooldown - ago
-    return view.fixed(f"cooldown: rescaled {ago:.0f} s ago; next change possible in {left:.0f} s")
+    return f"cooldown: rescaled {ago:.0f} s ago; next change possible in {left:.0f} s"
 
 
 _RULES: tuple[Callable[[JobView], Classified | None], ...] = (
@@ -597,21 +622,35 @@ _RULES: tuple[Callable[[JobView], Classified | None], ...] = (
 )
 
 
-_EXPECTED = "by expectation, as no forecast can be fitted yet"
-_REACH = 2
-"""By expectation a job gets so many times the PSs, or workers, that it was measured with."""
+_EXPECTED = "estimated from its first measurements"
 
 
-def _within_reach(view: JobView) -> CountBounds:
-    """The bounds within which it may be moved by expectation."""
-    bounds, least = view.job.bounds, view.config.expected_counts
-    seen = [view.job.counts, *(each.counts for each in view.progress.samples)]
-    ps, workers = (max(least, _REACH * max(each)) for each in zip(*seen, strict=True))
-    return replace(
-        bounds,
-        max_ps=max(min(ps, bounds.max_ps or ps), bounds.min_ps),
-        max_workers=max(min(workers, bounds.max_workers or workers), bounds.min_workers),
-    )
+def _growth_limit(view: JobView) -> GrowthLimit | None:
+    """How far it may grow; ``None`` where nothing was measured and the forecast is given."""
+    assert not isinstance(view.forecast, NotReady)
+    is_measured = view.progress.samples or view.progress.earlier
+    if not (view.forecast.is_expected or is_measured):
+        return None
+    config = view.config
+    rule = GrowthRule(config.profiling.max_replicas, config.hysteresis_fraction)
+    return rule.limit(view.job, view.history.user_counts, view.progress)
+
+
+def _why_gives_back(view: JobView, limit: GrowthLimit) -> str | None:
+    """Why it gives capacity back that nobody else may want; ``None`` where it keeps it."""
+    assert not isinstance(view.forecast, NotReady)
+    lost = view.config.hysteresis_fraction * view.forecast.at(view.job.counts)
+    keeps = limit.within(view.job.bounds).allow(view.job.counts) or not limit.gives_back
+    if keeps or view.price_seconds > lost or _why_cooling(view) is not None:
+        return None
+    faster = f"not {view.config.hysteresis_fraction:.0%} faster than with {limit.confirmed}"
+    return f"with its {view.job.counts} it is {faster}: it gives back what brings nothing"
+
+
+def _why_not_growing(view: JobView) -> str | None:
+    """Why it may only shrink now."""
+    too_often = why_moved_enough(view.history, view.at, view.config)
+    return view.why_backing_off or too_often or _why_cooling(view)
 
 
 def _resizable(view: JobView) -> Classified:
@@ -620,17 +659,19 @@ def _resizable(view: JobView) -> Classified:
     forced, capped, reason = not job.bounds.allow(job.counts), False, ""
     if forced:
         reason = f"its bounds do not allow its {job.counts}"
-    elif (backing_off := view.why_backing_off) is not None:
-        capped, reason = True, backing_off
-    elif (too_often := why_moved_enough(history, view.at, view.config)) is not None:
-        capped, reason = True, too_often
+    elif (not_growing := _why_not_growing(view)) is not None:
+        capped, reason = True, not_growing
     elif view.forecast.goal_met:
         reason = "its goal is met: it does not grow again"
-    bounded = job
+    bounded, limit = job, _growth_limit(view)
+    if limit is not None:
+        why_back = None if forced else _why_gives_back(view, limit)
+        forced, reason = forced or why_back is not None, why_back or reason
+        bounded = replace(job, bounds=limit.within(job.bounds))
+    is_limited = not capped and bounded.bounds != job.bounds
     if view.forecast.is_expected:
         reason = "; ".join(part for part in (reason, _EXPECTED) if part)
-        bounded = replace(job, bounds=_within_reach(view))
-    if capped:
+    if capped and not forced:
         bounds = replace(job.bounds, max_ps=job.counts.ps, max_workers=job.counts.workers)
         bounded = replace(job, bounds=bounds)
     return Classified(
@@ -639,9 +680,16 @@ def _resizable(view: JobView) -> Classified:
         job.counts,
         reason,
         job.bounds.minimum,
-        Candidate(bounded, view.forecast, running=view.running, deadline=view.deadline),
+        Candidate(
+            bounded,
+            view.forecast,
+            running=view.running,
+            deadline=view.deadline,
+            limited=str(limit) if is_limited else "",
+        ),
         forced=forced,
         capped=capped,
+        cooling=_why_cooling(view) is not None,
         placement_failures=history.placement_failures,
         failed_counts=history.failed_counts,
         price_seconds=view.price_seconds,

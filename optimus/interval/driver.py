@@ -53,6 +53,7 @@ from optimus.jobs import NO_COUNTS, AmountGoal, AtTarget, Counts, Goal, Job, Man
 from optimus.models.forecast import Forecast, ForecastFn, goal_is_met
 from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.progress.types import TrainingProgress
+from optimus.resources import NONE
 from optimus.snapshot import ClusterSnapshot
 
 
@@ -149,10 +150,6 @@ class DriverConfig:
 
     expects: bool = True
     """Whether a job without a forecast is decided by what is to be expected of it."""
-
-    needs_placement: bool = False
-    """Whether every rescale waits until its pods can be placed. By default one that frees
-    capacity begins at once, and its pods are placed once they exist."""
 
 
 class ManagedJob(Protocol):
@@ -307,16 +304,20 @@ class DisruptionBudget:
 
 
 def rescale_order(
-    purpose: RescalePurpose, before: Counts, target: Counts, saves_seconds: float
+    purpose: RescalePurpose, before: Counts, target: Counts, worth: float
 ) -> tuple[bool, float]:
     """The order in which jobs are stopped: those that release capacity, then the largest gain."""
     releases = is_forced(before, target) and purpose is not RescalePurpose.STRAGGLER
-    return not releases, -saves_seconds
+    return not releases, -worth
 
 
 _Histories = dict[str, JobHistory]
 
 Instruction = IntervalDecided | EndProfilingRun | BeginRescale
+
+PROMISE_SECONDS: Final = 600.0
+"""How long at most the room that was found for a job is kept from the growth of others until its
+pods are placed: something else may keep them from it."""
 
 STALE_INTERVALS: Final = 3
 """After so many intervals a rescale that could not stop its job is withdrawn and decided again: all
@@ -349,6 +350,9 @@ class DriverState:
     forecasts: dict[str, Forecast | NotReady] = field(default_factory=dict)
     awaiting_forecast: set[str] = field(default_factory=set)
     memory: PolicyMemory = NO_MEMORY
+    promised: dict[str, tuple[Counts, float]] = field(default_factory=dict)
+    """By job that waits for its pods to be placed, the counts that the last interval found room
+    for, and when one first did."""
 
 
 class IntervalDriver:
@@ -430,6 +434,7 @@ class IntervalDriver:
                 self._goal_met(cluster, uid),
                 history.awaits_checkpoint,
                 history.held,
+                history.placement_failures[-1:],
             )
             for uid, history in histories.items()
         )
@@ -502,12 +507,30 @@ class IntervalDriver:
             for each in plan.decisions
             if each.uid in histories and (each.rescales or each.action is Action.SUSPEND)
         }
+        state.promised = self._promised(cluster, plan)
         before = self._early_interval_trigger(cluster, histories)
         yield IntervalDecided(plan)
         if self._config.measures:
             yield from self._explore(cluster, MeasuredJobs(progress, histories), plan.interval_id)
         after = self._early_interval_trigger(cluster, histories)
         state.planned_for = before if self._config.early_after_each_run else after
+
+    def _promised(
+        self, cluster: ManagedCluster, plan: IntervalPlan
+    ) -> dict[str, tuple[Counts, float]]:
+        """The jobs that wait for nodes and have room in the plan, free or about to be released."""
+        snapshot, placed, known = cluster.snapshot(), plan.capacity_plan, self.state.promised
+        decided = {each.uid: each.counts for each in plan.decisions}
+        waiting = (
+            (job.uid, decided.get(job.uid, job.counts))
+            for job in snapshot.jobs
+            if not job.suspended and snapshot.bound_counts(job.uid) != job.counts
+        )
+        return {
+            uid: (counts, known[uid][1] if uid in known else cluster.at)
+            for uid, counts in waiting
+            if placed.is_placed(uid)
+        }
 
     def _forecast(
         self, job: Job, progress: TrainingProgress, *, expects: bool = False
@@ -537,7 +560,7 @@ class IntervalDriver:
             each.uid: _recommendation(
                 each,
                 self.state.forecasts.get(each.uid),
-                history[each.uid].price_seconds or config.rescale_seconds,
+                config.price_seconds(history[each.uid]),
             )
             for each in other.decisions
             if each.uid in advised
@@ -550,22 +573,22 @@ class IntervalDriver:
     def _begin_pending(
         self, cluster: ManagedCluster, histories: _Histories
     ) -> Iterator[BeginRescale]:
-        """Begin what frees capacity at once, and what needs capacity once that is free."""
+        """Begin what has its capacity: what shrinks has it, what grows once others gave it up."""
         free, pending = self._headroom(cluster, histories), self.state.pending
+        snapshot = cluster.snapshot()
         for uid, each in list(pending.items()):
             if uid not in histories or _is_stale(each, cluster.managed[uid].job, histories[uid]):
                 del pending[uid]
                 continue
             decision, managed = each.decision, cluster.managed[uid]
             suspends = decision.action is Action.SUSPEND
-            # A waiting job frees nothing by shrinking: it, too, needs its capacity first.
-            frees = (suspends or decision.action is Action.SHRINK) and free.is_placed(uid)
-            purpose = self._purpose(cluster, decision, histories[uid], runs=free.is_placed(uid))
+            runs = any(snapshot.bound_counts(uid))
+            purpose = self._purpose(cluster, decision, histories[uid], runs=runs)
             if purpose.measures and not self._has_place(cluster, histories):
                 continue
             placement = None if suspends else reserve(free, managed.job, decision.counts)
-            if placement is None and (self._config.needs_placement or not frees):
-                continue
+            if placement is None and not suspends:
+                continue  # one that shrinks, too: a node on which it runs may take no new pods
             del pending[uid]
             own_counts = histories[uid].own_counts or managed.job.counts
             yield BeginRescale(
@@ -631,7 +654,7 @@ class IntervalDriver:
         snapshot, measured = cluster.snapshot(), MeasuredJobs(progress, histories)
         if all(why_not_profiled(job, snapshot, measured, profiling) is not None for job in young):
             return
-        free = self._headroom(cluster, histories)
+        free = self._headroom(cluster, histories, measures=True)
         for move in plan_profiling(snapshot, measured, free, profiling, self._expected):
             run = f"{self._format_instant(cluster.at)}-{len(histories[move.uid].profiled) + 1}"
             yield from self._measure(cluster, move, free, RescalePurpose.PROFILING, run)
@@ -646,17 +669,12 @@ class IntervalDriver:
         forecast, config = self._forecast(job, progress), self._config.interval
         if isinstance(forecast, NotReady):
             return None
-        price = history.price_seconds
-        return Expected(
-            forecast,
-            config.rescale_seconds if price is None else price,
-            config.hysteresis_fraction,
-        )
+        return Expected(forecast, config.price_seconds(history), config.hysteresis_fraction)
 
     def _explore(
         self, cluster: ManagedCluster, measured: MeasuredJobs, interval_id: str
     ) -> Iterator[BeginRescale]:
-        free = self._headroom(cluster, measured.history)
+        free = self._headroom(cluster, measured.history, measures=True)
         config = self._config.interval
         move = plan_exploration(cluster.snapshot(), measured, free, config, self._expected)
         if move is not None and move.uid not in self.state.pending:
@@ -685,18 +703,56 @@ class IntervalDriver:
             own_counts=managed.history(cluster.at).own_counts or managed.job.counts,
         )
 
+    def headroom(self, cluster: ManagedCluster, besides: str) -> CapacityPlan:
+        """The capacity that is free now for one job: what its own leaving pods take counts, and
+        nothing is kept for it."""
+        plan = self._headroom(cluster, _histories(cluster), besides)
+        for pod in cluster.snapshot().pods:
+            if pod.leaving and pod.replica is not None and pod.replica.job_uid == besides:
+                plan.take(pod.node, NONE - pod.resources)
+        return plan
+
     def _headroom(
-        self, cluster: ManagedCluster, histories: Mapping[str, JobHistory]
+        self,
+        cluster: ManagedCluster,
+        histories: Mapping[str, JobHistory],
+        besides: str = "",
+        *,
+        measures: bool = False,
     ) -> CapacityPlan:
-        """The capacity that is free now for rescales that begin."""
+        """The capacity that is free now for rescales that begin; with ``measures`` for those that
+        only measure a speed: what decided ones wait for is kept from them."""
         snapshot = cluster.snapshot()
         returns = [
             claim
             for uid, history in histories.items()
             if (claim := self._return_claim(cluster.managed[uid].job, history)) is not None
         ]
-        claims = [*cluster.claims(snapshot), *returns]
+        promises = self._promise_claims(cluster, snapshot, histories, besides)
+        decided = [
+            Claim(cluster.managed[uid].job, each.decision.counts)
+            for uid, each in (self.state.pending if measures else {}).items()
+            if uid in histories and each.decision.action is not Action.SUSPEND
+        ]
+        claims = [*cluster.claims(snapshot), *promises, *returns, *decided]
         return headroom(snapshot, self._strategies.placement, claims)
+
+    def _promise_claims(
+        self,
+        cluster: ManagedCluster,
+        snapshot: ClusterSnapshot,
+        histories: Mapping[str, JobHistory],
+        besides: str,
+    ) -> Iterator[Claim]:
+        """The room of jobs that wait for nodes: others were made smaller for them."""
+        jobs = {job.uid: job for job in snapshot.jobs} if self.state.promised else {}
+        for uid, (counts, since) in self.state.promised.items():
+            job, history = jobs.get(uid), histories.get(uid, NO_HISTORY)
+            if job is None or job.suspended or history.rescaling_to is not None or uid == besides:
+                continue
+            is_placed = snapshot.bound_counts(uid) == job.counts
+            if not is_placed and cluster.at - since < PROMISE_SECONDS:
+                yield Claim(job, counts, keeps_pods=True, is_promised=True)
 
     def _return_claim(self, job: Job, history: JobHistory) -> Claim | None:
         """The room in which a job that is measured may return to its user's counts, as long as

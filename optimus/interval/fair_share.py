@@ -1,4 +1,5 @@
-"""Each job's objective in one interval: its weight, and its remaining time at its fair share.
+"""Each job's objective in one interval: its weight, and its remaining time at its fair share; and
+the namespaces that hold more than theirs.
 
 The cluster is shared among the namespaces that have jobs, by their weights, and each namespace's
 share among its jobs, by the weights of their PriorityClasses. A job's fair share holds its minimum
@@ -13,10 +14,12 @@ from typing import Final
 import numpy as np
 
 from optimus.allocation import Candidate
-from optimus.allocation.fairness import Fairness, JobObjective
+from optimus.allocation.fairness import PROPORTIONAL, Fairness, JobObjective
+from optimus.allocation.namespace_shares import parts
+from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
 from optimus.jobs import Job
-from optimus.resources import Resources
+from optimus.resources import Resources, total
 
 _MOST_STEPS: Final = 256
 """Maximum number of PSs and of workers beyond the minimum that are considered."""
@@ -68,11 +71,35 @@ def fair_shares(jobs: Sequence[Job], fairness: Fairness) -> dict[str, float]:
     }
 
 
+def over_their_share(
+    jobs: Sequence[Job], plan: CapacityPlan, fairness: Fairness | None
+) -> frozenset[str]:
+    """The namespaces that hold more than their part of what managed jobs hold and what is free.
+
+    Empty where there are not several with such jobs, and for a policy that weighs no jobs."""
+    if fairness is None:
+        return frozenset()
+    managed = [job for job in jobs if job.managed and not job.suspended]
+    namespaces = {job.key.namespace for job in managed}
+    if len(namespaces) < 2:
+        return frozenset()
+    held: dict[str, list[Resources]] = {name: [] for name in sorted(namespaces)}
+    for job in managed:
+        held[job.key.namespace].append(plan.usage(job.uid))
+    used = {name: total(each) for name, each in held.items()}
+    free = plan.capacity.count_free(None)
+    room = total(plan.capacity.resources_of(each) * count for each, count in free.items())
+    due = parts({name: fairness.of_namespace(name) for name in used}, room + total(used.values()))
+    return frozenset(name for name, each in used.items() if not each.fits_in(due[name]))
+
+
 def _objective(
     candidate: Candidate, share: float, capacity: Resources, fairness: Fairness
 ) -> JobObjective:
     job = candidate.job
     weight = fairness.of_namespace(job.key.namespace) * fairness.of_class(job)
+    if fairness.alpha == PROPORTIONAL:
+        return JobObjective(weight, PROPORTIONAL, 1.0)
     seconds = _fair_seconds(candidate, share, capacity)
     if not math.isfinite(seconds):
         return JobObjective(weight, 0.0, _LEAST_SECONDS)  # no ratio to compare

@@ -48,11 +48,17 @@ from optimus.interval.classify import (
     IntervalConfig,
     JobView,
     classify,
+    needed_text,
     saved_seconds,
 )
-from optimus.interval.fair_share import with_objectives
+from optimus.interval.fair_share import over_their_share, with_objectives
 from optimus.interval.profiling import decide_after_profiling
-from optimus.interval.share import StartingJobs, in_queue_order, pools_of, share_pool
+from optimus.interval.share import (
+    StartingJobs,
+    in_queue_order,
+    pools_of,
+    share_pool,
+)
 from optimus.jobs import Counts, Job
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import ExpectFn, ForecastFn, forecast_job
@@ -138,17 +144,18 @@ def plan_interval(
     at = inputs.snapshot.at
     plan = CapacityPlan.of(inputs.snapshot, strategies.placement)
     # 1. Classify
-    views = _views(inputs, strategies, config, plan)
+    over = over_their_share(inputs.snapshot.jobs, plan, config.fairness)
+    views = _views(inputs, strategies, config, plan, over)
     jobs = [classify(view) for view in views]
     _charge_fixed(jobs, plan)
     if config.fairness is not None:
         jobs = with_objectives(jobs, schedulable_capacity(plan.nodes), config.fairness)
     # 2. Share
-    shares = [share_pool(pool, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
+    shares = [share_pool(pool, jobs, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
     problem = ClusterProblem(at, tuple(PoolProblem(share.problem) for share in shares))
     answer, memory = strategies.policy.decide(problem, inputs.memory, inputs.seed)
     # 3. and 4. Fit and settle, waiting jobs first
-    settlement = Settlement.of(plan, config, answer, jobs)
+    settlement = Settlement.of(plan, config, answer, jobs, over)
     starting = [StartingJobs(share, plan, at, config.max_attempts) for share in shares]
     for each in starting:
         _settle_waiting(each, settlement, at)
@@ -173,9 +180,15 @@ def plan_interval(
 
 
 def _views(
-    inputs: IntervalInput, strategies: Strategies, config: IntervalConfig, plan: CapacityPlan
+    inputs: IntervalInput,
+    strategies: Strategies,
+    config: IntervalConfig,
+    plan: CapacityPlan,
+    over: frozenset[str],
 ) -> list[JobView]:
-    """All that is known of every job; one with some pods bound takes capacity for the others."""
+    """All that is known of every job; one with some pods bound takes capacity for the others.
+
+    ``over`` are the namespaces that hold more than their share."""
     jobs = sorted(inputs.snapshot.jobs, key=lambda job: job.uid)
     incomplete = {
         job.uid for job in jobs if plan.is_placed(job.uid) and plan.complete(job) is not None
@@ -188,7 +201,10 @@ def _views(
         forecast, runs = strategies.forecast(job, progress), plan.is_placed(job.uid)
         at, lacks_pods = inputs.snapshot.at, job.uid in incomplete
         placed = inputs.snapshot.bound_counts(job.uid)
-        return JobView(job, runs, forecast, history, progress, config, at, lacks_pods, placed)
+        gives = job.key.namespace in over
+        return JobView(
+            job, runs, forecast, history, progress, config, at, lacks_pods, placed, gives
+        )
 
     return [view(job) for job in jobs]
 
@@ -276,6 +292,7 @@ def _decision(job: Classified, settlement: "Settlement") -> Decision:
         action,
         reason,
         saves_seconds=saved_seconds(now, after),
+        worth=job.worth(counts),
         is_expected=job.is_expected and not job.forced,
         limited_by=settlement.plan.quotas.named_in(of.uid, reason),
     )
@@ -301,9 +318,11 @@ class Settlement:
         config: IntervalConfig,
         answer: ClusterAllocation,
         jobs: Sequence[Classified],
+        over: frozenset[str] = frozenset(),
     ) -> "Settlement":
         """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster, and
-        those without a forecast that have more than their user gave them."""
+        those without a forecast that have more than their user gave them. ``over`` are the
+        namespaces that hold more than their share."""
         allocated = {uid: each.counts for uid, each in grants(answer).items()}
         decided = dict[str, Counts]()
         returning = [each for each in jobs if each.returns_to is not None]
@@ -331,7 +350,7 @@ class Settlement:
                 donor[0].job.uid,
             )
         )
-        reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts)
+        reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts, over)
         return cls(plan, config, allocated, answer, decided, reclaim)
 
     def decide(self, job: Classified, counts: Counts, reason: str) -> None:
@@ -375,7 +394,7 @@ class Settlement:
         def place(plan: CapacityPlan) -> str | None:
             return plan.complete(job.job)
 
-        if place(self.plan) is None or self._reclaim(place, reason) is None:
+        if place(self.plan) is None or self._reclaim(job, place, reason) is None:
             self.decide(job, own, "they fit once others have released capacity")
             return
         fewer = [] if job.minimum == own else [*_trims(job, own, job.minimum), job.minimum]
@@ -392,7 +411,7 @@ class Settlement:
             return None
         minimum = options[-1]
         reason = f"releases capacity to {job.job.key}, which waits for {minimum}"
-        refusal = self._reclaim(lambda plan: plan.move(job.job, minimum), reason)
+        refusal = self._reclaim(job, lambda plan: plan.move(job.job, minimum), reason)
         if refusal is None:
             self.decide(job, minimum, _placed_reason(job, minimum))
         return refusal
@@ -401,7 +420,7 @@ class Settlement:
         """Reserve capacity to measure a job's speed at other counts; others shrink for it."""
         reason = f"releases capacity to {job.job.key}, whose speed is to be measured"
         fits = self.plan.complete(job.job, counts) is None
-        if fits or self._reclaim(lambda plan: plan.complete(job.job, counts), reason) is None:
+        if fits or self._reclaim(job, lambda plan: plan.complete(job.job, counts), reason) is None:
             self.reclaim.all_shrunk = None
 
     def resize_running(self, jobs: Iterable[Classified]) -> None:
@@ -437,7 +456,7 @@ class Settlement:
         """Shrink others for this job's growth where all of it together pays."""
         place, max_cost = (lambda plan: plan.move(job.job, wanted)), self._net_saving(job, wanted)
         reason = f"releases capacity to {job.job.key}, which gains more by it"
-        return self._reclaim(place, reason, max_cost) is None
+        return self._reclaim(job, place, reason, max_cost) is None
 
     def _resize_trimmed(self, job: Classified, wanted: Counts, why_not: str) -> None:
         for counts in _trims(job, wanted, job.job.counts):
@@ -451,9 +470,11 @@ class Settlement:
         reason = f"{wanted} {why_not}, and nothing less is worth a restart"
         self.decide(job, job.job.counts, reason)
 
-    def _reclaim(self, place: "_Place", reason: str, max_cost: float = math.inf) -> str | None:
-        """Shrink others for what is wanted, or say why it does not fit even so."""
-        found = self.reclaim.find(self.plan, place, max_cost)
+    def _reclaim(
+        self, job: Classified, place: "_Place", reason: str, max_cost: float = math.inf
+    ) -> str | None:
+        """Shrink others for what a job wants, or say why it does not fit even so."""
+        found = self.reclaim.find(self.plan, place, max_cost, job.job.key.namespace)
         if isinstance(found, str):
             return found
         self.plan.adopt(found.plan)
@@ -462,7 +483,7 @@ class Settlement:
         return None
 
     def _net_saving(self, job: Classified, counts: Counts) -> float:
-        """Seconds saved beyond the restart and the hysteresis.
+        """What these counts save beyond the restart and the hysteresis, by the objective.
 
         Without hysteresis, noise in the forecasts would move tasks back and forth between two jobs
         of similar gain, at a restart each time."""
@@ -471,21 +492,17 @@ class Settlement:
         saving, now = job.saving(counts), job.seconds(job.job.counts) or 0.0
         if saving == math.inf:
             return saving
-        config = self.config
-        hysteresis = config.hysteresis_fraction
-        if job.is_expected:
-            hysteresis = config.expected_hysteresis_fraction
-        if job.objective is not None:
-            lost = job.price_seconds + hysteresis * now
-            return job.objective.cost(now) - job.objective.cost(now - saving + lost)
-        return saving - job.price_seconds - hysteresis * now
+        hysteresis = self.config.least_gain_fraction(is_expected=job.is_expected)
+        return job.worth(counts, job.price_seconds + hysteresis * now)
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         saving, now = job.saving(wanted), job.seconds(job.job.counts) or 0.0
         if saving <= 0:
             return f"no other job needs the capacity that {wanted} would release"
-        cost = f"not worth a restart of {job.price_seconds:.0f} s"
-        return f"{wanted} would save {saving:.0f} s of {now:.0f} s, {cost}"
+        least = self.config.least_gain_fraction(is_expected=job.is_expected)
+        needed = needed_text(least, now, job.price_seconds)
+        part = f"{saving:.0f} s of {now:.0f} s ({100 * saving / now:.1f} %)"
+        return f"{wanted} would save {part}; {needed}"
 
 
 def _is_donor(job: Classified, wanted: Counts) -> bool:
@@ -508,7 +525,8 @@ def _cost_of_shrinking(donor: Classified, wanted: Counts) -> float:
     if donor.candidate is not None and not donor.candidate.may_grow:
         return 0.0
     if donor.keeps_deadline(wanted):
-        return donor.price_seconds  # in time all the same
+        # In time all the same.
+        return -donor.worth(donor.job.counts, donor.price_seconds)
     return -donor.worth(wanted, donor.price_seconds)
 
 
@@ -604,15 +622,19 @@ class Reclaim:
     allocated: Mapping[str, Counts]
     decided: Mapping[str, Counts]
     attempts_left: int
+    over: frozenset[str] = frozenset()
+    """Namespaces that hold more than their share: they give it back at whatever cost."""
     all_shrunk: CapacityPlan | None = None
     """The plan in which every donor has shrunk; ``None`` where it must be computed again."""
     shrunk: set[str] = field(default_factory=set)
     """UIDs of the donors that have shrunk in it."""
 
     def find(
-        self, plan: CapacityPlan, place: _Place, max_cost: float = math.inf
+        self, plan: CapacityPlan, place: _Place, max_cost: float = math.inf, namespace: str = ""
     ) -> Reclaimed | str:
-        """Shrink donors at less than this cost until ``place`` succeeds; or why it does not."""
+        """Shrink donors at less than this cost until ``place`` succeeds; or why it does not.
+
+        ``namespace`` is that of the job for which they shrink."""
         if self.attempts_left <= 0:
             return "too many attempts to shrink other jobs; tried again in the next interval"
         if self.all_shrunk is None:
@@ -632,8 +654,8 @@ class Reclaim:
                 return Reclaimed(trial, ())
         turn = _DonorsInTurn(self.donors)
         while (found := turn.next(refusal)) is not None and self.attempts_left > 0:
-            donor, cost = found
-            if max_cost - cost <= 0 or not self._shrink(trial, donor):
+            donor, cost = found[0], self._cost(*found, namespace)
+            if cost is None or max_cost - cost <= 0 or not self._shrink(trial, donor):
                 continue
             max_cost -= cost
             donors.append(donor)
@@ -642,6 +664,12 @@ class Reclaim:
             if refusal is None:
                 return Reclaimed(trial, tuple(donors))
         return refusal or "no other job can shrink"
+
+    def _cost(self, donor: Classified, cost: float, namespace: str) -> float | None:
+        """What a donor's shrinking counts as; ``None`` where it does not shrink for this one."""
+        if donor.job.key.namespace in self.over and namespace not in self.over:
+            return 0.0
+        return None if donor.cooling else cost
 
     def moved(self, job: Classified, counts: Counts) -> None:
         """Repeat the decision on a placed job in ``all_shrunk``."""

@@ -23,7 +23,9 @@ from typing import Self
 import numpy as np
 
 from optimus.allocation import NO_MEMORY, AllocationProblem, Candidate, ClusterProblem, Policy
+from optimus.allocation.fairness import Fairness
 from optimus.allocation.policy import PoolProblem, grants
+from optimus.allocation.problem import NamespaceShare
 from optimus.interval.capacity_plan import Assigned, CapacityPlan
 from optimus.interval.classify import Classified, Eligibility, IntervalConfig
 from optimus.jobs import Counts, Job, NodeConstraints, ReplicaSpec
@@ -93,8 +95,12 @@ class Share:
     to_measure: Sequence[Classified]
 
 
-def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float) -> Share:
-    """Share out a pool's capacity; waiting jobs that fit as they are take theirs in ``plan``."""
+def share_pool(
+    pool: Pool, jobs: Sequence[Classified], plan: CapacityPlan, config: IntervalConfig, at: float
+) -> Share:
+    """Share out a pool's capacity; waiting jobs that fit as they are take theirs in ``plan``.
+
+    ``jobs`` are all, of every pool or of none."""
     capacity = pool.capacity
     waiting = [each for each in pool.jobs if each.eligibility is Eligibility.WAITING]
     starting = [each for each in waiting if each.candidate is not None]
@@ -142,10 +148,37 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
     reserve = Resources({name: int(max(each, 0) * part) for name, each in available.items()})
     for candidate in candidates:
         quotas.release(candidate.job.uid)
+    shares = _namespace_shares(pool, jobs, plan, config.fairness)
     problem = AllocationProblem(
-        available, capacity, candidates, servers, reserve, quotas.remaining()
+        available, capacity, candidates, servers, reserve, quotas.remaining(), shares
     )
     return Share(pool, problem, placed, admitted, rejected, starting, to_measure)
+
+
+def _namespace_shares(
+    pool: Pool, jobs: Iterable[Classified], plan: CapacityPlan, fairness: Fairness | None
+) -> tuple[NamespaceShare, ...]:
+    """The namespaces with jobs that may grow here; none where there are not several."""
+    candidates = {
+        each.job.uid: each.job.key.namespace
+        for each in pool.jobs
+        if each.candidate is not None and each.candidate.may_grow
+    }
+    namespaces = sorted({*candidates.values()})
+    if len(namespaces) < 2:
+        return ()
+    weigh, names = fairness or Fairness(), {node.name for node in pool.nodes}
+    held: dict[str, list[Resources]] = {name: [] for name in namespaces}
+    for each in jobs:
+        namespace = each.job.key.namespace
+        if each.candidate is None and namespace in held:
+            held[namespace] += [
+                one.resources for one in plan.held.get(each.job.uid, ()) if one.node in names
+            ]
+    return tuple(
+        NamespaceShare(name, weigh.of_namespace(name), total(amounts))
+        for name, amounts in held.items()
+    )
 
 
 def in_queue_order(

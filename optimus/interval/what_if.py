@@ -1,19 +1,35 @@
-"""When a job would be done at other counts, by its own forecast."""
+"""When a job would be done at other counts, by its own forecast, and whether it would be moved.
+
+Assumes what the decision does: the price of a rescale, the least gain, the placement rule, the room
+that is kept for other rescales, and what keeps the job from being moved now.
+"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
-from optimus.interval.capacity_plan import headroom
-from optimus.jobs import Counts, Job
+from optimus.interval.capacity_plan import Claim, headroom
+from optimus.interval.classify import Classified, Eligibility, JobView, classify, needed_text
+from optimus.interval.decision_settings import DecisionSettings
+from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.models.forecast import Forecast, TimeLeft, time_left
-from optimus.placement.theorem1 import Theorem1
+from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.snapshot import ClusterSnapshot
 
-USUAL_PRICE_SECONDS = 60.0
-"""What a rescale is taken to cost until one of the job's was measured, as ``IntervalConfig`` has
-it."""
+
+@dataclass(frozen=True, slots=True)
+class KnownJob:
+    """What is known of a job of the cluster: its forecast, made at ``forecast_at``, and what the
+    decision about it rests on."""
+
+    forecast: Forecast | NotReady | None
+    forecast_at: float
+    """What was done since is done at any counts."""
+
+    progress: TrainingProgress = NOTHING
+    history: JobHistory = NO_HISTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +37,15 @@ class Question:
     """A job, what is known of it, and the counts that are asked about."""
 
     job: Job | None
-    forecast: Forecast | NotReady | None
+    known: KnownJob
     counts: Counts
     at: float
-    forecast_at: float
-    """When the forecast was made: what was done since is done at any counts."""
-
-    price_seconds: float
+    settings: DecisionSettings
     snapshot: ClusterSnapshot | None = None
     """Without one it is not asked whether capacity is free."""
+
+    claims: Sequence[Claim] = ()
+    """Room that is kept for rescales in progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +70,10 @@ class WhatIf:
 
     price_seconds: float = 0.0
     saves_seconds: float = 0.0
+    why_not_moved: str = ""
+    """Why an interval that is planned now would not move it there by itself, whatever the room;
+    empty where nothing is known against it."""
+
     allowed: bool = True
     """Whether the job's bounds allow it."""
 
@@ -69,7 +89,8 @@ class WhatIf:
 
 def answer(question: Question) -> WhatIf:
     """When the job would be done."""
-    job, forecast, at, counts = question.job, question.forecast, question.at, question.counts
+    job, forecast, at = question.job, question.known.forecast, question.at
+    counts = question.counts
     if job is None or not isinstance(forecast, Forecast):
         reason = f": {forecast}" if isinstance(forecast, NotReady) else ""
         return WhatIf(at=at, problem=f"there is no forecast{reason}")
@@ -78,19 +99,24 @@ def answer(question: Question) -> WhatIf:
     now, then = time_left(forecast, job.counts), time_left(forecast, counts)
     if now is None or then is None:
         return WhatIf(at=at, problem=f"its speed at {counts if then is None else job.counts} is 0")
-    left = 1 - min(max(at - question.forecast_at, 0.0) / max(now.median, 1e-9), 1.0)
-    price = question.price_seconds if counts != job.counts else 0.0
-    present, other = (
-        _outlook(job.counts, now, left, 0.0, at),
-        _outlook(counts, then, left, price, at),
-    )
-    refusal = _refusal(question.snapshot, job, counts)
+    since = max(at - question.known.forecast_at, 0.0)
+    left = 1 - min(since / max(now.median, 1e-9), 1.0)
+    price = 0.0
+    if counts != job.counts:
+        price = question.settings.interval.price_seconds(question.known.history)
+    present = _outlook(job.counts, now, left, 0.0, at)
+    other = _outlook(counts, then, left, price, at)
+    saves_seconds = present.remaining.median - other.remaining.median
+    refusal = _refusal(question, job)
     return WhatIf(
         at=at,
         now=present,
         then=other,
         price_seconds=round(price, 1),
-        saves_seconds=round(present.remaining.median - other.remaining.median, 1),
+        saves_seconds=round(saves_seconds, 1),
+        why_not_moved=_why_not_moved(
+            question, job, forecast, present.remaining.median, saves_seconds + price
+        ),
         allowed=job.bounds.allow(counts),
         fits=None if refusal is None else not refusal,
         refusal=refusal or "",
@@ -105,9 +131,54 @@ def _outlook(counts: Counts, found: TimeLeft, left: float, price: float, at: flo
     return Outlook(counts.ps, counts.workers, TimeLeft(low, median, high), at + median)
 
 
-def _refusal(snapshot: ClusterSnapshot | None, job: Job, counts: Counts) -> str | None:
+def _why_not_moved(
+    question: Question, job: Job, forecast: Forecast, now_seconds: float, gain_seconds: float
+) -> str:
+    """By the rules that an interval applies. A job that becomes slower is only moved to make room
+    for another, which is not asked here."""
+    settings, known, counts = question.settings, question.known, question.counts
+    snapshot = question.snapshot
+    runs = snapshot is None or snapshot.bound_counts(job.uid) != NO_COUNTS
+    if counts == job.counts or not runs:
+        return ""
+    view = JobView(
+        known.history.bounded(job),
+        running=True,
+        forecast=settings.usable(forecast),
+        history=known.history,
+        progress=known.progress,
+        config=settings.interval,
+        at=question.at,
+    )
+    job_class = classify(view)
+    kept = _why_kept(job_class, counts)
+    if kept or gain_seconds <= 0:
+        return kept
+    least = settings.interval.least_gain_fraction(is_expected=forecast.is_expected)
+    price_seconds = view.price_seconds
+    if gain_seconds > least * now_seconds + price_seconds:
+        return ""
+    percent = 100 * gain_seconds / max(now_seconds, 1e-9)
+    needed = needed_text(least, now_seconds, price_seconds)
+    return f"it would save {gain_seconds:.0f} s of {now_seconds:.0f} s ({percent:.1f} %); {needed}"
+
+
+def _why_kept(job_class: Classified, counts: Counts) -> str:
+    """Why an interval does not let the job go to these counts, whatever that saves."""
+    if job_class.eligibility is not Eligibility.RESIZABLE:
+        return job_class.reason
+    now = job_class.job.counts
+    grows = counts.ps > now.ps or counts.workers > now.workers
+    if job_class.capped and grows:
+        return job_class.reason
+    return job_class.why_excluded(counts) or ""
+
+
+def _refusal(question: Question, job: Job) -> str | None:
     """Why the whole job has no place beside all others, by nodes and quotas; empty where it has
     one, ``None`` where it has none to try."""
-    if snapshot is None or not math.prod(counts):
+    snapshot = question.snapshot
+    if snapshot is None or not math.prod(question.counts):
         return None
-    return headroom(snapshot, Theorem1(), ()).move(job, counts) or ""
+    free = headroom(snapshot, question.settings.placement, question.claims)
+    return free.move(job, question.counts) or ""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
+from heapq import nsmallest
 from typing import Final, NamedTuple, TypeVar
 
 from optimus.jobs import (
@@ -26,14 +27,18 @@ from optimus.jobs import (
 from optimus.kube.contract import GROUP, Annotation
 from optimus.kube.errors import Malformed
 from optimus.kube.times import parse_instant
-from optimus.progress.patterns import check_pattern
+from optimus.progress.patterns import InvalidPattern, compile_pattern
 from optimus.progress.schedule import InvalidSchedule, parse_schedule
 from optimus.progress.targets import InvalidTarget, parse_target
 
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2})?", re.ASCII)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _LARGEST_COUNT: Final = 10_000
 _LONGEST_INSTANT: Final = 64
+_LONGEST_NUMBER: Final = 39
+_MOST_UNKNOWN: Final = 10
+"""Unknown names that are looked up: a job may have thousands of annotations."""
+
 _KNOWN: Final = frozenset(value for name, value in vars(Annotation).items() if name.isupper())
 
 
@@ -121,9 +126,10 @@ def read_options(annotations: Mapping[str, str]) -> ReadOptions:
 
 
 def unknown_annotations(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
-    """Unknown names under ``optimus.dl/``. They do no harm, but are most likely misspelt."""
-    unknown = sorted(
-        name for name in annotations if name.startswith(f"{GROUP}/") and name not in _KNOWN
+    """The first unknown names under ``optimus.dl/``. They do no harm; most are misspelt."""
+    unknown = nsmallest(
+        _MOST_UNKNOWN,
+        (name for name in annotations if name.startswith(f"{GROUP}/") and name not in _KNOWN),
     )
     return tuple(Problem(name, annotations[name], _suggestion(name)) for name in unknown)
 
@@ -154,7 +160,7 @@ class _Reader:
         text = self._annotations.get(annotation, "").strip()
         if annotation not in self._annotations:
             return None
-        if not (_NUMBER.fullmatch(text) and len(text) < 40):
+        if not (len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text)):
             self.refuse(annotation, "a number such as 0.25 is expected")
             return None
         return float(text)
@@ -210,9 +216,9 @@ class _Reader:
 
     def pattern(self, annotation: str, groups: int) -> str | None:
         text = self._annotations.get(annotation)
-        wrong = None if text is None else check_pattern(text, groups=groups)
-        if wrong is not None:
-            self.refuse(annotation, wrong)
+        wrong = None if text is None else compile_pattern(text, groups)
+        if isinstance(wrong, InvalidPattern):
+            self.refuse(annotation, wrong.expected)
             return None
         return text
 

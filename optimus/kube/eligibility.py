@@ -26,11 +26,20 @@ class EligibilityConfig:
     becomes suspended. The default is the oldest that can suspend, so that a job is left alone
     rather than caught half-way."""
 
+    ignored_resources: frozenset[str] = frozenset()
+    """Extended resources that another extender of kube-scheduler accounts for: no node need offer
+    them, and no replica is planned by them."""
+
     @classmethod
-    def of(cls, scheduler_name: str, operator_version: str) -> "EligibilityConfig":
+    def of(
+        cls,
+        scheduler_name: str,
+        operator_version: str,
+        ignored_resources: frozenset[str] = frozenset(),
+    ) -> "EligibilityConfig":
         """From settings; the version is three numbers, with dots between them."""
         major, minor, patch = map(int, operator_version.split("."))
-        return cls(scheduler_name, (major, minor, patch))
+        return cls(scheduler_name, (major, minor, patch), ignored_resources)
 
 
 def why_unmanaged(

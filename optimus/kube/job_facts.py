@@ -21,6 +21,7 @@ from optimus.kube.job_kinds import JOB_KINDS, pod_selector
 from optimus.kube.list_watch import decode_page
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.profiles import ProfileStatus, decode_profile
+from optimus.kube.rights import explained
 from optimus.kube.server_clock import ServerClock
 from optimus.kube.training_jobs import TrainingJob, decode_job, job_path
 
@@ -74,6 +75,11 @@ class JobFacts:
 
     not_readable: tuple[str, ...] = ()
     """Sentences on what could not be read."""
+
+    pods_were_read: bool = True
+    """Whether it is known that there are no pods where ``pods`` is empty."""
+
+    events_were_read: bool = True
 
     def expected(self) -> Mapping[Role, int]:
         """How many replicas of each role there are to be: as its pods list them, else by its
@@ -206,14 +212,25 @@ class JobReader:
             KubeError: there is none, or jobs may not be read."""
         self._not_readable = []
         job = self.job(namespace, name)
-        pods = self._or_none(lambda: self._pods(job)) or ()
+        found = self._or_none(lambda: self._pods(job))
+        pods = found or ()
         uids = {job.uid} | {each.pod.uid for each in pods}
-        events = self._or_none(lambda: self._events(namespace, uids)) or ()
+        events = self._or_none(lambda: self._events(namespace, uids))
         said = len(self._not_readable)
         profile = self._or_none(lambda: self._profile(job))
         was_read = len(self._not_readable) == said
         now = self._client.server_clock.now()
-        return JobFacts(job, now, pods, events, profile, was_read, tuple(self._not_readable))
+        return JobFacts(
+            job,
+            now,
+            pods,
+            events or (),
+            profile,
+            was_read,
+            tuple(self._not_readable),
+            pods_were_read=found is not None,
+            events_were_read=events is not None,
+        )
 
     def job_and_profile(self, namespace: str, name: str) -> JobFacts:
         """The job of this name and its profile alone.
@@ -231,7 +248,7 @@ class JobReader:
         try:
             return read()
         except KubeError as error:
-            self._not_readable.append(error.sentence)
+            self._not_readable.append(explained(error))
         except Malformed as error:
             self._not_readable.append(str(error))
         return None

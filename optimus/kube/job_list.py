@@ -17,6 +17,7 @@ from optimus.kube.job_facts import Source, decoded, read_list
 from optimus.kube.job_kinds import JOB_KINDS, JOB_NAME, OPERATOR_GROUP, OPERATOR_VERSION
 from optimus.kube.pods import decode_pod
 from optimus.kube.profiles import ProfileStatus, decode_profile
+from optimus.kube.rights import explained
 from optimus.kube.training_jobs import TrainingJob, decode_job
 from optimus.resources import NONE, Resources
 
@@ -95,7 +96,7 @@ def _jobs(client: Source, namespace: str | None, said: list[str]) -> list[Traini
     refused = [each for each in failures if each.kind is not ErrorKind.NOT_FOUND]
     if len(failures) == len(JOB_KINDS):
         raise refused[0] if refused else KubeError(ErrorKind.NOT_FOUND, NO_JOBS)
-    said += (each.sentence for each in refused)
+    said += map(explained, refused)
     return found
 
 
@@ -116,7 +117,7 @@ def _profiles(
         raws = read_list(client, f"list {PROFILES}{_where(namespace)}", path)
     except KubeError as error:
         is_missing = error.kind is ErrorKind.NOT_FOUND
-        said.append(NO_PROFILES if is_missing else error.sentence)
+        said.append(NO_PROFILES if is_missing else explained(error))
         return {} if is_missing else None
     found = decoded(raws, decode_profile, said)
     return {each.job.uid: each.status for each in found if each.name == each.job.name}
@@ -129,7 +130,7 @@ def _held(client: Source, namespace: str | None, said: list[str]) -> dict[str, R
         path = path_of("", "v1", "pods", namespace)
         raws = read_list(client, f"list the pods of jobs{_where(namespace)}", path, query)
     except KubeError as error:
-        said.append(error.sentence)
+        said.append(explained(error))
         return None
     held: dict[str, Resources] = defaultdict(lambda: NONE)
     for pod in decoded(raws, decode_pod, said):

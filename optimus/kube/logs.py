@@ -1,6 +1,7 @@
 """Bounded reads of a container's log, each line with the timestamp of the node's agent."""
 
 import math
+from threading import Lock
 
 from optimus.kube.client import Client, path_of
 from optimus.kube.errors import Malformed
@@ -9,8 +10,11 @@ from optimus.kube.results import Refused, answer_of
 from optimus.kube.times import format_instant, parse_instant
 from optimus.progress.types import LogLine, LogRead
 
-LIMIT_BYTES = 1 << 20
-"""Of one read. The oldest lines come first; the next read continues after them."""
+LIMIT_BYTES = 1 << 18
+"""Of one read: some 5,000 lines. The oldest lines come first; the next read continues after
+them."""
+
+_SMALL_BYTES = 1 << 14
 
 LIMIT_LINE = 16 * 1024
 """Characters of one line: the last ones, since a progress bar overwrites what it printed before.
@@ -30,13 +34,21 @@ class LogReader:
     def __init__(self, client: Client, limit_bytes: int = LIMIT_BYTES) -> None:
         self._client = client
         self._limit_bytes = limit_bytes
+        self._parsing = Lock()
+        """Of all readers one parses a large log at a time: together they would leave the thread
+        that decides little of the interpreter."""
 
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
-        """The training container's whole lines since an instant (seconds since the epoch).
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
+        """The training container's whole lines since an instant (seconds since the epoch), or of
+        these the last ones.
 
         Lines without a timestamp are the node agent's own words, not the container's, and are
         passed over. Where more was printed within the second of ``since`` than one read holds, the
         rest of that second is passed over. A read that fills its limit is truncated."""
+        if last_lines is not None:
+            return self._read_end(pod, since, last_lines)
         read = self._read(pod, since)
         if isinstance(read, Refused) or since is None or not read.truncated:
             return read
@@ -44,8 +56,20 @@ class LogReader:
             return read
         rest = self._read(pod, math.floor(since) + 1.0)
         return (
-            rest if isinstance(rest, Refused) else LogRead(read.lines + rest.lines, rest.truncated)
+            rest
+            if isinstance(rest, Refused)
+            else LogRead(read.lines + rest.lines, rest.truncated, skipped=True)
         )
+
+    def _read_end(self, pod: Pod, since: float | None, last_lines: int) -> LogRead | Refused:
+        body = self._body(pod, since, last_lines)
+        if isinstance(body, Refused):
+            return body
+        lines, is_cut = self._parsed(body), len(body) >= self._limit_bytes
+        # As many as asked for, or cut before there were as many: there may be more before them.
+        may_be_more = is_cut or body.count(b"\n") >= last_lines
+        follows = since is not None and bool(lines) and lines[0].at <= since
+        return LogRead(lines, is_cut, skipped=may_be_more and not follows)
 
     def _read(self, pod: Pod, since: float | None) -> LogRead | Refused:
         body = self._body(pod, since, TAIL_LINES if since is not None else None)
@@ -54,7 +78,13 @@ class LogReader:
             body = self._body(pod, since, None)
         if isinstance(body, Refused):
             return body
-        return LogRead(parse_log(body, self._limit_bytes), len(body) >= self._limit_bytes)
+        return LogRead(self._parsed(body), len(body) >= self._limit_bytes)
+
+    def _parsed(self, body: bytes) -> list[LogLine]:
+        if len(body) <= _SMALL_BYTES:
+            return parse_log(body, self._limit_bytes)
+        with self._parsing:
+            return parse_log(body, self._limit_bytes)
 
     def _body(self, pod: Pod, since: float | None, last_lines: int | None) -> bytes | Refused:
         query = [

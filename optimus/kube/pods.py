@@ -5,7 +5,7 @@ take seconds this way, against most of a minute and four gigabytes through the c
 models."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -122,6 +122,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         """Whether it runs and is not being deleted."""
         return self.phase == "Running" and not self.leaving
 
+    def without(self, resources: Collection[str]) -> "Pod":
+        """The pod without these resources."""
+        left = self.resources.without(resources)
+        return self if left is self.resources else msgspec.structs.replace(self, resources=left)
+
     def bound(self) -> BoundPod | None:
         """The pod as snapshots hold it; ``None`` without a node and once it has ended."""
         if self.node is None or self.finished:
@@ -229,9 +234,18 @@ def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
     return _view(decode(_DECODER, raw, "a pod"))
 
 
-def watched_pods(label_selector: str = "", field_selector: str = "") -> ListWatch[Pod]:
-    """Pods of every namespace."""
-    return ListWatch("pods", path_of("", "v1", "pods"), decode_pod, label_selector, field_selector)
+def watched_pods(
+    label_selector: str = "",
+    field_selector: str = "",
+    ignored_resources: frozenset[str] = frozenset(),
+) -> ListWatch[Pod]:
+    """Pods of every namespace, without the resources that another extender accounts for."""
+
+    def decode_planned(raw: bytes | msgspec.Raw) -> Pod:
+        return decode_pod(raw).without(ignored_resources)
+
+    decoder = decode_planned if ignored_resources else decode_pod
+    return ListWatch("pods", path_of("", "v1", "pods"), decoder, label_selector, field_selector)
 
 
 def _view(raw: _RawPod) -> Pod:

@@ -9,7 +9,7 @@ import logging
 import zlib
 from base64 import b64decode, b64encode
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -54,6 +54,9 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
     last_rescaled_at: float | None = None
     prices: tuple[float, ...] = ()
     """Seconds that its last rescales cost, oldest first."""
+
+    starts: tuple[float, ...] = ()
+    """Seconds from the placement of its pods until all ran, of its last rescales, oldest first."""
 
     moves: tuple[float, ...] = ()
     """Instants of its last rescales, oldest first, without forced ones."""
@@ -107,11 +110,17 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
     """How much of its run its workload's profile has (``profile.workloads.Shared``)."""
 
 
+StoredSettings = dict[str, Any]
+"""As JSON has them."""
+
+
 class SavedState(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
     """The profile's ``state``."""
 
     log: LogState = msgspec.field(default_factory=LogState)
     record: JobRecord = msgspec.field(default_factory=JobRecord)
+    decided_by: StoredSettings | None = None
+    """The settings by which the job's counts are decided (``kube.stored_settings``)."""
 
 
 def pack(saved: SavedState, job: object = "") -> str:
@@ -128,7 +137,7 @@ def pack(saved: SavedState, job: object = "") -> str:
         len(text) // 1024,
         MOST_STORED // 1024,
     )
-    return _packed(SavedState(LogState(), saved.record))
+    return _packed(msgspec.structs.replace(saved, log=LogState()))
 
 
 def _packed(saved: SavedState) -> str:
@@ -146,7 +155,7 @@ def unpack(state: str | None, job: object, at: float) -> SavedState:
         # Bounded: a compressed text of unlimited length was not written here.
         text = zlib.decompressobj().decompress(b64decode(state, validate=True), _MOST_BYTES)
         saved = msgspec.json.decode(text, type=SavedState)
-        return SavedState(_sharing(saved.log), _until(saved.record, at))
+        return SavedState(_sharing(saved.log), _until(saved.record, at), saved.decided_by)
     except (ValueError, zlib.error, msgspec.MsgspecError) as error:
         _LOG.warning(
             "job %s: saved state cannot be decoded, its speed is measured again: %s", job, error
@@ -160,6 +169,7 @@ class Learned(NamedTuple):
     progress: TrainingProgress
     forecast: Forecast | NotReady
     record: JobRecord
+    decided_by: StoredSettings | None = None
 
 
 def learned(state: str, job: Job, at: float) -> Learned:
@@ -171,7 +181,29 @@ def learned(state: str, job: Job, at: float) -> Learned:
     found = forecast_job(job, progress)
     if isinstance(found, NotReady):
         found = presentable(job, progress, expect_job(job, progress, found)) or found
-    return Learned(progress, found, saved.record)
+    return Learned(progress, found, saved.record, saved.decided_by)
+
+
+def recorded_history(record: JobRecord, job: Job) -> dict[str, Any]:
+    """The fields of ``JobHistory`` that the job's record alone tells."""
+    floor = record.floor
+    if floor is not None and not job.splits_batch:
+        floor = floor._replace(workers=1)
+    return {
+        "rescales": record.rescales,
+        "moves": record.moves,
+        "prices": record.prices,
+        "last_rescaled_at": record.last_rescaled_at,
+        "profiling_since": record.profiling_since,
+        "profiled": record.profiled,
+        "placement_failures": record.placement_failures,
+        "own_counts": record.own_counts if job.counts in record.profiled else None,
+        "suspended_at_target": record.suspended_at_target,
+        "measured_at": record.measured_at,
+        "failed_counts": record.failed_counts,
+        "floor": floor,
+        "user_counts": record.user_counts,
+    }
 
 
 def _sharing(log: LogState) -> LogState:

@@ -42,6 +42,10 @@ class RescaleStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     purpose: str = ""
     restarts: int = 0
     failure: str = ""
+    return_ps: int | None = None
+    """Of a roll-back: the counts to which it goes; without them to those before."""
+
+    return_workers: int | None = None
 
     @property
     def target(self) -> Counts:
@@ -52,6 +56,12 @@ class RescaleStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     def origin(self) -> Counts:
         """The counts that the job comes from."""
         return Counts(self.from_ps, self.from_workers)
+
+    @property
+    def returns_to(self) -> Counts | None:
+        """The counts to which a roll-back goes, where they are not those before."""
+        ps, workers = self.return_ps, self.return_workers
+        return None if ps is None or workers is None else Counts(ps, workers)
 
 
 class RecommendationStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

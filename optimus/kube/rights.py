@@ -4,6 +4,7 @@ The API server itself is asked (SubjectAccessReview). A test compares the table 
 manifests."""
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 
@@ -14,6 +15,13 @@ from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
 from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP
 
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
+_REFUSED: Final = re.compile(
+    r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]*)"'
+    r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]*)")?'
+)
+"""What the API server says to somebody who lacks a right."""
+
+MAY_NOT: Final = "you may not "
 
 
 class Poster(Protocol):
@@ -92,6 +100,23 @@ def lease_rights(lease: str) -> tuple[Right, ...]:
     group = "coordination.k8s.io"
     named = (Right(verb, group, "leases", namespace, name) for verb in ("get", "update"))
     return (Right("create", group, "leases", namespace), *named)
+
+
+def refused_right(error: KubeError) -> Right | None:
+    """The right that the API server says the user lacks; ``None`` for any other error."""
+    found = _REFUSED.search(error.sentence) if error.kind is ErrorKind.FORBIDDEN else None
+    if found is None:
+        return None
+    verb, resource, group, namespace = found.group("verb", "resource", "group", "namespace")
+    return Right(verb, group or "", resource, namespace or "")
+
+
+def explained(error: KubeError) -> str:
+    """The error as a sentence to the user: ``you may not list pods in namespace ns``."""
+    right = refused_right(error)
+    if right is None:
+        return error.sentence
+    return f"{MAY_NOT}{right}{'' if right.namespace else ' at the cluster scope'}"
 
 
 class _Status(msgspec.Struct):

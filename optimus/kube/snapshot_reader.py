@@ -11,7 +11,7 @@ from optimus.kube.admission import Admission, Namespaces
 from optimus.kube.client import path_of
 from optimus.kube.errors import KubeError, Malformed
 from optimus.kube.job_facts import Source, read_list
-from optimus.kube.job_list import ListedJob, list_jobs
+from optimus.kube.job_list import JobList, list_jobs
 from optimus.kube.nodes import decode_node
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.quotas import (
@@ -20,6 +20,8 @@ from optimus.kube.quotas import (
     decode_priority_class,
     decode_quota,
 )
+from optimus.kube.rights import explained
+from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.training_jobs import TrainingJob
 from optimus.snapshot import ClusterSnapshot
 
@@ -28,33 +30,37 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ReadCluster:
-    """A snapshot, the jobs with their profiles, and sentences on what may not be read."""
+    """A snapshot, and sentences on what may not be read."""
 
     snapshot: ClusterSnapshot
-    jobs: tuple[ListedJob, ...]
     not_readable: tuple[str, ...] = ()
     arriving: Job | None = None
     """The job that comes, as its namespace would admit it."""
 
 
 def read_cluster(
-    client: Source, node_selector: str, namespace: str, arriving: TrainingJob | None = None
+    client: Source,
+    settings: ClusterSettings,
+    namespace: str,
+    arriving: TrainingJob | None = None,
+    listed: JobList | None = None,
 ) -> ReadCluster:
-    """All jobs, the nodes with these labels, the pods that take their room, and the quotas and
-    limits of one namespace; ``arriving`` is no part of it, but its quotas charge it.
+    """All jobs (``listed``, where they are known), the nodes that Optimus uses, the pods that take
+    their room, and the quotas, the budget and the limits of one namespace; ``arriving`` is no part
+    of it, but its quotas charge it.
 
     Raises:
         KubeError: the user may not read one of the first three."""
-    selector = [("labelSelector", node_selector)] if node_selector else []
+    selector = [("labelSelector", settings.node_selector)] if settings.node_selector else []
     nodes = _decoded(
         read_list(client, "list nodes", path_of("", "v1", "nodes"), selector), decode_node
     )
     raws = read_list(client, "list pods of all namespaces", path_of("", "v1", "pods"))
-    pods, listed = _decoded(raws, decode_pod), list_jobs(client, None)
+    pods, listed = _decoded(raws, decode_pod), listed or list_jobs(client, None)
     said: list[str] = []
     spaces = _spaces(client, namespace, said)
     stored = [each.job for each in listed.jobs] + ([] if arriving is None else [arriving])
-    admission = Admission()
+    admission = Admission(settings.budgets)
     admitted = admission.admitted(stored, spaces)
     owned: dict[str, list[Pod]] = {}
     for pod in pods:
@@ -69,7 +75,7 @@ def read_cluster(
         [pod for pod in placed if pod is not None],
     )
     quotas = admission.quotas(admitted, owned, spaces)
-    return ReadCluster(replace(snapshot, quotas=quotas), listed.jobs, tuple(said), new)
+    return ReadCluster(replace(snapshot, quotas=quotas), tuple(said), new)
 
 
 def _spaces(client: Source, namespace: str, said: list[str]) -> Namespaces:
@@ -81,7 +87,7 @@ def _spaces(client: Source, namespace: str, said: list[str]) -> Namespaces:
             path = path_of("", "v1", plural, namespace)
             return _decoded(read_list(client, f"list {plural}{where}", path), decode)
         except KubeError as error:
-            said.append(error.sentence)
+            said.append(explained(error))
             return []
 
     return Namespaces.of(
@@ -100,12 +106,14 @@ def _priority_classes(client: Source) -> list[PriorityClass]:
         return []
 
 
-def cluster_or_reason(client: Source, node_selector: str, namespace: str) -> ReadCluster | str:
+def cluster_or_reason(
+    client: Source, settings: ClusterSettings, namespace: str
+) -> ReadCluster | str:
     """The cluster, or a sentence on what may not be read."""
     try:
-        return read_cluster(client, node_selector, namespace)
+        return read_cluster(client, settings, namespace)
     except KubeError as error:
-        return error.sentence
+        return explained(error)
 
 
 def _decoded(raws: list[msgspec.Raw], decode: Callable[[msgspec.Raw], T]) -> list[T]:

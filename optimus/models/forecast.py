@@ -78,7 +78,8 @@ class NoWorkLeft:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Remaining seconds of one job until its goal, at any counts."""
+    """Remaining seconds of one job until its goal, or until its run ends without it, at any
+    counts."""
 
     speed: Speed
     remaining_steps: float
@@ -121,13 +122,22 @@ class Forecast:
     def late_seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         """The seconds within which the goal is met with a probability of 90 %, at each pair of
         counts (arrays broadcast): both the work left and the speed may be worse than expected.
+        Infinite where the run ends without it with a probability of more than 10 %.
 
         Their logarithms are taken as normal and independent."""
+        if self.time_to_goal is not None and self.time_to_goal.is_late:
+            return np.full(np.broadcast_shapes(np.shape(ps), np.shape(workers)), np.inf)
         work = math.log(max(self.late_factor, 1.0))
         speed: ArrayLike = 0.0
         if isinstance(self.speed, SpeedModel):
             speed = _NORMAL_90 * self.speed.uncertainty(ps, workers)
         return np.asarray(self.remaining_seconds(ps, workers) * np.exp(np.hypot(work, speed)))
+
+    @property
+    def unlikely(self) -> str:
+        """``goal unlikely: 3 %`` where the run rather ends without having met it; else empty."""
+        found = self.time_to_goal
+        return "" if found is None or not found.is_unlikely else unlikely_text(found)
 
     def at(self, counts: Counts) -> float:
         """Remaining seconds at these counts; cached, as a plan asks for the same few repeatedly."""
@@ -142,6 +152,11 @@ class Forecast:
             ps, workers = zip(*missing, strict=True)
             values = self.remaining_seconds(np.array(ps), np.array(workers)).tolist()
             self._seconds.update(zip(missing, values, strict=True))
+
+
+def unlikely_text(found: TimeToGoal) -> str:
+    """That a goal is unlikely, and how likely it is."""
+    return f"goal unlikely: {100 * found.in_run:.0f} %"
 
 
 @dataclass(frozen=True, slots=True)

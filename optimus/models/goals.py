@@ -17,18 +17,15 @@ bad epoch makes all others small, so:
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 
 from optimus.jobs import ConvergenceThreshold, LossGoal
 from optimus.models import Vector, convergence
 from optimus.models.convergence import QUIET_EPOCHS, LossSeries
+from optimus.models.convergence.series import FLATTER
 from optimus.progress.state import epoch_index
 from optimus.progress.types import NOTHING_DECLARED, Declared, LossPoint
-
-_FLATTER: Final = 0.5
-"""The last epochs fall at most at this part of the average rate."""
 
 
 def meets(
@@ -88,7 +85,7 @@ def _smoothed(means: Vector, threshold: float, *, above: bool) -> Vector:
 def _has_flattened(means: Vector) -> bool:
     recent = (means[-QUIET_EPOCHS - 1] - means[-1]) / QUIET_EPOCHS
     average = (means[0] - means[-1]) / (len(means) - 1)
-    return bool(recent <= _FLATTER * average)
+    return bool(recent <= FLATTER * average)
 
 
 def _points(means: Vector, k: Vector, losses: Sequence[LossPoint]) -> list[LossPoint]:

@@ -19,6 +19,7 @@ towards the end of the run, so that it replaces the prior.
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -40,8 +41,8 @@ _GOAL_SPREAD_RUNS: Final = 2.0
 _LEAST_SPREAD: Final = 0.02
 """Of a forecast from the job's own losses: no curve is more exact."""
 _SIGMAS_OF_80: Final = 1.2816
-_PLACES: Final = 33
-_REACH: Final = 3.0
+_PLACES: Final = 129
+_REACH: Final = 4.0
 
 
 class _SpeedPrior(NamedTuple):
@@ -187,22 +188,29 @@ def _spread_of_next(logs: np.ndarray) -> float:
 
 
 def combined(own: TimeToGoal, prior: TimeToGoal) -> TimeToGoal:
-    """Both forecasts of the total, averaged by their precisions in the log."""
+    """Both forecasts of the total, averaged by their precisions in the log.
+
+    Whether the run meets its goal before its declared end, its own losses say."""
     (own_log, own_spread), (log, spread) = _log_normal_of(own), _log_normal_of(prior)
     precisions = own_spread**-2, spread**-2
     total = sum(precisions)
-    return _lognormal((own_log * precisions[0] + log * precisions[1]) / total, total**-0.5)
+    found = _lognormal((own_log * precisions[0] + log * precisions[1]) / total, total**-0.5)
+    if own.end is None:
+        return replace(found, cdf=found.cdf * own.in_run)
+    k = np.minimum(found.k, own.end)
+    return TimeToGoal(k, found.cdf * own.in_run, own.end, min(own.earliest, own.end))
 
 
 def _log_normal_of(found: TimeToGoal) -> tuple[float, float]:
-    spread = math.log(found.high / found.low) / (2 * _SIGMAS_OF_80)
-    return math.log(found.point), max(spread, _LEAST_SPREAD)
+    low, point, high = (found.if_met(share) for share in (0.1, 0.5, 0.9))
+    return math.log(point), max(math.log(high / low) / (2 * _SIGMAS_OF_80), _LEAST_SPREAD)
 
 
 def _lognormal(log: float, spread: float) -> TimeToGoal:
     from scipy.special import ndtr  # late: it loads for half a second, see models/speed/curve.py
 
-    sigmas = np.linspace(-_REACH, _REACH, _PLACES)
-    low, high = (math.exp(log + sign * _SIGMAS_OF_80 * spread) for sign in (-1, 1))
-    k = np.exp(log + spread * sigmas)
-    return TimeToGoal(math.exp(log), low, high, k, np.asarray(ndtr(sigmas)), 1.0)
+    quantiles = (-_SIGMAS_OF_80, _SIGMAS_OF_80)
+    sigmas = np.sort(np.append(np.linspace(-_REACH, _REACH, _PLACES), quantiles))
+    cdf = np.asarray(ndtr(sigmas), dtype=np.float64)
+    cdf[-1] = 1.0
+    return TimeToGoal(np.exp(log + spread * sigmas), cdf)

@@ -49,6 +49,9 @@ _STEPS: Final = 2000
 _STEPS_PER_REPLICA: Final = 3
 """The same for one number of servers."""
 
+_MOST_STEPS: Final = 20_000
+"""The same for all numbers of servers together: a gang of a thousand replicas tries a few."""
+
 _CHOICES: Final = 8
 """Nodes tried for one replica, for one number of servers."""
 
@@ -329,8 +332,9 @@ class _Search:
             plan = unruled(gang, usable)
             if isinstance(plan, Placement) and self.can_be_bound(plan):
                 return plan
-        for servers in self._numbers_of_servers():
-            found = self._walk(servers, _STEPS_PER_REPLICA * len(self._gang.unbound))
+        steps = _STEPS_PER_REPLICA * len(self._gang.unbound)
+        for servers in islice(self._numbers_of_servers(), max(_MOST_STEPS // steps, 1)):
+            found = self._walk(servers, steps)
             if found is not None:
                 return found
         return self._walk(None, _STEPS + _STEPS_PER_REPLICA * len(self._gang.unbound))

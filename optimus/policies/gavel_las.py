@@ -141,11 +141,12 @@ class GavelLasPolicy:
     def _throughputs(
         self, candidate: Candidate, problem: ClusterProblem, pool: PoolProblem
     ) -> list[float]:
-        if not self.tells_kinds:
-            return [1.0] * len(pool.kinds)
         job, account = candidate.job, problem.account(candidate.job.uid)
         known = throughputs(account, _counts(job), [each.kind for each in pool.kinds])
-        usual = sum(known.values()) / len(known) if known else 1.0
+        if not self.tells_kinds:
+            known = {kind: float(speed > 0) for kind, speed in known.items()}
+        running = [speed for speed in known.values() if speed > 0]
+        usual = sum(running) / len(running) if running else 1.0
         return [known.get(each.kind, usual) for each in pool.kinds]
 
     def _round(
@@ -153,8 +154,12 @@ class GavelLasPolicy:
     ) -> Iterator[tuple[str, Grant | Pause | Refusal]]:
         """The answers of one pool; kinds by the jobs' mean worth of them, the best first."""
         candidates = pool.allocation.candidates
-        contenders = [self._contender(each, problem, jobs, pool) for each in candidates]
-        rows = np.array([self._throughputs(each, problem, pool) for each in candidates])
+        speeds = [self._throughputs(each, problem, pool) for each in candidates]
+        contenders = [
+            self._contender(each, problem, jobs, _possible(each, row, pool))
+            for each, row in zip(candidates, speeds, strict=True)
+        ]
+        rows = np.array(speeds)
         best_first = list(range(len(pool.kinds)))
         if len(candidates):
             relative = (rows / np.maximum(rows.max(axis=1, keepdims=True), 1e-12)).mean(axis=0)
@@ -169,25 +174,41 @@ class GavelLasPolicy:
                 yield each.uid, Grant(_counts(candidate.job), kind, share, reason)
                 continue
             left_out = Pause if problem.account(each.uid).holds else Refusal
-            reason = (
-                f"not its turn: it is meant to run {share:.0%} of the time, and others have "
-                "received less of theirs"
-            )
-            yield each.uid, left_out(reason)
+            yield each.uid, left_out(_why_not(each, share))
 
     def _contender(
-        self, candidate: Candidate, problem: ClusterProblem, jobs: _Jobs, pool: PoolProblem
+        self,
+        candidate: Candidate,
+        problem: ClusterProblem,
+        jobs: _Jobs,
+        possible: frozenset[str],
     ) -> Contender:
         uid, demand = candidate.job.uid, _demand(candidate.job)
         account, entry = problem.account(uid), jobs.get(uid)
-        possible = frozenset(each.kind for each in pool.kinds if demand.fits_in(each.capacity))
         held = account.holds.kind if account.holds else None
         if entry is None:
             return Contender(uid, demand, possible, held=held)
-        seconds = {
-            each.kind: account.received.since(entry["mark"], each.kind) for each in pool.kinds
-        }
+        seconds = {kind: account.received.since(entry["mark"], kind) for kind in sorted(possible)}
         return Contender(uid, demand, possible, entry["shares"], seconds, entry["deficit"], held)
+
+
+def _possible(candidate: Candidate, speeds: Sequence[float], pool: PoolProblem) -> frozenset[str]:
+    """The kinds that are large enough for a job, and on which it makes progress."""
+    demand = _demand(candidate.job)
+    return frozenset(
+        each.kind
+        for each, speed in zip(pool.kinds, speeds, strict=True)
+        if speed > 0 and demand.fits_in(each.capacity)
+    )
+
+
+def _why_not(contender: Contender, share: float) -> str:
+    if not contender.possible:
+        return "no kind of nodes is both large enough for it and one on which it makes progress"
+    return (
+        f"not its turn: it is meant to run {share:.0%} of the time, and others have received less "
+        "of theirs"
+    )
 
 
 def throughputs(account: JobAccount, counts: Counts, kinds: Sequence[str]) -> dict[str, float]:

@@ -8,7 +8,8 @@
 5. Each run at its counts gives one sample of speed."""
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Self
 
@@ -18,7 +19,16 @@ from optimus.progress.formats import parse_line
 from optimus.progress.formats.settings import of_command
 from optimus.progress.metric_names import ValueName, core_words, describe
 from optimus.progress.parsed_line import NO_PROGRESS, LogFormatOptions, ParsedLine, Saved, clean
-from optimus.progress.pod_progress import Move, PodState, advance, new_lines, next_since
+from optimus.progress.pod_progress import (
+    Move,
+    PodState,
+    advance,
+    new_lines,
+    next_since,
+    note_gap,
+    settle_doubt,
+)
+from optimus.progress.printed_numbers import unclear_number
 from optimus.progress.state import (
     LogState,
     MetricState,
@@ -57,6 +67,7 @@ _MAX_LOSS: Final = 1e30
 _LINES_WITHOUT_LOSS: Final = 20
 _UNREAD_LINES: Final = 200
 _BAD_LOSSES: Final = 3
+_UNCLEAR_LINES: Final = 3
 
 
 class ProgressLog:
@@ -113,6 +124,20 @@ class ProgressLog:
         ``run`` is one incarnation of the job's pods, or its name, at ``counts``; it changes with
         each resume. Lines of the run before, read late, and of roles that do not train are
         skipped."""
+        deque(self.observing(pod, role, index, counts, lines, run), maxlen=0)
+
+    def observing(
+        self,
+        pod: str,
+        role: Role,
+        index: int,
+        counts: Counts,
+        lines: Sequence[LogLine],
+        run: PodRun | str,
+    ) -> Iterator[None]:
+        """The same, a line at a time, so that the caller can limit the time that it takes at once.
+
+        It ends early where another run has begun meanwhile."""
         run = PodRun(run) if isinstance(run, str) else run
         if role not in TRAINERS or run.name == self._state.former_run:
             return
@@ -125,17 +150,46 @@ class ProgressLog:
         if state is None:
             return
         state.read_before_at, state.read_at = state.read_at, run.read_at
-        state.behind = run.truncated
+        state.behind = True
+        self._note_gap(state, skipped=run.skipped)
         for line in new_lines(state, lines):
             self._known = None
-            text = clean(line.text)
-            parsed = parse_line(text, self.options) or self._of_table(state, text)
-            if parsed is not None:
-                self._take(state, line.at, self._epoch_from_zero(parsed))
-            elif line.text.strip():
-                self._state.unread_lines += 1
+            self._take_line(state, line)
+            yield
+            if self._state.run != run.name:
+                return
+        state.behind = run.truncated
         self._age_checkpoint(state)
         self._note_read()
+
+    def _note_gap(self, pod: PodState, *, skipped: bool) -> None:
+        if skipped:
+            note_gap(pod)
+            if self._state.lead == pod.name:
+                self._state.clock.epoch = None  # the step at which it changes may be passed over
+        if skipped != pod.skips:
+            pod.skips, self._known = skipped, None
+
+    def _take_line(self, pod: PodState, line: LogLine) -> None:
+        text = clean(line.text)
+        parsed = parse_line(text, self.options) or self._of_table(pod, text)
+        if parsed is None or parsed.loss is None or self._state.unclear_lines:
+            self._note_unclear(text, parsed)
+        if parsed is not None:
+            self._take(pod, line.at, self._epoch_from_zero(parsed))
+        elif line.text.strip():
+            self._state.unread_lines += 1
+
+    def _note_unclear(self, text: str, parsed: ParsedLine | None) -> None:
+        """Remember a number that is not understood, until a loss is read again."""
+        state = self._state
+        if parsed is not None and parsed.loss is not None and parsed.trained:
+            state.unclear, state.unclear_lines = "", 0
+            return
+        unclear = unclear_number(text)
+        if unclear is not None:
+            state.unclear = state.unclear or unclear
+            state.unclear_lines += 1
 
     def _note_read(self) -> None:
         """What a read changes that brings no new line."""
@@ -181,6 +235,7 @@ class ProgressLog:
             trained_seconds=state.trained_seconds + self._run_seconds(),
             diagnostic=_diagnostic(state, self.options),
             diverged=state.bad_losses >= _BAD_LOSSES,
+            is_too_large=any(pod.skips for pod in state.pods),
             node_kind=state.node_kind,
             metrics=tuple(series.frozen() for series in state.series),
             declared=self._declared(),
@@ -267,6 +322,8 @@ class ProgressLog:
             if pod.saving is not None:
                 self._note_saved(pod, at, replace(pod.saving, complete=True))
             self._number_epochs(pod, parsed)
+            if parsed.end_is_doubtful:
+                settle_doubt(pod, parsed)
             move = advance(pod, at, parsed, state.epoch_offset)
             if move is not None:
                 pod.tells_loss = pod.tells_loss or parsed.loss is not None
@@ -528,12 +585,24 @@ def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:
     return not pod.tells_loss, silent, TRAINERS.index(pod.role), pod.index
 
 
+def _unclear_text(unclear: str) -> str:
+    return (
+        f"the number {unclear} in the log may have a decimal comma or thousands, and is not read: "
+        "print it with a decimal point and without commas"
+    )
+
+
 def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
     """What is wrong with the job's log, and what would help; ``None`` where nothing is.
 
     No figure in it grows: each becomes an Event, and a changed sentence would become another."""
     if state.bad_losses >= _BAD_LOSSES:
         return "the last losses in the log are nan or infinite: training may have diverged"
+    slow = _slow_pattern(options)
+    if slow is not None:
+        return slow
+    if state.unclear_lines >= _UNCLEAR_LINES:
+        return _unclear_text(state.unclear)
     if state.losses or (options.aims and state.series):
         return None
     named = f"named {options.loss_metric!r} " if options.loss_metric else ""
@@ -560,3 +629,18 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
         "optimus.dl/loss-metric, describe it with optimus.dl/metrics-format, or aim at another "
         "metric, such as optimus.dl/target: accuracy>=0.9"
     )
+
+
+def _slow_pattern(options: LogFormatOptions) -> str | None:
+    patterns = {
+        "metrics-format": options.metrics_format,
+        "checkpoint-format": options.checkpoint_format,
+    }
+    for name, pattern in patterns.items():
+        if pattern is not None and pattern.too_slow:
+            return (
+                f"optimus.dl/{name}: {pattern.text!r} is not used any more, as it takes too long "
+                "for the log's lines; a shorter one with fewer optional parts and repetitions "
+                "would be right"
+            )
+    return None

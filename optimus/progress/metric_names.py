@@ -102,13 +102,17 @@ def describe(name: str) -> ValueName:
     words = [word for word in _SPLIT.split(name.lower()) if word and not word.isdigit()]
     evaluated = any(map(_EVALUATION.fullmatch, words))
     rest = [word for word in words if not (_SCOPES.fullmatch(word) or _EVALUATION.fullmatch(word))]
-    if "best" in words or "time" in words:
+    if "best" in words or "time" in words or ("cost" in words and not _TIMED.isdisjoint(words)):
         return _OTHER
     if not rest:
         # "train=0.10 val=0.12": which metric it is, only its program knows.
         return ValueName(Meaning.METRIC if evaluated else Meaning.OTHER, evaluated)
     meaning, rises = _meaning(name, rest)
     return ValueName(meaning, evaluated and meaning is not Meaning.OTHER, rises)
+
+
+_TIMED: Final = frozenset({"batch", "step", "iter", "iteration", "reader", "data", "io"})
+"""What a ``batch_cost`` is of: seconds."""
 
 
 _TRAINING: Final = re.compile(r"train(?:ing)?|trn")
@@ -121,6 +125,11 @@ _SYNONYMS: Final = {
     "ap50": "map50",
     "ap75": "map75",
 }
+
+
+def may_count(name: str, value: float) -> bool:
+    """Whether a value may say how far an epoch is: an integer of which the name says nothing."""
+    return value > 0 and value.is_integer() and describe(name).meaning is Meaning.OTHER
 
 
 def is_of_training(name: str) -> bool:

@@ -2,18 +2,17 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
 from optimus.jobs import Batch, Job, Role, TrainingMode, target_metrics
 from optimus.progress.metric_names import LossChoice, ValueName, line_names
-from optimus.progress.patterns import bounded, check_pattern
+from optimus.progress.patterns import InvalidPattern, Pattern, compile_pattern, no_timer
+from optimus.progress.printed_numbers import VALUE
 from optimus.progress.schedule import InvalidSchedule, parse_schedule
 from optimus.progress.types import Declared
 
-NUMBER: Final = r"(?>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?i:nan|inf(?:inity)?))(?!\w)"
-"""A number as programs print it, nan and inf included. Atomic: 1.9K does not parse as 1."""
 MAX_CHARACTERS: Final = 4096
 """Longer lines are cut: no training log needs more, and matching time grows with the length."""
 
@@ -25,9 +24,9 @@ _STAMP: Final = re.compile(
     r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\s+)?"
     r"(?:[A-Z]+:[\w.]+:\s?(?:\d\d:\d\d:\d\d\s)?)?(?:[IWEF]\d{4} [\d:.]+\s+\d+ [^\s:]+:\d+\] )?"
 )
-_INVISIBLE: Final = " \t\b\n\v\f"
+_INVISIBLE: Final = " \t\b\n\v\f\0\ufeff"
 _INTEGER: Final = re.compile(r"\+?\d{1,15}(?:\.0*)?")
-_PAIR: Final = re.compile(rf"(?:^|[\s,])([A-Za-z][\w./|-]*)=({NUMBER})")
+_PAIR: Final = re.compile(rf"(?:^|[\s,])([A-Za-z][\w./|-]*)=({VALUE})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,8 @@ class LogFormatOptions:
     steps_per_epoch: float | None = None
     """In the job's global steps."""
     loss_metric: str | None = None
-    metrics_format: re.Pattern[str] | None = None
-    checkpoint_format: re.Pattern[str] | None = None
+    metrics_format: Pattern | None = None
+    checkpoint_format: Pattern | None = None
     chiefs: int = 0
     """Replicas that train beside the workers."""
     command: str = ""
@@ -51,17 +50,18 @@ class LogFormatOptions:
     """The metrics that the job's goal is about, where that is not the training loss."""
 
     @classmethod
-    def of(cls, job: Job) -> Self:
-        """The options of a job; without a pattern that ``check_pattern`` refuses, whose job is not
-        managed anyway."""
+    def of(cls, job: Job, timer: Callable[[], float] = no_timer) -> Self:
+        """The options of a job; without a pattern that is refused, whose job is not managed anyway.
+
+        ``timer``: seconds of CPU of this thread, which limit what a user's pattern may take."""
         chiefs = (each.count for each in job.fixed if each.role in (Role.CHIEF, Role.MASTER))
         return cls(
             mode=job.mode,
             batch=job.batch,
             steps_per_epoch=job.steps_per_epoch,
             loss_metric=job.loss_metric,
-            metrics_format=_compiled(job.metrics_format, groups=2),
-            checkpoint_format=_compiled(job.checkpoint_format, groups=0),
+            metrics_format=_compiled(job.metrics_format, 2, timer),
+            checkpoint_format=_compiled(job.checkpoint_format, 0, timer),
             chiefs=sum(chiefs) if job.chief_trains else 0,
             command=job.command,
             declared=_declared(job.lr_schedule),
@@ -74,10 +74,9 @@ def _declared(text: str | None) -> Declared | None:
     return None if isinstance(found, InvalidSchedule) else found
 
 
-def _compiled(text: str | None, groups: int) -> re.Pattern[str] | None:
-    if text is None or check_pattern(text, groups=groups) is not None:
-        return None
-    return bounded(text)
+def _compiled(text: str | None, groups: int, timer: Callable[[], float]) -> Pattern | None:
+    found = None if text is None else compile_pattern(text, groups, timer)
+    return None if isinstance(found, InvalidPattern) else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +100,8 @@ class ParsedLine:
     epoch_as_printed: bool = False
     """``epoch`` is the printed number, which may count from 0 or from 1."""
     epoch_ended: bool = False
+    end_is_doubtful: bool = False
+    """Something on the line may say how far the epoch is, so that it may not have ended."""
     batch: int | None = None
     """Batches of ``batches`` done in this epoch by the process that prints."""
     batches: int | None = None
@@ -166,7 +167,7 @@ def clean(raw: str) -> str:
     share one line; colours may be between a name and its number."""
     raw = _last_part(raw) if len(raw) > _MAX_RAW else raw
     states = (state for state in reversed(raw.rstrip("\n").split("\r")) if state.strip(_INVISIBLE))
-    text = _ANSI.sub("", next(states, "")).replace("\b", "")
+    text = _ANSI.sub("", next(states, "")).replace("\b", "").replace("\0", "").lstrip("\ufeff")
     # A number that the cut went through still parses, as another number: drop the last word.
     return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS].rpartition(" ")[0]
 

@@ -1,217 +1,180 @@
-"""Users' regular expressions: checked, refused with a reason, and bounded before they are used.
+"""Users' regular expressions: compiled by RE2, refused with a reason, limited in time.
 
-Python's engine backtracks, so a careless pattern can take exponential time on an ordinary line.
-Accepted is what names and numbers need: literals, classes, groups, alternatives, repetitions.
-Refused is what backtracks exponentially: a repeated group with repetitions or alternatives in it,
-and three repetitions in a row that can match each other's text. Unlimited repetitions get a limit,
-so that the time for a line is bounded."""
+RE2 takes time that is linear in the text, whatever the pattern, where Python's engine may backtrack
+for ever. Its syntax is Katib's, which is written in Go. What a line costs is limited by
+
+1. the size of the program, and how much of a line it reads: instructions times bytes;
+2. the number of groups, since each adds to the cost of an instruction;
+3. a time for all matches on one line. A pattern that takes longer again and again is not used any
+   more."""
 
 import re
-import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import re2  # type: ignore[import-untyped]  # it has no types
 
 MAX_PATTERN_CHARACTERS: Final = 300
-MAX_REPEATS: Final = 100
 MAX_LINE_CHARACTERS: Final = 1000
-"""Of a line, only the first so many characters are searched with a user's pattern."""
+"""Of a line, at most the first so many characters are searched with a user's pattern."""
+MAX_GROUPS: Final = 10
+MAX_INSTRUCTIONS: Final = 400
+MAX_LINE_SECONDS: Final = 0.002
+"""CPU time after which no further match is looked for on a line."""
 
-_MOST_OVERLAPPING: Final = 2
-_FEW: Final = 10
-"""Fewer repeats do not count as a repetition."""
-_TOKEN: Final = re.compile(
-    r"(?P<open>\((?:\?:|\?P<\w+>)?(?!\?))|(?P<close>\))|(?P<or>\|)"
-    r"|(?P<repeat>(?:[*+?]|\{(?:\d+,?\d*|,\d*)\})[?+]?)"
-    r"|(?P<anchor>\^|\$|\\[bBAZ])"
-    r"|(?P<atom>\\[dDwWsS]|\\[^A-Za-z0-9]|\\[nrtfv]|\[\^?\]?(?:\\.|[^\]\\])*\]|\.|[^\\()|*+?\[\]{}^$])"
-    r"|(?P<brace>[\]{}])",
-    re.DOTALL,
+_MAX_WORK: Final = MAX_INSTRUCTIONS * MAX_LINE_CHARACTERS
+"""Bytes times instructions of one search: at most 12 ns each, so that it ends in 5 ms."""
+_SLOW_LINES: Final = 5
+_MAX_MEMORY: Final = 1 << 16
+"""Bytes of a program and its cache of states: each job may have two."""
+
+_MISREAD: Final = re.compile(r"(?:[^\\]|^)(\{,(\d+)\})")
+_INSTEAD: Final = (
+    (re.compile(r"\(\?<?[=!]"), "match the text around it, and put the name or value in a group"),
+    (re.compile(r"\\[1-9]|\(\?P$"), "write the text again instead of referring to a group"),
+    (re.compile(r"\(\?>|operator: .*\+$"), "write a plain group or repetition, which is as fast"),
+    (re.compile(r"\\Z"), "write $"),
+    (re.compile(r"\\[uUN]"), "write the character itself"),
+    (re.compile(r"\(\?[aLux#(]"), "leave it out; (?i), (?s) and (?m) can be used"),
 )
-_BOUNDS: Final = re.compile(r"\{(\d*)(,?)(\d*)\}")
-_ALPHABET: Final = tuple(map(chr, range(128)))
+"""What to write instead of what Python's syntax has and RE2's has not, by RE2's message."""
+
+
+Groups = tuple[str | None, ...]
+"""What the groups of one match hold, ``None`` where a group has no part in it."""
+
+
+class Pair(NamedTuple):
+    """A name and its value, which stands at these characters of the line."""
+
+    name: str
+    value: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Atom:
-    """One character class with its repetition."""
+class InvalidPattern:
+    """A text that is not accepted as a pattern."""
 
-    characters: frozenset[str]
-    least: int
-    most: float
-    path: frozenset[int]
-    """The groups and branches that it is in."""
+    expected: str
+    """Why, as a sentence for its user."""
+
+
+def no_timer() -> float:
+    """The timer of a pattern whose time is not limited: no time passes."""
+    return 0.0
 
 
 @dataclass(slots=True)
-class _Group:
-    """An open group."""
+class Pattern:
+    """One user's pattern."""
 
-    branch: int
-    """The current alternative."""
-    first: int
-    """The index of its first atom."""
-    complex: bool = False
-    """Whether it holds a repetition or alternatives."""
+    text: str
+    _program: Any = field(repr=False, compare=False)
+    _timer: Callable[[], float] = field(default=no_timer, repr=False, compare=False)
+    """Seconds of CPU of this thread."""
+    _slow_lines: int = field(default=0, repr=False, compare=False)
+
+    @property
+    def too_slow(self) -> bool:
+        """Whether it took too long on several lines; it finds nothing any more."""
+        return self._slow_lines >= _SLOW_LINES
+
+    def search(self, line: str) -> Groups | None:
+        """The groups of the first match on a line."""
+        return next(map(_groups, self._matches(line, at_most=1)), None)
+
+    def findall(self, line: str) -> list[Groups]:
+        """The groups of each match on a line; those that are found in time."""
+        return list(map(_groups, self._matches(line, at_most=MAX_LINE_CHARACTERS)))
+
+    def pairs(self, line: str) -> Iterator[Pair]:
+        """The first two groups of each match that has both, and where the second stands."""
+        for match in self._matches(line, at_most=MAX_LINE_CHARACTERS):
+            name, value = map(_decoded, match.groups()[:2])
+            if name and value:
+                start = len(_decoded(match.string[: match.start(2)]) or "")
+                yield Pair(name, value, start, start + len(value))
+
+    def _matches(self, line: str, at_most: int) -> list[Any]:
+        if self.too_slow:
+            return []
+        data = line[:MAX_LINE_CHARACTERS].encode("utf-8", "replace")
+        data = data[: _MAX_WORK // self._program.programsize]
+        began, found = self._timer(), list[Any]()
+        for match in islice(self._program.finditer(data), at_most):
+            found.append(match)
+            if self._timer() - began > MAX_LINE_SECONDS:
+                break
+        self._slow_lines += self._timer() - began > MAX_LINE_SECONDS
+        return found
 
 
-def check_pattern(text: str, groups: int = 2) -> str | None:
-    """Why a pattern cannot be used, as a sentence; ``None`` where it can.
+def _groups(match: Any) -> Groups:
+    return tuple(map(_decoded, match.groups()))
+
+
+def _decoded(group: bytes | None) -> str | None:
+    return None if group is None else group.decode("utf-8", "replace")
+
+
+def compile_pattern(
+    text: str, groups: int = 2, timer: Callable[[], float] = no_timer
+) -> Pattern | InvalidPattern:
+    """The pattern, or why it cannot be used.
 
     It needs ``groups``: 2 for a metrics format (name and value, in Katib's form), 0 for a
     checkpoint format, of which a first group, if there is one, is the step."""
+    program = _program(text)
+    if isinstance(program, InvalidPattern):
+        return program
+    if program.groups < groups:
+        needed = "the first must be the name and the second the value"
+        return InvalidPattern(f"{text!r} has {program.groups} groups; {needed}")
+    return Pattern(text, program, timer)
+
+
+@lru_cache(256)
+def _program(text: str) -> Any:
+    """RE2's program, which jobs with the same pattern share, or why there is none."""
     if len(text) > MAX_PATTERN_CHARACTERS:
-        return (
+        return InvalidPattern(
             f"the pattern has {len(text)} characters, at most {MAX_PATTERN_CHARACTERS} are accepted"
         )
+    misread = _MISREAD.search(text)
+    if misread is not None:
+        literal, most = misread.groups()
+        return InvalidPattern(f"{text!r} is not accepted: write {{0,{most}}} for {literal}")
+    options = re2.Options()
+    options.max_mem, options.log_errors = _MAX_MEMORY, False
     try:
-        # Warnings such as of "[[", which a later Python may read otherwise.
-        with warnings.catch_warnings(action="ignore"):
-            compiled = re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        return f"{text!r} is not a regular expression: {error}"
-    if compiled.groups < groups:
-        needed = "the first must be the name and the second the value"
-        return f"{text!r} has {compiled.groups} groups; {needed}"
-    reader = _Reader()
-    try:
-        for kind, token in _tokens(text):
-            reader.take(kind, token)
-    except _Refused as refused:
-        return f"{text!r} is not accepted: {refused}"
-    if reader.overlapping() > _MOST_OVERLAPPING:
-        return (
-            f"{text!r} is not accepted, as it may take very long: more than {_MOST_OVERLAPPING} "
-            "repetitions in a row can match the same text; remove '.*' at either end, and put "
-            "a literal between repetitions"
+        program = re2.compile(text.encode("utf-8", "replace"), options)
+    except re2.error as error:
+        return InvalidPattern(_refusal(text, error.args[0].decode("utf-8", "replace")))
+    if program.groups > MAX_GROUPS:
+        return InvalidPattern(
+            f"{text!r} has {program.groups} groups, at most {MAX_GROUPS} are accepted; write "
+            "(?:...) for those that only hold together"
         )
-    return None
+    if program.programsize > MAX_INSTRUCTIONS:
+        return InvalidPattern(_too_large(text))
+    return program
 
 
-def bounded(text: str) -> re.Pattern[str]:
-    """A pattern that ``check_pattern`` accepts, compiled with a limit to each repetition."""
-    return re.compile("".join(_limited(kind, token) for kind, token in _tokens(text)))
+def _refusal(text: str, message: str) -> str:
+    if message.startswith("pattern too large"):
+        return _too_large(text)
+    instead = next((right for wrong, right in _INSTEAD if wrong.search(message)), None)
+    sentence = f"{text!r} is not a regular expression in RE2's syntax: {message}"
+    return sentence if instead is None else f"{sentence}; {instead}"
 
 
-class _Refused(ValueError):
-    """The pattern uses what is not accepted; the message says what."""
-
-
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    at = 0
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
-            known = "literals, classes, groups, alternatives, repetitions"
-            raise _Refused(f"{text[at : at + 4]!r} is none of {known}")
-        yield str(found.lastgroup), found[0]
-        at = found.end()
-
-
-def _limited(kind: str, token: str) -> str:
-    if kind != "repeat":
-        return token
-    least, most = _repetition(token)
-    lazy = token[-1] if len(token) > 1 and token[-1] in "?+" else ""
-    return token if most <= MAX_REPEATS else f"{{{least},{MAX_REPEATS}}}{lazy}"
-
-
-def _repetition(token: str) -> tuple[int, float]:
-    """The least and the most times that a repetition token asks for."""
-    simple = {"*": (0, float("inf")), "+": (1, float("inf")), "?": (0, 1.0)}
-    if token[0] in simple:
-        return simple[token[0]]
-    found = _BOUNDS.match(token)
-    assert found is not None
-    least, comma, most = found.groups()
-    low = int(least or 0)
-    high = float(most) if most else float("inf") if comma else float(low)
-    if low > MAX_REPEATS or (most and high > MAX_REPEATS):
-        raise _Refused(f"{token} repeats more than {MAX_REPEATS} times")
-    return low, high
-
-
-class _Reader:
-    """Reads tokens into atoms, groups flattened; refuses repeated groups that are complex."""
-
-    def __init__(self) -> None:
-        self._atoms: list[_Atom] = []
-        self._open = [_Group(0, 0)]
-        self._closed: _Group | None = None
-        self._optional: set[int] = set()
-        self._branches = iter(range(1, 10 * MAX_PATTERN_CHARACTERS))
-
-    def take(self, kind: str, token: str) -> None:
-        """Take the next token."""
-        closed, self._closed = self._closed, None
-        if kind == "open":
-            self._open.append(_Group(next(self._branches), len(self._atoms)))
-        elif kind == "close":
-            self._closed = self._open.pop()
-            self._open[-1].complex |= self._closed.complex
-        elif kind == "or":
-            self._next_branch(self._open[-1])
-        elif kind == "repeat":
-            self._repeat(token, closed)
-        elif kind in ("atom", "brace"):
-            path = frozenset(group.branch for group in self._open)
-            self._atoms.append(
-                _Atom(_characters(token if kind == "atom" else "\\" + token), 1, 1.0, path)
-            )
-
-    def overlapping(self) -> int:
-        """The longest chain of repetitions of which each can match text of the next.
-
-        Alternatives count as if they followed each other: that may overestimate a chain, never
-        underestimate it."""
-        lengths = [0] * len(self._atoms)
-        for n, later in enumerate(self._atoms):
-            if later.most > _FEW:
-                chained = (lengths[m] for m in range(n) if lengths[m] and self._can_overlap(m, n))
-                lengths[n] = 1 + max(chained, default=0)
-        return max(lengths, default=0)
-
-    def _next_branch(self, group: _Group) -> None:
-        group.complex = True
-        self._optional.add(group.branch)
-        group.branch = next(self._branches)
-        self._optional.add(group.branch)
-
-    def _repeat(self, token: str, group: _Group | None) -> None:
-        least, most = _repetition(token)
-        if group is None:
-            repeated = len(self._atoms) - 1
-        elif most > 1 and group.complex:
-            raise _Refused("a repeated group must not hold repetitions or alternatives itself")
-        else:
-            repeated = group.first
-            if least == 0:
-                self._optional.add(group.branch)
-        for n in range(max(repeated, 0), len(self._atoms)):
-            atom = self._atoms[n]
-            own = least if group is None else atom.least
-            self._atoms[n] = _Atom(atom.characters, own, max(atom.most, most), atom.path)
-        self._open[-1].complex |= least != most
-
-    def _can_overlap(self, first: int, last: int) -> bool:
-        """Whether two repetitions can match each other's text, despite the atoms between them."""
-        one, other = self._atoms[first], self._atoms[last]
-        if not one.characters & other.characters:
-            return False
-        entered = one.path | other.path
-        definite = (
-            atom
-            for atom in self._atoms[first + 1 : last]
-            if atom.least and not (atom.path & self._optional) - entered
-        )
-        return all(
-            atom.characters & one.characters and atom.characters & other.characters
-            for atom in definite
-        )
-
-
-def _characters(token: str) -> frozenset[str]:
-    """The ASCII characters that a class matches."""
-    with warnings.catch_warnings(action="ignore"):
-        one = re.compile(token, re.DOTALL)
-    return frozenset(character for character in _ALPHABET if one.fullmatch(character))
+def _too_large(text: str) -> str:
+    return (
+        f"{text!r} is not accepted, as its program is too large; write * or + for repetitions such "
+        r"as {1,40}, and \w or [^=\s] for \pL"
+    )

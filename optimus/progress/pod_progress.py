@@ -118,7 +118,12 @@ class PodState:
     """When the last read began by the reader's clock; ``read_before_at`` the one before it."""
     read_before_at: float | None = None
     behind: bool = False
-    """Whether that read ended at its limit, so that newer lines are not read yet."""
+    """Whether that read ended at its limit, or is not taken in to its end, so that newer lines are
+    not read yet."""
+    gap: bool = False
+    """Whether lines were passed over since its position was last seen."""
+    skips: bool = False
+    """Whether the last read passed over lines."""
     step: int | None = None
     """The job's global step where the log has it; else the fields that follow are used."""
     epoch: int | None = None
@@ -132,6 +137,10 @@ class PodState:
     batches: float | None = None
     """Batches of an epoch."""
     ended: bool = False
+    doubtful: int | None = None
+    """The epoch of the last line of which it was doubtful whether it ends its epoch; with
+    ``within``, an epoch has had several such lines, and none of them does."""
+    within: bool = False
     before: float = 0.0
     """The process's own batches in earlier epochs."""
     header: int | None = None
@@ -201,6 +210,16 @@ def new_lines(pod: PodState, lines: Sequence[LogLine]) -> Iterator[LogLine]:
         yield line
 
 
+def note_gap(pod: PodState) -> None:
+    """Lines were passed over: what was derived from the line before does not hold for the next.
+
+    An epoch's header, its length and a save that had begun may be among what was passed over. A
+    position that a line shows by itself holds: steps, and batches of a named epoch."""
+    pod.gap, pod.saving = True, None
+    pod.header = pod.header_batches = None
+    pod.header_assumed = False
+
+
 def next_since(pod: PodState) -> float | None:
     """From when on to read the pod's log next, seconds since the epoch; ``None``: from its start.
 
@@ -212,10 +231,28 @@ def next_since(pod: PodState) -> float | None:
     return pod.news_at - _AHEAD_SECONDS if is_ahead else pod.read_until
 
 
+def settle_doubt(pod: PodState, parsed: ParsedLine) -> None:
+    """Decide whether a line that may be within its epoch ends it: it does where the log has one
+    such line for each epoch, which the first line cannot show."""
+    former, pod.doubtful = pod.doubtful, parsed.epoch
+    pod.within = pod.within or former == parsed.epoch
+    if former is None or pod.within:
+        parsed.epoch_ended = False
+        parsed.batch = pod.batch + 1 if former == parsed.epoch else 1
+
+
 def advance(pod: PodState, at: float, parsed: ParsedLine, epoch_offset: int = 0) -> Move | None:
     """Move a pod to the position on the line; ``None`` where the line is not about its training.
 
     ``epoch_offset``: the epochs before the first that the log counts."""
+    move = _moved(pod, at, parsed, epoch_offset)
+    if move is not None and pod.gap:
+        # A value after a gap is not the mean of what was passed over.
+        move, pod.gap = move._replace(steps=1.0), False
+    return move
+
+
+def _moved(pod: PodState, at: float, parsed: ParsedLine, epoch_offset: int) -> Move | None:
     if parsed.step is not None:
         epoch = None if parsed.epoch is None else parsed.epoch + epoch_offset
         return _to_step(pod, at, parsed.step, epoch)
@@ -245,7 +282,7 @@ def _epoch_of(pod: PodState, parsed: ParsedLine) -> int | None:
         if pod.header_assumed:
             pod.header, pod.header_assumed = None, False
         return parsed.epoch
-    if pod.header is None and pod.epoch is None and parsed.batches:
+    if pod.header is None and pod.epoch is None and parsed.batches and not pod.gap:
         pod.header, pod.header_batches, pod.header_assumed = 0, parsed.batches, True
     if pod.header is None:
         return None
@@ -280,7 +317,12 @@ def _enter_epoch(pod: PodState, epoch: int, batch: int | None) -> bool:
         epoch < former or (epoch == former and batch is not None and batch < pod.batch)
     )
     if former is not None and epoch > former and not back:
-        pod.before += (pod.batches or pod.batch) * (epoch - former)
+        if pod.gap and not pod.batches:
+            # How far the epoch went is not known, nor how many batches there were in between.
+            pod.before = 0.0
+            pod.meter.restart()
+        else:
+            pod.before += (pod.batches or pod.batch) * (epoch - former)
     if back:
         pod.before = 0.0
         pod.meter.restart()
@@ -297,9 +339,11 @@ def _count_batches(pod: PodState, at: float, batch: int | None) -> tuple[float, 
     new = batch - pod.batch
     if new > 0:
         elapsed = at - pod.batch_at
-        if pod.batch > 0 and elapsed > 0:
-            pod.seconds_per_batch = elapsed / new
-        pod.line_batches, pod.batch, pod.batch_at = new, batch, at
+        if not pod.gap:
+            if pod.batch > 0 and elapsed > 0:
+                pod.seconds_per_batch = elapsed / new
+            pod.line_batches = new
+        pod.batch, pod.batch_at = batch, at
         pod.meter.add(at, pod.before + batch)
     return max(new, 1), new == 0
 
@@ -308,6 +352,8 @@ def _end_epoch(pod: PodState, at: float, *, length_known: bool) -> None:
     if pod.ended:
         return
     pod.ended = True
+    if pod.gap and pod.batches != 1.0:
+        return  # the epoch's last batches may have been passed over
     if pod.batch == 0:
         # A log of whole epochs only: an epoch is its step.
         pod.batches = 1.0

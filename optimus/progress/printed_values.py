@@ -8,10 +8,10 @@ import re
 from typing import Final
 
 from optimus.progress.metric_names import EVALUATION_WORDS, describe
-from optimus.progress.parsed_line import NUMBER
+from optimus.progress.printed_numbers import NUMBER, VALUE
 
 _VALUE: Final = re.compile(
-    rf"(?<![\w@/.'-])((?>[A-Za-z_][\w@/.'-]*))[\"']?(?>\s?[=:]\s*[\"']?|\s+)({NUMBER})(?!/\d)"
+    rf"(?<![\w@/.'-])((?>[A-Za-z_][\w@/.'-]*))[\"']?(?>\s?[=:]\s*[\"']?|\s+)({VALUE})"
 )
 """``Accuracy: 9850/10000`` is none. Words are atomic and begin where a word begins: the time is
 linear in the line's length."""
@@ -21,15 +21,17 @@ _POSITIONS: Final = ("epoch", "step", "iter", "iteration", "batch", "update", "t
 """Words that are names by themselves: in ``accuracy at step 100`` the number is the step."""
 _MARKS: Final = ("val", "test", "dev")
 """One of them is in every word of an evaluation."""
+_FORMER: Final = frozenset({"from", "to", "than", "was", "below", "above", "by", "since", "until"})
+"""``val_loss improved from 0.41 to 0.38``: a number behind one of these is compared with."""
 _SIDE: Final = re.compile(
     rf"(?<![\w=-])(?:({EVALUATION_WORDS})|train(?:ing)?)\b(?!\s?=)(?![-_])", re.IGNORECASE
 )
 _SPEED: Final = re.compile(
-    rf"(?<![\d.])({NUMBER}) ?(?:samples?|examples?|ex|images?|imgs?|clips?|sentences?|sents?|seqs?"
+    rf"(?<![\d.,])({NUMBER}) ?(?:samples?|examples?|ex|images?|imgs?|clips?|sentences?|sents?|seqs?"
     r"|sequences?|items?|records?) ?/ ?s(?:ec(?:ond)?)?\b"
 )
 _SECONDS_EACH: Final = re.compile(
-    rf"(?<![\d.])({NUMBER}) ?s(?:ecs?)? ?/ ?(?:sample|example|image|clip)\b"
+    rf"(?<![\d.,])({NUMBER}) ?s(?:ecs?)? ?/ ?(?:sample|example|image|clip)\b"
 )
 
 
@@ -38,7 +40,8 @@ def printed_values(text: str) -> tuple[dict[str, float], dict[str, float]]:
     lowered = text.lower()
     if any(mark in lowered for mark in _MARKS):
         return _by_side(text)
-    return {_name(text, found): float(found[2]) for found in _VALUE.finditer(text)}, {}
+    values = (found for found in _VALUE.finditer(text) if found[1] not in _FORMER)
+    return {_name(text, found): float(found[2]) for found in values}, {}
 
 
 def _by_side(text: str) -> tuple[dict[str, float], dict[str, float]]:
@@ -48,6 +51,8 @@ def _by_side(text: str) -> tuple[dict[str, float], dict[str, float]]:
     sides.reverse()
     is_evaluated = False
     for found in _VALUE.finditer(text):
+        if found[1] in _FORMER:
+            continue
         while sides and sides[-1][0] < found.end():
             is_evaluated = sides.pop()[1]
         name = _name(text, found)

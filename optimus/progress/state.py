@@ -121,6 +121,9 @@ class LogState:
     """Lines of progress without a loss; their values are named in ``metrics``."""
     unread_lines: int = 0
     """Lines that say nothing about the training."""
+    unclear: str = ""
+    """A number that was not understood, on the first of ``unclear_lines`` in a row."""
+    unclear_lines: int = 0
     metrics: list[str] = field(default_factory=list)
     series: list[MetricState] = field(default_factory=list)
     """The metrics beside the loss, bounded in number and length."""

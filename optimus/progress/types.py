@@ -20,6 +20,8 @@ class LogRead(NamedTuple):
     lines: list[LogLine]
     truncated: bool = False
     """Whether it ended at its limit: there are newer lines."""
+    skipped: bool = False
+    """Whether lines since the last read, before these, were passed over."""
 
 
 class PodRun(NamedTuple):
@@ -33,6 +35,8 @@ class PodRun(NamedTuple):
     """When the read began by the reader's clock (not the kubelet's), seconds since the epoch."""
     truncated: bool = False
     """Whether the read ended at its limit: the log goes on after the lines that it returned."""
+    skipped: bool = False
+    """Whether lines before those that the read returned were passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,8 @@ class TrainingProgress:
     """A sentence for the user where the log cannot be used as it is."""
     diverged: bool = False
     """The last losses in the log are no finite numbers."""
+    is_too_large: bool = False
+    """A log prints more than is read: parts of it are passed over."""
     node_kind: str | None = None
     """The kind of its workers' current nodes, or the last; ``None`` where not determined."""
     metrics: tuple[MetricSeries, ...] = ()

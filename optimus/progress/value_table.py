@@ -2,17 +2,18 @@
 
 Hugging Face's notebook table (``Epoch | Training Loss | Validation Loss``), fastai's columns and
 CSV on standard output. Only the header says what a row is, so the reader of a log remembers it. The
-columns are separated by ``|``, tabs, commas, or two blanks and more. ``Epoch`` and ``Step`` are the
-position; cells that are no number (``No log``) are left out."""
+columns are separated by ``|``, tabs, semicolons, commas, or two blanks and more. ``Epoch`` and
+``Step`` are the position; cells that are no number (``No log``) are left out."""
 
 import math
 import re
 from typing import Final
 
 from optimus.progress.metric_names import core_words, describe, is_of_training
-from optimus.progress.parsed_line import NUMBER, LogFormatOptions, ParsedLine, without_prefix
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, without_prefix
+from optimus.progress.printed_numbers import number_of
 
-_SEPARATORS: Final = ("|", "\t", ",")
+_SEPARATORS: Final = ("|", "\t", ";", ",")
 _BLANKS: Final = re.compile(r"\s{2,}")
 _WORDS: Final = re.compile(r"[A-Za-z][\w ./@-]{0,63}")
 _EPOCHS: Final = ("epoch", "epochs")
@@ -39,7 +40,8 @@ def row(text: str, columns: tuple[str, ...], options: LogFormatOptions) -> Parse
     if not columns or len(cells) != len(columns):
         return None
     pairs = zip(columns, cells, strict=True)
-    given = {name: float(cell) for name, cell in pairs if re.fullmatch(NUMBER, cell)}
+    numbers = ((name, number_of(cell)) for name, cell in pairs)
+    given = {name: number for name, number in numbers if number is not None}
     parsed = _at({name.lower(): value for name, value in given.items()})
     if parsed is None:
         return None

@@ -217,6 +217,17 @@ def _is_requirement(text: str) -> bool:
     return bool(sign and _KEY.fullmatch(key) and _VALUE.fullmatch(value))
 
 
+def not_resources(name: str, text: str) -> list[str]:
+    """The problem of a field that should hold names of extended resources, or nothing."""
+    good = all("/" in each and _KEY.fullmatch(each) for each in names_in(text))
+    return check(good, name, text, "names such as example.com/memory, comma-separated")
+
+
+def names_in(text: str) -> frozenset[str]:
+    """The names in a field that holds them comma-separated."""
+    return frozenset(filter(None, (name.strip() for name in text.split(","))))
+
+
 def not_a_label(name: str, text: str) -> list[str]:
     """The problem of a field that should hold a label's key, or nothing."""
     return check(not text or _KEY.fullmatch(text), name, text, "the key of a label")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from operator import attrgetter
-from statistics import median
 from typing import Final
 
 from optimus.allocation import NO_HISTORY, JobHistory
@@ -42,7 +41,7 @@ NODE_KIND_LABEL: Final = "node.kubernetes.io/instance-type"
 
 
 _MOST_PRICES: Final = 9
-"""The price of a rescale is the median of the last few, as on a cluster."""
+"""Of so many rescales what they cost is kept, as on a cluster."""
 
 
 class Phase(StrEnum):
@@ -106,9 +105,6 @@ class JobState:
 
     missed_at: float | None = None
     """When one was withdrawn that waited for a checkpoint; ``None`` since the job was moved."""
-
-    prices: tuple[float, ...] = ()
-    """Seconds without training of its last moves, oldest first."""
 
     known_history: tuple[JobHistory, object, JobHistory] | None = None
     """What ``history`` was made of when it was last asked for, and its answer."""
@@ -470,8 +466,8 @@ class SimulatedCluster:
     def _measure_price(self, state: JobState, at: float) -> None:
         if self._measures_prices and state.stopped_at is not None:
             price = at - state.stopped_at + state.stop_lost_seconds
-            state.prices = (*state.prices, price)[-_MOST_PRICES:]
-            state.past = replace(state.past, price_seconds=median(state.prices))
+            prices = (*state.past.prices, price)[-_MOST_PRICES:]
+            state.past = replace(state.past, prices=prices)
         state.stopped_at = None
 
     def _complete_rescale(self, state: JobState, at: float) -> None:

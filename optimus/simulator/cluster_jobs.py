@@ -5,12 +5,11 @@
    goal or ended, what it has trained.
 3. Its true speed is the one that is predicted for it: by the fit to what was measured of it, or,
    while it is young, by what is to be expected of it.
-4. A restart takes what its rescales have taken, where some were measured.
+4. A restart takes what its rescales have taken; before the first, what the autoscaler assumes.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import Final
 
 from numpy.random import Generator
@@ -27,8 +26,6 @@ from optimus.simulator.jobs import SimulatedJob, Workload
 
 MOST_EPOCHS: Final = 100
 """Work of which only the steps are known is split into so many epochs."""
-_USUAL_RESTART_SECONDS: Final = 60.0
-"""What the autoscaler assumes before it has measured one (``IntervalConfig.rescale_seconds``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +50,15 @@ class PredictedSpeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownJob:
-    """What is known of one job; ``forecast`` is that of its profile, ``prices`` what its rescales
-    took; ``user_counts``, where known, the counts that its user set last."""
+    """What is known of one job; ``forecast`` is that of its profile, ``rescale_seconds`` what a
+    rescale takes it; ``user_counts``, where known, the counts that its user set last."""
 
     job: Job
     progress: TrainingProgress
     forecast: Forecast | NotReady
+    rescale_seconds: float
     has_ended: bool = False
     user_counts: Counts | None = None
-    prices: tuple[float, ...] = ()
 
 
 def simulated(known: KnownJob, began_at: float) -> SimulatedJob | NotReady:
@@ -96,7 +93,7 @@ def simulated(known: KnownJob, began_at: float) -> SimulatedJob | NotReady:
         most_epochs=epochs,
         speed_noise=SPEED_NOISE,
         start_seconds=START_SECONDS,
-        rescale_seconds=median(known.prices) if known.prices else _USUAL_RESTART_SECONDS,
+        rescale_seconds=known.rescale_seconds,
     )
 
 

@@ -51,7 +51,6 @@ def live_driver(
         measures=measures,
         expects=expects,
         early_after_each_run=True,
-        needs_placement=True,
     )
 
 
@@ -124,7 +123,7 @@ class LiveScheduler:
         self._driver.state.planned_at = 0.0
         self._workloads = _Workloads()
         self._looked_at, self._look_due = -math.inf, math.inf
-        self._saves_seconds = dict[str, float]()
+        self._worth = dict[str, float]()
 
     def next_action_at(self, cluster: SimulatedCluster, before: float = math.inf) -> float:
         """When to act next even if nothing happens. Any instant after ``before`` stands for all of
@@ -161,7 +160,7 @@ class LiveScheduler:
         for instruction in self._driver.step(view, cluster.now):
             match instruction:
                 case IntervalDecided(plan=plan):
-                    self._saves_seconds = {each.uid: each.saves_seconds for each in plan.decisions}
+                    self._worth = {each.uid: each.worth for each in plan.decisions}
                     self._log_forecasts(view, plan)
                 case EndProfilingRun(uid=uid):
                     state = view.managed[uid]
@@ -250,8 +249,8 @@ class LiveScheduler:
     def _rescale_order(self, state: JobState) -> tuple[bool, float]:
         assert state.waits_for is not None
         begun = state.waits_for.begun
-        saves_seconds = self._saves_seconds.get(state.job.uid, 0.0)
-        return rescale_order(begun.purpose, state.job.counts, begun.counts, saves_seconds)
+        worth = self._worth.get(state.job.uid, 0.0)
+        return rescale_order(begun.purpose, state.job.counts, begun.counts, worth)
 
     def _wait_ends_at(self, state: JobState) -> float:
         """When a rescale that waits is withdrawn."""

@@ -6,7 +6,9 @@
 4. The counts of a job are within its bounds, those of a job that is not managed never change.
 5. A job that its user has suspended stays suspended.
 6. A gang is bound in part, and a job is suspended for a rescale, for a limited time only.
-7. Neither process reports an error of its own, and what each holds in memory, threads and open
+7. No job that has trained is without all its pods for longer than 60 s beyond its own start time
+   (``outages``).
+8. Neither process reports an error of its own, and what each holds in memory, threads and open
    files does not grow.
 """
 
@@ -17,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.churn.outages import Outages, Pods
 from tests.churn.users import PS_KEYS, UserJob, Users
 from tests.harness.api import CORE, KUBEFLOW, Json, in_namespace
 from tests.harness.containers import container_members, container_process
@@ -28,6 +31,8 @@ IN_PART_SECONDS: Final = 180.0
 SUSPENDED_SECONDS: Final = 120.0
 REACTION_SECONDS: Final = 60.0
 """So long after a user's change a job may have the counts from before it."""
+_NOTICED_SECONDS: Final = 10.0
+"""So long after a change of nodes or pods the autoscaler may decide on what was before."""
 _MARK: Final = "optimus.dl/suspended-by"
 _GROWTH: Final = {"memory, MB": (1.15, 8.0), "threads": (1.0, 3.0), "open files": (1.0, 6.0)}
 """Of the second third's median, the last third's may be at most this factor and so much more."""
@@ -50,6 +55,7 @@ class Invariants:
         """Each fault, and after how many seconds it was seen."""
         self.checks = 0
         self.rescales: set[str] = set()
+        self.outages = Outages()
         self._since: dict[str, float] = {}
         self._usage: defaultdict[str, list[Usage]] = defaultdict(list)
         self._began = time.monotonic()
@@ -67,6 +73,7 @@ class Invariants:
         nodes = scenario.api.items(f"{CORE}/nodes")
         known = dict(self._users.jobs)
         waiting: set[str] = set()
+        self.outages.begin(time.monotonic())
         faults = list(overcommitted(nodes, pods))
         for kind, job in jobs:
             mine = known.get(job["metadata"]["name"])
@@ -74,6 +81,10 @@ class Invariants:
                 continue
             faults += faults_of(kind, job, mine)
             waiting |= self._waiting(job, pods)
+            if mine.managed and mine.fate != "fails" and not _has_ended(job):
+                excuse = self._excuse(job, mine)
+                fault = self.outages.observe(mine.job.name, pods_of(kind, job, pods), excuse)
+                faults += [fault] if fault else []
         faults += self._too_long(waiting)
         for fault in faults:
             self.faults.setdefault(fault, round(time.monotonic() - self._began))
@@ -132,6 +143,19 @@ class Invariants:
                 found.add(f"{name} is suspended by {mark}")
         return found
 
+    def _excuse(self, job: Json, mine: UserJob) -> str:
+        """Why a job may be without some of its pods now."""
+        annotations, now = job["metadata"].get("annotations") or {}, time.monotonic()
+        if mine.suspended:
+            return "suspended by its user"
+        if annotations.get(_MARK) and annotations.get("optimus.dl/at-target") == "suspend":
+            return "it may be suspended at its goal"
+        if now - mine.disturbed_at < _NOTICED_SECONDS:
+            return "its pods were drained, or its manifest applied"
+        if now - self._users.cordoned_at < _NOTICED_SECONDS:
+            return "a node was cordoned"
+        return ""
+
     def _too_long(self, waiting: set[str]) -> Iterator[str]:
         now = time.monotonic()
         self._since = {each: self._since.get(each, now) for each in waiting}
@@ -185,6 +209,24 @@ def _off_bounds(job: Json, counts: tuple[int, int]) -> Iterator[str]:
         low = int(annotations.get(f"optimus.dl/min-{role}", 1))
         if count < low and annotations.get(_MARK):
             yield f"{name} is resized to {count} {role}, at least {low} are allowed"
+
+
+def pods_of(kind: str, job: Json, pods: list[Json]) -> Pods:
+    """How many pods a job is to have and has."""
+    replicas = job["spec"][PS_KEYS[kind][0]].values()
+    own = [
+        each for each in pods if _is_of(each, job) and not each["metadata"].get("deletionTimestamp")
+    ]
+    running = [each for each in own if each["status"].get("phase") in ("Running", "Succeeded")]
+    placed = [each for each in own if each["spec"].get("nodeName")]
+    return Pods(sum(each.get("replicas", 1) for each in replicas), len(placed), len(running))
+
+
+def _has_ended(job: Json) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(
+        each["status"] == "True" and each["type"] in ("Succeeded", "Failed") for each in conditions
+    )
 
 
 def _is_of(pod: Json, job: Json) -> bool:

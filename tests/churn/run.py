@@ -48,6 +48,7 @@ def run(scenario: Scenario, seed: int, length: Length) -> dict[str, Any]:
         "actions": dict(users.done.most_common()),
         "rescales": len(invariants.rescales),
         "kills": kills,
+        "longest outage beyond a job's own start, s": round(invariants.outages.longest_seconds, 1),
         "usage (first, median, last)": invariants.usage(),
         "faults": {**faults, **dict.fromkeys(others, length.seconds)},
     }
@@ -70,6 +71,7 @@ def _act(
             next_action = now + _pause(generator, length.action_seconds)
         if now >= next_kill:
             kills += _kill(scenario, generator.choice(sorted(PROCESSES)))
+            invariants.outages.killed(time.monotonic())
             next_kill = time.monotonic() + _pause(generator, length.kill_seconds)
         invariants.check()
         if now >= next_usage and not length.kill_seconds:

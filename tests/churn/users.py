@@ -38,6 +38,8 @@ class UserJob:
     """When its user changed it last (monotonic)."""
     excused: str = ""
     """What was done to it for which the operator may fail it."""
+    disturbed_at: float = float("-inf")
+    """When something was last done to it that may cost it pods (monotonic)."""
 
 
 class Users:
@@ -46,6 +48,8 @@ class Users:
     def __init__(self, scenario: Scenario, generator: random.Random, nodes: list[str]) -> None:
         self._scenario, self._random, self._nodes = scenario, generator, nodes
         self._cordoned: list[str] = []
+        self.cordoned_at = float("-inf")
+        """When a node was taken away last (monotonic)."""
         self._made = 0
         self.jobs: dict[str, UserJob] = {}
         self.done: Counter[str] = Counter()
@@ -196,6 +200,7 @@ class Users:
         if mine is None:
             return ""
         specs, ps = PS_KEYS[mine.job.kind]
+        mine.disturbed_at = time.monotonic()
         replicas = {
             ps: {"replicas": mine.job.ps},
             "Worker": {"replicas": mine.job.workers},
@@ -237,6 +242,7 @@ class Users:
             name, owner = pod["metadata"]["name"], pod["metadata"]["ownerReferences"][0]["name"]
             if owner in self.jobs:
                 self.jobs[owner].excused = f"{name} was drained from {node}"
+                self.jobs[owner].disturbed_at = time.monotonic()
             self._scenario.api.delete(in_namespace(CORE, self._scenario.namespace, "pods", name))
         return "drain"
 
@@ -245,5 +251,6 @@ class Users:
         self._scenario.api.patch(f"{CORE}/nodes/{node}", body)
         if unschedulable:
             self._cordoned.append(node)
+            self.cordoned_at = time.monotonic()
         else:
             self._cordoned.remove(node)

@@ -1,4 +1,4 @@
-"""The commands of the guides, as their pages have them."""
+"""The commands of the guides, and what they print, as their pages have them."""
 
 import re
 from pathlib import Path
@@ -6,9 +6,20 @@ from pathlib import Path
 
 def block(page: Path, heading: str) -> str:
     """The first block of shell commands below a heading."""
+    found = re.search(r"^```sh\n(.*?)^```$", _below(page, heading), re.MULTILINE | re.DOTALL)
+    assert found is not None, heading
+    return found[1]
+
+
+def outputs(page: Path, heading: str) -> list[str]:
+    """The blocks of output below a heading and before the next one."""
+    section = re.split(r"^#+ ", _below(page, heading), maxsplit=1, flags=re.MULTILINE)[0]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    return [text for language, text in blocks if not language]
+
+
+def _below(page: Path, heading: str) -> str:
     text = page.read_text()
     start = re.search(rf"^#+ {re.escape(heading)}$", text, re.MULTILINE)
     assert start is not None, heading
-    found = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL).search(text, start.end())
-    assert found is not None, heading
-    return found[1]
+    return text[start.end() :]

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from localcluster.specs import Backend
+from optimus.cli.command import INCOMPLETE
 from optimus.cli.main import main
 from tests.harness.job_recorder import JobRecorder
 from tests.harness.scenario import Scenario
@@ -17,10 +19,10 @@ def ask(scenario: Scenario, capsys: pytest.CaptureFixture[str]) -> Callable[...,
     """Runs a command in the scenario's namespace; returns its answer as JSON, or as text."""
     kubeconfig = str(scenario.optimus.cluster.kubeconfig)
 
-    def run(*command: str, text: bool = False) -> Any:
+    def run(*command: str, text: bool = False, status: int = 0) -> Any:
         capsys.readouterr()
-        form = [] if text else ["-o", "json"]
-        assert main([*command, *form, "-n", scenario.namespace, "--kubeconfig", kubeconfig]) == 0
+        words = [*command, *([] if text else ["-o", "json"])]
+        assert main([*words, "-n", scenario.namespace, "--kubeconfig", kubeconfig]) == status
         printed = capsys.readouterr().out
         return printed if text else json.loads(printed)
 
@@ -61,8 +63,10 @@ def test_a_user_sees_pauses_and_resumes_a_job(scenario: Scenario, ask: Callable[
 def test_doctor_finds_nothing_wrong_with_what_the_tests_install(
     scenario: Scenario, ask: Callable[..., Any]
 ) -> None:
-    """Its exit status would be 1; ``ask`` demands 0."""
-    states = {each["what"]: each["state"] for each in ask("doctor")["findings"]}
+    """Its exit status would be 1. The embedded API server has no rights to ask for."""
+    is_embedded = scenario.optimus.cluster.backend is Backend.EMBEDDED
+    found = ask("doctor", status=INCOMPLETE if is_embedded else 0)
+    states = {each["what"]: each["state"] for each in found["findings"]}
     for what in (
         *("Kubernetes", "trainingprofiles.optimus.dl", "job kinds", "autoscaler", "scheduler"),
         *("scheduler's configuration", "autoscaler's Lease", "scheduler's Lease", "nodes"),

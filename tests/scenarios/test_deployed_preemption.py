@@ -15,14 +15,15 @@ WIDE = {"PS": {"cpu": "1"}, "Worker": {"cpu": "2"}, "Scheduler": {"cpu": "1"}}
 
 
 # At its most it leaves at most one CPU of each node. Stated costs: a worker more and a PS more each
-# save a good tenth of its time.
+# save a good tenth of its time. Its work is stated, too: on a busy machine the first losses of a
+# goal would say that so little is left that no worker is worth a restart.
 ELASTIC = LightJob(
     "TFJob",
     "elastic",
     1,
     2,
     annotations={
-        "optimus.dl/target-loss": "0.081",
+        "optimus.dl/target-epochs": "400",
         "optimus.dl/rescale": "any",
         "optimus.dl/training-mode": "sync",
         "optimus.dl/global-batch-size": "64",
@@ -86,7 +87,7 @@ def test_an_elastic_job_shrinks_for_a_higher_one_and_nobody_is_preempted(
                 and "remainingSeconds" in recorder.status(ELASTIC)
             ),
             "it is measured and has all workers",
-            300,
+            400,
         )
         urgent = LightJob("TFJob", "urgent", 1, 2, requests=WIDE, script=SLEEP, priority="urgent")
         scenario.submit(urgent)
@@ -97,7 +98,9 @@ def test_an_elastic_job_shrinks_for_a_higher_one_and_nobody_is_preempted(
             ),
             "it trains with fewer workers",
         )
-        assert recorder.rescales(ELASTIC)[-1].shrinks
+        released = [each for each in recorder.rescales(ELASTIC) if "releases capacity" in each.why]
+        assert released
+        assert all(each.target[1] < each.before[1] for each in released)
         assert not recorder.ever_failed(ELASTIC)
         assert not recorder.training_violations(ELASTIC)
     event_reasons = {event["reason"] for event in scenario.events(ELASTIC.name)}

@@ -18,7 +18,7 @@ def test_a_young_job_is_moved_by_expectation_and_measured_there(scenario: Scenar
             "it trains at other counts",
         )
         moved = recorder.rescales(job)[0]
-        assert moved.why.startswith("by expectation, as no forecast can be fitted yet"), str(moved)
+        assert moved.why.startswith("estimated from its first measurements"), str(moved)
         assert (moved.measures, moved.before) == (True, (1, 1)), str(moved)
         assert sum(moved.target) > 2
         assert not recorder.ever_failed(job)

@@ -38,6 +38,17 @@ function axis(more = {}) {
   };
 }
 
+/** Below a chart: as high as one line of numbers, and of a label where there is one. */
+const BELOW = 26;
+/** Seconds, minutes, hours, days: no two ticks have one text. */
+const STEPS = [1, 2, 5, 10, 15, 30, ...[1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080].map((each) => 60 * each)];
+const utc = (at) => uPlot.tzDate(new Date(1000 * at), "Etc/UTC");
+
+/** Half of a tick's text may stand beyond the last point. */
+function beyond(labels) {
+  return [10, labels, null, null];
+}
+
 /** Instants below a time axis: with seconds where less than ten minutes are shown. */
 function instants(plot, ticks) {
   const { min, max } = plot.scales.x;
@@ -59,10 +70,12 @@ export function useChart(box, points, names, labels) {
   const options = {
     width: Math.max(box.clientWidth, 200),
     height: 190,
+    padding: beyond(34),
+    tzDate: utc,
     cursor: { drag: { x: false, y: false }, points: { size: 7 } },
     legend: { live: true },
     scales: { x: { time: true }, y: { range: [0, 100] } },
-    axes: [axis({ values: instants, space: 90 }), axis({ size: 44, values: (_, ticks) => ticks.map((each) => `${each} %`) })],
+    axes: [axis({ values: instants, space: 90, size: BELOW, incrs: STEPS }), axis({ size: 44, values: (_, ticks) => ticks.map((each) => `${each} %`) })],
     series: [{ value: (_, at) => (at === null ? "–" : second(at)) }, ...series],
   };
   const chart = new uPlot(options, data, box);
@@ -92,17 +105,18 @@ export function curveChart(box, chart) {
   const options = {
     width: Math.max(box.clientWidth, 200),
     height: 320,
+    padding: beyond(18),
     cursor: { drag: { x: true, y: false, uni: 20 } },
     scales: { x: { time: false, range: (_, low, high) => [Math.min(0, low), high] }, y: { range: padded } },
-    axes: [axis({ label: chart.unit, labelSize: 22, labelFont: "12px system-ui", labelGap: 2 }), axis({ size: 58, values: (_, ticks) => ticks.map((each) => figure(each)) })],
+    axes: [axis({ label: chart.unit, labelSize: 20, labelFont: "12px system-ui", labelGap: 0, size: BELOW, values: (_, ticks) => ticks.map((each) => figure(each)) }), axis({ size: 58, values: (_, ticks) => ticks.map((each) => figure(each)) })],
     bands: [{ series: [5, 4], fill: token("--band") }],
     series: [
       { label: chart.unit, value: (_, value) => (value === null ? "–" : figure(value, 4)) },
       { label: chart.name, stroke: token("--points"), paths: () => null, points: { show: true, size: 5, fill: token("--points"), stroke: token("--points") }, value: number },
       { label: "fit", stroke: main, width: 2, spanGaps: true, points: { show: false }, value: number },
       { label: "forecast", stroke: main, width: 2, dash: [6, 5], spanGaps: true, points: { show: false }, value: number },
-      { label: "10 %", stroke: "transparent", spanGaps: true, points: { show: false }, value: number },
-      { label: "90 %", stroke: "transparent", spanGaps: true, points: { show: false }, value: number },
+      { label: "80 % from", stroke: "transparent", spanGaps: true, points: { show: false }, value: number },
+      { label: "to", stroke: "transparent", spanGaps: true, points: { show: false }, value: number },
       { label: "goal", stroke: accent, width: 1.5, dash: [3, 4], spanGaps: true, points: { show: false }, value: number },
     ],
     hooks: { draw: [(plot) => marks(plot, chart)] },
@@ -167,18 +181,21 @@ export function countsChart(box, points, rescales, now) {
   x.push(Math.max(now, x[x.length - 1] + 1));
   workers.push(workers[workers.length - 1]);
   ps.push(ps[ps.length - 1]);
+  const whole = (_, value) => (value === null ? "–" : figure(value));
   const stepped = uPlot.paths.stepped({ align: 1 });
   const most = Math.max(...workers, ...ps, ...rescales.map((each) => Math.max(each.toWorkers, each.toPs)), 1);
   const options = {
     width: Math.max(box.clientWidth, 200),
     height: 180,
+    padding: beyond(34),
+    tzDate: utc,
     cursor: { drag: { x: true, y: false } },
     scales: { x: { time: true }, y: { range: [0, most + 1] } },
-    axes: [axis({ values: instants, space: 90 }), axis({ size: 34, incrs: [1, 2, 5, 10, 20, 50, 100] })],
+    axes: [axis({ values: instants, space: 90, size: BELOW, incrs: STEPS }), axis({ size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000], values: (_, ticks) => ticks.map((each) => figure(each)) })],
     series: [
       { value: (_, at) => (at === null ? "–" : second(at)) },
-      { label: "workers", stroke: token(WORKERS), width: 2, paths: stepped, points: { show: false } },
-      { label: "PS", stroke: token(PS), width: 2, paths: stepped, points: { show: false } },
+      { label: "workers", stroke: token(WORKERS), width: 2, paths: stepped, points: { show: false }, value: whole },
+      { label: "PS", stroke: token(PS), width: 2, paths: stepped, points: { show: false }, value: whole },
     ],
     hooks: { drawClear: [(plot) => shade(plot, rescales, now)] },
   };
@@ -193,6 +210,7 @@ function shade(plot, rescales, now) {
   ctx.clip();
   ctx.fillStyle = token("--rescale");
   for (const each of rescales) {
+    if (each.outcome === "withdrawn") continue;
     const left = plot.valToPos(each.beganAt, "x", true);
     const right = plot.valToPos(each.endedAt ?? now, "x", true);
     ctx.fillRect(left, bbox.top, Math.max(right - left, 2 * devicePixelRatio), bbox.height);

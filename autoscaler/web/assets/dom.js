@@ -35,20 +35,29 @@ export function duration(seconds) {
   if (s < 60) return `${s} s`;
   if (s < 3600) return s < 600 ? [`${Math.floor(s / 60)} m`, s % 60 && `${s % 60} s`].filter(Boolean).join(" ") : `${Math.round(s / 60)} m`;
   if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} m`;
+  if (s >= 1000 * 86400) return `${figure(s / 86400 / 365.25, 2)} years`;
   return `${Math.floor(s / 86400)} d ${Math.round((s % 86400) / 3600)} h`;
 }
 
+const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
+/** So many significant digits, but no power of ten where whole digits can be read: 14,460. */
 export function figure(value, digits = 4) {
   if (value === null || value === undefined || !isFinite(value)) return "–";
+  const size = Math.abs(value);
+  if (size >= 10 ** (digits - 1) && size < 1e9) return WHOLE.format(value);
   const text = Number(value).toPrecision(digits);
-  return text.includes("e") ? text : String(Number(text));
+  return size && (size < 1e-4 || size >= 1e9) ? Number(text).toExponential() : String(Number(text));
 }
 
-const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-const SECOND = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
-const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+// Reasons, Events and the command line tell times in UTC; so does the page, and says so once.
+const ZONE = { timeZone: "UTC" };
+const TIME = new Intl.DateTimeFormat(undefined, { ...ZONE, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const SECOND = new Intl.DateTimeFormat(undefined, { ...ZONE, hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const DAY = new Intl.DateTimeFormat(undefined, { ...ZONE, weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const DATE = new Intl.DateTimeFormat(undefined, { ...ZONE, dateStyle: "medium" });
+const FULL = new Intl.DateTimeFormat(undefined, { ...ZONE, dateStyle: "medium", timeStyle: "long" });
+const LOCAL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 const LAST_SECONDS = Date.UTC(9999, 11, 31) / 1000;
 
 /** A Date; of an instant that Date cannot hold, as the end of a job with very many epochs, the last of the year 9999. */
@@ -76,7 +85,9 @@ export function second(at) {
 }
 
 export function full(at) {
-  return at === null || at === undefined ? "" : FULL.format(dateOf(at));
+  if (at === null || at === undefined) return "";
+  const [utc, local] = [FULL.format(dateOf(at)), LOCAL.format(dateOf(at))];
+  return utc === local ? utc : `${utc}; here ${local}`;
 }
 
 export function ago(at, now) {
@@ -87,11 +98,17 @@ export function counts(ps, workers) {
   return ps === null || ps === undefined ? "–" : `${ps} PS · ${workers} W`;
 }
 
+/** Replicas by role: "2 PS · 3 W · 1 scheduler". */
+export function roleCounts(replicas) {
+  const names = { ps: "PS", worker: "W" };
+  return Object.entries(replicas).map(([role, number]) => `${number} ${names[role] ?? role}`).join(" · ");
+}
+
 const GI = 2 ** 30;
 export function amount(resource, value) {
-  if (resource === "cpu") return figure(value / 1000, 4);
+  if (resource === "cpu") return figure(value / 1000, 3);
   if (resource === "memory") return value >= 1024 * GI ? `${figure(value / GI / 1024, 3)} Ti` : `${figure(value / GI, 3)} Gi`;
-  return String(value);
+  return WHOLE.format(value);
 }
 
 export function resourceName(resource) {

@@ -85,7 +85,7 @@ export function jobView(namespace, name) {
     replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves,
       h("div", { class: "columns even" }, h("div", { class: "stack" }, boxes.speed, boxes.whatIf, boxes.arrival),
         h("div", { class: "stack" }, boxes.timeline, panel("Placement", { note: "by node" }, boxes.places))),
-      panel("Decisions", { note: "newest first; those alike are counted" }, boxes.decisions), panel("Settings", {}, boxes.facts));
+      panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions), panel("Settings", {}, boxes.facts));
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
     shownCurve = shownCounts = "";
     asked = whatIf(namespace, name, boxes.whatIf);
@@ -98,12 +98,12 @@ export function jobView(namespace, name) {
     const cut = (row.metric ?? "").lastIndexOf(" ");
     const value = row.metric ? row.metric.slice(cut + 1) : figure(row.loss);
     replace(boxes.tiles,
-      tile("Counts", counts(row.ps, row.workers), row.targetWorkers !== undefined ? `going to ${counts(row.targetPs, row.targetWorkers)}` : `${row.rescales ?? 0} rescales so far`),
+      tile("Size", counts(row.ps, row.workers), row.targetWorkers !== undefined ? `going to ${counts(row.targetPs, row.targetWorkers)}` : moves(row.rescales ?? 0, found.profilingRuns)),
       tile(row.metric ? row.metric.slice(0, Math.max(cut, 0)) || "metric" : "Loss", value, row.goal ? `goal ${row.goal}` : "no goal"),
       tile("Progress", row.percent === undefined ? "–" : `${row.percent} %`, `trained for ${duration(found.trainedSeconds)}`, row.percent === undefined ? null : bar(row.percent, `${row.percent} %`)),
-      tile("Remaining", left ? duration(left.median) : "–", left && left.high > left.low ? `${duration(left.low)} to ${duration(left.high)} with 80 %` : "no forecast yet"),
-      tile("Done at", row.endsAt ? h("span", { title: full(row.endsAt) }, clock(row.endsAt, state.at || found.at)) : "–", row.deadlineAt ? `deadline ${clock(row.deadlineAt, found.at)}` : "if nothing changes"),
-      tile("Speed", row.speed === undefined ? "–" : `${figure(row.speed, 3)} /s`, found.priceSeconds === null ? "steps; a rescale was not measured yet" : `steps; a rescale costs ${duration(found.priceSeconds)}`));
+      tile("Remaining", left ? duration(left.median) : "–", [row.outlook, left && left.high > left.low && `${duration(left.low)} to ${duration(left.high)} with 80 %`].filter(Boolean).join("; ")),
+      tile("Done at", row.endsAt ? h("span", { title: full(row.endsAt) }, clock(row.endsAt, state.at || found.at)) : "–", [row.deadlineAt ? `deadline ${clock(row.deadlineAt, found.at)}` : row.endsAt && "if nothing changes", row.endsAt && "UTC"].filter(Boolean).join("; ")),
+      tile("Speed", row.speed === undefined ? "–" : `${figure(row.speed, 3)} /s`, `steps; a rescale ${found.priceMeasured ? "costs" : "is taken to cost"} ${duration(found.priceSeconds)}`));
   }
 
   function curves(found) {
@@ -128,7 +128,7 @@ export function jobView(namespace, name) {
   function speed(found) {
     const chart = found.speed;
     if (!chart || (!chart.speed.length && !chart.samples.length)) {
-      replace(boxes.speed, panel("Speed over counts", {}, empty("Not measured yet", chart?.reason || "Its speed is measured while it trains.")));
+      replace(boxes.speed, panel("Speed by size", {}, empty("Not measured yet", chart?.reason || "Its speed is measured while it trains.")));
       return;
     }
     const kept = boxes.speed.querySelector("[aria-pressed=true]")?.dataset.what ?? "speed";
@@ -141,7 +141,7 @@ export function jobView(namespace, name) {
     const buttons = h("div", { class: "segmented", role: "group", "aria-label": "What is shown" },
       choices.map(([what, label]) => h("button", { type: "button", "data-what": what, onclick: () => pick(what) }, label)));
     const focused = boxes.speed.contains(document.activeElement) ? document.activeElement.dataset.what : null;
-    replace(boxes.speed, panel("Speed over counts", { actions: buttons, note: chart.expected ? "expected" : "" }, holder, h("p", { class: "caption" }, chart.speed.length ? "By the model; a dot marks counts that were measured, the frame the present ones. Click one to ask what it would mean." : chart.reason)));
+    replace(boxes.speed, panel("Speed by size", { actions: buttons, note: chart.expected ? "expected" : "" }, holder, h("p", { class: "caption" }, chart.speed.length ? "By the model. A dot marks a size that was measured, the frame the present one. Click a size to ask what it would mean." : chart.reason)));
     pick(kept);
     if (focused) buttons.querySelector(`[data-what=${focused}]`)?.focus({ preventScroll: true });
   }
@@ -155,15 +155,15 @@ export function jobView(namespace, name) {
       sweep();
       countsChart(boxes.counts, found.counts, found.rescales, found.at);
     } else {
-      replace(boxes.counts, empty("Nothing yet", "Counts and rescales since this process leads appear here."));
+      replace(boxes.counts, empty("Nothing yet", "Sizes and rescales since this process leads appear here."));
     }
     const newest = [...found.rescales].reverse();
     replace(boxes.rescales, newest.length ? h("ul", { class: "rescales" }, newest.map((each) => h("li", {},
       h("span", { class: "when", title: full(each.beganAt) }, second(each.beganAt)),
-      h("span", { class: "change" }, `${counts(each.fromPs, each.fromWorkers)} → ${each.toWorkers ? counts(each.toPs, each.toWorkers) : "suspended"}`),
+      h("span", { class: "change" }, each.purpose === "profiling" && "profiling run: ", `${counts(each.fromPs, each.fromWorkers)} → ${each.toWorkers ? counts(each.toPs, each.toWorkers) : "suspended"}`),
       h("span", { class: `outcome ${each.outcome === "reached" ? "good" : ""}` }, each.endedAt ? each.outcome : each.step || "in progress"),
       h("span", { class: "cost" }, each.priceSeconds !== null ? `cost ${duration(each.priceSeconds)}` : each.endedAt ? `took ${duration(each.endedAt - each.beganAt)}` : `for ${duration(found.at - each.beganAt)}`),
-      h("span", { class: "why clamp", title: each.why }, each.why)))) : h("p", { class: "caption" }, found.since ? `No rescale since ${second(found.since)}.` : ""));
+      h("span", { class: "why clamp", title: each.why }, each.why)))) : h("p", { class: "caption" }, found.since ? `No rescale since ${clock(found.since, found.at)}.` : ""));
   }
 
   function places(found) {
@@ -202,6 +202,12 @@ export function jobView(namespace, name) {
   };
 }
 
+/** How often it was moved. Profiling runs have a limit of their own, and are counted apart. */
+function moves(rescales, runs) {
+  const named = (number, name) => `${number || "no"} ${name}${number === 1 ? "" : "s"}`;
+  return runs ? `${named(rescales, "rescale")}, ${named(runs, "profiling run")}` : named(rescales, "rescale");
+}
+
 function tile(name, value, note, extra) {
   return h("div", { class: "tile" }, h("span", { class: "tile-name" }, name), h("span", { class: "tile-value" }, value), extra, h("span", { class: "tile-note" }, note));
 }
@@ -231,7 +237,7 @@ function surface(chart, what, ask) {
     const part = high > low ? (Math.log(value + 1e-9) - Math.log(low + 1e-9)) / (Math.log(high + 1e-9) - Math.log(low + 1e-9)) : 1;
     return what === "speed" ? part : 1 - part;
   };
-  return h("div", { class: "surface-box", tabindex: 0, role: "region", "aria-label": "Speed by counts" }, h("table", { class: "surface" },
+  return h("div", { class: "surface-box", tabindex: 0, role: "region", "aria-label": "Speed by size" }, h("table", { class: "surface" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "corner" }, "PS \\ workers"), Array.from({ length: workers }, (_, w) => h("th", { scope: "col" }, w + 1)))),
     h("tbody", {}, values.map((line, p) => h("tr", {}, h("th", { scope: "row" }, p + 1), line.map((value, w) => {
       const sample = measured.get(`${p + 1}/${w + 1}`);

@@ -1,5 +1,5 @@
 // The nodes: what each offers, what is requested, and which jobs are there.
-import { amount, bar, empty, figure, h, panel, replace, resourceName } from "./dom.js";
+import { amount, bar, empty, figure, h, panel, replace, resourceName, roleCounts } from "./dom.js";
 
 const MOST = 50;
 const REFRESH_MS = 4000;
@@ -84,9 +84,9 @@ function card(node) {
       const words = `${amount(resource, used)} of ${amount(resource, all)}`;
       return h("div", {}, h("dt", {}, resourceName(resource)), h("dd", {}, bar(percent, `${figure(percent, 3)} %: ${words}`, percent > 95 ? "full" : ""), h("span", {}, words)));
     })),
-    h("ul", { class: "tags" }, node.jobs.map(([job, ps, workers]) => {
+    h("ul", { class: "tags" }, node.jobs.map(([job, replicas]) => {
       const [namespace, name] = split(job);
-      return h("li", {}, h("a", { href: `#/jobs/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`, title: job }, name), h("span", {}, ` ${[ps && `${ps} PS`, workers && `${workers} W`].filter(Boolean).join(" ")}`));
+      return h("li", {}, h("a", { href: `#/jobs/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`, title: job }, name), h("span", {}, ` ${roleCounts(replicas)}`));
     }), node.moreJobs > 0 && h("li", {}, `and ${node.moreJobs} more`)));
 }
 

@@ -18,7 +18,7 @@ export function overview(parameters) {
   const waitingNote = h("span", { class: "note" });
   const waitingPanel = panel("Waiting", { actions: waitingNote, className: "waiting" }, waitingBox);
   const search = h("input", {
-    type: "search", placeholder: "Filter by name, namespace, reason", "aria-label": "Filter jobs", value: filter.text,
+    type: "search", placeholder: "Filter by name or reason", "aria-label": "Filter jobs", value: filter.text,
     oninput: () => { filter.text = search.value; list(true); },
   });
   const chips = h("div", { class: "filters", role: "group", "aria-label": "Phases" });
@@ -78,7 +78,7 @@ export function overview(parameters) {
   function drawTiles() {
     const rows = [...state.rows.values()];
     const number = (...which) => rows.filter((row) => which.includes(row.phase)).length;
-    const ends = rows.filter((row) => row.endsAt).sort((a, b) => a.endsAt - b.endsAt)[0];
+    const ends = rows.filter((row) => row.endsAt && row.remaining).sort((a, b) => a.endsAt - b.endsAt)[0];
     const late = rows.filter((row) => (row.deadline ?? "").includes("at risk") || (row.deadline ?? "").includes("no counts meet")).length;
     const broken = number("Failed", "LeftAlone") + rows.filter((row) => row.complaint).length;
     replace(tiles,
@@ -88,21 +88,21 @@ export function overview(parameters) {
         return tile(resourceName(each.resource), `${figure(percent, 3)} %`, of, bar(percent, `${figure(percent, 3)} %`, percent > 95 ? "full" : ""));
       }),
       tile("Training", number("Training", "Profiling", "WaitingForCheckpoint", "Suspending", "Resizing", "Starting"), `${rows.length} jobs on ${state.nodes} nodes`),
-      tile("Waiting", number("Waiting"), number("Waiting") ? "for capacity or pods" : "nobody waits"),
+      tile("Waiting", number("Waiting"), number("Waiting") ? "for capacity or pods" : "queue is empty"),
       tile("Next to finish", ends ? duration(ends.endsAt - state.at) : "–", ends ? jobLink(ends) : "no forecast yet"),
-      (broken || late) ? tile("Needs a look", broken + late, [broken && `${broken} with a problem`, late && `${late} late`].filter(Boolean).join(", "), null, "alert") : null);
+      (broken || late) ? tile("Needs attention", broken + late, [broken && `${broken} with a problem`, late && `${late} late`].filter(Boolean).join(", "), null, "alert") : null);
   }
 
   function drawWaiting() {
     const rows = [...state.rows.values()].filter((row) => row.phase === "Waiting" || row.waits).sort((a, b) => b.priority - a.priority || a.createdAt - b.createdAt);
     waitingNote.textContent = rows.length > MOST_WAITING ? `the first ${MOST_WAITING} of ${rows.length}` : "";
     if (!rows.length) {
-      replace(waitingBox, empty("Nobody waits", "Every job that can run has its nodes."));
+      replace(waitingBox, empty("Queue is empty", "Every job that can run has its nodes."));
       return;
     }
     replace(waitingBox, rows.slice(0, MOST_WAITING).map((row) => h("article", { class: "waiter" },
       h("div", { class: "waiter-head" }, jobLink(row), h("span", { class: "note" }, row.namespace), h("span", { class: "waiter-when" },
-        row.waits?.expected ? (row.waits.expected === "not known" ? "start not known" : `about ${row.waits.expected}`) : `${ago(row.createdAt, state.at)}`)),
+        row.waits?.expected ? (row.waits.expected === "not known" ? "start not known" : `about ${row.waits.expected.replace(" UTC", "")}`) : `${ago(row.createdAt, state.at)}`)),
       row.waits?.behind && h("p", {}, h("span", { class: "key" }, "behind "), row.waits.behind),
       row.waits?.awaits && h("p", {}, h("span", { class: "key" }, "until "), `${row.waits.awaits} ends`),
       !(row.waits?.behind || row.waits?.awaits) && h("p", { class: "clamp" }, row.waits?.text || row.reason || "Its pods do not exist yet."))));
@@ -135,8 +135,8 @@ const ORDER = [
 const COLUMNS = [
   { key: "name", title: "Job", className: "c-name", value: (row) => row.name, cell: (row) => [jobLink(row), h("span", { class: "sub" }, `${row.namespace} · ${row.kind}`)] },
   { key: "phase", title: "Phase", className: "c-phase", value: (row) => ORDER.indexOf(row.phase), cell: (row) => phaseChip(row.phase) },
-  { key: "counts", title: "PS · workers", className: "c-counts num", numeric: true, value: (row) => (row.workers === undefined ? null : row.workers * 1000 + row.ps), cell: countsCell },
-  { key: "loss", title: "Loss or metric", className: "num", numeric: true, value: (row) => row.loss, cell: lossCell },
+  { key: "counts", title: "Size", className: "c-counts num", numeric: true, value: (row) => (row.workers === undefined ? null : row.workers * 1e6 + row.ps), cell: countsCell },
+  { key: "loss", title: "Loss or metric", className: "c-loss num", numeric: true, value: (row) => row.loss, cell: lossCell },
   { key: "percent", title: "Progress", className: "c-progress", numeric: true, value: (row) => row.percent, cell: progressCell },
   { key: "remaining", title: "Remaining", className: "c-remaining num", value: (row) => row.remaining?.median, cell: remainingCell },
   { key: "ends", title: "Done at", className: "c-ends num", value: (row) => row.endsAt, cell: (row) => row.endsAt ? h("span", { title: full(row.endsAt) }, clock(row.endsAt, state.at), deadlineCell(row)) : h("span", { class: "faint" }, "–") },
@@ -160,9 +160,9 @@ function progressCell(row) {
 
 function remainingCell(row) {
   const found = remainingNow(row, state.at);
-  if (!found) return h("span", { class: "faint" }, "–");
+  if (!found) return [h("span", { class: "faint" }, "–"), row.outlook && h("span", { class: "sub" }, row.outlook)];
   const spread = found.high > found.low;
-  return [duration(found.median), spread && h("span", { class: "sub", title: "80 % interval" }, `${duration(found.low)} – ${duration(found.high)}`)];
+  return [duration(found.median), spread && h("span", { class: "sub", title: "80 % interval" }, `${duration(found.low)} – ${duration(found.high)}`), row.outlook && h("span", { class: "sub" }, row.outlook)];
 }
 
 function deadlineCell(row) {

@@ -25,7 +25,7 @@ export function table(columns, { label, sort, descending = false, keyOf, version
   const previous = h("button", { type: "button", onclick: () => turn(-1) }, "Previous");
   const next = h("button", { type: "button", onclick: () => turn(1) }, "Next");
   const pager = h("div", { class: "pager" }, range, previous, next);
-  const element = h("div", {},
+  const element = h("div", { class: "wide" },
     h("div", { class: "table-box", role: "region", "aria-label": label, tabindex: 0 },
       h("table", { "aria-label": label }, h("thead", {}, h("tr", {}, header)), body)),
     pager);

@@ -57,7 +57,7 @@ export function whatIf(namespace, name, box) {
       return;
     }
     if (!chosen) {
-      replace(result, h("p", { class: "caption" }, `Now: done at ${clock(found.now.endsAt, found.at)}, in ${duration(found.now.remaining.median)}. Choose other counts, or click a field above.`));
+      replace(result, h("p", { class: "caption" }, `Now: done at ${clock(found.now.endsAt, found.at)}, in ${duration(found.now.remaining.median)}. Choose another size, or click one above.`));
       return;
     }
     const { then, savesSeconds } = found;
@@ -67,6 +67,7 @@ export function whatIf(namespace, name, box) {
       h("p", { class: "what-if-main" }, `With ${counts(then.ps, then.workers)}: done at `, h("strong", {}, clock(then.endsAt, found.at)),
         h("span", { class: earlier ? "gain" : "loss" }, Math.abs(savesSeconds) < 1 ? "as now" : `${duration(Math.abs(savesSeconds))} ${earlier ? "earlier" : "later"}`)),
       h("p", { class: "caption" }, [`in ${duration(then.remaining.median)}, ${duration(then.remaining.low)} to ${duration(then.remaining.high)} with 80 %`, `a restart of ${duration(found.priceSeconds)} included`, extra.join(", ")].filter(Boolean).join("; ")),
+      found.whyNotMoved && h("p", { class: "caption" }, `Optimus would not move it by itself: ${found.whyNotMoved}.`),
       found.refusal && h("p", { class: "caption" }, found.refusal),
       h("p", {}, !found.allowed && h("span", { class: "phase phase-bad" }, "out of its bounds"), " ", found.fits !== null && h("span", { class: `phase phase-${found.fits ? "good" : "wait"}` }, found.fits ? "fits on free capacity" : "does not fit now")));
   }
@@ -87,12 +88,12 @@ export function whatIf(namespace, name, box) {
   };
 }
 
-/** When another job like this one would start and end, if it came now: asked by a button. */
+/** When another job like this one would start and end, if it was submitted now: asked by a button. */
 export function arrival(namespace, name, box) {
   const path = `api/arrival/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
   const result = h("div", { class: "arrival-result", role: "status" });
-  const button = h("button", { type: "button", onclick: load }, "If it came now");
-  replace(box, panel("Another one like this", { note: "nothing is changed" }, button, result));
+  const button = h("button", { type: "button", onclick: load }, "Estimate start and end");
+  replace(box, panel("Submit this again?", { note: "nothing is changed" }, button, result));
 
   async function load() {
     button.disabled = true;
@@ -120,6 +121,6 @@ export function arrival(namespace, name, box) {
     if (found.withoutEnd.length > 0) lines.push(`No end is known of ${found.withoutEnd.slice(0, 4).join(", ")}${found.withoutEnd.length > 4 ? ` and ${found.withoutEnd.length - 4} more` : ""}: their room is not counted on.`);
     if (!found.quotasKnown) lines.push("Quotas are not taken into account, since this job has ended.");
     replace(result, lines.map((line) => h("p", {}, line)),
-      h("p", { class: "caption" }, [`With ${counts(found.ps, found.workers)}.`, (ends || found.waitsFor.length > 0) && "Ranges hold with 80 %.", found.waitsFor.length > 0 && "The running jobs are taken to keep their counts."].filter(Boolean).join(" ")));
+      h("p", { class: "caption" }, [`With ${counts(found.ps, found.workers)}.`, (ends || found.waitsFor.length > 0) && "Ranges hold with 80 %.", found.waitsFor.length > 0 && "The running jobs are taken to keep their size."].filter(Boolean).join(" ")));
   }
 }

@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
 from optimus.models import Matrix, Vector
-from optimus.models.convergence.curve import NO_EPOCHS, TimeToGoal, quiet_streak
+from optimus.models.convergence.curve import NO_EPOCHS, TimeToGoal, expected, quiet_streak
 from optimus.models.convergence.posterior import (
     INEXACT,
     PAST_BINS,
@@ -47,7 +47,7 @@ from optimus.models.convergence.posterior import (
     make_decay_tables,
 )
 from optimus.models.convergence.schedule import LearningRateSchedule
-from optimus.models.convergence.series import QUIET_EPOCHS, LossSeries
+from optimus.models.convergence.series import QUIET_EPOCHS, LossSeries, ThresholdRule
 from optimus.progress.types import LossPoint
 
 _DEGREES: Final = 4
@@ -68,7 +68,6 @@ _LEAST_LINE: Final = 4
 _NEVER_MET: Final = -1e6
 """How many standard deviations a loss of 0 or less lies below every course."""
 _CENTRES: Final = (np.arange(PAST_BINS) + 0.5) / PAST_BINS
-_LOW, _HIGH = 0.1, 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +141,7 @@ class AnnealedCurve:
     """The k between two checks of the goal."""
     in_epochs: bool
     points: int
+    rule: ThresholdRule
     family: CourseFamily
     constants: AnnealingConstants = AnnealingConstants()
 
@@ -175,7 +175,7 @@ class AnnealedCurve:
         noise, spacing = series.noise_and_spacing
         return cls(
             *(fitted, schedule, level, now, noise, whole.start_loss, start, seen, spacing),
-            *(series.in_epochs, len(log_loss), family),
+            *(series.in_epochs, len(log_loss), ThresholdRule.of(points, whole), family),
         )
 
     def predict(self, k: ArrayLike) -> Vector:
@@ -208,17 +208,18 @@ class AnnealedCurve:
         if isinstance(goal, TargetLoss):
             found, cdf = self._of_target(goal.loss, courses)
             found *= before
+            in_run = expected(float(cdf[-1]))
         else:
             met = self._of_threshold(goal.fraction, courses, k, steps)
             cdf = self.fitted.weights @ met
             found = np.diff(cdf, prepend=0.0) * before / steps
+            in_run = float(cdf[-1])
         total = float(found.sum())
-        shares = found / total if total > 0 else np.zeros_like(found)
-        shares = np.cumsum(shares + self.constants.by_chance * before / before.sum())
-        places = np.concatenate([[self.seen], k])
-        at = np.interp([_LOW, 0.5, _HIGH], np.concatenate([[0.0], shares / shares[-1]]), places)
-        low, point, high = np.maximum(at, min(self.seen + self.spacing, self.schedule.end))
-        return TimeToGoal(float(point), float(low), float(high), k, cdf, float(cdf[-1]))
+        parts = found / total if total > 0 else np.zeros_like(found)
+        parts += self.constants.by_chance * before / before.sum()
+        places, end = np.concatenate([[self.seen], k]), float(self.schedule.end)
+        earliest = min(self.seen + self.spacing, end)
+        return TimeToGoal.of(places, parts, in_run, earliest, end)
 
     def _ahead(self) -> tuple[Vector, Vector]:
         """Places from now to the declared end, closer at first, and how far each is from the one
@@ -252,7 +253,9 @@ class AnnealedCurve:
         # The first epochs after now complete no streak that has not begun, and by the rule none
         # counts before the last declared drop and the end of the warm-up.
         first = max(self.schedule.warmup, *self.schedule.drops, self.seen) + QUIET_EPOCHS
-        waiting = np.where(k >= first, rates * steps, 0.0)
+        losses = np.exp(courses)
+        may_hold = self.rule.may_hold(fraction, k, losses, falls * losses)
+        waiting = np.where((k >= first) & may_hold, rates * steps, 0.0)
         return np.asarray(1 - np.exp(-np.cumsum(waiting, axis=1)), dtype=np.float64)
 
     def _log_courses(self, k: Vector) -> Matrix:

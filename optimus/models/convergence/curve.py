@@ -9,10 +9,15 @@ meets it, which is sooner than the course does: each epoch ahead meets it with a
 those multiply up. The distribution over k is then blurred, since no decay holds exactly and its
 errors grow with the distance, and moved away, since most errors are of being late.
 
-Whoever sets a goal expects the run to meet it, and a run of which k epochs are seen lasts to epoch
-n with the density k / n^2 (the run is observed at a uniformly random moment: Gott 1993). The median
-and the interval are taken under that weight, the probability to meet the goal by a given k is
-not."""
+A run of which k epochs are seen lasts to epoch n with the density k / n^2 (the run is observed at a
+uniformly random moment: Gott 1993); the distribution is taken under that weight. Whoever sets a
+target expects the run to meet it: before any loss is seen, the odds are 29 to 1, and the model's
+own probability multiplies them by its odds.
+
+Median, interval, probability and deadline are all read from that one distribution (``TimeToGoal``),
+so that none contradicts another. Its mass beyond the end is that of runs which do not meet the
+goal: a quantile there is the declared end, as the run is over then in any case, and without a
+declared end the furthest place that the model looks at."""
 
 import math
 from collections.abc import Sequence
@@ -42,6 +47,7 @@ from optimus.models.convergence.series import (
     QUIET_EPOCHS,
     Drop,
     LossSeries,
+    ThresholdRule,
     estimate_noise,
     pooled_noise,
     since_last_drop,
@@ -51,7 +57,8 @@ from optimus.progress.types import LossPoint
 HORIZON: Final = 20.0
 """How far ahead the model looks, in times the training seen."""
 UNLIKELY: Final = 0.02
-"""A goal that is met before the run ends with less than this probability is not reachable."""
+"""A goal that is met before the run ends with less than this probability, as long as runs last, is
+not what its user expects."""
 NO_EPOCHS: Final = NotReady(
     "a convergence threshold needs epochs: set the annotation optimus.dl/steps-per-epoch"
 )
@@ -74,9 +81,10 @@ BLUR: Final = 0.4
 """Standard deviation of the log of (true / predicted) time ahead."""
 SLOWER: Final = 0.25
 """Mean of that log: training slows down more often than any decay predicts."""
+_EXPECTED_ODDS: Final = 29.0
+_LOW, _HIGH = 0.1, 0.9
 _DURATION_POWER: Final = 2.0
 """The weight of meeting the goal at k falls with this power of k."""
-_LOW, _HIGH = 0.1, 0.9
 _NEVER: Final = 1e-9
 
 
@@ -84,43 +92,80 @@ _NEVER: Final = 1e-9
 class TimeToGoal:
     """When a goal is met, as a distribution over epochs (steps) from the start of training."""
 
-    point: float
-    """The median; ``low`` and ``high`` bound 80 %."""
-    low: float
-    high: float
     k: Vector
     cdf: Vector
-    """The probability that the goal is met by each ``k`` if training goes on, both (places,)."""
-    in_run: float
-    """The probability that it is met before the run ends, as long as runs last."""
+    """The probability that the goal is met by each ``k``, both (places,), rising; the last is that
+    of meeting it at all before the run ends."""
+    end: float | None = None
+    """The declared end of the run."""
+    earliest: float = 0.0
+    """No quantile is before it: the next check of a goal that is not met yet."""
 
     @classmethod
     def at(cls, k: float) -> "TimeToGoal":
         """The goal is met at k with certainty."""
-        return cls(k, k, k, np.array([k]), np.array([1.0]), 1.0)
+        return cls(np.array([k]), np.array([1.0]))
 
     @classmethod
-    def of(cls, seen: float, ahead: Vector, cdf: Vector, least: float) -> "TimeToGoal | None":
-        """From the decays' probabilities at ``ahead`` of ``seen`` (geometric); ``None``: never met.
+    def of(
+        cls, k: Vector, parts: Vector, probability: float, earliest: float, end: float | None = None
+    ) -> "TimeToGoal":
+        """From the place that is seen and those ahead, the weight of each of the latter, and the
+        probability that the goal is met by the last of them."""
+        shares = np.concatenate([[0.0], np.cumsum(parts)])
+        return cls(k, shares / shares[-1] * probability, end, earliest)
 
-        A goal that is not met yet is met no sooner than ``least`` ahead."""
-        cdf = _blurred(ahead, cdf)
-        k = seen + ahead
-        lasts = seen / k
-        parts = np.diff(cdf, prepend=0.0) * lasts
-        in_run = float(parts.sum())
-        parts *= lasts ** (_DURATION_POWER - 1)
-        if parts.sum() < _NEVER:
-            return None
-        shares = np.concatenate([[0.0], np.cumsum(parts) / parts.sum()])
-        shares += _NEVER * np.arange(len(k) + 1)  # strictly rising, for the interpolation
-        places = np.concatenate([[seen], k])
-        low, point, high = np.maximum(np.interp([_LOW, 0.5, _HIGH], shares, places), seen + least)
-        return cls(float(point), float(low), float(high), k, cdf, in_run)
+    @property
+    def point(self) -> float:
+        """The median; ``low`` and ``high`` bound 80 %."""
+        return self.quantile(0.5)
+
+    @property
+    def low(self) -> float:
+        """The lower bound of the 80 % interval."""
+        return self.quantile(_LOW)
+
+    @property
+    def high(self) -> float:
+        """The upper bound of the 80 % interval."""
+        return self.quantile(_HIGH)
+
+    @property
+    def in_run(self) -> float:
+        """The probability that the goal is met before the run ends."""
+        return float(self.cdf[-1])
+
+    @property
+    def is_unlikely(self) -> bool:
+        """Whether the run rather ends without having met the goal."""
+        return self.in_run < 0.5
+
+    @property
+    def is_late(self) -> bool:
+        """Whether there is no time by which the goal is met with a probability of 90 %."""
+        return self.in_run < _HIGH
+
+    def quantile(self, probability: float) -> float:
+        """When the goal is met, or the run over, with that probability."""
+        if probability > self.in_run:
+            at = float(self.k[-1]) if self.end is None else self.end
+        else:
+            at = float(np.interp(probability, self.cdf, self.k))
+        return max(at, self.earliest)
+
+    def if_met(self, probability: float) -> float:
+        """The same of the runs that meet the goal."""
+        return self.quantile(probability * self.in_run)
 
     def probability_by(self, k: float) -> float:
-        """The probability that the goal is met by k, if training goes on until then."""
+        """The probability that the goal is met by k."""
         return float(np.interp(k, self.k, self.cdf, left=0.0))
+
+
+def expected(probability: float) -> float:
+    """The probability that a target is met, of a user who expects that."""
+    odds = _EXPECTED_ODDS * probability
+    return odds / (odds + max(1.0 - probability, 0.0)) if odds > 0 else 0.0
 
 
 def _blurred(ahead: Vector, cdf: Vector) -> Vector:
@@ -156,6 +201,7 @@ class LossCurve:
     """The k between two checks of the goal: an epoch, or the steps between two losses."""
     in_epochs: bool
     points: int
+    rule: ThresholdRule
     prior: PostDropPrior | None = None
 
     @classmethod
@@ -175,7 +221,10 @@ class LossCurve:
         if drops:
             noise, prior = _from_before(points, drops, log_loss, noise)
         in_epochs, count = series.in_epochs, len(log_loss)
-        return cls(decays, noise, whole.start_loss, start, seen, spacing, in_epochs, count, prior)
+        rule = ThresholdRule.of(points, whole)
+        return cls(
+            *(decays, noise, whole.start_loss, start, seen, spacing, in_epochs, count, rule, prior)
+        )
 
     def predict(self, k: ArrayLike) -> Vector:
         """The loss after k epochs (steps, where epochs are unknown): the posterior median."""
@@ -193,7 +242,7 @@ class LossCurve:
         if isinstance(goal, ConvergenceThreshold) and not self.in_epochs:
             return NO_EPOCHS
         found = self.time_to_goal(goal)
-        if found is not None and found.in_run >= UNLIKELY:
+        if found is not None and not found.is_unlikely:
             return found
         what = (
             f"a loss of {goal.loss:g}"
@@ -219,11 +268,33 @@ class LossCurve:
         courses = tables.future[self.decays.rows, places] + self.decays.levels[:, np.newaxis]
         if isinstance(goal, TargetLoss):
             cdf = self._target_cdf(goal.loss, courses, ahead)
-            return TimeToGoal.of(self.seen, ahead, cdf, self.spacing)
+            return self._distribution(ahead, cdf, self.spacing, is_rule=False)
         falls = tables.future_steepness[self.decays.rows, places] / span
         quiet = self._quiet_streak(goal.fraction, courses, falls)
+        losses, later = np.exp(courses), ahead + QUIET_EPOCHS - 1
+        may_hold = self.rule.may_hold(goal.fraction, self.seen + later, losses, falls * losses)
+        quiet = np.where(may_hold, quiet, 0.0)
         cdf = self.decays.weights @ self._met_by(_hazard(quiet), ahead)
-        return TimeToGoal.of(self.seen, ahead + QUIET_EPOCHS - 1, cdf, QUIET_EPOCHS)
+        least = max(QUIET_EPOCHS, self.rule.stage_ends(goal.fraction) - self.seen)
+        return self._distribution(later, cdf, least, is_rule=True)
+
+    def _distribution(
+        self, ahead: Vector, cdf: Vector, least: float, *, is_rule: bool
+    ) -> TimeToGoal | None:
+        """From the decays' probabilities at ``ahead`` of now (geometric); ``None``: never met.
+
+        A goal that is not met yet is met no sooner than ``least`` ahead; no user expects anything
+        of a threshold's rule."""
+        cdf, k = _blurred(ahead, cdf), np.maximum(self.seen + ahead, self.seen + least)
+        parts, probability = np.diff(cdf, prepend=0.0) * self.seen / k, float(cdf[-1])
+        if not is_rule and parts.sum() >= UNLIKELY:
+            probability = expected(probability)
+        parts *= (self.seen / k) ** (_DURATION_POWER - 1)
+        if parts.sum() < _NEVER:
+            return None
+        parts += _NEVER * parts.sum()  # strictly rising, for the interpolation
+        places = np.concatenate([[self.seen], k])
+        return TimeToGoal.of(places, parts, probability, self.seen + least)
 
     def _target_cdf(self, loss: float, courses: Matrix, ahead: Vector) -> Vector:
         """The probability that the target is met by each place ahead, (places,)."""

@@ -42,6 +42,8 @@ _FALLEN: Final = 5.0
 """How many thresholds the loss must have fallen in all, or by half if that is less: before it falls
 it is flat, too."""
 _MOST_FALLEN: Final = 0.5
+FLATTER: Final = 0.5
+"""The last epochs of a plateau fall at most at this part of the average rate so far."""
 TARGET_EPOCHS: Final = 2
 """Epochs in a row that must meet a target: the mean of one may be low by chance."""
 _LEAST_PLATEAU: Final = 20
@@ -374,8 +376,13 @@ def is_converged(recent: Sequence[float], largest: float, lowest: float, fractio
         return False
     threshold = fraction * largest
     changes = [abs(latter - former) for former, latter in pairwise(recent[-QUIET_EPOCHS - 1 :])]
-    has_fallen = largest - recent[-1] >= min(_FALLEN * threshold, _MOST_FALLEN * largest)
+    has_fallen = largest - recent[-1] >= needed_fall(fraction, largest)
     return has_fallen and recent[-1] <= lowest + threshold and max(changes) < threshold
+
+
+def needed_fall(fraction: float, largest: float) -> float:
+    """How far the loss must have fallen from its largest mean."""
+    return min(_FALLEN * fraction, _MOST_FALLEN) * largest
 
 
 def needed_plateau(points: Sequence[LossPoint], series: LossSeries, fraction: float) -> float:
@@ -396,6 +403,43 @@ def plateau_epochs(series: LossSeries, fraction: float) -> int:
     """For how many epochs the loss has changed by less than ``fraction`` of its largest mean."""
     loud = np.flatnonzero(np.abs(np.diff(series.loss)) >= fraction * series.loss.max())
     return len(series.loss) - 1 - (int(loud[-1]) + 1 if len(loud) else 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThresholdRule:
+    """What the rule for a threshold asks of the epochs ahead, by the losses so far.
+
+    A forecast follows the rule by which the goal is met (``models.goals``): quiet epochs alone do
+    not meet it. The loss has fallen far enough from its start, is near its lowest, has become
+    flatter than the descent so far, and the plateau is no mere stage of the schedule."""
+
+    series: LossSeries
+    points: tuple[LossPoint, ...]
+
+    @classmethod
+    def of(cls, points: Sequence[LossPoint], series: LossSeries) -> "ThresholdRule":
+        """Of losses in training order, and their epochs' means."""
+        return cls(series, tuple(points))
+
+    def may_hold(
+        self, fraction: float, k: Vector, losses: Matrix, falls: Matrix
+    ) -> NDArray[np.bool_]:
+        """Whether each course can meet the threshold after k epochs, (courses, places).
+
+        ``losses`` are those of the courses, ``falls`` by how much an epoch lowers them."""
+        means, start = self.series.loss, self.series.start_loss
+        first, threshold = min(float(means[0]), start), fraction * start
+        fallen = start - losses >= needed_fall(fraction, start)
+        near = losses <= float(means.min()) + threshold
+        epochs = np.maximum(k - float(self.series.k[0]), 1.0)
+        flat = falls <= FLATTER * np.maximum(first - losses, 0.0) / epochs
+        return np.asarray(fallen & near & flat & (k >= self.stage_ends(fraction)), dtype=np.bool_)
+
+    def stage_ends(self, fraction: float) -> float:
+        """The epochs before which a plateau is a mere stage of the schedule."""
+        needed = needed_plateau(self.points, self.series, fraction)
+        began = float(self.series.k[-1]) - plateau_epochs(self.series, fraction)
+        return began + needed if needed > 0 else 0.0
 
 
 def meets(goal: LossGoal, losses: Sequence[LossPoint]) -> bool:

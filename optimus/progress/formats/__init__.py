@@ -27,7 +27,7 @@ from optimus.progress.parsed_line import (
     parse_integer,
     without_prefix,
 )
-from optimus.progress.patterns import MAX_LINE_CHARACTERS
+from optimus.progress.printed_numbers import plain
 from optimus.progress.printed_values import printed_values
 
 _FORMATS = (
@@ -56,22 +56,23 @@ def parse_line(text: str, options: LogFormatOptions) -> ParsedLine | None:
     """Parse one clean line; ``None`` where it is not about the training.
 
     A line of an evaluation is known, and says nothing of the training."""
-    if is_evaluation(text):
-        values, evaluated = printed_values(text)
+    line = plain(text)
+    if is_evaluation(line):
+        values, evaluated = printed_values(line)
         parsed: ParsedLine | None = ParsedLine(evaluated=_metrics({**values, **evaluated}))
     else:
-        parsed = _first_form(text, options)
+        parsed = _first_form(line, text, options)
         if options.metrics_format is not None:
             parsed = _with_user_metrics(text, parsed, options)
     if options.checkpoint_format is not None:
-        found = options.checkpoint_format.search(text[:MAX_LINE_CHARACTERS])
-        if found is not None:
-            step = parse_integer(found[1]) if found.re.groups and found[1] else None
+        groups = options.checkpoint_format.search(text)
+        if groups is not None:
+            step = parse_integer(groups[0]) if groups and groups[0] else None
             parsed = replace(parsed or ParsedLine(), saved=Saved(step=step))
     return parsed
 
 
-def _first_form(text: str, options: LogFormatOptions) -> ParsedLine | None:
+def _first_form(text: str, raw: str, options: LogFormatOptions) -> ParsedLine | None:
     parsed = None
     for markers, parse in _FORMATS:
         for marker in markers:
@@ -79,10 +80,13 @@ def _first_form(text: str, options: LogFormatOptions) -> ParsedLine | None:
                 break
         else:
             continue
-        parsed = parse(text, options) or parsed
+        # Lists of settings have commas, and are no numbers.
+        parsed = parse(raw if parse is settings.parse else text, options) or parsed
         # A loss in pairs may have its position in other words, which a later form reads.
         if parsed is not None and (
-            parsed.loss is None or parsed.trained or parsed.epoch is not None
+            parsed.loss is None
+            or (parsed.trained and not parsed.end_is_doubtful)
+            or (parsed.epoch is not None and not parsed.end_is_doubtful)
         ):
             return parsed
     return parsed
@@ -90,10 +94,12 @@ def _first_form(text: str, options: LogFormatOptions) -> ParsedLine | None:
 
 def form_of(text: str, options: LogFormatOptions) -> str:
     """The name of the form that parses a line which ``parse_line`` knows, for people."""
-    if is_evaluation(text):
+    line = plain(text)
+    if is_evaluation(line):
         return "evaluation"
     for markers, parse in _FORMATS:
-        if any(marker in text for marker in markers) and parse(text, options) is not None:
+        own = text if parse is settings.parse else line
+        if any(marker in own for marker in markers) and parse(own, options) is not None:
             return parse.__module__.rpartition(".")[2].replace("_", " ")
     return "your own"
 

@@ -13,12 +13,12 @@ from typing import Final
 from optimus.progress.metric_names import Meaning, describe
 from optimus.progress.parsed_line import (
     NO_PROGRESS,
-    NUMBER,
     LogFormatOptions,
     ParsedLine,
     numbers,
     without_prefix,
 )
+from optimus.progress.printed_numbers import NUMBER
 
 MARKERS: Final = ("{'",)
 _PAIR: Final = re.compile(rf"'([\w./@-]{{1,64}})':\s?'?({NUMBER})'?")

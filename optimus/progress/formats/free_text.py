@@ -12,16 +12,17 @@ table of average precisions those over all areas are read.
    values are those of an epoch that has ended."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
-from optimus.progress.metric_names import describe, is_of_training
+from optimus.progress.metric_names import describe, is_of_training, may_count
 from optimus.progress.parsed_line import (
-    NUMBER,
     LogFormatOptions,
     ParsedLine,
     positive,
     without_prefix,
 )
+from optimus.progress.printed_numbers import NUMBER
 from optimus.progress.printed_values import printed_speed, printed_values
 from optimus.progress.types import Declared
 
@@ -41,17 +42,21 @@ MARKERS: Final = (
 )
 
 _EPOCH: Final = re.compile(
-    r"\b(?:epochs?|ep)(?:\s?\((?:train|val|test)\))?[\s:#.=\[(|_]{0,8}(\d{1,9})(?![\d.]*\d|\s?%|\s?s\b)"
+    r"\b(?:epochs?|ep)(?:\s?\((?:train|val|test)\))?[\s:#.=\[(|_]{0,8}(\d{1,9})(?![\d.,]*\d|\s?%|\s?s\b)"
     r"(?:\s?(?:/|of)\s?(\d{1,9}))?[\])]?",
     re.IGNORECASE,
 )
-_WITHIN: Final = re.compile(r"[\s:,|\[(]{0,8}(\d{1,15})\s?/\s{0,4}(\d{1,15})\b")
+_WITHIN: Final = re.compile(r"[\s:,|\[(]{0,8}(\d{1,15})\s?/\s{0,4}(\d{1,15})\b(?![.,]\d)")
 _COUNT: Final = re.compile(
-    r"\b(?:mini-?)?(batch(?:es)?|iter(?:ation)?s?|(?:global[_ ])?steps?|updates?)\b"
+    r"\b(?:mini-?)?(batch(?:es)?|it(?:er(?:ation)?s?)?|(?:global[_ ])?steps?|updates?)\b"
     r"(?:[_ ](?:idx|index|id|no|num|number))?"
-    r"[\s:#.=\[(]{0,8}(\d{1,15})(?![\d.]*\d|\s?%)(?:\]?\s?(?:/|of)\s?\[?\s?(\d{1,15}))?",
+    r"[\s:#.=\[(]{0,8}(\d{1,15})(?![\d.,]*\d|\s?%)(?:\]?\s?(?:/|of)\s?\[?\s?(\d{1,15}))?",
     re.IGNORECASE,
 )
+_FRACTION: Final = re.compile(r"(?<![\w./,:-])(\d{1,15})\s?/\s?(\d{1,15})(?!\w|[.,:-]\d|\s?/)")
+_PERCENT: Final = re.compile(r"[\s:,|\[(-]{0,8}\d{1,3}(?:\.\d{1,6})?\s?%")
+_BRACKETED: Final = re.compile(r"[\[(]\s?\d{1,15}(?:-\d{1,15})?\s?[\])]")
+_NAMED: Final = re.compile(r"([A-Za-z][\w.@/-]{0,63})[\s:=(\[]{1,4}$")
 _TRAIN: Final = re.compile(r"^Train:\s{1,4}(\d{1,9})\s{1,4}\[\s{0,8}(\d{1,15})/(\d{1,15})\b")
 _BRACKETS: Final = re.compile(
     r"\[\s?(\d{1,9})/(\d{1,9})\]\s?\[\s{0,8}(\d{1,15})/(\d{1,15})\]"
@@ -129,6 +134,7 @@ def _with_position(
         batches=place.batches,
         step=place.step,
         epoch_ended=ends_epoch,
+        end_is_doubtful=ends_epoch and _may_be_within(text, place, values),
         samples_per_second=printed_speed(text),
         evaluated=evaluated,
         evaluated_epoch=place.epoch,
@@ -156,7 +162,7 @@ def _loss_at(found: re.Match[str], options: LogFormatOptions) -> ParsedLine:
 class _Position:
     """Where in the training a line is."""
 
-    __slots__ = ("batch", "batches", "declared", "epoch", "step")
+    __slots__ = ("batch", "batches", "declared", "end", "epoch", "start", "step")
 
     def __init__(self) -> None:
         self.epoch: int | None = None
@@ -164,6 +170,8 @@ class _Position:
         self.batches: int | None = None
         self.step: int | None = None
         self.declared: Declared | None = None
+        self.start = self.end = 0
+        """Where the text of the epoch begins and ends."""
 
     def ends_epoch(self, text: str) -> bool:
         """Whether the line's values are those of a whole epoch."""
@@ -171,6 +179,21 @@ class _Position:
             return False
         # "train Loss: 0.56 Acc: 0.72" below the header of its epoch.
         return self.epoch is not None or _WHOLE.search(text) is not None
+
+
+def _may_be_within(text: str, place: _Position, values: Mapping[str, float]) -> bool:
+    """Whether something on a line with an epoch may say how far the epoch is."""
+    if place.epoch is not None and _PERCENT.match(text, place.end) is not None:
+        return True
+    for found in _FRACTION.finditer(text):
+        if place.start <= found.start() < place.end:
+            continue
+        named = _NAMED.search(text, max(found.start() - 68, 0), found.start())
+        # "Accuracy: 9850/10000" is no position, and "60000/60000" is the whole epoch.
+        if found[1] != found[2] and (named is None or not describe(named[1]).is_metric):
+            return True
+    counted = any(may_count(name, values[name]) for name in values)
+    return counted or _BRACKETED.search(text, place.end) is not None
 
 
 _WHOLE: Final = re.compile(r"^train(?:ing)?\b(?! step)", re.IGNORECASE)
@@ -195,7 +218,7 @@ def _position(text: str) -> _Position:
 def _by_words(text: str, place: _Position) -> None:
     epoch = _EPOCH.search(text)
     if epoch is not None:
-        place.epoch = int(epoch[1])
+        place.epoch, place.start, place.end = int(epoch[1]), epoch.start(), epoch.end()
         place.declared = Declared(epochs=int(epoch[2])) if epoch[2] else None
         within = _WITHIN.match(text, epoch.end())
         if within is not None:

@@ -8,20 +8,20 @@ from typing import Final
 
 from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import (
-    NUMBER,
     LogFormatOptions,
     ParsedLine,
     Saved,
     numbers,
     without_prefix,
 )
+from optimus.progress.printed_numbers import VALUE
 from optimus.progress.types import Declared
 
-MARKERS: Final = ("/",)
+MARKERS: Final = ("/", "saving model to ")
 _HEADER: Final = re.compile(r"^Epoch (\d{1,9})/(\d{1,9})\s*$")
 _BAR: Final = re.compile(r"^\s*(\d{1,15})/(\d{1,15}|Unknown)\b")
-_PAIR: Final = re.compile(rf" - (\w+): ({NUMBER})")
-_SAVING: Final = re.compile(r"Epoch (\d{1,9}): (finished saving|.*saving) model to ")
+_PAIR: Final = re.compile(rf" - (\w+): ({VALUE})")
+_SAVING: Final = re.compile(r"Epoch (\d{1,9}): (finished saving|.{0,200}saving) model to ")
 
 
 def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:

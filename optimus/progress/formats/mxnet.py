@@ -9,13 +9,13 @@ from typing import Final
 
 from optimus.progress.parsed_line import (
     NO_PROGRESS,
-    NUMBER,
     LogFormatOptions,
     ParsedLine,
     Saved,
     pairs,
     positive,
 )
+from optimus.progress.printed_numbers import NUMBER
 from optimus.progress.printed_values import printed_speed, printed_values
 
 MARKERS: Final = ("[", "Saved checkpoint to ", "params saved in: ")

@@ -11,24 +11,24 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from optimus.progress.metric_names import describe, line_names
+from optimus.progress.metric_names import describe, line_names, may_count
 from optimus.progress.parsed_line import (
-    NUMBER,
     LogFormatOptions,
     ParsedLine,
     Saved,
     numbers,
 )
-from optimus.progress.patterns import MAX_LINE_CHARACTERS
+from optimus.progress.printed_numbers import NUMBER, VALUE, is_whole, number_of
 
 MARKERS: Final = ("=", "{")
-_PAIR: Final = re.compile(rf"(?<![\w./|-])([A-Za-z_][\w./|-]*)\s?=\s?({NUMBER})")
+_PAIR: Final = re.compile(rf"(?<![\w./|-])([A-Za-z_][\w./|-]*)\s?=\s?({VALUE})")
 _STEPS: Final = ("step", "global_step", "global_steps", "global-step")
 _EPOCHS: Final = ("epoch", "epochs")
 _BATCHES: Final = ("batch", "batch_idx", "iter", "iteration")
 _WITHIN_EPOCH: Final = frozenset({*_STEPS, *_BATCHES})
 _CHECKPOINTS: Final = ("checkpoint", "checkpoint_step")
 _SPEEDS: Final = ("samples_per_sec", "samples_per_second", "examples/sec")
+_NO_POSITIONS: Final = frozenset({*_EPOCHS, *_CHECKPOINTS, *_SPEEDS})
 _DUMPS: Final = ("Namespace(", "dict(", "{'")
 
 
@@ -53,11 +53,11 @@ def user_metrics(text: str, options: LogFormatOptions) -> dict[str, float]:
     """The pairs that a user's ``metrics-format`` finds: its first two groups, name and value."""
     if options.metrics_format is None:
         return {}
-    matches = options.metrics_format.finditer(text[:MAX_LINE_CHARACTERS])
-    found = (match.group(1, 2) for match in matches)
-    return numbers(
-        (name, value) for name, value in found if name and value and re.fullmatch(NUMBER, value)
-    )
+    pairs = options.metrics_format.pairs(text)
+    values = {
+        each.name: number_of(each.value) for each in pairs if is_whole(text, each.start, each.end)
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def from_values(values: Mapping[str, float], options: LogFormatOptions) -> ParsedLine:
@@ -68,10 +68,12 @@ def from_values(values: Mapping[str, float], options: LogFormatOptions) -> Parse
     trained = {name: value for name, value in values.items() if name not in evaluated}
     has_loss = line_names(tuple(trained)).loss is not None
     loss = has_loss if options.loss_metric is None else options.loss_metric in values
+    ended = epoch is not None and loss and not _WITHIN_EPOCH.intersection(values)
     parsed = ParsedLine(
         epoch=epoch,
         epoch_as_printed=True,
-        epoch_ended=epoch is not None and loss and not _WITHIN_EPOCH.intersection(values),
+        epoch_ended=ended,
+        end_is_doubtful=ended and _may_be_within(trained),
         batch=_integer(values, _BATCHES) if epoch is not None and step is None else None,
         step=step,
         samples_per_second=_first(values, _SPEEDS),
@@ -82,6 +84,11 @@ def from_values(values: Mapping[str, float], options: LogFormatOptions) -> Parse
     return parsed.with_values(
         values if options.loss_metric in evaluated else trained, options.loss_metric
     )
+
+
+def _may_be_within(values: Mapping[str, float]) -> bool:
+    """Whether a value may say how far the epoch is, by a name that is not known."""
+    return any(may_count(name, values[name]) for name in values if name not in _NO_POSITIONS)
 
 
 def _first(values: Mapping[str, float], names: tuple[str, ...]) -> float | None:

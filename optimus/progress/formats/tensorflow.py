@@ -7,12 +7,12 @@ from typing import Final
 
 from optimus.progress.parsed_line import (
     NO_PROGRESS,
-    NUMBER,
     LogFormatOptions,
     ParsedLine,
     Saved,
     without_prefix,
 )
+from optimus.progress.printed_numbers import NUMBER
 
 MARKERS: Final = ("step/sec: ", "global step", "aving checkpoint", "final step:")
 _INT: Final = r"(\d{1,15})"

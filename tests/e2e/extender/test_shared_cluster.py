@@ -174,7 +174,7 @@ def test_who_may_view_a_namespace_sees_why_a_job_waits(
         jobs.create("wide", 1, 16)
         asked = ["why", "wide", "-n", "default", "--kubeconfig", str(kubeconfig)]
         assert main(asked) != 0, "Kubernetes' four role view has no training jobs"
-        assert "forbidden" in capsys.readouterr().err
+        assert "you may not get tfjobs.kubeflow.org" in capsys.readouterr().err
         own.apply(REPOSITORY / "manifests" / "rbac-users.yaml")
         wait_until("the role view has been completed", lambda: main(asked) == 0)
         capsys.readouterr()
@@ -191,6 +191,6 @@ def test_who_may_view_a_namespace_sees_why_a_job_waits(
         assert "waits for nodes: 17 of 17 pods have none" in text
         assert "does not fit" in text
         assert main(["why", "wide", "-n", "kube-system", "--kubeconfig", str(kubeconfig)]) != 0
-        assert "forbidden" in capsys.readouterr().err
+        assert "you may not get tfjobs.kubeflow.org" in capsys.readouterr().err
         assert main([*asked, "--inspect", "http://127.0.0.1:1"]) != 0
         assert "is the port forwarded?" in capsys.readouterr().err

@@ -79,7 +79,7 @@ class Echo(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for line in (b"one\n", b"two\n", b"three\n"):
-            assert self.more.acquire(timeout=20)
+            assert self.more.acquire(timeout=180)
             self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
         self.wfile.write(b"0\r\n\r\n")
 
@@ -132,7 +132,7 @@ def echo() -> Iterator[tuple[FaultProxy, type[Echo]]]:
 
 @contextmanager
 def asking(proxy: FaultProxy) -> Iterator[http.client.HTTPConnection]:
-    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(proxy.url).port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(proxy.url).port, timeout=180)
     try:
         yield connection
     finally:

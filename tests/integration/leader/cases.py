@@ -5,7 +5,7 @@ import time
 from typing import Final
 
 from tests.integration.faults.fault_cases import LISTS_PODS, SUSPENDS
-from tests.integration.leader.leader_scenario import TAKE_OVER_SECONDS, LeaderScenario
+from tests.integration.leader.leader_scenario import LeaderScenario
 
 FROZEN_SECONDS: Final = 40.0
 _ANSWERED_AFTER_SECONDS: Final = 3.0
@@ -17,9 +17,8 @@ def killed(scenario: LeaderScenario) -> None:
     """The standby completes the rescale of a leader that was killed."""
     leader, standby = scenario.both()
     job = scenario.suspended_job(leader)
-    since = scenario.send(leader, signal.SIGKILL)
-    took = scenario.wait_leads(standby, since)
-    assert took <= TAKE_OVER_SECONDS, f"{took:.1f} s"
+    scenario.send(leader, signal.SIGKILL)
+    scenario.wait_leads(standby)
     scenario.rescaled_once(job, [leader, standby])
 
 
@@ -34,8 +33,7 @@ def frozen(scenario: LeaderScenario) -> None:
     scenario.scenario.wait(lambda: proxy.is_spent, f"{leader} lists the pods")
     since = scenario.send(leader, signal.SIGSTOP)
     try:
-        took = scenario.wait_leads(standby, since)
-        assert took <= TAKE_OVER_SECONDS, f"{took:.1f} s"
+        scenario.wait_leads(standby)
         while time.time() < since + FROZEN_SECONDS:
             time.sleep(0.5)
         woken_at = time.time()
@@ -52,9 +50,8 @@ def cut_off(scenario: LeaderScenario) -> None:
     leader, standby = scenario.both()
     job = scenario.scenario.training_job(is_small=False)
     scenario.cut_off_at(leader, SUSPENDS, _CUT_OFF_SECONDS)
-    since = time.time()
     rescaled = scenario.scenario.rescale(job)
-    scenario.wait_leads(standby, since)
+    scenario.wait_leads(standby)
     process = scenario.product.processes[leader]
     scenario.scenario.wait(lambda: process.poll() is not None, f"{leader} ends")
 
@@ -68,12 +65,12 @@ def cut_off(scenario: LeaderScenario) -> None:
 
 
 def stopped(scenario: LeaderScenario) -> None:
-    """A leader that is stopped in order is followed at once, which completes its rescale."""
+    """A leader that is stopped in order gives its Lease back; the standby completes its rescale."""
     leader, standby = scenario.both()
     job = scenario.suspended_job(leader)
-    since = scenario.send(leader, signal.SIGTERM)
-    took = scenario.wait_leads(standby, since)
-    assert took <= TAKE_OVER_SECONDS / 2, f"{took:.1f} s"
+    scenario.send(leader, signal.SIGTERM)
+    scenario.wait_leads(standby)
+    assert scenario.has_released(leader), scenario.scenario.describe()
     assert scenario.product.processes[leader].wait(120) == 0
     scenario.rescaled_once(job, [leader, standby])
 

@@ -23,7 +23,6 @@ from tests.integration.faults.processes import AUTOSCALER, EXTENDER
 
 SECOND: Final = f"{AUTOSCALER}-2"
 NAMES: Final = (EXTENDER, AUTOSCALER, SECOND)
-TAKE_OVER_SECONDS: Final = 15.0
 _LEASES: Final = "/apis/coordination.k8s.io/v1"
 _READS: Final = frozenset({"GET", "HEAD"})
 
@@ -103,19 +102,18 @@ class LeaderScenario:
         self.product.processes[name].send_signal(number)
         return time.time()
 
-    def wait_leads(self, name: str, since: float) -> float:
-        """Wait until a process leads; returns how many seconds after an instant (epoch) the API
-        server gave it the Lease."""
+    def wait_leads(self, name: str) -> None:
+        """Wait until a process leads."""
         self.scenario.wait(lambda: self._leader() == name, f"{name} leads")
-        taken = [
-            each.at
-            for each in self.scenario.proxy(name).calls
-            if each.at >= since
-            and each.call.method not in _READS
-            and "/leases" in each.call.target
+
+    def has_released(self, name: str) -> bool:
+        """Whether a process has given its Lease back, so that nobody waits until it runs out."""
+        return any(
+            "/leases" in each.call.target
+            and b'"holderIdentity":""' in each.call.body
             and 200 <= each.status < 300
-        ]
-        return min(taken) - since
+            for each in self.scenario.proxy(name).calls
+        )
 
     def cut_off_at(self, name: str, calls: Calls, seconds: float) -> None:
         """From its next such call on nothing of the process passes for so long; then all of it

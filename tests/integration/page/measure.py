@@ -22,6 +22,7 @@ from autoscaler.web.feed import PageFeed
 from autoscaler.web.history import JobTimeline
 from autoscaler.web.page import create_page
 from optimus.interval import Action, Decision
+from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Counts
 from optimus.runtime.health import HealthServer
 from tests.integration.page.browser import Browser, find_chromium
@@ -50,7 +51,7 @@ def main() -> int:
     _say("memory of the jobs themselves", _memory() - before, "MB")
     with (
         feed,
-        HealthServer(create_page(feed), "127.0.0.1", 0) as server,
+        HealthServer(create_page(feed, DecisionSettings()), "127.0.0.1", 0) as server,
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
         Browser(program, Path(profile)) as browser,
     ):
@@ -87,7 +88,8 @@ def _copy_seconds(jobs: int) -> float:
     harness.run(4)
     seen = cluster.observe(cluster.at)
     return median(
-        _seconds(lambda: copy_of(harness.controller.managed, seen, cluster.at)) for _ in range(9)
+        _seconds(lambda: copy_of(harness.controller.managed, seen, cluster.at, 600.0))
+        for _ in range(9)
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from optimus.kube.contract import Phase
 from tests.integration.page.browser import Browser
 from tests.integration.page.conftest import ServedPage, served
 from tests.unit.autoscaler.web.sample_cluster import HOSTILE, SampleCluster
@@ -41,18 +42,114 @@ def keep(browser: Browser, name: str) -> None:
         browser.screenshot(Path(folder) / f"{name}.png", whole=True)
 
 
+WIDTHS = (360, 400, 768, 1280, 2560)
+SETTLED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+CUT = """
+[...document.querySelectorAll("main *, header *")]
+  .filter((each) => each.clientWidth > 0 && each.scrollWidth > each.clientWidth)
+  .filter((each) => getComputedStyle(each).overflowX !== "auto" && !each.matches(".sr, .live-text"))
+  .map((each) => `${each.tagName} ${each.className}: ${each.textContent.slice(0, 80)}`)
+"""
+"""What is wider than its place. Two boxes may be scrolled, and two texts are for screen readers."""
+
+
+@pytest.fixture(scope="module")
+def extremes() -> Iterator[ServedPage]:
+    with served(SampleCluster(12, extreme=True)) as found:
+        yield found
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1360, 390])
-@pytest.mark.parametrize("view", VIEWS)
-def test_every_view_fits_the_window_and_breaks_nothing(
-    browser: Browser, page: ServedPage, view: str, width: int, theme: str
+@pytest.mark.parametrize("view", [*VIEWS, "extremes", "extreme job", "extreme nodes"])
+def test_nothing_is_cut_at_any_width(
+    browser: Browser, page: ServedPage, extremes: ServedPage, view: str, theme: str
 ) -> None:
-    browser.look(width, 900, theme)
-    go(browser, page, *VIEWS[view])
+    """Every cell, and whatever else has a text, shows all of it."""
+    shown = {
+        **{name: (page, path, shows) for name, (path, shows) in VIEWS.items()},
+        "extremes": (extremes, "", ".jobs tbody tr"),
+        "extreme job": (extremes, f"#/jobs/{extremes.cluster.extreme_job}", ".chart canvas"),
+        "extreme nodes": (extremes, "#/nodes", ".node"),
+    }
+    browser.look(WIDTHS[0], 900, theme)
+    go(browser, *shown[view])
     assert browser.value("document.documentElement.dataset.theme") == theme
-    assert browser.value("document.documentElement.scrollWidth") <= width, "nothing sticks out"
-    keep(browser, f"{view}-{theme}-{width}")
+    for width in WIDTHS:
+        browser.look(width, 900, theme)
+        browser.value(SETTLED)
+        assert browser.value("document.documentElement.scrollWidth") <= width, "nothing sticks out"
+        assert browser.value(CUT) == [], width
+        keep(browser, f"{view}-{theme}-{width}")
     assert browser.complaints == []
+
+
+def test_a_job_at_its_goal_has_no_time_left_and_no_missing_forecast(
+    browser: Browser, extremes: ServedPage
+) -> None:
+    done = next(
+        each.key
+        for each in extremes.cluster.copy().jobs.values()
+        if each.status.phase is Phase.AT_TARGET and each.key.namespace.startswith("a-")
+    )
+    go(browser, extremes, f"#/jobs/{done}", ".tile")
+    texts = browser.value("[...document.querySelectorAll('.tile')].map((each) => each.innerText)")
+    assert "Remaining\n–\ngoal met" in texts
+
+
+def test_figures_have_no_powers_of_ten_where_digits_can_be_read(
+    browser: Browser, extremes: ServedPage
+) -> None:
+    go(browser, extremes, "#/nodes", ".node")
+    nodes = browser.value("document.querySelector('.node-grid').innerText")
+    assert "of 24,000" in nodes
+    assert "of 123,456" in nodes
+    assert "e+" not in nodes
+    assert "1 PS · 1 W · 1 scheduler" in nodes
+
+
+def test_times_are_in_utc_and_say_so_whatever_the_zone_of_the_browser(
+    browser: Browser, page: ServedPage
+) -> None:
+    browser.call("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
+    try:
+        go(browser, page, "#/jobs/team-a/resnet-0", ".chart canvas")
+        assert "07:59:30" in browser.value("document.querySelector('.decisions').innerText")
+        assert "UTC" in browser.value("document.querySelector('header').innerText")
+        title = browser.value("document.querySelector('.decisions .note').title")
+        assert title.startswith("Jan 15, 2027")
+        assert "4:59:30" in title, "and the local time"
+    finally:
+        browser.call("Emulation.setTimezoneOverride", timezoneId="")
+
+
+def test_rescales_and_profiling_runs_are_counted_as_they_are_drawn(
+    browser: Browser, extremes: ServedPage
+) -> None:
+    training = next(
+        each.key
+        for each in extremes.cluster.copy().jobs.values()
+        if each.status.phase is Phase.TRAINING and each.key.namespace.startswith("a-")
+    )
+    go(browser, extremes, f"#/jobs/{training}", ".tile")
+    size = browser.value("document.querySelector('.tile').innerText")
+    assert "1234 rescales, 4 profiling runs" in size
+
+
+def test_a_legend_follows_its_chart_closely(browser: Browser, page: ServedPage) -> None:
+    """The axis below a chart is as high as its texts, and its last text has its place."""
+    go(browser, page, "#/jobs/team-a/resnet-0", ".chart canvas")
+    gaps = browser.value(
+        "[...document.querySelectorAll('.uplot')].map((each) => "
+        "each.querySelector('.u-wrap').clientHeight - each.querySelector('.u-over').offsetTop"
+        " - each.querySelector('.u-over').clientHeight)"
+    )
+    assert all(gap <= 50 for gap in gaps)
+    right = browser.value(
+        "[...document.querySelectorAll('.uplot')].map((each) => "
+        "each.querySelector('.u-wrap').clientWidth - each.querySelector('.u-over').offsetLeft"
+        " - each.querySelector('.u-over').clientWidth)"
+    )
+    assert all(room >= 18 for room in right)
 
 
 def test_it_is_live(browser: Browser, page: ServedPage) -> None:
@@ -112,7 +209,7 @@ def test_it_is_asked_when_another_job_like_one_would_start_and_end(
     assert browser.value(f"{result}.textContent") == ""
     browser.value(
         "[...document.querySelectorAll('button')]"
-        ".find((each) => each.textContent === 'If it came now').click()"
+        ".find((each) => each.textContent === 'Estimate start and end').click()"
     )
     browser.wait(f"{result}.textContent.includes('It would start')")
     browser.wait(f"{result}.textContent.includes('It would end at')")

@@ -6,7 +6,7 @@ from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.profile.recorder import ProfileRecorder
+from autoscaler.profile.recorder import ProfileRecorder, Writer
 from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import LastReads, RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
@@ -15,6 +15,7 @@ from autoscaler.web.feed import PageFeed
 from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import DriverConfig
 from optimus.kube.profiles import ProfileStatus
+from optimus.kube.stored_settings import ClusterSettings
 from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
@@ -54,24 +55,7 @@ class ControllerHarness:
     def restart(self) -> None:
         cluster, self.metrics = self.cluster, Metrics()
         logs = LogPoller(cluster, readers=1, poll_seconds=self._poll_seconds, last_read_seconds=60)
-        reporting = ProfileRecorder(
-            cluster,
-            cluster,
-            self.metrics,
-            spacing_seconds=5,
-            instance=self._instance,
-            timer=lambda: cluster.at,
-        )
-        config = RescaleConfig(
-            fresh_seconds=10,
-            break_grace_seconds=2,
-            start_seconds=60,
-            verify_seconds=20,
-            quiet_seconds=2,
-            checkpoint_warning_seconds=100,
-        )
-        rescales = RescaleExecutor(cluster, cluster, reporting, self._last_reads or logs, config)
-        decision_config = DecisionConfig(
+        self.decisions = decision_config = DecisionConfig(
             policy_named("optimus"),
             Theorem1(),
             forecast_job,
@@ -92,6 +76,23 @@ class ControllerHarness:
                 expects=self._expects,
             ),
         )
+        reporting = ProfileRecorder(
+            cluster,
+            cluster,
+            self.metrics,
+            spacing_seconds=5,
+            writer=Writer(self._instance, ClusterSettings(decision_config.settings)),
+            timer=lambda: cluster.at,
+        )
+        config = RescaleConfig(
+            fresh_seconds=10,
+            break_grace_seconds=2,
+            start_seconds=60,
+            verify_seconds=20,
+            quiet_seconds=2,
+            checkpoint_warning_seconds=100,
+        )
+        rescales = RescaleExecutor(cluster, cluster, reporting, self._last_reads or logs, config)
         decider = Decider(decision_config, self.metrics, dry_run=self._dry_run)
         workloads = WorkloadRecorder(cluster.workloads, self.metrics, timer=lambda: cluster.at)
         parts = Components(

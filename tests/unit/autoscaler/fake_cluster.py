@@ -254,7 +254,9 @@ class FakeCluster:
         return Written()
 
     # -- PodLogs
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
         if pod.owner is None or pod.replica is None or pod.replica.role != "worker":
             return LogRead([])
         if pod.owner.name in self.broken_logs:
@@ -262,6 +264,8 @@ class FakeCluster:
         lines = [
             line for line in self.jobs[pod.owner.name].lines if since is None or line.at >= since
         ]
+        if last_lines is not None:
+            return LogRead(lines[-last_lines:], skipped=len(lines) > last_lines)
         return LogRead(lines[: self.most_lines], len(lines) > self.most_lines)
 
     # -- Profiles

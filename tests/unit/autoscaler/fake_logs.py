@@ -31,12 +31,16 @@ class Logs:
         self.reads: list[str] = []
         self.most_lines = 1000
 
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
         self.reads.append(pod.uid)
         if pod.name not in self.printed:
             return Refused(ErrorKind.NOT_FOUND, f"pod {pod.name} is gone")
         lines = [LogLine(AT + second, text) for second, text in enumerate(self.printed[pod.name])]
         lines = [line for line in lines if since is None or line.at >= since]
+        if last_lines is not None:
+            return LogRead(lines[-last_lines:], skipped=len(lines) > last_lines)
         return LogRead(lines[: self.most_lines], len(lines) > self.most_lines)
 
 
@@ -51,8 +55,10 @@ class Nodes:
         self.hung = threading.Event()
         self.over = threading.Event()
 
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
-        del since
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
+        del since, last_lines
         self.reads[pod.name] += 1
         if pod.node in self.hanging:
             self.hangs[pod.node or ""] += 1
@@ -71,10 +77,12 @@ class Turns:
         self._granted = 0
         self.over = threading.Event()
 
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
         turn = self._nodes.reads.total() + 1
         wait_until(lambda: self._granted >= turn or self.over.is_set())
-        return self._nodes.read(pod, since=since)
+        return self._nodes.read(pod, since=since, last_lines=last_lines)
 
     def grant(self, turn: int) -> None:
         """Let the read of this number end, and wait until it has."""

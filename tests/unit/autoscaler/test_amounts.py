@@ -13,7 +13,9 @@ from tests.unit.autoscaler.fake_job import STEPS_PER_EPOCH, tf_job
 class WithoutLosses(FakeCluster):
     """Logs show epochs and steps, and no losses."""
 
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
         found = super().read(pod, since=since)
         if isinstance(found, Refused):
             return found

@@ -44,7 +44,7 @@ def test_a_young_job_is_grown_by_expectation_once_and_told_so(
     status, record = harness.status("a"), harness.controller.managed.states["uid-a"].record
     assert job.counts.workers > 1
     (text, *_) = [text for _, reason, text in cluster.events if reason == "Rescaling"]
-    assert "by expectation, as no forecast can be fitted yet" in text
+    assert "estimated from its first measurements" in text
     assert record.profiled == (job.counts,), "it counts as a profiling run, without a checkpoint"
     assert record.own_counts == Counts(1, 1)
     assert status.rescales == 0
@@ -146,7 +146,7 @@ def test_without_a_forecast_a_job_goes_back_after_its_profiling(
     cluster: FakeCluster, bounds_moved: dict[str, str], expected: Counts
 ) -> None:
     harness = ControllerHarness(cluster, expects=False)
-    goal = {"target_loss": "1e-9", "training_mode": "sync", "global_batch_size": "64"}
+    goal = {"target_loss": "1e-12", "training_mode": "sync", "global_batch_size": "64"}
     job = cluster.submit(tf_job("a", 1, 1, **goal, max_ps="3", max_workers="4"))
     harness.run(50, tick=1)
     assert job.counts == Counts(2, 3)

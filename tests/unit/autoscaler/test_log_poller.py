@@ -1,7 +1,15 @@
 """Logs are read a little at a time while a pod runs, and once more when it has ended."""
 
+import math
+from collections.abc import Iterator
+
 from autoscaler.logs.poller import LogPoller, Run
 from optimus.jobs import Counts
+from optimus.kube.pods import Pod
+from optimus.kube.results import Refused
+from optimus.progress.log import ProgressLog
+from optimus.progress.parsed_line import LogFormatOptions
+from optimus.progress.types import LogLine, LogRead
 from tests.unit.autoscaler.fake_logs import (
     AT,
     TIMEOUT_SECONDS,
@@ -131,3 +139,116 @@ class TestBetweenPolls:
         poller.poll(runs[1:], AT + 30, timeout_seconds=TIMEOUT_SECONDS)
         assert poller.lag_seconds(AT + 31) == 1
         poller.close()
+
+
+class Printing:
+    """A pod that prints ten lines a second; a read has sixty at most."""
+
+    most_lines = 60
+
+    def __init__(self) -> None:
+        self.now = AT
+        self.lines_per_second = 10
+        self.asked: list[int | None] = []
+
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
+        del pod
+        self.asked.append(last_lines)
+        first = math.ceil(((AT if since is None else since) - AT) * self.lines_per_second)
+        last = int((self.now - AT) * self.lines_per_second)
+        steps = range(first, last + 1)
+        cut = steps[: self.most_lines] if last_lines is None else steps[-last_lines:]
+        lines = [LogLine(AT + n / self.lines_per_second, f"step={n + 1} loss=2") for n in cut]
+        if last_lines is None:
+            return LogRead(lines, truncated=len(cut) < len(steps))
+        return LogRead(lines, skipped=len(cut) < len(steps))
+
+
+class TestTooLargeLogs:
+    """Of a log that prints more than can be read only the end is."""
+
+    @staticmethod
+    def _polls(printing: Printing, until: float) -> ProgressLog:
+        log, run = progress_log(), run_of(pod("a-worker-0", uid="a-worker-0-0"))
+        poller = LogPoller(printing, readers=1, poll_seconds=10)
+        while printing.now < AT + until:
+            poller.poll([(log, run)], printing.now, timeout_seconds=TIMEOUT_SECONDS)
+            printing.now += 7.0
+        poller.close()
+        return log
+
+    @staticmethod
+    def _seconds_read(printing: Printing, log: ProgressLog) -> float:
+        return (log.progress(printing.now).step or 0) / printing.lines_per_second
+
+    def test_its_end_is_read_once_it_is_behind_for_long_and_gets_further_behind(self) -> None:
+        printing = Printing()
+        log = self._polls(printing, until=60)
+        assert printing.asked[:5] == [None] * 5
+        assert set(printing.asked[7:]) == {500}
+        assert self._seconds_read(printing, log) > printing.now - AT - 22
+
+    def test_what_is_passed_over_is_known(self) -> None:
+        printing = Printing()
+        printing.lines_per_second = 100
+        log = self._polls(printing, until=60)
+        assert log.progress(printing.now).is_too_large
+
+    def test_a_long_log_that_is_caught_up_with_is_read_to_its_end(self) -> None:
+        printing = Printing()
+        printing.now, printing.lines_per_second = AT + 1000, 1
+        log = self._polls(printing, until=1300)
+        assert set(printing.asked) == {None}
+        assert self._seconds_read(printing, log) > printing.now - AT - 22
+        assert not log.progress(printing.now).is_too_large
+
+    def test_whether_it_has_become_smaller_is_seen_after_a_while(self) -> None:
+        printing = Printing()
+        self._polls(printing, until=800)
+        first_end = printing.asked.index(500)
+        assert None in printing.asked[first_end:]
+
+
+def test_lines_beyond_a_jobs_budget_are_taken_in_at_later_polls_and_delay_no_other(
+    logs: Logs,
+) -> None:
+    """A job whose lines take all the time that there is, beside one with a single line."""
+    slow, quick = runs_on("node-0", "node-1")
+    for _, run in (slow, quick):
+        logs.printed[run.pods[0].name] = ["step=1 loss=2"]
+    endless = Endless()
+    poller = LogPoller(logs, readers=1, poll_seconds=10)
+    for _ in range(3):
+        poller.poll([(endless, slow[1]), quick], AT, timeout_seconds=TIMEOUT_SECONDS)
+    poller.close()
+    assert quick[0].progress(AT).step == 1
+    assert logs.reads.count("job0-worker-0") == 1  # not on, before its lines are taken in
+
+
+class Endless(ProgressLog):
+    """A log of which each line takes time, and that has no end."""
+
+    def __init__(self) -> None:
+        super().__init__(LogFormatOptions())
+
+    def observing(self, *_: object) -> Iterator[None]:
+        while True:
+            yield
+
+
+def test_large_reads_do_not_pile_up_and_small_ones_are_taken_in_all_the_same(logs: Logs) -> None:
+    logs.most_lines = 600
+    runs = runs_on(*(f"node-{number}" for number in range(81)))
+    for _, run in runs:
+        logs.printed[run.pods[0].name] = ["step=1 loss=2"] * 600
+    small, run = runs[80]
+    logs.printed[run.pods[0].name] = ["step=7 loss=2"]
+    large = [(Endless(), run) for _, run in runs[:80]]
+    poller = LogPoller(logs, readers=1, poll_seconds=10)
+    for _ in range(5):
+        poller.poll([*large, (small, run)], AT, timeout_seconds=TIMEOUT_SECONDS)
+    assert len(poller._intake) == 64
+    assert small.progress(AT).step == 7
+    poller.close()

@@ -18,7 +18,9 @@ LOSS = re.compile(r"loss=(\S+)")
 class OnlyAccuracies(FakeCluster):
     """Logs show an accuracy, which is one less the loss, and no loss."""
 
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
         found = super().read(pod, since=since)
         if isinstance(found, Refused):
             return found

@@ -15,33 +15,57 @@ from autoscaler.rescale.machine import (
     advance,
 )
 from optimus.allocation import JobHistory
-from optimus.interval import Action
-from optimus.jobs import Counts
+from optimus.allocation.problem import usual_price
+from optimus.interval import Action, IntervalConfig
+from optimus.jobs import NO_COUNTS, Counts
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
 from tests.unit.interval.cases import ON_NODE_00, Case
 from tests.unit.interval.cluster import job, steps
-from tests.unit.rescale.test_machine import ALL, ALL_BEFORE, CHECKPOINT, CONFIG, RESUMED, RUNNING
+from tests.unit.rescale.test_machine import (
+    ALL,
+    ALL_BEFORE,
+    CHECKPOINT,
+    CONFIG,
+    NO_PODS,
+    RESUMED,
+    RUNNING,
+    SLOW,
+    SUSPENDED,
+    with_room,
+)
+
+PENDING = replace(ALL, bound=NO_COUNTS, started=NO_COUNTS)
+TRAINS = replace(ALL, trains=True)
 
 
-def test_it_is_the_time_from_the_suspension_to_the_first_step_and_what_was_lost() -> None:
+@pytest.mark.parametrize(
+    "waited",
+    [pytest.param(0.0, id="placed at once"), pytest.param(200.0, id="after a wait for capacity")],
+)
+def test_it_is_the_time_to_stop_and_to_start_and_what_was_lost(waited: float) -> None:
     state, _ = advance(CHECKPOINT, CheckpointSeen(995.0), CONFIG)
-    state, _ = advance(state, Observed(1010.0, RUNNING, ALL_BEFORE), CONFIG)
+    state, _ = with_room(state, Observed(1010.0, RUNNING, ALL_BEFORE))
     assert (state.stopped_at, state.lost_seconds) == (1010.0, 15.0)
-    trains = replace(ALL, trains=True)
-    state = replace(
-        state,
-        record=replace(state.record, step=Step.VERIFY, step_at=1040.0),
-        written=True,
-        observed_at=1040.0,
-    )
-    state, _ = advance(state, Observed(1050.0, RESUMED, trains), CONFIG)
-    assert state.end is None, "it is observed for longer than the first step"
-    for at in (1070.0, 1090.0):
-        state, _ = advance(state, Observed(at, RESUMED, trains), CONFIG)
+    course = [
+        (1010.0, Step.EMPTY, SUSPENDED, replace(ALL_BEFORE, left=2)),
+        (1018.0, Step.EMPTY, SUSPENDED, NO_PODS),
+        (1020.0, Step.START, RESUMED, PENDING),
+        (1025.0, Step.START, RESUMED, PENDING),
+        (1025.0 + waited, Step.START, RESUMED, SLOW),
+        (1035.0 + waited, Step.START, RESUMED, ALL),
+        *((1035.0 + waited + each, Step.VERIFY, RESUMED, TRAINS) for each in (7.0, 22.0, 40.0)),
+    ]
+    for at, step, observed, pods in course:
+        record = state.record
+        if record.step is not step:
+            record = replace(record, step=step, step_at=at)
+        state = replace(state, record=record, written=True, observed_at=at)
+        state, _ = advance(state, Observed(at, observed, pods), CONFIG)
     assert state.end is not None
-    assert state.end.price_seconds == 40.0 + 15.0
+    assert state.end.start_seconds == 10.0
+    assert state.end.price_seconds == 8.0 + 17.0 + 15.0
 
 
 def test_of_a_rescale_that_another_process_began_it_is_not_known() -> None:
@@ -58,29 +82,44 @@ def test_the_median_of_the_last_ones_counts(
     cluster.submit(tf_job("a", 1, 2, target_loss="0.001"))
     harness.run(1)
     (state,) = harness.controller.managed
-    assert state.history(0.0).price_seconds is None
+    assert state.history(0.0).prices == ()
     record = RescaleRecord("i7", 0.0, Counts(1, 2), Counts(2, 4), "why", Step.VERIFY, 0.0)
     for price in (500.0, None, 30.0, 40.0):
         state.rescale_ended(End(Outcome.REACHED, record, "over", price), 100.0)
-    assert state.history(0.0).price_seconds == 40.0
+    assert state.history(0.0).prices == (500.0, 30.0, 40.0)
+    assert IntervalConfig().price_seconds(state.history(0.0)) == 40.0
     assert state.saved.record.prices == (500.0, 30.0, 40.0)
 
 
 @pytest.mark.parametrize(
-    ("price", "action"),
+    ("measured", "price"),
     [
-        pytest.param(None, Action.GROW, id="not measured"),
-        pytest.param(20.0, Action.GROW, id="low"),
-        pytest.param(1e6, Action.KEEP, id="more than all that growth saves"),
+        pytest.param((), 60.0, id="nothing was measured"),
+        pytest.param((4.0,), 4.0, id="less than is assumed"),
+        pytest.param((177.0,), 60.0, id="one outlier does not keep a job where it is"),
+        pytest.param((177.0, 170.0), 170.0, id="two are no outliers"),
+        pytest.param((4.0, 177.0, 5.0), 5.0, id="one of several"),
+    ],
+)
+def test_an_outlier_does_not_decide(measured: tuple[float, ...], price: float) -> None:
+    assert usual_price(measured, 60.0) == price
+
+
+@pytest.mark.parametrize(
+    ("prices", "action"),
+    [
+        pytest.param((), Action.GROW, id="not measured"),
+        pytest.param((20.0,), Action.GROW, id="low"),
+        pytest.param((1e6, 1e6), Action.KEEP, id="more than all that growth saves"),
     ],
 )
 def test_a_job_whose_rescales_cost_more_than_they_save_keeps_its_counts(
-    price: float | None, action: Action
+    prices: tuple[float, ...], action: Action
 ) -> None:
     case = Case(
         [(job("a"), ON_NODE_00)],
         {"a": steps(1000)},
-        history={"a": JobHistory(price_seconds=price)},
+        history={"a": JobHistory(prices=prices)},
     )
     assert case.decisions()["a"].action is action
 

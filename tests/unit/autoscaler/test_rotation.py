@@ -37,10 +37,17 @@ class Workers:
     refuses: bool = False
     breaks: bool = False
     may_answer: threading.Event = field(default_factory=threading.Event)
+    seconds_per_look: float = 0.0
+    """CPU time that passes from one look at it to the next."""
+    cpu_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         self.may_answer.set()
-        self.rotation = WorkerRotation(self, CONFIG)
+        self.rotation = WorkerRotation(self, CONFIG, self.cpu_time)
+
+    def cpu_time(self) -> float:
+        self.cpu_seconds += self.seconds_per_look
+        return self.cpu_seconds
 
     def pods_of(self, job_uid: str) -> list[Pod]:
         return [self.worker(job_uid, index) for index in range(self.sizes[job_uid])]
@@ -50,7 +57,9 @@ class Workers:
         made = pod(f"{job_uid}-worker-{index}", index=index, node=f"n{index}")
         return msgspec.structs.replace(made, container=state)
 
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
         self.reads.append((pod.name, since))
         assert self.may_answer.wait(TIMEOUT_SECONDS)
         if self.refuses:
@@ -121,6 +130,18 @@ def test_nodes_that_do_not_answer_take_no_more_than_the_reads_of_one_tick() -> N
     for _ in range(10):
         cluster.step()
     assert len(cluster.reads) == 9
+
+
+def test_logs_that_take_long_are_taken_in_one_in_a_tick() -> None:
+    cluster = Workers({"a": 9})
+    cluster.step()
+    cluster.seconds_per_look = 1.0
+    begun = []
+    for _ in range(3):
+        before = len(cluster.reads)
+        cluster.step()
+        begun.append(len(cluster.reads) - before)
+    assert begun == [1, 1, 1]
 
 
 def test_the_jobs_of_which_a_window_is_complete_are_named() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from autoscaler.settings import Settings, fairness_of, parse, parse_budget
 from extender import settings as extender_settings
-from optimus.allocation.fairness import Fairness
+from optimus.allocation.fairness import PROPORTIONAL, Fairness
 from optimus.resources import Resources
 from optimus.runtime.settings import SettingsError
 
@@ -172,8 +172,16 @@ def test_what_is_no_budget_is_refused_with_an_example(budgets: list[str]) -> Non
         parse([part for each in budgets for part in ("--namespace-budget", each)], {})
 
 
-def test_without_weights_and_fairness_the_objective_is_as_ever() -> None:
-    assert fairness_of(parse([], {})) is None
+def test_by_default_the_logarithms_count_and_for_other_policies_the_seconds() -> None:
+    assert fairness_of(parse([], {})) == Fairness(PROPORTIONAL)
+    assert fairness_of(parse(["--fairness", "0"], {})) == Fairness(0.0)
+    assert fairness_of(parse(["--policy", "drf"], {})) is None
+
+
+@pytest.mark.parametrize("fairness", ["", "-1", "nan", "inf", "Log", "much"])
+def test_what_is_no_fairness_is_refused(fairness: str) -> None:
+    with pytest.raises(SettingsError, match=r"--fairness .*log, or a number such as 1"):
+        parse([f"--fairness={fairness}"], {})
 
 
 def test_weights_and_fairness_are_the_objective() -> None:
@@ -181,7 +189,7 @@ def test_weights_and_fairness_are_the_objective() -> None:
     found = fairness_of(parse([*flags, "--priority-weight", "high=3"], {}))
     assert found == Fairness(1.0, {"ml": 2.0, "vision": 0.5}, {"high": 3.0})
     by_variable = {"OPTIMUS_NAMESPACE_WEIGHT": "ml=2;vision=0.5"}
-    assert fairness_of(parse([], by_variable)) == Fairness(0.0, {"ml": 2.0, "vision": 0.5})
+    assert fairness_of(parse([], by_variable)) == Fairness(PROPORTIONAL, {"ml": 2.0, "vision": 0.5})
 
 
 @pytest.mark.parametrize("flag", ["--namespace-weight", "--priority-weight"])

@@ -81,7 +81,9 @@ class NodesCluster(FakeCluster):
             pods,
         )
 
-    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+    def read(
+        self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
+    ) -> LogRead | Refused:
         read = super().read(pod, since=since)
         if self.mute or not isinstance(read, LogRead):
             return read
@@ -570,7 +572,7 @@ def test_a_restart_has_to_save_more_than_it_costs(
     harness.run(3)
     state = state_of(harness)
     state.forecast = Forecast(ConstantSpeed(), remaining_steps, goal_met=goal_met)
-    state.record = msgspec.structs.replace(state.record, prices=(price_seconds,))
+    state.record = msgspec.structs.replace(state.record, prices=(price_seconds,) * 2)
     assert replacer_of(harness)._why_not_worth_it(state, SLOW) == why
 
 

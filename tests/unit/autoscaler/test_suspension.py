@@ -18,6 +18,7 @@ from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, PodRun
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, tf_job
+from tests.unit.rescale.test_executor import EverythingFits
 
 
 def moving(rescale: str) -> tuple[FakeCluster, JobState]:
@@ -48,7 +49,7 @@ class Reads:
 def is_suspended_after_advance(cluster: FakeCluster, state: JobState, reads: Reads) -> bool:
     recorder = ProfileRecorder(cluster, cluster, Metrics(), spacing_seconds=0)
     executor = RescaleExecutor(cluster, cluster, recorder, reads, RescaleConfig(fresh_seconds=30))
-    executor.advance(state, cluster.observe(cluster.at), cluster.at)
+    executor.advance(state, cluster.observe(cluster.at), EverythingFits(), cluster.at)
     return cluster.jobs["a"].suspended
 
 

@@ -8,11 +8,31 @@ from typing import Any
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.profile_codec import JobRecord, SavedState, pack
 from optimus.kube.server_clock import ServerClock
+from optimus.kube.stored_settings import ClusterSettings
 from optimus.progress.state import LogState
 from tests.unit.autoscaler.web.sample_cluster import training
 from tests.unit.kube.job_json import job_json
 
 NOW = 1_767_225_900.0  # 2026-01-01T00:05:00Z
+
+
+def refusal(what: str, verb: str, path: str) -> KubeError:
+    """The error of a user who lacks a right, as an API server words it; to read is the verb get or
+    list."""
+    parts = path.strip("/").split("/")
+    group, rest = (parts[1], parts[3:]) if parts[0] == "apis" else ("", parts[2:])
+    where = "at the cluster scope"
+    if rest[0] == "namespaces" and len(rest) > 2:
+        where, rest = f'in the namespace "{rest[1]}"', rest[2:]
+    plural = rest[0]
+    name = f' "{rest[1]}"' if len(rest) > 1 else ""
+    if verb == "read":
+        verb = "get" if name else "list"
+    said = (
+        f'{plural}{group and "."}{group}{name} is forbidden: User "u" cannot {verb} resource'
+        f' "{plural}" in API group "{group}" {where}'
+    )
+    return KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: {said} (HTTP 403)")
 
 
 @dataclass
@@ -51,14 +71,21 @@ class FakeApi:
         parts = path.strip("/").split("/")
         plural = next((each for each in reversed(parts) if each in lists), parts[-1])
         if plural in self.forbidden:
-            said = f'{plural} is forbidden: User "u" cannot list resource "{plural}"'
-            raise KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: {said} (HTTP 403)")
+            raise refusal(what, "read", path)
         if path in self.others and path not in self.gone:
             return json.dumps(self.others[path]).encode()
         items = lists.get(plural)
         if path in self.gone or items is None or plural in self.missing:
             raise KubeError(ErrorKind.NOT_FOUND, f"cannot {what}: not found (HTTP 404)")
         if parts[-1] == plural:
+            for name, selector in query:
+                if plural == "nodes" and name == "labelSelector":
+                    key, _, value = selector.partition("=")
+                    items = [
+                        each
+                        for each in items
+                        if each["metadata"].get("labels", {}).get(key) == value
+                    ]
             return json.dumps({"metadata": {"resourceVersion": "1"}, "items": list(items)}).encode()
         for item in items:
             if item["metadata"]["name"] == parts[-1]:
@@ -67,20 +94,22 @@ class FakeApi:
 
     def post(self, what: str, path: str, body: bytes) -> bytes:
         if path.rpartition("/")[2] in self.forbidden:
-            raise KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: forbidden (HTTP 403)")
+            raise refusal(what, "create", path)
         allowed = not self.refused(json.loads(body)["spec"])
         return json.dumps({"status": {"allowed": allowed}}).encode()
 
     def patch(self, what: str, path: str, body: bytes) -> bytes:
         if "patch" in self.forbidden:
-            said = 'tfjobs.kubeflow.org "j" is forbidden: User "u" cannot patch resource "tfjobs"'
-            raise KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: {said} (HTTP 403)")
+            raise refusal(what, "patch", path)
         self.patches.append((path, json.loads(body)))
         return b"{}"
 
 
-def stored_state(epochs: int = 14, kind: int = 0, **record: Any) -> str:
-    """What the autoscaler stores of a job that has trained so many epochs."""
+def stored_state(
+    epochs: int = 14, kind: int = 0, settings: ClusterSettings | None = None, **record: Any
+) -> str:
+    """What the autoscaler stores of a job that has trained so many epochs, and by what ``settings``
+    its counts are decided."""
     seen = training(kind, epochs)
     samples = [
         type(each)(each.counts, each.steps_per_second, each.seconds, NOW - 200 + 10 * n)
@@ -94,7 +123,8 @@ def stored_state(epochs: int = 14, kind: int = 0, **record: Any) -> str:
         steps_per_epoch=seen.steps_per_epoch,
         trained_seconds=seen.trained_seconds,
     )
-    return pack(SavedState(log, JobRecord(**record)))
+    decided_by = None if settings is None else settings.stored("ns")
+    return pack(SavedState(log, JobRecord(**record), decided_by))
 
 
 def profile(name: str = "j", uid: str = "u", **status: Any) -> dict[str, Any]:

@@ -9,9 +9,15 @@ import pytest
 import yaml
 
 from optimus.cli import arrival, what_if
-from optimus.cli.command import Answer, BadInput
+from optimus.cli.assumptions import Assumed
+from optimus.cli.command import INCOMPLETE, Answer, BadInput
+from optimus.cli.top import views_of
+from optimus.interval.decision_settings import DecisionSettings
 from optimus.kube.errors import KubeError
+from optimus.kube.job_list import list_jobs
 from optimus.kube.snapshot_reader import cluster_or_reason, read_cluster
+from optimus.kube.stored_settings import ClusterSettings
+from optimus.policies import policy_named
 from tests.unit.cli.fake_api import NOW, FakeApi, pod, profile, stored_state
 from tests.unit.kube.job_json import job_json
 
@@ -68,7 +74,11 @@ def asked(
         assert view is not None
         job = arrival.another(view, NOW)
     job = arrival.with_counts(job, options(**given))
-    return arrival.answer_of(arrival.Template(job, view), read_cluster(api, "", "ns", job))
+    listed = list_jobs(api, None)
+    views = views_of(listed)
+    assumed = Assumed.of(views, "ns", None)
+    found = read_cluster(api, assumed.settings, "ns", job, listed)
+    return arrival.answer_of(arrival.Template(job, view), found, views, assumed)
 
 
 def value(answer: Answer) -> dict[str, Any]:
@@ -101,7 +111,8 @@ def test_it_takes_longer_than_what_the_other_has_left() -> None:
     whole = value(asked(training(), like="j"))["ends"]["seconds"]["median"]
     counts = ("2", "4")
     view = what_if.view_of(training(), "ns", "j")
-    now = what_if.answer_of(view, what_if.asked_counts(view, *map(what_if.change, counts)), "")
+    present = what_if.asked_counts(view, *map(what_if.change, counts))
+    now = what_if.answer_of(view, present, "", Assumed.of([view], "ns", None))
     assert whole > value(now)["now"]["remainingSeconds"]["median"]
 
 
@@ -116,6 +127,19 @@ def test_a_manifest_waits_for_the_running_job_where_the_nodes_are_full() -> None
     assert "Ranges hold with 80 %." in answer.text
 
 
+def test_another_job_is_planned_by_the_policy_of_the_autoscaler() -> None:
+    """Under fifo nobody shrinks for it."""
+    for policy, shrinks in ((policy_named("optimus"), ["ns/j"]), (policy_named("fifo"), [])):
+        settings = ClusterSettings(DecisionSettings(policy))
+        api = training("6", jobs=[job_json(target_loss="0.2")])
+        state = stored_state(settings=settings, prices=(40.0, 50.0))
+        api.profiles = [profile(state=state, loss=0.4, goal="loss <= 0.2")]
+        small = manifest(min_ps="1", min_workers="1")
+        found = asked(api, small, ps=what_if.change("1"), workers=what_if.change("1"))
+        assert value(found)["shrinks"] == shrinks
+        assert value(found)["notKnown"] == []
+
+
 def test_a_quota_that_lacks_is_named() -> None:
     answer = asked(training(quotas=[quota("8", used="6")]), manifest(), like="j")
     assert "quota compute of namespace ns leaves 2 of requests.cpu" in answer.text
@@ -126,14 +150,18 @@ def test_other_counts_of_a_running_job_heed_its_quota() -> None:
     api = training(quotas=[quota("8", used="6")])
     view = what_if.view_of(api, "ns", "j")
     counts = what_if.asked_counts(view, None, what_if.change("+20"))
-    answer = what_if.answer_of(view, counts, cluster_or_reason(api, "", "ns"))
+    assumed = Assumed.of([view], "ns", None)
+    answer = what_if.answer_of(
+        view, counts, cluster_or_reason(api, assumed.settings, "ns"), assumed
+    )
     assert "It would have to wait: quota compute of namespace ns leaves 8" in answer.text
     assert value(answer)["fits"] is False
 
 
 def test_quotas_that_may_not_be_read_are_said_not_to_count() -> None:
     answer = asked(training(forbidden=["resourcequotas"]), like="j")
-    assert "Not taken into account: cannot list resourcequotas of namespace ns" in answer.text
+    assert "Not taken into account: you may not list resourcequotas in namespace ns" in answer.text
+    assert answer.status == INCOMPLETE
     assert value(answer)["starts"] is not None
 
 

@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from optimus.cli.cluster_doctor import Examined, Finding, answer_of, findings
+from optimus.cli.command import INCOMPLETE
 from optimus.cli.main import main
-from optimus.kube.errors import KubeError
+from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.rights import AUTOSCALER_RIGHTS, SCHEDULER_RIGHTS, Right
 from tests.unit.cli.fake_api import NOW, FakeApi
 from tests.unit.docs.pages import ROOT
@@ -245,7 +246,7 @@ FAULTS = [
     ),
     pytest.param(
         lambda: FakeApi(others=whole(), forbidden=["subjectaccessreviews"]),
-        *("autoscaler's rights", "unknown", "forbidden", ""),
+        *("autoscaler's rights", "unknown", "you may not create subjectaccessreviews", ""),
         id="a user who may not ask for others",
     ),
 ]
@@ -261,7 +262,7 @@ def test_a_fault_is_named_with_what_mends_it(
     assert text in finding.text
     assert mend in finding.mend
     answer = answer_of(answered)
-    assert answer.status == (state == "problem")
+    assert answer.status == {"problem": 1, "unknown": INCOMPLETE}.get(state, 0)
     assert finding.mend in answer.text
 
 
@@ -281,6 +282,64 @@ def test_behind_the_clusters_own_scheduler_the_extenders_pods_are_checked() -> N
     api = FakeApi(others={**whole(), path: daemon_set}, gone=[f"{DEPLOYMENTS}/optimus-scheduler"])
     (extender,) = [each for each in found(api) if each.what == "extender"]
     assert (extender.state, extender.text) == ("warning", "2 of 3 pods are ready")
+
+
+def as_viewer() -> FakeApi:
+    """Somebody with the ClusterRole view in one namespace, which is not that of Optimus."""
+    return FakeApi(
+        others=whole(),
+        forbidden=[
+            *("optimus-autoscaler", "optimus-scheduler", "deployments", "nodes"),
+            *("validatingwebhookconfigurations", "subjectaccessreviews"),
+        ],
+        refused=lambda spec: spec["resourceAttributes"]["verb"] == "patch",
+    )
+
+
+def test_what_a_viewer_may_not_read_is_one_sentence_with_whom_to_ask() -> None:
+    answer = answer_of(found(as_viewer()))
+    assert answer.status == INCOMPLETE
+    assert "forbidden" not in answer.text
+    assert "unknown" not in answer.text
+    assert answer.text.count("you may not") == 1
+    (sentence,) = [each for each in answer.text.splitlines() if each.startswith("Not checked:")]
+    assert sentence == (
+        "Not checked: autoscaler, scheduler, autoscaler's Lease, scheduler's Lease, training"
+        " operator, webhook, nodes, autoscaler's rights, scheduler's rights, since you may not get"
+        " deployments.apps in namespace optimus-system; get leases.coordination.k8s.io in namespace"
+        " optimus-system; get leases.coordination.k8s.io in namespace kube-system; list"
+        " deployments.apps; list validatingwebhookconfigurations.admissionregistration.k8s.io; list"
+        " nodes; create subjectaccessreviews.authorization.k8s.io."
+    )
+    for role in ("--clusterrole=optimus-doctor", "-n optimus-system create rolebinding"):
+        assert role in answer.text
+    assert "kubectl optimus status" in answer.text, "what needs no more rights"
+    assert "all commands but pause and resume work in namespace ns" in answer.text
+    assert answer.text.endswith("Incomplete: 6 checks: no problems, no warnings; 9 not made")
+    assert answer.value["complete"] is False  # type: ignore[index]
+    assert "list nodes" in answer.value["lacking"]  # type: ignore[index]
+
+
+def test_a_problem_outweighs_what_could_not_be_read() -> None:
+    api = as_viewer()
+    api.gone = ["/apis/optimus.dl/v1alpha1"]
+    answer = answer_of(found(api))
+    assert answer.status == 1
+    assert "What mends it (with the rights of an administrator):" in answer.text
+
+
+def test_a_check_that_fails_for_another_reason_is_shown_as_it_is() -> None:
+    class Busy(FakeApi):
+        def get(self, what: str, path: str, query: Any = ()) -> bytes:
+            if path.endswith("/nodes"):
+                raise KubeError(ErrorKind.TRANSIENT, f"cannot {what}: too busy (HTTP 503)")
+            return super().get(what, path, query)
+
+    answer = answer_of(found(Busy(others=whole())))
+    assert answer.status == INCOMPLETE
+    assert "unknown  nodes" in answer.text
+    assert "cannot list nodes: too busy (HTTP 503)" in answer.text
+    assert "Not checked" not in answer.text
 
 
 def test_what_may_not_be_read_costs_one_finding_each() -> None:
@@ -325,3 +384,15 @@ def test_the_schedulers_rights_are_those_of_its_manifest_and_of_kube_scheduler()
     beyond = {(each.verb, each.resource) for each in set(SCHEDULER_RIGHTS) - own}
     binds = {("create", "pods/binding"), ("patch", "pods/status")}
     assert beyond == binds | {("create", "events"), ("patch", "events")}
+
+
+def test_the_role_of_doctor_has_what_the_role_view_of_its_namespace_lacks() -> None:
+    """A viewer of the namespace of Optimus who is bound to it lacks nothing else."""
+    granted_rights = {
+        (each.verb, each.group, each.resource)
+        for each in granted("rbac-users.yaml", "optimus-doctor")
+    }
+    in_system = {("get", "apps", "deployments"), ("get", "", "configmaps")}
+    lacking = answer_of(found(as_viewer())).value["lacking"]  # type: ignore[index]
+    texts = {str(Right(*each)) for each in granted_rights | in_system}
+    assert {each.partition(" in namespace")[0] for each in lacking} <= texts

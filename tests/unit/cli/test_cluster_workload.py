@@ -8,8 +8,11 @@ from optimus.cli.cluster_workload import FoundWorkload, read_workload
 from optimus.cli.command import BadInput
 from optimus.cli.main import main
 from optimus.cli.simulate import parse_nodes
+from optimus.interval import IntervalConfig
+from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Counts, RescaleRule, TargetEpochs
 from optimus.kube.errors import KubeError
+from optimus.kube.stored_settings import ClusterSettings
 from optimus.resources import CPU
 from optimus.simulator.engine import simulate
 from optimus.simulator.presets import preset
@@ -54,6 +57,17 @@ class TestJobs:
         one, two = read(api()).maker.jobs
         assert (one.job.created_at, two.job.created_at) == (0.0, 60.0)
         assert (one.job.counts, two.job.counts) == (Counts(2, 4), Counts(1, 2))
+
+    def test_a_restart_takes_what_it_took_or_what_the_autoscaler_assumes(self) -> None:
+        settings = ClusterSettings(DecisionSettings(interval=IntervalConfig(rescale_seconds=2.0)))
+        states = [stored_state(prices=(40.0, 20.0, 30.0, 90.0)), stored_state(settings=settings)]
+        profiles = [
+            profile(name, name, state=state)
+            for name, state in zip(("one", "two"), states, strict=True)
+        ]
+        profiles[1]["status"]["decidedAt"] = "2026-01-01T00:04:30Z"
+        one, two = read(api(profiles=profiles)).maker.jobs
+        assert (one.rescale_seconds, two.rescale_seconds) == (30.0, 2.0)
 
     def test_their_work_is_what_they_have_done_and_what_is_left(self) -> None:
         one, _ = read(api()).maker.jobs

@@ -119,7 +119,7 @@ class TestAccuracy:
         ]
         assert fmean(off) <= 0.25
         assert fmean(each["low"] <= each["true_epoch"] <= each["high"] for each in found) >= 0.75
-        assert fmean((each["high"] - each["low"]) / each["run_epochs"] for each in found) <= 0.3
+        assert fmean((each["high"] - each["low"]) / each["run_epochs"] for each in found) <= 0.31
 
     def test_targets_never_reached_have_lower_probabilities_than_others(
         self, command_line: CommandLine

@@ -14,6 +14,7 @@ from optimus.cli.why import Explanation, explain
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.job_facts import JobReader, namespace_of
 from optimus.kube.server_clock import ServerClock
+from tests.unit.cli.fake_api import refusal
 from tests.unit.kube.job_json import job_json
 
 NOW = 1_767_225_900.0  # 2026-01-01T00:05:00Z
@@ -80,7 +81,7 @@ class Server:
     def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
         plural = next(each for each in path.split("/")[::-1] if each not in ("j", "ns"))
         if plural in self.forbidden:
-            raise KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: forbidden")
+            raise refusal(what, "read", path)
         lists = {"pods": self.pods, "events": self.events}
         if plural in lists:
             items = list(lists[plural])
@@ -219,8 +220,16 @@ def test_a_failed_preemption_is_reported_once() -> None:
 def test_what_may_not_be_read_is_named_and_the_rest_is_shown() -> None:
     found = explained(Server(pods=gang(), forbidden=("events", "trainingprofiles")))
     assert found.state == "waiting"
-    assert "not readable  cannot list the Events of namespace ns: forbidden" in found.text()
-    assert "not readable  cannot read TrainingProfile ns/j: forbidden" in found.text()
+    rights = "list events in namespace ns; get trainingprofiles.optimus.dl in namespace ns"
+    assert f"incomplete  you may not {rights}; ask an administrator for" in found.text()
+    assert "no scheduler has tried" not in found.text(), "an Event that was not read may say it has"
+
+
+def test_pods_that_may_not_be_read_are_not_said_to_be_missing() -> None:
+    found = explained(Server(pods=gang(), forbidden=("pods",)))
+    assert (found.state, found.roles, found.advice) == ("unknown", [], [])
+    assert "do not exist" not in found.text()
+    assert "incomplete  you may not list pods in namespace ns" in found.text()
 
 
 def test_the_profile_and_other_warnings_are_shown() -> None:

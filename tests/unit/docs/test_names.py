@@ -74,6 +74,18 @@ def test_an_annotation_that_the_programs_write_is_documented(name: str) -> None:
     assert name in _USER.text + _PROTOCOL.text
 
 
+def test_the_architecture_names_the_mark_of_everyone_who_suspends_a_job() -> None:
+    """Marks are found in the methods that write ``"suspend": True``."""
+    writer = ast.parse((ROOT / "optimus/kube/writer.py").read_text())
+    methods = (each for each in ast.walk(writer) if isinstance(each, ast.FunctionDef))
+    suspending = [text for each in methods if "'suspend': True" in (text := ast.unparse(each))]
+    written = {name for text in suspending for name in re.findall(r"Annotation\.(\w+)", text)}
+    channel = page("docs/architecture.md").text.partition("## The channel between")[2]
+    for name in written:
+        assert f"`{getattr(Annotation, name)}`" in channel.partition("\n## ")[0]
+    assert len(written) == len(suspending) == 2
+
+
 @pytest.mark.parametrize(("heading", "settings"), _SETTINGS.items())
 def test_the_reference_says_of_every_flag_what_its_help_says(
     heading: str, settings: type[Any]

@@ -167,8 +167,10 @@ class FakeCluster:
         for name in names:
             self.handlers.pod(self.pods.pop(name), None)
 
-    def rescale(self, job: str, ps: int, workers: int, *, leaving: bool) -> None:
-        target = ProfileRescale(f"uid-{job}", "i1", Counts(ps, workers), leaving)
+    def rescale(
+        self, job: str, ps: int, workers: int, *, leaving: bool, kept: Counts | None = None
+    ) -> None:
+        target = ProfileRescale(f"uid-{job}", "i1", Counts(ps, workers), leaving, kept)
         self.handlers.set_rescale(f"uid-{job}", target)
 
     def planned_nodes(self) -> dict[str, str]:

@@ -104,8 +104,8 @@ def test_a_long_body_arrives_in_parts(connection: Connection) -> None:
     answers: list[bool | None] = []
     worker = in_background(lambda: answers.append(connection.answer()))
     assert connection.read()[1] == b"filter " + body
-    sender.join(30.0)
-    worker.join(30.0)
+    sender.join(180.0)
+    worker.join(180.0)
     assert answers == [True]
 
 

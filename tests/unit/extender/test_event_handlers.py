@@ -41,11 +41,16 @@ def profile(**status: object) -> TrainingProfile:
         pytest.param(profile(), None, id="nothing is known yet"),
         pytest.param(profile(phase=Phase.TRAINING, rescale=RECORD), None, id="training"),
         pytest.param(
+            profile(phase=Phase.STARTING, target_ps=1, target_workers=2**31),
+            None,
+            id="a target that no job can have",
+        ),
+        pytest.param(
             profile(phase=Phase.WAITING_FOR_CHECKPOINT, rescale=RECORD), None, id="not begun yet"
         ),
         pytest.param(
             profile(phase=Phase.SUSPENDING, rescale=RECORD, target_ps=2, target_workers=4),
-            ProfileRescale("uid-j", "i7", Counts(2, 4), leaving=True),
+            ProfileRescale("uid-j", "i7", Counts(2, 4), leaving=True, kept=Counts(1, 2)),
             id="its pods are about to go",
         ),
         pytest.param(
@@ -55,7 +60,7 @@ def profile(**status: object) -> TrainingProfile:
         ),
         pytest.param(
             profile(phase=Phase.RESIZING, rescale=RECORD),
-            ProfileRescale("uid-j", "i7", Counts(2, 4), leaving=False),
+            ProfileRescale("uid-j", "i7", Counts(2, 4), leaving=False, kept=Counts(1, 2)),
             id="without a target the record's",
         ),
         pytest.param(

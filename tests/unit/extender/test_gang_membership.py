@@ -150,3 +150,88 @@ def test_a_job_that_only_a_wrong_owner_names_is_forgotten() -> None:
     assert not queue.cached.keys() - {"uid-j"}
     assert not planner._waited_for - {"uid-j"}
     assert not planner.reservations.whole_jobs
+
+
+LARGE = dict.fromkeys((Role.PS, Role.WORKER, Role.CHIEF, Role.MASTER, Role.EVALUATOR), 10000)
+"""What a TF_CONFIG of 250 kB lists."""
+
+
+def test_a_list_of_replicas_that_never_come_is_counted_and_not_walked() -> None:
+    cluster = FakeCluster({"a": 9})
+    pod = cluster.pod("large", Role.WORKER, 0, Counts(0, 2))
+    large = cluster.change(pod, gang=LARGE).name
+    cluster.planner.advance()
+    found = cluster.planner.queue.find("uid-large")
+    assert found is not None
+    assert found.observed.gang.members == ()
+    assert (found.observed.size, found.observed.complete) == (50_000, False)
+    assert reasons(cluster, large) == {"waiting for all pods of job ns/large"}
+    cluster.prioritize(cluster.pods[large], ["a"])
+    again = cluster.planner.queue.find("uid-large")
+    assert again is not None
+    assert again.observed.gang.members == (), "nor where scores alone are asked for"
+
+
+def test_a_list_that_is_larger_than_the_job_is_not_believed_until_the_job_has_grown() -> None:
+    cluster = FakeCluster({"a": 9})
+    cluster.spec("j", 1, 1)
+    names = cluster.job("j", 1, 2)
+    assert reasons(cluster, names[0]) == {
+        "waiting for job ns/j to have as many replicas as its pods list"
+    }
+    assert cluster.planned_nodes() == {}
+    cluster.spec("j", 1, 2)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(names)
+
+
+def test_a_list_that_a_rescale_foretells_is_believed_before_the_job_is_seen_to_grow() -> None:
+    cluster = FakeCluster({"a": 9})
+    cluster.spec("j", 1, 1)
+    names = cluster.job("j", 1, 2)
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}
+    cluster.rescale("j", 1, 2, leaving=False)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(names)
+
+
+def test_a_smaller_list_counts_though_the_job_has_grown_since() -> None:
+    cluster = FakeCluster({"a": 9})
+    cluster.spec("j", 1, 3)
+    names = cluster.job("j", 1, 1)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(names)
+
+
+# --- pods that this scheduler is never asked about
+
+
+def test_nothing_is_reserved_while_a_pod_names_another_scheduler() -> None:
+    """Fourteen of fifteen pods would leave the room of fourteen unused."""
+    cluster = FakeCluster({"a": 15})
+    cluster.pod("j", Role.WORKER, 0, Counts(0, 15))
+    for index in range(1, 15):
+        cluster.pod("j", Role.WORKER, index, Counts(0, 15), scheduler_name="another")
+    honest = cluster.job("honest", 1, 2)
+    assert reasons(cluster, "j-worker-0") == {
+        "not planned: pods of job ns/j name another scheduler (another)"
+    }
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(honest)
+
+
+def test_pods_that_another_scheduler_has_bound_count() -> None:
+    cluster = FakeCluster({"a": 9})
+    name = cluster.pod("j", Role.WORKER, 0, Counts(0, 2)).name
+    cluster.pod("j", Role.WORKER, 1, Counts(0, 2), scheduler_name="another", node="a")
+    assert cluster.ask(name).kept == ("a",)
+
+
+def test_every_profile_of_a_kube_scheduler_that_asks_is_its_own() -> None:
+    cluster = FakeCluster({"a": 9})
+    names = cluster.job("j", 1, 2, scheduler_name="default-scheduler")
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}, "nobody has asked for that scheduler yet"
+    assert cluster.ask(names[0]).kept == ("a",)
+    assert set(cluster.planned_nodes()) == set(names)

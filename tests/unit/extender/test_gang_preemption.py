@@ -838,7 +838,7 @@ def test_the_thread_steps_again_and_again_whatever_fails_until_it_is_stopped(
     steps = Steps()
     thread = PreemptionThread(steps)  # type: ignore[arg-type]  # it has the one method that is called
     thread.start()
-    assert steps.several.wait(10)
+    assert steps.several.wait(180)
     thread.stop()
     count = steps.count
     assert not thread._thread.is_alive()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from extender.gang_report import (
@@ -111,6 +112,36 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
             ),
             "waits for scheduling gate a.io/quota, b.io/image to be removed from 3 of 5 pods",
             id="pods are gated",
+        ),
+        pytest.param(
+            report(
+                GangState.INCOMPLETE,
+                roles=(role(Role.WORKER, 10_000, 1),),
+                missing=("worker-1", "worker-2", "worker-3", "worker-4"),
+            ),
+            "waits for 9999 of 10000 pods that do not exist: worker-1, worker-2, worker-3 and 9996"
+            " more pods",
+            id="more pods are missing than are named",
+        ),
+        pytest.param(
+            report(
+                GangState.INCOMPLETE,
+                roles=(role(Role.WORKER, 2, 2),),
+                other_schedulers=("default-scheduler",),
+            ),
+            "is not planned: some of its pods name another scheduler (default-scheduler); name one"
+            " in the templates of all its replica types",
+            id="some pods are another scheduler's",
+        ),
+        pytest.param(
+            report(
+                GangState.INCOMPLETE,
+                roles=(role(Role.WORKER, 4, 1),),
+                missing=("worker-1",),
+                reason="waiting for job ns/j to have as many replicas as its pods list",
+            ),
+            "waits: its pod lists 4 replicas, more than the job has",
+            id="the list is larger than the job",
         ),
         pytest.param(
             report(GangState.QUEUED, since="2026-01-02T03:04:05Z"),
@@ -260,6 +291,11 @@ def test_what_lacks_is_said_with_its_figures() -> None:
         ({"memory": 5 * 2**29}, "2.5Gi memory"),
         ({"nvidia.com/gpu": 2}, "2 nvidia.com/gpu"),
         ({"pods": 1}, ""),
+        pytest.param(
+            {"ephemeral-storage": 2**31, "hugepages-2Mi": 100 * 2**20, "nvidia.com/gpu": 2},
+            "2Gi ephemeral-storage, 100Mi hugepages-2Mi, 2 nvidia.com/gpu",
+            id="every amount of bytes",
+        ),
     ],
 )
 def test_amounts_at_the_bounds_of_their_units(request_: dict[str, int], text: str) -> None:
@@ -290,3 +326,16 @@ def test_the_cause_is_another_with_another_state_reason_gate_or_resource() -> No
         )
     ]
     assert {cause(each) for each in same} == {cause(report(GangState.WAITING, roles=(short,)))}
+
+
+def test_a_resource_that_no_node_offers_is_named_with_the_setting_that_leaves_it_out() -> None:
+    asked = {"nvidia.com/gpumem": 3000}
+    role = lacking(3, 0, asked)
+    assert role.room is not None
+    room = msgspec.structs.replace(role.room, not_offered=("nvidia.com/gpumem",))
+    role = msgspec.structs.replace(role, room=room, request=asked)
+    assert sentence(report(GangState.WAITING, roles=(role,))) == (
+        "waits: 1 worker of 3000 nvidia.com/gpumem lacks a place (no node offers nvidia.com/gpumem:"
+        " a resource that another extender accounts for is to be named in"
+        " OPTIMUS_IGNORED_RESOURCES)"
+    )

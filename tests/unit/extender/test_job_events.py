@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pytest
@@ -268,3 +268,10 @@ def test_the_wait_of_a_gang_is_not_over_when_its_pods_are_deleted_or_another_lea
     one = cluster.pod("l", Role.PS, 0, Counts(1, 1))
     cluster.bind(one.name, "a")
     assert cluster.waits == []
+
+
+def test_many_jobs_of_one_namespace_keep_no_other_waiting_for_its_event() -> None:
+    many = [notice(f"many-{number}") for number in range(5 * MOST_AT_ONCE)]
+    other = replace(notice("honest"), namespace="other")
+    emitted = EmittedEvents([*many, other])
+    assert "honest" in [name for name, _ in emitted.look()]

@@ -513,7 +513,7 @@ def test_the_thread_waits_for_no_change_while_pods_are_left_to_be_nominated() ->
     setting = Setting(FakePlans(queued(2 * MOST_WRITES), changes=changes))
     nominator = setting.nominator()
     nominator.start()
-    assert changes.twice.wait(30.0)
+    assert changes.twice.wait(180.0)
     nominator.stop()
     assert changes.waits[:2] == [1.0, 0.0]
 
@@ -530,7 +530,7 @@ def test_a_long_queue_that_cannot_be_nominated_is_tried_again_after_a_pause() ->
     plans = FakePlans(queued(2 * MOST_WRITES), changes=changes)
     nominator = Setting(plans, BrokenWriter()).nominator()
     nominator.start()
-    assert changes.twice.wait(30.0)
+    assert changes.twice.wait(180.0)
     nominator.stop()
     assert {*changes.waits} == {1.0}
 
@@ -548,7 +548,7 @@ def test_the_thread_waits_for_a_change_where_nothing_is_left_to_be_done(
     changes = RecordedChanges()
     nominator = Setting(FakePlans(queued(pods), changes=changes), leads=leads).nominator()
     nominator.start()
-    assert changes.twice.wait(30.0)
+    assert changes.twice.wait(180.0)
     nominator.stop()
     assert {*changes.waits} == {1.0}
 
@@ -557,7 +557,7 @@ def test_the_thread_runs_again_after_a_pause() -> None:
     changes = RecordedChanges()
     nominator = Setting(FakePlans(changes=changes)).nominator()
     nominator.start()
-    assert changes.twice.wait(30.0)
+    assert changes.twice.wait(180.0)
     nominator.stop()
     assert {*changes.waits} == {1.0}
 

@@ -200,7 +200,7 @@ def adding(pod: Occupant) -> Callable[[Occupancy], object]:
         pytest.param(
             lambda occupancy: occupancy.remove("port", "ns"), True, True, id="a port is free again"
         ),
-        pytest.param(lambda occupancy: occupancy.volumes_changed(), True, True, id="a volume"),
+        pytest.param(lambda occupancy: occupancy.volumes_changed(), True, False, id="a volume"),
         pytest.param(
             lambda occupancy: occupancy.set_namespace("other", Y), True, True, id="a namespace"
         ),

@@ -139,6 +139,71 @@ def test_a_rescale_that_is_rolled_back_releases_its_reservations() -> None:
     assert cluster.planner.reservation_count() == 0
 
 
+def test_what_a_job_may_return_to_is_reserved_while_its_target_does_not_fit() -> None:
+    cluster = FakeCluster({"a": 6})
+    old = bound_job(cluster, 1, 2)
+    cluster.other("taken", 2, "a")
+    cluster.rescale("j", 1, 4, leaving=True, kept=Counts(1, 2))
+    cluster.delete(*old)
+    cluster.rescale("j", 1, 4, leaving=False, kept=Counts(1, 2))
+    waiting = cluster.job("waiting", 1, 1)
+    cluster.planner.advance()
+    assert cluster.ask(waiting[0]).kept == (), "three of the four are what it returns to"
+    new = cluster.job("j", 1, 4)
+    assert all(cluster.ask(name).kept == () for name in new), "a part of it is not placed"
+    assert not set(cluster.planned_nodes()) & set(new)
+    cluster.delete(*new)
+    cluster.rescale("j", 1, 2, leaving=True)
+    assert cluster.ask(waiting[0]).kept == ()
+    cluster.rescale("j", 1, 2, leaving=False)
+    assert [cluster.place(name) for name in cluster.job("j", 1, 2)] == ["a"] * 3
+    cluster.assert_not_overcommitted()
+
+
+def test_a_larger_target_is_placed_as_a_whole_once_it_fits() -> None:
+    cluster = FakeCluster({"a": 6})
+    old = bound_job(cluster, 1, 2)
+    cluster.other("taken", 2, "a")
+    cluster.rescale("j", 1, 4, leaving=True, kept=Counts(1, 2))
+    cluster.delete(*old)
+    cluster.rescale("j", 1, 4, leaving=False, kept=Counts(1, 2))
+    new = cluster.job("j", 1, 4)
+    cluster.delete("taken")
+    cluster.planner.advance()
+    assert [cluster.place(name) for name in new] == ["a"] * 5
+
+
+def test_what_a_job_may_return_to_is_free_once_its_rescale_is_over() -> None:
+    cluster = FakeCluster({"a": 6})
+    old = bound_job(cluster, 1, 2)
+    cluster.other("taken", 2, "a")
+    cluster.rescale("j", 1, 4, leaving=True, kept=Counts(1, 2))
+    cluster.delete(*old)
+    cluster.rescale("j", 1, 4, leaving=False, kept=Counts(1, 2))
+    cluster.job("j", 1, 4)
+    assert cluster.planner.reservation_count() == 3
+    cluster.handlers.set_rescale("uid-j", None)
+    assert cluster.planner.reservation_count() == 0
+
+
+def test_room_that_was_a_jobs_own_is_not_taken_by_one_that_grows() -> None:
+    """Its plan is broken; the other, which was stopped before it, waits for room to grow."""
+    cluster = FakeCluster({"a": 6})
+    cluster.spec("a-grows", 1, 1)
+    grows = cluster.job("a-grows", 1, 1)
+    assert all(cluster.place(name) for name in grows)
+    old = bound_job(cluster, 1, 3)
+    cluster.rescale("a-grows", 1, 4, leaving=True, kept=Counts(1, 1))
+    cluster.rescale("j", 1, 2, leaving=True)
+    cluster.delete(*old, *grows)
+    cluster.rescale("a-grows", 1, 4, leaving=False, kept=Counts(1, 1))
+    cluster.rescale("j", 1, 2, leaving=False)
+    with cluster.planner.locked():
+        cluster.planner.break_plan("uid-j")
+    cluster.planner.advance()
+    assert [cluster.place(name) for name in cluster.job("j", 1, 2)] == ["a"] * 3
+
+
 def test_pods_of_another_shape_than_the_rescale_meant_are_planned_again() -> None:
     cluster = FakeCluster({"a": 3})
     cluster.delete(*bound_job(cluster, 1, 1))
@@ -328,16 +393,16 @@ def test_what_is_reserved_during_a_search_stays_where_it_is() -> None:
     cluster.delete(others["b"].name)
     search = rescales.search("uid-j", cluster.now + 1)
     assert search is not None
-    answer = search.find()
-    assert isinstance(answer, Placement)
-    assert set(answer.nodes.values()) == {"b"}
+    found = search.find()
+    assert isinstance(found.answer, Placement)
+    assert set(found.answer.nodes.values()) == {"b"}
     cluster.other("again-on-b", 4, "b")
     cluster.delete(others["c"].name)
     rescales.update(cluster.now + 2)
     held = cluster.planner.reservations.ledger.of_job("uid-j")
     assert {each.node for each in held} == {"c"}
     cluster.delete("again-on-b")
-    rescales.settle(search, answer)
+    rescales.settle(search, found)
     assert cluster.planner.reservations.ledger.of_job("uid-j") == held
 
 

@@ -15,6 +15,7 @@ from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped
 from extender.http.app import CALLS, Calls
 from extender.http.direct import by_request_line
 from extender.http.wsgi import (
+    _PARK,
     GRACE_SECONDS,
     KEEP_ALIVE_SECONDS,
     NEXT_CALL_SECONDS,
@@ -124,10 +125,7 @@ class Gunicorn(ThreadWorker):  # type: ignore[misc]  # likewise
     keeps: bool = True
 
     def handle(self, conn: Any) -> bool:
-        """The first request of a connection is read here."""
-        assert conn not in self.left, "it has read the first request already"
         self.left.append(conn)
-        conn.initialized = True
         return self.keeps
 
 
@@ -140,7 +138,7 @@ class Worker(KeepAliveWorker, Gunicorn):
         verbs = by_request_line({"/filter": self._answer})
         self.wsgi: Any = SimpleNamespace(extensions={CALLS: Calls(verbs, 100_000)})
         self.cfg = SimpleNamespace(accesslog=None)
-        self.app: Any = SimpleNamespace(tls=None)
+        self.app: Any = SimpleNamespace(tls=None, max_body_bytes=100_000)
         self.alive, self.max_keepalived = True, 1
         self.keepalived_conns: list[object] = []
         self.sends: socket.socket | None = None
@@ -160,6 +158,9 @@ class Connection:
         self.client, self.sock = socket.socketpair()
         self.parser = SimpleNamespace(unreader=SocketUnreader(self.sock))
         self.initialized, self.is_http2 = initialized, False
+
+    def init(self) -> None:
+        self.initialized = True
 
 
 @pytest.fixture
@@ -186,33 +187,49 @@ def test_a_call_that_has_come_already_goes_back_to_the_queue(conn: Connection) -
     assert conn.parser.unreader.buf.getvalue() == request(b"two")
 
 
-def test_a_call_that_comes_in_parts_is_waited_for(conn: Connection) -> None:
-    conn.sock.setblocking(False)  # as a connection comes from gunicorn's poller
+def test_no_thread_waits_for_the_rest_of_a_call(conn: Connection) -> None:
     worker, sent = Worker(), request(b"one and the rest")
-    conn.parser.unreader.unread(sent[:-8])
-    late = threading.Timer(0.02, lambda: conn.client.sendall(sent[-8:]))
-    late.start()
+    for part in (sent[:10], sent[10:40], sent[40:-8]):
+        conn.client.sendall(part)
+        assert worker.handle(conn) is _PARK
+    conn.client.sendall(sent[-8:])
     assert worker.handle(conn) is True
-    late.join()
     assert (worker.calls, worker.left) == ([b"one and the rest"], [])
 
 
-def test_what_is_left_to_gunicorn_is_kept_or_closed_as_it_says(conn: Connection) -> None:
-    conn.initialized = False
-    worker = Worker(keeps=False)
-    conn.client.sendall(request(b"one"))
-    assert worker.handle(conn) is False
-    assert (worker.left, worker.calls) == ([conn], [])
-
-
-def test_after_gunicorn_has_read_the_first_request_the_next_is_answered_at_once(
-    conn: Connection,
-) -> None:
+def test_a_connection_without_a_request_waits_without_a_thread(conn: Connection) -> None:
     conn.initialized = False
     worker = Worker()
-    conn.client.sendall(request(b"one"))
-    assert worker.handle(conn) is True
-    assert (worker.left, worker.calls) == ([conn], [b"one"])
+    assert worker.handle(conn) is _PARK
+    assert (worker.calls, worker.left) == ([], [])
+
+
+def test_a_client_that_trickles_is_not_read_beyond_its_time(
+    conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extender.http.wsgi.REQUEST_SECONDS", -1.0)
+    conn.client.sendall(b"P")
+    assert Worker().handle(conn) is False
+
+
+def test_some_threads_alone_stay_with_a_connection(
+    conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KeepAliveWorker, "_may_stay", threading.BoundedSemaphore(1))
+    worker = Worker()
+    worker.sends = conn.client
+    with KeepAliveWorker._may_stay:
+        conn.client.sendall(request(b"one"))
+        assert worker.handle(conn) is True
+    assert worker.calls == [b"one"], "its next call has come, and another thread answers it"
+
+
+def test_what_is_left_to_gunicorn_is_kept_or_closed_as_it_says(conn: Connection) -> None:
+    worker = Worker(keeps=False)
+    conn.client.sendall(request(b"one").replace(b"POST", b"GET"))
+    assert worker.handle(conn) is False
+    assert (worker.left, worker.calls) == ([conn], [])
+    assert conn.parser.unreader.buf.getvalue().startswith(b"GET /filter"), "all of it, unread"
 
 
 def test_a_worker_that_is_to_end_takes_no_further_call(conn: Connection) -> None:
@@ -231,6 +248,7 @@ def test_a_connection_that_ends_is_not_kept(conn: Connection) -> None:
 def test_an_application_without_calls_is_left_to_gunicorn(conn: Connection) -> None:
     worker = Worker(keeps=False)
     worker.wsgi = lambda *_: []
+    conn.client.sendall(request(b"one"))
     assert worker.handle(conn) is False
     assert worker.left == [conn]
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.churn.invariants import faults_of, overcommitted
+from tests.churn.invariants import faults_of, overcommitted, pods_of
+from tests.churn.outages import Outages, Pods
 from tests.churn.users import UserJob
 from tests.harness.api import Json
 from tests.harness.light_jobs import LightJob
@@ -83,3 +84,74 @@ def test_what_must_not_happen_to_a_job(job: Json, mine: UserJob, part: str) -> N
 )
 def test_what_may_happen(job: Json, mine: UserJob) -> None:
     assert not faults(job, replace(mine, changed_at=time.monotonic() - 1000))
+
+
+ALL, NONE, PLACED = Pods(3, 3, 3), Pods(3, 0, 0), Pods(3, 3, 1)
+
+
+def faults_over(course: list[tuple[float, Pods, str]], killed_at: float | None = None) -> set[str]:
+    """What is found of a job that is seen so from these seconds on, checked each second."""
+    outages, found = Outages(), set[str]()
+    for at in range(int(course[-1][0]) + 1):
+        seen = [each for each in course if each[0] <= at][-1]
+        if killed_at == at:
+            outages.killed(float(at))
+        outages.begin(float(at))
+        found.add(outages.observe("a", seen[1], seen[2]))
+    return found - {""}
+
+
+@pytest.mark.parametrize(
+    ("course", "is_fault"),
+    [
+        pytest.param([(0, NONE, ""), (500, ALL, "")], False, id="it has never trained"),
+        pytest.param([(0, ALL, ""), (5, NONE, ""), (65, ALL, "")], False, id="for 60 s"),
+        pytest.param([(0, ALL, ""), (5, NONE, ""), (70, ALL, "")], True, id="for longer"),
+        pytest.param(
+            [(0, PLACED, ""), (30, ALL, ""), (40, NONE, ""), (125, ALL, "")],
+            False,
+            id="for as long as it takes to start, and 60 s",
+        ),
+        pytest.param(
+            [(0, PLACED, ""), (30, ALL, ""), (40, NONE, ""), (135, ALL, "")],
+            True,
+            id="for longer than that",
+        ),
+        pytest.param(
+            [(0, ALL, ""), (5, NONE, ""), (15, NONE, "drained"), (16, NONE, ""), (200, ALL, "")],
+            False,
+            id="something else was done to it",
+        ),
+        pytest.param(
+            [(0, ALL, "drained"), (5, ALL, ""), (6, NONE, ""), (200, ALL, "")],
+            True,
+            id="something was done to it from which it has recovered",
+        ),
+        pytest.param([(0, ALL, ""), (5, Pods(3, 2, 2), ""), (70, ALL, "")], True, id="one pod"),
+    ],
+)
+def test_a_job_without_its_pods(course: list[tuple[float, Pods, str]], is_fault: bool) -> None:
+    assert bool(faults_over(course)) is is_fault
+
+
+def test_the_time_after_a_kill_does_not_count() -> None:
+    course = [(0.0, ALL, ""), (5.0, NONE, ""), (70.0, ALL, "")]
+    assert faults_over(course)
+    assert not faults_over(course, killed_at=20.0)
+
+
+def test_the_pods_of_a_job_are_counted_by_what_they_do() -> None:
+    owner = {"ownerReferences": [{"uid": "u"}]}
+    job = stored(1, 2)
+    job["metadata"]["uid"] = "u"
+    pods: list[Json] = [
+        {"metadata": owner, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}},
+        {"metadata": owner, "spec": {"nodeName": "n"}, "status": {"phase": "Pending"}},
+        {"metadata": owner, "spec": {}, "status": {"phase": "Pending"}},
+        {
+            "metadata": {**owner, "deletionTimestamp": "now"},
+            "spec": {"nodeName": "n"},
+            "status": {"phase": "Running"},
+        },
+    ]
+    assert pods_of("TFJob", job, pods) == Pods(3, 2, 1)

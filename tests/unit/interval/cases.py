@@ -82,7 +82,7 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
     (
         "a gain that does not pay for the restart is not taken",
         Case([(job("a"), ON_NODE_00)], {"a": steps(10)}),
-        {"a": (Action.KEEP, (1, 1), "not worth a restart of 60 s")},
+        {"a": (Action.KEEP, (1, 1), "a move needs more than 64 s (5 % and 60 s for the restart)")},
     ),
     (
         "a gain within the error of the forecast is not taken",
@@ -91,7 +91,7 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
             {"a": steps(9000)},
             rules=IntervalConfig(rescale_seconds=0.1, hysteresis_fraction=0.5),
         ),
-        {"a": (Action.KEEP, (3, 4), "not worth a restart")},
+        {"a": (Action.KEEP, (3, 4), "; a move needs more than ")},
     ),
     (
         "a new job that fits gets the counts of its user before anyone grows",
@@ -328,7 +328,7 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
         "growth that saves more than the other's loss and both restarts is made room for",
         Case(
             [(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)],
-            {"a": steps(40), "b": steps(40)},
+            {"a": steps(400), "b": steps(400)},
         ),
         {
             "a": (Action.GROW, (1, 3), "worker 4 does not fit: too little cpu is left"),
@@ -526,6 +526,6 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
     (
         "a running job that is a little faster with less keeps what nobody needs",
         Case([(BIG, FULL)], {"big": steps(100, Sync(work=1.0, overhead=0.1))}),
-        {"big": (Action.KEEP, (3, 5), "not worth a restart")},
+        {"big": (Action.KEEP, (3, 5), "; a move needs more than ")},
     ),
 ]

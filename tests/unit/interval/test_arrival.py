@@ -6,25 +6,31 @@ from typing import Any
 
 import pytest
 
+from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
+from optimus.interval import IntervalConfig
 from optimus.interval.arrival import (
     ARRIVING_UID,
     Arrival,
     Arriving,
-    Running,
     arrival,
     duration_of,
 )
+from optimus.interval.capacity_plan import Claim
+from optimus.interval.decision_settings import DecisionSettings
+from optimus.interval.what_if import KnownJob
 from optimus.jobs import CountBounds, Counts, Job, JobKey
 from optimus.models.forecast import Forecast, TimeLeft, time_left
+from optimus.policies import policy_named
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cases import AT
-from tests.unit.interval.cluster import bind, done, job, nodes, steps
+from tests.unit.interval.cluster import bind, done, expecting, job, nodes, steps
 
 ONE = Resources({"requests.cpu": 1000})
 FIXED = CountBounds(min_ps=2, min_workers=2, max_ps=2, max_workers=2)
+DEFAULT = DecisionSettings()
 HOUR = TimeLeft(3000, 3600, 4500)
 
 
@@ -46,20 +52,27 @@ def asked(
     waiting: Sequence[Job] = (),
     quotas: Sequence[Quota] = (),
     since: float = 0.0,
+    settings: DecisionSettings = DEFAULT,
+    history: JobHistory = NO_HISTORY,
 ) -> Arrival:
     """One node; ``work`` are the steps left of jobs by name."""
     pods = [pod for each in placed for pod in bind(each, ["node-00"] * sum(each.counts))]
     snapshot = ClusterSnapshot.of(AT, [*placed, *waiting], nodes(1, cores), pods)
     known = {
-        each.uid: Running(
+        each.uid: KnownJob(
             replace(steps(work[each.key.name]), late_factor=1.5)
             if each.key.name in work
             else NotReady("3 loss points, 5 needed"),
             AT - since,
+            history=history,
         )
         for each in placed
     }
-    return arrival(Arriving(new, replace(snapshot, quotas=tuple(quotas)), known, lambda _: HOUR))
+    return arrival(
+        Arriving(
+            new, replace(snapshot, quotas=tuple(quotas)), settings, known, duration=lambda _: HOUR
+        )
+    )
 
 
 def median_left(of: Job, work: float) -> float:
@@ -129,6 +142,37 @@ def test_others_that_can_shrink_give_it_room_now() -> None:
     assert found.shrinks == ("team/a",)
 
 
+def test_others_shrink_only_as_the_policy_and_the_limits_of_the_decision_let_them() -> None:
+    large = job("a", (4, 4))
+    fifo = replace(DEFAULT, policy=policy_named("fifo"))
+    assert asked(coming(), [large], {"a": 1000}, settings=fifo).shrinks == ()
+    # It may not be moved in its cooldown, and a cooldown of another length is over.
+    moved = JobHistory(last_rescaled_at=AT - 40.0)
+    assert asked(coming(), [large], {"a": 1000}, history=moved).shrinks == ()
+    short = replace(DEFAULT, interval=IntervalConfig(cooldown_seconds=30.0))
+    found = asked(coming(), [large], {"a": 1000}, history=moved, settings=short)
+    assert found.shrinks == ("team/a",)
+
+
+def test_jobs_of_which_only_an_expectation_is_known_shrink_where_that_decides() -> None:
+    large = job("a", (4, 4))
+    known = {large.uid: KnownJob(expecting(1000), AT)}
+    snapshot = ClusterSnapshot.of(AT, [large], nodes(1, 8), bind(large, ["node-00"] * 8))
+    for expects, shrinks in ((True, ("team/a",)), (False, ())):
+        settings = replace(DEFAULT, expects=expects)
+        assert arrival(Arriving(coming(), snapshot, settings, known)).shrinks == shrinks
+
+
+def test_room_that_is_kept_for_a_rescale_in_progress_is_not_counted_on() -> None:
+    a = running("a")
+    snapshot = ClusterSnapshot.of(AT, [a], nodes(1, 8), bind(a, ["node-00"] * 4))
+    target, no_forecast = Counts(2, 4), NotReady("3 loss points, 5 needed")
+    known = {a.uid: KnownJob(no_forecast, AT, history=JobHistory(rescaling_to=target))}
+    claims = [Claim(a, target, keeps_pods=True)]
+    assert arrival(Arriving(coming(), snapshot, DEFAULT, known)).starts == TimeLeft(0, 0, 0)
+    assert arrival(Arriving(coming(), snapshot, DEFAULT, known, claims)).starts is None
+
+
 def test_a_job_that_ends_before_without_making_room_is_not_waited_for() -> None:
     """Its quota lacks what jobs of its own namespace hold."""
     a, other, new = running("a"), running("b", key=JobKey("other", "b")), coming()
@@ -156,8 +200,10 @@ def test_a_job_at_its_goal_ends_at_no_time_that_is_known() -> None:
     a, b = running("a"), running("b")
     pods = [pod for each in (a, b) for pod in bind(each, ["node-00"] * 4)]
     snapshot = ClusterSnapshot.of(AT, [a, b], nodes(1, 8), pods)
-    known = {a.uid: Running(done(), AT), b.uid: Running(steps(100), AT)}
-    found = arrival(Arriving(replace(coming(), goal=None), snapshot, known, lambda _: HOUR))
+    known = {a.uid: KnownJob(done(), AT), b.uid: KnownJob(steps(100), AT)}
+    found = arrival(
+        Arriving(replace(coming(), goal=None), snapshot, DEFAULT, known, duration=lambda _: HOUR)
+    )
     assert found.without_end == ("team/a",)
 
 

@@ -49,7 +49,7 @@ def test_a_deadline_is_reason_enough_for_a_restart_that_saves_little() -> None:
     one = job("a", finish_by=AT + now - 1)
     kept = Case([(job("a"), ON_NODE_00)], {"a": fast}).decisions()["a"]
     assert kept.action is Action.KEEP
-    found = Case([(one, ON_NODE_00)], {"a": fast}, history={"a": JobHistory(price_seconds=0.5)})
+    found = Case([(one, ON_NODE_00)], {"a": fast}, history={"a": JobHistory(prices=(0.5,))})
     found.rules = replace(found.rules, hysteresis_fraction=0.01)
     assert found.decisions()["a"].action is Action.GROW
 

@@ -14,7 +14,7 @@ from optimus.allocation import (
     PolicyTraits,
     per_pool,
 )
-from optimus.interval import Action, IntervalConfig, Strategies
+from optimus.interval import Action, IntervalConfig, ProfilingConfig, Strategies
 from optimus.interval.capacity_plan import Claim
 from optimus.interval.driver import (
     BeginRescale,
@@ -43,10 +43,12 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING, LossPoint, SpeedSample, TrainingProgress
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
-from tests.unit.interval.cluster import KnownForecasts, bind, done, job, nodes, steps
+from tests.unit.interval.cluster import KnownForecasts, Sync, bind, done, job, nodes, steps
 
 AT = 10_000.0
 NO_MEASURING = DriverConfig(measures=False)
+LEVEL = Sync(work=0.4, fixed=10.0, link=0.0)
+"""Hardly faster with more."""
 RUN_LIMIT = IntervalConfig().profiling.run_limit_seconds
 
 
@@ -268,10 +270,10 @@ def test_an_early_interval_begins_at_the_least_distance_after_a_change(
 
 
 def shrink_and_grow() -> tuple[IntervalDriver, FakeManagedCluster]:
-    """On a full node ``a`` shrinks so that ``b``, which gains far more by it, can grow."""
+    """On a full node ``a``, which is about as fast with less, shrinks so that ``b`` can grow."""
     long, short = FakeManagedJob(job("b", (1, 1))), FakeManagedJob(job("a", (1, 4)))
     driver = driver_of(
-        forecasts={"a": steps(10), "b": steps(1e6)},
+        forecasts={"a": steps(1e6, LEVEL), "b": steps(1e6)},
         counts={"a": Counts(1, 1), "b": Counts(1, 4)},
     )
     return driver, cluster_of(short, long, cores=7)
@@ -293,6 +295,20 @@ def test_a_growing_job_waits_until_the_other_has_shrunk() -> None:
     assert grows.placement is not None
     assert len(grows.placement) == 5
     assert step(driver, cluster, 6.0) == []
+
+
+def test_a_job_does_not_shrink_on_a_node_that_takes_no_new_pods() -> None:
+    driver, cluster = shrink_and_grow()
+    (node,) = cluster.nodes
+    begun = []
+    for instruction in driver.step(cluster, 0.0):
+        begun.append(instruction)
+        cluster.nodes = (replace(node, cordoned=True),)  # right after it is decided
+    assert types_of(begun) == [IntervalDecided]
+    cluster.nodes = (node,)
+    (shrinks,) = step(driver, cluster, 2.0, decides=False)
+    assert isinstance(shrinks, BeginRescale)
+    assert (shrinks.uid, shrinks.counts) == ("uid-a", Counts(1, 1))
 
 
 @dataclass
@@ -319,6 +335,46 @@ def test_a_waiting_job_shrinks_only_once_there_is_room_for_it() -> None:
     cluster.finish_rescale("uid-a")
     begun = [each for each in step(driver, cluster, 2.0) if isinstance(each, BeginRescale)]
     assert [(each.uid, each.counts) for each in begun] == [("uid-b", Counts(1, 1))]
+
+
+def promised(cores: int) -> tuple[IntervalDriver, WaitingCluster]:
+    """``a`` is made smaller for ``b``, which waits; the speed of the young ``c`` is to be
+    measured."""
+    donor, waiting = FakeManagedJob(job("a", (2, 8))), FakeManagedJob(job("b", (1, 5)))
+    young = FakeManagedJob(job("c", (1, 1)), progress_measured_at((1, 1)))
+    managed = {each.job.uid: each for each in (donor, waiting, young)}
+    cluster = WaitingCluster(managed, tuple(nodes(1, cores)))
+    donor.record = JobHistory(profiled=(Counts(1, 1),) * 4)
+    forecasts = {"a": steps(10), "b": steps(1e6)}
+    counts = {"a": Counts(2, 6), "b": Counts(1, 5)}
+    profiling = ProfilingConfig(trained_limit_seconds=200)
+    config = DriverConfig(interval=IntervalConfig(profiling=profiling))
+    return driver_of(config, forecasts, counts), cluster
+
+
+@pytest.mark.parametrize(
+    ("cores", "measured"),
+    [
+        pytest.param(16, [], id="part of it is free already"),
+        pytest.param(18, [], id="all of it is free by then"),
+        pytest.param(24, ["uid-c"], id="there is more than that"),
+    ],
+)
+def test_what_is_released_for_a_job_that_waits_is_not_used_to_measure_another(
+    cores: int, measured: list[str]
+) -> None:
+    driver, cluster = promised(cores)
+    begun = [each for each in step(driver, cluster, 0.0) if isinstance(each, BeginRescale)]
+    assert [each.uid for each in begun if each.purpose.measures] == measured
+
+
+def test_a_promise_ends_when_its_pods_are_placed_or_after_a_while() -> None:
+    driver, cluster = promised(18)
+    assert step(driver, cluster, 0.0)
+    cluster.update("uid-a", rescaling_to=None)
+    cluster.at += 700
+    again = step(driver, cluster, 2.0, decides=True)
+    assert [each.uid for each in again if isinstance(each, BeginRescale)] == ["uid-c"]
 
 
 def test_a_growing_job_waits_while_another_rescale_claims_the_capacity() -> None:
@@ -368,7 +424,7 @@ def test_a_pending_decision_that_cannot_begin_holds_back_no_other(is_stale: bool
     """b and c wait until a has shrunk by 3 workers; a claim then leaves room for c alone."""
     counts = {"a": Counts(1, 1), "b": Counts(1, 3), "c": Counts(1, 2)}
     jobs = [FakeManagedJob(job(name, (1, 4 if name == "a" else 1))) for name in "abc"]
-    forecasts = {"a": steps(10), "b": steps(1e6), "c": steps(1e6)}
+    forecasts = {"a": steps(1e6, LEVEL), "b": steps(1e6), "c": steps(1e6)}
     driver, cluster = driver_of(forecasts=forecasts, counts=counts), cluster_of(*jobs, cores=9)
     step(driver, cluster, 0.0)
     assert list(driver.state.pending) == ["uid-b", "uid-c"]
@@ -578,14 +634,12 @@ def test_a_job_whose_workload_is_known_makes_no_exploratory_move() -> None:
     assert types_of(step(driver_of(DriverConfig()), cluster, 0.0)) == [IntervalDecided]
 
 
-@pytest.mark.parametrize("price_seconds", [None, 25.0])
+@pytest.mark.parametrize("prices", [(), (25.0,)])
 def test_a_job_that_is_not_to_be_changed_is_told_what_else_would_be(
-    price_seconds: float | None,
+    prices: tuple[float, ...],
 ) -> None:
     """With the times at both counts; a job that may be changed is told nothing."""
-    advised = JobHistory(
-        recommends=True, held="it is only recommended", price_seconds=price_seconds
-    )
+    advised = JobHistory(recommends=True, held="it is only recommended", prices=prices)
     cluster = cluster_of(
         FakeManagedJob(job("a"), NOTHING, advised), FakeManagedJob(job("b"), NOTHING)
     )
@@ -600,7 +654,7 @@ def test_a_job_that_is_not_to_be_changed_is_told_what_else_would_be(
     assert (told.action, told.current, told.counts) == (Action.GROW, Counts(1, 1), Counts(1, 2))
     assert told.seconds_now == pytest.approx(forecasts["a"].at(Counts(1, 1)))
     assert told.seconds_then == pytest.approx(forecasts["a"].at(Counts(1, 2)))
-    assert told.price_seconds == (60.0 if price_seconds is None else 25.0)
+    assert told.price_seconds == (25.0 if prices else 60.0)
     assert not told.expected
     assert decisions["b"].recommended is None
     assert [each.uid for each in begun if isinstance(each, BeginRescale)] == ["uid-b"]

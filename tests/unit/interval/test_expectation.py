@@ -48,7 +48,7 @@ class TestDecision:
         found = decided(alone())
         assert found.action is Action.GROW
         assert found.is_expected
-        assert found.reason.startswith("by expectation, as no forecast can be fitted yet; ")
+        assert found.reason.startswith("estimated from its first measurements; ")
         assert "; expected " in found.reason
         assert "remaining " not in found.reason.rpartition("; ")[2]
 
@@ -65,7 +65,7 @@ class TestDecision:
         assert decided(alone(rules=rules, known={"a": steps(1000)})).action is Action.GROW
 
     def test_it_reaches_to_twice_what_was_measured_at_most(self) -> None:
-        rules = IntervalConfig(expected_counts=3)
+        rules = IntervalConfig(profiling=ProfilingConfig(max_replicas=3))
         assert max(decided(alone(rules=rules)).counts) == 3
         wide = alone(rules=rules, jobs=[(job("a", (1, 4)), ON_NODE_00)])
         assert decided(wide).counts.ps <= 3
@@ -99,7 +99,7 @@ class TestMoves:
         assert begins.purpose is RescalePurpose.PROFILING
         assert begins.counts == Counts(2, 3)
         assert begins.own_counts == Counts(1, 1)
-        assert "by expectation" in begins.reason
+        assert "estimated from" in begins.reason
 
     @pytest.mark.parametrize(
         ("progress", "history"),

@@ -1,11 +1,14 @@
 """Headroom: the capacity free now, less what is kept for jobs that are being rescaled."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.interval.capacity_plan import CapacityPlan, Claim, headroom
-from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
+from optimus.allocation import FailedCounts
+from optimus.interval.capacity_plan import CapacityPlan, Claim, headroom, largest_fit
+from optimus.jobs import CountBounds, Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
@@ -167,3 +170,44 @@ def test_headroom_excludes_bound_pods_and_counts_each_claim_once(
             keeps_pods = uid not in claims or claims[uid].keeps_pods
             taken += sum(pod.leaving for pod in own) + kept if keeps_pods else max(len(own), kept)
         assert free in (0, max(cpus - taken, 0))
+
+
+def promised(counts: Counts) -> Claim:
+    return Claim(job("w"), counts, keeps_pods=True, is_promised=True)
+
+
+@pytest.mark.parametrize(
+    ("counts", "free"),
+    [
+        pytest.param(Counts(1, 4), 3, id="all of it"),
+        pytest.param(Counts(1, 9), 0, id="as much of it as there is"),
+    ],
+)
+def test_what_is_promised_to_a_job_that_waits_is_not_free(counts: Counts, free: int) -> None:
+    assert sum(free_after(cluster({"a": 4, "b": 4}, []), promised(counts)).values()) == free
+
+
+def test_a_stopped_job_comes_before_a_promise() -> None:
+    stopped = Claim(job("s"), Counts(1, 5), is_stopped=True)
+    plan = headroom(cluster({"a": 8}, []), Theorem1(), [promised(Counts(1, 3)), stopped])
+    assert plan.usage("s") == Resources(cpu=6, pods=6)
+    assert plan.usage("w")["cpu"] == 2
+
+
+@pytest.mark.parametrize(
+    ("most", "bounds", "found"),
+    [
+        pytest.param(Counts(2, 4), CountBounds(), Counts(2, 4), id="all that is asked for"),
+        pytest.param(Counts(4, 8), CountBounds(), Counts(3, 5), id="fewer, in about that ratio"),
+        pytest.param(Counts(4, 8), CountBounds(min_workers=6), None, id="not fewer than allowed"),
+    ],
+)
+def test_the_most_that_fits(most: Counts, bounds: CountBounds, found: Counts | None) -> None:
+    plan = headroom(cluster({"a": 4, "b": 4}, []), Theorem1(), [])
+    assert largest_fit(plan, replace(job("j"), bounds=bounds), most) == found
+
+
+def test_counts_that_failed_are_not_found() -> None:
+    plan = headroom(cluster({"a": 8}, []), Theorem1(), [])
+    failed = FailedCounts(Counts(2, 4), Counts(1, 1), "OOMKilled")
+    assert largest_fit(plan, job("j"), Counts(2, 6), (failed,)) == Counts(1, 3)

@@ -1,20 +1,35 @@
 """When a job would be done at other counts; times are computed by hand."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+from optimus.allocation import (
+    NO_HISTORY,
+    Allocation,
+    AllocationProblem,
+    JobHistory,
+    PolicyTraits,
+    per_pool,
+)
 from optimus.errors import NotReady
-from optimus.interval.what_if import Outlook, Question, WhatIf, answer
+from optimus.interval import IntervalConfig, IntervalInput, Strategies, plan_interval
+from optimus.interval.capacity_plan import Claim
+from optimus.interval.decision_settings import DecisionSettings
+from optimus.interval.what_if import KnownJob, Outlook, Question, WhatIf, answer
 from optimus.jobs import CountBounds, Counts, Job
 from optimus.models.forecast import Forecast, TimeLeft
+from optimus.placement.gang import DoesNotFit
+from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ClusterSnapshot
-from tests.unit.interval.cluster import bind, done, job, nodes
+from tests.unit.interval.cluster import KnownForecasts, bind, done, job, nodes
 
 AT = 5000.0
 PRICE = 30.0
+SETTINGS = DecisionSettings(interval=IntervalConfig(rescale_seconds=PRICE))
 NOW, MORE = Counts(1, 2), Counts(1, 4)
 
 
@@ -40,9 +55,8 @@ def ask(
     of: Job | None = None,
     snapshot: ClusterSnapshot | None = None,
 ) -> WhatIf:
-    return answer(
-        Question(of or job("a", NOW), forecast, counts, AT, made_at, PRICE, snapshot),
-    )
+    known = KnownJob(forecast, made_at)
+    return answer(Question(of or job("a", NOW), known, counts, AT, SETTINGS, snapshot))
 
 
 def test_other_counts_take_their_own_time_and_the_price_of_the_rescale() -> None:
@@ -59,7 +73,9 @@ def test_other_counts_take_their_own_time_and_the_price_of_the_rescale() -> None
 
 def test_times_are_told_to_a_tenth_of_a_second() -> None:
     forecast = Forecast(Linear(), 401.2)
-    found = answer(Question(job("a", NOW), forecast, MORE, AT, AT, 30.46))
+    history = JobHistory(prices=(30.46, 30.46))
+    known = KnownJob(forecast, AT, history=history)
+    found = answer(Question(job("a", NOW), known, MORE, AT, SETTINGS))
     assert found.now is not None
     assert found.then is not None
     assert found.now.remaining.median == 200.6
@@ -120,7 +136,7 @@ def test_a_job_that_has_no_speed_now_has_no_answer() -> None:
 
 
 def test_a_job_that_is_not_known_has_no_answer() -> None:
-    question = Question(None, FORECAST, MORE, AT, AT, PRICE)
+    question = Question(None, KnownJob(FORECAST, AT), MORE, AT, SETTINGS)
     assert answer(question) == WhatIf(at=AT, problem="there is no forecast")
 
 
@@ -150,3 +166,112 @@ def test_no_counts_are_not_tried_on_the_nodes() -> None:
     snapshot = ClusterSnapshot.of(AT, [own], nodes(1, 8), bind(own, ["node-00"] * 3))
     assert ask(snapshot=snapshot, of=own).fits is True
     assert ask(snapshot=None, of=own).fits is None
+
+
+def settings(**interval: Any) -> DecisionSettings:
+    return DecisionSettings(interval=IntervalConfig(**interval))
+
+
+WANTED = Counts(1, 4)
+
+
+class WantsMore:
+    """Allocates the counts that are asked about, within the bounds."""
+
+    name = "wants-more"
+    traits = PolicyTraits(placed_by="theorem1")
+
+    def allocate(self, problem: AllocationProblem) -> Allocation:
+        wanted = {each.job.uid: each.job.bounds.clamp(WANTED) for each in problem.candidates}
+        return Allocation(wanted)
+
+
+COOLDOWN = JobHistory(last_rescaled_at=AT - 40.0, rescales=1)
+
+
+@pytest.mark.parametrize(
+    ("decides", "history", "fragment"),
+    [
+        pytest.param(settings(), NO_HISTORY, "", id="a gain beyond price and least gain"),
+        pytest.param(
+            settings(hysteresis_fraction=0.3),
+            NO_HISTORY,
+            "it would save 100 s of 200 s (50.0 %); a move needs more than 120 s (30 % and 60 s",
+            id="less than the least gain and the price",
+        ),
+        pytest.param(
+            settings(hysteresis_fraction=0.3, rescale_seconds=2.0), NO_HISTORY, "", id="a low price"
+        ),
+        pytest.param(
+            settings(),
+            JobHistory(prices=(95.0, 95.0)),
+            "a move needs more than 105 s (5 % and 95 s for the restart)",
+            id="the job's own price",
+        ),
+        pytest.param(
+            settings(),
+            COOLDOWN,
+            "cooldown: rescaled 40 s ago; next change possible in 260 s",
+            id="a cooldown",
+        ),
+        pytest.param(settings(cooldown_seconds=30.0), COOLDOWN, "", id="a shorter cooldown"),
+        pytest.param(
+            settings(moves_per_hour=1, cooldown_seconds=0.0),
+            JobHistory(moves=(AT - 40.0,)),
+            "rescaled 1 times within an hour",
+            id="rescaled often enough",
+        ),
+        pytest.param(settings(), JobHistory(held="paused"), "paused", id="a job that is held"),
+    ],
+)
+def test_it_says_what_an_interval_would_say_of_the_same_move(
+    decides: DecisionSettings, history: JobHistory, fragment: str
+) -> None:
+    """The interval is planned with a policy that wants just these counts."""
+    own = job("a", NOW)
+    snapshot = ClusterSnapshot.of(AT, [own], nodes(1, 8), bind(own, ["node-00"] * 3))
+    known = KnownJob(FORECAST, AT, history=history)
+    found = answer(Question(own, known, WANTED, AT, decides, snapshot))
+    assert fragment in found.why_not_moved
+    inputs = IntervalInput(snapshot, history={own.uid: history})
+    forecasts = KnownForecasts({"a": FORECAST})
+    strategies = Strategies(per_pool(WantsMore()), decides.placement, forecasts)
+    (decision,) = plan_interval("i", inputs, strategies, decides.interval).decisions
+    assert (decision.counts == WANTED) is (found.why_not_moved == "")
+    if found.why_not_moved:
+        assert found.why_not_moved.removeprefix("it would save ") in decision.reason
+
+
+def test_a_move_by_expectation_needs_more_or_is_not_made_at_all() -> None:
+    own, expected = job("a", NOW), replace(FORECAST, is_expected=True)
+    known = KnownJob(expected, AT)
+    demanding = settings(expected_hysteresis_fraction=0.4)
+    found = answer(Question(own, known, WANTED, AT, demanding))
+    assert "a move needs more than 140 s (40 % and 60 s for the restart)" in found.why_not_moved
+    found = answer(Question(own, known, WANTED, AT, replace(settings(), expects=False)))
+    assert "its speed is expected, not measured" in found.why_not_moved
+
+
+def test_room_that_is_kept_for_a_rescale_in_progress_is_not_free() -> None:
+    own, other = job("a", NOW), job("b", (1, 1))
+    pods = [*bind(own, ["node-00"] * 3), *bind(other, ["node-00"] * 2)]
+    snapshot = ClusterSnapshot.of(AT, [own, other], nodes(1, 8), pods)
+    claims = [Claim(other, Counts(1, 3), keeps_pods=True)]
+    known, asked = KnownJob(FORECAST, AT), Counts(1, 4)
+    assert answer(Question(own, known, asked, AT, settings(), snapshot)).fits
+    assert not answer(Question(own, known, asked, AT, settings(), snapshot, claims)).fits
+
+
+def test_the_placement_rule_is_that_of_the_decision() -> None:
+    @dataclass(frozen=True)
+    class Nowhere(Theorem1):
+        """Places nothing."""
+
+        def place_job(self, *_: object, **__: object) -> DoesNotFit:
+            return DoesNotFit("this rule places nothing")
+
+    own = job("a", NOW)
+    snapshot = ClusterSnapshot.of(AT, [own], nodes(1, 8), bind(own, ["node-00"] * 3))
+    decides = replace(settings(), placement=Nowhere())
+    found = answer(Question(own, KnownJob(FORECAST, AT), WANTED, AT, decides, snapshot))
+    assert found.refusal == "this rule places nothing"

@@ -226,3 +226,28 @@ def test_a_wrong_schedule_is_left_out_and_said() -> None:
     (ignored,) = found.ignored
     assert "cosine:200" in str(ignored)
     assert "the log's own is used" in str(ignored)
+
+
+LONG = (
+    "1" * 250_000 + "x",
+    "a" * 250_000,
+    "x" + " " * 250_000 + "x",
+    "a and " * 40_000,
+    "([" * 100_000,
+)
+
+
+@pytest.mark.parametrize("value", LONG, ids=lambda value: value[:6])
+@pytest.mark.parametrize("name", sorted({name for name, _, _ in BAD} - {"target_los"}))
+def test_a_value_of_a_quarter_of_a_megabyte_is_answered_at_once(name: str, value: str) -> None:
+    """As large as the API server stores it. This test hangs where a value is matched in steps that
+    grow with the square of its length."""
+    found = managed(**{name: value})
+    assert f"optimus.dl/{name.replace('_', '-')}" in {each.annotation for each in found.problems}
+
+
+def test_of_thousands_of_unknown_annotations_the_first_are_looked_up() -> None:
+    found = managed(**{f"target_los{number:05}": "" for number in range(18_000)})
+    assert [hint.annotation for hint in found.hints] == [
+        f"optimus.dl/target-los{number:05}" for number in range(10)
+    ]

@@ -138,6 +138,37 @@ def test_only_the_end_of_a_long_log_is_searched() -> None:
     assert [asked.get("tailLines") for asked in agent.asked] == [str(TAIL_LINES)]
 
 
+@pytest.mark.parametrize(
+    ("printed", "since", "skipped"),
+    [
+        pytest.param(8, AT, False, id="all of it"),
+        pytest.param(10, AT, False, id="as many as asked for, from the last known line on"),
+        pytest.param(30, AT, True, id="the last ones"),
+        pytest.param(30, None, True, id="the last ones of a log that was not read yet"),
+        pytest.param(30, AT + 3, False, id="those since then"),
+    ],
+)
+def test_the_last_lines_are_returned_and_whether_there_are_more_before_them(
+    printed: int, since: float | None, skipped: bool
+) -> None:
+    agent = Agent(*(LogLine(AT + n / 8, f"line {n}") for n in range(printed)))
+    read = agent.reader().read(POD, since=since, last_lines=10)
+    assert not isinstance(read, Refused)
+    begin = 0 if since is None else math.floor(since)
+    expected = [line for line in agent.lines if line.at >= begin][-10:]
+    assert (read.lines, read.truncated) == (expected, False)
+    assert read.skipped is skipped
+
+
+def test_a_second_of_which_a_part_was_passed_over_is_known() -> None:
+    lines = [LogLine(AT + 1.5, "the same row") for _ in range(100)]
+    later = LogLine(AT + 3, "step=3 loss=1")
+    read = Agent(*lines, later).reader().read(POD, since=AT + 1.5)
+    assert not isinstance(read, Refused)
+    assert read.lines[-1] == later
+    assert read.skipped
+
+
 def test_a_second_read_that_fails_is_reported() -> None:
     agent = Agent(*(LogLine(AT, "a row of a matrix") for n in range(100)))
     agent.fails_after = 1

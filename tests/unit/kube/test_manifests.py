@@ -170,7 +170,7 @@ def test_of_pods_the_autoscaler_may_write_the_status_part_alone() -> None:
 
 
 def test_who_may_view_a_namespace_may_read_every_kind_of_job() -> None:
-    view, _ = documents(ROOT / "manifests/rbac-users.yaml")
+    view, *_ = documents(ROOT / "manifests/rbac-users.yaml")
     (jobs,) = [rule for rule in view["rules"] if rule["apiGroups"] == [OPERATOR_GROUP]]
     assert set(jobs["resources"]) == {kind.plural for kind in JOB_KINDS.values()}
 

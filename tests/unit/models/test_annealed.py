@@ -74,7 +74,7 @@ class TestGoalsStillToCome:
         target = TargetLoss(0.7 * float(losses[:90].min()))
         found = arrival(losses[:90], STEP, target)
         assert found.point > 100
-        assert found.probability_by(99) < 0.1 < found.probability_by(110)
+        assert found.probability_by(99) < 0.02 < found.probability_by(110)
         without = LossCurve.fit(epochs(losses[:90]))
         assert isinstance(without, LossCurve)
         never = without.time_to_goal(target)
@@ -98,8 +98,8 @@ class TestGoalsStillToCome:
         losses = course(STEP, 0.2)
         losses[150:] *= 0.3
         found = arrival(losses[:130], STEP, TargetLoss(0.4 * float(losses[149])))
-        assert found.low < 170
-        assert found.in_run > 0.005
+        assert found.if_met(0.1) < 170
+        assert found.in_run > 0.1
 
     def test_a_threshold_is_met_once_the_loss_is_flat(self) -> None:
         losses = course(CONSTANT)
@@ -133,7 +133,7 @@ class TestGoalsStillToCome:
         losses = course(COSINE)
         reached = arrival(losses[:100], COSINE, TargetLoss(float(losses[:190].min())))
         never = arrival(losses[:100], COSINE, TargetLoss(0.5 * float(losses.min())))
-        assert never.in_run < 0.5 * reached.in_run
+        assert never.in_run < 0.8 * reached.in_run
 
     def test_a_lower_target_is_never_met_sooner(self) -> None:
         losses = course(STEP)[:80]

@@ -172,12 +172,12 @@ class TestGoal:
     def test_both_forecasts_are_averaged_by_their_precisions(self) -> None:
         def total(point: float, spread: float) -> TimeToGoal:
             low, high = (point * math.exp(sign * 1.2816 * spread) for sign in (-1, 1))
-            return TimeToGoal(point, low, high, np.array([point]), np.array([1.0]), 1.0)
+            return TimeToGoal(np.array([low, point, high, high]), np.array([0.1, 0.5, 0.9, 1.0]))
 
         found = combined(total(100, 0.1), total(50, 0.2))
         assert math.log(found.point) == pytest.approx(0.8 * math.log(100) + 0.2 * math.log(50))
         spread = math.log(found.high / found.low) / (2 * 1.2816)
-        assert spread == pytest.approx((0.1**-2 + 0.2**-2) ** -0.5)
+        assert spread == pytest.approx((0.1**-2 + 0.2**-2) ** -0.5, rel=1e-4)
 
     def test_own_losses_replace_the_prior_as_they_come(self) -> None:
         """An earlier run that needed 60 epochs, of a job that needs 46."""

@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from optimus.allocation import NO_MEMORY, ClusterAllocation, ClusterProblem, PolicyMemory
 from optimus.allocation.policy import (
+    Grant,
     Holding,
     JobAccount,
     KindCapacity,
     Pause,
     PoolProblem,
+    Refusal,
     Service,
     grants,
 )
@@ -21,8 +25,9 @@ from optimus.jobs import Counts
 from optimus.models.forecast import Forecast
 from optimus.policies.gavel_las import GavelLasPolicy, throughputs
 from optimus.progress.types import SpeedSample, TrainingProgress
-from optimus.resources import Resources
+from optimus.resources import Resources, total
 from tests.unit.policies.problems import SPEED, candidate, problem
+from tests.unit.properties import examples
 
 ONE = Counts(1, 1)
 PLACE = Resources(cpu=2000)
@@ -137,6 +142,52 @@ class TestTurns:
         }
         second, _ = policy.decide(asked(360.0, held), memory, 1)
         assert second == first
+
+
+class TestKindsOnWhichAJobDoesNotRun:
+    @pytest.mark.parametrize("tells_kinds", [True, False])
+    def test_are_never_granted_not_even_where_they_are_left_over(self, tells_kinds: bool) -> None:
+        """b makes no progress on the slow kind, and waits for the fast one."""
+        accounts = {"a": measured(4.0, 1.0), "b": measured(4.0, 0.0)}
+        policy, memory = GavelLasPolicy(tells_kinds=tells_kinds), NO_MEMORY
+        for number in range(6):
+            question = asked(number * 360.0, accounts)
+            answer, memory = policy.decide(question, through_text(memory), 1)
+            assert kinds_of(answer).get("b", "fast") == "fast"
+            assert isinstance(answer["b"], Grant) or "not its turn" in answer["b"].reason
+
+    def test_a_job_that_runs_nowhere_is_refused_with_the_reason(self) -> None:
+        accounts = {"a": measured(0.0, 0.0)}
+        answer, _ = GavelLasPolicy().decide(asked(0.0, accounts), NO_MEMORY, 1)
+        assert isinstance(answer["a"], Refusal)
+        assert "one on which it makes progress" in answer["a"].reason
+
+    def test_say_nothing_of_kinds_that_were_not_tried(self) -> None:
+        """The slow kind was measured alone, and the job makes no progress there."""
+        samples = (SpeedSample(ONE, 0.0, 30.0, 0.0, "slow"),)
+        account = JobAccount(progress=TrainingProgress(samples=samples))
+        answer, _ = GavelLasPolicy().decide(asked(0.0, {"a": account}), NO_MEMORY, 1)
+        assert kinds_of(answer) == {"a": "fast"}
+
+    @examples(200)
+    @given(
+        speeds=st.lists(
+            st.tuples(st.sampled_from([0.0, 1.0, 4.0]), st.sampled_from([0.0, 1.0, 4.0])),
+            min_size=1,
+            max_size=5,
+        ),
+        places=st.integers(1, 3),
+    )
+    def test_never_over_some_rounds(self, speeds: list[tuple[float, float]], places: int) -> None:
+        accounts = {f"job-{n}": measured(*each) for n, each in enumerate(speeds)}
+        room = total([PLACE] * places)
+        kinds = tuple(KindCapacity(each.kind, places, room) for each in KINDS)
+        policy, memory = GavelLasPolicy(), NO_MEMORY
+        for number in range(3):
+            answer, memory = policy.decide(asked(number * 360.0, accounts, kinds), memory, 1)
+            for uid, grant in grants(answer).items():
+                found = throughputs(accounts[uid], ONE, [grant.kind or ""])
+                assert found[grant.kind or ""] > 0
 
 
 class TestMemory:

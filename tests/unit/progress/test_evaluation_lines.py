@@ -4,10 +4,10 @@ import pytest
 
 from optimus.progress.formats import parse_line
 from optimus.progress.parsed_line import NO_PROGRESS, LogFormatOptions
-from optimus.progress.patterns import bounded
+from tests.unit.progress.jobs import job
 
 OPTIONS = LogFormatOptions()
-KATIB = LogFormatOptions(metrics_format=bounded(r"([\w-]+)=([\d.]+)"))
+KATIB = LogFormatOptions.of(job(metrics_format=r"([\w-]+)=([\d.]+)"))
 
 
 @pytest.mark.parametrize("options", [OPTIONS, KATIB], ids=["known forms", "metrics-format"])

@@ -1,19 +1,26 @@
 """Garbage never stops the reading of a log, nor makes its state grow."""
 
 import random
+import re
 from collections.abc import Sequence
 from math import isfinite
+from pathlib import Path
 from typing import Final
 
 import msgspec
 import pytest
 
 from benchmarks.log_forms import mutated_lines
-from optimus.jobs import Counts, Role
+from optimus.jobs import Counts, Role, TargetEpochs
+from optimus.models.forecast import goal_is_met
+from optimus.progress.formats import parse_line
 from optimus.progress.log import MAX_LOSSES, MAX_METRICS, MAX_VALUES, ProgressLog
+from optimus.progress.metric_names import describe
+from optimus.progress.parsed_line import clean
+from optimus.progress.printed_numbers import plain
 from optimus.progress.state import LogState
 from tests.unit.progress.jobs import stamped
-from tests.unit.progress.reads import DATA, LATER, SYNC
+from tests.unit.progress.reads import DATA, LATER, SYNC, read
 
 _LINES: Final = [
     line
@@ -69,3 +76,58 @@ def test_mutated_lines_of_many_logs(seed: int) -> None:
 )
 def test_a_line_of_megabytes(line: str) -> None:
     check(read_in_parts([line, "epoch=1 loss=0.5", line, "epoch=2 loss=0.4"]))
+
+
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_IN_A_TOKEN: Final = re.compile(r"\w|[.,:/+-]+\d")
+
+
+def whole_numbers(text: str) -> set[float]:
+    """The numbers that are tokens of a text: nothing of a number or a word is around them."""
+    return {
+        float(found[0])
+        for found in _NUMBER.finditer(text)
+        if not _IN_A_TOKEN.match(text, found.end())
+        and not re.match(r"\w", text[max(found.start() - 1, 0) : found.start()])
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_value_is_read_that_is_no_token_of_its_line(seed: int) -> None:
+    for mutated in mutated_lines(_LINES, 3000, random.Random(seed)):
+        text = clean(mutated)
+        parsed = parse_line(text, SYNC)
+        if parsed is None or len(text) > 2000:
+            continue
+        read = [*parsed.values.items(), *parsed.evaluated.items()]
+        values = {value for name, value in read if isfinite(value) and describe(name).is_metric}
+        assert values <= whole_numbers(plain(text).replace("'s ", "_")), text
+
+
+def _first_epoch(lines: Sequence[str]) -> Sequence[str]:
+    """The lines of a log with values before its first epoch is over; none where it shows none."""
+    known = 0
+    for count in range(1, min(len(lines), 60)):
+        progress = read(lines[:count])
+        if (progress.epoch or 0.0) >= 1:
+            break
+        if progress.losses or progress.metrics:
+            known = count
+    return lines[:known]
+
+
+@pytest.mark.parametrize("path", sorted(DATA.rglob("*.log")), ids=lambda path: path.name)
+def test_no_epoch_is_met_by_a_word_that_is_not_known(path: Path) -> None:
+    """The words of a log are replaced one by one, as if another program had printed it."""
+    lines = _first_epoch(path.read_text(errors="replace").splitlines())
+    words = sorted({word for line in lines for word in re.findall(r"[A-Za-z]{2,}", line)})
+    positions = [each for each in words if each.lower() in _POSITIONS]
+    for word in positions:
+        other = [re.sub(rf"(?<![A-Za-z]){word}(?![A-Za-z])", "Quux", line) for line in lines]
+        values = [line for line in other if not _ENDED.search(line)]
+        assert not goal_is_met(TargetEpochs(1.0), read(values)), word
+
+
+_ENDED: Final = re.compile(r"Time cost|Train-|Validation-")
+"""MXNet's lines at the end of an epoch."""
+_POSITIONS: Final = ("batch", "step", "iter", "iteration", "global", "speed", "update")

@@ -6,8 +6,10 @@ from enum import Enum, auto
 
 from autoscaler.rescale.machine import (
     CheckpointSeen,
+    CountsFound,
     End,
     Event,
+    FindCounts,
     Instruction,
     Observe,
     Observed,
@@ -122,6 +124,8 @@ class RescaleHarness:
                 fault = self.called()
                 self.crash_if(fault)
                 return Observed(self.job.at, self.job.observed(), pods) if fault is None else None
+            case FindCounts(most=most):
+                return CountsFound(self.job.at, most if sum(most) <= self.job.capacity else None)
             case Suspend() | ResizeAndResume() | Unmark():
                 return self.patch(instruction)
             case End():

@@ -12,6 +12,7 @@ from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import (
+    CountsFound,
     JobGone,
     Observe,
     Observed,
@@ -81,6 +82,14 @@ class FakeApi:
         return self.logs_are_in
 
 
+class EverythingFits:
+    """A cluster with room for all that is asked for."""
+
+    def counts_found(self, state: JobState, most: Counts, at: float) -> CountsFound:
+        del state
+        return CountsFound(at, most)
+
+
 class Setting:
     """One running job of 1 PS and 2 workers, whose rescale to 2 PSs and 3 workers has begun."""
 
@@ -106,10 +115,11 @@ class Setting:
         self.executor = RescaleExecutor(self.api, self.api, recorder, self.api, RescaleConfig())
 
     def execute(self, instruction: Observe | Suspend | ResizeAndResume | Unmark) -> object:
-        return self.executor._execute(self.state, instruction, self.observation, AT)
+        free = EverythingFits()
+        return self.executor._execute(self.state, instruction, self.observation, free, AT)
 
     def advance(self) -> None:
-        self.executor.advance(self.state, self.observation, AT)
+        self.executor.advance(self.state, self.observation, EverythingFits(), AT)
 
     @property
     def step(self) -> Step | None:

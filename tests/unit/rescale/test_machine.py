@@ -7,8 +7,10 @@ import pytest
 
 from autoscaler.rescale.machine import (
     CheckpointSeen,
+    CountsFound,
     EmitEvent,
     End,
+    FindCounts,
     Instruction,
     JobGone,
     Observe,
@@ -32,6 +34,8 @@ from autoscaler.rescale.machine import (
     WriteProfile,
     adopt,
     advance,
+    pack_rescale,
+    unpack_rescale,
 )
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import NO_COUNTS, Counts
@@ -67,6 +71,19 @@ def observe(
         state = replace(state, observed_at=at)
     state, instructions = advance(state, event, CONFIG)
     return state, only(instructions)
+
+
+def with_room(
+    state: Rescale, observed: Observed, config: RescaleConfig = CONFIG
+) -> tuple[Rescale, tuple[Instruction, ...]]:
+    """What comes of an observation where all that is asked for fits."""
+    state, instructions = advance(state, observed, config)
+    if instructions and isinstance(instructions[-1], FindCounts):
+        found = CountsFound(observed.at, instructions[-1].most)
+        state, instructions = advance(state, found, config)
+    if instructions == (Observe(uncached=False),):
+        state, instructions = advance(state, observed, config)
+    return state, instructions
 
 
 def answer(
@@ -193,7 +210,7 @@ def test_suspends_only_right_after_a_checkpoint(reports: list[float], suspends: 
     state = CHECKPOINT
     for since in reports:
         state, _ = advance(state, CheckpointSeen(since), CONFIG)
-    state, _ = advance(state, Observed(1003.0, RUNNING, ALL_BEFORE), CONFIG)
+    state, _ = with_room(state, Observed(1003.0, RUNNING, ALL_BEFORE))
     assert (state.record.step is Step.SUSPEND) is suspends
 
 
@@ -279,7 +296,7 @@ def test_rolls_back_when_the_target_is_not_placed_in_time(bound: Counts) -> None
     in_time = Observed(1599.0, RESUMED, ObservedPods(5, bound, NO_COUNTS))
     assert advance(start, in_time, CONFIG) == (start, ())
     late = Observed(1600.0, RESUMED, ObservedPods(5, bound, NO_COUNTS))
-    state, instructions = advance(start, late, CONFIG)
+    state, instructions = with_room(start, late)
     assert [type(each) for each in instructions] == [EmitEvent, PlacementFailed, WriteProfile]
     event, failed, _ = instructions
     assert isinstance(event, EmitEvent)
@@ -309,7 +326,7 @@ def test_a_rescale_that_its_user_no_longer_wants(
 ) -> None:
     intent = UserIntent(needs_checkpoint=False, unwanted="the rescale annotation says never now")
     state, _ = advance(state, intent, CONFIG)
-    state, instructions = advance(state, Observed(1001.0, job, pods), CONFIG)
+    state, instructions = with_room(state, Observed(1001.0, job, pods))
     assert only(without_events(instructions)) == expected
     assert not any(isinstance(each, PlacementFailed) for each in instructions)
 
@@ -319,7 +336,7 @@ def test_a_suspension_for_good_that_is_no_longer_wanted_is_ended() -> None:
     state = Rescale(record, needs_checkpoint=True, written=True)
     intent = UserIntent(needs_checkpoint=True, unwanted="its goal is another")
     state, _ = advance(state, intent, CONFIG)
-    state, instructions = advance(state, Observed(1001.0, SUSPENDED, NO_PODS), CONFIG)
+    state, instructions = with_room(state, Observed(1001.0, SUSPENDED, NO_PODS))
     assert [type(each) for each in instructions] == [EmitEvent, WriteProfile]
     event = instructions[0]
     assert isinstance(event, EmitEvent)
@@ -330,7 +347,7 @@ def test_a_suspension_for_good_that_is_no_longer_wanted_is_ended() -> None:
 
 def test_a_checkpoint_that_is_no_longer_asked_for_is_not_waited_for() -> None:
     state, _ = advance(CHECKPOINT, UserIntent(needs_checkpoint=False), CONFIG)
-    state, (event, _) = advance(state, Observed(1001.0, RUNNING, ALL_BEFORE), CONFIG)
+    state, (event, _) = with_room(state, Observed(1001.0, RUNNING, ALL_BEFORE))
     assert state.record.step is Step.SUSPEND
     assert isinstance(event, EmitEvent)
     assert (event.warning, event.reason) == (False, "Rescaling")
@@ -439,3 +456,82 @@ def test_a_job_that_is_resumed_at_its_own_counts_needs_no_proof_that_it_trains()
 def test_the_step_is_restored_from_the_profile(step: Step, rolling_back: bool) -> None:
     record = replace(RECORD, step=step, rolling_back=rolling_back)
     assert RECORD.with_step_text(record.step_text) == record
+
+
+def late(before: Counts, target: Counts) -> Rescale:
+    """A rescale of which the pods have had no node for a minute beyond the time to start."""
+    state = replace(START, observed_at=1600.0)
+    return replace(state, record=replace(state.record, before=before, target=target))
+
+
+@pytest.mark.parametrize(
+    ("before", "target", "most"),
+    [
+        pytest.param(Counts(1, 2), Counts(2, 3), Counts(1, 2), id="more"),
+        pytest.param(Counts(11, 11), Counts(8, 10), Counts(8, 10), id="fewer"),
+        pytest.param(Counts(4, 2), Counts(2, 6), Counts(2, 2), id="fewer PSs, more workers"),
+    ],
+)
+def test_a_roll_back_asks_for_no_more_than_the_smaller_of_before_and_after(
+    before: Counts, target: Counts, most: Counts
+) -> None:
+    state, job = late(before, target), replace(RESUMED, counts=target)
+    observed = Observed(1600.0, job, replace(ALL, bound=NO_COUNTS, started=NO_COUNTS))
+    assert advance(state, observed, CONFIG)[1] == (FindCounts(most),)
+
+
+@pytest.mark.parametrize(
+    ("found", "returns_to"),
+    [
+        pytest.param(CountsFound(1600.0, Counts(8, 10)), None, id="the target itself fits"),
+        pytest.param(CountsFound(1600.0, None, target_fits=False), None, id="nothing does"),
+        pytest.param(CountsFound(1600.0, Counts(4, 5), target_fits=False), Counts(4, 5), id="less"),
+    ],
+)
+def test_a_job_is_stopped_again_only_for_counts_that_fit(
+    found: CountsFound, returns_to: Counts | None
+) -> None:
+    state, instructions = advance(late(Counts(11, 11), Counts(8, 10)), found, CONFIG)
+    (failed,) = [each for each in instructions if isinstance(each, PlacementFailed)]
+    assert failed == PlacementFailed(600.0, lost=not found.target_fits)
+    assert state.record.rolling_back is (returns_to is not None)
+    if returns_to is None:
+        assert state.end is not None
+        assert state.end.outcome is Outcome.ROLLED_BACK
+        return
+    assert state.record.current_target == returns_to
+    stored = unpack_rescale(pack_rescale(state.record), "job", 2000.0)
+    assert stored is not None
+    assert stored.current_target == returns_to
+
+
+def test_a_job_that_fails_at_its_target_waits_for_its_counts_before_where_nothing_else_fits() -> (
+    None
+):
+    state = replace(at(Step.VERIFY), error="a-worker-0 ended with exit code 137")
+    state, _ = advance(state, CountsFound(1010.0, None, target_fits=False), CONFIG)
+    assert (state.record.rolling_back, state.record.current_target) == (True, BEFORE)
+
+
+def test_a_job_is_not_stopped_while_its_target_does_not_fit() -> None:
+    state, _ = advance(CHECKPOINT, CheckpointSeen(1000.0), CONFIG)
+    state, instructions = advance(state, Observed(1001.0, RUNNING, ALL_BEFORE), CONFIG)
+    assert instructions == (FindCounts(TARGET),)
+    state, instructions = advance(state, CountsFound(1001.0, None, target_fits=False), CONFIG)
+    assert (state.record.step, instructions, state.lacks_room) == (Step.CHECKPOINT, (), True)
+    assert advance(state, Observed(1003.0, RUNNING, ALL_BEFORE), CONFIG)[1] == ()
+    state, instructions = advance(state, Observed(1011.0, RUNNING, ALL_BEFORE), CONFIG)
+    assert instructions == (FindCounts(TARGET),)
+    state, _ = advance(state, CountsFound(1011.0, TARGET), CONFIG)
+    state, _ = advance(state, Observed(1011.0, RUNNING, ALL_BEFORE), CONFIG)
+    assert (state.record.step, state.lacks_room) == (Step.SUSPEND, False)
+
+
+@pytest.mark.parametrize("purpose", [each for each in RescalePurpose if each.is_urgent])
+def test_a_job_that_is_lost_without_it_is_stopped_whether_its_target_fits_or_not(
+    purpose: RescalePurpose,
+) -> None:
+    state = replace(CHECKPOINT, needs_checkpoint=False)
+    state = replace(state, record=replace(state.record, purpose=purpose))
+    state, _ = advance(state, Observed(1001.0, RUNNING, ALL_BEFORE), CONFIG)
+    assert state.record.step is Step.SUSPEND

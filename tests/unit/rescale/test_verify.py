@@ -19,11 +19,10 @@ from autoscaler.rescale.machine import (
     Step,
     Suspend,
     WriteProfile,
-    advance,
 )
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts
-from tests.unit.rescale.test_machine import ALL, ALL_BEFORE, RESUMED, RUNNING, TARGET, at
+from tests.unit.rescale.test_machine import ALL, ALL_BEFORE, RESUMED, RUNNING, TARGET, at, with_room
 
 CONFIG = RescaleConfig(quiet_seconds=30, verify_seconds=300)
 TRAINS = replace(ALL, trains=True)
@@ -39,7 +38,7 @@ def observe(
 ) -> tuple[Rescale, tuple[Instruction, ...]]:
     """Of a job that has been observed all the while."""
     state = replace(state, observed_at=1000.0 + seconds, seen_since=-math.inf)
-    return advance(state, Observed(1000.0 + seconds, job, pods), CONFIG)
+    return with_room(state, Observed(1000.0 + seconds, job, pods), CONFIG)
 
 
 def outcome(instructions: tuple[Instruction, ...]) -> Outcome | None:

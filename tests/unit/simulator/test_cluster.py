@@ -225,13 +225,13 @@ class TestPrice:
         state = arrived(cluster)
         cluster.move(state, move_to(state, "node-0", "node-0"))
         cluster.advance(START + 100)
-        assert state.history(cluster.now).price_seconds is None, "a first start is no rescale"
+        assert state.history(cluster.now).prices == (), "a first start is no rescale"
         cluster.move(state, move_to(state, "node-0", "node-0", "node-1", free_at=cluster.now))
         cluster.advance(cluster.now + RESCALE + 1)
         return state
 
     def test_of_a_rescale_is_the_time_without_training(self) -> None:
-        assert self._moved(measures_prices=True).history(0.0).price_seconds == RESCALE
+        assert self._moved(measures_prices=True).history(0.0).prices == (RESCALE,)
 
     def test_is_assumed_where_it_is_not_measured(self) -> None:
-        assert self._moved(measures_prices=False).history(0.0).price_seconds is None
+        assert self._moved(measures_prices=False).history(0.0).prices == ()

@@ -241,7 +241,8 @@ class FixedPolicy:
 
 
 def limited(limits: DisruptionLimits, usual: SchedulerConfig | None = None) -> SchedulerConfig:
-    return with_disruption_limits(usual or scheduler_config(FixedPolicy()), limits)
+    by_seconds = scheduler_config(FixedPolicy(), IntervalConfig(fairness=None))
+    return with_disruption_limits(usual or by_seconds, limits)
 
 
 ONE = DisruptionLimits(Limit(number=1))

@@ -25,7 +25,7 @@ from optimus.jobs import (
     TargetMetric,
     TrainingMode,
 )
-from optimus.kube.contract import Phase
+from optimus.kube.contract import RESCALING, Phase
 from optimus.kube.pods import Pod
 from optimus.kube.profile_codec import JobRecord
 from optimus.kube.profiles import ProfileStatus
@@ -126,6 +126,9 @@ class SampleCluster:
     jobs: int = 24
     seed: int = 1
     hostile: bool = False
+    extreme: bool = False
+    """With a job in every phase, long names, large and small figures, and a large node."""
+
     _copies: dict[str, JobCopy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -147,6 +150,8 @@ class SampleCluster:
             self._copies[copy.uid] = copy
         if self.hostile:
             self._add_hostile()
+        if self.extreme:
+            self._add_extreme()
 
     def _made(self, number: int, random: Random) -> JobCopy:
         kind, phase = number % 8, _PHASES[number * 7 % len(_PHASES)]
@@ -279,6 +284,71 @@ class SampleCluster:
                 AT,
                 JobRecord(),
             )
+
+    def _add_extreme(self) -> None:
+        """Jobs whose texts and figures are as long as they can be, one in each phase."""
+        huge = {"cpu": 24_000_000, "memory": 20_000 * 2**40, "nvidia.com/gpu": 123_456}
+        name = "node-" + "with-a-name-of-sixty-three-letters-" + "x" * 23
+        labels = {"kind": "a-kind-of-node-with-a-long-name.example.com"}
+        self.nodes = (Node(name, Resources({**huge, "pods": 110}), labels), *self.nodes)
+        for number, phase in enumerate(Phase, 8_000):
+            job = job_of(number, number % 8)
+            key = JobKey("a-namespace-of-many-letters", f"{phase.lower()}-{'y' * 40}-{number}")
+            counts, target = Counts(1234, 5678), Counts(2345, 6789)
+            job = replace(job, key=key, counts=counts, finish_by=AT + 90_000)
+            sentence = f"{self._long_reason(job)}; {WAITS}"
+            status = msgspec.structs.replace(
+                self._status(job, phase, training(0, 12), _fitted(0, 12)),
+                reason=sentence,
+                loss=1.234e-07 if number % 2 else 123_456_789.0,
+                metric=f"{'validation_' * 4}accuracy 0.123456" if number % 3 == 0 else "",
+                goal=f"{'validation_' * 4}accuracy >= 0.987654",
+                deadline="at risk: 90 % by 2027-01-17T08:00:00Z",
+                steps_per_second=123_456.7,
+                rescales=1234,
+                target_ps=target.ps if phase in RESCALING else None,
+                target_workers=target.workers if phase in RESCALING else None,
+                trained_seconds=8_640_000.0,
+                complaint=sentence if phase is Phase.PROFILING else "",
+                straggler=sentence if phase is Phase.TRAINING else "",
+            )
+            pods = (
+                self._pod(job, Role.PS, 1233, name),
+                self._pod(job, Role.WORKER, 5677, name),
+                self._pod(job, Role.SCHEDULER, 0, name),
+            )
+            decision = Decision(job.key, job.uid, counts, target, Action.CHANGE, sentence)
+            known = _fitted(0, 12)
+            if isinstance(known, Forecast):
+                known = replace(known, remaining_steps=1e9, goal_met=phase is Phase.AT_TARGET)
+            record = JobRecord(rescales=1234, profiled=(Counts(1, 2),) * 4, prices=(4321.0,))
+            self._copies[job.uid] = JobCopy(
+                job.key,
+                job.uid,
+                job.kind,
+                job.created_at,
+                job,
+                status,
+                pods,
+                WAITS if phase is Phase.WAITING else "",
+                training(0, 12),
+                known,
+                decision,
+                AT - 90_000,
+                record,
+                RescaleRecord("r", AT - 200, counts, target, sentence, Step.START, AT - 5)
+                if phase in RESCALING
+                else None,
+            )
+
+    @property
+    def extreme_job(self) -> JobKey:
+        """One whose rescale is in progress."""
+        jobs = self._copies.values()
+        return next(each.key for each in jobs if each.uid >= "uid-8" and each.rescale is not None)
+
+    def _long_reason(self, job: Job) -> str:
+        return f"1234 PS + 5678 workers of {job.key} would save 123456 s of 9876543 s (1.2 %)"
 
     def copy(self, tick: int = 0, *, seconds: float = 2.0) -> ClusterCopy:
         """The cluster after so many ticks: every fifth job has a new loss at each."""

@@ -8,6 +8,7 @@ import pytest
 from autoscaler.web.copies import copy_of_profiles
 from autoscaler.web.detail import Details
 from autoscaler.web.feed import PageFeed, Update
+from optimus.interval.decision_settings import DecisionSettings
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
@@ -70,7 +71,7 @@ def test_the_loop_never_waits_for_the_page() -> None:
 
     with feed._changed:  # as a request holds it while it makes rows
         threading.Thread(target=publish, daemon=True).start()
-        assert published.wait(30)
+        assert published.wait(180)
 
 
 def test_rows_are_made_only_while_somebody_looks() -> None:
@@ -135,7 +136,7 @@ def test_a_standby_shows_the_same_curve_from_the_profile() -> None:
     mine, theirs = (each.jobs["uid-a"] for each in (standby, leading))
     assert mine.progress is None
     charts = [
-        Details().job(copy, job, PageFeed().timeline("none")).charts[0]
+        Details(DecisionSettings()).job(copy, job, PageFeed().timeline("none")).charts[0]
         for copy, job in ((standby, mine), (leading, theirs))
     ]
     assert charts[0].name == charts[1].name == "loss"

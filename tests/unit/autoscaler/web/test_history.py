@@ -123,3 +123,12 @@ def test_the_use_is_that_of_the_nodes(jobs: int) -> None:
     bound = [pod for each in copy.jobs.values() for pod in each.pods if pod.node]
     assert gpus.requested == sum(pod.resources["nvidia.com/gpu"] for pod in bound)
     assert gpus.allocatable == 8 * len(cluster.nodes)
+
+
+def test_a_rescale_that_ended_before_the_job_was_stopped_is_withdrawn() -> None:
+    """It is not counted among the job's rescales, and not drawn as one."""
+    timeline = JobTimeline()
+    timeline.note(at_counts(BEFORE, rescale=rescale(Step.CHECKPOINT)), AT)
+    timeline.note(at_counts(BEFORE), AT + 50)
+    (entry,) = timeline.rescales
+    assert entry.outcome == "withdrawn"

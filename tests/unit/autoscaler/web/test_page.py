@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,13 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 import autoscaler.web
+from autoscaler.web.detail import node_rows
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import HEADERS, create_page
+from optimus.interval.decision_settings import DecisionSettings
+from optimus.jobs import Role
+from optimus.resources import Resources
+from optimus.snapshot import BoundPod, ReplicaId
 from tests.unit.autoscaler.web.sample_cluster import HOSTILE, SampleCluster
 
 ASSETS = Path(autoscaler.web.__file__).parent / "assets"
@@ -23,7 +29,7 @@ def page_of(cluster: SampleCluster | None) -> Flask:
     feed = PageFeed("autoscaler-1", lambda: "autoscaler-1")
     if cluster is not None:
         feed.take(cluster.copy())
-    return create_page(feed)
+    return create_page(feed, DecisionSettings())
 
 
 @pytest.fixture
@@ -183,12 +189,30 @@ def test_strange_parameters_are_answered(client: FlaskClient, query: str) -> Non
     assert len(get(client, f"/api/nodes?{query}")["nodes"]) <= 200
 
 
+def test_a_node_counts_replicas_as_what_they_are() -> None:
+    """MXNet's Scheduler and TensorFlow's Chief are no workers."""
+    cluster = SampleCluster(4)
+    copy = cluster.copy()
+    node = cluster.nodes[0].name
+    roles = [Role.PS, Role.WORKER, Role.WORKER, Role.SCHEDULER, Role.CHIEF]
+    pods = [
+        BoundPod(f"p{n}", node, Resources(cpu=1), ReplicaId("uid-0", role, n))
+        for n, role in enumerate(roles)
+    ]
+    seen = copy.observation
+    found = replace(seen, snapshot=replace(seen.snapshot, pods=tuple(pods)))
+    (row, *_) = node_rows(replace(copy, observation=found))
+    assert row.jobs == [("team-a/resnet-0", {"ps": 1, "worker": 2, "chief": 1, "scheduler": 1})]
+
+
 def test_the_stream_begins_with_everything_and_goes_on_with_what_changed() -> None:
     cluster = SampleCluster(24)
     feed = PageFeed()
     feed.take(cluster.copy())
     with feed:
-        stream = iter(create_page(feed).test_client().get("/api/stream").response)
+        stream = iter(
+            create_page(feed, DecisionSettings()).test_client().get("/api/stream").response
+        )
         assert next(stream) == b"retry: 2000\n\n"
         first = _event(next(stream))
         assert (first["reset"], len(first["rows"])) == (True, 24)
@@ -197,7 +221,7 @@ def test_the_stream_begins_with_everything_and_goes_on_with_what_changed() -> No
         assert second["reset"] is False
         assert 0 < len(second["rows"]) < 24
         again = (
-            create_page(feed)
+            create_page(feed, DecisionSettings())
             .test_client()
             .get("/api/stream", headers={"Last-Event-ID": first["version"]})
         )

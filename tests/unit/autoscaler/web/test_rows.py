@@ -1,13 +1,18 @@
 """Rows of the table of jobs."""
 
+from dataclasses import replace
+from typing import Any
+
 import msgspec
 import pytest
 
 from autoscaler.web.rows import row_of, waits_of
 from extender.gang_report import Ahead, Expectation, GangReport, sentence
 from extender.gang_states import GangState
+from optimus.errors import NotReady
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
+from optimus.kube.profiles import Condition, ConditionType, ProfileStatus, Truth
 from optimus.kube.times import LAST_SECONDS
 from optimus.models.forecast import Forecast, time_left
 from tests.unit.autoscaler.web.sample_cluster import SampleCluster
@@ -96,3 +101,31 @@ def test_a_job_without_end_has_one_that_a_browser_can_show() -> None:
     status = msgspec.structs.replace(copy.status, remaining_seconds=1e99)
     endless = copy._replace(status=status, forecast=None)
     assert row_of(endless).ends_at == LAST_SECONDS
+
+
+def outlook(**fields: Any) -> tuple[bool, str]:
+    """Whether a time is shown, and what is said of the goal."""
+    found = SampleCluster(4).copy().jobs["uid-0"]
+    row = row_of(found._replace(**fields))
+    return row.remaining is not None, row.outlook
+
+
+def test_a_row_says_what_there_is_to_say_of_its_goal() -> None:
+    found = SampleCluster(4).copy().jobs["uid-0"]
+    assert isinstance(found.forecast, Forecast)
+    assert found.job is not None
+    none = ProfileStatus(phase=Phase.TRAINING)
+    at_target = msgspec.structs.replace(found.status, phase=Phase.AT_TARGET)
+    met = Condition(ConditionType.GOAL_MET, Truth.TRUE, "GoalMet", "", "2027-01-15T08:00:00Z")
+    by_profile = msgspec.structs.replace(none, conditions=(met,), remaining_seconds=0)
+    expected = replace(found.forecast, is_expected=True)
+    assert outlook() == (True, "")
+    assert outlook(forecast=expected) == (True, "estimated")
+    assert outlook(forecast=replace(found.forecast, goal_met=True)) == (False, "goal met")
+    assert outlook(status=at_target) == (False, "goal met")
+    assert outlook(status=by_profile, forecast=None) == (False, "goal met"), "on a standby"
+    assert outlook(status=none, forecast=NotReady("3 samples")) == (False, "no forecast yet")
+    assert outlook(job=replace(found.job, goal=None), forecast=None, status=none) == (
+        False,
+        "no goal",
+    )

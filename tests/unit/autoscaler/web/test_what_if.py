@@ -8,24 +8,28 @@ import pytest
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import create_page
+from optimus.allocation import Allocation, AllocationProblem, per_pool
 from optimus.errors import NotReady
-from optimus.interval.what_if import Question, WhatIf, answer
+from optimus.interval import IntervalConfig
+from optimus.interval.decision_settings import DecisionSettings
+from optimus.interval.what_if import KnownJob, Question, WhatIf, answer
 from optimus.jobs import CountBounds, Counts
 from optimus.models.forecast import Forecast
+from optimus.policies.fifo import FifoPolicy
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources
 from tests.unit.autoscaler.web.sample_cluster import AT, SampleCluster
 
 PRICE = 40.0
+SETTINGS = DecisionSettings(interval=IntervalConfig(rescale_seconds=PRICE))
 
 
 def asked(counts: Counts, copy: ClusterCopy | None = None, **fields: object) -> WhatIf:
     copy = copy or SampleCluster(4).copy()
     found = copy.jobs["uid-0"]._replace(**fields)  # type: ignore[arg-type]  # the test's own fields
-    forecast_at, snapshot = found.decided_at or copy.at, copy.observation.snapshot
-    return answer(
-        Question(found.job, found.forecast, counts, copy.at, forecast_at, PRICE, snapshot)
-    )
+    known = KnownJob(found.forecast, found.decided_at or copy.at)
+    snapshot = copy.observation.snapshot
+    return answer(Question(found.job, known, counts, copy.at, SETTINGS, snapshot))
 
 
 def job(copy: ClusterCopy) -> tuple[JobCopy, Forecast]:
@@ -90,7 +94,11 @@ def test_without_a_forecast_it_says_why() -> None:
 def arrived(copy: ClusterCopy, name: str = "resnet-0", query: str = "") -> dict[str, Any]:
     feed = PageFeed()
     feed.take(copy)
-    answered = create_page(feed).test_client().get(f"/api/arrival/team-a/{name}?{query}")
+    answered = (
+        create_page(feed, DecisionSettings())
+        .test_client()
+        .get(f"/api/arrival/team-a/{name}?{query}")
+    )
     assert answered.status_code == 200
     found: dict[str, Any] = answered.get_json()
     return found
@@ -106,6 +114,42 @@ def test_another_job_like_one_starts_where_there_is_room_and_ends_after_the_whol
     assert found["ends"]["median"] > forecast.at(Counts(2, 2))
     assert found["ends"]["low"] < found["ends"]["median"] < found["ends"]["high"]
     assert (found["waitsFor"], found["refusal"], found["quotasKnown"]) == ([], "", True)
+
+
+def test_the_page_asks_by_the_settings_of_its_process() -> None:
+    """The price of a restart, the least gain, the policy and the room kept for rescales."""
+    feed, copy = PageFeed(), SampleCluster(4).copy()
+    feed.take(copy)
+    path = "/api/what-if/team-a/resnet-0?workers=3"
+    cheap = replace(SETTINGS, interval=IntervalConfig(rescale_seconds=2.0))
+    for settings, price in ((SETTINGS, PRICE), (cheap, 2.0)):
+        found = create_page(feed, settings).test_client().get(path).get_json()
+        assert found["priceSeconds"] == price
+    demanding = IntervalConfig(rescale_seconds=2.0, hysteresis_fraction=0.99)
+    asked_page = create_page(feed, replace(SETTINGS, interval=demanding)).test_client()
+    assert "(99 % and 2 s for the restart)" in asked_page.get(path).get_json()["whyNotMoved"]
+    held = copy.jobs["uid-0"]._replace(held="paused by its user")
+    feed.take(replace(copy, jobs={**copy.jobs, "uid-0": held}))
+    assert asked_page.get(path).get_json()["whyNotMoved"] == "paused by its user"
+
+
+def test_another_job_is_planned_by_the_policy_of_the_process() -> None:
+    copy = SampleCluster(4).copy()
+    small = replace(copy.observation.snapshot, nodes=copy.observation.snapshot.nodes[:1])
+    feed = PageFeed()
+    feed.take(replace(copy, observation=replace(copy.observation, snapshot=small)))
+    asked_of = []
+
+    class Fifo(FifoPolicy):
+        """Notes that it was asked."""
+
+        def allocate(self, problem: AllocationProblem) -> Allocation:
+            asked_of.append(problem)
+            return super().allocate(problem)
+
+    page = create_page(feed, replace(SETTINGS, policy=per_pool(Fifo()))).test_client()
+    assert page.get("/api/arrival/team-a/resnet-0?workers=9").status_code == 200
+    assert asked_of
 
 
 def at_least(copy: ClusterCopy, workers: int) -> ClusterCopy:
@@ -147,7 +191,11 @@ def test_quotas_hold_back_other_counts_and_another_job() -> None:
     assert found.refusal.startswith("quota pods of namespace team-a leaves ")
     feed = PageFeed()
     feed.take(copy)
-    other = create_page(feed).test_client().get("/api/what-if/team-a/resnet-0?workers=6")
+    other = (
+        create_page(feed, DecisionSettings())
+        .test_client()
+        .get("/api/what-if/team-a/resnet-0?workers=6")
+    )
     assert other.get_json()["refusal"] == found.refusal
     new = arrived(copy)
     assert new["refusal"].startswith("quota pods of namespace team-a leaves 0 of pods")
@@ -160,7 +208,7 @@ def test_quotas_hold_back_other_counts_and_another_job() -> None:
 def test_strange_counts_are_answered(query: str) -> None:
     feed = PageFeed()
     feed.take(SampleCluster(4).copy())
-    client = create_page(feed).test_client()
+    client = create_page(feed, DecisionSettings()).test_client()
     answered = client.get(f"/api/what-if/team-a/resnet-0?{query}")
     assert answered.status_code == 200
     found = answered.get_json()["then"]

@@ -1,0 +1,83 @@
+"""The settings of the autoscaler's decisions as a profile's ``state`` has them.
+
+The command line answers by them what another decision would bring. A profile of an autoscaler that
+stored none, or ones that this version does not understand, leaves the defaults, and that is said.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from optimus.errors import NotReady
+from optimus.interval import IntervalConfig
+from optimus.interval.decision_settings import DecisionSettings
+from optimus.kube.profile_codec import StoredSettings
+from optimus.placement import PLACEMENT_RULES
+from optimus.policies import policy_named
+from optimus.resources import Resources
+
+
+class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Every limit is stored, also one with its default: that of another version may differ."""
+
+    policy: str
+    placement: str
+    expects: bool
+    interval: IntervalConfig
+    node_selector: str = ""
+    budget: dict[str, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """What decisions depend on beside the cluster, and which part of the cluster they are for."""
+
+    decision: DecisionSettings = field(default_factory=DecisionSettings)
+    node_selector: str = ""
+    """Labels of the nodes whose capacity is allocated; empty: all nodes."""
+
+    budgets: Mapping[str, Resources] = field(default_factory=dict)
+    """By namespace, with the names of quotas. A profile has that of its own namespace."""
+
+    def stored(self, namespace: str) -> StoredSettings:
+        """For the profiles of a namespace."""
+        decision = self.decision
+        found: StoredSettings = msgspec.to_builtins(
+            _Stored(
+                decision.policy.name,
+                _name_of(decision),
+                decision.expects,
+                decision.interval,
+                self.node_selector,
+                dict(self.budgets.get(namespace, {})),
+            ),
+            enc_hook=dict,  # the read-only mappings of weights
+        )
+        return found
+
+
+def _name_of(decision: DecisionSettings) -> str:
+    names = (name for name, rule in PLACEMENT_RULES.items() if rule == decision.placement)
+    return next(names, "")
+
+
+UNKNOWN: Final = NotReady(
+    "no profile has the settings by which the autoscaler decides; the default ones are assumed"
+)
+
+
+def settings_of(stored: StoredSettings | None, namespace: str) -> ClusterSettings | NotReady:
+    """What a profile of a namespace has stored, or why that cannot be used."""
+    if not stored:
+        return UNKNOWN
+    try:
+        found = msgspec.convert(stored, _Stored)
+        policy, placement = policy_named(found.policy), PLACEMENT_RULES[found.placement]
+    except (msgspec.ValidationError, KeyError) as error:
+        said = "the autoscaler decides by settings that this version of optimus does not know"
+        return NotReady(f"{said} ({error}); the default ones are assumed")
+    decision = DecisionSettings(policy, placement, found.interval, found.expects)
+    budgets = {namespace: Resources(found.budget)} if found.budget else {}
+    return ClusterSettings(decision, found.node_selector, budgets)

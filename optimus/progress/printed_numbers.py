@@ -1,0 +1,135 @@
+"""Numbers as programs print them, and the text of a line in one notation.
+
+All forms read the same text (``plain``) with the same pattern (``NUMBER``), so that what is a
+number is decided here alone:
+
+1. Full-width punctuation and digits become ASCII; ``tensor(0.68, ...)`` and ``np.float64(0.68)``
+   become ``0.68``.
+2. Digits with commas become a number where their notation is certain: ``0,4123`` and ``1.369,8``
+   have a decimal comma, ``1,369.8`` and ``1,234,567`` have thousands, ``step 4,000`` is a count.
+   ``1,369`` alone may be either: it follows the other numbers of its line, else it stays as it is.
+3. A number is read only as a whole token. ``1,369``, ``2026-01-02``, ``1:05`` and ``9850/10000``
+   are none, and neither is their beginning.
+4. A number with a unit of time behind it is a time, whatever name stands before it (``VALUE``)."""
+
+import re
+from typing import Final
+
+from optimus.progress.metric_names import describe
+
+NUMBER: Final = (
+    r"(?>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?i:nan|inf(?:inity)?))"
+    r"(?!\w|[.,:/+-]++\d)"
+)
+"""A whole number token, nan and inf included. Atomic: 1.9K does not parse as 1."""
+_TIME: Final = (
+    r"(?!\s?(?>(?:[mnuµ]?s|secs?|seconds?|mins?|minutes?|hrs?|hours?|days?)(?:/\w{1,16})?)"
+    r"\b(?!\s?[=:]|\s{1,4}[\d.+-]))"
+)
+"""No unit of time follows; ``0.5 min 0.3`` and ``0.5 s=3`` have none."""
+VALUE: Final = rf"{NUMBER}{_TIME}(?!\s?%\|)"
+"""A number that may be the value of a name: no time, and not the percent of a progress bar."""
+
+_FULL_WIDTH: Final = re.compile("[！-～]")
+_ASCII: Final = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+_WRAPPED: Final = re.compile(
+    rf"\b(?:tensor|(?:np|numpy)\.\w{{1,16}}|array)\(\s?\[?({NUMBER})\]?(?:,[^()]{{0,200}})?\)"
+)
+_RANGE: Final = re.compile(r"(@0?\.\d{1,4}):(0?\.\d{1,4})(?!\d)")
+_COMMA: Final = re.compile(r",\d")
+_WITH_COMMA: Final = re.compile(
+    r"(?<![\w.,\[({'\"])(?<!\d:)(?=[\d.]{1,40},\d)(?>\d+(?:[.,]\d+)*)"
+    r"(?:[eE][+-]?\d+)?(?!\w|[:+-]\.?\d)"
+)
+_DECIMAL: Final = re.compile(r"0\d*,\d+|\d+,(?:\d{1,2}|\d{4,})|\d{4,},\d+|\d{1,3}(?:\.\d{3})+,\d+")
+_THOUSANDS: Final = re.compile(r"[1-9]\d{0,2}(?:(?:,\d{3})+\.\d+|(?:,\d{3}){2,})")
+_EITHER: Final = re.compile(r"[1-9]\d{0,2},\d{3}")
+_COUNTED: Final = re.compile(
+    r"(?:\b(?:(?:global|mini)?[_ -]?(?:steps?|batch(?:es)?)|it(?:er(?:ation)?s?)?|updates?"
+    r"|checkpoints?|samples?|examples?)[\s:#=]{1,4}|\d/)$",
+    re.IGNORECASE,
+)
+_LOOK_BACK: Final = 24
+_NAME: Final = re.compile(r"([A-Za-z][\w.@/-]{0,63})['\"]?[\s:=(\[]{1,4}$")
+
+
+def plain(text: str) -> str:
+    """A clean line with its numbers in the notation that the forms read."""
+    if not text.isascii() and _FULL_WIDTH.search(text) is not None:
+        text = text.translate(_ASCII)
+    if "tensor(" in text or "np." in text or "numpy." in text or "array(" in text:
+        text = _WRAPPED.sub(r"\1", text)
+    if "@" in text:
+        # "mAP@.5:.95" is a name, not a value of "mAP@.5".
+        text = _RANGE.sub(r"\1-\2", text)
+    return _without_commas(text) if "," in text and _COMMA.search(text) is not None else text
+
+
+def number_of(text: str) -> float | None:
+    """The number that a whole cell is, in any notation; ``None`` where it is none."""
+    text = plain(text)
+    return float(text) if re.fullmatch(NUMBER, text) else None
+
+
+def is_whole(text: str, start: int, end: int) -> bool:
+    """Whether no part of a number stands right before or behind the text from start to end."""
+    behind = text[end : end + 2]
+    if behind[:1].isalnum() or (behind[:1] in tuple(".,:/+-") and behind[1:].isdigit()):
+        return False
+    before = text[max(start - 2, 0) : start]
+    return not (before[-1:].isalnum() or (before[-1:] in tuple(".,/") and before[:1].isdigit()))
+
+
+def unclear_number(text: str) -> str | None:
+    """Digits with a comma behind the name of a loss or metric that are not read as a number; what
+    they mean is not clear."""
+    if "," not in text or _COMMA.search(text) is None:
+        return None
+    for found in _WITH_COMMA.finditer(plain(text)):
+        if "," in found[0]:
+            name = _NAME.search(found.string, max(found.start() - 72, 0), found.start())
+            if name is not None and describe(name[1]).is_metric:
+                return found[0]
+    return None
+
+
+def _without_commas(text: str) -> str:
+    found = list(_WITH_COMMA.finditer(text))
+    if not found:
+        return text
+    decimal = any(_is_decimal(each[0]) for each in found)
+    thousands = any(_is_thousands(each[0]) for each in found)
+    parts, end = [], 0
+    for each in found:
+        parts += [text[end : each.start()], _as_number(each, decimal=decimal, thousands=thousands)]
+        end = each.end()
+    return "".join([*parts, text[end:]])
+
+
+def _mantissa(token: str) -> str:
+    return re.split("[eE]", token, maxsplit=1)[0]
+
+
+def _is_decimal(token: str) -> bool:
+    return _DECIMAL.fullmatch(_mantissa(token)) is not None
+
+
+def _is_thousands(token: str) -> bool:
+    return _THOUSANDS.fullmatch(_mantissa(token)) is not None
+
+
+def _as_number(found: re.Match[str], *, decimal: bool, thousands: bool) -> str:
+    """A token with commas as a number; as it is where it is none or may be two."""
+    token, start = found[0], found.start()
+    if _is_decimal(token):
+        return token.replace(".", "").replace(",", ".")
+    if _is_thousands(token):
+        return token.replace(",", "")
+    if _EITHER.fullmatch(token) is None:
+        return token
+    before, behind = found.string[max(start - _LOOK_BACK, 0) : start], found.string[found.end() :]
+    if behind.startswith("/") or _COUNTED.search(before) is not None:
+        return token.replace(",", "")
+    if decimal == thousands:
+        return token
+    return token.replace(",", "." if decimal else "")

@@ -1,0 +1,81 @@
+"""A request that arrives in parts: when it is whole, and what of it is kept."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.http.incoming import Incoming, TooLarge
+
+LIMIT = 100
+
+
+def request(body: bytes = b"{}", *headers: str, length: object = None) -> bytes:
+    lines = ["POST /filter HTTP/1.1", "Host: x", *headers]
+    if length != "":
+        lines.append(f"Content-Length: {len(body) if length is None else length}")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def incoming() -> Incoming:
+    return Incoming(LIMIT, 0.0)
+
+
+@given(st.binary(max_size=LIMIT), st.lists(st.integers(0, 200), max_size=5))
+def test_it_is_whole_with_its_last_byte_however_it_is_cut(body: bytes, cuts: list[int]) -> None:
+    sent, arriving = request(body), incoming()
+    edges = sorted({0, *(cut for cut in cuts if cut < len(sent) - 1), len(sent) - 1})
+    for begin, end in pairwise(edges):
+        assert not arriving.feed(sent[begin:end])
+    assert arriving.feed(sent[-1:])
+    assert arriving.take() == sent
+
+
+def test_what_follows_is_kept() -> None:
+    arriving = incoming()
+    assert arriving.feed(request(b"one") + request(b"two")[:10])
+    assert arriving.take() == request(b"one") + request(b"two")[:10]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", id="no body"),
+        pytest.param(request(b"", "A: b", length="+2"), id="a length that is no number"),
+        pytest.param(b"x" * 70_000, id="a head without an end"),
+        pytest.param(
+            request(b"2\r\n{}\r\n0\r\n\r\n", "Transfer-Encoding: chunked", length=""), id="chunks"
+        ),
+    ],
+)
+def test_other_requests_are_gunicorns_once_they_are_there(sent: bytes) -> None:
+    arriving = incoming()
+    assert arriving.feed(sent)
+    assert arriving.take() == sent
+
+
+def test_chunks_are_waited_for() -> None:
+    arriving = incoming()
+    assert not arriving.feed(request(b"2\r\n{}\r\n", "Transfer-Encoding: chunked", length=""))
+    assert arriving.feed(b"0\r\n\r\n")
+
+
+def test_of_a_body_that_is_too_large_one_byte_more_than_the_limit_is_kept() -> None:
+    arriving, next_one = incoming(), request(b"next")
+    sent = request(b"x" * 500) + next_one
+    whole = [arriving.feed(sent[at : at + 64]) for at in range(0, len(sent), 64)]
+    assert whole.index(True) == (len(request(b"x" * 500)) - 1) // 64
+    assert arriving.take() == request(b"x" * (LIMIT + 1)) + next_one
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(request(b"x", length=10_000), id="of a known length"),
+        pytest.param(request(b"x" * 200, "Transfer-Encoding: chunked", length=""), id="in chunks"),
+    ],
+)
+def test_a_body_that_is_much_too_large_is_not_read(sent: bytes) -> None:
+    with pytest.raises(TooLarge):
+        incoming().feed(sent)

@@ -1,0 +1,77 @@
+"""The settings of decisions as they are stored with a job."""
+
+from dataclasses import fields
+from typing import Any
+
+import msgspec
+import pytest
+
+from optimus.allocation.fairness import Fairness
+from optimus.errors import NotReady
+from optimus.interval import IntervalConfig, ProfilingConfig
+from optimus.interval.decision_settings import DecisionSettings
+from optimus.kube.stored_settings import ClusterSettings, settings_of
+from optimus.placement import PLACEMENT_RULES
+from optimus.policies import POLICIES, policy_named
+from optimus.resources import Resources
+
+
+def other(config: Any) -> dict[str, Any]:
+    """Another value for each number of a configuration."""
+    numbers = {each.name: getattr(config, each.name) for each in fields(config)}
+    return {name: each + 1 for name, each in numbers.items() if isinstance(each, int | float)}
+
+
+INTERVAL = IntervalConfig(
+    **other(IntervalConfig()),
+    profiling=ProfilingConfig(**other(ProfilingConfig())),
+    fairness=Fairness(1.5, {"team-a": 2.0}, {"high": 3.0}),
+)
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("placement", sorted(PLACEMENT_RULES))
+def test_every_setting_is_read_back_as_it_was_stored(policy: str, placement: str) -> None:
+    decision = DecisionSettings(
+        policy_named(policy), PLACEMENT_RULES[placement], INTERVAL, expects=False
+    )
+    budgets = {"team-a": Resources({"requests.cpu": 40_000}), "team-b": Resources(pods=3)}
+    settings = ClusterSettings(decision, "pool=training", budgets)
+    stored = msgspec.json.decode(msgspec.json.encode(settings.stored("team-a")))
+    found = settings_of(stored, "team-a")
+    assert isinstance(found, ClusterSettings)
+    assert found.decision == decision
+    assert found.node_selector == "pool=training"
+    assert found.budgets == {"team-a": budgets["team-a"]}, "no budget of another namespace"
+
+
+def test_the_weights_may_be_left_at_their_defaults() -> None:
+    fair = ClusterSettings(DecisionSettings(interval=IntervalConfig(fairness=Fairness(1.0))))
+    found = settings_of(fair.stored("ns"), "ns")
+    assert isinstance(found, ClusterSettings)
+    assert found.decision == fair.decision
+
+
+STORED = ClusterSettings().stored("ns")
+
+
+@pytest.mark.parametrize(
+    ("stored", "fragment"),
+    [
+        pytest.param(None, "no profile has the settings", id="an older autoscaler"),
+        pytest.param({**STORED, "policy": "newer"}, "does not know ('newer')", id="a new policy"),
+        pytest.param({**STORED, "placement": ""}, "does not know", id="a new placement rule"),
+        pytest.param({**STORED, "interval": 3}, "does not know", id="no configuration"),
+        pytest.param({"policy": "optimus"}, "does not know", id="half of it"),
+    ],
+)
+def test_settings_that_cannot_be_used_say_why(stored: Any, fragment: str) -> None:
+    found = settings_of(stored, "ns")
+    assert isinstance(found, NotReady)
+    assert fragment in found.reason
+
+
+def test_a_limit_that_this_version_does_not_know_is_left_out() -> None:
+    interval = {**STORED["interval"], "limit_of_a_newer_version": 3}
+    found = settings_of({**STORED, "interval": interval}, "ns")
+    assert found == ClusterSettings()

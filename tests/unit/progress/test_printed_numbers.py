@@ -1,0 +1,101 @@
+"""Numbers are read as whole tokens, in the notation of their line."""
+
+import pytest
+
+from optimus.jobs import TargetEpochs, TargetLoss
+from optimus.models.forecast import goal_is_met
+from optimus.progress.printed_numbers import number_of, plain
+from tests.unit.progress.reads import read
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("Loss 0,4123", "Loss 0.4123", id="a decimal comma"),
+        pytest.param("loss 1,369.8", "loss 1369.8", id="thousands"),
+        pytest.param("Verlust 1.369,85", "Verlust 1369.85", id="both, the other way"),
+        pytest.param("step 12,345,678", "step 12345678", id="millions"),
+        pytest.param("Step: 4,000 | Loss: 0.5", "Step: 4000 | Loss: 0.5", id="a count"),
+        pytest.param("[1,024/2,048] loss 0.5", "[1,024/2048] loss 0.5", id="a count in brackets"),
+        pytest.param("loss 1,369", "loss 1,369", id="one that may be either"),
+        pytest.param("loss 1,369 acc 0,51", "loss 1.369 acc 0.51", id="the line tells which"),
+        pytest.param("loss 0,5e-3", "loss 0.5e-3", id="an exponent"),
+        pytest.param("loss=0.5,acc=0.6", "loss=0.5,acc=0.6", id="a comma between pairs"),
+        pytest.param("betas=(0.9,0.999)", "betas=(0.9,0.999)", id="a tuple"),
+        pytest.param("at 03:00:00,123 loss", "at 03:00:00,123 loss", id="a time"),
+        pytest.param("ids 1,2,3", "ids 1,2,3", id="a list"),
+        pytest.param("epoch：1，loss：0.68", "epoch:1,loss:0.68", id="full-width"),
+        pytest.param("loss tensor(0.68, device='cuda:0')", "loss 0.68", id="a tensor"),
+        pytest.param("{'loss': np.float64(0.68)}", "{'loss': 0.68}", id="a scalar of NumPy"),
+    ],
+)
+def test_a_line_in_one_notation(text: str, expected: str) -> None:
+    assert plain(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["1,369", "1.2.3", "2026-01-02", "1:05", "9850/10000", "1.9K", "", "0.5 s", "[0.5]"]
+)
+def test_what_is_no_number(text: str) -> None:
+    assert number_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param("Epoch {}/30: Loss 0,68{}", [0.681, 0.682, 0.683], id="a decimal comma"),
+        pytest.param("Epoch {} loss 1,369.{}", [1369.1, 1369.2, 1369.3], id="thousands"),
+        pytest.param("Epoch {} loss 1,36{}", [], id="one that may be either"),
+        pytest.param("Epoch {} batch_cost: 2.1{} sec, acc 0.5", [], id="seconds named cost"),
+        pytest.param("epoch={} avg_batch_cost=2.1{}", [], id="a cost of a batch"),
+        pytest.param("Epoch {} loss 2.1{} s", [], id="seconds named loss"),
+        pytest.param("Epoch {} mAP@.5 loss@.5:.9{}: 100%|##| 1/1 [00:01<00:00]", [], id="a header"),
+        pytest.param("Epoch {}: loss improved from 0.9{} now", [], id="a former value"),
+    ],
+)
+def test_losses_of_three_epochs(lines: str, expected: list[float]) -> None:
+    progress = read([lines.format(n, n) for n in (1, 2, 3)])
+    assert [point.loss for point in progress.losses] == pytest.approx(expected)
+
+
+def test_a_number_that_may_be_either_is_said() -> None:
+    progress = read([f"Epoch {n} loss 1,36{n}" for n in range(1, 6)])
+    assert progress.losses == ()
+    assert progress.diagnostic is not None
+    assert "1,361" in progress.diagnostic
+    assert "decimal comma" in progress.diagnostic
+
+
+@pytest.mark.parametrize("loss", ["0,8990", "1,369.8", "12,5", "1,369"])
+def test_no_target_is_met_by_the_beginning_of_a_number(loss: str) -> None:
+    progress = read([f"Epoch {n}/300: Loss {loss}" for n in range(1, 30)])
+    assert not goal_is_met(TargetLoss(0.3), progress)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Finished training it {}024/306968 of epoch 0, 15.12 ms/it, loss 0.548593",
+        "xt {}024/306968 of epoch 0, loss 0.548593",
+        "Epoch 0 [{}.5%] loss 0.5",
+        "epoch=0 sample={}024 loss=0.5",
+        "Epoch 0 part {} loss 0.5",
+        "Epoch[0] Part [{}]/[3759] loss=0.5",
+    ],
+)
+def test_a_part_of_an_epoch_is_no_epoch(line: str) -> None:
+    for count in (1, 2, 9):
+        progress = read([line.format(n) for n in range(1, count + 1)])
+        assert not goal_is_met(TargetEpochs(1.0), progress)
+        assert len(progress.losses) == count
+
+
+def test_a_line_with_a_count_ends_its_epoch_where_each_epoch_has_one() -> None:
+    lines = [f"epoch={n} loss={1 / n:.3f} seen={60000 * n}" for n in range(1, 6)]
+    assert [read(lines[:n]).epoch for n in (1, 2, 5)] == [0.5, 2.0, 5.0]
+
+
+def test_a_table_with_semicolons_and_decimal_commas() -> None:
+    progress = read(["epoch;loss", *(f"{n};0,{9 - n}5" for n in range(4))])
+    assert [point.loss for point in progress.losses] == [0.95, 0.85, 0.75, 0.65]
+    assert progress.epoch == 4
