@@ -409,17 +409,25 @@ class Settlement:
             self.reclaim.all_shrunk = None
 
     def resize_running(self, jobs: Iterable[Classified]) -> None:
-        """Running jobs that are not decided yet: forced ones first, then by seconds saved."""
+        """Running jobs that are not decided yet: forced ones first, then those whose own gain
+        releases capacity, which others may want, then by what is saved."""
 
-        def key(job: Classified) -> tuple[bool, bool, float, str]:
+        def key(job: Classified) -> tuple[bool, bool, bool, float, str]:
             wanted = self.allocated.get(job.job.uid, job.job.counts)
-            is_late = job.rescues_deadline(wanted)
-            return not job.forced, not is_late, -job.worth(wanted), job.job.uid
+            is_late, releases = job.rescues_deadline(wanted), self._releases(job, wanted)
+            return not job.forced, not releases, not is_late, -job.worth(wanted), job.job.uid
 
         resizable = [each for each in jobs if each.eligibility is Eligibility.RESIZABLE]
         for job in sorted(resizable, key=key):
             if job.job.uid not in self.counts:
                 self.place(job) if job.forced else self._resize(job)
+
+    def _releases(self, job: Classified, wanted: Counts) -> bool:
+        """Whether a change that is worth its restart by itself needs less of every resource."""
+        of, current = job.job, job.job.counts
+        if wanted == current or job.cooling or not of.demand(wanted).fits_in(of.demand(current)):
+            return False
+        return self._net_saving(job, wanted) > 0
 
     def _resize(self, job: Classified) -> None:
         """Carry out a running job's allocation, as far as it fits and is worth the restart."""

@@ -278,3 +278,17 @@ def test_a_job_that_was_just_rescaled_shrinks_for_no_gain_of_its_own() -> None:
     action, reason = cooling_decision(ago=10.0)
     assert action is Action.KEEP
     assert "cooldown: rescaled 10 s ago" in reason
+
+
+def test_what_a_job_releases_by_its_own_gain_is_there_for_others_at_once() -> None:
+    """Fewer PSs and more workers, together less than it holds: no other job makes it shrink."""
+    large, small = in_namespace("large", "l", counts=(7, 2)), in_namespace("small", "s")
+    many_workers = steps(1e4, Sync(link=0.0, overhead=0.0))
+    decided = Case(
+        [(large, ["node-00"] * 6 + ["node-01"] * 3), (small, ["node-01"] * 2)],
+        {"large": many_workers, "small": many_workers},
+        nodes=nodes(2, 6),
+    ).decisions()
+    assert decided["large"].action is Action.CHANGE
+    assert sum(decided["large"].counts) < 9
+    assert sum(decided["small"].counts) >= 5
