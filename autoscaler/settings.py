@@ -138,7 +138,7 @@ class Settings:
 
     rescale_spacing_seconds: float = 300.0
     """Least seconds between two rescales of one job (cooldown); in between it
-    neither grows nor releases capacity."""
+    releases capacity to a namespace that holds less, and else stays as it is."""
 
     moves_per_hour: int = 5
     """Rescales within an hour after which a job does not grow; shrinking for others does not

@@ -346,7 +346,7 @@ class JobView:
     incomplete: bool = False
     placed: Counts = NO_COUNTS
     over_share: bool = False
-    """Its namespace holds more than its share, and gives back what another wants."""
+    """Its namespace holds more than its part beside some other, and gives that what it wants."""
 
     def fixed(self, reason: str, counts: Counts | None = None) -> Classified:
         """Not up for decision; without a bound pod it waits for just these counts."""
