@@ -81,7 +81,8 @@ BLUR: Final = 0.4
 """Standard deviation of the log of (true / predicted) time ahead."""
 SLOWER: Final = 0.25
 """Mean of that log: training slows down more often than any decay predicts."""
-_EXPECTED_ODDS: Final = 29.0
+EXPECTED_ODDS: Final = 29.0
+"""Of 30 targets, 29 are taken to be met: what is known of users, and not fitted to any run."""
 _LOW, _HIGH = 0.1, 0.9
 _DURATION_POWER: Final = 2.0
 """The weight of meeting the goal at k falls with this power of k."""
@@ -164,7 +165,7 @@ class TimeToGoal:
 
 def expected(probability: float) -> float:
     """The probability that a target is met, of a user who expects that."""
-    odds = _EXPECTED_ODDS * probability
+    odds = EXPECTED_ODDS * probability
     return odds / (odds + max(1.0 - probability, 0.0)) if odds > 0 else 0.0
 
 
