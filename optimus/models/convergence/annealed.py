@@ -126,12 +126,12 @@ class _Fit(NamedTuple):
 
     def deepened(self, probability: float) -> "_Fit":
         """These courses, and with that probability the same with deeper drops."""
-        depths = np.resize(_DEPTHS, len(self.weights))
-        twice = (np.concatenate([each, each]) for each in self[1:-2])
         rows = np.tile(np.arange(len(self.weights)), 2)
+        depths, twice = np.resize(_DEPTHS, len(self.weights)), [1 - probability, probability]
         return _Fit(
-            *(self.decays[rows], *twice, np.concatenate([self.depths, depths])),
-            np.concatenate([(1 - probability) * self.weights, probability * self.weights]),
+            *(self.decays[rows], self.levels[rows], self.shares[rows], self.powers[rows]),
+            *(self.lags[rows], np.concatenate([self.depths, depths])),
+            np.asarray(np.outer(twice, self.weights).ravel(), dtype=np.float64),
         )
 
 
