@@ -19,7 +19,7 @@ from optimus.progress.metric_names import describe
 
 NUMBER: Final = (
     r"(?>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?i:nan|inf(?:inity)?))"
-    r"(?!\w|[.,:/+-]++\d)"
+    r"(?!\w|[.,:/+'-]++\d)"
 )
 """A whole number token, nan and inf included. Atomic: 1.9K does not parse as 1."""
 _TIME: Final = (
@@ -27,7 +27,9 @@ _TIME: Final = (
     r"\b(?!\s?[=:]|\s{1,4}[\d.+-]))"
 )
 """No unit of time follows; ``0.5 min 0.3`` and ``0.5 s=3`` have none."""
-VALUE: Final = rf"{NUMBER}{_TIME}(?!\s?%\|)"
+_SPACED: Final = r"(?![+-]?[1-9]\d{0,2} \d{3}(?![\w/:%-]))"
+"""``1 369.8`` may be one number or two."""
+VALUE: Final = rf"{_SPACED}{NUMBER}{_TIME}(?!\s?%\|)"
 """A number that may be the value of a name: no time, and not the percent of a progress bar."""
 
 _FULL_WIDTH: Final = re.compile("[！-～]")
@@ -35,6 +37,10 @@ _ASCII: Final = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _WRAPPED: Final = re.compile(
     rf"\b(?:tensor|(?:np|numpy)\.\w{{1,16}}|array)\(\s?\[?({NUMBER})\]?(?:,[^()]{{0,200}})?\)"
 )
+_GROUPED: Final = re.compile(
+    r"(?<![\w.,'\u2019])[1-9]\d{0,2}(?:['\u2019\xa0\u2009\u202f]\d{3})+(?!['\u2019\w])"
+)
+_GROUPS: Final = re.compile(r"[^\d]")
 _RANGE: Final = re.compile(r"(@0?\.\d{1,4}):(0?\.\d{1,4})(?!\d)")
 _COMMA: Final = re.compile(r",\d")
 _WITH_COMMA: Final = re.compile(
@@ -57,6 +63,9 @@ def plain(text: str) -> str:
     """A clean line with its numbers in the notation that the forms read."""
     if not text.isascii() and _FULL_WIDTH.search(text) is not None:
         text = text.translate(_ASCII)
+    if "'" in text or not text.isascii():
+        # "1'369.8", and thousands with spaces that are no blanks.
+        text = _GROUPED.sub(lambda found: _GROUPS.sub("", found[0]), text)
     if "tensor(" in text or "np." in text or "numpy." in text or "array(" in text:
         text = _WRAPPED.sub(r"\1", text)
     if "@" in text:
