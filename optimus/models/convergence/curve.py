@@ -158,6 +158,15 @@ class TimeToGoal:
         """The same of the runs that meet the goal."""
         return self.quantile(probability * self.in_run)
 
+    def within(self, end: float) -> "TimeToGoal":
+        """The same of a run that ends then."""
+        before = self.k < end
+        k, cdf = (
+            np.append(self.k[before], end),
+            np.append(self.cdf[before], self.probability_by(end)),
+        )
+        return TimeToGoal(k, cdf, end, min(self.earliest, end))
+
     def probability_by(self, k: float) -> float:
         """The probability that the goal is met by k."""
         return float(np.interp(k, self.k, self.cdf, left=0.0))

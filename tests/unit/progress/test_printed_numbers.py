@@ -38,7 +38,8 @@ def test_a_line_in_one_notation(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1,369", "1'36", "1.2.3", "2026-01-02", "1:05", "9850/10000", "1.9K", "", "0.5 s", "[0.5]"]
+    "text",
+    ["1,369", "1'36", "1.2.3", "2026-01-02", "1:05", "9850/10000", "1.9K", "", "0.5 s", "[0.5]"],
 )
 def test_what_is_no_number(text: str) -> None:
     assert number_of(text) is None
