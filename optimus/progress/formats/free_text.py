@@ -78,8 +78,12 @@ _RATE: Final = re.compile(
     rf".{{0,40}}?(?:to|:|=)\s?({NUMBER})|^learning rate\b.{{0,40}}? ({NUMBER})$",
     re.IGNORECASE,
 )
-_SUMMARY: Final = re.compile(r"^\W{0,8}(?:best|better|total|average|k-fold)\b", re.IGNORECASE)
-"""A result over the whole run."""
+_SUMMARY: Final = re.compile(
+    r"^\W{0,8}(?:best|better|total|average|k-fold|target|goal|expected|previous|"
+    r"early stop\w*|resum\w+|restor\w+|load\w+)\b",
+    re.IGNORECASE,
+)
+"""A result over the whole run, or one that is no result of this run's training."""
 _EVALUATED_ONLY: Final = re.compile(r"m?(?:AP|IoU)\w*|BLEU|bleu")
 """Metrics that are not computed in training: alone on a line they are of an evaluation."""
 _COCO: Final = re.compile(
