@@ -9,6 +9,8 @@ at first and then ever more slowly (``LearningRateSchedule.followed_rate``): in 
 of the fall over 20 epochs comes in the first two, and it goes on. b and p are averaged over, as
 the decays are: for each pair the second term is taken off the losses, and what is left is fitted by
 decays. Losses that fell with the rate so far are evidence for a large b, others for a small one.
+No loss before a drop says how deep it is: with a probability of one fifth, each course falls at the
+drops ahead by a further power of the rate.
 
 The time to the goal rests on the declared end. Users set goals that they expect their runs to meet,
 mostly late: before any loss is seen the goal is met after k of n epochs with a density
@@ -18,8 +20,7 @@ proportional to sqrt(k / n). By Bayes' rule the losses turn it into
 
 v is the scatter of the losses (the target is met by an epoch below the course), s^2 = v^2 + e^2,
 and e the error of the course: a part of how far it has fallen since now. T is Student's density
-with 4 degrees of freedom, as some courses are far off: a fall at a drop may be twice as deep as
-any before it. Where the losses are no evidence, the answer is the density of the goal alone."""
+with 4 degrees of freedom, as some courses are far off. Where the losses are no evidence, the answer is the density of the goal alone."""
 
 import math
 from collections.abc import Sequence
