@@ -20,7 +20,8 @@ proportional to sqrt(k / n). By Bayes' rule the losses turn it into
 
 v is the scatter of the losses (the target is met by an epoch below the course), s^2 = v^2 + e^2,
 and e the error of the course: a part of how far it has fallen since now. T is Student's density
-with 4 degrees of freedom, as some courses are far off. Where the losses are no evidence, the answer is the density of the goal alone."""
+with 4 degrees of freedom, as some courses are far off. Where the losses are no evidence, the answer
+is the density of the goal alone."""
 
 import math
 from collections.abc import Sequence
