@@ -496,7 +496,12 @@ def _total(
     prior = earlier_time_to_goal(progress.earlier, goal, in_epochs=in_epochs)
     if prior is None:
         return own if isinstance(own, NotReady) else (own, in_epochs)
-    return (prior if isinstance(own, NotReady) else combined(own, prior)), in_epochs
+    if not isinstance(own, NotReady):
+        return combined(own, prior), in_epochs
+    declared = progress.declared.epochs if in_epochs else progress.declared.steps
+    done = (progress.epoch if in_epochs else progress.step) or 0.0
+    # A run that has passed its declared end has another one, which is not known.
+    return (prior.within(float(declared)) if declared and declared > done else prior), in_epochs
 
 
 def goal_from_earlier(progress: TrainingProgress, goal: LossGoal) -> tuple[TimeToGoal, str] | None:
