@@ -277,20 +277,24 @@ class DisruptionBudget:
 
     A job counts from its suspension until all its pods have started. The budget is asked right
     before the suspension, in ``rescale_order``: a rescale that still waits for something else holds
-    back no other."""
+    back no other. A job that is stuck counts in its own namespace alone: that its pods do not end
+    may be its user's doing, and would hold back all others for ever."""
 
     def __init__(self, jobs: Iterable[Job], limits: DisruptionLimits) -> None:
         """``jobs`` are all managed jobs."""
         self._limits = limits
         self._jobs = Counter(job.key.namespace for job in jobs)
         self._stopped = dict[str, str]()
+        self._stuck = set[str]()
 
-    def note(self, job: Job, *, is_stopped: bool) -> None:
-        """Take in whether a job is stopped for a rescale."""
+    def note(self, job: Job, *, is_stopped: bool, is_stuck: bool = False) -> None:
+        """Take in whether a job is stopped for a rescale, and for too long."""
+        self._stopped.pop(job.uid, None)
+        self._stuck.discard(job.uid)
         if is_stopped:
             self._stopped[job.uid] = job.key.namespace
-        else:
-            self._stopped.pop(job.uid, None)
+        if is_stopped and is_stuck:
+            self._stuck.add(job.uid)
 
     def allows(self, job: Job, purpose: RescalePurpose) -> bool:
         """Whether this job may be stopped now for a rescale of this purpose."""
@@ -298,7 +302,8 @@ class DisruptionBudget:
             return True
         namespace, limits = job.key.namespace, self._limits
         in_namespace = sum(each == namespace for each in self._stopped.values())
-        return len(self._stopped) < limits.cluster.of(
+        in_cluster = len(self._stopped) - len(self._stuck)
+        return in_cluster < limits.cluster.of(
             self._jobs.total()
         ) and in_namespace < limits.namespace.of(self._jobs[namespace])
 
