@@ -228,6 +228,8 @@ class JobHistory:
     """When its last profiling run reached its counts."""
     running_seconds: float = 0.0
     """Lower bound of its running time, by its pods; its log may show less than that."""
+    unplaceable: bool = False
+    """Its pods have not been placed for long although there was room for them."""
     forecast_awaited: bool = False
     """An interval left it, profiled and without a forecast (``Decision.awaits_forecast``)."""
 
