@@ -146,7 +146,8 @@ class Settings:
 
     max_stopped: str = str(DEFAULT_LIMITS.cluster)
     """How many managed jobs may be stopped for rescales at once: a number, or a percentage of which
-    there is always at least one. Rescales that gain most begin first."""
+    there is always at least one. Rescales that gain most begin first. A job whose pods have not
+    ended within 600 s counts in its own namespace alone."""
 
     max_stopped_per_namespace: str = str(DEFAULT_LIMITS.namespace)
     """The same for the jobs of each namespace."""

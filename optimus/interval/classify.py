@@ -422,6 +422,14 @@ def classify(view: JobView) -> Classified:
     return _resizable(view)
 
 
+def _unplaceable(view: JobView) -> Classified | None:
+    """Something else than room keeps its pods from being placed: a scheduling gate, a volume."""
+    if view.running or view.job.suspended or not view.history.unplaceable:
+        return None
+    why = "its pods are not placed although there was room for them"
+    return view.suspended(f"{why}: no other job is made smaller for it for a while")
+
+
 def _not_managed(view: JobView) -> Classified | None:
     if view.job.managed:
         return None
@@ -605,6 +613,7 @@ def _why_cooling(view: JobView) -> str | None:
 
 
 _RULES: tuple[Callable[[JobView], Classified | None], ...] = (
+    _unplaceable,
     _not_managed,
     _in_rescale,
     _suspended,
