@@ -338,7 +338,12 @@ def _controller(
     instance, metrics = reports.instance, reports.metrics
     events = EventWriter(client, "optimus-autoscaler")
     decisions = _decision_config(settings)
-    decides_by = ClusterSettings(decisions.settings, settings.node_selector, _budgets(settings))
+    decides_by = ClusterSettings(
+        decisions.settings,
+        settings.node_selector,
+        _budgets(settings),
+        names_in(settings.ignored_resources),
+    )
     recorder = ProfileRecorder(
         ProfileWriter(client),
         events,

@@ -250,7 +250,8 @@ class Controller:
             return
         budget = DisruptionBudget((each.job for each in self.managed), self._timing.disruption)
         for state in self.managed:
-            budget.note(state.job, is_stopped=state.is_stopped)
+            stuck = state.is_stuck(now)
+            budget.note(state.job, is_stopped=state.is_stopped, is_stuck=stuck)
         first, began = self._not_reached, self._clock.timer()
         waiting = sorted(
             self.managed, key=lambda state: (state.job.uid not in first, *begin_order(state))
@@ -269,7 +270,8 @@ class Controller:
                     purpose = state.rescale.record.purpose
                     state.may_stop = may_begin and budget.allows(state.job, purpose)
                     self._components.rescales.advance(state, observation, free, now)
-                    budget.note(state.job, is_stopped=state.is_stopped)
+                    stuck = state.is_stuck(now)
+                    budget.note(state.job, is_stopped=state.is_stopped, is_stuck=stuck)
         self._not_reached = frozenset(
             state.job.uid for state in waiting if state.job.uid not in reached
         )

@@ -58,6 +58,10 @@ _LOG = logging.getLogger(__name__)
 FOREIGN_SUSPENSION_SECONDS: Final = 60.0
 """How long a suspension by another instance is left to that one, if it appears while this leads."""
 
+_STUCK_SECONDS: Final = 600.0
+"""After which a job that is stopped holds back no other namespace's jobs. Default: longer than pods
+take to end or, by default, to be placed."""
+
 _MOST_PRICES: Final = 9
 """Of so many rescales what they cost is kept: nodes and images change."""
 
@@ -518,6 +522,15 @@ class JobState:
         """Whether it does not train for the rescale in progress."""
         return self.rescale is not None and self.rescale.record.is_stopped
 
+    def is_stuck(self, at: float) -> bool:
+        """Whether it has been stopped in one step of a rescale for longer than any step lasts by
+        itself: its pods do not end."""
+        return (
+            self.is_stopped
+            and self.rescale is not None
+            and (at - self.rescale.record.step_at > _STUCK_SECONDS)
+        )
+
     @property
     def awaits_stop(self) -> bool:
         """Whether a rescale of it has begun and nothing has been done to it."""
@@ -536,7 +549,8 @@ class JobState:
             recommends=self.recommends,
             rescaling_to=self.rescaling_to,
             measures=self.rescale is not None
-            and self.rescale.record.purpose is RescalePurpose.PROFILING,
+            and self.rescale.record.purpose is RescalePurpose.PROFILING
+            and not self.is_stuck(at),
             awaits_checkpoint=self.awaits_checkpoint(at),
             running_seconds=self.running_seconds(at),
             is_ending=self.is_ending,

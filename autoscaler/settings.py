@@ -138,7 +138,7 @@ class Settings:
 
     rescale_spacing_seconds: float = 300.0
     """Least seconds between two rescales of one job (cooldown); in between it
-    neither grows nor releases capacity."""
+    releases capacity to a namespace that holds less, and else stays as it is."""
 
     moves_per_hour: int = 5
     """Rescales within an hour after which a job does not grow; shrinking for others does not
@@ -146,7 +146,8 @@ class Settings:
 
     max_stopped: str = str(DEFAULT_LIMITS.cluster)
     """How many managed jobs may be stopped for rescales at once: a number, or a percentage of which
-    there is always at least one. Rescales that gain most begin first."""
+    there is always at least one. Rescales that gain most begin first. A job whose pods have not
+    ended within 600 s counts in its own namespace alone."""
 
     max_stopped_per_namespace: str = str(DEFAULT_LIMITS.namespace)
     """The same for the jobs of each namespace."""

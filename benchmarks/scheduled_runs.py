@@ -114,6 +114,11 @@ class Run:
 Asked = tuple[Run, Question]
 
 
+def published_runs() -> list[Run]:
+    """All runs of the file."""
+    return [Run.of(each) for each in json.loads(RUNS.read_text())]
+
+
 def main() -> None:
     """Evaluate, choose the constants or leave out parts of the model, and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -123,8 +128,7 @@ def main() -> None:
     parser.add_argument("--everywhere", action="store_true", help="targets as for --choose")
     parser.add_argument("--threshold", type=float, help="instead of targets")
     options = parser.parse_args()
-    runs = [Run.of(each) for each in json.loads(RUNS.read_text())]
-    runs = [run for run in runs if run.is_loss or not options.losses]
+    runs = [run for run in published_runs() if run.is_loss or not options.losses]
     everywhere = options.choose or options.everywhere
     targets = CHOSEN_TARGETS if everywhere else TARGETS
     asked = [
@@ -284,6 +288,7 @@ def _end_alone(points: Sequence[LossPoint], schedule: LearningRateSchedule) -> C
 
 ABLATIONS: Mapping[str, Fit] = {
     "all": AnnealedCurve.fit,
+    "no deeper drops": _with(CourseFamily(deeper=0.0)),
     "drops followed at once": _with(CourseFamily(drop_lags=(math.inf,))),
     "drops followed late": _with(CourseFamily(drop_lags=CourseFamily().drop_lags[:1])),
     "one power of the rate": _with(CourseFamily(powers=(1.0,))),

@@ -4,15 +4,17 @@ A gang that is past the age limit and does not fit gets a plan on the cluster as
 jobs end by the forecasts in their profiles, jobs without a forecast after all others. Only the
 nodes of that plan are closed, so that room gathers on them; the gangs behind use all other nodes,
 and these too where their own forecast ends before the planned begin. A gang that would not fit
-after the end of all jobs closes nothing.
+after the end of all jobs closes nothing. One that has to wait for jobs of its own namespace, or
+that is kept from its nodes by rules of pods, closes nodes for its own namespace alone: whoever may
+end the one or change the other could keep everybody else waiting for ever.
 
 Running jobs change all the time. So they are read once a minute, and a plan is kept while its nodes
 would still have the room; otherwise room would gather now here, now there.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
 
 from extender.gang_queue import Instant
 from optimus.kube.pods import Pod
@@ -48,6 +50,18 @@ class RunningJobs(NamedTuple):
     """By job UID, when its forecast has it end (epoch, seconds)."""
 
 
+class Reader(Protocol):
+    """Reads more of the cluster, under the lock, where a plan needs it."""
+
+    def running_jobs(self) -> RunningJobs:
+        """What will end, and what is left beside it."""
+        ...
+
+    def with_surroundings(self, gang: Gang) -> Gang:
+        """The gang with what other pods mean for it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class FuturePlan:
     """Where a gang will be placed, and when at the earliest."""
@@ -64,6 +78,9 @@ class FuturePlan:
     is_predicted: bool = True
     """Whether all jobs that it waits for have a forecast; otherwise it may begin any time later."""
 
+    namespace: str | None = None
+    """For the gangs of which namespace it closes nodes; ``None``: of every one."""
+
     @property
     def nodes(self) -> Collection[str]:
         """The nodes that are closed for others."""
@@ -76,9 +93,11 @@ class _Ending(NamedTuple):
     at: float
     job_uid: str
     amounts: Mapping[str, Resources]
+    namespace: str
 
 
-class _Future(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Future:
     """The cluster as it will be, read at one time."""
 
     read_at: float
@@ -90,6 +109,17 @@ class _Future(NamedTuple):
 
     emptied: Capacity
     """What is left once all jobs have ended."""
+
+    _others: dict[str, Capacity] = field(default_factory=dict)
+
+    def without(self, namespace: str) -> Capacity:
+        """What is left once the jobs of all other namespaces have ended."""
+        if namespace not in self._others:
+            capacity = self._others[namespace] = self.left.copy()
+            for ending in self.endings:
+                if ending.namespace != namespace:
+                    _add_amounts(capacity, ending.amounts, 1)
+        return self._others[namespace]
 
 
 class _Known(NamedTuple):
@@ -125,7 +155,7 @@ class Backfill:
         gang: Gang,
         closed: Collection[str],
         now: Instant,
-        running: Callable[[], RunningJobs],
+        reader: Reader,
     ) -> FuturePlan | None:
         """The plan of a gang that does not fit; ``None`` where it would close nodes for nothing.
 
@@ -140,25 +170,32 @@ class Backfill:
         passes = plan is None or not any(node in closed for node in plan.nodes)
         if known is not None and passes and self._is_fresh(known.read_at):
             return plan
-        future = self._read(now, running, again=known is None)
-        if plan is not None and passes and _still_fits(plan, future.emptied):
-            plan = _future_plan(plan.amounts, future, now)
+        future = self._read(now, reader, again=known is None)
+        around = reader.with_surroundings(gang)
+        if plan is not None and passes and self._stays(plan, around, closed, future):
+            plan = _future_plan(plan.amounts, future, now, plan.namespace)
         else:
-            plan = self._plan(gang, closed, future, now)
+            plan = self._plan(gang, around, closed, future, now)
         self._known[gang.job_uid] = _Known(future.read_at, gang, plan)
         return plan
 
     def _is_fresh(self, read_at: float) -> bool:
         return self._future is not None and self._future.read_at == read_at
 
-    def _read(self, now: Instant, running: Callable[[], RunningJobs], *, again: bool) -> _Future:
+    def _read(self, now: Instant, reader: Reader, *, again: bool) -> _Future:
         future = self._future
         if future is None or (again and now.monotonic - future.read_at >= _READ_AGAIN_SECONDS):
-            jobs = running()
+            jobs = reader.running_jobs()
+            namespaces = {pod.replica.job_uid: pod.namespace for pod in jobs.pods if pod.replica}
             left = Capacity(jobs.nodes, jobs.left)
             emptied = left.copy()
             endings = sorted(
-                _Ending(max(jobs.ends_at.get(job_uid, _UNKNOWN), now.epoch), job_uid, amounts)
+                _Ending(
+                    max(jobs.ends_at.get(job_uid, _UNKNOWN), now.epoch),
+                    job_uid,
+                    amounts,
+                    namespaces.get(job_uid, ""),
+                )
                 for job_uid, amounts in _by_job(jobs).items()
             )
             for ending in endings:
@@ -166,18 +203,32 @@ class Backfill:
             self._future = future = _Future(now.monotonic, endings, left, emptied)
         return future
 
+    def _stays(
+        self, plan: FuturePlan, around: Gang, closed: Collection[str], future: _Future
+    ) -> bool:
+        """Whether a plan still holds, for the same namespaces."""
+        others = future.without(around.key.namespace)
+        if plan.namespace is not None:
+            waits_for_own = self._place(around, others, closed) is None
+            return waits_for_own and _still_fits(plan.amounts, future.emptied)
+        is_free = around.surroundings is None or self._place(around, others, closed) is not None
+        return is_free and _still_fits(plan.amounts, others)
+
     def _plan(
-        self, gang: Gang, closed: Collection[str], future: _Future, now: Instant
+        self, gang: Gang, around: Gang, closed: Collection[str], future: _Future, now: Instant
     ) -> FuturePlan | None:
+        """``around`` is the gang with what other pods mean for it now."""
         placement = self._place(gang, future.emptied, closed)
         if placement is None:
             return None
         placement = self._earliest(gang, closed, future) or placement
-        amounts: dict[str, Resources] = {}
-        for member in gang.unbound:
-            node = placement.nodes[gang.replica(member)]
-            amounts[node] = amounts.get(node, NONE) + member.spec.resources
-        return _future_plan(amounts, future, now)
+        amounts, others = _by_node(gang, placement), future.without(gang.key.namespace)
+        if around.surroundings is None and _still_fits(amounts, others):
+            return _future_plan(amounts, future, now)
+        without_own = self._place(around, others, closed)
+        if without_own is None:
+            return _future_plan(amounts, future, now, gang.key.namespace)
+        return _future_plan(_by_node(gang, without_own), future, now)
 
     def _earliest(self, gang: Gang, closed: Collection[str], future: _Future) -> Placement | None:
         """The plan at the end of the first job by which the gang fits, by the forecasts."""
@@ -244,15 +295,25 @@ def _add_amounts(capacity: Capacity, amounts: Mapping[str, Resources], sign: int
             capacity.give_back(row, tuple([sign * each for each in vector]))
 
 
-def _still_fits(plan: FuturePlan, emptied: Capacity) -> bool:
+def _by_node(gang: Gang, placement: Placement) -> dict[str, Resources]:
+    amounts: dict[str, Resources] = {}
+    for member in gang.unbound:
+        node = placement.nodes[gang.replica(member)]
+        amounts[node] = amounts.get(node, NONE) + member.spec.resources
+    return amounts
+
+
+def _still_fits(amounts: Mapping[str, Resources], emptied: Capacity) -> bool:
     return all(
         node in emptied.row_of
         and amount.fits_in(emptied.resources_of(emptied.free[emptied.row_of[node]]))
-        for node, amount in plan.amounts.items()
+        for node, amount in amounts.items()
     )
 
 
-def _future_plan(amounts: Mapping[str, Resources], future: _Future, now: Instant) -> FuturePlan:
+def _future_plan(
+    amounts: Mapping[str, Resources], future: _Future, now: Instant, namespace: str | None = None
+) -> FuturePlan:
     """It begins no earlier than each node has the room, by the forecasts.
 
     Where a job without a forecast has to end too, the gang cannot begin before the others."""
@@ -270,4 +331,4 @@ def _future_plan(amounts: Mapping[str, Resources], future: _Future, now: Instant
             free += ending.amounts[node]
             if ending.at >= begins_at:
                 begins_at, awaits = ending.at, ending.job_uid
-    return FuturePlan(amounts, begins_at, unknown or awaits, not unknown)
+    return FuturePlan(amounts, begins_at, unknown or awaits, not unknown, namespace)

@@ -133,16 +133,17 @@ class Inspector:
         ``None``: not even once all jobs have ended."""
         self._backfill.begin({each.uid for each in queue}, now)
         plans: dict[str, FuturePlan | None] = {}
-        closed: set[str] = set()
+        closing_before: list[FuturePlan] = []
         for each in queue:
-            plan = closing.get(each.uid)
+            plan, namespace = closing.get(each.uid), each.key.namespace
             if plan is not None:
                 plans[each.uid] = plan
-                closed.update(plan.nodes)
+                closing_before.append(plan)
             elif each.uid in wanted and _is_for_want_of_room(each) and self._backfill.may_plan:
                 gang = each.queued.observed.gang
-                running = self._planner.running_jobs
-                plan = self._backfill.future_plan(gang, closed, now, running)
+                before = (plan for plan in closing_before if plan.namespace in (None, namespace))
+                closed = {node for plan in before for node in plan.nodes}
+                plan = self._backfill.future_plan(gang, closed, now, self._planner)
                 if plan is not None or not closed:
                     plans[each.uid] = plan
         return plans

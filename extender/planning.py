@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from extender.backfill import Backfill, FuturePlan, RunningJobs
+from extender.backfill import Backfill, FuturePlan, Reader
 from extender.gang_queue import Instant, QueuedGang
 from extender.namespace_budgets import NamespaceBudgets
 from optimus.jobs import NodeConstraints
@@ -325,18 +325,6 @@ class RoomCopy:
 # --- one slice after the other
 
 
-class Reader(Protocol):
-    """Reads more of the cluster, under the lock, where a slice needs it."""
-
-    def running_jobs(self) -> RunningJobs:
-        """What will end, and what is left beside it."""
-        ...
-
-    def with_surroundings(self, gang: Gang) -> Gang:
-        """The gang with what other pods mean for it."""
-        ...
-
-
 class Planning:
     """The planning thread's state. ``plan`` is called by one thread at a time."""
 
@@ -361,7 +349,7 @@ class Planning:
     def plan(
         self,
         snapshot: Snapshot,
-        reader: "Reader",
+        reader: Reader,
         *,
         seconds: float = SLICE_SECONDS,
         clock: Callable[[], float] = time.perf_counter,
@@ -391,12 +379,12 @@ class Planning:
                 self._note_cost(queued, clock() - began, snapshot.now, refused=known is not None)
             old = queued.waiting.waited_seconds(epoch) > limit
             if known is not None and old:
-                plan = self._backfill.future_plan(
-                    queued.observed.gang, walk.closed, snapshot.now, reader.running_jobs
-                )
+                gang = queued.observed.gang
+                closed = walk.closed_to(gang.key.namespace)
+                plan = self._backfill.future_plan(gang, closed, snapshot.now, reader)
                 if plan is not None:
                     future_plans[job_uid] = plan
-                    walk.close(plan.nodes, plan.begins_at)
+                    walk.close(plan)
         self._before = walk.before
         return Slice(walk.answers, False, future_plans, walk.searches)
 
@@ -517,26 +505,37 @@ class _Walk:
     ) -> None:
         self._snapshot, self._room, self._rule = snapshot, room, rule
         self.before = before
-        self.closed: dict[str, float] = {}
-        """By node, when the gang that it is kept for can begin (epoch, seconds)."""
-        self._every_closed: frozenset[str] = frozenset()
+        self._closed: dict[str | None, dict[str, float]] = {}
+        """By namespace (``None``: for all) and node, when the gang that it is kept for can begin
+        (epoch, seconds)."""
+        self._every_closed: dict[str, frozenset[str]] = {}
         self.answers: list[PlannedGang | RefusedGang] = []
         self._shapes = shapes
         self.searches = 0
 
-    def close(self, nodes: Iterable[str], begins_at: float) -> None:
+    def close(self, plan: FuturePlan) -> None:
         """Keep nodes for a gang, against those behind it."""
-        self.closed |= dict.fromkeys(nodes, begins_at)
+        kept = self._closed.setdefault(plan.namespace, {})
+        kept |= dict.fromkeys(plan.nodes, plan.begins_at)
+        self._every_closed.clear()
+
+    def closed_to(self, namespace: str) -> frozenset[str]:
+        """The nodes that are closed for gangs of a namespace of which no end is known."""
+        if namespace not in self._every_closed:
+            every, own = self._closed.get(None, {}), self._closed.get(namespace, {})
+            self._every_closed[namespace] = frozenset(every.keys() | own.keys())
+        return self._every_closed[namespace]
 
     def closed_for(self, queued: QueuedGang) -> frozenset[str]:
         """The nodes that are closed for a gang: not those where it ends before they are needed."""
+        namespace = queued.observed.gang.key.namespace
+        closed = self.closed_to(namespace)
         remaining = self._snapshot.remaining_seconds.get(queued.waiting.job_uid)
-        if remaining is None:
-            if len(self._every_closed) != len(self.closed):
-                self._every_closed = frozenset(self.closed)
-            return self._every_closed
-        ends_at = self._snapshot.now.epoch + remaining
-        return frozenset(name for name, begin in self.closed.items() if ends_at > begin)
+        if remaining is None or not closed:
+            return closed
+        ends_at, kept = self._snapshot.now.epoch + remaining, (None, namespace)
+        begins = [self._closed.get(each, {}) for each in kept]
+        return frozenset(name for each in begins for name, begin in each.items() if ends_at > begin)
 
     def must_be_reserved_first(self, gang: Gang) -> bool:
         """Whether plans of this slice may concern the gang by rules of pods, which count what is

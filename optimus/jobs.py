@@ -5,6 +5,7 @@ Kubeflow's terms throughout: a job has replica types; PSs and workers are resize
 gang but keeps its count.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -264,6 +265,11 @@ class ReplicaSpec:
     resources: Resources = NONE
     constraints: NodeConstraints = UNCONSTRAINED
 
+    def without(self, resources: Collection[str]) -> "ReplicaSpec":
+        """The same without these resources."""
+        left = self.resources.without(resources)
+        return self if left is self.resources else replace(self, resources=left)
+
 
 @dataclass(frozen=True, slots=True)
 class FixedRole:
@@ -333,6 +339,14 @@ class Job:
     loss_metric: str | None = None
     metrics_format: str | None = None
     checkpoint_format: str | None = None
+
+    def without(self, resources: Collection[str]) -> "Job":
+        """The job without what its replicas request of these resources."""
+        if not resources:
+            return self
+        ps, worker = self.ps.without(resources), self.worker.without(resources)
+        fixed = tuple(replace(each, spec=each.spec.without(resources)) for each in self.fixed)
+        return replace(self, ps=ps, worker=worker, fixed=fixed)
 
     @property
     def managed(self) -> bool:

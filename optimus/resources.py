@@ -12,6 +12,10 @@ CPU = "cpu"
 MEMORY = "memory"
 PODS = "pods"
 
+LARGEST_TASK, LARGEST_AMOUNT, LARGEST_TOTAL = 2**48, 2**53, 2**62
+"""What ``bounded`` makes of more: of a task, so that ten thousand of each role fit in 64 bits; of
+what is asked for or free on one node; of sums."""
+
 
 class Resources(Mapping[str, int]):
     """An immutable vector of resource amounts, by resource name.
@@ -116,6 +120,13 @@ def _sorted(amounts: dict[str, int]) -> Resources:
 
 
 NONE = Resources()
+
+
+def bounded(amount: int, most: int = LARGEST_AMOUNT) -> int:
+    """The amount as arrays of 64 bits hold it: a larger one, of either sign, counts as ``most``.
+
+    No node has so much, but the containers of a pod may ask for any sum."""
+    return max(-most, min(amount, most))
 
 
 def total(amounts: Iterable[Resources]) -> Resources:

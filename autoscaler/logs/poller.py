@@ -241,6 +241,13 @@ class NodeThrottle:
         self._backoffs = {key: each for key, each in self._backoffs.items() if key in kept}
 
 
+class _Lines(NamedTuple):
+    """The lines of a read that are left, and how many it had."""
+
+    left: Iterator[None]
+    size: int
+
+
 class LineIntake:
     """Takes in what was read, within a budget of CPU time for each job and tick.
 
@@ -257,7 +264,7 @@ class LineIntake:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._timer, self._clock = timer, clock
-        self._waiting: dict[str, deque[Iterator[None]]] = {}
+        self._waiting: dict[str, deque[_Lines]] = {}
         """By job, those that have waited longest first."""
         self._sizes: Counter[str] = Counter()
         """The number of lines that wait, those included that were taken in since they came."""
@@ -267,9 +274,9 @@ class LineIntake:
         self._left_seconds = _ALL_SECONDS
         self._last_seconds = _LAST_SECONDS
 
-    def __len__(self) -> int:
-        """The number of reads of which lines wait."""
-        return sum(map(len, self._waiting.values()))
+    def count_large(self, least: int) -> int:
+        """The number of reads of more lines than that of which some wait."""
+        return sum(each.size > least for reads in self._waiting.values() for each in reads)
 
     def begin_tick(self) -> None:
         """Every job has its budget again."""
@@ -280,7 +287,7 @@ class LineIntake:
     def add(self, job: str, lines: Iterator[None], count: int) -> None:
         """So many lines are to be taken in after those of the same job that wait already."""
         self._sizes[job] += count
-        self._waiting.setdefault(job, deque()).append(lines)
+        self._waiting.setdefault(job, deque()).append(_Lines(lines, count))
 
     def waits(self, job: str) -> bool:
         """Whether lines of this job are not taken in yet."""
@@ -317,7 +324,7 @@ class LineIntake:
         began = self._timer()
         waiting = self._waiting.pop(job, deque())  # those that are not done come last again
         while waiting and self._timer() - began < seconds:
-            if next(waiting[0], _NO_MORE) is _NO_MORE:
+            if next(waiting[0].left, _NO_MORE) is _NO_MORE:
                 waiting.popleft()
         if waiting:
             self._waiting[job] = waiting
@@ -608,7 +615,8 @@ class LogPoller:
     def _has_room(self, read: _Read) -> bool:
         """Whether a read may wait to be taken in. A large one for which there is no room in memory
         is dropped, and its log is read again at a later poll."""
-        return len(self._intake) < _MOST_WAITING or _size(read) <= _END_LINES
+        is_large = _size(read) > _END_LINES
+        return not is_large or self._intake.count_large(_END_LINES) < _MOST_WAITING
 
     def read_now(self, log: ProgressLog, run: Run) -> bool:
         """Read a run's logs at once, apart from the queue: its pods are about to be deleted, and

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields
+from functools import cache
 from math import inf, isfinite
 from operator import attrgetter, is_
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -122,8 +123,9 @@ class ProfileRecorder:
         writer: Writer = UNNAMED,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._profiles, self._settings = profiles, writer.settings
-        self._instance = writer.instance
+        self._profiles, self._instance = profiles, writer.instance
+        # They do not change while this process runs: one value for each namespace.
+        self._decided_by = None if writer.settings is None else cache(writer.settings.stored)
         self._events = events
         self._metrics = metrics
         self._spacing_seconds = spacing_seconds
@@ -230,8 +232,8 @@ class ProfileRecorder:
         # The saved state is packed only now: it is by far the largest part, and most ticks write
         # nothing.
         saved = state.saved
-        if self._settings is not None:
-            decided_by = self._settings.stored(state.job.key.namespace)
+        if self._decided_by is not None:
+            decided_by = self._decided_by(state.job.key.namespace)
             saved = msgspec.structs.replace(saved, decided_by=decided_by)
         full = msgspec.structs.replace(
             status, state=pack(saved, state.job.key), written_by=self._instance

@@ -29,7 +29,7 @@ from optimus.allocation.quota_demands import QuotaDemands
 from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.models.forecast import Forecast
 from optimus.quotas import Quota
-from optimus.resources import NONE, Resources, total
+from optimus.resources import LARGEST_TASK, LARGEST_TOTAL, NONE, Resources, bounded, total
 
 _MAX_FAILURES: Final = 8
 _KEPT_SECONDS: Final = 86_400.0
@@ -228,6 +228,8 @@ class JobHistory:
     """When its last profiling run reached its counts."""
     running_seconds: float = 0.0
     """Lower bound of its running time, by its pods; its log may show less than that."""
+    unplaceable: bool = False
+    """Its pods have not been placed for long although there was room for them."""
     forecast_awaited: bool = False
     """An interval left it, profiled and without a forecast (``Decision.awaits_forecast``)."""
 
@@ -334,7 +336,7 @@ class Demands:
         names = sorted(
             {name for each in (*amounts, problem.available, problem.capacity) for name in each}
         )
-        matrix = _matrix(amounts, names)
+        matrix = _matrix(amounts, names, LARGEST_TASK)
         slots = _slots(problem, placed, names)
         is_slot = np.array([[each == slot for slot in slots] for each in amounts], dtype=np.int64)
         with_slots = np.hstack([matrix, is_slot.reshape(len(amounts), len(slots))])
@@ -342,7 +344,7 @@ class Demands:
         # for just the same.
         without_slots = np.hstack([matrix, np.zeros((len(amounts), len(slots)), dtype=np.int64)])
         available, capacity, reserve = _matrix(
-            [problem.available, problem.capacity, problem.reserve], names
+            [problem.available, problem.capacity, problem.reserve], names, LARGEST_TOTAL
         )
         no_slots = np.zeros(len(slots), dtype=np.int64)
         return cls(
@@ -403,8 +405,8 @@ def _fixed(job: Job) -> Resources:
     return total(role.spec.resources * role.count for role in job.fixed) if job.fixed else NONE
 
 
-def _matrix(amounts: Sequence[Resources], names: Sequence[str]) -> Amounts:
-    rows = [[amount[name] for name in names] for amount in amounts]
+def _matrix(amounts: Sequence[Resources], names: Sequence[str], most: int) -> Amounts:
+    rows = [[bounded(amount[name], most) for name in names] for amount in amounts]
     return np.array(rows, dtype=np.int64).reshape(len(amounts), len(names))
 
 
@@ -435,7 +437,7 @@ def _slots(
     ``placed`` are all tasks, with how many of each have their place already: they need no slot."""
     if problem.servers is None or len(placed) > _MAX_SLOT_COLUMNS:
         return {}
-    free = _matrix(list(problem.servers), names)
+    free = _matrix(list(problem.servers), names, LARGEST_TOTAL)
     count = np.array(list(problem.servers.values()), dtype=np.int64)
     slots: dict[Resources, int] = {}
     for task in sorted((task for task in placed if task), key=_task_name):

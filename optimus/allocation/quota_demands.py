@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimus.quotas import Quota
+from optimus.resources import LARGEST_TASK, LARGEST_TOTAL, bounded
 
 Amounts = NDArray[np.int64]
 Counted = NDArray[np.int64]
@@ -48,7 +49,7 @@ class QuotaDemands:
         width = max(len(each) for each in limits.values())
         available = np.full((len(rows) + 1, width), _UNLIMITED, dtype=np.int64)
         for namespace, columns in limits.items():
-            amounts = [quota.room[name] for quota, name in columns]
+            amounts = [bounded(quota.room[name], LARGEST_TOTAL) for quota, name in columns]
             available[rows[namespace], : len(columns)] = amounts
         row = np.zeros(len(uids), dtype=np.int64)
         taken = np.zeros((3, len(uids), width), dtype=np.int64)
@@ -59,7 +60,7 @@ class QuotaDemands:
                     charge, job = quota.charges[uid], number[uid]
                     row[job] = rows[namespace]
                     parts = (charge.ps, charge.worker, charge.fixed)
-                    taken[:, job, column] = [part[name] for part in parts]
+                    taken[:, job, column] = [bounded(part[name], LARGEST_TASK) for part in parts]
         kept = ((), *(tuple(each) for each in limits.values()))
         return cls(row, taken[0], taken[1], taken[2], available, kept)
 

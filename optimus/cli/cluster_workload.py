@@ -12,7 +12,6 @@ from optimus.cli.command import BadInput
 from optimus.cli.job_view import JobView
 from optimus.cli.top import views_of
 from optimus.errors import NotReady
-from optimus.interval import IntervalConfig
 from optimus.kube.job_list import list_jobs
 from optimus.kube.snapshot_reader import cluster_or_reason
 from optimus.kube.stored_settings import ClusterSettings
@@ -51,7 +50,7 @@ def read_workload(
     settings = Assumed.of(views, namespace or "default", node_selector).settings
     known, left_out = dict[str, KnownJob](), list(listed.not_readable)
     for view in views:
-        found = _known(view, settings.decision.interval)
+        found = _known(view, settings)
         if isinstance(found, NotReady):
             left_out.append(f"job {view.training_job.key}: {found.reason}")
         else:
@@ -76,19 +75,19 @@ def read_workload(
     return FoundWorkload(ClusterWorkload(tuple(jobs), servers), tuple(left_out))
 
 
-def _known(view: JobView, config: IntervalConfig) -> KnownJob | NotReady:
+def _known(view: JobView, settings: ClusterSettings) -> KnownJob | NotReady:
     job, learned = view.job, view.learned
     if job is None:
         return NotReady(view.training_job.left_alone or "its replicas cannot be read")
     if learned is None:
         return NotReady("it has no TrainingProfile that shows its training")
     return KnownJob(
-        job=job,
+        job=settings.planned(job),
         progress=learned.progress,
         forecast=learned.forecast,
         has_ended=view.is_over,
         user_counts=learned.record.user_counts,
-        rescale_seconds=config.price_seconds(known_job(view).history),
+        rescale_seconds=settings.decision.interval.price_seconds(known_job(view).history),
     )
 
 

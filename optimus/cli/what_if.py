@@ -126,7 +126,8 @@ def answer_of(
 
     decision = assumed.settings.decision
     snapshot = None if isinstance(cluster, str) else cluster.snapshot
-    found = answer(Question(view.job, known_job(view), counts, view.now, decision, snapshot))
+    planned = None if view.job is None else assumed.settings.planned(view.job)
+    found = answer(Question(planned, known_job(view), counts, view.now, decision, snapshot))
     problem = "it has ended" if view.is_over else found.problem
     if problem and view.profile is None:
         problem = f"{problem}: the job has no TrainingProfile"

@@ -346,7 +346,7 @@ class JobView:
     incomplete: bool = False
     placed: Counts = NO_COUNTS
     over_share: bool = False
-    """Its namespace holds more than its share, and gives back what another wants."""
+    """Its namespace holds more than its part beside some other, and gives that what it wants."""
 
     def fixed(self, reason: str, counts: Counts | None = None) -> Classified:
         """Not up for decision; without a bound pod it waits for just these counts."""
@@ -420,6 +420,14 @@ def classify(view: JobView) -> Classified:
         if classified is not None:
             return classified
     return _resizable(view)
+
+
+def _unplaceable(view: JobView) -> Classified | None:
+    """Something else than room keeps its pods from being placed: a scheduling gate, a volume."""
+    if view.running or view.job.suspended or not view.history.unplaceable:
+        return None
+    why = "its pods are not placed although there was room for them"
+    return view.suspended(f"{why}: no other job is made smaller for it for a while")
 
 
 def _not_managed(view: JobView) -> Classified | None:
@@ -605,6 +613,7 @@ def _why_cooling(view: JobView) -> str | None:
 
 
 _RULES: tuple[Callable[[JobView], Classified | None], ...] = (
+    _unplaceable,
     _not_managed,
     _in_rescale,
     _suspended,

@@ -277,20 +277,24 @@ class DisruptionBudget:
 
     A job counts from its suspension until all its pods have started. The budget is asked right
     before the suspension, in ``rescale_order``: a rescale that still waits for something else holds
-    back no other."""
+    back no other. A job that is stuck counts in its own namespace alone: that its pods do not end
+    may be its user's doing, and would hold back all others for ever."""
 
     def __init__(self, jobs: Iterable[Job], limits: DisruptionLimits) -> None:
         """``jobs`` are all managed jobs."""
         self._limits = limits
         self._jobs = Counter(job.key.namespace for job in jobs)
         self._stopped = dict[str, str]()
+        self._stuck = set[str]()
 
-    def note(self, job: Job, *, is_stopped: bool) -> None:
-        """Take in whether a job is stopped for a rescale."""
+    def note(self, job: Job, *, is_stopped: bool, is_stuck: bool = False) -> None:
+        """Take in whether a job is stopped for a rescale, and for too long."""
+        self._stopped.pop(job.uid, None)
+        self._stuck.discard(job.uid)
         if is_stopped:
             self._stopped[job.uid] = job.key.namespace
-        else:
-            self._stopped.pop(job.uid, None)
+        if is_stopped and is_stuck:
+            self._stuck.add(job.uid)
 
     def allows(self, job: Job, purpose: RescalePurpose) -> bool:
         """Whether this job may be stopped now for a rescale of this purpose."""
@@ -298,7 +302,8 @@ class DisruptionBudget:
             return True
         namespace, limits = job.key.namespace, self._limits
         in_namespace = sum(each == namespace for each in self._stopped.values())
-        return len(self._stopped) < limits.cluster.of(
+        in_cluster = len(self._stopped) - len(self._stuck)
+        return in_cluster < limits.cluster.of(
             self._jobs.total()
         ) and in_namespace < limits.namespace.of(self._jobs[namespace])
 
@@ -318,6 +323,10 @@ Instruction = IntervalDecided | EndProfilingRun | BeginRescale
 PROMISE_SECONDS: Final = 600.0
 """How long at most the room that was found for a job is kept from the growth of others until its
 pods are placed: something else may keep them from it."""
+
+UNPLACEABLE_SECONDS: Final = 3600.0
+"""How long nothing is done for a job of which no pod was placed for ``PROMISE_SECONDS`` although
+all of them fit."""
 
 STALE_INTERVALS: Final = 3
 """After so many intervals a rescale that could not stop its job is withdrawn and decided again: all
@@ -353,6 +362,9 @@ class DriverState:
     promised: dict[str, tuple[Counts, float]] = field(default_factory=dict)
     """By job that waits for its pods to be placed, the counts that the last interval found room
     for, and when one first did."""
+
+    fitting: dict[str, tuple[Counts, float]] = field(default_factory=dict)
+    """By job without a placed pod, its counts, and since when they fit on what is free."""
 
 
 class IntervalDriver:
@@ -481,6 +493,10 @@ class IntervalDriver:
             uid: replace(histories[uid], forecast_awaited=True)
             for uid in state.awaiting_forecast & histories.keys()
         }
+        unplaceable = {
+            uid: replace(histories.get(uid, NO_HISTORY), unplaceable=True)
+            for uid in self._unplaceable(cluster, histories)
+        }
         forecasts = state.forecasts = dict[str, Forecast | NotReady]()
 
         def forecast(job: Job, known: TrainingProgress, /) -> Forecast | NotReady:
@@ -494,7 +510,7 @@ class IntervalDriver:
             IntervalInput(
                 cluster.snapshot(),
                 progress,
-                {**histories, **waited},
+                {**histories, **waited, **unplaceable},
                 state.memory,
                 seed=state.intervals,
             ),
@@ -531,6 +547,29 @@ class IntervalDriver:
             for uid, counts in waiting
             if placed.is_placed(uid)
         }
+
+    def _unplaceable(self, cluster: ManagedCluster, histories: _Histories) -> set[str]:
+        """The jobs that something else than room keeps from being placed, such as a scheduling gate
+        or a volume that is missing: else others would stay small for them for ever."""
+        snapshot, at = cluster.snapshot(), cluster.at
+        before, fitting = self.state.fitting, dict[str, tuple[Counts, float]]()
+        waiting = [
+            job
+            for job in snapshot.jobs
+            if job.uid in self.state.promised or job.uid in before
+            if not job.suspended and not any(snapshot.bound_counts(job.uid))
+            if histories.get(job.uid, NO_HISTORY).rescaling_to is None
+        ]
+        if waiting:
+            free = CapacityPlan.of(snapshot, self._strategies.placement, leaving_counts=True)
+        for job in waiting:
+            counts, since = before.get(job.uid, (job.counts, at))
+            if counts != job.counts or at - since >= PROMISE_SECONDS + UNPLACEABLE_SECONDS:
+                since = at
+            if at - since >= PROMISE_SECONDS or free.fits(job, job.counts):
+                fitting[job.uid] = job.counts, since
+        self.state.fitting = fitting
+        return {uid for uid, (_, since) in fitting.items() if at - since >= PROMISE_SECONDS}
 
     def _forecast(
         self, job: Job, progress: TrainingProgress, *, expects: bool = False

@@ -1,5 +1,5 @@
 """Each job's objective in one interval: its weight, and its remaining time at its fair share; and
-the namespaces that hold more than theirs.
+which namespace gives capacity to which.
 
 The cluster is shared among the namespaces that have jobs, by their weights, and each namespace's
 share among its jobs, by the weights of their PriorityClasses. A job's fair share holds its minimum
@@ -7,19 +7,18 @@ and, beyond that, one PS and one worker at a time; T is the least remaining time
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
 
 import numpy as np
 
 from optimus.allocation import Candidate
 from optimus.allocation.fairness import PROPORTIONAL, Fairness, JobObjective
-from optimus.allocation.namespace_shares import parts
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
 from optimus.jobs import Job
-from optimus.resources import Resources, total
+from optimus.resources import NONE, Resources, total
 
 _MOST_STEPS: Final = 256
 """Maximum number of PSs and of workers beyond the minimum that are considered."""
@@ -71,26 +70,64 @@ def fair_shares(jobs: Sequence[Job], fairness: Fairness) -> dict[str, float]:
     }
 
 
-def over_their_share(
-    jobs: Sequence[Job], plan: CapacityPlan, fairness: Fairness | None
-) -> frozenset[str]:
-    """The namespaces that hold more than their part of what managed jobs hold and what is free.
+@dataclass(frozen=True, slots=True)
+class HeldCapacity:
+    """What the managed jobs of each namespace hold, and what is free; empty where there are not
+    several namespaces with such jobs, and for a policy that weighs no jobs."""
 
-    Empty where there are not several with such jobs, and for a policy that weighs no jobs."""
-    if fairness is None:
-        return frozenset()
-    managed = [job for job in jobs if job.managed and not job.suspended]
-    namespaces = {job.key.namespace for job in managed}
-    if len(namespaces) < 2:
-        return frozenset()
-    held: dict[str, list[Resources]] = {name: [] for name in sorted(namespaces)}
-    for job in managed:
-        held[job.key.namespace].append(plan.usage(job.uid))
-    used = {name: total(each) for name, each in held.items()}
-    free = plan.capacity.count_free(None)
-    room = total(plan.capacity.resources_of(each) * count for each, count in free.items())
-    due = parts({name: fairness.of_namespace(name) for name in used}, room + total(used.values()))
-    return frozenset(name for name, each in used.items() if not each.fits_in(due[name]))
+    used: Mapping[str, Resources] = field(default_factory=dict)
+    free: Resources = NONE
+    fairness: Fairness = field(default_factory=Fairness)
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job], plan: CapacityPlan, fairness: Fairness | None) -> Self:
+        """At the beginning of an interval."""
+        held: dict[str, list[Resources]] = {}
+        for job in jobs:
+            if job.managed and not job.suspended:
+                held.setdefault(job.key.namespace, []).append(plan.usage(job.uid))
+        if fairness is None or len(held) < 2:
+            return cls()
+        free = plan.capacity.count_free(None)
+        room = total(plan.capacity.resources_of(each) * count for each, count in free.items())
+        return cls({name: total(each) for name, each in held.items()}, room, fairness)
+
+    def gives(self, namespace: str, to: str) -> bool:
+        """Whether one holds more than its part of what both hold and what is free, and the other
+        does not.
+
+        Of these two alone: namespaces that want no more than they hold leave the rest to them."""
+        if namespace not in self.used or to not in self.used:
+            return False
+        return self._exceeds(namespace, to) and not self._exceeds(to, namespace)
+
+    def _exceeds(self, one: str, other: str) -> bool:
+        """Whether one holds more, by its weight, than the other could in all that is free."""
+        weight, others = self.fairness.of_namespace(one), self.fairness.of_namespace(other)
+        free, most = self.free, self.used[other]
+        return any(
+            amount * others > (most[name] + free[name]) * weight
+            for name, amount in self.used[one].items()
+        )
+
+    def giving(self) -> frozenset[str]:
+        """The namespaces that hold more than their part beside some other."""
+        weights = {name: self.fairness.of_namespace(name) for name in self.used}
+        least: dict[str, float] = {
+            name: min(
+                (each[name] + self.free[name]) / weights[other] for other, each in self.used.items()
+            )
+            for name in {name for each in self.used.values() for name in each}
+        }
+        return frozenset(
+            name
+            for name, each in self.used.items()
+            if any(amount / weights[name] > least[of] for of, amount in each.items())
+        )
+
+
+NOBODY_GIVES: Final = HeldCapacity()
+"""As with one namespace."""
 
 
 def _objective(

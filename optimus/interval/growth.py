@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from optimus.jobs import CountBounds, Counts, Job
-from optimus.models.expectation import known_samples
-from optimus.models.forecast import batch_rule
+from optimus.models.forecast import batch_rule, known_samples
 from optimus.progress.types import TrainingProgress
 
 _REACH: Final = 2

@@ -51,7 +51,7 @@ from optimus.interval.classify import (
     needed_text,
     saved_seconds,
 )
-from optimus.interval.fair_share import over_their_share, with_objectives
+from optimus.interval.fair_share import NOBODY_GIVES, HeldCapacity, with_objectives
 from optimus.interval.profiling import decide_after_profiling
 from optimus.interval.share import (
     StartingJobs,
@@ -144,8 +144,8 @@ def plan_interval(
     at = inputs.snapshot.at
     plan = CapacityPlan.of(inputs.snapshot, strategies.placement)
     # 1. Classify
-    over = over_their_share(inputs.snapshot.jobs, plan, config.fairness)
-    views = _views(inputs, strategies, config, plan, over)
+    held = HeldCapacity.of(inputs.snapshot.jobs, plan, config.fairness)
+    views = _views(inputs, strategies, config, plan, held.giving())
     jobs = [classify(view) for view in views]
     _charge_fixed(jobs, plan)
     if config.fairness is not None:
@@ -155,7 +155,7 @@ def plan_interval(
     problem = ClusterProblem(at, tuple(PoolProblem(share.problem) for share in shares))
     answer, memory = strategies.policy.decide(problem, inputs.memory, inputs.seed)
     # 3. and 4. Fit and settle, waiting jobs first
-    settlement = Settlement.of(plan, config, answer, jobs, over)
+    settlement = Settlement.of(plan, config, answer, jobs, held)
     starting = [StartingJobs(share, plan, at, config.max_attempts) for share in shares]
     for each in starting:
         _settle_waiting(each, settlement, at)
@@ -184,11 +184,11 @@ def _views(
     strategies: Strategies,
     config: IntervalConfig,
     plan: CapacityPlan,
-    over: frozenset[str],
+    giving: frozenset[str],
 ) -> list[JobView]:
     """All that is known of every job; one with some pods bound takes capacity for the others.
 
-    ``over`` are the namespaces that hold more than their share."""
+    ``giving`` are the namespaces that hold more than their part beside some other."""
     jobs = sorted(inputs.snapshot.jobs, key=lambda job: job.uid)
     incomplete = {
         job.uid for job in jobs if plan.is_placed(job.uid) and plan.complete(job) is not None
@@ -201,7 +201,7 @@ def _views(
         forecast, runs = strategies.forecast(job, progress), plan.is_placed(job.uid)
         at, lacks_pods = inputs.snapshot.at, job.uid in incomplete
         placed = inputs.snapshot.bound_counts(job.uid)
-        gives = job.key.namespace in over
+        gives = job.key.namespace in giving
         return JobView(
             job, runs, forecast, history, progress, config, at, lacks_pods, placed, gives
         )
@@ -318,11 +318,10 @@ class Settlement:
         config: IntervalConfig,
         answer: ClusterAllocation,
         jobs: Sequence[Classified],
-        over: frozenset[str] = frozenset(),
+        held: HeldCapacity = NOBODY_GIVES,
     ) -> "Settlement":
         """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster, and
-        those without a forecast that have more than their user gave them. ``over`` are the
-        namespaces that hold more than their share."""
+        those without a forecast that have more than their user gave them."""
         allocated = {uid: each.counts for uid, each in grants(answer).items()}
         decided = dict[str, Counts]()
         returning = [each for each in jobs if each.returns_to is not None]
@@ -350,7 +349,7 @@ class Settlement:
                 donor[0].job.uid,
             )
         )
-        reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts, over)
+        reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts, held)
         return cls(plan, config, allocated, answer, decided, reclaim)
 
     def decide(self, job: Classified, counts: Counts, reason: str) -> None:
@@ -424,25 +423,33 @@ class Settlement:
             self.reclaim.all_shrunk = None
 
     def resize_running(self, jobs: Iterable[Classified]) -> None:
-        """Running jobs that are not decided yet: forced ones first, then by seconds saved."""
+        """Running jobs that are not decided yet: forced ones first, then those whose own gain
+        releases capacity, which others may want, then by what is saved."""
 
-        def key(job: Classified) -> tuple[bool, bool, float, str]:
+        def key(job: Classified) -> tuple[bool, bool, bool, float, str]:
             wanted = self.allocated.get(job.job.uid, job.job.counts)
-            is_late = job.rescues_deadline(wanted)
-            return not job.forced, not is_late, -job.worth(wanted), job.job.uid
+            is_late, releases = job.rescues_deadline(wanted), self._releases(job, wanted)
+            return not job.forced, not releases, not is_late, -job.worth(wanted), job.job.uid
 
         resizable = [each for each in jobs if each.eligibility is Eligibility.RESIZABLE]
         for job in sorted(resizable, key=key):
             if job.job.uid not in self.counts:
                 self.place(job) if job.forced else self._resize(job)
 
+    def _releases(self, job: Classified, wanted: Counts) -> bool:
+        """Whether a change that is worth its restart by itself needs less of every resource."""
+        of, current = job.job, job.job.counts
+        if wanted == current or job.cooling or not of.demand(wanted).fits_in(of.demand(current)):
+            return False
+        return self._net_saving(job, wanted) > 0
+
     def _resize(self, job: Classified) -> None:
         """Carry out a running job's allocation, as far as it fits and is worth the restart."""
         uid, current = job.job.uid, job.job.counts
         wanted = self.allocated.get(uid, current)
         policy_reason = self._policy_reason(uid)
-        if wanted == current:
-            self.decide(job, current, policy_reason)
+        if wanted == current or job.cooling:
+            self.decide(job, current, "" if job.cooling else policy_reason)
         elif job.why_excluded(wanted) is not None:
             self._resize_trimmed(job, wanted, "are not tried: its pods were not placed")
         elif self._net_saving(job, wanted) <= 0:
@@ -622,12 +629,14 @@ class Reclaim:
     allocated: Mapping[str, Counts]
     decided: Mapping[str, Counts]
     attempts_left: int
-    over: frozenset[str] = frozenset()
-    """Namespaces that hold more than their share: they give it back at whatever cost."""
+    held: HeldCapacity = NOBODY_GIVES
+    """A namespace that holds more than its part gives to another at whatever cost."""
     all_shrunk: CapacityPlan | None = None
     """The plan in which every donor has shrunk; ``None`` where it must be computed again."""
     shrunk: set[str] = field(default_factory=set)
     """UIDs of the donors that have shrunk in it."""
+    known: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """Which namespace gives to which, as far as it was asked."""
 
     def find(
         self, plan: CapacityPlan, place: _Place, max_cost: float = math.inf, namespace: str = ""
@@ -667,9 +676,15 @@ class Reclaim:
 
     def _cost(self, donor: Classified, cost: float, namespace: str) -> float | None:
         """What a donor's shrinking counts as; ``None`` where it does not shrink for this one."""
-        if donor.job.key.namespace in self.over and namespace not in self.over:
+        if self._gives(donor.job.key.namespace, namespace):
             return 0.0
         return None if donor.cooling else cost
+
+    def _gives(self, namespace: str, to: str) -> bool:
+        pair = namespace, to
+        if pair not in self.known:
+            self.known[pair] = self.held.gives(*pair)
+        return self.known[pair]
 
     def moved(self, job: Classified, counts: Counts) -> None:
         """Repeat the decision on a placed job in ``all_shrunk``."""

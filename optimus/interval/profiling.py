@@ -13,6 +13,7 @@ Optimus, sections 3.2 and 6.1: about 5 combinations a job.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -89,7 +90,8 @@ def plan_profiling(
     config: ProfilingConfig,
     expected: ExpectedFn = nothing_expected,
 ) -> tuple[ProfilingMove, ...]:
-    """The profiling runs to begin now, oldest job first, together within the free capacity.
+    """The profiling runs to begin now, oldest job first, together within the free capacity; among
+    namespaces first those of which the fewest jobs are being profiled.
 
     A job of which something is expected is measured where that is likely to change its counts, and
     to save more than its restarts."""
@@ -97,11 +99,15 @@ def plan_profiling(
     managed = [job for job in snapshot.jobs if job.managed]
     under_way = {job.uid for job in managed if _is_under_way(job, measured)}
     left = _places(managed, under_way, snapshot, config) - len(under_way)
-    for job in _oldest_first(snapshot.jobs):
+    eligible = [
+        job
+        for job in _oldest_first(snapshot.jobs)
+        if (left > 0 or job.uid in under_way)
+        and why_not_profiled(job, snapshot, measured, config) is None
+    ]
+    for job in _by_namespace(eligible, [job for job in managed if job.uid in under_way]):
         continues = job.uid in under_way
         if left <= 0 and not continues:
-            continue
-        if why_not_profiled(job, snapshot, measured, config) is not None:
             continue
         move = _next_run(job, measured, free, config, expected)
         if move is not None:
@@ -352,6 +358,18 @@ def _has_no_checkpoint(job: Job, progress: TrainingProgress) -> bool:
 
 def _oldest_first(jobs: Sequence[Job]) -> list[Job]:
     return sorted(jobs, key=lambda job: (job.created_at, job.uid))
+
+
+def _by_namespace(eligible: Sequence[Job], under_way: Sequence[Job]) -> list[Job]:
+    """The jobs in turn: a namespace with many old jobs leaves places to the others."""
+    places = Counter(job.key.namespace for job in under_way)
+    turns, running = dict[str, int](), {job.uid for job in under_way}
+    for job in eligible:
+        namespace = job.key.namespace
+        turns[job.uid] = places[namespace] - (job.uid in running)
+        places[namespace] += job.uid not in running
+    several = len({job.key.namespace for job in eligible}) > 1
+    return sorted(eligible, key=lambda job: turns[job.uid]) if several else list(eligible)
 
 
 def _is_under_way(job: Job, measured: MeasuredJobs) -> bool:

@@ -53,7 +53,9 @@ class Pool:
     def available(
         self, plan: CapacityPlan, holders: Iterable[str] = ()
     ) -> tuple[Resources, Mapping[Resources, int]]:
-        """What is free or held by these jobs (UIDs), and the number of nodes by their part."""
+        """What is free or held by these jobs (UIDs), and the number of nodes by their part.
+
+        What a node lacks where others have overcommitted it is not taken from the other nodes."""
         capacity = plan.capacity
         every = len(self.nodes) == len(capacity.nodes)
         rows = None if every else [capacity.row_of[node.name] for node in self.nodes]
@@ -61,7 +63,10 @@ class Pool:
         for row, free in self._freed(plan, holders).items():
             found[capacity.free[row]] -= 1
             found[free] += 1
-        servers = {capacity.resources_of(free): count for free, count in found.items() if count}
+        servers = Counter[Resources]()
+        for free, count in found.items():
+            servers[capacity.resources_of(tuple([max(each, 0) for each in free]))] += count
+        servers = +servers
         return total(each * count for each, count in servers.items()), servers
 
     @staticmethod

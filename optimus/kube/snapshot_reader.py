@@ -56,10 +56,12 @@ def read_cluster(
         read_list(client, "list nodes", path_of("", "v1", "nodes"), selector), decode_node
     )
     raws = read_list(client, "list pods of all namespaces", path_of("", "v1", "pods"))
-    pods, listed = _decoded(raws, decode_pod), listed or list_jobs(client, None)
+    ignored, listed = settings.ignored_resources, listed or list_jobs(client, None)
+    pods = [pod.without(ignored) for pod in _decoded(raws, decode_pod)]
     said: list[str] = []
     spaces = _spaces(client, namespace, said)
-    stored = [each.job for each in listed.jobs] + ([] if arriving is None else [arriving])
+    every = [each.job for each in listed.jobs] + ([] if arriving is None else [arriving])
+    stored = [each if each.job is None else _planned(each, each.job, settings) for each in every]
     admission = Admission(settings.budgets)
     admitted = admission.admitted(stored, spaces)
     owned: dict[str, list[Pod]] = {}
@@ -76,6 +78,10 @@ def read_cluster(
     )
     quotas = admission.quotas(admitted, owned, spaces)
     return ReadCluster(replace(snapshot, quotas=quotas), tuple(said), new)
+
+
+def _planned(stored: TrainingJob, job: Job, settings: ClusterSettings) -> TrainingJob:
+    return replace(stored, job=settings.planned(job))
 
 
 def _spaces(client: Source, namespace: str, said: list[str]) -> Namespaces:

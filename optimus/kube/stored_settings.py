@@ -13,6 +13,7 @@ import msgspec
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig
 from optimus.interval.decision_settings import DecisionSettings
+from optimus.jobs import Job
 from optimus.kube.profile_codec import StoredSettings
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import policy_named
@@ -28,6 +29,7 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     interval: IntervalConfig
     node_selector: str = ""
     budget: dict[str, int] = {}
+    ignored_resources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,13 @@ class ClusterSettings:
     budgets: Mapping[str, Resources] = field(default_factory=dict)
     """By namespace, with the names of quotas. A profile has that of its own namespace."""
 
+    ignored_resources: frozenset[str] = frozenset()
+    """What another extender accounts for: no job is planned by it."""
+
+    def planned(self, job: Job) -> Job:
+        """The job with what it is planned by."""
+        return job.without(self.ignored_resources)
+
     def stored(self, namespace: str) -> StoredSettings:
         """For the profiles of a namespace."""
         decision = self.decision
@@ -52,6 +61,7 @@ class ClusterSettings:
                 decision.interval,
                 self.node_selector,
                 dict(self.budgets.get(namespace, {})),
+                tuple(sorted(self.ignored_resources)),
             ),
             enc_hook=dict,  # the read-only mappings of weights
         )
@@ -80,4 +90,5 @@ def settings_of(stored: StoredSettings | None, namespace: str) -> ClusterSetting
         return NotReady(f"{said} ({error}); the default ones are assumed")
     decision = DecisionSettings(policy, placement, found.interval, found.expects)
     budgets = {namespace: Resources(found.budget)} if found.budget else {}
-    return ClusterSettings(decision, found.node_selector, budgets)
+    ignored = frozenset(found.ignored_resources)
+    return ClusterSettings(decision, found.node_selector, budgets, ignored)

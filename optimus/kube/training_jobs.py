@@ -5,7 +5,7 @@ object may lack ``replicas`` or say ``worker`` for ``Worker``; both are read her
 casing is kept for writing back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Final
 
@@ -184,14 +184,9 @@ def _read(
         return None, str(error), {}
     left_alone = why_unmanaged(kind, raw, roles, read.problems, config) if managed else None
     templates = {role: template_of(found.template) for role, found in roles.items()}
-    roles = {role: _planned(found, config) for role, found in roles.items()}
-    return _job(kind, raw, roles, read.options, left_alone), left_alone, templates
-
-
-def _planned(role: StoredRole, config: EligibilityConfig) -> StoredRole:
-    """The role with what its replicas are planned by; quotas count everything else, too."""
-    resources = role.spec.resources.without(config.ignored_resources)
-    return replace(role, spec=replace(role.spec, resources=resources))
+    job = _job(kind, raw, roles, read.options, left_alone)
+    # Quotas count what it is not planned by, too: the templates keep it.
+    return job and job.without(config.ignored_resources), left_alone, templates
 
 
 def _job(

@@ -28,12 +28,11 @@ from optimus.models.forecast import (
     Forecast,
     SpeedNotReady,
     forecast_job,
+    known_samples,
     losses_with_epochs,
     why_never_ready,
 )
 from optimus.models.metric_goal import as_losses
-from optimus.models.prior import with_earlier
-from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.models.speed.hypotheses import (
     ExpectedSpeed,
     StepTerms,
@@ -118,15 +117,6 @@ def expected_speed(job: Job, progress: TrainingProgress) -> ExpectedSpeed | NotR
     expected = ExpectedSpeed.of(measured, StepTerms(job.mode, job.splits_batch))
     latest = measured.latest_at(job.counts, progress.node_kind)
     return expected if latest is None else expected.anchored(job.counts, latest.steps_per_second)
-
-
-def known_samples(job: Job, progress: TrainingProgress) -> MergedSamples:
-    """Its own samples, and those of earlier runs of its workload."""
-    measured = MergedSamples.of(progress.samples)
-    if not progress.earlier:
-        return measured
-    terms = SpeedTerms(job.mode, job.batch, SpeedForm.BLEND)
-    return with_earlier(measured, progress.earlier, terms)
 
 
 def _expected_end(goal: Goal | None, progress: TrainingProgress) -> float | None:

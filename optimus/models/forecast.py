@@ -496,7 +496,12 @@ def _total(
     prior = earlier_time_to_goal(progress.earlier, goal, in_epochs=in_epochs)
     if prior is None:
         return own if isinstance(own, NotReady) else (own, in_epochs)
-    return (prior if isinstance(own, NotReady) else combined(own, prior)), in_epochs
+    if not isinstance(own, NotReady):
+        return combined(own, prior), in_epochs
+    declared = progress.declared.epochs if in_epochs else progress.declared.steps
+    done = (progress.epoch if in_epochs else progress.step) or 0.0
+    # A run that has passed its declared end has another one, which is not known.
+    return (prior.within(float(declared)) if declared and declared > done else prior), in_epochs
 
 
 def goal_from_earlier(progress: TrainingProgress, goal: LossGoal) -> tuple[TimeToGoal, str] | None:
@@ -528,16 +533,25 @@ def _steps_per_epoch(job: Job, progress: TrainingProgress) -> float | None:
     return known[-1] / workers if per_worker else known[-1]
 
 
+def known_samples(job: Job, progress: TrainingProgress) -> MergedSamples:
+    """Its own samples, and those of earlier runs of its workload."""
+    measured = MergedSamples.of(progress.samples)
+    if not progress.earlier:
+        return measured
+    return with_earlier(measured, progress.earlier, _terms(job))
+
+
+def _terms(job: Job) -> SpeedTerms:
+    return SpeedTerms(job.mode, job.batch, SpeedForm.BLEND)
+
+
 def fitted_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
     """The speed model of a job, on the nodes where it runs."""
-    kind, terms = progress.node_kind, SpeedTerms(job.mode, job.batch, SpeedForm.BLEND)
-    measured = MergedSamples.of(progress.samples)
-    if progress.earlier:
-        measured = with_earlier(measured, progress.earlier, terms)
+    kind, measured = progress.node_kind, known_samples(job, progress)
     refusal = why_not_ready(measured, needed_counts(job.bounds))
     if refusal is not None:
         return refusal
-    model = SpeedModel.of(measured, terms)
+    model = SpeedModel.of(measured, _terms(job))
     latest = measured.latest_at(job.counts, kind)
     if latest is not None:
         model = model.on(latest.node_kind).anchored(job.counts, latest.steps_per_second)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from optimus.jobs import Counts, Job, NodeConstraints, ReplicaSpec
 from optimus.nodes import Node, refusal
-from optimus.resources import Resources, total
+from optimus.resources import Resources, bounded, total
 
 Vector = tuple[int, ...]
 """Amounts in the order of ``Capacity.resources``."""
@@ -358,7 +358,7 @@ class Capacity:
     # --- keeping the classes
 
     def _vector(self, amount: Resources) -> Vector:
-        return tuple([amount[name] for name in self.resources])
+        return tuple([bounded(amount[name]) for name in self.resources])
 
     def _group(self) -> None:
         """Sort all nodes into classes."""

@@ -104,6 +104,8 @@ def describe(name: str) -> ValueName:
     rest = [word for word in words if not (_SCOPES.fullmatch(word) or _EVALUATION.fullmatch(word))]
     if "best" in words or "time" in words or ("cost" in words and not _TIMED.isdisjoint(words)):
         return _OTHER
+    if _is_about(words):
+        return _OTHER
     if not rest:
         # "train=0.10 val=0.12": which metric it is, only its program knows.
         return ValueName(Meaning.METRIC if evaluated else Meaning.OTHER, evaluated)
@@ -113,6 +115,25 @@ def describe(name: str) -> ValueName:
 
 _TIMED: Final = frozenset({"batch", "step", "iter", "iteration", "reader", "data", "io"})
 """What a ``batch_cost`` is of: seconds."""
+
+
+_COMPARED: Final = re.compile(
+    r"target|goal|desired|threshold|lowest|highest|min(?:imum)?|max(?:imum)?|initial|prev(?:ious)?|"
+    r"baseline"
+)
+_ABOUT: Final = re.compile(
+    r"improve(?:ment|d)|decrease|reduction|change|tol(?:erance)?|limit|weights?|scaler?|"
+    r"coef(?:ficient)?|factor|patience"
+)
+"""Behind a name, these make it one of a setting or of a difference: ``loss_scale``."""
+
+
+def _is_about(words: list[str]) -> bool:
+    """Whether a value is what another is compared with, or says something else about it."""
+    behind = words[1:]
+    if not behind:
+        return False
+    return _any(_COMPARED, words[:1]) or any(_any(each, behind) for each in (_COMPARED, _ABOUT))
 
 
 _TRAINING: Final = re.compile(r"train(?:ing)?|trn")

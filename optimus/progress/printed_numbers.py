@@ -13,28 +13,39 @@ number is decided here alone:
 4. A number with a unit of time behind it is a time, whatever name stands before it (``VALUE``)."""
 
 import re
+import unicodedata
 from typing import Final
 
 from optimus.progress.metric_names import describe
 
 NUMBER: Final = (
     r"(?>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?i:nan|inf(?:inity)?))"
-    r"(?!\w|[.,:/+-]++\d)"
+    r"(?!\w|[.,:/+'-]++\d|[\u2070-\u207b]|\s?[*x\u00d7\u00b7]\s?\d)"
 )
-"""A whole number token, nan and inf included. Atomic: 1.9K does not parse as 1."""
-_TIME: Final = (
-    r"(?!\s?(?>(?:[mnuµ]?s|secs?|seconds?|mins?|minutes?|hrs?|hours?|days?)(?:/\w{1,16})?)"
+"""A whole number token, nan and inf included. Atomic: 1.9K does not parse as 1, nor does the 9 of
+9 x 10^2."""
+_UNIT: Final = (
+    r"(?!\s?[$€£¥]|\s?(?i:[kmgt]i?b|usd|eur|gbp)\b(?!\s?[=:]))"
+    r"(?!\s?(?>(?:(?:milli|micro|nano)?seconds?|[mnuµ]?secs?|[mnuµ]?s|minutes?|mins?|"
+    r"hrs?|hours?|days?)(?:/\w{1,16})?)"
     r"\b(?!\s?[=:]|\s{1,4}[\d.+-]))"
 )
-"""No unit of time follows; ``0.5 min 0.3`` and ``0.5 s=3`` have none."""
-VALUE: Final = rf"{NUMBER}{_TIME}(?!\s?%\|)"
+"""No unit of time, memory or money follows; ``0.5 min 0.3`` and ``0.5 s=3`` have none."""
+_SPACED: Final = r"(?![+-]?[1-9]\d{0,2} \d{3}(?![\w/:%-]))"
+"""``1 369.8`` may be one number or two."""
+VALUE: Final = rf"{_SPACED}{NUMBER}{_UNIT}(?!\s?%\|)"
 """A number that may be the value of a name: no time, and not the percent of a progress bar."""
 
 _FULL_WIDTH: Final = re.compile("[！-～]")
+_FOREIGN: Final = re.compile(r"(?![0-9])\d")
 _ASCII: Final = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _WRAPPED: Final = re.compile(
     rf"\b(?:tensor|(?:np|numpy)\.\w{{1,16}}|array)\(\s?\[?({NUMBER})\]?(?:,[^()]{{0,200}})?\)"
 )
+_GROUPED: Final = re.compile(
+    r"(?<![\w.,'\u2019])[1-9]\d{0,2}(?:['\u2019\xa0\u2009\u202f]\d{3})+(?!['\u2019\w])"
+)
+_GROUPS: Final = re.compile(r"[^\d]")
 _RANGE: Final = re.compile(r"(@0?\.\d{1,4}):(0?\.\d{1,4})(?!\d)")
 _COMMA: Final = re.compile(r",\d")
 _WITH_COMMA: Final = re.compile(
@@ -55,14 +66,28 @@ _NAME: Final = re.compile(r"([A-Za-z][\w.@/-]{0,63})['\"]?[\s:=(\[]{1,4}$")
 
 def plain(text: str) -> str:
     """A clean line with its numbers in the notation that the forms read."""
-    if not text.isascii() and _FULL_WIDTH.search(text) is not None:
-        text = text.translate(_ASCII)
+    is_ascii = text.isascii()
+    if not is_ascii:
+        text = _in_ascii(text)
+    if "'" in text or not is_ascii:
+        # "1'369.8", and thousands with spaces that are no blanks.
+        text = _GROUPED.sub(lambda found: _GROUPS.sub("", found[0]), text)
     if "tensor(" in text or "np." in text or "numpy." in text or "array(" in text:
         text = _WRAPPED.sub(r"\1", text)
     if "@" in text:
         # "mAP@.5:.95" is a name, not a value of "mAP@.5".
         text = _RANGE.sub(r"\1-\2", text)
     return _without_commas(text) if "," in text and _COMMA.search(text) is not None else text
+
+
+def _in_ascii(text: str) -> str:
+    """Full-width punctuation, and the digits and separators of other scripts, in ASCII."""
+    if _FULL_WIDTH.search(text) is not None:
+        text = text.translate(_ASCII)
+    if _FOREIGN.search(text) is None:
+        return text
+    text = text.replace("\u066b", ".").replace("\u066c", "")
+    return _FOREIGN.sub(lambda found: str(unicodedata.decimal(found[0])), text)
 
 
 def number_of(text: str) -> float | None:

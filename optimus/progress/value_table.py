@@ -9,7 +9,7 @@ import math
 import re
 from typing import Final
 
-from optimus.progress.metric_names import core_words, describe, is_of_training
+from optimus.progress.metric_names import core_words, describe, is_of_training, may_count
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, without_prefix
 from optimus.progress.printed_numbers import number_of
 
@@ -49,6 +49,8 @@ def row(text: str, columns: tuple[str, ...], options: LogFormatOptions) -> Parse
     values = {name: value for name, value in given.items() if name.lower() not in _PLACES}
     trained = {name: value for name, value in values.items() if name not in sides}
     parsed.evaluated = {name: value for name, value in values.items() if name in sides}
+    if parsed.epoch_ended and parsed.batch is None:
+        parsed.end_is_doubtful = any(may_count(name, value) for name, value in trained.items())
     is_own = options.loss_metric in parsed.evaluated  # a user may name one of an evaluation
     return parsed.with_values(values if is_own else trained, options.loss_metric)
 

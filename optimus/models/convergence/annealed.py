@@ -9,6 +9,8 @@ at first and then ever more slowly (``LearningRateSchedule.followed_rate``): in 
 of the fall over 20 epochs comes in the first two, and it goes on. b and p are averaged over, as
 the decays are: for each pair the second term is taken off the losses, and what is left is fitted by
 decays. Losses that fell with the rate so far are evidence for a large b, others for a small one.
+No loss before a drop says how deep it is: with a probability of one fifth, each course falls at the
+drops ahead by a further power of the rate.
 
 The time to the goal rests on the declared end. Users set goals that they expect their runs to meet,
 mostly late: before any loss is seen the goal is met after k of n epochs with a density
@@ -18,8 +20,8 @@ proportional to sqrt(k / n). By Bayes' rule the losses turn it into
 
 v is the scatter of the losses (the target is met by an epoch below the course), s^2 = v^2 + e^2,
 and e the error of the course: a part of how far it has fallen since now. T is Student's density
-with 4 degrees of freedom, as some courses are far off: a fall at a drop may be twice as deep as
-any before it. Where the losses are no evidence, the answer is the density of the goal alone."""
+with 4 degrees of freedom, as some courses are far off. Where the losses are no evidence, the answer
+is the density of the goal alone."""
 
 import math
 from collections.abc import Sequence
@@ -95,6 +97,8 @@ class CourseFamily:
     """p: how the second term depends on the rate."""
     drop_lags: tuple[float, ...] = (0.2, math.inf)
     """How fast the second term follows a drop: ``LearningRateSchedule.followed_rate``."""
+    deeper: float = 0.2
+    """The probability that drops ahead are deeper than any course that the losses suggest."""
     forms: tuple[float, ...] = (-1.0, -0.2, 0.02, 0.66, 1.5, 4.0)
     floors: tuple[float, ...] = (0.0, 0.4, 0.7, 0.87, 0.97)
 
@@ -104,6 +108,8 @@ class CourseFamily:
 
 
 _SPEEDS: Final = tuple(np.geomspace(0.03, 200.0, 11))
+_DEPTHS: Final = (0.2, 0.4, 0.6, 0.8, 1.0)
+"""How much deeper: the loss falls by these powers of the rate besides."""
 
 
 class _Fit(NamedTuple):
@@ -115,8 +121,20 @@ class _Fit(NamedTuple):
     shares: Matrix
     powers: Matrix
     lags: NDArray[np.intp]
-    """(courses,), as ``weights``."""
+    """(courses,), as ``depths`` and ``weights``."""
+    depths: Vector
+    """By which power of the rate the loss falls besides at each drop ahead."""
     weights: Vector
+
+    def deepened(self, probability: float) -> "_Fit":
+        """These courses, and with that probability the same with deeper drops."""
+        rows = np.tile(np.arange(len(self.weights)), 2)
+        depths, twice = np.resize(_DEPTHS, len(self.weights)), [1 - probability, probability]
+        return _Fit(
+            *(self.decays[rows], self.levels[rows], self.shares[rows], self.powers[rows]),
+            *(self.lags[rows], np.concatenate([self.depths, depths])),
+            np.asarray(np.outer(twice, self.weights).ravel(), dtype=np.float64),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,6 +190,8 @@ class AnnealedCurve:
         x = (middle - start) / (seen - start)
         tables = _tables(family if schedule.varies else None, bool(schedule.drops))
         fitted = _fit(x, log_loss - level, rates / now, tables)
+        if schedule.last_drop(schedule.end) >= seen and family.deeper:
+            fitted = fitted.deepened(family.deeper)
         noise, spacing = series.noise_and_spacing
         return cls(
             *(fitted, schedule, level, now, noise, whole.start_loss, start, seen, spacing),
@@ -260,12 +280,13 @@ class AnnealedCurve:
 
     def _log_courses(self, k: Vector) -> Matrix:
         """Logs of the losses after k epochs (steps) under each course, (courses, places)."""
-        decays, levels, shares, powers, lags, _ = self.fitted
+        decays, levels, shares, powers, lags, depths, _ = self.fitted
         x = np.maximum(k - self.spacing / 2 - self.start, 0.0) / (self.seen - self.start)
         rates = (self.family.rates(self.schedule, k - self.spacing / 2) / self.rates)[lags]
         decayed = np.exp(decays.log_course(x) + levels)
-        courses = (1 - shares) * decayed + shares * rates**powers
-        return np.asarray(np.log(courses) + self.level, dtype=np.float64)
+        courses = np.log((1 - shares) * decayed + shares * rates**powers)
+        dropped = self.schedule.log_dropped(self.seen, k - self.spacing / 2)
+        return np.asarray(courses + self.level + np.outer(depths, dropped), dtype=np.float64)
 
     def _quantile(self, courses: Matrix, share: float) -> Vector:
         order = np.argsort(courses, axis=0)
@@ -368,6 +389,7 @@ def _sampled(windows: Sequence[_Window], family: "_Tables") -> _Fit:
     return _Fit(
         *(tables.decays[rows[kept]], levels[kept][:, np.newaxis], shares[pairs], powers[pairs]),
         lags[pairs],
+        np.zeros(len(kept)),
         kept_weights,
     )
 

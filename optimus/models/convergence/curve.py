@@ -81,7 +81,8 @@ BLUR: Final = 0.4
 """Standard deviation of the log of (true / predicted) time ahead."""
 SLOWER: Final = 0.25
 """Mean of that log: training slows down more often than any decay predicts."""
-_EXPECTED_ODDS: Final = 29.0
+EXPECTED_ODDS: Final = 29.0
+"""Of 30 targets, 29 are taken to be met: what is known of users, and not fitted to any run."""
 _LOW, _HIGH = 0.1, 0.9
 _DURATION_POWER: Final = 2.0
 """The weight of meeting the goal at k falls with this power of k."""
@@ -157,6 +158,15 @@ class TimeToGoal:
         """The same of the runs that meet the goal."""
         return self.quantile(probability * self.in_run)
 
+    def within(self, end: float) -> "TimeToGoal":
+        """The same of a run that ends then."""
+        before = self.k < end
+        k, cdf = (
+            np.append(self.k[before], end),
+            np.append(self.cdf[before], self.probability_by(end)),
+        )
+        return TimeToGoal(k, cdf, end, min(self.earliest, end))
+
     def probability_by(self, k: float) -> float:
         """The probability that the goal is met by k."""
         return float(np.interp(k, self.k, self.cdf, left=0.0))
@@ -164,7 +174,7 @@ class TimeToGoal:
 
 def expected(probability: float) -> float:
     """The probability that a target is met, of a user who expects that."""
-    odds = _EXPECTED_ODDS * probability
+    odds = EXPECTED_ODDS * probability
     return odds / (odds + max(1.0 - probability, 0.0)) if odds > 0 else 0.0
 
 

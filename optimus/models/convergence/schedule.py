@@ -134,6 +134,12 @@ class LearningRateSchedule:
         """Where the rate dropped last before k; 0 where it did not."""
         return max((each for each in self.drops if each < k), default=0.0)
 
+    def log_dropped(self, since: float, k: Vector) -> Vector:
+        """The log of the rate after k epochs (steps) as a part of that after ``since``, by the
+        drops alone, (places,)."""
+        passed = np.searchsorted(np.array([*self.drops, math.inf]), [since, *k], side="left")
+        return np.asarray((passed[1:] - passed[0]) * math.log(self.factor), dtype=np.float64)
+
     def agrees(self, k: Vector, rates: Vector) -> bool:
         """Whether the rates printed after k epochs (steps) are those of this schedule by now.
 

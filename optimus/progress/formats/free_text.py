@@ -54,8 +54,10 @@ _COUNT: Final = re.compile(
     re.IGNORECASE,
 )
 _FRACTION: Final = re.compile(r"(?<![\w./,:-])(\d{1,15})\s?/\s?(\d{1,15})(?!\w|[.,:-]\d|\s?/)")
-_PERCENT: Final = re.compile(r"[\s:,|\[(-]{0,8}\d{1,3}(?:\.\d{1,6})?\s?%")
+_PART: Final = re.compile(r"[\s:,|\[(-]{0,8}\d{1,3}(?:\.\d{1,6})?\s?%|:\d")
+"""Behind an epoch, what says how far it is; ``epoch 1:4000`` too."""
 _BRACKETED: Final = re.compile(r"[\[(]\s?\d{1,15}(?:-\d{1,15})?\s?[\])]")
+_SCALED: Final = re.compile(r"(?<![\w.])\d{1,6}(?:\.\d{1,3})?\s?[kM]\b")
 _NAMED: Final = re.compile(r"([A-Za-z][\w.@/-]{0,63})[\s:=(\[]{1,4}$")
 _TRAIN: Final = re.compile(r"^Train:\s{1,4}(\d{1,9})\s{1,4}\[\s{0,8}(\d{1,15})/(\d{1,15})\b")
 _BRACKETS: Final = re.compile(
@@ -76,8 +78,12 @@ _RATE: Final = re.compile(
     rf".{{0,40}}?(?:to|:|=)\s?({NUMBER})|^learning rate\b.{{0,40}}? ({NUMBER})$",
     re.IGNORECASE,
 )
-_SUMMARY: Final = re.compile(r"^\W{0,8}(?:best|better|total|average|k-fold)\b", re.IGNORECASE)
-"""A result over the whole run."""
+_SUMMARY: Final = re.compile(
+    r"^\W{0,8}(?:best|better|total|average|k-fold|target|goal|expected|previous|"
+    r"early stop\w*|resum\w+|restor\w+|load\w+)\b",
+    re.IGNORECASE,
+)
+"""A result over the whole run, or one that is no result of this run's training."""
 _EVALUATED_ONLY: Final = re.compile(r"m?(?:AP|IoU)\w*|BLEU|bleu")
 """Metrics that are not computed in training: alone on a line they are of an evaluation."""
 _COCO: Final = re.compile(
@@ -183,7 +189,7 @@ class _Position:
 
 def _may_be_within(text: str, place: _Position, values: Mapping[str, float]) -> bool:
     """Whether something on a line with an epoch may say how far the epoch is."""
-    if place.epoch is not None and _PERCENT.match(text, place.end) is not None:
+    if place.epoch is not None and _PART.match(text, place.end) is not None:
         return True
     for found in _FRACTION.finditer(text):
         if place.start <= found.start() < place.end:
@@ -193,7 +199,8 @@ def _may_be_within(text: str, place: _Position, values: Mapping[str, float]) -> 
         if found[1] != found[2] and (named is None or not describe(named[1]).is_metric):
             return True
     counted = any(may_count(name, values[name]) for name in values)
-    return counted or _BRACKETED.search(text, place.end) is not None
+    within = _BRACKETED.search(text, place.end) or _SCALED.search(text, place.end)
+    return counted or within is not None
 
 
 _WHOLE: Final = re.compile(r"^train(?:ing)?\b(?! step)", re.IGNORECASE)

@@ -96,6 +96,29 @@ def test_a_job_that_must_be_saved_is_stopped_beyond_the_budget(cluster: FakeClus
     assert second.suspended
 
 
+def test_jobs_whose_pods_never_end_do_not_hold_back_another_namespace(
+    cluster: FakeCluster,
+) -> None:
+    """A finalizer, or a grace period of years, is all that takes."""
+    cluster.lingering_seconds = 4.0
+    harness = harness_with(cluster, DEFAULT_LIMITS)
+    common = {"training_mode": "sync", "target_loss": "0.001", "rescale": "any"}
+    stuck = [tf_job(name, 1, 1, **common) for name in ("x", "y")]
+    for each in stuck:
+        each.manifest["metadata"]["namespace"] = "tenant"
+        cluster.submit(each)
+    for _ in range(120):
+        harness.run(1)
+        for each in stuck:
+            each.left_at = float("inf") if each.leaving else each.left_at
+    assert any(each.leaving for each in stuck)
+    honest = cluster.submit(tf_job("honest", 1, 1, **common))
+    for _ in range(90):
+        harness.run(10)
+    assert honest.runs > 1
+    assert any(each.leaving for each in stuck)
+
+
 def test_the_default_limits_are_those_of_the_settings() -> None:
     defaults = Settings()
     assert (defaults.max_stopped, defaults.max_stopped_per_namespace) == ("25%", "50%")

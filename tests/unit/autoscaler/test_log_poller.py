@@ -249,6 +249,26 @@ def test_large_reads_do_not_pile_up_and_small_ones_are_taken_in_all_the_same(log
     poller = LogPoller(logs, readers=1, poll_seconds=10)
     for _ in range(5):
         poller.poll([*large, (small, run)], AT, timeout_seconds=TIMEOUT_SECONDS)
-    assert len(poller._intake) == 64
+    assert poller._intake.count_large(500) == 64
     assert small.progress(AT).step == 7
+    poller.close()
+
+
+def test_a_large_read_has_room_beside_any_number_of_small_ones_that_wait(logs: Logs) -> None:
+    """Of jobs that print too much the last lines are read: these fill no room of long logs."""
+    logs.most_lines = 600
+    runs = runs_on(*(f"node-{number}" for number in range(81)))
+    for _, run in runs[:80]:
+        logs.printed[run.pods[0].name] = ["step=1 loss=2"] * 500
+    small = [(Endless(), run) for _, run in runs[:80]]
+    long, run = runs[80]
+    poller = LogPoller(logs, readers=1, poll_seconds=10)
+    for _ in range(3):
+        poller.poll([*small, (long, run)], AT, timeout_seconds=TIMEOUT_SECONDS)
+    logs.printed[run.pods[0].name] = [f"step={step} loss=2" for step in range(1, 601)]
+    for number in range(1, 9):
+        poller.poll([*small, (long, run)], AT + 10 * number, timeout_seconds=0.5)
+        if long.progress(AT).step is not None:
+            break
+    assert long.progress(AT).step is not None
     poller.close()

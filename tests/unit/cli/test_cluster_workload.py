@@ -69,6 +69,17 @@ class TestJobs:
         one, two = read(api(profiles=profiles)).maker.jobs
         assert (one.rescale_seconds, two.rescale_seconds) == (30.0, 2.0)
 
+    def test_what_another_extender_accounts_for_is_left_out(self) -> None:
+        asks = job("one")
+        for role in asks["spec"]["tfReplicaSpecs"].values():
+            requests = role["template"]["spec"]["containers"][0]["resources"]["requests"]
+            requests["nvidia.com/gpumem"] = "1000"
+        settings = ClusterSettings(ignored_resources=frozenset({"nvidia.com/gpumem"}))
+        stored = profile("one", "one", state=stored_state(settings=settings))
+        stored["status"]["decidedAt"] = "2026-01-01T00:04:30Z"
+        found = read(api(jobs=[asks], profiles=[stored]))
+        assert len(found.maker.jobs) == 1
+
     def test_their_work_is_what_they_have_done_and_what_is_left(self) -> None:
         one, _ = read(api()).maker.jobs
         assert isinstance(one.job.goal, TargetEpochs)

@@ -379,6 +379,18 @@ def test_what_if_asks_the_nodes_and_the_budget_of_the_autoscaler() -> None:
     assert "It would have to wait: the budget of namespace ns leaves " in found.text
 
 
+def test_what_if_leaves_out_what_another_extender_accounts_for() -> None:
+    asks = job_json(target_loss="0.2")
+    for role in asks["spec"]["tfReplicaSpecs"].values():
+        requests = role["template"]["spec"]["containers"][0]["resources"]["requests"]
+        requests["nvidia.com/gpumem"] = "1000"
+    assert asked(replace(under(decides()), jobs=[asks]), "+4").value["fits"] is False  # type: ignore[index]
+    known = replace(decides(), ignored_resources=frozenset({"nvidia.com/gpumem"}))
+    found = asked(replace(under(known), jobs=[asks]), "+4")
+    assert found.value["fits"] is True  # type: ignore[index]
+    assert "It requests 4 cpu more." in found.text
+
+
 def test_what_if_says_that_nodes_have_no_place_or_may_not_be_read() -> None:
     assert "have no place for it as a whole" in asked(training(nodes=[node("n", "8")]), "40").text
     found = asked(training(forbidden=["nodes"]), "+4")

@@ -6,11 +6,12 @@ import pytest
 
 from extender.backfill import MAX_CLOSING
 from extender.state.cluster import ProfileForecast
-from optimus.jobs import Role
+from optimus.jobs import Requirement, Role
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.profiles import JobRef, ProfileStatus, TrainingProfile
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import decode_job
+from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -236,3 +237,65 @@ def test_a_plan_stays_on_its_nodes_although_others_will_be_free_sooner_by_now() 
     cluster.job("small", 1, 2)
     cluster.planner.advance()
     assert set(cluster.planned_nodes().values()) == {"n002"}
+
+
+def test_a_gang_that_waits_for_its_own_namespace_s_jobs_closes_nodes_for_that_alone() -> None:
+    cluster = FakeCluster({f"n{at}": 4 for at in range(4)})
+    cluster.bind(cluster.pod("endless", Role.WORKER, 0, None, 1, namespace="tenant").name, "n0")
+    set_forecast(cluster, "endless", 700.0)  # whatever its log claims
+    cluster.job("whole", 4, 12, namespace="tenant")
+    cluster.now += 601
+    own = cluster.job("own", 1, 1, namespace="tenant")
+    others = cluster.job("other", 1, 1, namespace="honest")
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(others)
+    assert reasons(cluster, own[0]) == {
+        "job tenant/own (1 PS + 1 worker) fits, but a job that has waited longer needs the capacity"
+    }
+
+
+def test_a_gang_prefers_a_plan_that_does_not_wait_for_its_own_namespace_s_jobs() -> None:
+    cluster = FakeCluster({f"n{at}": 4 for at in range(4)})
+    for at, namespace in enumerate(["tenant", "tenant", "honest", "honest"]):
+        running = cluster.pod(f"running{at}", Role.WORKER, 0, None, 1, namespace=namespace)
+        cluster.bind(running.name, f"n{at}")
+    cluster.job("old", 1, 1, cpu=4, namespace="tenant")
+    cluster.now += 601
+    others = [name for at in range(4) for name in cluster.job(f"o{at}", 1, 2, namespace="honest")]
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes().values()) == {"n0", "n1"}
+    # Those jobs end: the plan closes nodes for everybody as long as it waits for others alone.
+    cluster.delete(*others)
+    cluster.now += 61
+    cluster.job("later", 1, 2, namespace="honest")
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes().values()) <= {"n0", "n1"}
+
+
+def test_a_gang_closes_nodes_for_others_again_once_its_own_namespace_s_jobs_have_ended() -> None:
+    cluster = FakeCluster({f"n{at}": 4 for at in range(2)})
+    for at, namespace in enumerate(["tenant", "honest"]):
+        running = cluster.pod(f"running{at}", Role.WORKER, 0, None, 1, namespace=namespace)
+        cluster.bind(running.name, f"n{at}")
+    cluster.job("old", 1, 1, cpu=4, namespace="tenant")
+    cluster.now += 601
+    cluster.planner.advance()
+    cluster.delete("running0-worker-0")
+    cluster.now += 61
+    cluster.job("small", 1, 2, namespace="honest")
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}
+
+
+def test_a_gang_that_its_rules_keep_from_every_node_closes_none_for_others() -> None:
+    cluster = FakeCluster({})
+    for at in range(4):
+        cluster.node(f"n{at}", 4, host=f"n{at}")
+        cluster.change(cluster.other(f"daemon{at}", 1, f"n{at}"), labels=(("app", "t"),))
+    selected = PodSelector((Requirement("app", "In", ("t",)),), ("ns",))
+    apart = PodRules(anti_affinity=(AffinityTerm("host", selected),))
+    cluster.job("apart", 1, 1, rules=apart, namespace="tenant")
+    cluster.now += 601
+    others = cluster.job("other", 4, 8, namespace="honest")
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(others)

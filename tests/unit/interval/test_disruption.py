@@ -81,6 +81,19 @@ def test_what_saves_a_job_is_not_held_back(purpose: RescalePurpose) -> None:
     assert budget.allows(second, purpose) is (purpose in urgent)
 
 
+def test_a_job_that_is_stuck_counts_in_its_own_namespace_alone() -> None:
+    managed = [*jobs(2, "a"), *jobs(2, "b")]
+    limits = DisruptionLimits(Limit(number=1), Limit(percent=50))
+    budget, (stuck, own, other, _) = DisruptionBudget(managed, limits), managed
+    budget.note(stuck, is_stopped=True)
+    assert not budget.allows(other, RescalePurpose.INTERVAL)
+    budget.note(stuck, is_stopped=True, is_stuck=True)
+    assert budget.allows(other, RescalePurpose.INTERVAL)
+    assert not budget.allows(own, RescalePurpose.INTERVAL)
+    budget.note(stuck, is_stopped=True)
+    assert not budget.allows(other, RescalePurpose.INTERVAL)
+
+
 def test_a_job_that_is_stopped_goes_on() -> None:
     first, _ = managed = jobs(2)
     budget = DisruptionBudget(managed, DisruptionLimits(Limit(number=1)))

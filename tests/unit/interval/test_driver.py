@@ -670,3 +670,25 @@ def test_what_is_recommended_takes_no_room_of_a_job_that_stays(held: str) -> Non
     told = next(each.recommended for each in decided.plan.decisions if each.uid == "uid-b")
     assert told is not None
     assert told.action is (Action.KEEP if held else Action.GROW)
+
+
+@pytest.mark.parametrize(
+    ("cores", "given_up"),
+    [
+        pytest.param(8, [*[False] * 2, *[True] * 6, False, True], id="although it fits"),
+        pytest.param(3, [False] * 10, id="since others still have its room"),
+    ],
+)
+def test_a_job_that_is_not_placed_is_given_up_for_a_while(cores: int, given_up: list[bool]) -> None:
+    running, waiting = FakeManagedJob(job("a", (1, 1))), FakeManagedJob(job("b", (1, 1)))
+    managed = {each.job.uid: each for each in (running, waiting)}
+    cluster = WaitingCluster(managed, tuple(nodes(1, cores)))
+    driver = driver_of(NO_MEASURING, {"a": steps(10)}, {"a": Counts(1, 1)})
+    seen = []
+    for at in range(0, 6000, 600):
+        cluster.at = AT + at
+        begun = step(driver, cluster, float(at))
+        (decided,) = [each for each in begun if isinstance(each, IntervalDecided)]
+        (why,) = [each.reason for each in decided.plan.decisions if each.uid == "uid-b"]
+        seen.append("not placed although" in why)
+    assert seen == given_up

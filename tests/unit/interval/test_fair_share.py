@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimus.allocation import Allocation, AllocationProblem, Candidate, per_pool
+from optimus.allocation import Allocation, AllocationProblem, Candidate, JobHistory, per_pool
 from optimus.allocation.fairness import Fairness, JobObjective, Objectives
 from optimus.interval import Action, IntervalConfig, IntervalInput, plan_interval
 from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.fair_share import fair_shares, with_objectives
+from optimus.interval.fair_share import HeldCapacity, fair_shares, with_objectives
 from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec
 from optimus.models.forecast import Forecast
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cases import AT, Case
-from tests.unit.interval.cluster import TASK, job, nodes, steps, strategies
+from tests.unit.interval.cluster import TASK, Sync, job, nodes, steps, strategies
 from tests.unit.policies.drawn import problems
 from tests.unit.policies.problems import candidate, problem
 
@@ -226,3 +226,70 @@ def test_a_job_whose_time_is_not_known_counts_without_fairness() -> None:
     unknown = steps(math.inf)
     assert math.isinf(float(unknown.remaining_seconds(1, 1)))
     assert objective_beside(Eligibility.RESIZABLE, unknown) == JobObjective(3.0, 0.0, 1.0)
+
+
+def holding(free: int = 0, fairness: Fairness | None = None, **cores: int) -> HeldCapacity:
+    used = {name: Resources(cpu=1000 * count) for name, count in cores.items()}
+    return HeldCapacity(used, Resources(cpu=1000 * free), fairness or Fairness())
+
+
+@pytest.mark.parametrize(
+    ("held", "gives"),
+    [
+        pytest.param(holding(large=9, small=3), True, id="more than half of both"),
+        pytest.param(holding(large=9, small=3, b=1, c=1, d=1, e=1), True, id="beside modest ones"),
+        pytest.param(holding(large=9, small=8, b=1, c=1, d=1, e=1), True, id="beside a large one"),
+        pytest.param(holding(large=9, small=9), False, id="as much"),
+        pytest.param(holding(large=9, small=3, free=6), False, id="what is free is enough"),
+        pytest.param(
+            holding(large=9, small=3, fairness=Fairness(namespaces={"large": 3.0})),
+            False,
+            id="its weight",
+        ),
+        pytest.param(holding(large=9), False, id="one namespace"),
+    ],
+)
+def test_who_holds_more_than_its_part_of_both_gives(held: HeldCapacity, gives: bool) -> None:
+    assert held.gives("large", "small") is gives
+    assert ("large" in held.giving()) is (gives or len(held.used) > 2)
+    assert not held.gives("small", "large")
+
+
+def test_of_two_that_hold_more_of_different_resources_none_gives() -> None:
+    used = {"a": Resources(cpu=9000, memory=1), "b": Resources(cpu=1000, memory=9)}
+    held = HeldCapacity(used, Resources(), Fairness())
+    assert not held.gives("a", "b")
+    assert not held.gives("b", "a")
+
+
+def cooling_decision(ago: float) -> tuple[Action, str]:
+    """Of a job that would be faster with less, in a namespace that holds more than its part."""
+    large, small = in_namespace("large", "l", counts=(6, 6)), in_namespace("small", "s")
+    decided = Case(
+        [(large, ["node-00"] * 8 + ["node-01"] * 4), (small, ["node-01"] * 2)],
+        {"large": steps(1e4, Sync(work=1.0, overhead=0.5))},
+        nodes=nodes(2, 8),
+        history={"large": JobHistory(last_rescaled_at=AT - ago)},
+    ).decisions()["large"]
+    return decided.action, decided.reason
+
+
+def test_a_job_that_was_just_rescaled_shrinks_for_no_gain_of_its_own() -> None:
+    assert cooling_decision(ago=1000.0)[0] is Action.SHRINK
+    action, reason = cooling_decision(ago=10.0)
+    assert action is Action.KEEP
+    assert "cooldown: rescaled 10 s ago" in reason
+
+
+def test_what_a_job_releases_by_its_own_gain_is_there_for_others_at_once() -> None:
+    """Fewer PSs and more workers, together less than it holds: no other job makes it shrink."""
+    large, small = in_namespace("large", "l", counts=(7, 2)), in_namespace("small", "s")
+    many_workers = steps(1e4, Sync(link=0.0, overhead=0.0))
+    decided = Case(
+        [(large, ["node-00"] * 6 + ["node-01"] * 3), (small, ["node-01"] * 2)],
+        {"large": many_workers, "small": many_workers},
+        nodes=nodes(2, 6),
+    ).decisions()
+    assert decided["large"].action is Action.CHANGE
+    assert sum(decided["large"].counts) < 9
+    assert sum(decided["small"].counts) >= 5

@@ -36,12 +36,14 @@ def test_every_setting_is_read_back_as_it_was_stored(policy: str, placement: str
         policy_named(policy), PLACEMENT_RULES[placement], INTERVAL, expects=False
     )
     budgets = {"team-a": Resources({"requests.cpu": 40_000}), "team-b": Resources(pods=3)}
-    settings = ClusterSettings(decision, "pool=training", budgets)
+    ignored = frozenset({"nvidia.com/gpumem", "nvidia.com/gpucores"})
+    settings = ClusterSettings(decision, "pool=training", budgets, ignored)
     stored = msgspec.json.decode(msgspec.json.encode(settings.stored("team-a")))
     found = settings_of(stored, "team-a")
     assert isinstance(found, ClusterSettings)
     assert found.decision == decision
     assert found.node_selector == "pool=training"
+    assert found.ignored_resources == ignored
     assert found.budgets == {"team-a": budgets["team-a"]}, "no budget of another namespace"
 
 

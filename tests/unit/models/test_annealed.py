@@ -101,6 +101,17 @@ class TestGoalsStillToCome:
         assert found.if_met(0.1) < 170
         assert found.in_run > 0.1
 
+    @pytest.mark.parametrize("asked", [149, 160, 190])
+    def test_a_loss_that_falls_as_far_as_the_rate_is_expected_to(self, asked: int) -> None:
+        noise = 1 + 0.01 * np.random.default_rng(7).standard_normal(RUN)
+        losses = (0.3 + 0.7 * np.exp(-K / 20)) * STEP.followed_rate(K - 0.5, 0.3) * noise
+        target = float(losses[:asked].min())
+        true = int(np.argmax(losses <= target)) + 1
+        found = arrival(losses[:90], STEP, TargetLoss(target))
+        assert found.in_run > 0.8
+        assert found.low <= true <= found.high
+        assert found.point < 160
+
     def test_a_threshold_is_met_once_the_loss_is_flat(self) -> None:
         losses = course(CONSTANT)
         goal = ConvergenceThreshold(0.02)

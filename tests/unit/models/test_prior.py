@@ -20,7 +20,7 @@ from optimus.models.prior import (
     with_earlier,
 )
 from optimus.models.speed.curve import MergedSamples, SpeedTerms
-from optimus.progress.types import NOTHING, EarlierRun, SpeedSample, TrainingProgress
+from optimus.progress.types import NOTHING, Declared, EarlierRun, SpeedSample, TrainingProgress
 from tests.unit.models.forecasting import JOB, PER_EPOCH, SAMPLES, SHARED, after, samples, speed
 
 GOAL = TargetLoss(0.2)
@@ -54,6 +54,21 @@ def test_epochs_that_are_done_are_not_left() -> None:
     found = from_earlier(run(), own=replace(after(3), samples=()))
     assert found.remaining_epochs == pytest.approx(43)
     assert found.progress_fraction == pytest.approx(3 / 46)
+
+
+@pytest.mark.parametrize(("end", "left", "unlikely"), [(30, 30, True), (80, 46, False)])
+def test_a_run_that_ends_before_earlier_ones_met_its_goal_is_unlikely_to(
+    end: int, left: float, unlikely: bool
+) -> None:
+    found = from_earlier(run(), own=replace(NOTHING, declared=Declared(epochs=end)))
+    assert found.remaining_epochs == pytest.approx(left, rel=1e-3)
+    assert bool(found.unlikely) == unlikely
+    assert math.isinf(float(found.late_seconds(2, 4))) == unlikely
+
+
+def test_a_run_past_its_declared_end_is_expected_as_long_as_earlier_ones() -> None:
+    own = replace(after(3), samples=(), declared=Declared(epochs=2))
+    assert from_earlier(run(), own=own).remaining_epochs == pytest.approx(43)
 
 
 def test_an_unusable_log_is_said_in_spite_of_earlier_runs() -> None:

@@ -22,6 +22,7 @@ from optimus.jobs import (
     CountBounds,
     Counts,
     Job,
+    JobKey,
     RescaleRule,
     TrainingMode,
 )
@@ -221,6 +222,25 @@ def test_jobs_under_way_count_and_go_on() -> None:
     }
     progress = {"a": FIRST, "b": FIRST, "c": measured_at((1, 2), seconds=4)}
     assert [move.uid for move in plan(cluster(*jobs), progress, history)] == ["uid-b"]
+
+
+@pytest.mark.parametrize(
+    ("under_way", "begun"),
+    [
+        pytest.param(0, ["uid-t0", "uid-honest"], id="of each the oldest"),
+        pytest.param(1, ["uid-honest"], id="first that of which nothing is being profiled"),
+    ],
+)
+def test_many_old_jobs_of_one_namespace_leave_places_to_the_others(
+    under_way: int, begun: list[str]
+) -> None:
+    tenant = [job(f"t{n}", (1, 2), key=JobKey("tenant", f"t{n}")) for n in range(5)]
+    honest = job("honest", (1, 2), key=JobKey("honest", "honest"), created_at=AT - 1)
+    history = {f"t{n}": JobHistory(profiling_since=AT - 5) for n in range(under_way)}
+    progress = dict.fromkeys([each.key.name for each in (*tenant, honest)], FIRST)
+    progress |= {name: measured_at((1, 2), seconds=4) for name in history}
+    moves = plan(cluster(*tenant, honest), progress, history)
+    assert [move.uid for move in moves] == begun
 
 
 @pytest.mark.parametrize(

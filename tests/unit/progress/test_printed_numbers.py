@@ -24,6 +24,11 @@ from tests.unit.progress.reads import read
         pytest.param("betas=(0.9,0.999)", "betas=(0.9,0.999)", id="a tuple"),
         pytest.param("at 03:00:00,123 loss", "at 03:00:00,123 loss", id="a time"),
         pytest.param("ids 1,2,3", "ids 1,2,3", id="a list"),
+        pytest.param("loss 1'369.8", "loss 1369.8", id="thousands with apostrophes"),
+        pytest.param("loss 1’234’567", "loss 1234567", id="and with typographic ones"),
+        pytest.param("loss 1\u202f369,8", "loss 1369.8", id="thousands with narrow spaces"),
+        pytest.param("loss ٠٫٩١", "loss 0.91", id="digits of another script"),
+        pytest.param("{'loss': 0.5, 'b':'123'}", "{'loss': 0.5, 'b':'123'}", id="quotes"),
         pytest.param("epoch：1，loss：0.68", "epoch:1,loss:0.68", id="full-width"),
         pytest.param("loss tensor(0.68, device='cuda:0')", "loss 0.68", id="a tensor"),
         pytest.param("{'loss': np.float64(0.68)}", "{'loss': 0.68}", id="a scalar of NumPy"),
@@ -34,7 +39,8 @@ def test_a_line_in_one_notation(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1,369", "1.2.3", "2026-01-02", "1:05", "9850/10000", "1.9K", "", "0.5 s", "[0.5]"]
+    "text",
+    ["1,369", "1'36", "1.2.3", "2026-01-02", "1:05", "9850/10000", "1.9K", "", "0.5 s", "[0.5]"],
 )
 def test_what_is_no_number(text: str) -> None:
     assert number_of(text) is None
@@ -49,8 +55,37 @@ def test_what_is_no_number(text: str) -> None:
         pytest.param("Epoch {} batch_cost: 2.1{} sec, acc 0.5", [], id="seconds named cost"),
         pytest.param("epoch={} avg_batch_cost=2.1{}", [], id="a cost of a batch"),
         pytest.param("Epoch {} loss 2.1{} s", [], id="seconds named loss"),
+        *(
+            pytest.param(f"Epoch {{}} cost 2.1{{}} {unit}", [], id=unit)
+            for unit in (
+                "sec",
+                "secs",
+                "seconds",
+                "milliseconds",
+                "min",
+                "minutes",
+                "hours",
+                "ms/it",
+            )
+        ),
         pytest.param("Epoch {} mAP@.5 loss@.5:.9{}: 100%|##| 1/1 [00:01<00:00]", [], id="a header"),
         pytest.param("Epoch {}: loss improved from 0.9{} now", [], id="a former value"),
+        pytest.param("Epoch {} loss 1 369,{}", [], id="thousands with blanks"),
+        pytest.param("Epoch {} loss 10⁻{}", [], id="a power of ten"),
+        pytest.param("Epoch {} loss 9.{} x 10^2", [], id="a factor of a power of ten"),
+        pytest.param("Epoch {} cost 3.{} msec", [], id="milliseconds"),
+        pytest.param("Epoch {} cost 0.3{} GB", [], id="memory named cost"),
+        pytest.param("Epoch {} cost 0.3{} USD", [], id="money named cost"),
+        pytest.param("Target: epoch {} loss 0.0{}", [], id="a target"),
+        pytest.param("Resuming from epoch {} loss 0.0{}", [], id="a result of another run"),
+        pytest.param("=> loaded checkpoint epoch {} (loss 0.0{})", [], id="a checkpoint's"),
+        pytest.param("Early stopping at epoch {} when loss 0.0{}", [], id="a condition"),
+        pytest.param("Epoch {} loss improvement: 0.00{}", [], id="a difference"),
+        pytest.param("Epoch {} target loss 0.0{}", [], id="what the loss is to be"),
+        pytest.param("epoch={} loss_threshold=0.0{}", [], id="a setting"),
+        pytest.param(
+            "epoch={} loss_scale=1024 cls_loss=0.5 box_loss=0.{}", [0.6, 0.7, 0.8], id="a factor"
+        ),
     ],
 )
 def test_losses_of_three_epochs(lines: str, expected: list[float]) -> None:
@@ -80,6 +115,8 @@ def test_no_target_is_met_by_the_beginning_of_a_number(loss: str) -> None:
         "Epoch 0 [{}.5%] loss 0.5",
         "epoch=0 sample={}024 loss=0.5",
         "Epoch 0 part {} loss 0.5",
+        "Epoch 0 {}k examples loss 0.5",
+        "Epoch 0:{}000 loss 0.5",
         "Epoch[0] Part [{}]/[3759] loss=0.5",
     ],
 )
@@ -93,6 +130,12 @@ def test_a_part_of_an_epoch_is_no_epoch(line: str) -> None:
 def test_a_line_with_a_count_ends_its_epoch_where_each_epoch_has_one() -> None:
     lines = [f"epoch={n} loss={1 / n:.3f} seen={60000 * n}" for n in range(1, 6)]
     assert [read(lines[:n]).epoch for n in (1, 2, 5)] == [0.5, 2.0, 5.0]
+
+
+def test_a_row_within_an_epoch_is_no_epoch() -> None:
+    progress = read(["epoch  examples  loss", *(f"1  {n}00  0.9{n}" for n in range(1, 6))])
+    assert not goal_is_met(TargetEpochs(1.0), progress)
+    assert len(progress.losses) == 5
 
 
 def test_a_table_with_semicolons_and_decimal_commas() -> None:

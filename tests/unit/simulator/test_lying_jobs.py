@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from optimus.jobs import Counts, JobKey, TargetEpochs
+from optimus.jobs import Counts, JobKey, RescaleRule, TargetEpochs
 from optimus.simulator.cluster import SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.jobs import SimulatedJob, TrueSpeed
@@ -92,6 +92,20 @@ def test_a_liar_holds_no_more_than_its_share_while_another_namespace_wants_more(
     assert max(liars) <= MOST
     others = watch.tasks("honest", beside="liar", since=arrives + WITHIN_SECONDS)
     assert min(others) >= 0.4 * NODES * CPUS
+
+
+def test_namespaces_that_want_no_more_leave_the_rest_to_the_others() -> None:
+    """Their parts are no reason for which one of two others keeps more than the other."""
+    modest = [submitted(f"modest-{number}", SCALES, 3000) for number in range(6)]
+    modest = [replace(each, job=replace(each.job, rescale=RescaleRule.NEVER)) for each in modest]
+    honest = submitted("honest", SCALES, 3000, 1500.0)
+    liar = submitted("liar", Claimed(lambda ps, workers: float(ps * workers)), 100_000)
+    watch = held(liar, honest, *modest, until=2700)
+    of_both = NODES * CPUS - 2 * len(modest)
+    liars = list(watch.tasks("liar", beside="honest", since=1500 + WITHIN_SECONDS))
+    assert max(liars) <= 0.6 * of_both
+    others = watch.tasks("honest", beside="liar", since=1500 + WITHIN_SECONDS)
+    assert min(others) >= 0.4 * of_both
 
 
 def test_a_job_that_is_no_faster_with_more_ends_within_twice_its_own_counts() -> None:
