@@ -88,7 +88,11 @@ class ClientConnection(BaseHTTPRequestHandler):
         # No client here sends a body in chunks.
         length = int(self.headers.get("Content-Length") or 0)
         call = faults.Call(self.command, self.path, self.rfile.read(length) if length else b"")
-        self._before(call, self.traffic.meet(call))
+        text = self.traffic.respond(call)
+        if text is None:
+            self._before(call, self.traffic.meet(call))
+        else:
+            self._send(200, [("Content-Type", "text/plain")], text)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - http.server's names
 

@@ -44,6 +44,9 @@ class Traffic:
         self.on_call: Callable[[Call], None] = lambda _: None
         """Gets each call before the server does."""
 
+        self.respond: Callable[[Call], bytes | None] = lambda _: None
+        """Returns a text to answer a call with instead of the server, else None."""
+
         self._plan, self._lock = Plan(), threading.Lock()
         self._calls: list[ServedCall] = []
         self._streams: set[Callable[[], None]] = set()
