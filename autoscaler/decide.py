@@ -28,7 +28,6 @@ from optimus.interval.driver import (
     EndProfilingRun,
     IntervalDecided,
     IntervalDriver,
-    longest_checkpoint_wait,
 )
 from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.kube.contract import RESCALING
@@ -38,6 +37,7 @@ from optimus.models.forecast import Forecast, ForecastFn
 from optimus.nodes import Node
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
+from optimus.rescale.checkpoints import longest_checkpoint_wait
 from optimus.snapshot import ClusterSnapshot
 
 _LOG = logging.getLogger(__name__)

@@ -22,12 +22,14 @@ from optimus.interval.capacity_plan import (
     QuotaLedger,
     schedulable_capacity,
 )
-from optimus.interval.driver import BeginRescale, RescalePurpose, awaits_next_checkpoint
+from optimus.interval.driver import BeginRescale
 from optimus.jobs import Counts, Job, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import EarlierRun, TrainingProgress
+from optimus.rescale.checkpoints import awaits_next_checkpoint
+from optimus.rescale.purpose import RescalePurpose
 from optimus.resources import NONE, Resources
 from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.training import Training

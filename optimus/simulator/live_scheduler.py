@@ -16,19 +16,11 @@ from optimus.interval import IntervalConfig, IntervalPlan, Strategies
 from optimus.interval.capacity_plan import Claim, Held, headroom, reserve
 from optimus.interval.driver import (
     STALE_INTERVALS,
-    UNLIMITED,
     BeginRescale,
-    DisruptionBudget,
-    DisruptionLimits,
     DriverConfig,
     EndProfilingRun,
     IntervalDecided,
     IntervalDriver,
-    RescalePurpose,
-    is_fresh_checkpoint,
-    longest_checkpoint_wait,
-    must_wait_for_checkpoint,
-    rescale_order,
 )
 from optimus.jobs import Job
 from optimus.models.earlier_runs import applicable, kept, run_of, why_differs
@@ -36,6 +28,13 @@ from optimus.models.prior import speed_is_known
 from optimus.nodes import Node
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key
 from optimus.progress.types import EarlierRun
+from optimus.rescale.checkpoints import (
+    is_fresh_checkpoint,
+    longest_checkpoint_wait,
+    must_wait_for_checkpoint,
+)
+from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits, rescale_order
+from optimus.rescale.purpose import RescalePurpose
 from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
 from optimus.simulator.speeds import EmptyCluster

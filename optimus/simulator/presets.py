@@ -11,12 +11,12 @@ from typing import Final
 
 from optimus.allocation import Policy
 from optimus.interval import Strategies
-from optimus.interval.driver import DisruptionLimits
 from optimus.models.forecast import ForecastFn
 from optimus.models.speed.curve import SpeedForm
 from optimus.placement import PLACEMENT_RULES
 from optimus.placement.gang import PlacementRule
 from optimus.policies import policy_named
+from optimus.rescale.disruption import DisruptionLimits
 from optimus.simulator.forecasts import (
     EquationForecasts,
     FittedForecasts,

@@ -23,8 +23,6 @@ from optimus.interval.driver import (
     Instruction,
     IntervalDecided,
     IntervalDriver,
-    RescalePurpose,
-    why_unwanted,
 )
 from optimus.jobs import (
     NO_COUNTS,
@@ -41,6 +39,7 @@ from optimus.models.forecast import Forecast
 from optimus.nodes import Node, Taint
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING, LossPoint, SpeedSample, TrainingProgress
+from optimus.rescale.purpose import RescalePurpose, why_unwanted
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cluster import KnownForecasts, Sync, bind, done, job, nodes, steps

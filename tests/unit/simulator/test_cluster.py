@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from optimus.allocation.policy import KindCapacity, Service
 from optimus.interval.capacity_plan import Held
-from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Role
 from optimus.placement.theorem1 import Theorem1
+from optimus.rescale.purpose import RescalePurpose
 from optimus.resources import NONE, Resources
 from optimus.simulator.cluster import (
     NODE_KIND_LABEL,

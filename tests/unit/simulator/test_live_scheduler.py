@@ -10,17 +10,12 @@ from optimus.allocation import Allocation, AllocationProblem, PolicyTraits, per_
 from optimus.allocation.policy import PoolRule
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import Claim
-from optimus.interval.driver import (
-    DEFAULT_LIMITS,
-    UNLIMITED,
-    BeginRescale,
-    DisruptionLimits,
-    Limit,
-    RescalePurpose,
-)
+from optimus.interval.driver import BeginRescale
 from optimus.jobs import CountBounds, Counts, JobKey
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
+from optimus.rescale.disruption import DEFAULT_LIMITS, UNLIMITED, DisruptionLimits, Limit
+from optimus.rescale.purpose import RescalePurpose
 from optimus.simulator.cluster import AwaitedRescale, JobState, Phase, SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import TrueForecasts
