@@ -2,8 +2,10 @@
 
 One step, at any instant:
 1. Where an interval is due, decide all counts and make at most one exploratory move. It is due
-   after ``interval_seconds``, or earlier where something has changed that is worth it.
+   after ``interval_seconds``, or earlier where something has changed that is worth it. A policy
+   that decides all counts anew is asked once in each whole round of that length.
 2. Begin the decided rescales whose capacity is free: shrink first, then grow. Drop stale ones.
+   Where jobs can be paused, those of a policy that decides anew are stopped together instead.
 3. End the profiling runs that have measured enough and begin the next ones.
 The caller asks ``optimus.rescale`` when a rescale that has begun may stop its job.
 The driver reads no clock and does no I/O. Its instructions are values, and the caller (the
@@ -11,11 +13,15 @@ autoscaler on a cluster, the simulator on virtual time) carries each out before 
 next.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from numpy.random import SeedSequence
+
 from optimus.allocation import NO_HISTORY, NO_MEMORY, JobHistory, PolicyMemory
+from optimus.allocation.policy import Service
 from optimus.errors import NotReady
 from optimus.interval import (
     Action,
@@ -46,7 +52,7 @@ from optimus.interval.profiling import (
 )
 from optimus.jobs import NO_COUNTS, AmountGoal, Counts, Goal, Job
 from optimus.models.forecast import Forecast, ForecastFn, goal_is_met
-from optimus.nodes import Node, label_keys, what_is_offered
+from optimus.nodes import NODE_KIND_LABEL, Node, label_keys, what_is_offered
 from optimus.progress.types import TrainingProgress
 from optimus.rescale.purpose import RescalePurpose, why_unwanted
 from optimus.resources import NONE
@@ -74,6 +80,17 @@ class DriverConfig:
 
     expects: bool = True
     """Whether a job without a forecast is decided by what is to be expected of it."""
+
+    pauses: bool = False
+    """Whether jobs can be paused. All that such an interval moves are stopped together, as the
+    published policies are run. Without, each is stopped only once its target fits, and none is
+    stopped for nothing."""
+
+    seed: int = 0
+    """What a policy draws at random follows from this and from the number of the interval."""
+
+    kind_label: str = NODE_KIND_LABEL
+    """The nodes' label that tells their kind."""
 
 
 class ManagedJob(Protocol):
@@ -113,6 +130,10 @@ class ManagedCluster(Protocol):
     def managed(self) -> Mapping[str, ManagedJob]:
         """The managed jobs, by UID."""
 
+    @property
+    def received(self) -> Mapping[str, Service]:
+        """What jobs have received, by UID, as far as that is recorded."""
+
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as it is."""
 
@@ -139,8 +160,10 @@ class EndProfilingRun:
 class BeginRescale:
     """Begin to move a job to these counts; (0, 0) suspends it for good.
 
-    ``placement`` is where its replicas fit now, ``None`` where the job only frees capacity.
-    ``own_counts``: those to remember as the user's, of a job that is moved to be measured.
+    ``placement`` is where its replicas fit now, or once all that is stopped with it has left;
+    ``None`` where the job only frees capacity. ``kind`` is that of the nodes that it is bound to,
+    ``None`` for any. ``own_counts``: those to remember as the user's, of a job that is moved to be
+    measured.
     """
 
     uid: str
@@ -150,11 +173,20 @@ class BeginRescale:
     reason: str
     placement: tuple[Held, ...] | None = None
     own_counts: Counts | None = None
+    kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PauseJob:
+    """Stop a job until it is granted something again."""
+
+    uid: str
+    reason: str
 
 
 _Histories = dict[str, JobHistory]
 
-Instruction = IntervalDecided | EndProfilingRun | BeginRescale
+Instruction = IntervalDecided | EndProfilingRun | BeginRescale | PauseJob
 
 PROMISE_SECONDS: Final = 600.0
 """How long at most the room that was found for a job is kept from the growth of others until its
@@ -163,6 +195,9 @@ pods are placed: something else may keep them from it."""
 UNPLACEABLE_SECONDS: Final = 3600.0
 """How long nothing is done for a job of which no pod was placed for ``PROMISE_SECONDS`` although
 all of them fit."""
+
+ROUND_SLACK: Final = 1e-9
+"""Part of a round by which its beginning may be missed by rounding."""
 
 STALE_INTERVALS: Final = 3
 """After so many intervals a rescale that could not stop its job is withdrawn and decided again: all
@@ -254,9 +289,31 @@ class IntervalDriver:
         if decides and config.measures:
             yield from self._profile(cluster, histories)
 
+    def next_interval_at(self, cluster: ManagedCluster) -> float:
+        """When the next interval is due by the caller's timer, if nothing else changes."""
+        config, planned_at = self._config, self.state.planned_at
+        if planned_at is None:
+            return -math.inf
+        if not self._weighs_restarts:
+            return (self._round(planned_at) + 1) * config.interval_seconds
+        early = self.has_changed(cluster)
+        return planned_at + (config.early_interval_seconds if early else config.interval_seconds)
+
+    @property
+    def _weighs_restarts(self) -> bool:
+        return self._strategies.policy.traits.weighs_restarts
+
+    def _round(self, timer: float) -> int:
+        """The number of the whole round that an instant is in."""
+        return math.floor(timer / self._config.interval_seconds + ROUND_SLACK)
+
     def _is_due(self, cluster: ManagedCluster, timer: float, histories: _Histories) -> bool:
         config, planned_at = self._config, self.state.planned_at
-        if planned_at is None or timer - planned_at >= config.interval_seconds:
+        if planned_at is None:
+            return True
+        if not self._weighs_restarts:
+            return self._round(timer) > self._round(planned_at)
+        if timer - planned_at >= config.interval_seconds:
             return True
         if timer - planned_at < config.early_interval_seconds:
             return False
@@ -348,11 +405,19 @@ class IntervalDriver:
                 progress,
                 {**histories, **waited, **unplaceable},
                 state.memory,
-                seed=state.intervals,
+                seed=int(SeedSequence((self._config.seed, state.intervals)).generate_state(1)[0]),
+                received=cluster.received,
+                kind_label=self._config.kind_label,
+                may_pause=self._config.pauses,
             ),
             forecast,
         )
-        state.memory = plan.memory
+        # As it is stored: plain data, which a restarted process could read.
+        state.memory = PolicyMemory.from_json(plan.memory.as_json())
+        if self._stops_together:
+            yield IntervalDecided(plan)
+            yield from _begin_together(plan)
+            return
         state.awaiting_forecast = {each.uid for each in plan.decisions if each.awaits_forecast}
         state.pending = {
             each.uid: PendingRescale(plan.interval_id, each, cluster.managed[each.uid].job)
@@ -366,6 +431,11 @@ class IntervalDriver:
             yield from self._explore(cluster, MeasuredJobs(progress, histories), plan.interval_id)
         after = self._early_interval_trigger(cluster, histories)
         state.planned_for = before if self._config.early_after_each_run else after
+
+    @property
+    def _stops_together(self) -> bool:
+        """Whether all jobs that an interval moves are stopped before any of them starts."""
+        return self._config.pauses and not self._weighs_restarts
 
     def _promised(
         self, cluster: ManagedCluster, plan: IntervalPlan
@@ -474,6 +544,7 @@ class IntervalDriver:
                 reason=decision.reason,
                 placement=placement,
                 own_counts=own_counts if purpose.measures else None,
+                kind=decision.kind,
             )
 
     def _has_place(self, cluster: ManagedCluster, histories: _Histories) -> bool:
@@ -638,6 +709,31 @@ class IntervalDriver:
             return None
         larger = Counts(max(counts.ps, job.counts.ps), max(counts.workers, job.counts.workers))
         return Claim(job, larger, keeps_pods=True)
+
+
+def _begin_together(plan: IntervalPlan) -> Iterator[Instruction]:
+    """Stop all jobs that a plan pauses or moves; those that it moves start where it placed them."""
+    for each in plan.decisions:
+        if each.action is Action.PAUSE:
+            yield PauseJob(each.uid, each.reason)
+        elif each.action is Action.SUSPEND:
+            yield BeginRescale(
+                uid=each.uid,
+                id=plan.interval_id,
+                purpose=RescalePurpose.INTERVAL,
+                counts=NO_COUNTS,
+                reason=each.reason,
+            )
+        elif each.rescales:
+            yield BeginRescale(
+                uid=each.uid,
+                id=plan.interval_id,
+                purpose=RescalePurpose.INTERVAL,
+                counts=each.counts,
+                reason=each.reason,
+                placement=plan.capacity_plan.held[each.uid],
+                kind=each.kind,
+            )
 
 
 def _recommendation(

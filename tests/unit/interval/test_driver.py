@@ -14,6 +14,7 @@ from optimus.allocation import (
     PolicyTraits,
     per_pool,
 )
+from optimus.allocation.policy import Service
 from optimus.interval import Action, IntervalConfig, ProfilingConfig, Strategies
 from optimus.interval.capacity_plan import Claim
 from optimus.interval.driver import (
@@ -75,6 +76,7 @@ class FakeManagedCluster:
     at: float = AT
     claimed: list[Claim] = field(default_factory=list)
     allowed: object = ()
+    received: dict[str, Service] = field(default_factory=dict)
 
     @property
     def submitted(self) -> list[Job]:
@@ -118,7 +120,7 @@ class FixedPolicy:
 
     counts: Mapping[str, Counts]
     name: str = "fixed"
-    traits: ClassVar[PolicyTraits] = PolicyTraits(placed_by="theorem1")
+    traits: ClassVar[PolicyTraits] = PolicyTraits(placed_by="theorem1", weighs_restarts=True)
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         names = {each.job.uid: each.job.key.name for each in problem.candidates}
