@@ -45,13 +45,7 @@ from autoscaler.web.feed import PageFeed
 from autoscaler.web.page import create_page
 from autoscaler.windows import parse_windows
 from optimus.interval import IntervalConfig, ProfilingConfig
-from optimus.interval.driver import (
-    NO_LIMIT,
-    STALE_INTERVALS,
-    DisruptionLimits,
-    DriverConfig,
-    Limit,
-)
+from optimus.interval.driver import STALE_INTERVALS, DriverConfig
 from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import KubeError
@@ -69,6 +63,7 @@ from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
 from optimus.progress.stragglers import StragglerConfig
+from optimus.rescale.disruption import NO_LIMIT, DisruptionLimits, Limit
 from optimus.resources import Resources
 from optimus.runtime.health import HealthServer
 from optimus.runtime.settings import SettingsError, address, names_in

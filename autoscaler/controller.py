@@ -23,9 +23,10 @@ from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.stragglers import StragglerReplacer
 from optimus.interval import IntervalPlan
-from optimus.interval.driver import UNLIMITED, DisruptionBudget, DisruptionLimits, RescalePurpose
 from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule
 from optimus.kube.contract import Phase
+from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits
+from optimus.rescale.purpose import RescalePurpose
 
 _LOG = logging.getLogger(__name__)
 _MOST_SLEW: Final = 0.1

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
 from autoscaler.rescale.machine import CountsFound, Step
 from optimus.allocation import FailedCounts, Policy
+from optimus.allocation.policy import Service
 from optimus.errors import NotReady
 from optimus.interval import IntervalPlan, Strategies
 from optimus.interval.capacity_plan import Claim, largest_fit
@@ -28,7 +30,7 @@ from optimus.interval.driver import (
     EndProfilingRun,
     IntervalDecided,
     IntervalDriver,
-    longest_checkpoint_wait,
+    PauseJob,
 )
 from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.kube.contract import RESCALING
@@ -38,9 +40,12 @@ from optimus.models.forecast import Forecast, ForecastFn
 from optimus.nodes import Node
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
+from optimus.rescale.checkpoints import longest_checkpoint_wait
 from optimus.snapshot import ClusterSnapshot
 
 _LOG = logging.getLogger(__name__)
+
+_NOT_BUILT: Final = "the autoscaler neither pauses jobs nor binds them to a kind of nodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,10 @@ class _Cluster:
     @property
     def submitted(self) -> Iterable[Job]:
         return self.observation.snapshot.jobs
+
+    @property
+    def received(self) -> Mapping[str, Service]:
+        return {}
 
     def snapshot(self) -> ClusterSnapshot:
         return self.observation.snapshot
@@ -193,6 +202,11 @@ class Decider:
                     state = managed[uid]
                     state.record = replace(state.record, profiling_since=None)
                     _LOG.info("job %s: profiling run is over: %s", state.job.key, reason)
+                case PauseJob(uid=uid):
+                    _LOG.error("job %s is not paused: %s", managed[uid].job.key, _NOT_BUILT)
+                case BeginRescale(kind=str(kind)):
+                    job = managed[instruction.uid].job
+                    _LOG.error("job %s is not moved to nodes of %s: %s", job.key, kind, _NOT_BUILT)
                 case BeginRescale():
                     if not self._dry_run:
                         _begin(managed[instruction.uid], instruction, observation.at)

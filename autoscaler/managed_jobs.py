@@ -30,13 +30,6 @@ from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
 from optimus.allocation.problem import MOST_MOVES, is_forced, recent_failures
 from optimus.errors import NotReady
 from optimus.interval import Decision
-from optimus.interval.driver import (
-    RescalePurpose,
-    awaits_next_checkpoint,
-    must_wait_for_checkpoint,
-    rescale_order,
-    why_unwanted,
-)
 from optimus.jobs import Counts, Job, Manage, RescaleRule, Role
 from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
@@ -52,6 +45,9 @@ from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import EarlierRun, TrainingProgress
+from optimus.rescale.checkpoints import awaits_next_checkpoint, must_wait_for_checkpoint
+from optimus.rescale.disruption import rescale_order
+from optimus.rescale.purpose import RescalePurpose, why_unwanted
 
 _LOG = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from typing import Final
 from autoscaler.windows import EXPECTED, parse_windows
 from optimus.allocation import PolicyTraits
 from optimus.allocation.fairness import PROPORTIONAL, Fairness
-from optimus.interval.driver import DEFAULT_LIMITS, Limit
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.kube.quotas import budget_amounts
 from optimus.policies import POLICIES, policy_named
+from optimus.rescale.disruption import DEFAULT_LIMITS, Limit
 from optimus.resources import Resources
 from optimus.runtime.settings import (
     LOG_LEVELS,

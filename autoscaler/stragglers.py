@@ -26,7 +26,6 @@ from autoscaler.profile.recorder import ProfileRecorder
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import headroom
 from optimus.interval.classify import why_moved_enough
-from optimus.interval.driver import RescalePurpose
 from optimus.jobs import RescaleRule, TrainingMode
 from optimus.kube.pods import Pod
 from optimus.kube.profile_codec import Avoided
@@ -34,6 +33,7 @@ from optimus.models.forecast import Forecast
 from optimus.placement.gang import PlacementRule
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.stragglers import Straggler, StragglerConfig, find_stragglers
+from optimus.rescale.purpose import RescalePurpose
 
 _LOG = logging.getLogger(__name__)
 _DAY_SECONDS: Final = 86_400.0

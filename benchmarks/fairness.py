@@ -24,8 +24,8 @@ from optimus.jobs import JobKey
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import FittedForecasts, TrueForecasts
 from optimus.simulator.jobs import SimulatedJob, Workload
-from optimus.simulator.live_scheduler import LiveConfig, live_driver
 from optimus.simulator.presets import SchedulerConfig, preset
+from optimus.simulator.scheduler import LoopConfig, live_driver
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.workload import WORKLOADS
 
@@ -47,7 +47,7 @@ def scheduler(fairness: Fairness, *, truth: bool) -> SchedulerConfig:
     """The product as on a cluster, with this objective."""
     usual = preset("optimus", TrueForecasts() if truth else FittedForecasts())
     driver = live_driver(interval=IntervalConfig(fairness=fairness), measures=not truth)
-    return replace(usual, mode=LiveConfig(driver=driver))
+    return replace(usual, loop=LoopConfig(driver=driver))
 
 
 def workload(jobs: int, seed: int, closer: float) -> Workload:

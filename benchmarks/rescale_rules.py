@@ -25,8 +25,8 @@ from numpy.random import Generator
 
 from benchmarks.fairness import jain
 from optimus.interval.capacity_plan import Held
-from optimus.interval.driver import DEFAULT_LIMITS, UNLIMITED, DisruptionLimits, Limit
 from optimus.jobs import Counts, Role
+from optimus.rescale.disruption import DEFAULT_LIMITS, UNLIMITED, DisruptionLimits, Limit
 from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.presets import preset, with_disruption_limits

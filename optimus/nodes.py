@@ -8,11 +8,15 @@ so the plan has to know them.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final
 
 from optimus.jobs import Job, NodeConstraints, Requirement, Toleration
 from optimus.resources import NONE, Resources
 
 _REPELLING = ("NoSchedule", "NoExecute")
+
+NODE_KIND_LABEL: Final = "node.kubernetes.io/instance-type"
+"""The nodes' label that tells their kind, where no other is set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,13 +43,13 @@ from autoscaler.rescale.machine import (
     WriteProfile,
     advance,
 )
-from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, JobKey
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
 from optimus.progress.log import ProgressLog
+from optimus.rescale.purpose import RescalePurpose
 
 _LOG = logging.getLogger(__name__)
 _MOST_INSTRUCTIONS = 32

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import Final
 
-from optimus.interval.driver import FRESH_CHECKPOINT_SECONDS, RescalePurpose, is_fresh_checkpoint
 from optimus.jobs import NO_COUNTS, Counts, Role
 from optimus.kube.contract import Phase
 from optimus.kube.errors import Malformed
@@ -31,6 +30,8 @@ from optimus.kube.pods import Pod
 from optimus.kube.profiles import RescaleStatus
 from optimus.kube.times import format_instant, parse_instant
 from optimus.kube.training_jobs import TrainingJob
+from optimus.rescale.checkpoints import FRESH_CHECKPOINT_SECONDS, is_fresh_checkpoint
+from optimus.rescale.purpose import RescalePurpose
 
 _LOG = logging.getLogger(__name__)
 

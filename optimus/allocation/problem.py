@@ -198,6 +198,8 @@ class JobHistory:
     """When the current profiling run reached its counts."""
     profiled: tuple[Counts, ...] = ()
     """Counts of all profiling runs so far, the current one included."""
+    paused: bool = False
+    """Its policy has paused it, or it was submitted to a policy that starts jobs itself."""
     suspended_at_target: bool = False
     """Suspended by this software as it met its goal, not by its user."""
     completion_overdue: bool = False

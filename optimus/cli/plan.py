@@ -28,13 +28,12 @@ from optimus.cli.plan_plot import draw_plan
 from optimus.cli.table import table
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig, IntervalInput, IntervalPlan, Strategies, plan_interval
-from optimus.jobs import NO_COUNTS, Counts, Job
+from optimus.jobs import NO_COUNTS, Counts, Job, Role
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES, policy_named
 from optimus.policies.optimus import OptimusPolicy
-from optimus.policies.optimus_paper import OptimusPaperPolicy, StopRule
 from optimus.progress.types import TrainingProgress
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
@@ -106,34 +105,32 @@ class Plan:
 
     def nodes(self, uid: str) -> dict[str, list[int]]:
         """PSs and workers of one job by node."""
-        plan = self.interval.capacity_plan
-        assigned = plan.assigned.get(uid)
-        servers = sorted(assigned.assignment.servers) if assigned is not None else []
-        return {plan.capacity.nodes[row].name: [ps, workers] for row, ps, workers in servers}
+        on = dict[str, list[int]]()
+        held = self.interval.capacity_plan.held
+        for replica, node, _ in held[uid] if uid in self.counts else ():
+            if replica.role in {Role.PS, Role.WORKER}:
+                on.setdefault(node, [0, 0])[replica.role is Role.WORKER] += 1
+        return dict(sorted(on.items()))
 
 
 def plan(
     candidates: Sequence[Candidate], nodes: Sequence[Node], policy: Policy, placement: str
 ) -> Plan:
     """Plan an interval of the jobs; the clock runs from the snapshot to the decisions."""
-    timed = remainder = _Timed(policy)
-    if policy.name == OptimusPaperPolicy.name:
-        # The published rule ends with its first misfit, and in the remainder that comes at once.
-        remainder = _Timed(policy_named(policy.name, {"stop": StopRule.TASK}))
+    timed = _Timed(policy)
     forecasts = {each.job.uid: each.forecast for each in candidates}
 
     def forecast(job: Job, _: TrainingProgress) -> Forecast | NotReady:
         return forecasts[job.uid]
 
-    strategies = Strategies(timed, PLACEMENT_RULES[placement], forecast, remainder)
+    strategies = Strategies(timed, PLACEMENT_RULES[placement], forecast)
     snapshot = ClusterSnapshot.of(0.0, [each.job for each in candidates], nodes, ())
     begin = time.process_time()
     interval = plan_interval("plan", IntervalInput(snapshot), strategies, IntervalConfig())
     seconds = time.process_time() - begin
-    placed = interval.capacity_plan.assigned
-    counts = {each.uid: each.counts for each in interval.decisions if each.uid in placed}
-    allocating = timed.seconds + (remainder.seconds if remainder is not timed else 0.0)
-    return Plan(candidates, interval, counts, allocating, seconds - allocating)
+    placed = interval.capacity_plan
+    counts = {each.uid: each.counts for each in interval.decisions if placed.is_placed(each.uid)}
+    return Plan(candidates, interval, counts, timed.seconds, seconds - timed.seconds)
 
 
 def policy_for_tables(name: str) -> Policy:

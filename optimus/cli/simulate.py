@@ -19,14 +19,13 @@ from optimus.cli.restart_table import read_restart_seconds
 from optimus.cli.table import table
 from optimus.cli.trace import read_trace
 from optimus.cli.trace_formats import FORMS, read_form
-from optimus.interval.driver import NO_LIMIT, UNLIMITED, DisruptionLimits, Limit
 from optimus.jobs import RescaleRule
-from optimus.nodes import Node
+from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES
+from optimus.rescale.disruption import NO_LIMIT, UNLIMITED, DisruptionLimits, Limit
 from optimus.resources import CPU, MEMORY, PODS, Resources
 from optimus.simulator import plots
-from optimus.simulator.cluster import NODE_KIND_LABEL
 from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.files import results, write
 from optimus.simulator.forecasts import FittedForecasts, TrueForecasts

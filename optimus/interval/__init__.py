@@ -1,7 +1,8 @@
 """Each interval's decision: ``plan_interval`` and what surrounds it."""
 
 from optimus.interval.classify import Action, Decision, IntervalConfig, ProfilingConfig
-from optimus.interval.plan import IntervalInput, IntervalPlan, Strategies, plan_interval
+from optimus.interval.inputs import IntervalInput, IntervalPlan, Strategies
+from optimus.interval.plan import plan_interval
 
 __all__ = [
     "Action",

@@ -18,7 +18,8 @@ from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan, Claim, headroom
 from optimus.interval.classify import Action
 from optimus.interval.decision_settings import DecisionSettings
-from optimus.interval.plan import IntervalInput, IntervalPlan, Strategies, plan_interval
+from optimus.interval.inputs import IntervalInput, IntervalPlan, Strategies
+from optimus.interval.plan import plan_interval
 from optimus.interval.what_if import KnownJob
 from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast, TimeLeft, time_left

@@ -6,9 +6,10 @@ applies decides, in the order of ``_RULES``.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum, auto
+from typing import Final
 
 from optimus.allocation import Candidate, JobHistory
 from optimus.allocation.deadline import Deadline, DeadlineOutlook
@@ -24,7 +25,7 @@ from optimus.allocation.problem import (
 from optimus.errors import NotReady
 from optimus.interval.growth import GrowthLimit, GrowthRule
 from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, JobKey, RescaleRule
-from optimus.models.forecast import Forecast
+from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.models.speed.model import NEEDED_COUNTS
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS
 from optimus.progress.types import TrainingProgress
@@ -136,14 +137,17 @@ class IntervalConfig:
 
 
 class Action(StrEnum):
-    """How a job's counts change. ``change`` is more of one role and fewer of the other."""
+    """How a job changes. ``change`` is more of one role and fewer of the other, or other nodes;
+    ``pause`` stops a job until it is resumed, ``suspend`` for good."""
 
     SUSPEND = "suspend"
+    PAUSE = "pause"
     SHRINK = "shrink"
     CHANGE = "change"
     KEEP = "keep"
     WAIT = "wait"
     GROW = "grow"
+    RESUME = "resume"
 
     @classmethod
     def between(cls, current: Counts, counts: Counts) -> "Action":
@@ -182,8 +186,8 @@ class Recommendation:
         """The counts, what they are expected to bring, and why."""
         if not self.changes:
             return f"recommended: {self.current}, as now; {self.reason}"
-        if self.action is Action.SUSPEND:
-            return f"recommended: to suspend it; {self.reason}"
+        if self.action in {Action.SUSPEND, Action.PAUSE}:
+            return f"recommended: to {self.action} it; {self.reason}"
         parts = [f"recommended: {self.counts} instead of {self.current}"]
         if self.seconds_now is not None and self.seconds_then is not None:
             basis = "; this is expected, not fitted" if self.expected else ""
@@ -220,11 +224,13 @@ class Decision:
     """Of a job with a deadline and a forecast."""
     is_expected: bool = False
     """Decided by what is to be expected of the job, and neither by a fit nor by its bounds."""
+    kind: str | None = None
+    """The kind of nodes that the job is bound to; ``None`` for any."""
 
     @property
     def rescales(self) -> bool:
         """Whether the job has to be rescaled for it."""
-        return self.action in {Action.SHRINK, Action.CHANGE, Action.GROW}
+        return self.action in {Action.SHRINK, Action.CHANGE, Action.GROW, Action.RESUME}
 
 
 def saved_seconds(now: float | None, after: float | None) -> float:
@@ -414,12 +420,46 @@ def why_moved_enough(history: JobHistory, at: float, config: IntervalConfig) -> 
 
 
 def classify(view: JobView) -> Classified:
-    """What may happen to the job's counts."""
-    for rule in _RULES:
-        classified = rule(view)
-        if classified is not None:
-            return classified
-    return _resizable(view)
+    """What may happen to the job's counts where each change is weighed against its restart."""
+    return _first(_RULES, view) or _resizable(view)
+
+
+def classify_anew(view: JobView, *, reads_forecasts: bool) -> Classified:
+    """The same where all counts are decided anew.
+
+    A candidate has the counts that its user set last: no earlier decision counts. Nothing limits
+    how often it is moved, or how far."""
+    classified = _first(_RULES_ANEW, view)
+    if classified is None and reads_forecasts:
+        classified = _no_forecast(view)
+    if classified is not None:
+        return classified
+    job, forecast = view.job, view.forecast
+    as_submitted = replace(job, counts=view.history.user_counts or job.counts)
+    if isinstance(forecast, NotReady):
+        forecast = NOT_READ
+    return Classified(
+        job,
+        Eligibility.RESIZABLE if view.running else Eligibility.WAITING,
+        job.counts,
+        "",
+        job.bounds.minimum,
+        Candidate(as_submitted, forecast, running=view.running),
+        lost_replicas=view.incomplete and view.history.lost_seconds >= view.config.replace_seconds,
+        placement_failures=view.history.placement_failures,
+        failed_counts=view.history.failed_counts,
+        price_seconds=view.price_seconds,
+    )
+
+
+NOT_READ: Final = Forecast(NoWorkLeft(), 1.0)
+"""The forecast of a job that has none, for policies that read no forecasts."""
+
+_Rule = Callable[[JobView], Classified | None]
+
+
+def _first(rules: Sequence[_Rule], view: JobView) -> Classified | None:
+    return next((found for rule in rules if (found := rule(view)) is not None), None)
 
 
 def _unplaceable(view: JobView) -> Classified | None:
@@ -454,7 +494,7 @@ def _in_rescale(view: JobView) -> Classified | None:
 
 
 def _suspended(view: JobView) -> Classified | None:
-    if not view.job.suspended:
+    if not view.job.suspended or view.history.paused:
         return None
     met = view.history.suspended_at_target
     return view.suspended("suspended: its goal is met" if met else why_suspended(view.job))
@@ -612,7 +652,7 @@ def _why_cooling(view: JobView) -> str | None:
     return f"cooldown: rescaled {ago:.0f} s ago; next change possible in {left:.0f} s"
 
 
-_RULES: tuple[Callable[[JobView], Classified | None], ...] = (
+_UP_TO_OTHERS: Final[Sequence[_Rule]] = (
     _unplaceable,
     _not_managed,
     _in_rescale,
@@ -622,6 +662,13 @@ _RULES: tuple[Callable[[JobView], Classified | None], ...] = (
     _no_checkpoint,
     _goal_met,
     _never,
+)
+"""Rules under which no policy changes a job's counts."""
+
+_RULES_ANEW: Final[Sequence[_Rule]] = (*_UP_TO_OTHERS, _profiling)
+
+_RULES: Final[Sequence[_Rule]] = (
+    *_UP_TO_OTHERS,
     _bounds_backing_off,
     _out_of_bounds,
     _incomplete,

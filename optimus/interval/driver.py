@@ -2,25 +2,26 @@
 
 One step, at any instant:
 1. Where an interval is due, decide all counts and make at most one exploratory move. It is due
-   after ``interval_seconds``, or earlier where something has changed that is worth it.
+   after ``interval_seconds``, or earlier where something has changed that is worth it. A policy
+   that decides all counts anew is asked once in each whole round of that length.
 2. Begin the decided rescales whose capacity is free: shrink first, then grow. Drop stale ones.
+   Where jobs can be paused, those of a policy that decides anew are stopped together instead.
 3. End the profiling runs that have measured enough and begin the next ones.
-How many of the rescales that have begun may stop their jobs at once says ``DisruptionBudget``; the
-caller asks it right before it stops one.
+The caller asks ``optimus.rescale`` when a rescale that has begun may stop its job.
 The driver reads no clock and does no I/O. Its instructions are values, and the caller (the
 autoscaler on a cluster, the simulator on virtual time) carries each out before it asks for the
 next.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
+
+from numpy.random import SeedSequence
 
 from optimus.allocation import NO_HISTORY, NO_MEMORY, JobHistory, PolicyMemory
-from optimus.allocation.problem import is_forced
+from optimus.allocation.policy import Service
 from optimus.errors import NotReady
 from optimus.interval import (
     Action,
@@ -49,84 +50,13 @@ from optimus.interval.profiling import (
     trained_seconds,
     why_not_profiled,
 )
-from optimus.jobs import NO_COUNTS, AmountGoal, AtTarget, Counts, Goal, Job, Manage, RescaleRule
+from optimus.jobs import NO_COUNTS, AmountGoal, Counts, Goal, Job
 from optimus.models.forecast import Forecast, ForecastFn, goal_is_met
-from optimus.nodes import Node, label_keys, what_is_offered
+from optimus.nodes import NODE_KIND_LABEL, Node, label_keys, what_is_offered
 from optimus.progress.types import TrainingProgress
+from optimus.rescale.purpose import RescalePurpose, why_unwanted
 from optimus.resources import NONE
 from optimus.snapshot import ClusterSnapshot
-
-
-class RescalePurpose(StrEnum):
-    """What a rescale is for.
-
-    ``after-profiling`` ends the profiling of a job whose log shows no checkpoints, ``admission`` is
-    the first one of a new job whose speed is known from earlier runs of its workload, ``take-back``
-    stops and resumes a gang of which only a part was placed, ``restart`` one whose replicas were
-    changed while it ran, ``straggler`` one of which a worker is far slower than the others,
-    ``recovery`` ends a suspension of which nothing else is recorded.
-    """
-
-    INTERVAL = "interval"
-    PROFILING = "profiling"
-    EXPLORATION = "exploration"
-    AFTER_PROFILING = "after-profiling"
-    ADMISSION = "admission"
-    TAKE_BACK = "take-back"
-    RESTART = "restart"
-    STRAGGLER = "straggler"
-    RECOVERY = "recovery"
-
-    def id_of(self, interval_id: str) -> str:
-        """The id of a rescale, as written in the job's annotation; it begins with the purpose."""
-        return interval_id if self is RescalePurpose.INTERVAL else f"{self}-{interval_id}"
-
-    @property
-    def measures(self) -> bool:
-        """Whether the job is moved only to measure its speed."""
-        return self in {RescalePurpose.PROFILING, RescalePurpose.EXPLORATION}
-
-    @property
-    def is_urgent(self) -> bool:
-        """Whether the job is lost or stays stopped without it: no budget holds it back."""
-        return self in {
-            RescalePurpose.TAKE_BACK,
-            RescalePurpose.RESTART,
-            RescalePurpose.RECOVERY,
-        }
-
-    @property
-    def is_chosen(self) -> bool:
-        """Whether it is made for speed: it counts against the rate of a job's rescales. Profiling
-        runs have a limit of their own."""
-        return self in {
-            RescalePurpose.INTERVAL,
-            RescalePurpose.EXPLORATION,
-            RescalePurpose.AFTER_PROFILING,
-            RescalePurpose.ADMISSION,
-            RescalePurpose.STRAGGLER,
-        }
-
-    @property
-    def needs_checkpoint(self) -> bool:
-        """Whether ``rescale: checkpoint`` applies: not where little or no training is lost, as
-        profiling is limited to a job's first minutes, or where all of it may be lost."""
-        return self not in {
-            RescalePurpose.PROFILING,
-            RescalePurpose.AFTER_PROFILING,
-            RescalePurpose.ADMISSION,
-            RescalePurpose.TAKE_BACK,
-            RescalePurpose.RESTART,
-        }
-
-
-FRESH_CHECKPOINT_SECONDS: Final = 30.0
-"""Age up to which a checkpoint is recent enough to stop a job: the training since is lost. Default:
-a few log polls."""
-
-SEEN_CHECKPOINT_SECONDS: Final = 90.0
-"""How long after a job's checkpoint was seen an interval may begin to move it: the least time
-between two intervals, and a few reads of the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +80,17 @@ class DriverConfig:
 
     expects: bool = True
     """Whether a job without a forecast is decided by what is to be expected of it."""
+
+    pauses: bool = False
+    """Whether jobs can be paused. All that such an interval moves are stopped together, as the
+    published policies are run. Without, each is stopped only once its target fits, and none is
+    stopped for nothing."""
+
+    seed: int = 0
+    """What a policy draws at random follows from this and from the number of the interval."""
+
+    kind_label: str = NODE_KIND_LABEL
+    """The nodes' label that tells their kind."""
 
 
 class ManagedJob(Protocol):
@@ -189,6 +130,10 @@ class ManagedCluster(Protocol):
     def managed(self) -> Mapping[str, ManagedJob]:
         """The managed jobs, by UID."""
 
+    @property
+    def received(self) -> Mapping[str, Service]:
+        """What jobs have received, by UID, as far as that is recorded."""
+
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as it is."""
 
@@ -215,8 +160,10 @@ class EndProfilingRun:
 class BeginRescale:
     """Begin to move a job to these counts; (0, 0) suspends it for good.
 
-    ``placement`` is where its replicas fit now, ``None`` where the job only frees capacity.
-    ``own_counts``: those to remember as the user's, of a job that is moved to be measured.
+    ``placement`` is where its replicas fit now, or once all that is stopped with it has left;
+    ``None`` where the job only frees capacity. ``kind`` is that of the nodes that it is bound to,
+    ``None`` for any. ``own_counts``: those to remember as the user's, of a job that is moved to be
+    measured.
     """
 
     uid: str
@@ -226,99 +173,20 @@ class BeginRescale:
     reason: str
     placement: tuple[Held, ...] | None = None
     own_counts: Counts | None = None
+    kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """A number of jobs, or a percentage of them, of which there is always at least one."""
+class PauseJob:
+    """Stop a job until it is granted something again."""
 
-    number: int | None = None
-    percent: float | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """From a setting such as ``4`` or ``25%``; ``None`` where it is neither."""
-        figure = text.removesuffix("%")
-        if not (figure.isascii() and figure.isdigit() and 0 < int(figure) < 1_000_000):
-            return None
-        return cls(percent=float(figure)) if text.endswith("%") else cls(number=int(figure))
-
-    def __str__(self) -> str:
-        if self.number is not None:
-            return str(self.number)
-        return "no limit" if self.percent is None else f"{self.percent:g}%"
-
-    def of(self, jobs: int) -> float:
-        """The limit as a number, for this many jobs."""
-        if self.number is not None:
-            return self.number
-        return math.inf if self.percent is None else math.ceil(jobs * self.percent / 100)
-
-
-NO_LIMIT: Final = Limit()
-
-
-@dataclass(frozen=True, slots=True)
-class DisruptionLimits:
-    """How many managed jobs may be stopped for rescales at once."""
-
-    cluster: Limit = NO_LIMIT
-    namespace: Limit = NO_LIMIT
-
-
-UNLIMITED: Final = DisruptionLimits()
-
-DEFAULT_LIMITS: Final = DisruptionLimits(Limit(percent=25.0), Limit(percent=50.0))
-"""Of ``--max-stopped`` and ``--max-stopped-per-namespace``."""
-
-
-class DisruptionBudget:
-    """Which rescales may stop their jobs now; those that are stopped are noted first.
-
-    A job counts from its suspension until all its pods have started. The budget is asked right
-    before the suspension, in ``rescale_order``: a rescale that still waits for something else holds
-    back no other. A job that is stuck counts in its own namespace alone: that its pods do not end
-    may be its user's doing, and would hold back all others for ever."""
-
-    def __init__(self, jobs: Iterable[Job], limits: DisruptionLimits) -> None:
-        """``jobs`` are all managed jobs."""
-        self._limits = limits
-        self._jobs = Counter(job.key.namespace for job in jobs)
-        self._stopped = dict[str, str]()
-        self._stuck = set[str]()
-
-    def note(self, job: Job, *, is_stopped: bool, is_stuck: bool = False) -> None:
-        """Take in whether a job is stopped for a rescale, and for too long."""
-        self._stopped.pop(job.uid, None)
-        self._stuck.discard(job.uid)
-        if is_stopped:
-            self._stopped[job.uid] = job.key.namespace
-        if is_stopped and is_stuck:
-            self._stuck.add(job.uid)
-
-    def allows(self, job: Job, purpose: RescalePurpose) -> bool:
-        """Whether this job may be stopped now for a rescale of this purpose."""
-        if purpose.is_urgent or job.uid in self._stopped:
-            return True
-        namespace, limits = job.key.namespace, self._limits
-        in_namespace = sum(each == namespace for each in self._stopped.values())
-        in_cluster = len(self._stopped) - len(self._stuck)
-        return in_cluster < limits.cluster.of(
-            self._jobs.total()
-        ) and in_namespace < limits.namespace.of(self._jobs[namespace])
-
-
-def rescale_order(
-    purpose: RescalePurpose, before: Counts, target: Counts, worth: float
-) -> tuple[bool, float]:
-    """The order in which jobs are stopped: those that release capacity, then the largest gain."""
-    releases = is_forced(before, target) and purpose is not RescalePurpose.STRAGGLER
-    return not releases, -worth
+    uid: str
+    reason: str
 
 
 _Histories = dict[str, JobHistory]
 
-Instruction = IntervalDecided | EndProfilingRun | BeginRescale
+Instruction = IntervalDecided | EndProfilingRun | BeginRescale | PauseJob
 
 PROMISE_SECONDS: Final = 600.0
 """How long at most the room that was found for a job is kept from the growth of others until its
@@ -327,6 +195,9 @@ pods are placed: something else may keep them from it."""
 UNPLACEABLE_SECONDS: Final = 3600.0
 """How long nothing is done for a job of which no pod was placed for ``PROMISE_SECONDS`` although
 all of them fit."""
+
+ROUND_SLACK: Final = 1e-9
+"""Part of a round by which its beginning may be missed by rounding."""
 
 STALE_INTERVALS: Final = 3
 """After so many intervals a rescale that could not stop its job is withdrawn and decided again: all
@@ -418,9 +289,31 @@ class IntervalDriver:
         if decides and config.measures:
             yield from self._profile(cluster, histories)
 
+    def next_interval_at(self, cluster: ManagedCluster) -> float:
+        """When the next interval is due by the caller's timer, if nothing else changes."""
+        config, planned_at = self._config, self.state.planned_at
+        if planned_at is None:
+            return -math.inf
+        if not self._weighs_restarts:
+            return (self._round(planned_at) + 1) * config.interval_seconds
+        early = self.has_changed(cluster)
+        return planned_at + (config.early_interval_seconds if early else config.interval_seconds)
+
+    @property
+    def _weighs_restarts(self) -> bool:
+        return self._strategies.policy.traits.weighs_restarts
+
+    def _round(self, timer: float) -> int:
+        """The number of the whole round that an instant is in."""
+        return math.floor(timer / self._config.interval_seconds + ROUND_SLACK)
+
     def _is_due(self, cluster: ManagedCluster, timer: float, histories: _Histories) -> bool:
         config, planned_at = self._config, self.state.planned_at
-        if planned_at is None or timer - planned_at >= config.interval_seconds:
+        if planned_at is None:
+            return True
+        if not self._weighs_restarts:
+            return self._round(timer) > self._round(planned_at)
+        if timer - planned_at >= config.interval_seconds:
             return True
         if timer - planned_at < config.early_interval_seconds:
             return False
@@ -512,11 +405,19 @@ class IntervalDriver:
                 progress,
                 {**histories, **waited, **unplaceable},
                 state.memory,
-                seed=state.intervals,
+                seed=int(SeedSequence((self._config.seed, state.intervals)).generate_state(1)[0]),
+                received=cluster.received,
+                kind_label=self._config.kind_label,
+                may_pause=self._config.pauses,
             ),
             forecast,
         )
-        state.memory = plan.memory
+        # As it is stored: plain data, which a restarted process could read.
+        state.memory = PolicyMemory.from_json(plan.memory.as_json())
+        if self._stops_together:
+            yield IntervalDecided(plan)
+            yield from _begin_together(plan)
+            return
         state.awaiting_forecast = {each.uid for each in plan.decisions if each.awaits_forecast}
         state.pending = {
             each.uid: PendingRescale(plan.interval_id, each, cluster.managed[each.uid].job)
@@ -530,6 +431,11 @@ class IntervalDriver:
             yield from self._explore(cluster, MeasuredJobs(progress, histories), plan.interval_id)
         after = self._early_interval_trigger(cluster, histories)
         state.planned_for = before if self._config.early_after_each_run else after
+
+    @property
+    def _stops_together(self) -> bool:
+        """Whether all jobs that an interval moves are stopped before any of them starts."""
+        return self._config.pauses and not self._weighs_restarts
 
     def _promised(
         self, cluster: ManagedCluster, plan: IntervalPlan
@@ -638,6 +544,7 @@ class IntervalDriver:
                 reason=decision.reason,
                 placement=placement,
                 own_counts=own_counts if purpose.measures else None,
+                kind=decision.kind,
             )
 
     def _has_place(self, cluster: ManagedCluster, histories: _Histories) -> bool:
@@ -804,6 +711,31 @@ class IntervalDriver:
         return Claim(job, larger, keeps_pods=True)
 
 
+def _begin_together(plan: IntervalPlan) -> Iterator[Instruction]:
+    """Stop all jobs that a plan pauses or moves; those that it moves start where it placed them."""
+    for each in plan.decisions:
+        if each.action is Action.PAUSE:
+            yield PauseJob(each.uid, each.reason)
+        elif each.action is Action.SUSPEND:
+            yield BeginRescale(
+                uid=each.uid,
+                id=plan.interval_id,
+                purpose=RescalePurpose.INTERVAL,
+                counts=NO_COUNTS,
+                reason=each.reason,
+            )
+        elif each.rescales:
+            yield BeginRescale(
+                uid=each.uid,
+                id=plan.interval_id,
+                purpose=RescalePurpose.INTERVAL,
+                counts=each.counts,
+                reason=each.reason,
+                placement=plan.capacity_plan.held[each.uid],
+                kind=each.kind,
+            )
+
+
 def _recommendation(
     decision: Decision, forecast: Forecast | NotReady | None, price_seconds: float
 ) -> Recommendation:
@@ -820,46 +752,6 @@ def _recommendation(
     )
 
 
-def must_wait_for_checkpoint(
-    rule: RescaleRule, purpose: RescalePurpose, *, may_train: bool, is_old: bool
-) -> bool:
-    """Whether a rescale has to wait for a checkpoint.
-
-    ``may_train``: its pods may train, so that there is something to lose. ``is_old``: more may be
-    lost than a profiling run may lose. A restart does not wait: the operator is about to fail the
-    job."""
-    if rule is not RescaleRule.CHECKPOINT or not may_train:
-        return False
-    if purpose is RescalePurpose.RESTART:
-        return False
-    return purpose.needs_checkpoint or is_old
-
-
-def is_fresh_checkpoint(
-    since: float, at: float, fresh_seconds: float = FRESH_CHECKPOINT_SECONDS
-) -> bool:
-    """Whether a checkpoint that was made at ``since`` lets the job be stopped now."""
-    return at - since <= fresh_seconds
-
-
-def longest_checkpoint_wait(stale_seconds: float, *, missed: bool) -> float:
-    """Seconds after which a rescale that waits for a checkpoint is withdrawn: all the while its
-    target's room is kept from others. ``missed``: the last one was withdrawn, and a checkpoint was
-    seen since."""
-    return SEEN_CHECKPOINT_SECONDS if missed else stale_seconds
-
-
-def awaits_next_checkpoint(
-    seen_at: float | None, at: float, read_interval_seconds: float = 0.0
-) -> bool:
-    """Whether a job whose rescale was withdrawn is not moved now. ``seen_at`` is when a checkpoint
-    was seen after that.
-
-    Room that is held for a job that never prints such a line would be lost to all others."""
-    seen_seconds = max(SEEN_CHECKPOINT_SECONDS, 3 * read_interval_seconds)
-    return seen_at is None or at - seen_at > seen_seconds
-
-
 def _judged_on(goal: Goal, progress: TrainingProgress) -> object:
     """Equal for two states of a training between which nothing was logged that may meet the
     goal."""
@@ -868,21 +760,6 @@ def _judged_on(goal: Goal, progress: TrainingProgress) -> object:
     losses, metrics = progress.losses, progress.metrics
     newest = [each.points[-1:] for each in metrics]
     return goal, len(losses), losses[-1:], [len(each.points) for each in metrics], newest
-
-
-def why_unwanted(job: Job, counts: Counts, *, goal_changed: bool) -> str | None:
-    """Why a job must not be rescaled to these counts any more, as its user has changed its
-    annotations; ``None`` if it may be."""
-    if not job.managed:
-        return job.left_alone or "its user has ended its management"
-    if job.rescale is RescaleRule.NEVER:
-        return "its rescale annotation now says never"
-    if job.paused or job.manage is Manage.RECOMMEND:
-        return "its user has paused it" if job.paused else "its manage annotation says recommend"
-    if counts == NO_COUNTS:
-        stays = goal_changed or job.at_target is not AtTarget.SUSPEND
-        return "its user changed its goal, or what happens there" if stays else None
-    return None if job.bounds.allow(counts) else f"its bounds do not allow {counts} any more"
 
 
 def _is_stale(pending: PendingRescale, job: Job, history: JobHistory) -> bool:

@@ -153,14 +153,14 @@ def share_pool(
     reserve = Resources({name: int(max(each, 0) * part) for name, each in available.items()})
     for candidate in candidates:
         quotas.release(candidate.job.uid)
-    shares = _namespace_shares(pool, jobs, plan, config.fairness)
+    shares = namespace_shares(pool, jobs, plan, config.fairness)
     problem = AllocationProblem(
         available, capacity, candidates, servers, reserve, quotas.remaining(), shares
     )
     return Share(pool, problem, placed, admitted, rejected, starting, to_measure)
 
 
-def _namespace_shares(
+def namespace_shares(
     pool: Pool, jobs: Iterable[Classified], plan: CapacityPlan, fairness: Fairness | None
 ) -> tuple[NamespaceShare, ...]:
     """The namespaces with jobs that may grow here; none where there are not several."""

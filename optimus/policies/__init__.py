@@ -44,3 +44,34 @@ def policy_named(name: str, options: Options = MappingProxyType({})) -> Policy:
         ValueError: an option that it does not have, or a value that it does not take.
     """
     return POLICIES[name](options)
+
+
+def policy_options(value: object) -> Mapping[str, Options]:
+    """The options of each policy by its name, from the content of a file of YAML or JSON.
+
+    Allowed is a mapping from names in ``POLICIES`` to mappings from names of options to values:
+    ``{"gavel-las": {"reset-seconds": 600}, "optimus-paper": {"stop": "task"}}``. A policy without
+    an entry, or with an empty one, keeps its usual options; with an empty file, all policies do.
+
+    Raises:
+        ValueError: anything else, such as an option that a policy does not have; the message is a
+            sentence for users.
+    """
+    options = dict[str, Options]()
+    for name, of_policy in _mapping(value, "policies").items():
+        if name not in POLICIES:
+            raise ValueError(f"there is no policy {name!r}: there are {', '.join(POLICIES)}")
+        options[name] = _mapping(of_policy, f"options of {name}")
+        try:
+            policy_named(name, options[name])
+        except ValueError as problem:
+            raise ValueError(f"{name}: {problem}") from None
+    return options
+
+
+def _mapping(value: object, what: str) -> Mapping[str, object]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ValueError(f"a mapping of {what} is expected, not {value!r}")
+    return {str(name): each for name, each in value.items()}

@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
 from operator import attrgetter
 from typing import Final
 
 from optimus.allocation import NO_HISTORY, JobHistory
-from optimus.allocation.policy import KindCapacity, Service
+from optimus.allocation.policy import Service
 from optimus.allocation.problem import is_forced
 from optimus.interval.capacity_plan import (
     CapacityPlan,
@@ -22,22 +21,20 @@ from optimus.interval.capacity_plan import (
     QuotaLedger,
     schedulable_capacity,
 )
-from optimus.interval.driver import BeginRescale, RescalePurpose, awaits_next_checkpoint
+from optimus.interval.driver import BeginRescale
 from optimus.jobs import Counts, Job, Role
-from optimus.nodes import Node
+from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import EarlierRun, TrainingProgress
+from optimus.rescale.checkpoints import awaits_next_checkpoint
+from optimus.rescale.purpose import RescalePurpose
 from optimus.resources import NONE, Resources
 from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.training import Training
 from optimus.snapshot import BoundPod, ClusterSnapshot
 
 NO_SERVICE: Final = Service()
-
-
-NODE_KIND_LABEL: Final = "node.kubernetes.io/instance-type"
-"""The nodes' label that tells their kind: the autoscaler's default."""
 
 
 _MOST_PRICES: Final = 9
@@ -304,21 +301,10 @@ class SimulatedCluster:
         for state in self.states.values():
             state.training.advance(self.now)
 
-    @cached_property
-    def kinds(self) -> tuple[KindCapacity, ...]:
+    @property
+    def kinds(self) -> tuple[str, ...]:
         """The kinds of nodes, by name."""
-        found = dict[str, list[Node]]()
-        for node in self.nodes:
-            found.setdefault(self._kinds[node.name], []).append(node)
-        return tuple(
-            KindCapacity(kind, len(nodes), schedulable_capacity(nodes))
-            for kind, nodes in sorted(found.items())
-        )
-
-    def kind_of(self, state: JobState) -> str:
-        """The kind of the nodes that a job holds; "" where they are of several."""
-        kinds = {self._kinds[pod.node] for pod in state.coming or state.pods}
-        return kinds.pop() if len(kinds) == 1 else ""
+        return tuple(sorted(set(self._kinds.values())))
 
     def service(self, state: JobState) -> Service:
         """What a job has received up to this instant."""
@@ -381,7 +367,7 @@ class SimulatedCluster:
         self._placed.update(state)
         state.restarts += had_pods and trained
         state.stopped_at = at if had_pods and trained else None
-        state.past = replace(state.past, profiling_since=None)
+        state.past = replace(state.past, profiling_since=None, paused=False)
         if clear_at <= at:
             self._bind(state)
         self._schedule(state)
@@ -408,7 +394,7 @@ class SimulatedCluster:
         state.phase, state.phase_ends_at = Phase.CLEARING, self.now + leaving
         self._placed.update(state)
         state.pauses += 1
-        state.past = replace(state.past, profiling_since=None)
+        state.past = replace(state.past, profiling_since=None, paused=True)
         self._schedule(state)
 
     def _stop(self, state: JobState) -> float:

@@ -8,13 +8,12 @@ bytes."""
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
 from optimus.allocation import JobHistory
 from optimus.jobs import Counts
 from optimus.models.experiment_design import next_sample
 from optimus.simulator.cluster import JobState, SimulatedCluster
-from optimus.simulator.forecasts import GroundTruth, LoggedForecast
+from optimus.simulator.forecasts import GroundTruth
 from optimus.simulator.jobs import SimulatedJob, Workload
 from optimus.simulator.presets import PreRun, SchedulerConfig
 from optimus.simulator.results import Simulation, TimelinePoint
@@ -24,19 +23,6 @@ from optimus.simulator.training import Training
 
 class WorkloadError(ValueError):
     """A workload that would never end; the message says why."""
-
-
-class Scheduler(Protocol):
-    """Decides on the simulated cluster."""
-
-    forecasts: list[LoggedForecast]
-
-    def next_action_at(self, cluster: SimulatedCluster, before: float) -> float:
-        """When to act next even if nothing happens. Any instant after ``before`` stands for all of
-        them: something happens before."""
-
-    def act(self, cluster: SimulatedCluster) -> None:
-        """Do all that is to be done at this instant."""
 
 
 Observer = Callable[[SimulatedCluster], None]
@@ -76,7 +62,7 @@ class _Loop:
         self._trainings = {each.job.uid: Training(each, seed) for each in jobs}
         truth = GroundTruth(self._trainings.__getitem__, self._empty, seed)
         forecast_fn = config.forecasts.forecast_fn(truth)
-        self.scheduler: Scheduler = config.scheduler(forecast_fn, self._empty, seed)
+        self.scheduler = config.scheduler(forecast_fn, self._empty, seed)
         self._quiet = 0
         _check(workload, self._empty)
 
@@ -105,11 +91,11 @@ class _Loop:
         training, pre_run = self._trainings[truth.job.uid], self._config.pre_run
         visible_at = self.cluster.now
         if pre_run is not None:
-            kinds = [each.kind for each in self.cluster.kinds] if pre_run.by_kind else []
+            kinds = self.cluster.kinds if pre_run.by_kind else ()
             measure = partial(_measure_kinds, kinds) if pre_run.by_kind else _measure
             measured_at = measure(training, pre_run, self._empty, visible_at)
             visible_at = measured_at if pre_run.delays else visible_at
-        past = JobHistory(user_counts=truth.job.counts)
+        past = JobHistory(user_counts=truth.job.counts, paused=not self._config.weighs_restarts)
         self.cluster.add(JobState(truth, truth.job, training, visible_at, past=past))
 
     def _record_timeline(self) -> None:

@@ -10,21 +10,29 @@ from types import MappingProxyType
 from typing import Final
 
 from optimus.allocation import Policy
+from optimus.allocation.options import Options
+from optimus.errors import NotReady
 from optimus.interval import Strategies
-from optimus.interval.driver import DisruptionLimits
+from optimus.jobs import Job
 from optimus.models.forecast import ForecastFn
 from optimus.models.speed.curve import SpeedForm
 from optimus.placement import PLACEMENT_RULES
 from optimus.placement.gang import PlacementRule
 from optimus.policies import policy_named
+from optimus.progress.types import TrainingProgress
+from optimus.rescale.disruption import DisruptionLimits
 from optimus.simulator.forecasts import (
     EquationForecasts,
     FittedForecasts,
     ForecastSource,
     TrueForecasts,
 )
-from optimus.simulator.live_scheduler import LiveConfig, LiveScheduler, live_driver
-from optimus.simulator.paper_scheduler import PaperConfig, PaperScheduler, PaperStrategies
+from optimus.simulator.scheduler import (
+    LoopConfig,
+    SimulatedScheduler,
+    live_driver,
+    rounds_driver,
+)
 from optimus.simulator.speeds import EmptyCluster
 
 
@@ -86,7 +94,7 @@ class SchedulerConfig:
     name: str
     policy: Policy
     placement: PlacementRule
-    mode: LiveConfig | PaperConfig
+    loop: LoopConfig = field(default_factory=LoopConfig)
     forecasts: ForecastSource = field(default_factory=FittedForecasts)
     pre_run: PreRun | None = None
     leaving_seconds: float = 10.0
@@ -95,15 +103,21 @@ class SchedulerConfig:
     """Whether a job's next rescale is taken to cost what its last ones did, as on a cluster, and
     not the assumed time. Default: the published figures were measured without."""
 
-    def scheduler(
-        self, forecast: ForecastFn, empty: EmptyCluster, seed: int
-    ) -> LiveScheduler | PaperScheduler:
+    @property
+    def weighs_restarts(self) -> bool:
+        """Whether it runs as on a cluster, and not as published."""
+        return self.policy.traits.weighs_restarts
+
+    def scheduler(self, forecast: ForecastFn, empty: EmptyCluster, seed: int) -> SimulatedScheduler:
         """A scheduler for one simulation."""
-        policy, mode = self.policy, self.mode
-        if isinstance(mode, PaperConfig):
-            strategies = PaperStrategies(policy, self.placement, forecast, seed)
-            return PaperScheduler(mode, strategies, empty)
-        return LiveScheduler(mode, Strategies(policy, self.placement, forecast), empty)
+        loop = replace(self.loop, driver=replace(self.loop.driver, seed=seed))
+        reads = self.policy.traits.reads_forecasts
+        strategies = Strategies(self.policy, self.placement, forecast if reads else _not_read)
+        return SimulatedScheduler(loop, strategies, empty)
+
+
+def _not_read(_: Job, __: TrainingProgress, /) -> NotReady:
+    return NotReady("its policy reads no forecasts")
 
 
 def preset(
@@ -111,15 +125,16 @@ def preset(
     forecasts: ForecastSource | None = None,
     placement: PlacementRule | None = None,
     rules: PublishedRules = AUTHORS,
+    options: Options = MappingProxyType({}),
 ) -> SchedulerConfig:
-    """The usual configuration of a policy (a name in ``POLICIES``).
+    """The usual configuration of a policy (a name in ``POLICIES``) with these options of it.
 
     Policies that look ahead get forecasts; where these are fitted, ours measures speeds by
     profiling runs, the others by the paper's pre-run. Forecasts by the paper's equations are fitted
     to a pre-run under every policy. ``rules`` hold for all policies but ours.
     """
     forecasts = forecasts or FittedForecasts()
-    policy = policy_named(name)
+    policy = policy_named(name, options)
     looks_ahead, is_live = policy.traits.reads_forecasts, policy.traits.weighs_restarts
     pre_run = rules.pre_run if looks_ahead and not is_live else None
     if policy.traits.reads_kinds:
@@ -135,13 +150,9 @@ def preset(
         name=name,
         policy=policy,
         placement=placement or PLACEMENT_RULES[policy.traits.placed_by],
-        mode=LiveConfig(driver=live_driver(measures=measures))
+        loop=LoopConfig(driver=live_driver(measures=measures))
         if is_live
-        else PaperConfig(
-            looks_ahead=looks_ahead,
-            interval_seconds=policy.traits.round_seconds,
-            trims=not policy.traits.time_shared,
-        ),
+        else LoopConfig(driver=rounds_driver(policy.traits), uses_earlier_runs=False),
         forecasts=forecasts,
         pre_run=pre_run,
     )
@@ -154,7 +165,7 @@ def with_published_forecasts(
     forecasts, a pre-run instead of profiling runs, and the same epochs left of a job without a
     fit."""
     forecasts = usual.forecasts
-    if not (isinstance(usual.mode, LiveConfig) and isinstance(forecasts, FittedForecasts)):
+    if not (usual.weighs_restarts and isinstance(forecasts, FittedForecasts)):
         return usual
     forecasts = replace(forecasts, epochs_left=rules.epochs_left)
     return replace(with_pre_run(usual, rules.pre_run), forecasts=forecasts)
@@ -162,33 +173,22 @@ def with_published_forecasts(
 
 def without_earlier_runs(usual: SchedulerConfig) -> SchedulerConfig:
     """The same configuration, in which jobs of one workload learn nothing from one another."""
-    mode = usual.mode
-    if isinstance(mode, LiveConfig):
-        mode = replace(mode, uses_earlier_runs=False)
-    return replace(usual, mode=mode)
+    return replace(usual, loop=replace(usual.loop, uses_earlier_runs=False))
 
 
 def with_look_seconds(usual: SchedulerConfig, seconds: float) -> SchedulerConfig:
     """The same configuration, in which our autoscaler looks at the cluster at most so often."""
-    mode = usual.mode
-    if isinstance(mode, LiveConfig):
-        mode = replace(mode, look_seconds=seconds)
-    return replace(usual, mode=mode)
+    return replace(usual, loop=replace(usual.loop, look_seconds=seconds))
 
 
 def with_disruption_limits(usual: SchedulerConfig, limits: DisruptionLimits) -> SchedulerConfig:
     """The same configuration, in which our autoscaler stops at most so many jobs at once."""
-    mode = usual.mode
-    if isinstance(mode, LiveConfig):
-        mode = replace(mode, disruption=limits)
-    return replace(usual, mode=mode)
+    return replace(usual, loop=replace(usual.loop, disruption=limits))
 
 
 def with_pre_run(usual: SchedulerConfig, pre_run: PreRun) -> SchedulerConfig:
     """The same configuration with a pre-run instead of profiling runs."""
-    mode = usual.mode
-    if isinstance(mode, LiveConfig):
-        interval = mode.driver.interval
-        interval = replace(interval, profiling=replace(interval.profiling, runs=0))
-        mode = replace(mode, driver=replace(mode.driver, interval=interval))
-    return replace(usual, mode=mode, pre_run=pre_run)
+    driver = usual.loop.driver
+    interval = replace(driver.interval, profiling=replace(driver.interval.profiling, runs=0))
+    loop = replace(usual.loop, driver=replace(driver, interval=interval))
+    return replace(usual, loop=loop, pre_run=pre_run)

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from autoscaler.rescale.machine import pack_rescale, unpack_rescale
-from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Role
 from optimus.kube import profiles
 from optimus.kube.profile_codec import Avoided, JobRecord, SavedState, pack, unpack
 from optimus.progress.pod_progress import PodState
 from optimus.progress.state import LogState
 from optimus.progress.types import LossPoint
+from optimus.rescale.purpose import RescalePurpose
 
 SAVED = SavedState(
     LogState(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.settings import Settings
-from optimus.interval.driver import DEFAULT_LIMITS, DisruptionLimits, Limit
+from optimus.rescale.disruption import DEFAULT_LIMITS, DisruptionLimits, Limit
 from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import FakeJob, tf_job

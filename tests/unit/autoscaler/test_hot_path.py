@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from optimus.interval.driver import RescalePurpose
 from optimus.jobs import JobKey
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.forecast import Forecast
+from optimus.rescale.purpose import RescalePurpose
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job

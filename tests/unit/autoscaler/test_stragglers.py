@@ -20,7 +20,6 @@ from autoscaler.stragglers import (
     lost_share,
 )
 from optimus.interval import IntervalConfig
-from optimus.interval.driver import DisruptionLimits, Limit, RescalePurpose
 from optimus.jobs import Counts, Job, TrainingMode
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
@@ -36,6 +35,8 @@ from optimus.placement.gang import Assignment, DoesNotFit
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.stragglers import Straggler, StragglerConfig
 from optimus.progress.types import LogLine, LogRead
+from optimus.rescale.disruption import DisruptionLimits, Limit
+from optimus.rescale.purpose import RescalePurpose
 from optimus.resources import Resources
 from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster

@@ -12,10 +12,10 @@ from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
-from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Role
 from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, PodRun
+from optimus.rescale.purpose import RescalePurpose
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, tf_job
 from tests.unit.rescale.test_executor import EverythingFits

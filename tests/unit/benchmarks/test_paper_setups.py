@@ -54,8 +54,8 @@ def test_a_mixed_setup_is_named_after_its_parts() -> None:
 def test_only_the_policy_changes_where_the_reference_looks_past_plateaus() -> None:
     usual, found = setup(REFERENCE), looking_past_plateaus()
     assert found.scheduler.policy.name == "optimus"
-    assert (found.scheduler.mode, found.scheduler.placement, found.assignment) == (
-        usual.scheduler.mode,
+    assert (found.scheduler.loop, found.scheduler.placement, found.assignment) == (
+        usual.scheduler.loop,
         usual.scheduler.placement,
         usual.assignment,
     )

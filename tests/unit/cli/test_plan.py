@@ -8,7 +8,7 @@ import pytest
 
 from optimus.cli.job_table import read_job_table
 from optimus.cli.main import main
-from optimus.cli.plan import POOL_POLICIES, equal_nodes, plan, policy_for_tables
+from optimus.cli.plan import POOL_POLICIES, UNPLACED_SECONDS, equal_nodes, plan, policy_for_tables
 from optimus.jobs import Counts
 from optimus.resources import Resources
 
@@ -49,6 +49,8 @@ def test_every_task_has_a_node_and_no_node_is_over_committed(
     for uid, job in answer["jobs"].items():  # type: ignore[attr-defined]  # plain JSON
         q, m, *terms = map(float, rows[uid][2:9])
         p, w = job["ps"], job["workers"]
+        if not w:
+            continue  # a published policy may grant what does not fit on the nodes
         assert [sum(column) for column in zip(*job["nodes"].values(), strict=True)] == [p, w]
         seconds += q * (
             terms[0] * m / w + terms[1] + terms[2] * w / p + terms[3] * w + terms[4] * p
@@ -60,8 +62,10 @@ def test_every_task_has_a_node_and_no_node_is_over_committed(
             here[1] += 6 * (ps + workers)
     assert all(cpu <= 16 and memory <= 48 for cpu, memory in used.values())
     assert len(used) <= 60
-    assert answer["objective"] == pytest.approx(seconds)
-    assert (answer["whole_jobs"], answer["tasks"]) == (100, tasks)
+    whole_jobs = sum(job["workers"] > 0 for job in answer["jobs"].values())  # type: ignore[attr-defined]
+    assert answer["objective"] == pytest.approx(seconds + (100 - whole_jobs) * UNPLACED_SECONDS)
+    assert (answer["whole_jobs"], answer["tasks"]) == (whole_jobs, tasks)
+    assert whole_jobs == 100 or policy != "optimus"
 
 
 def test_optimus_paper_gives_the_authors_counts_on_enough_nodes(

@@ -10,7 +10,7 @@ import pytest
 from optimus.cli.main import main
 from optimus.cli.simulate import parse_arithmetic, parse_nodes
 from optimus.cli.trace import COLUMNS
-from optimus.simulator.cluster import NODE_KIND_LABEL
+from optimus.nodes import NODE_KIND_LABEL
 from optimus.simulator.files import JOB_COLUMNS
 
 DATA = Path(__file__).parents[2] / "data"

@@ -14,6 +14,7 @@ from optimus.allocation import (
     PolicyTraits,
     per_pool,
 )
+from optimus.allocation.policy import Service
 from optimus.interval import Action, IntervalConfig, ProfilingConfig, Strategies
 from optimus.interval.capacity_plan import Claim
 from optimus.interval.driver import (
@@ -23,8 +24,6 @@ from optimus.interval.driver import (
     Instruction,
     IntervalDecided,
     IntervalDriver,
-    RescalePurpose,
-    why_unwanted,
 )
 from optimus.jobs import (
     NO_COUNTS,
@@ -41,6 +40,7 @@ from optimus.models.forecast import Forecast
 from optimus.nodes import Node, Taint
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING, LossPoint, SpeedSample, TrainingProgress
+from optimus.rescale.purpose import RescalePurpose, why_unwanted
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cluster import KnownForecasts, Sync, bind, done, job, nodes, steps
@@ -76,6 +76,7 @@ class FakeManagedCluster:
     at: float = AT
     claimed: list[Claim] = field(default_factory=list)
     allowed: object = ()
+    received: dict[str, Service] = field(default_factory=dict)
 
     @property
     def submitted(self) -> list[Job]:
@@ -119,7 +120,7 @@ class FixedPolicy:
 
     counts: Mapping[str, Counts]
     name: str = "fixed"
-    traits: ClassVar[PolicyTraits] = PolicyTraits(placed_by="theorem1")
+    traits: ClassVar[PolicyTraits] = PolicyTraits(placed_by="theorem1", weighs_restarts=True)
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         names = {each.job.uid: each.job.key.name for each in problem.candidates}

@@ -7,17 +7,12 @@ import pytest
 from optimus.allocation import JobHistory, per_pool
 from optimus.errors import NotReady
 from optimus.interval import Action, Decision, IntervalConfig, ProfilingConfig, Strategies
-from optimus.interval.driver import (
-    BeginRescale,
-    DriverConfig,
-    IntervalDecided,
-    IntervalDriver,
-    RescalePurpose,
-)
+from optimus.interval.driver import BeginRescale, DriverConfig, IntervalDecided, IntervalDriver
 from optimus.jobs import CountBounds, Counts, Job, TrainingMode
 from optimus.models.forecast import Forecast
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING, TrainingProgress
+from optimus.rescale.purpose import RescalePurpose
 from tests.unit.interval.cases import AT, ON_NODE_00, Case
 from tests.unit.interval.cluster import KnownForecasts, expecting, job, nodes, steps
 from tests.unit.interval.test_driver import (

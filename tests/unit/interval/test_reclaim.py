@@ -11,7 +11,7 @@ from optimus.allocation import Candidate, Grant
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.plan import Reclaim, Reclaimed, Settlement, _is_donor, _trims
+from optimus.interval.settle.weigh_restarts import Reclaim, Reclaimed, Settlement, _is_donor, _trims
 from optimus.jobs import Counts, Job
 from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ClusterSnapshot

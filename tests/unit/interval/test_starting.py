@@ -20,6 +20,7 @@ from optimus.jobs import CountBounds, Counts, FixedRole, Role
 from optimus.nodes import Node
 from optimus.policies import policy_named
 from optimus.policies.optimus import OptimusPolicy
+from optimus.policies.tetris import TetrisPolicy
 from optimus.resources import Resources, total
 from tests.unit.policies.problems import POOL_POLICIES, PaperSpeed, candidate
 from tests.unit.properties import examples
@@ -114,6 +115,18 @@ def cluster_of(count: int, cores: int) -> list[Node]:
 
 
 @dataclass(frozen=True)
+class Weighed:
+    """Another policy, of which each change is weighed against its restart."""
+
+    rule: TetrisPolicy
+    name: str = "weighed"
+    traits: PolicyTraits = OptimusPolicy.traits
+
+    def allocate(self, problem: AllocationProblem) -> Allocation:
+        return self.rule.allocate(problem)
+
+
+@dataclass(frozen=True)
 class Counting:
     """A policy, and the problems that it was asked."""
 
@@ -203,7 +216,7 @@ def test_a_job_whose_growth_does_not_fit_keeps_its_placement() -> None:
     ]
     amounts = [(1000, 0), (2000, 1), (8000, 2), (6000, 1), (8000, 1)]
     cluster = [Node(f"n{at}", Resources(cpu=cpu, gpu=gpu)) for at, (cpu, gpu) in enumerate(amounts)]
-    found = plan_for(several, cluster, policy_named("tetris"))
+    found = plan_for(several, cluster, per_pool(Weighed(TetrisPolicy())))
     assert len(found.counts) == len(several)
     for uid, counts in found.counts.items():
         assert len(held(found)[uid]) == sum(counts)

@@ -179,7 +179,7 @@ class WantsMore:
     """Allocates the counts that are asked about, within the bounds."""
 
     name = "wants-more"
-    traits = PolicyTraits(placed_by="theorem1")
+    traits = PolicyTraits(placed_by="theorem1", weighs_restarts=True)
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         wanted = {each.job.uid: each.job.bounds.clamp(WANTED) for each in problem.candidates}

@@ -3,7 +3,7 @@
 import pytest
 
 from optimus.allocation.options import with_options
-from optimus.policies import POLICIES, policy_named
+from optimus.policies import POLICIES, policy_named, policy_options
 from optimus.policies.gavel_las import GavelLasPolicy
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy, StopRule, Tie
@@ -65,3 +65,36 @@ def test_an_option_that_cannot_be_used_is_refused_with_a_sentence(
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_is_made_without_options(policy: str) -> None:
     assert policy_named(policy).name == policy
+
+
+def test_a_file_of_options_names_policies_and_their_options() -> None:
+    read = policy_options({"gavel-las": {"reset-seconds": 600}, "optimus-paper": None})
+    assert read == {"gavel-las": {"reset-seconds": 600}, "optimus-paper": {}}
+    assert policy_options(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        pytest.param(
+            ["optimus"], "a mapping of policies is expected, not ['optimus']", id="a list"
+        ),
+        pytest.param(
+            {"sjf": {}}, f"there is no policy 'sjf': there are {', '.join(POLICIES)}", id="a name"
+        ),
+        pytest.param(
+            {"drf": 1}, "a mapping of options of drf is expected, not 1", id="a value for options"
+        ),
+        pytest.param(
+            {"optimus": {"look-ahead": "far"}},
+            "optimus: look-ahead: a whole number of 0 or more is expected, not 'far'",
+            id="a value that an option does not take",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_with_a_sentence(
+    value: object, sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        policy_options(value)
+    assert str(caught.value) == sentence

@@ -29,8 +29,8 @@ from autoscaler.rescale.machine import (
     adopt,
     advance,
 )
-from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts
+from optimus.rescale.purpose import RescalePurpose
 from tests.unit.rescale.simulated_job import BEFORE, TARGET, SimulatedJob
 
 CONFIG = RescaleConfig(fresh_seconds=10, grace_seconds=1, start_seconds=60, quiet_seconds=2)

@@ -24,13 +24,13 @@ from autoscaler.rescale.machine import (
     Suspend,
     Unmark,
 )
-from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, JobKey
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
 from optimus.progress.log import ProgressLog
+from optimus.rescale.purpose import RescalePurpose
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, tf_job
 

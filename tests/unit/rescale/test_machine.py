@@ -37,9 +37,9 @@ from autoscaler.rescale.machine import (
     pack_rescale,
     unpack_rescale,
 )
-from optimus.interval.driver import RescalePurpose
 from optimus.jobs import NO_COUNTS, Counts
 from optimus.kube.contract import Phase
+from optimus.rescale.purpose import RescalePurpose
 
 CONFIG = RescaleConfig()
 BEFORE, TARGET, OTHER = Counts(1, 2), Counts(2, 3), Counts(4, 4)

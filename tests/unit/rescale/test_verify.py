@@ -20,8 +20,8 @@ from autoscaler.rescale.machine import (
     Suspend,
     WriteProfile,
 )
-from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts
+from optimus.rescale.purpose import RescalePurpose
 from tests.unit.rescale.test_machine import ALL, ALL_BEFORE, RESUMED, RUNNING, TARGET, at, with_room
 
 CONFIG = RescaleConfig(quiet_seconds=30, verify_seconds=300)

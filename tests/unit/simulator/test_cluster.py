@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from optimus.allocation.policy import KindCapacity, Service
+from optimus.allocation.policy import Service
 from optimus.interval.capacity_plan import Held
-from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Role
+from optimus.nodes import NODE_KIND_LABEL
 from optimus.placement.theorem1 import Theorem1
+from optimus.rescale.purpose import RescalePurpose
 from optimus.resources import NONE, Resources
 from optimus.simulator.cluster import (
-    NODE_KIND_LABEL,
     JobState,
     Move,
     Phase,
@@ -70,13 +70,11 @@ class TestService:
 
     def test_is_counted_from_the_binding_on_by_share_and_kind(self) -> None:
         cluster, state = self._bound("node-0", "node-0")
-        assert cluster.kind_of(state) == "fast"
         cluster.advance(40.0)
         assert cluster.service(state) == Service(40.0, {"fast": 40.0})
 
     def test_of_workers_on_several_kinds_is_divided(self) -> None:
         cluster, state = self._bound("node-0", "node-0", "node-0", "node-1")
-        assert cluster.kind_of(state) == ""
         cluster.advance(60.0)
         assert dict(cluster.service(state).by_kind) == {"fast": 40.0, "slow": 20.0}
 
@@ -89,11 +87,6 @@ class TestService:
         cluster.move(state, move_to(state, "node-1", "node-1", free_at=100.0))
         cluster.advance(110.0)
         assert dict(cluster.service(state).by_kind) == {"fast": 40.0, "slow": 10.0}
-
-    def test_kinds_are_listed_with_what_they_hold(self) -> None:
-        cluster, _ = self._bound("node-0", "node-0")
-        cpu = Resources(cpu=4000)
-        assert cluster.kinds == (KindCapacity("fast", 1, cpu), KindCapacity("slow", 1, cpu))
 
 
 class TestAFirstStart:

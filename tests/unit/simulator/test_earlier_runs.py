@@ -8,9 +8,9 @@ import pytest
 from optimus.simulator.cluster import SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.jobs import SimulatedJob
-from optimus.simulator.live_scheduler import LiveConfig, live_driver
 from optimus.simulator.presets import SchedulerConfig, preset, without_earlier_runs
 from optimus.simulator.results import Simulation
+from optimus.simulator.scheduler import LoopConfig, live_driver
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
 
 SECOND_AT = 5000.0
@@ -45,7 +45,7 @@ def run(
     return found, watch.profiled, watch.differed
 
 
-PROFILED = replace(preset("optimus"), mode=LiveConfig(driver=live_driver(expects=False)))
+PROFILED = replace(preset("optimus"), loop=LoopConfig(driver=live_driver(expects=False)))
 """Every young job is profiled, whatever is to be expected of it."""
 
 

@@ -9,6 +9,7 @@ from optimus.allocation import (
     AllocationProblem,
     ClusterAllocation,
     ClusterProblem,
+    Policy,
     PolicyMemory,
     PolicyTraits,
     per_pool,
@@ -16,15 +17,15 @@ from optimus.allocation import (
 from optimus.allocation.policy import Grant, Holding
 from optimus.interval import ProfilingConfig
 from optimus.jobs import CountBounds, Counts
+from optimus.nodes import NODE_KIND_LABEL
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
-from optimus.simulator.cluster import NODE_KIND_LABEL, Phase, SimulatedCluster
+from optimus.simulator.cluster import Phase, SimulatedCluster
 from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Straggling
-from optimus.simulator.live_scheduler import LiveConfig, live_driver
-from optimus.simulator.paper_scheduler import PaperConfig
 from optimus.simulator.presets import WAITING, PreRun, SchedulerConfig, preset, with_pre_run
+from optimus.simulator.scheduler import LoopConfig, live_driver, rounds_driver
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
 
 ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)
@@ -34,10 +35,12 @@ class Scripted:
     """A policy that gives fixed counts, interval by interval."""
 
     name = "scripted"
-    traits = PolicyTraits(placed_by="theorem1")
 
-    def __init__(self, *script: dict[str, Counts]) -> None:
+    def __init__(self, *script: dict[str, Counts], trims: bool = True) -> None:
         self.script = list(script)
+        self.traits = PolicyTraits(
+            placed_by="theorem1", reads_forecasts=False, time_shared=not trims
+        )
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         known = {candidate.job.uid for candidate in problem.candidates}
@@ -46,10 +49,12 @@ class Scripted:
 
 
 def published(*script: dict[str, Counts], trims: bool = True) -> SchedulerConfig:
-    rules = PaperConfig(looks_ahead=False, trims=trims)
-    return SchedulerConfig(
-        name="scripted", policy=per_pool(Scripted(*script)), placement=Theorem1(), mode=rules
-    )
+    return as_published(per_pool(Scripted(*script, trims=trims)))
+
+
+def as_published(policy: Policy) -> SchedulerConfig:
+    loop = LoopConfig(driver=rounds_driver(policy.traits))
+    return SchedulerConfig(name=policy.name, policy=policy, placement=Theorem1(), loop=loop)
 
 
 class Asked:
@@ -80,10 +85,7 @@ class Asked:
 class TestQuestions:
     def test_carry_accounts_and_what_the_policy_remembers(self) -> None:
         policy, long = Asked(), job("a", JobParameters(epochs=100, counts=Counts(1, 1)))
-        config = SchedulerConfig(
-            name="asked", policy=policy, placement=Theorem1(), mode=PaperConfig()
-        )
-        simulate(workload(long), replace(config, forecasts=TrueForecasts()), seed=1)
+        simulate(workload(long), replace(as_published(policy), forecasts=TrueForecasts()), seed=1)
         first, second = policy.problems
         assert first.account("a").holds is None
         held = second.account("a")
@@ -265,8 +267,8 @@ class TestCoursesByHand:
 
     def test_profiling_runs_are_restarts_that_are_counted_apart(self) -> None:
         only = job("a", JobParameters(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))
-        profiled = LiveConfig(driver=live_driver(expects=False))
-        config = replace(preset("optimus"), mode=profiled)
+        profiled = LoopConfig(driver=live_driver(expects=False))
+        config = replace(preset("optimus"), loop=profiled)
         found = simulate(workload(only, on=nodes(4)), config, seed=1).jobs[0]
         assert found.profiling_runs == ProfilingConfig().runs
         assert found.restarts > found.profiling_runs

@@ -9,8 +9,6 @@ from optimus.simulator.forecasts import (
     ForecastSource,
     TrueForecasts,
 )
-from optimus.simulator.live_scheduler import LiveConfig
-from optimus.simulator.paper_scheduler import PaperConfig
 from optimus.simulator.presets import (
     AUTHORS,
     PUBLISHED_RULES,
@@ -41,8 +39,7 @@ def test_ours_runs_as_on_a_cluster_under_any_rules() -> None:
     assert found == preset("optimus", rules=WAITING)
     assert found.forecasts == FittedForecasts()
     assert found.pre_run is None
-    assert isinstance(found.mode, LiveConfig)
-    assert found.mode.driver.measures
+    assert found.loop.driver.measures
 
 
 def test_on_equal_terms_ours_gets_what_the_published_policies_get() -> None:
@@ -50,8 +47,7 @@ def test_on_equal_terms_ours_gets_what_the_published_policies_get() -> None:
     assert (found.forecasts, found.pre_run) == (baseline.forecasts, baseline.pre_run)
     for other in (baseline, preset("drf"), preset("optimus", TrueForecasts())):
         assert with_published_forecasts(other) == other
-    assert isinstance(found.mode, LiveConfig)
-    assert found.mode.driver.interval.profiling.runs == 0
+    assert found.loop.driver.interval.profiling.runs == 0
 
 
 @pytest.mark.parametrize("policy", ["drf", "fifo"])
@@ -64,8 +60,7 @@ def test_policies_that_do_not_look_ahead_measure_nothing(policy: str) -> None:
 def test_the_papers_equations_are_fitted_to_a_pre_run_under_every_policy(policy: str) -> None:
     found = preset(policy, EquationForecasts(samples=7))
     assert found.pre_run == PreRun(samples=7, form=SpeedForm.PAPER)
-    if isinstance(found.mode, LiveConfig):
-        assert not found.mode.driver.measures
+    assert not found.loop.driver.measures
 
 
 @pytest.mark.parametrize("policy", ["optimus", "optimus-paper"])
@@ -81,4 +76,4 @@ def test_a_policy_that_tells_kinds_apart_is_measured_on_each_of_them(
 ) -> None:
     found = preset("gavel-las", forecasts)
     assert found.pre_run == PreRun(by_kind=True)
-    assert found.mode == PaperConfig(looks_ahead=False, interval_seconds=360.0, trims=False)
+    assert found.loop.driver.interval_seconds == 360.0

@@ -18,7 +18,6 @@ from optimus.resources import CPU
 from optimus.simulator.cluster import Phase, SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import TrueForecasts
-from optimus.simulator.live_scheduler import LiveConfig
 from optimus.simulator.presets import preset
 from optimus.simulator.results import GPU, TimelinePoint
 from optimus.simulator.streams import Purpose, stream
@@ -138,8 +137,7 @@ def test_an_autoscaler_that_looks_every_half_minute_misses_no_job() -> None:
     """All of them end, and a job that arrives is placed at once."""
     workload = WORKLOADS["bursts"](12, stream(3, Purpose.WORKLOAD))
     usual = preset("optimus")
-    assert isinstance(usual.mode, LiveConfig)
-    rare = replace(usual, mode=replace(usual.mode, look_seconds=30.0))
+    rare = replace(usual, loop=replace(usual.loop, look_seconds=30.0))
     looks = simulate(workload, rare, 3)
     assert len(looks.jobs) == 12
     assert looks.jobs != simulate(workload, usual, 3).jobs

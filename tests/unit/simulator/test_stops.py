@@ -13,8 +13,8 @@ from optimus.simulator.cluster import JobState, SimulatedCluster
 from optimus.simulator.engine import Observer, simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Checkpoints, Workload
-from optimus.simulator.live_scheduler import LiveConfig, live_driver
 from optimus.simulator.presets import SchedulerConfig, preset
+from optimus.simulator.scheduler import LoopConfig, live_driver
 from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.training import Training
@@ -35,7 +35,7 @@ class GrowingPolicy:
     """Wants one worker more from the second interval on."""
 
     name = "growing"
-    traits = PolicyTraits(placed_by="theorem1")
+    traits = PolicyTraits(placed_by="theorem1", weighs_restarts=True)
 
     def __init__(self) -> None:
         self.asked = 0
@@ -68,7 +68,7 @@ def run_growing(stops: Stops, epochs: int, watch: Observer) -> None:
         name="growing",
         policy=per_pool(GrowingPolicy()),
         placement=Theorem1(),
-        mode=LiveConfig(driver=live_driver(measures=False)),
+        loop=LoopConfig(driver=live_driver(measures=False)),
         forecasts=TrueForecasts(),
     )
     bounds = CountBounds(max_ps=1, max_workers=2)

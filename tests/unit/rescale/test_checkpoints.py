@@ -4,16 +4,16 @@ import math
 
 import pytest
 
-from optimus.interval.driver import (
+from optimus.jobs import RescaleRule
+from optimus.rescale.checkpoints import (
     FRESH_CHECKPOINT_SECONDS,
     SEEN_CHECKPOINT_SECONDS,
-    RescalePurpose,
     awaits_next_checkpoint,
     is_fresh_checkpoint,
     longest_checkpoint_wait,
     must_wait_for_checkpoint,
 )
-from optimus.jobs import RescaleRule
+from optimus.rescale.purpose import RescalePurpose
 
 WAITING = {
     RescalePurpose.INTERVAL,

@@ -5,6 +5,9 @@
 2. The autoscaler: takes the driver's steps and moves jobs as their instructions say, as many at
    once as its disruption budget allows. What jobs of a workload have shown is kept for later ones
    (``models.earlier_runs``).
+
+A policy that decides all counts anew is run as published: it looks at the cluster at whole rounds
+alone, a new job waits for the next one, and jobs that are moved are stopped together.
 """
 
 import math
@@ -12,23 +15,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from optimus.interval import IntervalConfig, IntervalPlan, Strategies
+from optimus.allocation import PolicyTraits
+from optimus.allocation.policy import Service, grants
+from optimus.interval import Action, IntervalConfig, IntervalPlan, Strategies
 from optimus.interval.capacity_plan import Claim, Held, headroom, reserve
 from optimus.interval.driver import (
+    ROUND_SLACK,
     STALE_INTERVALS,
-    UNLIMITED,
     BeginRescale,
-    DisruptionBudget,
-    DisruptionLimits,
     DriverConfig,
     EndProfilingRun,
     IntervalDecided,
     IntervalDriver,
-    RescalePurpose,
-    is_fresh_checkpoint,
-    longest_checkpoint_wait,
-    must_wait_for_checkpoint,
-    rescale_order,
+    PauseJob,
 )
 from optimus.jobs import Job
 from optimus.models.earlier_runs import applicable, kept, run_of, why_differs
@@ -36,6 +35,13 @@ from optimus.models.prior import speed_is_known
 from optimus.nodes import Node
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key
 from optimus.progress.types import EarlierRun
+from optimus.rescale.checkpoints import (
+    is_fresh_checkpoint,
+    longest_checkpoint_wait,
+    must_wait_for_checkpoint,
+)
+from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits, rescale_order
+from optimus.rescale.purpose import RescalePurpose
 from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
 from optimus.simulator.speeds import EmptyCluster
@@ -54,8 +60,14 @@ def live_driver(
     )
 
 
+def rounds_driver(traits: PolicyTraits) -> DriverConfig:
+    """The driver's settings for a policy that decides all counts anew: as published."""
+    seconds = traits.round_seconds
+    return DriverConfig(interval_seconds=seconds, measures=False, expects=False, pauses=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveConfig:
+class LoopConfig:
     """The product's settings; the defaults are its own."""
 
     driver: DriverConfig = field(default_factory=live_driver)
@@ -105,6 +117,10 @@ class _ManagedCluster:
     def submitted(self) -> Iterable[Job]:
         return (state.job for state in self.managed.values())
 
+    @property
+    def received(self) -> Mapping[str, Service]:
+        return {uid: self.cluster.service(state) for uid, state in self.managed.items()}
+
     def snapshot(self) -> ClusterSnapshot:
         return self.cluster.snapshot()
 
@@ -113,21 +129,26 @@ class _ManagedCluster:
         return _claims(self.managed.values())
 
 
-class LiveScheduler:
+class SimulatedScheduler:
     """Decides by the product's own code."""
 
-    def __init__(self, config: LiveConfig, strategies: Strategies, empty: EmptyCluster) -> None:
+    def __init__(self, config: LoopConfig, strategies: Strategies, empty: EmptyCluster) -> None:
         self.forecasts: list[LoggedForecast] = []
         self._config, self._placement, self._empty = config, strategies.placement, empty
+        self._in_rounds = not strategies.policy.traits.weighs_restarts
         self._driver = IntervalDriver(strategies, config.driver)
-        self._driver.state.planned_at = 0.0
+        self._driver.state.planned_at = -1.0 if self._in_rounds else 0.0
         self._workloads = _Workloads()
         self._looked_at, self._look_due = -math.inf, math.inf
         self._worth = dict[str, float]()
+        self._free_at = 0.0
 
     def next_action_at(self, cluster: SimulatedCluster, before: float = math.inf) -> float:
         """When to act next even if nothing happens. Any instant after ``before`` stands for all of
         them."""
+        if self._in_rounds:
+            view = _ManagedCluster.of(cluster)
+            return self._driver.next_interval_at(view) if view.managed else math.inf
         look_at = self._looked_at + self._config.look_seconds
         earliest = max(cluster.now + self._config.tick_seconds, look_at)
         if before < earliest:
@@ -135,16 +156,16 @@ class LiveScheduler:
         view = _ManagedCluster.of(cluster)
         if not view.managed:
             return math.inf
-        config = self._config.driver
-        is_early = self._driver.has_changed(view)
-        seconds = config.early_interval_seconds if is_early else config.interval_seconds
         runs = (self._run_ends_at(state, cluster.now) for state in view.managed.values())
         waits = map(self._wait_ends_at, view.managed.values())
-        due = min([self._planned_at + seconds, self._look_due, *runs, *waits])
+        due = min([self._driver.next_interval_at(view), self._look_due, *runs, *waits])
         return max(due, earliest)
 
     def act(self, cluster: SimulatedCluster) -> None:
         """Do all that is to be done at this instant."""
+        if self._in_rounds:
+            self._act_on_a_round(cluster)
+            return
         self._begin_awaited(cluster)
         if cluster.now < self._looked_at + self._config.look_seconds:
             self._place_waiting(cluster)
@@ -156,18 +177,37 @@ class LiveScheduler:
             self._workloads.update(cluster)
         self._place_waiting(cluster)
         self._skip_empty_intervals(cluster.now)
-        view = _ManagedCluster.of(cluster)
+        self._step(cluster)
+        self._begin_awaited(cluster)
+
+    def _act_on_a_round(self, cluster: SimulatedCluster) -> None:
+        """Step if a whole round begins now; one that began while there was no job is left out."""
+        seconds = self._config.driver.interval_seconds
+        begun = math.floor(cluster.now / seconds + ROUND_SLACK)
+        if abs(cluster.now / seconds - begun) >= ROUND_SLACK:
+            self._driver.state.planned_at = begun * seconds
+        elif cluster.now >= self._driver.next_interval_at(_ManagedCluster.of(cluster)):
+            cluster.catch_up()
+            self._step(cluster)
+
+    def _step(self, cluster: SimulatedCluster) -> None:
+        """Take a step of the driver and carry its instructions out."""
+        view, self._free_at = _ManagedCluster.of(cluster), cluster.now
         for instruction in self._driver.step(view, cluster.now):
             match instruction:
                 case IntervalDecided(plan=plan):
                     self._worth = {each.uid: each.worth for each in plan.decisions}
                     self._log_forecasts(view, plan)
+                    if self._in_rounds and _stops_any(view, plan):
+                        self._free_at = cluster.now + cluster.leaving_seconds
                 case EndProfilingRun(uid=uid):
                     state = view.managed[uid]
                     state.past = replace(state.past, profiling_since=None)
+                case PauseJob(uid=uid):
+                    if view.managed[uid].phase is not Phase.CLEARING:
+                        cluster.pause(view.managed[uid])
                 case BeginRescale(uid=uid):
                     self._begin(cluster, view.managed[uid], instruction)
-        self._begin_awaited(cluster)
 
     @property
     def _planned_at(self) -> float:
@@ -193,6 +233,12 @@ class LiveScheduler:
     def _begin(self, cluster: SimulatedCluster, state: JobState, begun: BeginRescale) -> None:
         """Move the job, or let it wait: for a checkpoint, or until as few jobs are stopped as may
         be."""
+        if self._in_rounds:
+            if state.phase is not Phase.CLEARING:  # else it waits for the next round
+                assert begun.placement is not None
+                move = Move(begun.counts, begun.placement, self._free_at, begun.purpose)
+                cluster.move(state, move)
+            return
         waits = self._waits_for_checkpoint(cluster, state, begun.purpose)
         if self._config.disruption == UNLIMITED and not waits:
             assert begun.placement is not None
@@ -269,6 +315,8 @@ class LiveScheduler:
 
     def _log_forecasts(self, view: _ManagedCluster, plan: IntervalPlan) -> None:
         decided = {each.uid: each.counts for each in plan.decisions}
+        if self._in_rounds:
+            decided = {uid: each.counts for uid, each in grants(plan.answer).items()}
         forecasts = self._driver.state.forecasts
         self.forecasts += log_forecasts(view.managed, forecasts, decided, self._empty)
 
@@ -354,6 +402,15 @@ def _gang(state: JobState) -> WaitingGang:
     job = state.job
     return WaitingGang(
         job.uid, job.demand(), state.visible_at, ran_before=ran_before, priority=job.priority
+    )
+
+
+def _stops_any(view: _ManagedCluster, plan: IntervalPlan) -> bool:
+    """Whether a plan stops a job that holds nodes."""
+    return any(
+        view.managed[each.uid].is_placed
+        for each in plan.decisions
+        if each.action is Action.PAUSE or each.rescales
     )
 
 

@@ -10,23 +10,18 @@ from optimus.allocation import Allocation, AllocationProblem, PolicyTraits, per_
 from optimus.allocation.policy import PoolRule
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import Claim
-from optimus.interval.driver import (
-    DEFAULT_LIMITS,
-    UNLIMITED,
-    BeginRescale,
-    DisruptionLimits,
-    Limit,
-    RescalePurpose,
-)
+from optimus.interval.driver import BeginRescale
 from optimus.jobs import CountBounds, Counts, JobKey
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
+from optimus.rescale.disruption import DEFAULT_LIMITS, UNLIMITED, DisruptionLimits, Limit
+from optimus.rescale.purpose import RescalePurpose
 from optimus.simulator.cluster import AwaitedRescale, JobState, Phase, SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import TrueForecasts
-from optimus.simulator.live_scheduler import LiveConfig, _claims, live_driver
 from optimus.simulator.presets import SchedulerConfig, preset, with_disruption_limits
 from optimus.simulator.results import Simulation
+from optimus.simulator.scheduler import LoopConfig, _claims, live_driver
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.training import Training
 from optimus.simulator.workload import WORKLOADS
@@ -40,7 +35,7 @@ class RecordingPolicy:
     """A policy that records the problems and keeps all counts."""
 
     name = "recording"
-    traits = PolicyTraits(placed_by="theorem1")
+    traits = PolicyTraits(placed_by="theorem1", weighs_restarts=True)
 
     def __init__(self) -> None:
         self.problems: list[frozenset[str]] = []
@@ -67,12 +62,12 @@ class PhaseLog:
 
 
 def scheduler_config(policy: PoolRule, interval: IntervalConfig | None = None) -> SchedulerConfig:
-    live = LiveConfig(driver=live_driver(interval=interval, measures=False))
+    live = LoopConfig(driver=live_driver(interval=interval, measures=False))
     return SchedulerConfig(
         name="recording",
         policy=per_pool(policy),
         placement=Theorem1(),
-        mode=live,
+        loop=live,
         forecasts=TrueForecasts(),
     )
 
@@ -165,7 +160,7 @@ class TestPlacing:
         assert min(at for at, phase, _ in other.entries if phase is Phase.TRAINING) == left
 
 
-PROFILED = replace(preset("optimus"), mode=LiveConfig(driver=live_driver(expects=False)))
+PROFILED = replace(preset("optimus"), loop=LoopConfig(driver=live_driver(expects=False)))
 """Every young job is profiled, whatever is to be expected of it."""
 
 
@@ -234,7 +229,7 @@ class FixedPolicy:
     """Gives every job one PS and two workers."""
 
     name = "fixed"
-    traits = PolicyTraits(placed_by="theorem1")
+    traits = PolicyTraits(placed_by="theorem1", weighs_restarts=True)
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         return Allocation({each.job.uid: Counts(1, 2) for each in problem.candidates})

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from optimus.interval.driver import (
+from optimus.jobs import Counts, Job, JobKey
+from optimus.rescale.disruption import (
     NO_LIMIT,
     UNLIMITED,
     DisruptionBudget,
     DisruptionLimits,
     Limit,
-    RescalePurpose,
     rescale_order,
 )
-from optimus.jobs import Counts, Job, JobKey
+from optimus.rescale.purpose import RescalePurpose
 from tests.unit.interval.cluster import job
 
 

@@ -1,0 +1,142 @@
+"""One interval before and after it is decided, and the question that its policy is asked."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Protocol, runtime_checkable
+
+from optimus.allocation import AllocationProblem, ClusterProblem, Policy, PolicyMemory
+from optimus.allocation.policy import (
+    ClusterAllocation,
+    Holding,
+    JobAccount,
+    KindCapacity,
+    PoolProblem,
+    Service,
+)
+from optimus.errors import NotReady
+from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
+from optimus.interval.classify import (
+    Action,
+    Classified,
+    Eligibility,
+    IntervalConfig,
+    JobView,
+)
+from optimus.interval.fair_share import HeldCapacity
+from optimus.interval.inputs import IntervalInput
+from optimus.interval.share import Pool
+from optimus.jobs import Counts
+from optimus.models.forecast import Forecast, Speed
+from optimus.nodes import Node
+
+
+@runtime_checkable
+class SpeedByKind(Protocol):
+    """A speed that tells kinds of nodes apart."""
+
+    def on(self, kind: str, /) -> Speed:
+        """The speed with all workers on nodes of this kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """An interval before it is decided: what is known of every job, by UID, and the capacity."""
+
+    inputs: IntervalInput
+    policy: Policy
+    config: IntervalConfig
+    views: Sequence[JobView]
+    plan: CapacityPlan
+    held: HeldCapacity
+
+    @property
+    def at(self) -> float:
+        """The instant of the snapshot."""
+        return self.inputs.snapshot.at
+
+    def ask(
+        self, problems: Iterable[tuple[Pool, AllocationProblem]]
+    ) -> tuple[ClusterAllocation, PolicyMemory]:
+        """The policy's answer for all pools, and its memory."""
+        pools = tuple(
+            PoolProblem(problem, kinds_of(pool.nodes, self.inputs.kind_label))
+            for pool, problem in problems
+        )
+        problem = ClusterProblem(self.at, pools, self._accounts())
+        return self.policy.decide(problem, self.inputs.memory, self.inputs.seed)
+
+    def kind_of(self, uid: str) -> str:
+        """The kind of the nodes that a job holds; "" where they have none, or are of several."""
+        plan, label = self.plan, self.inputs.kind_label
+        nodes = (self.plan.capacity.row_of.get(each.node) for each in plan.bound.get(uid, ()))
+        kinds = {plan.capacity.nodes[row].labels.get(label, "") for row in nodes if row is not None}
+        return kinds.pop() if len(kinds) == 1 else ""
+
+    def _accounts(self) -> Mapping[str, JobAccount]:
+        names = tuple[str, ...]()
+        if self.policy.traits.reads_kinds:
+            names = tuple(each.kind for each in kinds_of(self.plan.nodes, self.inputs.kind_label))
+        return {view.job.uid: self._account(view, names) for view in self.views}
+
+    def _account(self, view: JobView, kinds: Sequence[str]) -> JobAccount:
+        job, fairness = view.job, self.config.fairness
+        weight = 1.0
+        if fairness is not None:
+            weight = fairness.of_namespace(job.key.namespace) * fairness.of_class(job)
+        return JobAccount(
+            weight=weight,
+            received=self.inputs.received.get(job.uid, Service()),
+            holds=Holding(job.counts, self.kind_of(job.uid)) if view.running else None,
+            progress=view.progress,
+            forecasts=_by_kind(view.forecast, kinds),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """An interval once it is decided: counts and reasons by job UID.
+
+    A job without counts keeps its own. ``actions`` are those that the counts do not tell;
+    ``kinds`` are the kinds of nodes that jobs are bound to."""
+
+    jobs: Sequence[Classified]
+    counts: Mapping[str, Counts]
+    reasons: Mapping[str, str]
+    answer: ClusterAllocation
+    memory: PolicyMemory
+    actions: Mapping[str, Action] = field(default_factory=lambda: MappingProxyType({}))
+    kinds: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def charge_fixed(jobs: Sequence[Classified], plan: CapacityPlan) -> None:
+    """Jobs in a rescale take the capacity of their target; suspended jobs release theirs."""
+    for each in jobs:
+        if each.rescaling:
+            # A target that does not fit now keeps the room that its pods hold: the rescale decides
+            # by itself. Its pods will be made, and charged, in any case.
+            plan.move(each.job, each.counts)
+            plan.quotas.charge(each.job.uid, each.counts)
+        elif each.eligibility in {Eligibility.SUSPENDED, Eligibility.TO_SUSPEND}:
+            plan.release(each.job.uid)
+
+
+def kinds_of(nodes: Iterable[Node], label: str) -> tuple[KindCapacity, ...]:
+    """The kinds of nodes, by name."""
+    by_kind = dict[str, list[Node]]()
+    for node in nodes:
+        by_kind.setdefault(node.labels.get(label, ""), []).append(node)
+    return tuple(
+        KindCapacity(kind, len(alike), schedulable_capacity(alike))
+        for kind, alike in sorted(by_kind.items())
+    )
+
+
+def _by_kind(forecast: Forecast | NotReady, kinds: Sequence[str]) -> Mapping[str, Forecast]:
+    """The forecast on each kind, where there are several and the speed tells them apart."""
+    if isinstance(forecast, NotReady) or len(kinds) < 2:
+        return {}
+    speed = forecast.speed
+    if not isinstance(speed, SpeedByKind):
+        return {}
+    return {kind: replace(forecast, speed=speed.on(kind)) for kind in kinds}
