@@ -78,7 +78,7 @@ def test_the_page_names_every_package_and_no_other() -> None:
     page = Page(path := ROOT / "docs" / "dependencies.md", path.read_text())
     tables = re.findall(r"^\| ([^|]+) \|", page.prose, re.MULTILINE)
     named = {name.strip() for cell in tables for name in cell.split(",")} - {"package", "---"}
-    files = ("runtime", "demo", "dev", "docs", "mutants", "mxnet", "tensorflow")
+    files = ("runtime", "demo", "dev", "docs", "mxnet", "tensorflow")
     wanted = set[str]().union(*(_required(name) for name in files))
     assert named == wanted | _declared(_project(ROOT / "pyproject.toml")["dependencies"])
 
