@@ -78,8 +78,8 @@ check-units:
 check-localcluster:
 	cd localcluster && ../$(BIN)/python -m pytest -n 2 $(BY_FOLDER) tests/unit
 
-check-scenarios: $(READY) ## both processes on the embedded control plane: some minutes; part of `make test`
-	$(BIN)/python -m pytest -n 0 -m "not e2e and not slow" tests/scenarios
+check-scenarios: $(READY) ## both processes on the embedded control plane: two minutes; part of `make test`
+	$(BIN)/python -m pytest -n 0 -m "not e2e" tests/scenarios
 
 test: $(READY) ## all checks, then integration, conformance and end-to-end tests on a real control plane
 	@HYPOTHESIS_PROFILE=fixed $(MAKE) --no-print-directory check

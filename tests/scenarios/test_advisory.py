@@ -21,7 +21,6 @@ def advisory(optimus: OptimusCluster) -> Iterator[None]:
     optimus.deploy()
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("advisory")
 def test_a_job_is_placed_on_the_planned_nodes_and_trains(scenario: Scenario) -> None:
     job = LightJob("TFJob", "advised", 2, 4, flags={"--epochs": "2"})

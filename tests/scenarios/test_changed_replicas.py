@@ -5,12 +5,10 @@ from collections.abc import Iterator
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from localcluster.specs import Backend
 from localcluster.testing.waiting import wait_until
 from tests.harness.api import PLURALS, Json
 from tests.harness.job_recorder import Counts, JobRecorder
 from tests.harness.light_jobs import Kind, LightJob
-from tests.harness.optimus_cluster import OptimusCluster
 from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import at, bounds, set_bounds, small_job, wait_training
 
@@ -58,11 +56,7 @@ def unpoliced(scenario: Scenario) -> Iterator[Scenario]:
 
 
 @pytest.mark.parametrize("kind", PLURALS)
-def test_the_policy_denies_it_and_the_job_trains_on(
-    scenario: Scenario, optimus: OptimusCluster, kind: Kind
-) -> None:
-    if optimus.cluster.backend is Backend.EMBEDDED:
-        pytest.skip("the embedded API server stores admission policies and evaluates none")
+def test_the_policy_denies_it_and_the_job_trains_on(scenario: Scenario, kind: Kind) -> None:
     job = small_job("policed", BEFORE, kind)
     grown = at(job, AFTER)
     with JobRecorder(scenario) as recorder:

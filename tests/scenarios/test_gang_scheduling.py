@@ -14,6 +14,7 @@ def two_ps_job(name: str, workers: int) -> LightJob:
     return LightJob("TFJob", name, ps=2, workers=workers, requests=WIDE)
 
 
+@pytest.mark.embedded
 def test_a_gang_that_does_not_fit_waits_and_is_placed_once_capacity_is_free(
     scenario: Scenario,
 ) -> None:
@@ -69,7 +70,6 @@ def test_two_gangs_that_fit_one_at_a_time_are_never_both_bound_in_part(scenario:
     scenario.wait_bound(loser)
 
 
-@pytest.mark.slow
 def test_gangs_that_fit_one_at_a_time_all_complete(scenario: Scenario) -> None:
     kinds: tuple[Kind, ...] = ("TFJob", "MXJob", "TFJob")
     short = {"--epochs": "1", "--examples-per-epoch": "640"}

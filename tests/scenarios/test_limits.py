@@ -5,11 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from localcluster.specs import Backend
 from tests.harness.api import KUBEFLOW, PLURALS
 from tests.harness.job_recorder import JobRecorder
 from tests.harness.light_jobs import Kind
-from tests.harness.optimus_cluster import OptimusCluster
 from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
 
@@ -22,9 +20,7 @@ def instant(text: str) -> float:
 
 
 @pytest.mark.parametrize("kind", PLURALS)
-def test_active_seconds_are_carried_over_a_rescale(
-    scenario: Scenario, optimus: OptimusCluster, kind: Kind
-) -> None:
+def test_active_seconds_are_carried_over_a_rescale(scenario: Scenario, kind: Kind) -> None:
     job = small_job("limited", BEFORE, kind)
     body = job.manifest(scenario.namespace)
     body["spec"].setdefault("runPolicy", {})["activeDeadlineSeconds"] = DEADLINE
@@ -39,8 +35,6 @@ def test_active_seconds_are_carried_over_a_rescale(
     assert left < DEADLINE
     resumed = instant(stored["status"]["startTime"])
     assert DEADLINE - left <= resumed - began + 1
-    if optimus.cluster.backend is Backend.EMBEDDED:
-        return  # its operator has no deadlines
     # The rest of the deadline is long, so that a busy machine trains within it: its user cuts it.
     soon = int(datetime.now(UTC).timestamp() - resumed) + 10
     policy = {"runPolicy": {"activeDeadlineSeconds": soon}}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.specs import Backend, numbered_nodes
+from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import holds_for
 from tests.e2e.extender.scheduler import (
@@ -26,6 +26,8 @@ from tests.e2e.extender.scheduler import (
 from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, Api, in_namespace
 from tests.harness.waiting import wait_until
 
+pytestmark = pytest.mark.e2e
+
 NODES = tuple(f"node-{number}" for number in range(1, 7))
 CPUS = 5
 JOBS = in_namespace(KUBEFLOW, "default", "tfjobs")
@@ -37,16 +39,11 @@ SHORT = tuple(f"short-{number}" for number in range(20))
 KIND, RACK = "node.kubernetes.io/instance-type", "rack"
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(Backend.REAL, marks=pytest.mark.e2e), Backend.EMBEDDED],
-    ids=str,
-)
-def six(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalCluster]:
+@pytest.fixture(scope="module")
+def six(shown: Shown) -> Iterator[LocalCluster]:
     """Six nodes of five CPUs, and a PriorityClass."""
-    backend: Backend = request.param
     nodes = numbered_nodes(len(NODES), {"cpu": str(CPUS), "memory": "8Gi"})
-    with LocalCluster(f"ordering-{backend}", nodes, backend=backend) as cluster, shown(cluster):
+    with LocalCluster("ordering", nodes) as cluster, shown(cluster):
         cluster.apply(REPOSITORY / "manifests" / "crds/crd-trainingprofiles.yaml")
         with cluster.api_client() as client:
             Api(client).create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
