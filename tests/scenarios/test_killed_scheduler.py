@@ -34,9 +34,6 @@ def is_placed(pod: Json) -> bool:
             id="the extender, when the first pod is nominated or bound",
         ),
         pytest.param(
-            "extender", "-m extender", is_bound, id="the extender, when the first pod is bound"
-        ),
-        pytest.param(
             "kube-scheduler",
             "--config=",
             is_bound,
