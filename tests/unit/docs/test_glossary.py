@@ -29,14 +29,14 @@ def _module_parts() -> set[str]:
 _WORDS: Final = sorted(set(_entries()))
 _PARTS: Final = {part for word in _WORDS for part in re.split(r"[ _-]", word.lower())}
 _SOURCE: Final = "\n".join(
-    path.read_text() for folder in _CODE for path in sorted((ROOT / folder).rglob("*.py"))
+    path.read_text().lower() for folder in _CODE for path in sorted((ROOT / folder).rglob("*.py"))
 )
 
 
 def _is_used(word: str) -> bool:
-    parts = [re.escape(part) for part in re.split(r"[ _-]", word)]
-    pattern = r"(?<![a-z])" + r"[ _\n-]*".join(parts)
-    return re.search(pattern, _SOURCE, re.IGNORECASE) is not None
+    parts = [re.escape(part) for part in re.split(r"[ _-]", word.lower())]
+    pattern = re.compile(r"[ _\n-]*".join(parts))
+    return any(not _SOURCE[each.start() - 1].isalpha() for each in pattern.finditer(_SOURCE))
 
 
 def test_the_code_uses_each_word_of_the_glossary() -> None:
