@@ -14,7 +14,7 @@ BY_FOLDER := --dist loadscope --no-loadscope-reorder
 # Without bytecode each pytest process compiles all tests again, some 5 s of a core for each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-matrix check check-code check-units check-localcluster check-scenarios mutants docs format requirements install-yaml image image-release clean
+.PHONY: help demo test test-matrix check check-code check-units check-localcluster check-scenarios docs format requirements install-yaml image image-release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -78,8 +78,8 @@ check-units:
 check-localcluster:
 	cd localcluster && ../$(BIN)/python -m pytest -n 2 $(BY_FOLDER) tests/unit
 
-check-scenarios: $(READY) ## both processes on the embedded control plane: some minutes; part of `make test`
-	$(BIN)/python -m pytest -n 0 -m "not e2e and not slow" tests/scenarios
+check-scenarios: $(READY) ## both processes on the embedded control plane: two minutes; part of `make test`
+	$(BIN)/python -m pytest -n 0 -m "not e2e" tests/scenarios
 
 test: $(READY) ## all checks, then integration, conformance and end-to-end tests on a real control plane
 	@HYPOTHESIS_PROFILE=fixed $(MAKE) --no-print-directory check
@@ -90,18 +90,6 @@ test-matrix: $(READY) ## the end-to-end tests with the other versions: Kubernete
 	OPTIMUS_LOCALCLUSTER_KUBERNETES=1.37.2 $(BIN)/python -m pytest -n 2 $(BY_FOLDER) -m e2e tests/scenarios tests/e2e
 	OPTIMUS_TEST_OPERATOR=1.8.1 $(BIN)/python -m pytest -n 2 $(BY_FOLDER) tests/e2e/newer_operator
 	cd localcluster && ../$(BIN)/python -m pytest -n 2 $(BY_FOLDER) --training-operator 1.8.1 tests/conformance/operator
-
-# An environment of its own: mutmut brings setproctitle, with which gunicorn hides the command lines by which tests find it.
-MUTANTS := .mutants/venv
-$(MUTANTS)/.ready: requirements/dev.txt requirements/mutants.txt requirements/uv.txt pyproject.toml localcluster/pyproject.toml
-	$(CHECK_PYTHON)
-	@"$(PYTHON)" -m venv $(MUTANTS)
-	@$(call INSTALL_PINNED,$(MUTANTS),$(MUTANTS)/bin/python,-r requirements/dev.txt -r requirements/mutants.txt)
-	$(MUTANTS)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --no-index -e . -e ./localcluster
-	@touch $@
-
-mutants: $(MUTANTS)/.ready ## what the unit tests would not notice; hours. MODULES="extender/filter.py ...", OPTIONS="--again --seconds 300"
-	nice -n 10 $(MUTANTS)/bin/python -m tests.mutants $(OPTIONS) $(MODULES)
 
 DOCS := .docs/venv
 $(DOCS)/.ready: requirements/docs.txt requirements/uv.txt
@@ -120,7 +108,7 @@ format: $(READY) ## format the code and fix lint
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 requirements: $(READY) ## update the pinned requirements and their hashes
 	cd requirements && for name in dev mxnet tensorflow; do ../$(PIN) $$name.in -o $$name.txt; done
-	cd requirements && for name in runtime demo mutants uv docs; do ../$(PIN) $$name.in -c dev.txt -o $$name.txt; done # the tested versions
+	cd requirements && for name in runtime demo uv docs; do ../$(PIN) $$name.in -c dev.txt -o $$name.txt; done # the tested versions
 
 # The kubectl of PATH, or another: make install-yaml KUBECTL=/path/to/kubectl.
 KUBECTL ?= kubectl
@@ -139,4 +127,4 @@ image-release: ## build it for amd64 and arm64 with SBOM and provenance, and pus
 	$(BAKE) release
 
 clean: ## remove build results of this folder (binaries and environments stay in the user's cache)
-	rm -rf $(VENV) .mutants .docs build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .docs build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

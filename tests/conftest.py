@@ -2,7 +2,7 @@
 
 import os
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 
 pytest_plugins = ("localcluster.testing.clusters", "localcluster.testing.folders")
 
@@ -12,13 +12,4 @@ settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None)
 # For `make check`: a quarter of the examples (see tests/unit/properties.py).
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
-# A mutant is dead at its first failure, which nobody reads; each of its runs is the same.
-settings.register_profile(
-    "mutants",
-    deadline=None,
-    database=None,
-    derandomize=True,
-    phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=[*HealthCheck],
-)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

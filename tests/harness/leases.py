@@ -1,4 +1,4 @@
-"""A Lease in memory, as the API server keeps one; checked against both of them."""
+"""A Lease in memory, as the API server keeps one; checked against it."""
 
 from dataclasses import dataclass, replace
 from typing import Final

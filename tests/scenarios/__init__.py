@@ -1,1 +1,1 @@
-"""Both processes at work, one behaviour per file, on the real and the embedded control plane."""
+"""Both processes at work, one behaviour per file, on the real control plane."""

@@ -39,11 +39,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(_SCENARIO_SECONDS))
 
 
-@pytest.fixture(
-    scope="package",
-    params=[pytest.param(Backend.REAL, marks=pytest.mark.e2e), Backend.EMBEDDED],
-    ids=str,
-)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A scenario runs on the real control plane; a few run on the embedded one, too, to show that
+    the demo's parts work together there."""
+    if "running" in metafunc.fixturenames:
+        backends = [pytest.param(Backend.REAL, marks=pytest.mark.e2e)]
+        if metafunc.definition.get_closest_marker("embedded"):
+            backends.append(pytest.param(Backend.EMBEDDED))
+        metafunc.parametrize("running", backends, indirect=True, ids=str, scope="package")
+
+
+@pytest.fixture(scope="package")
 def running(request: pytest.FixtureRequest, shown: Shown) -> Iterator[OptimusCluster]:
     """A cluster with four training nodes of four CPUs each, two of them with GPUs; Optimus is not
     deployed yet."""

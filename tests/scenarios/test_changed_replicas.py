@@ -5,12 +5,10 @@ from collections.abc import Iterator
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from localcluster.specs import Backend
 from localcluster.testing.waiting import wait_until
-from tests.harness.api import PLURALS, Json
+from tests.harness.api import Json
 from tests.harness.job_recorder import Counts, JobRecorder
-from tests.harness.light_jobs import Kind, LightJob
-from tests.harness.optimus_cluster import OptimusCluster
+from tests.harness.light_jobs import LightJob
 from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import at, bounds, set_bounds, small_job, wait_training
 
@@ -57,13 +55,8 @@ def unpoliced(scenario: Scenario) -> Iterator[Scenario]:
     api.create(BINDINGS, {**kept, "metadata": {"name": "optimus-replicas"}})
 
 
-@pytest.mark.parametrize("kind", PLURALS)
-def test_the_policy_denies_it_and_the_job_trains_on(
-    scenario: Scenario, optimus: OptimusCluster, kind: Kind
-) -> None:
-    if optimus.cluster.backend is Backend.EMBEDDED:
-        pytest.skip("the embedded API server stores admission policies and evaluates none")
-    job = small_job("policed", BEFORE, kind)
+def test_the_policy_denies_it_and_the_job_trains_on(scenario: Scenario) -> None:
+    job = small_job("policed", BEFORE)
     grown = at(job, AFTER)
     with JobRecorder(scenario) as recorder:
         scenario.submit(job)
@@ -79,11 +72,10 @@ def test_the_policy_denies_it_and_the_job_trains_on(
         assert not recorder.ever_failed(job)
 
 
-@pytest.mark.parametrize("kind", PLURALS)
 def test_without_the_policy_a_job_that_was_made_larger_is_begun_again_as_a_whole(
-    unpoliced: Scenario, kind: Kind
+    unpoliced: Scenario,
 ) -> None:
-    scenario, job = unpoliced, small_job("larger", BEFORE, kind)
+    scenario, job = unpoliced, small_job("larger", BEFORE)
     with JobRecorder(scenario) as recorder:
         scenario.submit(job)
         wait_training(scenario, recorder, job)

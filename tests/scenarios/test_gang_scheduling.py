@@ -3,7 +3,7 @@
 import pytest
 
 from tests.harness.brute_force import violations
-from tests.harness.light_jobs import Kind, LightJob
+from tests.harness.light_jobs import LightJob
 from tests.harness.scenario import Scenario
 
 # Four nodes of four CPUs: a worker takes most of one, so four workers take them all.
@@ -14,6 +14,7 @@ def two_ps_job(name: str, workers: int) -> LightJob:
     return LightJob("TFJob", name, ps=2, workers=workers, requests=WIDE)
 
 
+@pytest.mark.embedded
 def test_a_gang_that_does_not_fit_waits_and_is_placed_once_capacity_is_free(
     scenario: Scenario,
 ) -> None:
@@ -67,18 +68,3 @@ def test_two_gangs_that_fit_one_at_a_time_are_never_both_bound_in_part(scenario:
         assert not history.ever(lambda bound: len(bound) > 1)
     scenario.delete(winner)
     scenario.wait_bound(loser)
-
-
-@pytest.mark.slow
-def test_gangs_that_fit_one_at_a_time_all_complete(scenario: Scenario) -> None:
-    kinds: tuple[Kind, ...] = ("TFJob", "MXJob", "TFJob")
-    short = {"--epochs": "1", "--examples-per-epoch": "640"}
-    jobs = [
-        LightJob(kind, f"turn-{n}", 1, 4, requests=WIDE, flags=short)
-        for n, kind in enumerate(kinds)
-    ]
-    scenario.submit(*jobs)
-    scenario.wait(
-        lambda: all("Succeeded" in scenario.conditions(job) for job in jobs),
-        "all three have succeeded",
-    )

@@ -34,14 +34,10 @@ def is_placed(pod: Json) -> bool:
             id="the extender, when the first pod is nominated or bound",
         ),
         pytest.param(
-            "extender", "-m extender", is_bound, id="the extender, when the first pod is bound"
-        ),
-        pytest.param(
             "kube-scheduler",
             "--config=",
             is_bound,
             id="kube-scheduler, when the first pod is bound",
-            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -75,7 +71,6 @@ def test_a_gang_is_bound_whole_after_a_scheduler_process_is_killed(
     scenario.optimus.wait_rolled_out(SCHEDULER)
 
 
-@pytest.mark.slow
 def test_a_kube_scheduler_without_an_answering_extender_is_ended(scenario: Scenario) -> None:
     pod = scenario.optimus.pod_of(SCHEDULER)
     extender = container_process(scenario.optimus.cluster, pod, "-m extender")

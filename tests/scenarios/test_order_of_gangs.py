@@ -2,8 +2,6 @@
 gang, racks, uneven room."""
 
 import json
-import re
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.specs import Backend, numbered_nodes
+from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import holds_for
 from tests.e2e.extender.scheduler import (
@@ -26,6 +24,8 @@ from tests.e2e.extender.scheduler import (
 from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, Api, in_namespace
 from tests.harness.waiting import wait_until
 
+pytestmark = pytest.mark.e2e
+
 NODES = tuple(f"node-{number}" for number in range(1, 7))
 CPUS = 5
 JOBS = in_namespace(KUBEFLOW, "default", "tfjobs")
@@ -33,20 +33,14 @@ PODS = in_namespace(CORE, "default", "pods")
 PROFILES = in_namespace(OPTIMUS, "default", "trainingprofiles")
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 CONFIGURATION = "kube-scheduler-config.yaml"
-SHORT = tuple(f"short-{number}" for number in range(20))
 KIND, RACK = "node.kubernetes.io/instance-type", "rack"
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(Backend.REAL, marks=pytest.mark.e2e), Backend.EMBEDDED],
-    ids=str,
-)
-def six(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalCluster]:
+@pytest.fixture(scope="module")
+def six(shown: Shown) -> Iterator[LocalCluster]:
     """Six nodes of five CPUs, and a PriorityClass."""
-    backend: Backend = request.param
     nodes = numbered_nodes(len(NODES), {"cpu": str(CPUS), "memory": "8Gi"})
-    with LocalCluster(f"ordering-{backend}", nodes, backend=backend) as cluster, shown(cluster):
+    with LocalCluster("ordering", nodes) as cluster, shown(cluster):
         cluster.apply(REPOSITORY / "manifests" / "crds/crd-trainingprofiles.yaml")
         with cluster.api_client() as client:
             Api(client).create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
@@ -262,34 +256,3 @@ def test_a_gang_goes_to_nodes_of_one_rack_or_kind_that_hold_it(
         assert set(shared.wait_bound("alike", 8).values()) == {"node-5", "node-6"}
         shared.job("elsewhere", 2, 6)  # no rack holds it whole: it goes to several
         assert set(shared.wait_bound("elsewhere", 8).values()) == {"node-1", "node-3"}
-
-
-def searches(running: SchedulerProcesses) -> float:
-    """For how many waiting gangs nodes were searched for; -1: not shown."""
-    found = re.search(
-        r"^optimus_extender_searches_total (\S+)$", running.get("/metrics"), re.MULTILINE
-    )
-    return float(found[1]) if found else -1.0
-
-
-def test_pods_that_end_cost_no_search_while_they_free_less_than_gangs_lack(
-    shared: SharedCluster, tmp_path: Path
-) -> None:
-    """Ten gangs, each of another shape, need two places of four CPUs at least."""
-    shared.leave(dict.fromkeys(NODES, 1))
-    with scheduler_processes(shared.cluster, tmp_path, CONFIGURATION) as running:
-        for number in range(10):
-            shared.job(f"waits-{number}", 1, 1 + number, cpu="4")
-        wait_until("each was searched for", lambda: searches(running) >= 10)
-        holds_for(lambda: searches(running) > 0, "the others have been looked at", 3.0)
-        before, began = searches(running), time.monotonic()
-        for number, name in enumerate(SHORT):
-            shared.pod(name, "500m", nodeName=NODES[number % len(NODES)])
-            shared.delete_pod(name)
-        wait_until("they have ended", lambda: not any(map(shared.pods_of, SHORT)))
-        holds_for(lambda: searches(running) > 0, "the ends have been looked at", 2.0)
-        minutes = (time.monotonic() - began) / 60  # each refusal is checked again every minute
-        assert searches(running) - before <= 10 * (1 + minutes)
-        shared.delete_pod("others-node-1")
-        shared.delete_pod("others-node-2")
-        shared.wait_bound("waits-0", 2)

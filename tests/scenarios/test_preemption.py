@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.specs import Backend, numbered_nodes
+from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import holds_for
 from optimus.kube.times import parse_instant
 from tests.e2e.extender.scheduler import scheduler_processes, single_pod, tfjob
 from tests.harness.api import CORE, KUBEFLOW, Api, in_namespace
 from tests.harness.waiting import wait_until
+
+pytestmark = pytest.mark.e2e
 
 NODES = 6
 JOBS = in_namespace(KUBEFLOW, "default", "tfjobs")
@@ -26,16 +28,11 @@ OWN, CLUSTERS = "kube-scheduler-config.yaml", "cluster-scheduler.yaml"
 MARK = "optimus.dl/preempted-for"
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(Backend.REAL, marks=pytest.mark.e2e), Backend.EMBEDDED],
-    ids=str,
-)
-def six(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalCluster]:
+@pytest.fixture(scope="module")
+def six(shown: Shown) -> Iterator[LocalCluster]:
     """Six nodes of four CPUs, and a PriorityClass."""
-    backend: Backend = request.param
     nodes = numbered_nodes(NODES, {"cpu": "4", "memory": "8Gi"})
-    with LocalCluster(f"preempting-{backend}", nodes, backend=backend) as cluster, shown(cluster):
+    with LocalCluster("preempting", nodes) as cluster, shown(cluster):
         yield cluster
 
 

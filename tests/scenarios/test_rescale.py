@@ -15,7 +15,8 @@ from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
 BEFORE, AFTER = (1, 2), (2, 3)
 
 
-@pytest.mark.parametrize("kind", ["TFJob", pytest.param("MXJob", marks=pytest.mark.slow)])
+@pytest.mark.embedded
+@pytest.mark.parametrize("kind", ["TFJob", "MXJob"])
 def test_a_job_whose_bounds_change_is_rescaled_and_resumes_from_its_checkpoint(
     scenario: Scenario, kind: Kind
 ) -> None:

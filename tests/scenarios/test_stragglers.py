@@ -69,11 +69,10 @@ def workers_on(scenario: Scenario, job: LightJob) -> set[str]:
     return {name for name, roles in scenario.placement(job).items() if roles["worker"]}
 
 
-@pytest.mark.parametrize("mode", ["async", "sync"])
 def test_a_job_is_restarted_without_the_node_of_its_straggler(
-    scenario: Scenario, slow_node_file: Path, mode: str
+    scenario: Scenario, slow_node_file: Path
 ) -> None:
-    job = slowed_job(mode)
+    job = slowed_job("sync")
     with JobRecorder(scenario) as recorder:
         scenario.submit(job)
         scenario.wait_bound(job)
@@ -89,8 +88,7 @@ def test_a_job_is_restarted_without_the_node_of_its_straggler(
         assert f"worker 1 on {slow} trains at " in rescale.why
         assert rescale.phases[-3:] == ["Suspending", "Resizing", "Starting"]
         assert not recorder.ever_failed(job)
-        if mode == "sync":  # asynchronous workers make steps between two lines of one of them
-            assert not recorder.training_violations(job)
+        assert not recorder.training_violations(job)
         (avoided,) = scenario.wait(
             lambda: recorder.status(job).get("avoidedNodes", ()), "its profile names the slow node"
         )

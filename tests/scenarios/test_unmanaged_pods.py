@@ -8,6 +8,7 @@ from tests.harness.light_jobs import LightJob, plain_pod
 from tests.harness.scenario import Scenario
 
 
+@pytest.mark.embedded
 def test_a_pod_without_a_training_job_is_scheduled(scenario: Scenario) -> None:
     scenario.create(
         CORE,
@@ -42,7 +43,6 @@ def test_a_pod_without_a_training_job_gets_unreserved_capacity_only(
     )
 
 
-@pytest.mark.slow
 def test_a_job_without_annotations_is_gang_scheduled_completes_and_is_not_rescaled(
     scenario: Scenario,
 ) -> None:

@@ -2,10 +2,7 @@
 waits whole, and nothing stays reserved."""
 
 import json
-import random
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -123,46 +120,6 @@ def test_a_node_that_is_drained_while_a_gang_is_bound_in_part_leaves_nothing_res
 def conditions(api: Api, job: str) -> set[str]:
     found = (api.get(f"{TFJOBS}/{job}").get("status") or {}).get("conditions") or ()
     return {each["type"] for each in found if each["status"] == "True"}
-
-
-@contextmanager
-def flapping(api: Api, seed: int) -> Iterator[None]:
-    """Nodes are cordoned and uncordoned, ten times a second, and are open in the end."""
-    generator, stopping = random.Random(seed), threading.Event()
-
-    def flap() -> None:
-        while not stopping.wait(0.1):
-            cordon(api, generator.choice(NODES), unschedulable=generator.random() < 0.5)
-
-    thread = threading.Thread(target=flap)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
-        for node in NODES:
-            cordon(api, node, unschedulable=False)
-
-
-def test_gangs_are_bound_whole_on_nodes_that_come_and_go(
-    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
-) -> None:
-    names = [f"flap-{number}" for number in range(6)]
-    with unharmed(own, tmp_path), own.api_client() as client:
-        with flapping(Api(client), seed=1):
-            for name in names:
-                jobs.create(name, 2, 4)
-            wait_until("a pod is bound", lambda: any(jobs.nodes(name) for name in names))
-        waiting = list(names)
-        while waiting:
-            wait_until(
-                f"one of {waiting} is bound",
-                lambda: any(len(jobs.nodes(name)) == 6 for name in waiting),
-            )
-            for name in [name for name in waiting if len(jobs.nodes(name)) == 6]:
-                jobs.delete(name)
-                waiting.remove(name)
 
 
 def test_a_gang_is_bound_after_the_api_server_did_not_answer_for_half_a_minute(

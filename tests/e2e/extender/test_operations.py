@@ -49,17 +49,6 @@ def planned_nodes(api: Api, name: str) -> set[str]:
     return {pod["status"].get("nominatedNodeName", "") for pod in pods}
 
 
-def test_a_job_deleted_while_it_is_planned_leaves_nothing(
-    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
-) -> None:
-    with unharmed(own, tmp_path, "--leader-lease=") as running:
-        with planned(running, jobs, "deleted", 2, 10):
-            jobs.delete("deleted")
-            wait_until("its room is free", lambda: reservations(running) == 0)
-            jobs.create("next", 4, 12)
-        jobs.wait_bound("next", 16)
-
-
 def test_jobs_deleted_while_they_are_bound_leave_nothing(
     own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
 ) -> None:
@@ -71,24 +60,6 @@ def test_jobs_deleted_while_they_are_bound_leave_nothing(
             jobs.delete(name)
         jobs.create("last", 4, 12)
         jobs.wait_bound("last", 16)
-
-
-def test_a_gang_planned_on_a_node_that_is_cordoned_goes_elsewhere(
-    own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
-) -> None:
-    with unharmed(own, tmp_path, "--leader-lease=") as running:
-        try:
-            with planned(running, jobs, "moves", 2, 6):
-                wait_until(
-                    "all its pods are nominated", lambda: "" not in planned_nodes(api, "moves")
-                )
-                cordoned = min(planned_nodes(api, "moves"))
-                own.kubectl("cordon", cordoned)
-            nodes = jobs.wait_bound("moves", 8)
-            assert cordoned not in nodes.values()
-        finally:
-            for number in range(1, 5):
-                own.kubectl("uncordon", f"node-{number}")
 
 
 def test_a_gang_planned_on_a_node_that_is_deleted_goes_elsewhere(
@@ -137,21 +108,6 @@ def test_a_namespace_that_is_deleted_gives_its_room_back(
 
 def bound_in(cluster: LocalCluster, namespace: str, job: str) -> int:
     return sum(node is not None for node in nodes_of(cluster, namespace, job).values())
-
-
-def test_a_gang_that_waits_is_bound_after_the_api_server_was_restarted(
-    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
-) -> None:
-    with unharmed(own, tmp_path) as running:
-        jobs.create("first", 4, 12)
-        jobs.wait_bound("first", 16)
-        jobs.create("second", 4, 12)
-        own.wait_restarted("kube-apiserver", own.kill("kube-apiserver"))
-        # kube-scheduler ends when it cannot renew its Lease; its kubelet starts it again.
-        running.kill("kube-scheduler")
-        running.start_scheduler()
-        jobs.delete("first")
-        jobs.wait_bound("second", 16)
 
 
 def test_a_gang_of_which_a_quota_lets_in_a_part_waits_and_holds_no_room(
@@ -216,24 +172,6 @@ def test_a_job_with_the_longest_name_is_bound(
         jobs.wait_bound(name, 4)
 
 
-def test_nodes_that_attach_one_volume_each_hold_a_gang_with_two(
-    own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
-) -> None:
-    """The plan puts PS and workers together; what kube-scheduler then offers is planned again."""
-    attach_one_volume_per_node(api)
-    for claim in ("ps-data", "worker-data"):
-        csi_volume(api, claim)
-    job = json.loads(tfjob("attached", 1, 3))
-    for role, claim in (("PS", "ps-data"), ("Worker", "worker-data")):
-        spec = job["spec"]["tfReplicaSpecs"][role]["template"]["spec"]
-        spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
-    with unharmed(own, tmp_path):
-        jobs.submit("attached", json.dumps(job))
-        nodes = jobs.wait_bound("attached", 4)
-        ps = {node for pod, node in nodes.items() if "-ps-" in pod}
-        assert not ps & {node for pod, node in nodes.items() if "-worker-" in pod}
-
-
 def attach_one_volume_per_node(api: Api) -> None:
     driver = {"name": "attach.test", "nodeID": "n", "allocatable": {"count": 1}}
     for number in range(1, 5):
@@ -264,16 +202,6 @@ def test_nodes_that_attach_one_volume_each_hold_a_gang_with_one_for_each_pod(
     with unharmed(own, tmp_path):
         jobs.submit("ephemeral", json.dumps(job))
         assert len({*jobs.wait_bound("ephemeral", 4).values()}) == 4
-
-
-def csi_volume(api: Api, name: str) -> None:
-    """A volume of a CSI driver, bound to a claim of its name."""
-    api.create(f"{CORE}/persistentvolumes", persistent_volume(name))
-    common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    requests = {"resources": {"requests": {"storage": "1Gi"}}}
-    claim = {**common, **requests, "volumeName": name}
-    claims = in_namespace(CORE, "default", "persistentvolumeclaims")
-    api.create(claims, {"metadata": {"name": name}, "spec": claim})
 
 
 def persistent_volume(claim: str) -> dict[str, Any]:

@@ -58,17 +58,6 @@ def anti_affinity(key: str) -> dict[str, Any]:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-def test_of_two_jobs_that_keep_apart_one_is_bound_whole_and_one_waits_whole(
-    jobs: TrainingJobs,
-) -> None:
-    jobs.submit("apart-a", workers_with("apart-a", 4, affinity=anti_affinity(HOST)))
-    assert len({*jobs.wait_bound("apart-a", 4).values()}) == 4
-    jobs.submit("apart-b", workers_with("apart-b", 4, affinity=anti_affinity(HOST)))
-    jobs.wait_refused("apart-b", 4, "required pod anti-affinity leaves too few nodes")
-    jobs.delete("apart-a")
-    assert len({*jobs.wait_bound("apart-b", 4).values()}) == 4
-
-
 def test_two_such_jobs_created_at_once_are_not_mixed(jobs: TrainingJobs) -> None:
     jobs.submit("once-a", workers_with("once-a", 4, affinity=anti_affinity(HOST)))
     jobs.submit("once-b", workers_with("once-b", 4, affinity=anti_affinity(HOST)))

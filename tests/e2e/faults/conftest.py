@@ -7,9 +7,9 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.testing.clusters import Shown
+from tests.harness.faults.fault_scenario import FaultScenario
+from tests.harness.faults.setup import fault_scenario
 from tests.harness.optimus_cluster import training_nodes
-from tests.integration.faults.fault_scenario import FaultScenario
-from tests.integration.faults.setup import fault_scenario
 
 
 @pytest.fixture(scope="package")

@@ -11,7 +11,7 @@ from localcluster.faults.cluster import proxy_for
 from localcluster.faults.faults import Calls, Compact, Fault
 from optimus.kube.client import connect
 from optimus.kube.errors import ErrorKind, KubeError
-from tests.integration.faults.fault_scenario import FaultScenario
+from tests.harness.faults.fault_scenario import FaultScenario
 
 NAMESPACES = "/api/v1/namespaces"
 

@@ -1,10 +1,10 @@
-"""The scenarios of `tests/integration/localcluster_faults` on the real control plane: TLS, rights,
-etcd and all."""
+"""The product meets every kind of fault in the middle of a rescale: the job is rescaled once and
+loses nothing."""
 
 import pytest
 
-from tests.integration.faults.fault_cases import FAULT_CASES, FaultCase
-from tests.integration.faults.fault_scenario import FaultScenario
+from tests.harness.faults.fault_cases import FAULT_CASES, FaultCase
+from tests.harness.faults.fault_scenario import FaultScenario
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -134,21 +133,6 @@ def jobs(installed: Shell) -> Iterator[Shell]:
     """For a test that submits jobs, which are gone afterwards."""
     yield installed
     installed.run("kubectl delete tfjobs,mxjobs --all")
-
-
-@pytest.mark.timeout(900)
-def test_the_first_job_by_hand(jobs: Shell) -> None:
-    jobs.run(block(FIRST_JOB, "A volume for checkpoints"))
-    submit, watch = block(FIRST_JOB, "The job").splitlines()
-    jobs.run(submit)
-    shown = watch.removeprefix("watch ")
-    wait_until("the job trains", lambda: "Training" in jobs.run(shown))
-    assert re.search(r"^NAME +PHASE +PS +WORKERS +LOSS +GOAL", jobs.run(shown))
-    for command in block(FIRST_JOB, "Things to try").splitlines():
-        # A pod is away while its job is rescaled.
-        wait_until(command, partial(jobs.succeeds, command))
-    described = "kubectl describe tfjob light-tf"
-    wait_until("its Events name the misspelling", lambda: "target-los" in jobs.run(described))
 
 
 @pytest.mark.timeout(900)

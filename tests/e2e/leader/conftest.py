@@ -6,9 +6,9 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.testing.clusters import Shown
+from tests.e2e.leader.leader_scenario import NAMES, LeaderScenario
+from tests.harness.faults.setup import fault_scenario
 from tests.harness.optimus_cluster import training_nodes
-from tests.integration.faults.setup import fault_scenario
-from tests.integration.leader.leader_scenario import NAMES, LeaderScenario
 
 
 @pytest.fixture(scope="package")

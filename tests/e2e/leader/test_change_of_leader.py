@@ -1,11 +1,11 @@
-"""The cases of `tests/integration/leader` on the real control plane, with its audit log."""
+"""Of two autoscalers one acts, whatever happens to it in the middle of a rescale."""
 
 from collections.abc import Callable
 
 import pytest
 
-from tests.integration.leader.cases import CASES
-from tests.integration.leader.leader_scenario import LeaderScenario
+from tests.e2e.leader.cases import CASES
+from tests.e2e.leader.leader_scenario import LeaderScenario
 
 pytestmark = pytest.mark.timeout(600)  # 40 s are waited for; what else takes long has its own limit
 

@@ -94,26 +94,3 @@ def test_a_suspension_that_its_user_takes_over_in_the_middle_of_a_rescale_stays(
         suspend(scenario, job, suspended=False)
         wait_training(scenario, recorder, at(job, AFTER))
         assert not recorder.training_violations(job)
-
-
-def test_a_suspension_while_a_rescaled_job_starts_stays(scenario: Scenario) -> None:
-    job = small_job("resting", BEFORE, "MXJob")
-    suspended: list[str] = []
-
-    def suspend_once(profile: Json) -> None:
-        if (profile.get("status") or {}).get("phase") == "Starting" and not suspended:
-            suspended.append(profile["metadata"]["name"])
-            suspend(scenario, job)
-
-    with JobRecorder(scenario, on_profile=suspend_once) as recorder:
-        scenario.submit(job)
-        wait_training(scenario, recorder, job)
-        set_bounds(scenario, job, AFTER)
-        scenario.wait(
-            lambda: suspended, "its user has suspended it while it was started at its new counts"
-        )
-        stays_suspended(scenario, recorder, job)
-        assert [each.phases[-1] for each in recorder.rescales(job)] == ["Starting"]
-        suspend(scenario, job, suspended=False)
-        wait_training(scenario, recorder, at(job, AFTER))
-        assert not recorder.training_violations(job)

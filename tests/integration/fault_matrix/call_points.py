@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from localcluster.faults.faults import Call, Calls
 from localcluster.faults.traffic import ServedCall
-from tests.integration.faults.fault_cases import RESUMES, SUSPENDS
+from tests.harness.faults.fault_cases import RESUMES, SUSPENDS
 
 _NOT_OF_A_JOB = re.compile(r"/leases/|watch=true|[?&]limit=\d+$")
-"""Leases, watches and the lists before them; tests/integration/leader and faults have these."""
+"""Leases, watches and the lists before them; tests/e2e/leader and tests/e2e/faults have these."""
 
 _LOG = re.compile(r"/pods/[^/]+/log")
 

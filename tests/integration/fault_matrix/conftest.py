@@ -10,11 +10,11 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.specs import Backend
+from tests.harness.faults.fault_scenario import FaultScenario
+from tests.harness.faults.processes import TUNING
+from tests.harness.faults.setup import fault_scenario
 from tests.harness.optimus_cluster import training_nodes
 from tests.integration.fault_matrix.matrix_scenario import MatrixScenario, ProfilingScenario
-from tests.integration.faults.fault_scenario import FaultScenario
-from tests.integration.faults.processes import TUNING
-from tests.integration.faults.setup import fault_scenario
 
 # An autoscaler that is killed leaves its Lease: the next one waits for so long.
 _LEASE = {"lease_seconds": "6"}

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 from localcluster.faults.faults import Call, Effect, ErrorResponse, Fault
 from tests.harness.api import Json
+from tests.harness.faults.fault_cases import RESUMES, SUSPENDS
+from tests.harness.faults.fault_scenario import LARGE, SMALL, Before, FaultScenario
+from tests.harness.faults.processes import AUTOSCALER
+from tests.harness.faults.state_recorder import GONE
 from tests.harness.job_recorder import Counts
 from tests.harness.light_jobs import LightJob
 from tests.harness.small_jobs import bounds, small_job
 from tests.harness.training_runs import Run, violations
 from tests.integration.fault_matrix.call_points import CallPoint, call_points
-from tests.integration.faults.fault_cases import RESUMES, SUSPENDS
-from tests.integration.faults.fault_scenario import LARGE, SMALL, Before, FaultScenario
-from tests.integration.faults.processes import AUTOSCALER
-from tests.integration.faults.state_recorder import GONE
 
 REFUSED = ErrorResponse(422)
 _PASSES = 2

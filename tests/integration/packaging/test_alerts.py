@@ -3,7 +3,6 @@
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -41,15 +40,6 @@ def test_alerts_fire_when_they_should_and_only_then(
     shutil.copyfile(CASES, cases)
     done = run_tool(promtool, "test", "rules", str(cases))
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_a_case_that_is_wrong_is_noticed(promtool: Path, rules: Path, tmp_path: Path) -> None:
-    content: dict[str, Any] = yaml.safe_load(CASES.read_text())
-    asked = content["tests"][0]["alert_rule_test"]
-    asked[-1]["eval_time"], asked[-2]["exp_alerts"] = "25m", []
-    (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(content))
-    done = run_tool(promtool, "test", "rules", str(tmp_path / "wrong.yaml"))
-    assert done.returncode != 0
 
 
 def test_every_alert_has_a_case_where_it_fires_and_one_where_it_does_not() -> None:

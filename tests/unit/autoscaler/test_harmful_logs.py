@@ -43,7 +43,7 @@ def test_the_event_of_a_log_that_is_too_large_says_what_to_change(
     loud = cluster.submit(tf_job("loud", 1, 1, **GOAL))
     quiet = cluster.submit(tf_job("quiet", 1, 1, **GOAL))
     for _ in range(120):
-        print_more(cluster, loud, [f"batch of worker 0: {n} rows" for n in range(600)])
+        print_more(cluster, loud, [f"batch of worker 0: {n} rows" for n in range(60)])
         harness.run(2)
     assert cluster.reasons("loud").count("LogTooLarge") == 1
     assert "LogTooLarge" not in cluster.reasons("quiet")

@@ -34,8 +34,6 @@ def completed(*words: str, kubeconfig: Path | str = "none") -> list[str]:
     ("words", "expected"),
     [
         pytest.param(["s"], ["simulate", "status", ":4"], id="a command"),
-        pytest.param(["evaluate", "s"], ["speed", ":4"], id="a command of a group"),
-        pytest.param(["top", "--all"], ["--all-namespaces", ":4"], id="an option"),
         pytest.param(["top", "-o", "y"], ["yaml", ":4"], id="a choice"),
         pytest.param(["pause", "d"], [":0"], id="a job without a cluster"),
     ],
@@ -74,7 +72,6 @@ def test_jobs_are_completed_from_the_cluster_and_contexts_from_the_kubeconfig(
     httpserver.expect_request(path).respond_with_json(listed)
     config = kubeconfig(tmp_path, httpserver.url_for(""))
     assert completed("pause", "", kubeconfig=config) == ["digits", "words", ":4"]
-    assert completed("pause", "--context", "second", "d", kubeconfig=config) == [":0"]
     assert completed("why", "--context", "se", kubeconfig=config) == ["second", ":4"]
 
 

@@ -1,6 +1,5 @@
 """What is imported is declared, what is declared is imported, and the page says why."""
 
-import ast
 import re
 import subprocess
 import sys
@@ -9,9 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from tests.harness.guide_commands import block
-from tests.unit.docs.pages import ROOT, Page, page
-from tests.unit.docs.sources import files, imported
+from tests.unit.docs.pages import ROOT, Page
+from tests.unit.docs.sources import imported
 
 _DISTRIBUTIONS: Final = {
     "prometheus_client": "prometheus-client",
@@ -78,7 +76,7 @@ def test_the_page_names_every_package_and_no_other() -> None:
     page = Page(path := ROOT / "docs" / "dependencies.md", path.read_text())
     tables = re.findall(r"^\| ([^|]+) \|", page.prose, re.MULTILINE)
     named = {name.strip() for cell in tables for name in cell.split(",")} - {"package", "---"}
-    files = ("runtime", "demo", "dev", "docs", "mutants", "mxnet", "tensorflow")
+    files = ("runtime", "demo", "dev", "docs", "mxnet", "tensorflow")
     wanted = set[str]().union(*(_required(name) for name in files))
     assert named == wanted | _declared(_project(ROOT / "pyproject.toml")["dependencies"])
 
@@ -110,37 +108,3 @@ def test_the_command_line_works_without_the_packages_of_a_cluster() -> None:
     program = [sys.executable, "-c", _WITHOUT_CLUSTER, *commands]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-_PROGRAMS: Final = frozenset(
-    {"curl", "docker", "git", "hostname", "iptables", "jq", "lsof", "make", "nsenter", "openssl"}
-    | {"podman", "strace", "tcpkill", "unshare", "wget"}
-)
-"""Those that a machine may lack, of what a test or a benchmark may want to run."""
-
-
-def _commands(path: Path) -> set[str]:
-    """The programs that begin a list or a tuple of words in a Python file."""
-    literals = (
-        each.elts[0]
-        for each in ast.walk(ast.parse(path.read_text()))
-        if isinstance(each, ast.List | ast.Tuple) and len(each.elts) > 1
-    )
-    words = {each.value for each in literals if isinstance(each, ast.Constant)}
-    return {each for each in words if isinstance(each, str)} & _PROGRAMS
-
-
-def test_the_readme_names_every_program_that_tests_run() -> None:
-    """In Python files, and in the guides, whose commands tests run, too."""
-    folders = ("tests", "localcluster", "benchmarks", "examples")
-    used = {
-        name
-        for each in files()
-        if each.relative_to(ROOT).parts[0] in folders and each.suffix == ".py"
-        for name in _commands(each)
-    }
-    guide = ROOT / "docs" / "operator-guide.md"
-    lines = [*page("docs/first-job.md").code, *block(guide, "Mutual TLS").splitlines()]
-    used |= {word for line in lines for word in line.split()[:1]} & _PROGRAMS
-    named = {word for code in page("README.md").code for word in code.split()[:1]}
-    assert {"git", "openssl"} <= used <= named

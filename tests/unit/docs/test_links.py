@@ -1,12 +1,11 @@
 """Nothing that a page names is missing: links, anchors, files, modules."""
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
-
-import pytest
 
 from tests.unit.docs.pages import ROOT, Page, all_pages, page
 from tests.unit.docs.sources import files
@@ -24,40 +23,53 @@ _MODULE: Final = re.compile(r"python -m ([a-z_.]+)")
 _MADE: Final = re.compile(r"\bmake ([a-z-]+)$")
 
 
-@pytest.fixture(params=_PAGES, ids=lambda each: each.name)
-def each_page(request: pytest.FixtureRequest) -> Page:
-    """One page after the other."""
-    found: Page = request.param
-    return found
+def _wrong(found: Callable[[Page], Iterable[str]]) -> dict[str, list[str]]:
+    """What is wrong, by page."""
+    wrong = {each.name: sorted(set(found(each))) for each in _PAGES}
+    return {name: values for name, values in wrong.items() if values}
 
 
-def test_every_link_of_a_page_leads_somewhere(each_page: Page) -> None:
-    broken = [link for link in each_page.links if not _leads_somewhere(each_page, link)]
-    assert not broken
+def _in_code(each: Page, pattern: re.Pattern[str]) -> Iterator[str]:
+    return (name for code in each.code for name in pattern.findall(code))
 
 
-def test_every_file_that_a_page_names_is_there(each_page: Page) -> None:
-    named = {name.rstrip(".") for name in _FILE.findall(each_page.text)}
-    assert not {name for name in named if not (ROOT / name).exists()}
+def test_every_link_leads_somewhere() -> None:
+    assert not _wrong(
+        lambda each: (link for link in each.links if not _leads_somewhere(each, link))
+    )
 
 
-def test_every_program_file_that_a_page_calls_by_the_end_of_its_path_is_there(
-    each_page: Page,
-) -> None:
-    named = {name for code in each_page.code for name in _PROGRAM_FILE.findall(code)}
-    assert not {
-        name for name in named if not any(path.endswith(f"/{name}") for path in _PROGRAM_FILES)
-    }
+def test_every_file_that_a_page_names_is_there() -> None:
+    assert not _wrong(
+        lambda each: (
+            name
+            for name in (part.rstrip(".") for part in _FILE.findall(each.text))
+            if not (ROOT / name).exists()
+        )
+    )
 
 
-def test_every_module_that_a_page_runs_can_be_run(each_page: Page) -> None:
-    named = {name for code in each_page.code for name in _MODULE.findall(code)} - {"venv"}
-    assert not {name for name in named if not _can_be_run(name)}
+def test_every_program_file_that_a_page_calls_by_the_end_of_its_path_is_there() -> None:
+    assert not _wrong(
+        lambda each: (
+            name
+            for name in _in_code(each, _PROGRAM_FILE)
+            if not any(path.endswith(f"/{name}") for path in _PROGRAM_FILES)
+        )
+    )
 
 
-def test_every_target_that_a_page_makes_is_in_the_makefile(each_page: Page) -> None:
+def test_every_module_that_a_page_runs_can_be_run() -> None:
+    assert not _wrong(
+        lambda each: (
+            name for name in _in_code(each, _MODULE) if name != "venv" and not _can_be_run(name)
+        )
+    )
+
+
+def test_every_target_that_a_page_makes_is_in_the_makefile() -> None:
     known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert {name for code in each_page.code for name in _MADE.findall(code)} <= known
+    assert not _wrong(lambda each: (name for name in _in_code(each, _MADE) if name not in known))
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:

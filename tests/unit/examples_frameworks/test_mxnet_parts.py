@@ -1,46 +1,10 @@
-"""Which examples a step is made of, and which files are checkpoints."""
+"""Which files of the MXNet example are checkpoints."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from examples.mxnet.checkpoints import Checkpoint, CheckpointFolder
-from examples.mxnet.dataset import make_dataset, share
-
-DATA = make_dataset(examples=70, seed=3)
-
-
-@given(batch=st.integers(1, 500), workers=st.integers(1, 40))
-def test_shares_of_a_batch_are_even_and_cover_it_once(batch: int, workers: int) -> None:
-    if workers > batch:
-        with pytest.raises(
-            ValueError, match=f"{batch} examples cannot be shared by {workers} workers"
-        ):
-            share(batch, workers, 0)
-        return
-    parts = [range(batch)[share(batch, workers, worker)] for worker in range(workers)]
-    assert [index for part in parts for index in part] == list(range(batch))
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
-
-
-@given(batch=st.integers(1, 70), epoch=st.integers(0, 5))
-def test_an_epoch_sees_each_example_at_most_once_and_all_but_the_rest_of_a_batch(
-    batch: int, epoch: int
-) -> None:
-    steps = DATA.steps_per_epoch(batch)
-    seen = np.concatenate([DATA.of_step(epoch * steps + nth + 1, batch) for nth in range(steps)])
-    assert len(np.unique(seen)) == len(seen) == steps * batch
-
-
-def test_the_data_are_the_same_in_every_process_and_each_epoch_is_shuffled() -> None:
-    again = make_dataset(examples=70, seed=3)
-    assert np.array_equal(again.features, DATA.features)
-    assert np.array_equal(again.labels, DATA.labels)
-    assert np.array_equal(again.of_step(9, 20), DATA.of_step(9, 20))
-    assert not np.array_equal(DATA.of_step(1, 20), DATA.of_step(4, 20))
 
 
 def test_a_folder_that_is_not_there_yet_holds_no_checkpoint(tmp_path: Path) -> None:

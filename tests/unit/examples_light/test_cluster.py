@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from examples.light.cluster import Address, BadEnvironment, Task, bind_host, read_task
+from examples.light.cluster import Address, BadEnvironment, Task, read_task
 
 _PS = ["j-ps-0.ns.svc:2222", "j-ps-1.ns.svc:2222"]
 _PS_ADDRESSES = (Address("j-ps-0.ns.svc", 2222), Address("j-ps-1.ns.svc", 2222))
@@ -136,22 +136,3 @@ def test_what_the_operator_sets_is_understood(environment: dict[str, str], task:
 def test_what_is_missing_is_said(environment: dict[str, str], sentence: str) -> None:
     with pytest.raises(BadEnvironment, match=sentence):
         read_task(environment)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "node_host", "resolved", "host"),
-    [
-        pytest.param("10.0.0.9", "127.0.0.1", "10.0.0.7", "10.0.0.9", id="the flag wins"),
-        pytest.param("", "127.0.0.1", "10.0.0.7", "127.0.0.1", id="then DMLC_NODE_HOST"),
-        pytest.param(
-            "", "", "127.0.0.1", "127.0.0.1", id="a name that means loopback is served there alone"
-        ),
-        pytest.param("", "", "10.0.0.7", None, id="any other name is served on all addresses"),
-        pytest.param("", "", None, None, id="a name that is not known yet, too"),
-    ],
-)
-def test_where_a_task_listens(
-    wanted: str, node_host: str, resolved: str | None, host: str | None
-) -> None:
-    task = Task("ps", 0, 1, 1, _PS_ADDRESSES, node_host=node_host)
-    assert bind_host(task, wanted, "j-ps-0.ns.svc", lambda name: resolved) == host

@@ -348,11 +348,11 @@ class TestDisruption:
         assert not state.is_stopped
 
     def test_all_jobs_end_under_the_default_limits(self) -> None:
-        bursts = WORKLOADS["bursts"](6, stream(3, Purpose.WORKLOAD))
+        bursts = WORKLOADS["bursts"](4, stream(3, Purpose.WORKLOAD))
         stops = Stops()
         config = limited(DEFAULT_LIMITS, preset("optimus", TrueForecasts()))
         found = simulate(bursts, config, 3, stops)
-        assert len(found.jobs) == 6
+        assert len(found.jobs) == 4
         assert stops.most["all"] <= 2
 
 

@@ -40,9 +40,8 @@ def stages(paths: ClusterPaths, agent: Sequence[Component]) -> list[Stage]:
 def api_server(paths: ClusterPaths, port: int) -> Component:
     """Return the API server with its controllers. It serves the operator's kinds from the start."""
     files = [word for name in _KINDS for word in ("--load", str(_HERE / "kinds" / name))]
-    journal, token_file = str(paths.data / "journal.jsonl"), str(_token_file(paths))
-    own = ("--journal", journal, "--token-file", token_file)
-    command = _python("localcluster.embedded.apiserver", "--port", str(port), *own, *files)
+    own = ("--port", str(port), "--token-file", str(_token_file(paths)))
+    command = _python("localcluster.embedded.apiserver", *own, *files)
     return _component("kube-apiserver", command, HttpProbe(port, "/readyz"))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.api_calls import MERGE, ApiCalls, Json, config_map, pod
+from tests.conformance.api_calls import MERGE, ApiCalls, Json
 
 GROUP, VERSION, PLURAL = "conformance.test", "v1", "things"
 
@@ -34,11 +34,6 @@ class Things:
     def patch(self, name: str, body: Any, content_type: str = MERGE) -> Json:
         return self._call(
             self.api.custom.patch_namespaced_custom_object, name, body, _content_type=content_type
-        )
-
-    def patch_status(self, name: str, body: Any) -> Json:
-        return self._call(
-            self.api.custom.patch_namespaced_custom_object_status, name, body, _content_type=MERGE
         )
 
     def replace(self, name: str, body: Json) -> Json:
@@ -105,34 +100,6 @@ def _definition() -> Json:
         "metadata": {"name": f"{PLURAL}.{GROUP}"},
         "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
     }
-
-
-REASONS = {
-    400: "BadRequest",
-    403: "Forbidden",
-    405: "MethodNotAllowed",
-    413: "RequestEntityTooLarge",
-    422: "Invalid",
-    500: None,
-}
-
-
-def refusal_message(
-    api: ApiCalls, code: int, request: str, body: Any = None, kind: str = "", **query: str
-) -> str:
-    """What a request, "METHOD path", is refused with."""
-    method, _, path = request.partition(" ")
-    with api.refused(code, REASONS[code]) as refusal:
-        api.request(method, path, body, kind, **query)
-    return refusal.message
-
-
-@pytest.fixture
-def populated(api: ApiCalls, namespace: str) -> str:
-    """A namespace with a ConfigMap `c` and a pod `p` that is on no node."""
-    api.core.create_namespaced_config_map(namespace, config_map("c", a="1"))
-    api.core.create_namespaced_pod(namespace, pod("p"))
-    return namespace
 
 
 def maps(namespace: str) -> str:

@@ -85,14 +85,6 @@ class TestCreating:
         assert len(names) == 3
         assert all(name.startswith("run-") and len(name) == len("run-") + 5 for name in names)
 
-    def test_a_pod_without_containers_is_invalid(self, api: ApiCalls, namespace: str) -> None:
-        body = pod("p")
-        body["spec"]["containers"] = []
-        with api.refused(422, "Invalid") as refusal:
-            api.core.create_namespaced_pod(namespace, body)
-        assert refusal.message == 'Pod "p" is invalid: spec.containers: Required value'
-        assert api.read_or_none(lambda: api.core.read_namespaced_pod("p", namespace)) is None
-
     def test_a_namespace_that_is_not_there_takes_nothing(self, api: ApiCalls) -> None:
         with api.refused(404, "NotFound") as refusal:
             api.core.create_namespaced_config_map("nowhere", config_map("c"))

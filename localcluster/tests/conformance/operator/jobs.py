@@ -221,3 +221,9 @@ class Job:
             self.api.core.delete_namespaced_pod(
                 f"{self.name}-{name}", self.namespace, grace_period_seconds=0
             )
+
+
+def mxnet(servers: int, workers: int, restart: str | None = None) -> dict[str, Json]:
+    """The replica specs of an MXJob."""
+    counts = {"Scheduler": 1, "Server": servers, "Worker": workers}
+    return {role: replicas("MXJob", count, restart) for role, count in counts.items()}

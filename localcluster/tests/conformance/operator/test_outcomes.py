@@ -3,8 +3,7 @@
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from tests.conformance.operator.jobs import Job, replicas
-from tests.conformance.operator.test_pods import mxnet
+from tests.conformance.operator.jobs import Job, mxnet, replicas
 
 
 class TestRunning:

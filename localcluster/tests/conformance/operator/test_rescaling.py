@@ -1,7 +1,6 @@
 """Suspending, resuming, and what becomes of a running job whose counts are edited."""
 
-from tests.conformance.operator.jobs import Job, replicas
-from tests.conformance.operator.test_pods import mxnet
+from tests.conformance.operator.jobs import Job, mxnet, replicas
 
 ALL = ("ps-0", "worker-0", "worker-1")
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -97,14 +96,10 @@ def test_an_incomplete_delete_request_deletes_nothing(cluster: LocalCluster, cor
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_sigterm_ends_the_server_and_its_watches_cleanly(
-    number: signal.Signals, tmp_path: Path
-) -> None:
+def test_sigterm_ends_the_server_and_its_watches_cleanly(number: signal.Signals) -> None:
     (port,) = pick_ports(1)
     command = [sys.executable, "-m", "localcluster.embedded.apiserver", "--port", str(port)]
-    with subprocess.Popen(
-        [*command, "--journal", str(tmp_path / "journal")], cwd=REPOSITORY
-    ) as server:
+    with subprocess.Popen(command, cwd=REPOSITORY) as server:
         until(lambda: HttpProbe(port, "/readyz").ready(0), "the server answers")
         with (
             socket.create_connection(("127.0.0.1", port)) as asking,

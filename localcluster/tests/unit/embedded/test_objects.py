@@ -81,15 +81,6 @@ class TestMetadata:
             pytest.param(
                 "pods", "none", {}, 'pods "none" not found', id="an object that is not there"
             ),
-            pytest.param(
-                "widgets",
-                "w",
-                {"spec": {"size": 0}},
-                'Widget.test.io "w" is invalid: spec.size: Invalid value: 0: spec.size in body '
-                "should be greater than"
-                " or equal to 1",
-                id="a custom resource against its schema",
-            ),
         ],
     )
     def test_refused_changes(self, plural: str, name: str, patch: Json, message: str) -> None:

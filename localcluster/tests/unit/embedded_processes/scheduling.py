@@ -40,18 +40,16 @@ def pod(name: str, cpu: str = "1", *, nominated: str = "", priority: int = 0, **
 
 @dataclass
 class FakeExtender:
-    """Keeps these nodes; None: it fails. ``victims``: its answer to preempt; None: not asked."""
+    """Keeps these nodes; None: it fails."""
 
     keeps: Sequence[str] | None = ()
     scores: Mapping[str, int] | None = None
     ignorable: bool = False
-    victims: Mapping[str, Sequence[str]] | Exception | None = None
     asked: list[tuple[str, list[str]]] = field(default_factory=list)
 
     @property
     def configuration(self) -> ExtenderConfiguration:
-        verb = "" if self.victims is None else "preempt"
-        return ExtenderConfiguration("http://x", preempt_verb=verb, ignorable=self.ignorable)
+        return ExtenderConfiguration("http://x", ignorable=self.ignorable)
 
     @configuration.setter
     def configuration(self, _: ExtenderConfiguration) -> None:
@@ -62,22 +60,13 @@ class FakeExtender:
         if self.keeps is None:
             raise ExtenderFailed("it fails")
         kept = [name for name in nodes if name in self.keeps]
-        return Filtered(kept, {}, {name: "planned elsewhere" for name in nodes if name not in kept})
+        return Filtered(kept, {name: "planned elsewhere" for name in nodes if name not in kept})
 
     def prioritize(self, pod: Json, nodes: Mapping[str, Json]) -> dict[str, int]:
         self.asked.append(("prioritize", sorted(nodes)))
         if self.scores is None:
             raise ExtenderFailed("it has no scores")
         return dict(self.scores)
-
-    def preempt(
-        self, pod: Json, victims: Mapping[str, Sequence[Json]]
-    ) -> Mapping[str, Sequence[str]]:
-        self.asked.append(("preempt", sorted(victims)))
-        if isinstance(self.victims, Exception):
-            raise self.victims
-        assert self.victims is not None
-        return self.victims
 
 
 def tools(*extenders: FakeExtender) -> Tools:

@@ -51,7 +51,7 @@ OFFERED: dict[str, Any] = {"a": {}, "b": {}}
         pytest.param({"NodeNames": None}, Filtered(()), id="null"),
         pytest.param(
             {"NodeNames": [], "FailedNodes": {"a": "x"}, "FailedAndUnresolvableNodes": {"b": "y"}},
-            Filtered((), {"a": "x"}, {"b": "y"}),
+            Filtered((), {"a": "x", "b": "y"}),
             id="reasons",
         ),
     ],

@@ -1,11 +1,10 @@
-"""What kube-scheduler's stand-in decides; the same is asked of the real one in
-tests/conformance/scheduler."""
+"""What kube-scheduler's stand-in decides."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.embedded.scheduler.attempt import Failed, Placed, Unschedulable, attempt
-from localcluster.embedded.scheduler.fit import NodeState, Requests, refusal_of
+from localcluster.embedded.scheduler.fit import NodeState, Requests, refusals_of
 from tests.unit.embedded_processes.scheduling import FakeExtender, Json, node, pod, snapshot, tools
 
 
@@ -24,25 +23,20 @@ class TestFit:
             [pod(f"p{i}", str(cpu)) for i, cpu in enumerate(there)],
             [pod(f"n{i}", str(cpu)) for i, cpu in enumerate(nominated)],
         )
-        refusal = refusal_of(pod("p", str(asked)), state, Requests())
-        assert (refusal is None) == (sum(there) + sum(nominated) + asked <= allocatable)
-        if refusal is not None:
-            assert refusal.reasons == ("Insufficient cpu",)
-            assert refusal.unresolvable == (asked > allocatable)
+        fits = sum(there) + sum(nominated) + asked <= allocatable
+        reasons = refusals_of(pod("p", str(asked)), state, Requests())
+        assert reasons == (() if fits else ("Insufficient cpu",))
 
     def test_a_pod_that_asks_for_nothing_fits_on_a_full_node(self) -> None:
         full = NodeState(node("n", "1"), [pod("other", "1")])
-        assert refusal_of(pod("p", "0"), full, Requests()) is None
+        assert refusals_of(pod("p", "0"), full, Requests()) == ()
 
     def test_a_term_without_requirements_selects_nothing(self) -> None:
         terms: Json = {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}
         }
-        refusal = refusal_of(
-            pod("p", affinity={"nodeAffinity": terms}), NodeState(node("n")), Requests()
-        )
-        assert refusal is not None
-        assert refusal.unresolvable
+        affine = pod("p", affinity={"nodeAffinity": terms})
+        assert refusals_of(affine, NodeState(node("n")), Requests())
 
     def test_a_cordoned_node_takes_pods_that_tolerate_it(self) -> None:
         cordoned = NodeState(node("n", unschedulable=True))
@@ -51,8 +45,8 @@ class TestFit:
             "operator": "Exists",
             "effect": "NoSchedule",
         }
-        assert refusal_of(pod("p", tolerations=[toleration]), cordoned, Requests()) is None
-        assert refusal_of(pod("p"), cordoned, Requests()) is not None
+        assert not refusals_of(pod("p", tolerations=[toleration]), cordoned, Requests())
+        assert refusals_of(pod("p"), cordoned, Requests())
 
 
 class TestAttempt:
@@ -90,6 +84,7 @@ class TestAttempt:
         outcome = attempt(pod("p"), snapshot(node("a")), tools(first, second))
         assert isinstance(outcome, Unschedulable)
         assert outcome.by_extender
+        assert outcome.message == "0/1 nodes are available: 1 planned elsewhere."
         assert second.asked == []
 
     def test_the_highest_sum_of_scores_wins(self) -> None:

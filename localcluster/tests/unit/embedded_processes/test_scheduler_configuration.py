@@ -11,7 +11,6 @@ from localcluster.embedded.scheduler.configuration import (
     Configuration,
     ElectionConfiguration,
     ExtenderConfiguration,
-    PostFilter,
     read_configuration,
 )
 
@@ -31,7 +30,7 @@ class TestConfiguration:
             ignorable=advisory,
         )
         assert read == Configuration(
-            {"optimus-scheduler": PostFilter(dynamic_resources=False, default_preemption=False)},
+            frozenset({"optimus-scheduler"}),
             (expected,),
             ElectionConfiguration("kube-system", "optimus-scheduler", 10.0, 7.0, 1.0),
         )
@@ -39,8 +38,7 @@ class TestConfiguration:
     def test_the_products_file_for_the_clusters_own_scheduler_is_read(self) -> None:
         file = REPOSITORY / "scheduler-config" / "cluster-scheduler.yaml"
         read = read_configuration(file.read_text())
-        assert read.profiles == {"default-scheduler": PostFilter()}
-        assert [extender.preempt_verb for extender in read.extenders] == ["preempt"]
+        assert read.scheduler_names == {"default-scheduler"}
         assert read.election == ElectionConfiguration("kube-system", "kube-scheduler")
 
     def test_durations_are_gos(self) -> None:
@@ -97,34 +95,6 @@ class TestConfiguration:
     def test_what_cannot_be_obeyed_is_refused(self, text: str, why: str) -> None:
         with pytest.raises(BadConfiguration, match=why):
             read_configuration(text)
-
-    @pytest.mark.parametrize(
-        ("plugins", "expected"),
-        [
-            pytest.param({}, PostFilter(), id="as kube-scheduler has them"),
-            pytest.param(
-                {"disabled": [{"name": "DefaultPreemption"}]},
-                PostFilter(default_preemption=False),
-                id="without preemption",
-            ),
-            pytest.param({"disabled": [{"name": "*"}]}, PostFilter(False, False), id="without any"),
-            pytest.param(
-                {"disabled": [{"name": "*"}], "enabled": [{"name": "DefaultPreemption"}]},
-                PostFilter(dynamic_resources=False),
-                id="with preemption alone",
-            ),
-        ],
-    )
-    def test_a_profile_says_what_is_asked_about_a_pod_that_fits_nowhere(
-        self, plugins: dict[str, Any], expected: PostFilter
-    ) -> None:
-        profile = {"schedulerName": "mine", "plugins": {"postFilter": plugins}}
-        assert read_configuration(configuration(profiles=[profile])).profiles == {"mine": expected}
-
-    def test_other_plugins_of_a_profile_cannot_be_obeyed(self) -> None:
-        profile = {"plugins": {"score": {"disabled": [{"name": "*"}]}}}
-        with pytest.raises(BadConfiguration, match="configures plugins of score"):
-            read_configuration(configuration(profiles=[profile]))
 
     @pytest.mark.parametrize("text", ["5", "5 s", "s", "5d"])
     def test_a_duration_without_a_unit_of_gos_is_refused(self, text: str) -> None:

@@ -5,5 +5,5 @@ control plane does on its own afterwards (garbage collection, namespaces, defini
 claims, node taints, Deployments) is done by controllers, which note what changed and act later.
 
 Left out: TLS, RBAC, protobuf, dry runs, server-side apply's field ownership, the Go types of
-built-in objects (their unknown fields stay), CEL other than `self == oldSelf`, admission webhooks.
+built-in objects (their unknown fields stay), validation of fields, CEL, admission webhooks.
 """

@@ -25,7 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     add = parser.add_argument
     add("--port", type=int, required=True, help="port of 127.0.0.1")
-    add("--journal", type=Path, help="file that keeps the objects over a restart")
     add("--load", type=Path, action="append", default=[], help="YAML of initial objects")
     add("--token-file", type=Path, help="callers have to show this token; without it all may call")
     options = parser.parse_args(arguments)
@@ -33,11 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format=form)
     secret = options.token_file.read_bytes().strip() if options.token_file else b""
     documents = [each for path in options.load for each in read_yaml(path)]
-    server = Server(f"127.0.0.1:{options.port}", options.journal, documents, secret)
-    try:
-        return asyncio.run(_serve(server.app, options.port))
-    finally:
-        server.close()
+    server = Server(f"127.0.0.1:{options.port}", documents, secret)
+    return asyncio.run(_serve(server.app, options.port))
 
 
 async def _serve(app: App, port: int) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from localcluster.embedded.apiserver.errors import FieldError, invalid_value
 from localcluster.embedded.apiserver.kinds import Json, Resource
 from localcluster.embedded.apiserver.pods import with_condition
 
@@ -46,15 +45,3 @@ def with_defaults(body: Json) -> Json:
     names = {"singular": kind.lower(), "listKind": f"{kind}List", **spec["names"]}
     stored = [each["name"] for each in spec["versions"] if each.get("storage")]
     return {**body, "spec": {**spec, "names": names}, "status": {"storedVersions": stored}}
-
-
-def field_errors(body: Json, _old: Json | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a definition."""
-    spec, name = body["spec"], body["metadata"]["name"]
-    if name != f"{spec['names']['plural']}.{spec['group']}":
-        yield invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
-    for index, each in enumerate(spec["versions"]):
-        root = (each.get("schema") or {}).get("openAPIV3Schema") or {}
-        if root.get("type") != "object":
-            field = f"spec.versions[{index}].schema.openAPIV3Schema.type"
-            yield invalid_value(field, root.get("type") or "", "must be object at the root")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -54,21 +54,9 @@ def required(field: str, why: str = "") -> FieldError:
     return FieldError("FieldValueRequired", field, f"Required value{': ' if why else ''}{why}")
 
 
-def duplicate(field: str, value: str) -> FieldError:
-    """A value occurs twice in a list."""
-    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
-
-
 def invalid_value(field: str, value: object, why: str) -> FieldError:
     """A field has a bad value."""
     return FieldError("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {why}")
-
-
-def unsupported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
-    """A field has none of the values that it may have."""
-    listed = ", ".join(shown(each) for each in supported)
-    message = f"Unsupported value: {shown(value)}: supported values: {listed}"
-    return FieldError("FieldValueNotSupported", field, message)
 
 
 def forbidden_field(field: str, why: str) -> FieldError:

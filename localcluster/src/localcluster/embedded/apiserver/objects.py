@@ -1,7 +1,7 @@
 """Creates, changes and deletes objects of every kind.
 
-    create   name it, fill in defaults, validate it, store it
-    change   apply the caller's function (a replacement or a patch), guard, validate, store a change
+    create   name it, fill in defaults, store it
+    change   apply the caller's function (a replacement or a patch), guard, store a change
     delete   check preconditions, then mark it (grace period, finalizers) or remove it
 
 What is special about a kind comes from `builtin`, `pods` or its schema."""
@@ -15,7 +15,6 @@ from uuid import UUID
 
 from localcluster.embedded.apiserver import builtin, deletion, pods, schema
 from localcluster.embedded.apiserver.errors import (
-    FieldError,
     StatusError,
     already_exists,
     bad_request,
@@ -67,14 +66,10 @@ class Objects:
     def create(self, target: Target, body: Json) -> Stored:
         """Store a new object. Raises StatusError."""
         resource = target.resource
-        builtin.check_types(resource, body, 400)
         body = self._named(target, body)
         name = body["metadata"]["name"]
         self._check_namespace(resource, target.namespace, name)
         body = self._with_defaults(resource, body)
-        errors = list(_field_errors(resource, body, None))
-        if errors:
-            raise invalid(resource, name, errors)
         if self.store.find(resource.store_key, (target.namespace, name)) is not None:
             raise already_exists(resource, name)
         return self.store.put(resource.store_key, body)
@@ -85,9 +80,10 @@ class Objects:
         An object that stays the same keeps its version."""
         resource, old = target.resource, self.get(target)
         asked = change(old.body)
-        builtin.check_types(resource, asked, 422)
         new = self._merged(target, old, asked)
-        errors = [*metadata_errors(asked, old.body), *_field_errors(resource, new, old.body)]
+        errors = list(metadata_errors(asked, old.body))
+        if resource is PODS:
+            errors += pods.nomination_errors(new, old.body)
         if errors:
             raise invalid(resource, target.name, errors)
         if new == old.body:
@@ -243,10 +239,3 @@ def _type_meta(resource: Resource) -> Json:
 def _structured(resource: Resource, body: Json) -> Json:
     structured: Json = schema.structured(resource.schema or {}, body)
     return structured
-
-
-def _field_errors(resource: Resource, body: Json, old: Json | None) -> list[FieldError]:
-    errors = list(builtin.field_errors(resource, body, old))
-    if resource.schema is not None:
-        errors += schema.field_errors(resource.schema, body, old)
-    return errors

@@ -1,40 +1,24 @@
-"""What the API server does to pods: defaults, admission, validation, binding.
+"""What the API server does to pods: defaults, admission, binding.
 
 The defaults and admission plugins (ServiceAccount, Priority, DefaultTolerationSeconds) of a real
-server as far as a scheduler, an operator or a node agent sees them. Validation covers what the
-template of a job gets wrong easily: such a template must not run here either."""
+server as far as a scheduler, an operator or a node agent sees them. Fields are not validated."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from localcluster.embedded.apiserver.errors import (
     FieldError,
     conflict,
-    duplicate,
     forbidden,
     forbidden_field,
-    invalid_value,
-    required,
-    unsupported,
 )
 from localcluster.embedded.apiserver.kinds import PODS, Json
-from optimus.kube.quantity import parse_quantity
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path, not a secret
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 _LISTS: Final = ("initContainers", "containers")
 _TOKEN_SECONDS: Final = 3607
 _UNREADY_SECONDS: Final = 300
-_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
-_MUTABLE: Final = (
-    *("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates"),
-)
-_IMMUTABLE_RULE: Final = (
-    "pod updates may not change fields other than `spec.containers[*].image`,"
-    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions"
-    " to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it "
-    "was previously negative)"
-)
 
 
 def with_defaults(pod: Json) -> Json:
@@ -155,80 +139,13 @@ def _mount(container: Json, volume: str) -> Json:
     return {**container, "volumeMounts": [*mounts, mount]}
 
 
-def field_errors(pod: Json, old: Json | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a pod and with how it changed."""
-    if old is None or pod["spec"] != old["spec"]:
-        yield from spec_errors(pod["spec"], "spec")
-    if old is None:
-        return
-    if _immutable(pod["spec"]) != _immutable(old["spec"]):
-        yield forbidden_field("spec", _IMMUTABLE_RULE)
+def nomination_errors(pod: Json, old: Json) -> Iterator[FieldError]:
+    """Yield what is wrong with a pod that is nominated though it is bound: a write that is late."""
     nominated = (pod.get("status") or {}).get("nominatedNodeName")
     before = (old.get("status") or {}).get("nominatedNodeName")
     if nominated and nominated != before and pod["spec"].get("nodeName"):
         why = "may not be set on pods that are already bound to a node"
         yield forbidden_field("status.nominatedNodeName", why)
-
-
-def _immutable(spec: Json) -> Json:
-    rest = {key: value for key, value in spec.items() if key not in _MUTABLE}
-    for containers in _LISTS:
-        rest[containers] = [{**each, "image": ""} for each in spec.get(containers) or ()]
-    return rest
-
-
-def spec_errors(spec: Json, field: str) -> Iterator[FieldError]:
-    """Yield what is wrong with a pod's spec, also one of a template."""
-    volumes: set[Any] = set()
-    for index, each in enumerate(spec.get("volumes") or ()):
-        yield from _name_errors(each.get("name"), f"{field}.volumes[{index}].name", volumes)
-    if not spec.get("containers"):
-        yield required(f"{field}.containers")
-    names: set[Any] = set()
-    for which in ("containers", "initContainers"):
-        for index, each in enumerate(spec.get(which) or ()):
-            place = f"{field}.{which}[{index}]"
-            yield from _name_errors(each.get("name"), f"{place}.name", names)
-            yield from _container_errors(each, place, volumes)
-    policy = spec.get("restartPolicy")
-    if policy and policy not in _RESTART_POLICIES:
-        yield unsupported(f"{field}.restartPolicy", policy, _RESTART_POLICIES)
-
-
-def _name_errors(name: str | None, field: str, names: set[Any]) -> Iterator[FieldError]:
-    if not name:
-        yield required(field)
-    elif name in names:
-        yield duplicate(field, name)
-    names.add(name)
-
-
-def _container_errors(container: Json, field: str, volumes: set[Any]) -> Iterator[FieldError]:
-    if not container.get("image"):
-        yield required(f"{field}.image")
-    for index, each in enumerate(container.get("volumeMounts") or ()):
-        if each["name"] not in volumes:
-            place = f"{field}.volumeMounts[{index}].name"
-            yield FieldError("FieldValueNotFound", place, f'Not found: "{each["name"]}"')
-    yield from _resource_errors(container.get("resources") or {}, f"{field}.resources")
-
-
-def _resource_errors(resources: Json, field: str) -> Iterator[FieldError]:
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    for which, amounts in (("limits", limits), ("requests", requests)):
-        for name, text in amounts.items():
-            amount, place = parse_quantity(text), f"{field}.{which}[{name}]"
-            if amount < 0:
-                yield invalid_value(place, text, "must be greater than or equal to 0")
-            if "/" in name and amount % 1:
-                yield invalid_value(place, text, "must be an integer")
-    for name, text in requests.items():
-        if name in limits and parse_quantity(text) > parse_quantity(limits[name]):
-            why = f"must be less than or equal to {name} limit of {limits[name]}"
-            yield invalid_value(f"{field}.requests", text, why)
-        if name not in limits and "/" in name:
-            why = "Limit must be set for non overcommitable resources"
-            yield required(f"{field}.limits", why)
 
 
 def bound(pod: Json, binding: Json, now: str) -> Json:

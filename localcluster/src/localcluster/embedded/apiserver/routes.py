@@ -11,7 +11,6 @@ import msgspec
 
 from localcluster.embedded.apiserver import discovery, errors, wire
 from localcluster.embedded.apiserver.auth import Authenticator
-from localcluster.embedded.apiserver.journal import JournalError
 from localcluster.embedded.apiserver.kinds import NAMESPACES, Json
 from localcluster.embedded.apiserver.lists import encoded_list, listed
 from localcluster.embedded.apiserver.logs import LogRequest, log_request
@@ -54,10 +53,6 @@ class Routes:
             return self._without_target(request) if target is None else self._on(target, request)
         except errors.StatusError as error:
             return wire.respond(error.status, error.code)
-        except JournalError as error:
-            _LOG.error("%s %s was refused: %s", request.method, request.path, error)
-            failed = errors.StatusError(500, "InternalError", f"Internal error occurred: {error}")
-            return wire.respond(failed.status, failed.code)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             # The body has not the form of its kind, which the real server's Go types would find.
             _LOG.info("%s %s cannot be read", request.method, request.path, exc_info=True)

@@ -1,7 +1,6 @@
 """Puts the server together and creates the objects that every cluster begins with."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from random import Random
 from typing import Final
 
@@ -16,7 +15,6 @@ from localcluster.embedded.apiserver.controllers import (
 )
 from localcluster.embedded.apiserver.deployments import Deployments, ReplicaSets
 from localcluster.embedded.apiserver.garbage import GarbageCollector
-from localcluster.embedded.apiserver.journal import FileJournal, restore
 from localcluster.embedded.apiserver.kinds import Json, Kinds
 from localcluster.embedded.apiserver.objects import Objects
 from localcluster.embedded.apiserver.routes import Routes
@@ -42,37 +40,23 @@ def controllers_of(objects: Objects) -> Controllers:
 
 
 class Server:
-    """A server without its port. It restores itself from an existing journal."""
+    """A server without its port."""
 
     def __init__(
         self,
         address: str,
-        journal: Path | None = None,
         begin_with: Iterable[Json] = (),
         secret: bytes = b"",
     ) -> None:
         self.store = Store()
-        restored = restore(journal, self.store) if journal is not None else False
-        self._journal = FileJournal(journal) if journal is not None else None
-        if self._journal is not None:
-            self.store.record_to(self._journal)
         self.objects = Objects(self.store, Kinds(), random=Random())
         self.controllers = controllers_of(self.objects)
         watches = Watches(self.store, Random())
         self.routes = Routes(self.objects, address, Authenticator(secret))
         self.app = App(self.routes, watches, self.controllers)
-        if restored:
-            self.store.replay()
-        else:
-            self._create_initial(begin_with)
+        self._create_initial(begin_with)
         self.controllers.run_all()
-        if not restored:
-            self.store.compact()  # what was created before the first client is no history
-
-    def close(self) -> None:
-        """Close the journal."""
-        if self._journal is not None:
-            self._journal.close()
+        self.store.compact()  # what was created before the first client is no history
 
     def _create_initial(self, documents: Iterable[Json]) -> None:
         for name in _NAMESPACES:

@@ -9,7 +9,7 @@ Objects are encoded once, when they are stored; lists and watches share these by
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -73,13 +73,6 @@ class Change:
         return self._event
 
 
-class Journal(Protocol):
-    """Keeps changes beyond the life of the process."""
-
-    def record(self, kind: str, change: Change) -> None:
-        """Keep a change. If it raises, the change does not happen."""
-
-
 Listener: TypeAlias = Callable[[str, Change], None]
 
 
@@ -90,23 +83,11 @@ class Store:
         """Keep at least `kept` changes of each kind (and at most twice as many)."""
         self.version = 1
         self._kept = kept
-        self._journal: Journal | None = None
         self._objects: dict[str, dict[Name, Stored]] = {}
         self._logs: dict[str, list[Change]] = {}
         self._begins: dict[str, int] = {}
         self._compacted = 1
         self._listeners: list[Listener] = []
-
-    def record_to(self, journal: Journal) -> None:
-        """Record every change from now on."""
-        self._journal = journal
-
-    def replay(self) -> None:
-        """Report every object to the listeners as if it were new."""
-        for kind, objects in self._objects.items():
-            for each in objects.values():
-                for listener in self._listeners:
-                    listener(kind, Change(each.version, None, each, gone=False))
 
     def subscribe(self, listener: Listener) -> None:
         """Report every change from now on to `listener`, right after it happened."""
@@ -121,15 +102,13 @@ class Store:
         return _ordered(self._objects.get(kind, {}), namespace)
 
     def put(self, kind: str, body: Json) -> Stored:
-        """Store an object under its name with the next version. Raises what the journal raises."""
+        """Store an object under its name with the next version."""
         now = encoded(body, self.version + 1)
         self._take(kind, Change(now.version, self.find(kind, now.name), now, gone=False))
         return now
 
     def remove(self, kind: str, name: Name) -> Stored:
-        """Remove an object; its last state gets the next version.
-
-        Raises KeyError where there is none, and what the journal raises."""
+        """Remove an object; its last state gets the next version. Raises KeyError."""
         before = self._objects[kind][name]
         now = encoded(before.body, self.version + 1)
         self._take(kind, Change(now.version, before, now, gone=True))
@@ -148,15 +127,8 @@ class Store:
         self._compacted = self.version
         self._logs.clear()
 
-    def restore(self, kind: str, change: Change) -> None:
-        """Apply a change that an earlier process made."""
-        before = self.find(kind, change.name)
-        self._apply(kind, Change(change.version, before, change.now, change.gone))
-
     def _take(self, kind: str, change: Change) -> None:
-        """Record, apply and report a change; one that cannot be recorded does not happen."""
-        if self._journal is not None:
-            self._journal.record(kind, change)
+        """Apply and report a change."""
         self._apply(kind, change)
         for listener in self._listeners:
             listener(kind, change)
@@ -166,7 +138,7 @@ class Store:
         objects[change.name] = change.now
         if change.gone:
             del objects[change.name]
-        self.version = max(self.version, change.version)
+        self.version = change.version
         log.append(change)
         if len(log) > 2 * self._kept:
             self._begins[kind] = log[self._kept - 1].version

@@ -1,32 +1,27 @@
 """One attempt to place one pod, in kube-scheduler's order.
 
 The nominated node alone first; if that is refused, every node: the scheduler's own rules, then the
-extenders one after the other on what is left. One node: done. Several: scores. None: preemption,
-where the pod's profile has that, and a sentence that counts the reasons."""
+extenders one after the other on what is left. One node: done. Several: scores. None: a sentence
+that counts the reasons. No pod is ever preempted."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol, TypeAlias
 
 from localcluster.embedded.raw_objects import Json
-from localcluster.embedded.scheduler.configuration import PostFilter
+from localcluster.embedded.scheduler.configuration import ExtenderConfiguration
 from localcluster.embedded.scheduler.extenders import ExtenderFailed, Filtered
-from localcluster.embedded.scheduler.fit import NodeState, Refusal, Requests, refusal_of, score
-from localcluster.embedded.scheduler.preemption import (
-    NotPreempted,
-    Preempted,
-    PreemptionExtender,
-    count_reasons,
-    preempt,
-)
+from localcluster.embedded.scheduler.fit import NodeState, Requests, refusals_of, score
 
 _NO_NODES: Final = "no nodes available to schedule pods"
-_NO_CLAIMS: Final = "no new claims to deallocate"
 
 
-class Extender(PreemptionExtender, Protocol):
+class Extender(Protocol):
     """What an attempt asks of an extender; ``extenders.HttpExtender`` is one."""
+
+    configuration: ExtenderConfiguration
 
     def filter(self, pod: Json, nodes: Mapping[str, Json]) -> Filtered:
         """Which of the nodes the pod may go to. Raises ExtenderFailed."""
@@ -48,10 +43,6 @@ class Unschedulable:
 
     message: str
     by_extender: bool
-    nomination: str | None = ""
-    """The node that the pod is nominated to; "": to none any more; None: as before."""
-    victims: Sequence[Json] = ()
-    """The pods to evict from that node."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +69,12 @@ class Tools:
     extenders: Sequence[Extender]
     requests: Requests
     random: Random
-    post_filters: Mapping[str, PostFilter] = field(default_factory=dict)
-    """By scheduler name; kube-scheduler's own where none is given."""
 
 
 @dataclass(frozen=True)
 class _Survivors:
     kept: Mapping[str, NodeState]
-    refusals: Mapping[str, Refusal]
+    refusals: Mapping[str, Sequence[str]]
     by_extender: bool
 
 
@@ -100,7 +89,7 @@ def attempt(pod: Json, snapshot: Snapshot, tools: Tools) -> Outcome:
         except ExtenderFailed as error:
             return Failed(str(error))
         if not found.kept:
-            return _unschedulable(pod, snapshot, found, tools)
+            return _unschedulable(len(snapshot.nodes), found)
         kept = found.kept
     return Placed(next(iter(kept)) if len(kept) == 1 else _best(pod, kept, tools))
 
@@ -117,11 +106,11 @@ def _on_nominated(pod: Json, snapshot: Snapshot, tools: Tools) -> Mapping[str, N
 
 
 def _survivors(pod: Json, nodes: Mapping[str, NodeState], tools: Tools) -> _Survivors:
-    refusals: dict[str, Refusal] = {}
-    for name, state in nodes.items():
-        refusal = refusal_of(pod, state, tools.requests)
-        if refusal is not None:
-            refusals[name] = refusal
+    refusals: dict[str, Sequence[str]] = {
+        name: reasons
+        for name, state in nodes.items()
+        if (reasons := refusals_of(pod, state, tools.requests))
+    }
     fitting = {name: state for name, state in nodes.items() if name not in refusals}
     kept: Mapping[str, NodeState] = fitting
     for extender in tools.extenders:
@@ -131,7 +120,10 @@ def _survivors(pod: Json, nodes: Mapping[str, NodeState], tools: Tools) -> _Surv
 
 
 def _after_extender(
-    extender: Extender, pod: Json, nodes: Mapping[str, NodeState], refusals: dict[str, Refusal]
+    extender: Extender,
+    pod: Json,
+    nodes: Mapping[str, NodeState],
+    refusals: dict[str, Sequence[str]],
 ) -> Mapping[str, NodeState]:
     try:
         answer = extender.filter(pod, {name: state.node for name, state in nodes.items()})
@@ -139,10 +131,7 @@ def _after_extender(
         if extender.configuration.ignorable:
             return nodes
         raise
-    refusals.update(
-        {name: Refusal((why,), unresolvable=False) for name, why in answer.refused.items()}
-    )
-    refusals.update({name: Refusal((why,)) for name, why in answer.unresolvable.items()})
+    refusals.update({name: (why,) for name, why in answer.refused.items()})
     return {name: nodes[name] for name in answer.kept if name in nodes}
 
 
@@ -164,27 +153,8 @@ def _extra(extender: Extender, pod: Json, nodes: Mapping[str, NodeState]) -> dic
         return {}
 
 
-def _unschedulable(pod: Json, snapshot: Snapshot, found: _Survivors, tools: Tools) -> Unschedulable:
-    count = len(snapshot.nodes)
-    why = count_reasons(reason for refusal in found.refusals.values() for reason in refusal.reasons)
-    message = f"0/{count} nodes are available:{why}"
-    post_filter = tools.post_filters.get(str(pod["spec"].get("schedulerName")), PostFilter())
-    # The plugins of PostFilter, in kube-scheduler's order.
-    said = [_NO_CLAIMS] if post_filter.dynamic_resources else []
-    if not post_filter.default_preemption:
-        # Only without any plugin does kube-scheduler take a nomination back here.
-        nomination = None if said else ""
-        return Unschedulable(_joined(message, said), found.by_extender, nomination)
-    match preempt(
-        pod, snapshot.nodes, found.refusals, tools.extenders, tools.requests, tools.random
-    ):
-        case Preempted(node, victims):
-            return Unschedulable(message, found.by_extender, node, victims)
-        case NotPreempted(reason, clears, is_error):
-            said = [f"preemption: {reason}"] if is_error else [*said, f"preemption: {reason}"]
-            nomination = "" if clears else None
-            return Unschedulable(_joined(message, said), found.by_extender, nomination)
-
-
-def _joined(message: str, said: Sequence[str]) -> str:
-    return f"{message} {', '.join(said)}" if said else message
+def _unschedulable(nodes: int, found: _Survivors) -> Unschedulable:
+    counts = Counter(reason for reasons in found.refusals.values() for reason in reasons)
+    shown = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    why = f" {shown}." if shown else ""
+    return Unschedulable(f"0/{nodes} nodes are available:{why}", found.by_extender)

@@ -1,8 +1,10 @@
-"""The KubeSchedulerConfiguration file, as far as it is obeyed here."""
+"""The KubeSchedulerConfiguration file, as far as it is obeyed here.
+
+Plugins of a profile are not: here is no preemption of single pods that could be turned off."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,6 @@ class ExtenderConfiguration:
     url: str
     filter_verb: str = ""
     prioritize_verb: str = ""
-    preempt_verb: str = ""
     weight: int = 0
     timeout_seconds: float = 5.0
     ignorable: bool = False
@@ -45,21 +46,10 @@ class ElectionConfiguration:
 
 
 @dataclass(frozen=True)
-class PostFilter:
-    """Which plugins of a profile are asked about a pod that fits on no node."""
-
-    dynamic_resources: bool = True
-    default_preemption: bool = True
-
-
-@dataclass(frozen=True)
 class Configuration:
     """What the file configures. ``election`` is None where it schedules without a Lease."""
 
-    profiles: Mapping[str, PostFilter] = field(
-        default_factory=lambda: {DEFAULT_SCHEDULER: PostFilter()}
-    )
-    """By scheduler name."""
+    scheduler_names: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
     extenders: tuple[ExtenderConfiguration, ...] = ()
     election: ElectionConfiguration | None = None
     kubeconfig: Path | None = None
@@ -80,29 +70,11 @@ def read_configuration(text: str) -> Configuration:
     profiles = document.get("profiles") or [{}]
     kubeconfig = (document.get("clientConnection") or {}).get("kubeconfig")
     return Configuration(
-        {each.get("schedulerName") or DEFAULT_SCHEDULER: _post_filter(each) for each in profiles},
+        frozenset(each.get("schedulerName") or DEFAULT_SCHEDULER for each in profiles),
         tuple(_extender(each) for each in document.get("extenders") or ()),
         _election(document.get("leaderElection") or {}),
         Path(kubeconfig) if kubeconfig else None,
     )
-
-
-def _post_filter(profile: Json) -> PostFilter:
-    """The plugins that a profile leaves on."""
-    points = profile.get("plugins") or {}
-    if points.keys() - {"postFilter"}:
-        point = min(points.keys() - {"postFilter"})
-        raise BadConfiguration(
-            f"a profile configures plugins of {point}; only those of postFilter are known here"
-        )
-    plugins = points.get("postFilter") or {}
-    disabled = {each["name"] for each in plugins.get("disabled") or ()}
-    enabled = {each["name"] for each in plugins.get("enabled") or ()}
-
-    def runs(name: str) -> bool:
-        return name in enabled or not disabled & {name, "*"}
-
-    return PostFilter(runs("DynamicResources"), runs("DefaultPreemption"))
 
 
 def _extender(body: Json) -> ExtenderConfiguration:
@@ -121,7 +93,6 @@ def _extender(body: Json) -> ExtenderConfiguration:
         url=body["urlPrefix"].rstrip("/"),
         filter_verb=body.get("filterVerb", ""),
         prioritize_verb=body.get("prioritizeVerb", ""),
-        preempt_verb=body.get("preemptVerb", ""),
         weight=weight,
         timeout_seconds=_seconds(body.get("httpTimeout")) or 5.0,
         ignorable=body.get("ignorable", False),

@@ -21,11 +21,10 @@ class ExtenderFailed(Exception):
 
 @dataclass(frozen=True)
 class Filtered:
-    """The nodes that are left, and why others are not: for good, or until a pod is evicted."""
+    """The nodes that are left, and why others are not."""
 
     kept: Sequence[str]
     refused: Mapping[str, str] = field(default_factory=dict)
-    unresolvable: Mapping[str, str] = field(default_factory=dict)
 
 
 class HttpExtender:
@@ -48,12 +47,6 @@ class HttpExtender:
             return {}
         answer = self._post(self.configuration.prioritize_verb, ask(pod, nodes))
         return read_scores(answer, self.configuration.weight)
-
-    def preempt(
-        self, pod: Json, victims: Mapping[str, Sequence[Json]]
-    ) -> dict[str, tuple[str, ...]]:
-        """Ask which pods (UIDs) of which nodes may be evicted for a pod. Raises ExtenderFailed."""
-        return read_victims(self._post(self.configuration.preempt_verb, ask_victims(pod, victims)))
 
     def _post(self, verb: str, body: Json) -> Any:
         url = f"{self.configuration.url}/{verb}"
@@ -82,20 +75,8 @@ class HttpExtender:
 
 def ask(pod: Json, nodes: Mapping[str, Json]) -> Json:
     """The body of filter and prioritize for an extender that has a cache of nodes."""
-    return {"Pod": _shown(pod), "Nodes": None, "NodeNames": list(nodes)}
-
-
-def ask_victims(pod: Json, victims: Mapping[str, Sequence[Json]]) -> Json:
-    """The body of preempt for an extender that has a cache of nodes."""
-    by_node = {
-        name: {"Pods": [{"UID": each["metadata"]["uid"]} for each in pods], "NumPDBViolations": 0}
-        for name, pods in victims.items()
-    }
-    return {"Pod": _shown(pod), "NodeNameToVictims": None, "NodeNameToMetaVictims": by_node}
-
-
-def _shown(pod: Json) -> Json:
-    return {key: pod[key] for key in ("metadata", "spec", "status")}
+    shown = {key: pod[key] for key in ("metadata", "spec", "status")}
+    return {"Pod": shown, "Nodes": None, "NodeNames": list(nodes)}
 
 
 def read_filtered(
@@ -113,24 +94,8 @@ def read_filtered(
         if name not in nodes:
             why = f'extender "{configuration.url}" claims a filtered node "{name}"'
             raise ExtenderFailed(f"{why} which is not found in the input node list")
-    return Filtered(
-        tuple(names), read.get("failednodes") or {}, read.get("failedandunresolvablenodes") or {}
-    )
-
-
-def read_victims(answer: Any) -> dict[str, tuple[str, ...]]:
-    """The UIDs of the victims on each node that preempt's answer leaves.
-
-    Raises:
-        ExtenderFailed: the answer is no map of nodes to victims."""
-    try:
-        by_node = _keyed(answer).get("nodenametometavictims")
-        return {
-            name: tuple(_keyed(each)["uid"] for each in _keyed(victims).get("pods") or ())
-            for name, victims in ({} if by_node is None else by_node).items()
-        }
-    except (KeyError, AttributeError, TypeError) as error:
-        raise ExtenderFailed(f"the victims cannot be read: {error!r}") from error
+    refused = (read.get("failednodes"), read.get("failedandunresolvablenodes"))
+    return Filtered(tuple(names), {**(refused[0] or {}), **(refused[1] or {})})
 
 
 def read_scores(answer: Any, weight: int) -> dict[str, int]:

@@ -17,14 +17,6 @@ from optimus.resources import PODS, Resources, total
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """Why a node is refused; ``unresolvable``: no eviction would help."""
-
-    reasons: tuple[str, ...]
-    unresolvable: bool = True
-
-
-@dataclass(frozen=True)
 class NodeState:
     """A node, the pods on it, and those that wait with a nomination to it."""
 
@@ -67,19 +59,19 @@ class Requests:
         return self._known[key]
 
 
-def refusal_of(pod: Json, state: NodeState, requests: Requests) -> Refusal | None:
-    """Why a pod cannot go to a node; None where it can."""
+def refusals_of(pod: Json, state: NodeState, requests: Requests) -> tuple[str, ...]:
+    """Why a pod cannot go to a node; nothing where it can."""
     constraints = requests.constraints_of(pod)
     node = _scheduling_node(state.node)
     tolerations = NodeConstraints(tolerations=constraints.tolerations)
     if node.cordoned and refusal(replace(node, taints=()), tolerations):
-        return Refusal(("node(s) were unschedulable",))
+        return ("node(s) were unschedulable",)
     if pod["spec"].get("nodeName") not in (None, "", state.name):
-        return Refusal(("node(s) didn't match the requested node name",))
+        return ("node(s) didn't match the requested node name",)
     if refusal(replace(node, cordoned=False), tolerations):
-        return Refusal(("node(s) had untolerated taint(s)",))
+        return ("node(s) had untolerated taint(s)",)
     if refusal(replace(node, cordoned=False), constraints):
-        return Refusal(("node(s) didn't match Pod's node affinity/selector",))
+        return ("node(s) didn't match Pod's node affinity/selector",)
     return _lacking(pod, state, requests)
 
 
@@ -96,23 +88,17 @@ def _scheduling_node(body: Json) -> Node:
     )
 
 
-def _lacking(pod: Json, state: NodeState, requests: Requests) -> Refusal | None:
+def _lacking(pod: Json, state: NodeState, requests: Requests) -> tuple[str, ...]:
     there = (*state.pods, *state.nominated)
     has = offered((state.node.get("status") or {}).get("allocatable"))
     used, asked = requests.all_of(there), requests.of(pod)
-    lacking = [
-        name
+    reasons = [
+        f"Insufficient {name}"
         for name in sorted(asked)
         if name != PODS and asked[name] > 0 and asked[name] > has[name] - used[name]
     ]
-    reasons = [f"Insufficient {name}" for name in lacking]
-    if len(there) + 1 > has[PODS]:
-        reasons.insert(0, "Too many pods")
-    return (
-        Refusal(tuple(reasons), any(asked[name] > has[name] for name in lacking))
-        if reasons
-        else None
-    )
+    full = ("Too many pods",) if len(there) + 1 > has[PODS] else ()
+    return (*full, *reasons)
 
 
 def score(pod: Json, state: NodeState, requests: Requests) -> int:

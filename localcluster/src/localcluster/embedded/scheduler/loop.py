@@ -3,8 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from random import Random
 from typing import Final, TypeAlias
@@ -22,7 +21,6 @@ from localcluster.embedded.scheduler.configuration import Configuration
 from localcluster.embedded.scheduler.extenders import HttpExtender
 from localcluster.embedded.scheduler.fit import Requests
 from localcluster.embedded.scheduler.pod_writer import PodWriter, is_gone
-from localcluster.embedded.scheduler.preemption import priority_of
 from localcluster.embedded.scheduler.state import ClusterState
 from optimus.kube.client import Client
 from optimus.kube.errors import KubeError
@@ -51,8 +49,8 @@ class Scheduler:
         self._may_work = may_work
         self._writer = PodWriter(client)
         extenders = [HttpExtender(each) for each in configuration.extenders]
-        self._tools = Tools(extenders, Requests(), random or Random(), configuration.profiles)
-        self._state = ClusterState(frozenset(configuration.profiles))
+        self._tools = Tools(extenders, Requests(), random or Random())
+        self._state = ClusterState(configuration.scheduler_names)
         self._inbox: SimpleQueue[_Change | None] = SimpleQueue()
         self._stopping = threading.Event()
         kinds = (
@@ -137,11 +135,9 @@ class Scheduler:
         match outcome:
             case Placed(node):
                 self._place(uid, pod, node)
-            case Unschedulable(message, by_extender, nomination, victims):
+            case Unschedulable(message, by_extender):
                 self._state.queue.done(uid, time.monotonic(), by_extender=by_extender)
-                self._refuse(uid, "Unschedulable", message, nomination)
-                if nomination and victims:
-                    self._evict(pod, nomination, victims)
+                self._refuse(uid, "Unschedulable", message)
             case Failed(message):
                 self._state.queue.done(uid, time.monotonic(), failed=True)
                 self._refuse(uid, "SchedulerError", message)
@@ -163,30 +159,13 @@ class Scheduler:
         self._state.queue.remove(uid)
         self._writer.emit_scheduled(pod, node)
 
-    def _evict(self, preemptor: Json, node: str, victims: Sequence[Json]) -> None:
-        below = self._state.nominated_below(node, priority_of(preemptor))
-        evictions = [
-            partial(self._writer.evict, each, preemptor, node)
-            for each in victims
-            if not each["metadata"].get("deletionTimestamp")
-        ]
-        for write in [
-            *(partial(self._writer.clear_nomination, each) for each in below),
-            *evictions,
-        ]:
-            try:
-                write()
-            except KubeError as error:
-                if not is_gone(error):
-                    _LOG.warning("%s", error.sentence)
-
-    def _refuse(self, uid: str, reason: str, message: str, nomination: str | None = "") -> None:
+    def _refuse(self, uid: str, reason: str, message: str) -> None:
         pod = self._state.pods.get(uid)
         if pod is None or pod["spec"].get("nodeName"):
             return
         _LOG.info("%s/%s: %s", pod["metadata"]["namespace"], pod["metadata"]["name"], message)
         try:
-            self._writer.write_refusal(pod, reason, message, nomination)
+            self._writer.write_refusal(pod, reason, message)
         except KubeError as error:
             if not is_gone(error):
                 _LOG.warning("%s", error.sentence)

@@ -1,4 +1,4 @@
-"""What the scheduler writes of pods: bindings, why one has no node, evictions, and Events."""
+"""What the scheduler writes of pods: bindings, why one has no node, and Events."""
 
 import time
 
@@ -36,51 +36,30 @@ class PodWriter:
         message = f"Successfully assigned {where} to {node}"
         self._emit(pod, EventType.NORMAL, "Scheduled", message)
 
-    def write_refusal(
-        self, pod: Json, reason: str, message: str, nomination: str | None = ""
-    ) -> None:
-        """Write why a pod has no node, unless its status says so already.
+    def write_refusal(self, pod: Json, reason: str, message: str) -> None:
+        """Write why a pod has no node, unless its status says so already; it loses its nomination.
 
-        ``nomination``: the node that it is nominated to from now on, "": none, None: as before.
         Raises KubeError: the status was not written."""
-        body = status_patch(pod, reason, message, format_second(time.time()), nomination)
+        body = status_patch(pod, reason, message, format_second(time.time()))
         if body is None:
             return
         if "conditions" in body["status"]:
             self._emit(pod, EventType.WARNING, "FailedScheduling", message)
         self._patch_status(pod, body)
 
-    def evict(self, victim: Json, preemptor: Json, node: str) -> None:
-        """Delete a pod, with its grace period, for another one. Raises KubeError: it stays."""
-        metadata = victim["metadata"]
-        self._patch_status(victim, disruption_patch(victim, preemptor, format_second(time.time())))
-        self._api.delete(object_path("pods", metadata["namespace"], metadata["name"]), {})
-        message = f"Preempted by pod {preemptor['metadata']['uid']} on node {node}"
-        component = preemptor["spec"].get("schedulerName")
-        self._emit(victim, EventType.NORMAL, "Preempted", message, component)
-
-    def clear_nomination(self, pod: Json) -> None:
-        """Take back a pod's nomination. Raises KubeError: it stays."""
-        uid = pod["metadata"]["uid"]
-        self._patch_status(pod, {"metadata": {"uid": uid}, "status": {"nominatedNodeName": None}})
-
     def _patch_status(self, pod: Json, body: Json) -> None:
         metadata = pod["metadata"]
         path = object_path("pods", metadata["namespace"], metadata["name"], "status")
         self._api.patch(path, body, STRATEGIC_PATCH)
 
-    def _emit(
-        self, pod: Json, kind: EventType, reason: str, message: str, component: str | None = None
-    ) -> None:
-        component = component or str(pod["spec"].get("schedulerName"))
+    def _emit(self, pod: Json, kind: EventType, reason: str, message: str) -> None:
+        component = str(pod["spec"].get("schedulerName"))
         if component not in self._events:
             self._events[component] = EventWriter(self._client, component, api_version="v1")
         self._events[component].emit(RawObject(pod), kind, reason, message)
 
 
-def status_patch(
-    pod: Json, reason: str, message: str, now: str, nomination: str | None = ""
-) -> Json | None:
+def status_patch(pod: Json, reason: str, message: str, now: str) -> Json | None:
     """The strategic merge patch with why a pod has no node; None where its status has it."""
     status = pod.get("status") or {}
     before: Json = next(
@@ -104,27 +83,9 @@ def status_patch(
                 "lastTransitionTime": moved,
             }
         ]
-    if nomination is not None and nomination != (status.get("nominatedNodeName") or ""):
-        changes["nominatedNodeName"] = nomination or None
+    if status.get("nominatedNodeName"):
+        changes["nominatedNodeName"] = None
     return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": changes} if changes else None
-
-
-def disruption_patch(victim: Json, preemptor: Json, now: str) -> Json:
-    """The strategic merge patch that says why a pod is deleted."""
-    name = preemptor["spec"].get("schedulerName")
-    condition = {
-        "type": "DisruptionTarget",
-        "observedGeneration": victim["metadata"].get("generation"),
-        "status": "True",
-        "reason": "PreemptionByScheduler",
-        "message": f"{name}: preempting to accommodate a higher priority pod",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-    }
-    return {
-        "metadata": {"uid": victim["metadata"]["uid"]},
-        "status": {"conditions": [condition]},
-    }
 
 
 def is_gone(error: KubeError) -> bool:

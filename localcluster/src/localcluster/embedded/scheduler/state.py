@@ -9,8 +9,12 @@ from typing import Any
 from localcluster.embedded.raw_objects import Json
 from localcluster.embedded.scheduler.attempt import Snapshot
 from localcluster.embedded.scheduler.fit import NodeState
-from localcluster.embedded.scheduler.preemption import priority_of
 from localcluster.embedded.scheduler.queue import Change, Queue
+
+
+def priority_of(pod: Json) -> int:
+    """A pod's priority; 0 where it has none."""
+    return int(pod["spec"].get("priority") or 0)
 
 
 def node_of(pod: Json) -> str:
@@ -116,14 +120,6 @@ class ClusterState:
             and nominated_node_of(other) in self.nodes
         )
         return mine and priority_of(other) >= priority_of(pod)
-
-    def nominated_below(self, node: str, priority: int) -> list[Json]:
-        """The waiting pods that are nominated to a node and matter less than this priority."""
-        return [
-            pod
-            for uid, pod in self.pods.items()
-            if uid in self.queue and nominated_node_of(pod) == node and priority_of(pod) < priority
-        ]
 
     def assume(self, uid: str, node: str) -> None:
         """Count a pod as bound: its binding is on its way."""

@@ -15,11 +15,11 @@ from localcluster.faults.faults import Call, Calls, Fault, Freeze
 from localcluster.faults.traffic import ServedCall
 from optimus.kube.times import parse_instant
 from tests.harness.api import Json, in_namespace
+from tests.harness.faults.fault_cases import RESUMES, SUSPENDS
+from tests.harness.faults.fault_scenario import FaultScenario
+from tests.harness.faults.processes import AUTOSCALER, EXTENDER
 from tests.harness.light_jobs import LightJob
 from tests.harness.optimus_cluster import SYSTEM_NAMESPACE
-from tests.integration.faults.fault_cases import RESUMES, SUSPENDS
-from tests.integration.faults.fault_scenario import FaultScenario
-from tests.integration.faults.processes import AUTOSCALER, EXTENDER
 
 SECOND: Final = f"{AUTOSCALER}-2"
 NAMES: Final = (EXTENDER, AUTOSCALER, SECOND)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from localcluster.faults.proxy import FaultProxy
 from tests.harness.api import Json
 from tests.harness.description import describe
+from tests.harness.faults.fault_cases import FaultCase
+from tests.harness.faults.processes import AUTOSCALER, SCHEDULER, OptimusProcesses
+from tests.harness.faults.state_recorder import GONE, Recorder
 from tests.harness.job_recorder import Counts
 from tests.harness.light_jobs import LightJob
 from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import at, set_bounds, small_job
 from tests.harness.training_runs import violations
-from tests.integration.faults.fault_cases import FaultCase
-from tests.integration.faults.processes import AUTOSCALER, SCHEDULER, OptimusProcesses
-from tests.integration.faults.state_recorder import GONE, Recorder
 
 SMALL, LARGE = (1, 1), (1, 3)
 _JOB = small_job("job", SMALL)

@@ -1,11 +1,11 @@
-"""What may happen to a leader in the middle of a rescale; the same on either back end."""
+"""What may happen to a leader in the middle of a rescale."""
 
 import signal
 import time
 from typing import Final
 
-from tests.integration.faults.fault_cases import LISTS_PODS, SUSPENDS
-from tests.integration.leader.leader_scenario import LeaderScenario
+from tests.e2e.leader.leader_scenario import LeaderScenario
+from tests.harness.faults.fault_cases import LISTS_PODS, SUSPENDS
 
 FROZEN_SECONDS: Final = 40.0
 _ANSWERED_AFTER_SECONDS: Final = 3.0

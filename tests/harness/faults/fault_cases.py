@@ -1,4 +1,4 @@
-"""Every kind of fault, each as case in the middle of a rescale; the same on either back end."""
+"""Every kind of fault, each as case in the middle of a rescale."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from localcluster.faults.faults import (
     Restart,
     Stall,
 )
-from tests.integration.faults.processes import AUTOSCALER, EXTENDER
+from tests.harness.faults.processes import AUTOSCALER, EXTENDER
 
 SUSPENDS = Calls("PATCH", "/tfjobs/", r'"suspend": ?true')
 RESUMES = Calls("PATCH", "/tfjobs/", r'"suspend": ?false')

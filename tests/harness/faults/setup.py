@@ -8,11 +8,11 @@ from pathlib import Path
 from localcluster.cluster import LocalCluster
 from localcluster.testing.waiting import wait_until
 from tests.harness.api import OPTIMUS, Api
+from tests.harness.faults.fault_scenario import FaultScenario
+from tests.harness.faults.processes import AUTOSCALER, EXTENDER, TUNING, product
+from tests.harness.faults.state_recorder import recorder
 from tests.harness.optimus_cluster import REPOSITORY, OptimusCluster, Tuning
 from tests.harness.scenario import scenario_namespace
-from tests.integration.faults.fault_scenario import FaultScenario
-from tests.integration.faults.processes import AUTOSCALER, EXTENDER, TUNING, product
-from tests.integration.faults.state_recorder import recorder
 
 _GRANTED = (
     "namespace.yaml",

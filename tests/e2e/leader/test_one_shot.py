@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from tests.integration.faults.processes import AUTOSCALER
-from tests.integration.leader.leader_scenario import LeaderScenario
+from tests.e2e.leader.leader_scenario import LeaderScenario
+from tests.harness.faults.processes import AUTOSCALER
 
 _SECONDS = 300
 pytestmark = pytest.mark.timeout(600)

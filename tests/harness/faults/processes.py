@@ -20,9 +20,9 @@ from localcluster.faults.proxy import FaultProxy
 from localcluster.ports import pick_ports
 from localcluster.testing.backends import scheduler_command
 from tests.harness.api import CORE, Api, in_namespace
+from tests.harness.faults.restarted_process import Process, RestartedProcess, end
 from tests.harness.http_answers import body_of
 from tests.harness.optimus_cluster import QUICK_TUNING, REPOSITORY, SYSTEM_NAMESPACE, Tuning
-from tests.integration.faults.restarted_process import Process, RestartedProcess, end
 
 AUTOSCALER, EXTENDER, SCHEDULER = "autoscaler", "extender", "scheduler"
 TUNING = Tuning(

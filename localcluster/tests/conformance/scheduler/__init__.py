@@ -1,1 +1,0 @@
-"""kube-scheduler, and how it asks an extender."""

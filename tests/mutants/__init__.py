@@ -1,1 +1,0 @@
-"""Mutation tests: what a fault in each function would be noticed by (``make mutants``)."""

@@ -1,1 +1,0 @@
-"""The tools of the end-to-end scenarios, tested without a cluster."""
