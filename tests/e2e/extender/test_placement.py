@@ -82,12 +82,12 @@ def test_a_job_is_bound_evenly_on_the_fewest_nodes(
 
 
 @pytest.mark.parametrize(
-    "flags", [pytest.param((), id="nominated"), pytest.param(("--nominate=false",), id="requeued")]
+    "nominate", [pytest.param(True, id="nominated"), pytest.param(False, id="requeued")]
 )
 def test_a_job_that_does_not_fit_waits_whole_and_gets_the_room_that_appears(
-    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path, flags: tuple[str, ...]
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path, nominate: bool
 ) -> None:
-    with scheduler_processes(own, tmp_path, "kube-scheduler-config.yaml", *flags):
+    with scheduler_processes(own, tmp_path, config={"nominate": nominate}):
         jobs.create("first", 4, 8)
         jobs.wait_bound("first", 12)
         jobs.create("second", 4, 8)
