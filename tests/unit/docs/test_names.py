@@ -54,12 +54,12 @@ _PROGRAMS: Final = {
 
 
 def _annotations() -> set[str]:
-    """Those of the user guide's table, written in full or by what follows the slash."""
-    names = {name for row in _USER.rows("Annotations") for name in spans(row[0])}
+    """Those of the reference's table, written in full or by what follows the slash."""
+    names = {name for row in _REFERENCE.rows("Annotations") for name in spans(row[0])}
     return {name if "/" in name else f"optimus.dl/{name}" for name in names}
 
 
-def test_every_annotation_that_users_write_is_in_the_user_guide() -> None:
+def test_every_annotation_that_users_write_is_in_the_reference() -> None:
     assert _annotations() == _OURS - _NOT_WRITTEN_BY_USERS
 
 
@@ -71,7 +71,7 @@ def test_no_page_names_an_annotation_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("name", sorted(_NOT_WRITTEN_BY_USERS))
 def test_an_annotation_that_the_programs_write_is_documented(name: str) -> None:
-    assert name in _USER.text + _PROTOCOL.text
+    assert name in _USER.text + _REFERENCE.text + _PROTOCOL.text
 
 
 def test_the_architecture_names_the_mark_of_everyone_who_suspends_a_job() -> None:
@@ -260,8 +260,8 @@ def _pattern(sentence: ast.expr) -> str:
     )
 
 
-def test_the_user_guide_lists_exactly_the_events_that_there_are() -> None:
-    listed = {name for row in _USER.rows("Events") for name in spans(row[0])}
+def test_the_reference_lists_exactly_the_events_that_there_are() -> None:
+    listed = {name for row in _REFERENCE.rows("Events") for name in spans(row[0])}
     assert listed == _event_reasons()
 
 
@@ -289,7 +289,7 @@ def _calls(folder: str) -> Iterator[ast.Call]:
 
 
 def test_every_phase_is_explained() -> None:
-    assert {word for row in _USER.rows("Phases") for word in row[0].split(", ")} == {
+    assert {word for row in _REFERENCE.rows("Phases") for word in row[0].split(", ")} == {
         each.value for each in Phase
     }
 
@@ -300,7 +300,7 @@ def test_every_printed_column_is_explained() -> None:
         each["name"].upper()
         for each in definition["spec"]["versions"][0]["additionalPrinterColumns"]
     ]
-    assert [name for row in _USER.rows("Columns") for name in spans(row[0])] == columns
+    assert [name for row in _REFERENCE.rows("Columns") for name in spans(row[0])] == columns
 
 
 def test_every_policy_is_named_where_it_is_chosen() -> None:
@@ -321,7 +321,7 @@ def test_the_guide_s_table_of_the_configuration_says_what_is_shipped() -> None:
             "disabled"
         ],
     }
-    for row in _OPERATOR.rows("Fields of the scheduler configuration"):
+    for row in _REFERENCE.rows("Fields of the scheduler configuration"):
         (name,), (value,) = spans(row[0]), spans(row[1])
         assert yaml.safe_load(value) == shipped[name], name
 
@@ -414,13 +414,13 @@ def _ours(manifest: Any) -> Any:
 
 
 def test_the_columns_of_a_table_of_jobs_are_documented_in_their_order() -> None:
-    assert [name for row in _USER.rows("A table of jobs") for name in spans(row[0])] == list(
+    assert [name for row in _REFERENCE.rows("A table of jobs") for name in spans(row[0])] == list(
         job_table.COLUMNS
     )
 
 
 def test_the_columns_of_a_table_of_speeds_are_those_that_are_read(tmp_path: Path) -> None:
-    names = [name for row in _USER.rows("A table of speeds") for name in spans(row[0])]
+    names = [name for row in _REFERENCE.rows("A table of speeds") for name in spans(row[0])]
     table = tmp_path / "speeds.csv"
     table.write_text("\n".join([",".join(names), *(f"sync,{ps},2,1.5,64" for ps in range(1, 5))]))
     (read,) = speed_table.read_speed_tables(table).tables
