@@ -338,6 +338,7 @@ def _controller(
         settings.node_selector,
         _budgets(settings),
         names_in(settings.ignored_resources),
+        settings.policy_options.get(settings.policy, {}),
     )
     recorder = ProfileRecorder(
         ProfileWriter(client),
@@ -377,9 +378,7 @@ def _controller(
         tick_seconds=settings.tick_seconds,
         half_bound_seconds=settings.start_timeout_seconds,
         cache_age_limit_seconds=settings.cache_age_limit_seconds,
-        age_limit_seconds=settings.profiling_lifetime_seconds,
         assumed_price_seconds=settings.rescale_cost_seconds,
-        completion_seconds=settings.completion_timeout_seconds,
         disruption=DisruptionLimits(
             Limit.parse(settings.max_stopped) or NO_LIMIT,
             Limit.parse(settings.max_stopped_per_namespace) or NO_LIMIT,
@@ -411,11 +410,10 @@ def _decision_config(settings: Settings) -> DecisionConfig:
             steady_seconds=settings.profiling_seconds,
             first_steady_seconds=settings.profiling_seconds / 2,
             run_limit_seconds=5 * settings.profiling_seconds,
-            trained_limit_seconds=settings.profiling_lifetime_seconds,
         ),
     )
     return DecisionConfig(
-        policy_named(settings.policy),
+        policy_named(settings.policy, settings.policy_options.get(settings.policy, {})),
         Theorem1(),
         forecast_job,
         # Later than the Event that names a checkpoint line: after two intervals.
@@ -433,7 +431,6 @@ def _decision_config(settings: Settings) -> DecisionConfig:
 def _rescale_config(settings: Settings) -> RescaleConfig:
     return RescaleConfig(
         fresh_seconds=max(3 * settings.log_poll_seconds, 3 * settings.tick_seconds),
-        grace_seconds=settings.resume_grace_seconds,
         break_grace_seconds=settings.resume_grace_after_break_seconds,
         start_seconds=settings.start_timeout_seconds,
         verify_seconds=min(5 * settings.profiling_seconds, settings.start_timeout_seconds / 2),

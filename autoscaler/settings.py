@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -10,6 +10,7 @@ from typing import Final
 from autoscaler.windows import EXPECTED, parse_windows
 from optimus.allocation import PolicyTraits
 from optimus.allocation.fairness import PROPORTIONAL, Fairness
+from optimus.allocation.options import Options
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.kube.quotas import budget_amounts
 from optimus.policies import POLICIES, policy_named
@@ -17,6 +18,8 @@ from optimus.rescale.disruption import DEFAULT_LIMITS, Limit
 from optimus.resources import Resources
 from optimus.runtime.settings import (
     LOG_LEVELS,
+    SECTION,
+    Problem,
     Program,
     check,
     not_a_label,
@@ -28,14 +31,104 @@ from optimus.runtime.settings import (
     not_positive,
     not_resources,
 )
+from optimus.runtime.settings_file import unknown
 
 _LOG: Final = "log"
-"""Value of ``--fairness`` for the sum of the logarithms of remaining times."""
+"""Value of ``fairness`` for the sum of the logarithms of remaining times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The autoscaler's settings."""
+class AutoscalerConfig:
+    """The section ``autoscaler`` of the file of ``--config``: what few operators change, and what
+    tests and demos shorten."""
+
+    node_kind_label: str = "node.kubernetes.io/instance-type"
+    """The node label that distinguishes kinds of nodes: a job may train faster on one kind than on
+    another. Nodes without it are of one kind."""
+
+    lease_seconds: float = 10.0
+    """Seconds after the last renewal of the Lease until another instance may act; its holder stops
+    after seven tenths of this time."""
+
+    cache_age_limit_seconds: float = 120.0
+    """While the API server has sent nothing about some kind of object for longer, nothing is
+    decided and no job is stopped. What has begun goes on."""
+
+    early_interval_seconds: float = 60.0
+    """Least seconds between two decisions when jobs arrive, end or meet a goal, or nodes change."""
+
+    tick_seconds: float = 2.0
+    """Seconds between two ticks, which advance rescales and profiling runs and read logs."""
+
+    log_poll_seconds: float = 10.0
+    """Seconds between two reads of one pod's log."""
+
+    log_readers: int = 16
+    """Maximum number of logs read at the same time, over all jobs."""
+
+    profiling_seconds: float = 60.0
+    """Seconds of steady training that one profiling run measures."""
+
+    profiling_samples: int = 5
+    """Configurations measured before a job's speed model is used (Optimus, section 6.1: 5)."""
+
+    rescale_cost_seconds: float = 60.0
+    """Assumed cost of a rescale, until it is measured on the job's own rescales."""
+
+    expected_gain_percent: float = 15.0
+    """The least gain of a rescale that is decided before a forecast can be fitted, from what is
+    typical of such jobs. From 100 on, a job without a forecast is only profiled."""
+
+    rescale_spacing_seconds: float = 300.0
+    """Least seconds between two rescales of one job (cooldown). Until then it changes only to
+    release capacity to a namespace that holds less."""
+
+    moves_per_hour: int = 5
+    """Rescales within an hour after which a job does not grow. Shrinking for others does not count
+    and stays possible."""
+
+    fairness: str = _LOG
+    """What is minimised: log, the sum of the logarithms of the jobs' remaining times, so that no
+    claimed amount of work buys capacity; or a number (alpha): 0, the sum of completion times as in
+    the paper, larger values also the largest ratio of a job's time to that at its fair share."""
+
+    namespace_weights: Mapping[str, float] = field(default_factory=dict)
+    """Weights of namespaces in the objective and in the fair shares: {ml: 2}. Others weigh 1."""
+
+    priority_weights: Mapping[str, float] = field(default_factory=dict)
+    """Weights of the jobs of a PriorityClass within their namespace: {high: 3}. Others weigh 1."""
+
+    replacements_per_day: int = 2
+    """How often within 24 h a job is restarted because one of its workers is far slower than the
+    others (a straggler). 0: workers are not compared."""
+
+    straggler_window_seconds: float = 60.0
+    """Seconds of a worker's log by which its speed is compared with the others'. A straggler is
+    below half their median in five windows in a row."""
+
+    start_timeout_seconds: float = 600.0
+    """A rescaled job whose pods are not placed after this goes to counts that fit; sooner, 60 s
+    beyond the time in which its pods usually start."""
+
+    resume_grace_after_break_seconds: float = 30.0
+    """Seconds without a resumption after a watch or call has failed: the operator's watches may
+    have broken too, and come back later."""
+
+    report_seconds: float = 30.0
+    """Least seconds between two writes of a profile in which only figures have changed."""
+
+    policy_options: Mapping[str, Options] = field(
+        default_factory=dict, metadata={SECTION: "policy"}
+    )
+    """The section ``policy``: options of policies, by their names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(AutoscalerConfig):
+    """The autoscaler's settings: flags, and the values of the file."""
+
+    config: Path | None = None
+    """Path of a YAML file with the settings that have no flag. Default: no file."""
 
     kubeconfig: Path | None = None
     """Path of a kubeconfig. Default: the pod's own service account."""
@@ -53,10 +146,6 @@ class Settings:
     node_selector: str = ""
     """Label selector (key=value,...) of the nodes whose capacity is allocated. Default: every
     node."""
-
-    node_kind_label: str = "node.kubernetes.io/instance-type"
-    """The node label that distinguishes kinds of nodes: a job may train faster on one kind than on
-    another. Nodes without it are of one kind."""
 
     operator_version: str = "1.7.0"
     """The training-operator's version: before 1.8.1 it never finishes suspending a job with
@@ -88,61 +177,16 @@ class Settings:
     """Namespace/name of the Lease of the instance that acts; the others stand by. Empty: there is
     only one. A dry run needs none."""
 
-    lease_seconds: float = 10.0
-    """Seconds after the last renewal of the Lease until another instance may act; its holder stops
-    after seven tenths of this time."""
-
     pod_uid: str = ""
     """UID of this process's pod: a container that is started again takes the Lease over from the
     one before at once. Default: it waits for its end."""
 
-    cache_age_limit_seconds: float = 120.0
-    """While the API server has sent nothing about some kind of object for longer, nothing is
-    decided and no job is stopped. What has begun goes on."""
-
     interval_seconds: float = 600.0
     """Seconds between two decisions about all counts (Optimus, section 5: 10 minutes)."""
-
-    early_interval_seconds: float = 60.0
-    """Least seconds between two decisions when jobs arrive, end or meet a goal, or nodes change."""
-
-    tick_seconds: float = 2.0
-    """Seconds between two ticks, which advance rescales and profiling runs and read logs."""
-
-    log_poll_seconds: float = 10.0
-    """Seconds between two reads of one pod's log."""
-
-    log_readers: int = 16
-    """Maximum number of logs read at the same time, over all jobs."""
-
-    profiling_seconds: float = 60.0
-    """Seconds of steady training that one profiling run measures."""
-
-    profiling_samples: int = 5
-    """Configurations measured before a job's speed model is used (Optimus, section 6.1: 5)."""
-
-    profiling_lifetime_seconds: float = 600.0
-    """A job that has trained longer is not profiled any more, which bounds the training lost by
-    profiling."""
-
-    rescale_cost_seconds: float = 60.0
-    """Assumed cost of a rescale, until it is measured on the job's own rescales."""
 
     least_gain_percent: float = 5.0
     """A rescale must shorten a job's remaining time by more than this, including the cost of the
     rescale."""
-
-    expected_gain_percent: float = 15.0
-    """The same for a rescale that is decided by what is to be expected of a job, before a forecast
-    can be fitted. From 100 on, nothing is decided so: its speed is only profiled."""
-
-    rescale_spacing_seconds: float = 300.0
-    """Least seconds between two rescales of one job (cooldown); in between it
-    releases capacity to a namespace that holds less, and else stays as it is."""
-
-    moves_per_hour: int = 5
-    """Rescales within an hour after which a job does not grow; shrinking for others does not
-    count, and is not held back."""
 
     max_stopped: str = str(DEFAULT_LIMITS.cluster)
     """How many managed jobs may be stopped for rescales at once: a number, or a percentage of which
@@ -156,52 +200,12 @@ class Settings:
     """What the training jobs of a namespace may request together:
     NAMESPACE:cpu=40,nvidia.com/gpu=8. May be given several times, once for each namespace."""
 
-    fairness: str = _LOG
-    """What is minimised: log, the sum of the logarithms of the jobs' remaining times, so that no
-    claimed amount of work buys capacity; or a number (alpha): 0, the sum of completion times as in
-    the paper, larger values also the largest ratio of a job's time to that at its fair share."""
-
-    namespace_weight: tuple[str, ...] = ()
-    """Weight of a namespace in the objective and in the fair shares: NAMESPACE=2. May be given
-    several times; others weigh 1."""
-
-    priority_weight: tuple[str, ...] = ()
-    """Weight of the jobs of a PriorityClass within their namespace: CLASS=3. May be given several
-    times; others weigh 1."""
-
-    replacements_per_day: int = 2
-    """How often within 24 h a job is restarted since a worker is far slower than the others (a
-    straggler). 0: workers are not compared."""
-
-    straggler_window_seconds: float = 60.0
-    """Seconds of a worker's log by which its speed is compared with the others'. A straggler is
-    below half their median in five windows in a row."""
-
-    start_timeout_seconds: float = 600.0
-    """A rescaled job whose pods are not placed after this goes to counts that fit; sooner, 60 s
-    beyond the time in which its pods usually start."""
-
-    completion_timeout_seconds: float = 600.0
-    """A job that is requested to end at its goal (at-target: complete) and has not after this
-    continues as with at-target: continue."""
-
-    resume_grace_seconds: float = 1.0
-    """Seconds between the end of a suspended job's last pod and its resumption: the operator's
-    copies of the pods must have followed, or it would adopt one and fail the job."""
-
-    resume_grace_after_break_seconds: float = 30.0
-    """Seconds without a resumption after a watch or call has failed: the operator's watches may
-    have broken too, and come back later."""
-
-    report_seconds: float = 30.0
-    """Least seconds between two writes of a profile in which only figures have changed."""
-
     log_level: str = "info"
     """debug, info, warning or error."""
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """Settings from the command line and the environment.
+    """Settings from the command line, the environment and the file.
 
     Raises:
         SettingsError: naming every value that is wrong, and what would be right.
@@ -213,11 +217,12 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         Settings,
         "OPTIMUS_",
         _contradictions,
+        "autoscaler",
         prefixes_of_others=("OPTIMUS_EXTENDER_",),
     ).parse(arguments, environment)
 
 
-def _contradictions(settings: Settings) -> list[str]:
+def _contradictions(settings: Settings) -> list[Problem]:
     return [
         *not_run(settings.policy),
         *not_positive(
@@ -227,16 +232,9 @@ def _contradictions(settings: Settings) -> list[str]:
             "moves_per_hour",
             "interval_seconds",
             "start_timeout_seconds",
-            "completion_timeout_seconds",
             "lease_seconds",
             "straggler_window_seconds",
             "cache_age_limit_seconds",
-        ),
-        *check(
-            settings.replacements_per_day >= 0,
-            "replacements_per_day",
-            str(settings.replacements_per_day),
-            "a whole number, 0 or more,",
         ),
         *check(
             parse_windows(settings.maintenance_windows) is not None,
@@ -249,13 +247,12 @@ def _contradictions(settings: Settings) -> list[str]:
         *not_a_limit("max_stopped_per_namespace", settings.max_stopped_per_namespace),
         *_not_budgets(settings.namespace_budget),
         *_not_a_fairness(settings.fairness),
-        *_not_weights("namespace_weight", settings.namespace_weight),
-        *_not_weights("priority_weight", settings.priority_weight),
+        *_not_options(settings.policy_options),
         *check(
             not _is_weighted(settings) or _weighs_jobs(settings.policy),
             "policy",
             settings.policy,
-            "optimus, the only policy with --fairness and weights,",
+            "optimus, the only policy with fairness and weights,",
         ),
         *not_an_address("listen", settings.listen),
         *(not_an_address("page_listen", settings.page_listen) if settings.page_listen else []),
@@ -287,13 +284,12 @@ def fairness_of(settings: Settings) -> Fairness | None:
     weighed against their restarts in seconds.
 
     Raises:
-        ValueError: a weight is none, or neither a number nor ``log`` is given.
+        ValueError: neither a number nor ``log`` is given.
     """
-    given = settings.namespace_weight, settings.priority_weight
     if not _weighs_jobs(settings.policy):
         return None
-    weights = (dict(map(parse_weight, each)) for each in given)
-    return Fairness(_alpha(settings.fairness), *weights)
+    alpha = _alpha(settings.fairness)
+    return Fairness(alpha, settings.namespace_weights, settings.priority_weights)
 
 
 def _alpha(text: str) -> float:
@@ -305,7 +301,7 @@ def _alpha(text: str) -> float:
     return alpha
 
 
-def _not_a_fairness(text: str) -> list[str]:
+def _not_a_fairness(text: str) -> list[Problem]:
     try:
         _alpha(text)
     except ValueError:
@@ -323,7 +319,7 @@ _NOT_DONE: Final[Mapping[str, str]] = MappingProxyType(
 resize it, and at its goal."""
 
 
-def not_run(policy: str) -> list[str]:
+def not_run(policy: str) -> list[Problem]:
     """The problem of a policy that does not exist, or that the autoscaler cannot run."""
     possible = [name for name in sorted(POLICIES) if not _not_done(policy_named(name).traits)]
     if policy in POLICIES:
@@ -349,37 +345,27 @@ def _weighs_jobs(policy: str) -> bool:
 
 def _is_weighted(settings: Settings) -> bool:
     is_set = settings.fairness != _LOG
-    return bool(is_set or settings.namespace_weight or settings.priority_weight)
+    return bool(is_set or settings.namespace_weights or settings.priority_weights)
 
 
-def parse_weight(text: str) -> tuple[str, float]:
-    """A name and its weight, above 0.
-
-    Raises:
-        ValueError: it is none.
-    """
-    name, _, figure = text.rpartition("=")
-    weight = float(figure)
-    if not name or not 0 < weight < math.inf:
-        raise ValueError(text)
-    return name, weight
-
-
-def _not_weights(name: str, weights: Sequence[str]) -> list[str]:
-    problems, known = list[str](), set[str]()
-    for text in weights:
+def _not_options(options: Mapping[str, Options]) -> list[Problem]:
+    """Problems of the section of policies."""
+    problems = []
+    for name, given in options.items():
+        if name not in POLICIES:
+            problems.append(Problem("", unknown(f"policy.{name}", name, POLICIES)))
+            continue
         try:
-            found, _ = parse_weight(text)
-        except ValueError:
-            found = ""
-        good = found and found not in known
-        problems += check(good, name, text, "NAME=2 with a number above 0, once for each name,")
-        known.add(found)
+            if not isinstance(given, Mapping):
+                raise ValueError("options with values are expected")
+            policy_named(name, given)
+        except ValueError as error:
+            problems.append(Problem("", f"policy.{name}: {error}"))
     return problems
 
 
-def _not_budgets(budgets: Sequence[str]) -> list[str]:
-    problems, known = list[str](), set[str]()
+def _not_budgets(budgets: Sequence[str]) -> list[Problem]:
+    problems, known = list[Problem](), set[str]()
     expected = "NAMESPACE:cpu=40,nvidia.com/gpu=8 with amounts above 0, once for each namespace,"
     for text in budgets:
         try:
@@ -392,6 +378,6 @@ def _not_budgets(budgets: Sequence[str]) -> list[str]:
     return problems
 
 
-def not_a_limit(name: str, text: str) -> list[str]:
+def not_a_limit(name: str, text: str) -> list[Problem]:
     """Problems of a number or percentage of jobs."""
     return check(Limit.parse(text) is not None, name, text, "a number such as 4, or 25%")

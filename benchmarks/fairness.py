@@ -40,7 +40,7 @@ SETTINGS: Final[Mapping[str, Fairness]] = {
     "log, small weighs 4": Fairness(namespaces={"small": 4.0}),
     "1, small weighs 4": Fairness(1.0, {"small": 4.0}),
 }
-"""``--fairness`` and ``--namespace-weight``."""
+"""``fairness`` and ``namespace-weights``."""
 
 
 def scheduler(fairness: Fairness, *, truth: bool) -> SchedulerConfig:

@@ -384,10 +384,15 @@ class Replica:
 
     def _extender(self) -> list[str]:
         return [
-            *(sys.executable, "-m", "extender", "--check-invariants"),
+            *(sys.executable, "-m", "extender", f"--config={self._config()}"),
             f"--listen=127.0.0.1:{self.port}",
             f"--kubeconfig={self._api.cluster.kubeconfig}",
         ]
+
+    def _config(self) -> Path:
+        path = self._folder / "optimus.yaml"
+        path.write_text("extender: {check-invariants: true}")
+        return path
 
     def _scheduler(self) -> list[str]:
         shipped = REPOSITORY / "scheduler-config" / "kube-scheduler-config.yaml"

@@ -14,7 +14,7 @@ from extender.cache_age import CacheAge
 from extender.gang_queue import Instant
 from extender.gang_report import CacheReport, Inspection
 from extender.gang_states import counts_by_state, oldest_waits
-from extender.http.app import Endpoints, Verbs, create_app, create_health_app
+from extender.http.app import MAX_BODY_BYTES, Endpoints, Verbs, create_app, create_health_app
 from extender.inspection import Inspector
 from extender.job_events import JobEvents, Notice
 from extender.leadership import leadership
@@ -142,12 +142,12 @@ class Application:
             nominate=settings.nominate,
             report=job_events.look,
         )
-        verbs, max_bytes = Verbs.of(planner), settings.max_body_bytes
+        verbs = Verbs.of(planner)
         self._endpoints = Endpoints(
             verbs,
             self._why_not_synced,
             self.metrics,
-            max_bytes,
+            MAX_BODY_BYTES,
             self._inspect,
             self._cache_age.why_not_ready,
         )

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from extender.gang_queue import Instant
 from optimus.kube.times import format_second
 
-_SETTING: Final = "--cache-age-limit-seconds"
+_SETTING: Final = "cache-age-limit-seconds"
 
 
 class _Watched(Protocol):

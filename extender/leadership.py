@@ -84,7 +84,7 @@ class LeaseReader:
     def _say_mismatch(self, lease: str, holder: str) -> None:
         _LOG.warning(
             "kube-scheduler asks this extender, but %s is held by %s, and the identity that is"
-            " expected is %s or %s_...: nothing is planned. Set --leader-identity to the part of"
+            " expected is %s or %s_...: nothing is planned. Set leader-identity to the part of"
             " the holder before the underscore",
             lease,
             holder,

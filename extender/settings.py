@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.runtime.settings import (
     LOG_LEVELS,
+    Problem,
     Program,
-    names_in,
+    check,
+    not_a_label,
     not_a_lease,
     not_a_selector,
     not_a_version,
@@ -21,8 +23,72 @@ from optimus.runtime.settings import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The extender's settings."""
+class ExtenderConfig:
+    """The section ``extender`` of the file of ``--config``: what few operators change, and what
+    tests and demos shorten."""
+
+    topology_labels: tuple[str, ...] = ()
+    """Labels of nodes, the most specific last: [topology.kubernetes.io/zone, rack]. A gang goes
+    into the smallest domain that holds it whole. Default: no preference."""
+
+    one_kind: bool = True
+    """Prefer nodes of one kind (instance type, accelerator) for a gang, where they hold it."""
+
+    nominate: bool = True
+    """Write status.nominatedNodeName of planned pods; false: requeue them by an annotation."""
+
+    leader_identity: str = ""
+    """Prefix of the Lease holder's identity that means this kube-scheduler. Default: the host
+    name."""
+
+    reservation_seconds: float = 60.0
+    """How long capacity is reserved for planned pods that are not bound; each bound pod of the gang
+    restarts the time."""
+
+    binding_seconds: float = 600.0
+    """How long a pod that kube-scheduler was answered for counts as placed while it is not bound:
+    at least as long as kube-scheduler waits for volumes (bindTimeoutSeconds)."""
+
+    rescale_hold_seconds: float = 600.0
+    """Longest time that capacity is reserved for a job that is being rescaled."""
+
+    age_limit_seconds: float = 600.0
+    """A gang that has waited longer goes before those that have not run, and closes the nodes of
+    its own future plan for the gangs behind it."""
+
+    cache_age_limit_seconds: float = 120.0
+    """No new plans are made while the API server has sent nothing for longer about a kind of object
+    that is watched; a watch lasts for half of it to five eighths. What is reserved is still
+    answered."""
+
+    preempt_shrink_seconds: float = 180.0
+    """How long jobs that the autoscaler manages are given to shrink first, where that makes
+    enough room: three early intervals."""
+
+    preempt_seconds: float = 300.0
+    """Longest time that room is reserved for a gang while preempted jobs end and it is bound; after
+    that they are resumed."""
+
+    protected_classes: tuple[str, ...] = ()
+    """Names of PriorityClasses whose jobs are never preempted."""
+
+    access_log: str = "off"
+    """One line per request: off, plain or json."""
+
+    check_invariants: bool = False
+    """Check after every change that no node is reserved beyond its capacity; log where one is."""
+
+    exclusion_seconds: ClassVar[float] = 60.0
+    """Longest time that a gang is not asked about again whose planned nodes kube-scheduler does not
+    offer: a second at first, then twice as long each time, until such a node changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(ExtenderConfig):
+    """The extender's settings: flags, and the values of the file."""
+
+    config: Path | None = None
+    """Path of a YAML file with the settings that have no flag. Default: no file."""
 
     kubeconfig: Path | None = None
     """Path of a kubeconfig. Default: the pod's own service account."""
@@ -56,98 +122,25 @@ class Settings:
     (managedResources with ignoredByScheduler): no node offers them, and nothing is planned by them.
     Default: none."""
 
-    topology: str = ""
-    """Node labels, comma-separated, the most specific last, e.g. topology.kubernetes.io/zone,rack:
-    a gang goes into the smallest domain that holds it whole. Default: no preference."""
-
-    one_kind: bool = True
-    """Prefer nodes of one kind (instance type, accelerator) for a gang, where they hold it."""
-
-    nominate: bool = True
-    """Write status.nominatedNodeName of planned pods; false: requeue them by an annotation."""
-
     leader_lease: str = "kube-system/optimus-scheduler"
     """Namespace/name of kube-scheduler's Lease: plans are made only while the kube-scheduler beside
     this process leads. Empty: it is the only one."""
-
-    leader_identity: str = ""
-    """Prefix of the Lease holder's identity that means this kube-scheduler. Default: the host
-    name."""
-
-    reservation_seconds: float = 60.0
-    """How long capacity is reserved for planned pods that are not bound; each bound pod of the gang
-    restarts the time."""
-
-    binding_seconds: float = 600.0
-    """How long a pod that kube-scheduler was answered for counts as placed while it is not bound:
-    at least as long as kube-scheduler waits for volumes (bindTimeoutSeconds)."""
-
-    exclusion_seconds: float = 60.0
-    """Longest time that a gang is not asked about again whose planned nodes kube-scheduler does not
-    offer: a second at first, then twice as long each time, until such a node changes."""
-
-    rescale_hold_seconds: float = 600.0
-    """Longest time that capacity is reserved for a job that is being rescaled."""
-
-    age_limit_seconds: float = 600.0
-    """A gang that has waited longer goes before those that have not run, and closes the nodes of
-    its own future plan for the gangs behind it."""
-
-    cache_age_limit_seconds: float = 120.0
-    """No new plans are made while the API server has sent nothing for longer about a kind of object
-    that is watched; a watch lasts for half of it to five eighths. What is reserved is still
-    answered."""
 
     preempt: bool = False
     """Suspend running jobs of a lower priority for a gang that does not fit, and resume them: whole
     jobs, the fewest, and only where the whole gang then fits. Needs the rights of
     manifests/preemption."""
 
-    preempt_shrink_seconds: float = 180.0
-    """How long jobs that the autoscaler manages are given to shrink first, where that makes
-    enough room: three early intervals."""
-
-    preempt_seconds: float = 300.0
-    """Longest time that room is reserved for a gang while preempted jobs end and it is bound; after
-    that they are resumed."""
-
-    preempt_protected: str = ""
-    """Names of PriorityClasses, comma-separated, whose jobs are never preempted. Default: none."""
-
     operator_version: str = "1.7.0"
     """The training-operator's version: before 1.8.1 it never finishes suspending a job with
     ttlSecondsAfterFinished, and such a job is not preempted."""
 
-    threads: int = 8
-    """Requests served at the same time; kube-scheduler sends one, the others are for health and
-    metrics."""
-
-    max_body_bytes: int = 33_554_432
-    """Largest request body. 5,000 node names are 160 kB; whole nodes are about 14 kB each."""
-
-    access_log: str = "off"
-    """One line per request: off, plain or json."""
-
-    check_invariants: bool = False
-    """Check after every change that no node is reserved beyond its capacity; log where one is."""
-
     log_level: str = "info"
     """debug, info, warning or error."""
 
-    @property
-    def topology_labels(self) -> tuple[str, ...]:
-        """The labels of ``topology``, the most specific last."""
-        labels = tuple(label.strip() for label in self.topology.split(","))
-        return labels if self.topology else ()
-
-    @property
-    def protected_classes(self) -> frozenset[str]:
-        """The names in ``preempt_protected``."""
-        return names_in(self.preempt_protected)
-
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """Settings from the command line and the environment.
+    """Settings from the command line, the environment and the file.
 
     Raises:
         SettingsError: naming every value that is wrong, and what would be right.
@@ -155,12 +148,16 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     description = (
         "The kube-scheduler extender of Optimus: which node each pod of a training job goes to."
     )
-    program = Program("python -m extender", description, Settings, _PREFIX, _contradictions)
+    program = Program(
+        "python -m extender", description, Settings, _PREFIX, _contradictions, "extender"
+    )
     return program.parse(arguments, {**_shared(environment), **environment})
 
 
 _PREFIX: Final = "OPTIMUS_EXTENDER_"
-_SHARED: Final = ("scheduler_name", "node_selector", "operator_version", "ignored_resources")
+_SHARED: Final = (
+    *("config", "scheduler_name", "node_selector", "operator_version", "ignored_resources"),
+)
 """What both processes have to agree on: without a variable of its own the extender reads the
 autoscaler's."""
 
@@ -173,7 +170,6 @@ def _shared(environment: Mapping[str, str]) -> dict[str, str]:
 _SECONDS = (
     "reservation_seconds",
     "binding_seconds",
-    "exclusion_seconds",
     "rescale_hold_seconds",
     "age_limit_seconds",
     "cache_age_limit_seconds",
@@ -182,22 +178,21 @@ _SECONDS = (
 )
 
 
-def _contradictions(settings: Settings) -> list[str]:
+def _contradictions(settings: Settings) -> list[Problem]:
     health = settings.health_listen
-    problems = not_positive(settings, *_SECONDS, "threads", "max_body_bytes")
+    problems = not_positive(settings, *_SECONDS)
     problems += not_an_address("listen", settings.listen)
-    if settings.topology and not all(settings.topology_labels):
-        expected = "labels of nodes, comma-separated, are expected"
-        problems.append(f"--topology {settings.topology!r}: {expected}")
+    for label in settings.topology_labels:
+        problems += not_a_label("topology_labels", label)
     if health:
         problems += not_an_address("health_listen", health)
     if health == settings.listen:
         expected = "an address other than that of --listen"
-        problems.append(f"--health-listen {health!r}: {expected} is expected")
+        problems += check(False, "health_listen", health, expected)
     files = [settings.tls_cert_file, settings.tls_private_key_file, settings.client_ca_file]
     if any(files) and not all(files):
         names = "--tls-cert-file, --tls-private-key-file and --client-ca-file"
-        problems.append(f"{names}: all three or none are expected")
+        problems.append(Problem("", f"{names}: all three or none are expected"))
     problems += not_a_lease("leader_lease", settings.leader_lease)
     problems += not_a_selector("node_selector", settings.node_selector)
     problems += not_resources("ignored_resources", settings.ignored_resources)

@@ -118,7 +118,7 @@
 {{- $own := .own -}}
 {{- $pod := .template.spec -}}
 {{- /* Names do not change with the content here, as they do with kustomize; this starts new pods. */ -}}
-{{- $read := printf "%s%s" (include "optimus.settings" $root) (include "optimus.schedulerConfig" $root) -}}
+{{- $read := printf "%s%s%s" (include "optimus.settings" $root) (toYaml $values.config) (include "optimus.schedulerConfig" $root) -}}
 {{- $_ := set .template.metadata "annotations" (dict "checksum/settings" (sha256sum $read)) -}}
 {{- range list "runAsUser" "runAsGroup" -}}
 {{- $id := get $values.podSecurityContext . -}}

@@ -26,7 +26,7 @@ from gunicorn.workers.gthread import (  # type: ignore[import-untyped]  # likewi
 )
 
 from extender.application import Application
-from extender.http.app import CALLS, Calls
+from extender.http.app import CALLS, MAX_BODY_BYTES, Calls
 from extender.http.direct import answer_call
 from extender.http.incoming import Incoming, TooLarge
 from extender.http.parent_watch import end_with_parent
@@ -35,6 +35,10 @@ from extender.settings import Settings
 from optimus.runtime.settings import address
 
 _LOG = logging.getLogger(__name__)
+
+THREADS: Final = 8
+"""Requests served at the same time; kube-scheduler sends one, the others are for health and
+metrics."""
 
 KEEP_ALIVE_SECONDS: Final = 75
 GRACE_SECONDS: Final = 10
@@ -295,7 +299,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def __init__(self, settings: Settings) -> None:
         files = TlsFiles.of(settings)
         self.tls = None if files is None else Tls(files)
-        self.max_body_bytes = settings.max_body_bytes
+        self.max_body_bytes = MAX_BODY_BYTES
         self._settings = settings
         self._application: Application | None = None
         self._master = os.getpid()
@@ -332,7 +336,7 @@ def options(settings: Settings) -> dict[str, object]:
         "bind": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         "workers": 1,
         "worker_class": KeepAliveWorker,
-        "threads": settings.threads,
+        "threads": THREADS,
         "keepalive": KEEP_ALIVE_SECONDS,
         "graceful_timeout": GRACE_SECONDS,
         "timeout": 30,

@@ -2,7 +2,7 @@
 
 From the first step of a rescale until its pods are bound, room is reserved for the job's target
 counts, planned on what is free and on what the job's own pods are about to leave; for
-``--rescale-hold-seconds`` at most. While a target that is larger does not fit, room is reserved for
+``rescale-hold-seconds`` at most. While a target that is larger does not fit, room is reserved for
 the counts to which the job may return: no pod is answered by that.
 """
 

@@ -26,7 +26,7 @@ def whole_numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
-        expected = "numbers joined by commas are expected, as in 5,10"
+        expected = "numbers joined by commas are expected, such as 5,10"
         raise argparse.ArgumentTypeError(f"{expected}, not {text!a}") from None
 
 

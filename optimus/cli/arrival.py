@@ -42,7 +42,7 @@ class Template:
 def answer_arrival(options: argparse.Namespace) -> Answer:
     """The question of the options answered by the cluster."""
     if options.job is not None:
-        raise BadInput("what-if", "either JOB is asked about, or what -f or --like names")
+        raise BadInput("what-if", "give JOB, or one of -f and --like")
     with connected(options, "what-if") as cluster:
         from optimus.cli.assumptions import Assumed
         from optimus.cli.top import views_of
@@ -90,7 +90,7 @@ def of_manifest(text: str, namespace: str, now: float) -> "TrainingJob":
     try:
         bodies = [each for each in yaml.safe_load_all(text) if isinstance(each, dict)]
     except yaml.YAMLError as error:
-        raise BadInput("what-if", f"the manifest is no YAML: {error}") from None
+        raise BadInput("what-if", f"the manifest is not YAML: {error}") from None
     jobs = [each for each in bodies if each.get("kind") in JOB_KINDS]
     if len(jobs) != 1:
         kinds = " or ".join(JOB_KINDS)
@@ -172,7 +172,7 @@ def answer_of(
         "notReadable": list(cluster.not_readable),
         "notKnown": list(assumed.not_known),
     }
-    title = f"{job.kind} {job.key} with {job.counts}, if it came now:"
+    title = f"{job.kind} {job.key} with {job.counts}, if it were submitted now:"
     lines = [title, *_sentences(job, found, like, now), *_not_read(cluster), *assumed.sentences]
     status = status_of(cluster.not_readable) if found.starts else 1
     return Answer(value, "\n".join(lines), status=status)
@@ -220,27 +220,27 @@ def _value(found: TimeLeft | None, now: float) -> dict[str, object] | None:
 
 def _sentences(job: Job, found: Arrival, like: "JobView | None", now: float) -> Iterator[str]:
     if found.starts is None:
-        yield f"It would wait: {found.refusal}. No end that is known makes room for it."
+        yield f"It would wait: {found.refusal}. No job with a known end frees enough capacity."
     elif found.starts.median == 0 and not found.refusal:
         yield "It would start at once."
     else:
         after = f", when {_and(found.waits_for)} ended" if found.waits_for else ""
         yield f"It would start {_when(found.starts, now)}{after}; now {found.refusal}."
     if found.shrinks:
-        yield f"{', '.join(found.shrinks)} would give room to it."
+        yield f"{', '.join(found.shrinks)} would release capacity for it."
     if found.counts != job.counts:
         yield f"The next interval would start it with {found.counts}."
     if found.ends is not None and like is not None:
         yield f"It would end {_when(found.ends, now)}, by what {like.training_job.key} shows."
     elif found.starts is not None:
-        why = "--like JOB names one that has trained the same"
+        why = "--like JOB names a job that has trained the same model"
         yield f"When it would end is not known: {why}."
     if found.without_end:
-        yield f"No end is known of {', '.join(found.without_end)}: their room is not counted on."
+        yield f"Jobs without a known end do not count: {', '.join(found.without_end)}."
     if found.waits_for:
-        yield "Ranges hold with 80 %. The running jobs are taken to keep their counts."
+        yield "Ranges have a probability of 80 %. Running jobs are assumed to keep their counts."
     elif found.ends is not None:
-        yield "Ranges hold with 80 %."
+        yield "Ranges have a probability of 80 %."
 
 
 def _and(names: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """``optimus doctor`` without a log: whether Optimus is installed and works on the cluster.
 
-Each check gives findings: what is right, and what is wrong with the command that mends it. What the
+Each check gives findings: what is right, and what is wrong with the command that fixes it. What the
 user has no right to see makes the answer incomplete; it says which rights are lacking."""
 
 import argparse
@@ -39,7 +39,7 @@ class Finding:
 
     text: str
     mend: str = ""
-    """The command that mends it."""
+    """The command that fixes it."""
 
     lacks: "Right | None" = None
     """The right for want of which it is unknown."""
@@ -80,7 +80,7 @@ def answer_of(found: list[Finding], system: str = "optimus-system") -> Answer:
     if mends:
         lines = [f"- {each.what}: {each.mend}" for each in mends]
         who = " (with the rights of an administrator)" if lacking else ""
-        parts.append("\n".join([f"What mends it{who}:", *lines]))
+        parts.append("\n".join([f"To fix it{who}:", *lines]))
     if lacking:
         parts.append("\n".join(_lacking(lacking, system)))
     problems = sum(each.state == "problem" for each in found)

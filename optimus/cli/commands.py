@@ -55,7 +55,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command(("resume",), "let a paused job be changed again", _module("pause", "RESUME")),
     Command(
         ("doctor",),
-        "what is wrong with Optimus on the cluster and what mends it; or with a training log",
+        "what is wrong with Optimus on the cluster, and how to fix it; or with a training log",
         _module("doctor"),
         watchable=True,
     ),

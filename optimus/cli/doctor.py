@@ -201,7 +201,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", type=Path, metavar="LOG", nargs="?", help=_LOG)
     metric = "name of the training loss in the log (default: the usual)"
     parser.add_argument("--metric", metavar="NAME", help=metric)
-    system = "the namespace that Optimus is installed in (default: optimus-system)"
+    system = "the namespace of Optimus (default: optimus-system)"
     parser.add_argument("--system-namespace", default="optimus-system", metavar="NAME", help=system)
     add_arguments(parser)
 

@@ -223,7 +223,7 @@ def _node(given: str) -> Resources:
     except ValueError as problem:
         raise BadInput("--node", str(problem)) from None
     if not node:
-        raise BadInput("--node", f"{given!r}; a node that has something is expected")
+        raise BadInput("--node", f"{given!r}; a node with some resource is expected")
     return node
 
 

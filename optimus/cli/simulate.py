@@ -217,13 +217,11 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     _add_cluster_arguments(parser)
     add, count = parser.add_argument, whole_number(1)
     add("--output", type=Path, metavar="DIR", help="write all results and plots into this folder")
-    look = "least seconds between two looks of optimus at the cluster, for large ones (default: 0, "
-    look += "it looks after every event)"
+    look = "least seconds between two observations of the cluster, for large ones (default: 0, "
+    look += "one after every event)"
     add("--look-seconds", type=whole_number(0), default=0, metavar="N", help=look)
-    stopped = (
-        "how many jobs optimus may stop for rescales at once: a number, or a share such as 25%% "
-    )
-    stopped += "(default: any number)"
+    stopped = "how many jobs optimus may stop for rescales at once: a number, or a percentage such "
+    stopped += "as 25%% (default: any number)"
     add("--max-stopped", type=_limit, default=NO_LIMIT, metavar="N|SHARE", help=stopped)
     each = "the same for the jobs of each namespace (default: any number)"
     add("--max-stopped-per-namespace", type=_limit, default=NO_LIMIT, metavar="N|SHARE", help=each)
@@ -277,7 +275,10 @@ def _comparison(options: argparse.Namespace) -> Comparison:
     else:
         maker, jobs = _submitted(options, nodes, measured) if options.trace else _drawn(options)
     if options.truth is not None and options.nodes and parse_arithmetic(options.nodes):
-        raise BadInput("--truth", "nodes without speed= are expected: a table tells no arithmetic")
+        raise BadInput(
+            "--truth",
+            "nodes without speed= are expected: a table of speeds holds for one kind of nodes",
+        )
     return Comparison(
         maker,
         jobs,
@@ -303,7 +304,10 @@ def _of_cluster(
     """The jobs of a running cluster, how many, and why others are not among them."""
     for name in ("workload", "workloads", "trace", "truth"):
         if getattr(options, name):
-            raise BadInput(f"--{name}", "a cluster tells its jobs itself: --from-cluster is alone")
+            raise BadInput(
+                f"--{name}",
+                "nothing else may name jobs beside --from-cluster",
+            )
     if options.processes > 1:
         raise BadInput("--processes", "one process is expected with --from-cluster")
     with connected(options, "simulate") as cluster:
@@ -329,7 +333,7 @@ def _stops(options: argparse.Namespace) -> Stops:
     return Stops(checkpoints, rule, () if measured is None else read_restart_seconds(measured))
 
 
-_FROM_TRACE: Final = "a trace says itself which jobs there are"
+_FROM_TRACE: Final = "the jobs are those of the trace"
 
 
 def _submitted(

@@ -203,7 +203,7 @@ def _changes(view: "JobView") -> Iterator[tuple[str, str]]:
     if status.phase is not None:
         moves = [clock(each, view.now) for each in record.moves[-_MOST_MOVES:]]
         when = f", the last at {', '.join(moves)} UTC" if moves and status.rescales else ""
-        number = status.rescales or ("none but to measure its speed" if record.profiled else "none")
+        number = status.rescales or ("only to measure its speed" if record.profiled else "none")
         price = f"; a restart takes {duration(median(record.prices))}" if record.prices else ""
         yield "rescales", f"{number}{when}{price}"
     if record.profiled:

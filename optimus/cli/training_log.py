@@ -119,7 +119,7 @@ def read_metric(file: Path, goal: TargetMetric) -> tuple[TrainingLog, MetricAsLo
 
 
 def _diverged(progress: TrainingProgress) -> str:
-    return (progress.diagnostic or "the last losses are no numbers") if progress.diverged else ""
+    return (progress.diagnostic or "the last losses are not numbers") if progress.diverged else ""
 
 
 def met_at(

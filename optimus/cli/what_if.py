@@ -42,7 +42,7 @@ def change(text: str) -> Change:
     """``+4``, ``-1`` or ``8``."""
     if not re.fullmatch(r"[+-]?\d{1,5}", text, re.ASCII):
         raise argparse.ArgumentTypeError(
-            f"a number as 8, or a difference as +4 or -1, is expected, not {text!a}"
+            f"a number such as 8, or a difference such as +4 or -1, is expected, not {text!a}"
         )
     return Change(int(text), text[0] in "+-")
 
@@ -50,11 +50,16 @@ def change(text: str) -> Change:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_job(parser, "the name of a TFJob or MXJob", nargs="?")
-    add("-f", "--filename", metavar="FILE", help="a job that came now: its manifest; - is stdin")
-    text = "a job that came now: one as this job; with -f: that trains as long as this job"
+    add(
+        "-f",
+        "--filename",
+        metavar="FILE",
+        help="a job submitted now: its manifest; - reads standard input",
+    )
+    text = "a job submitted now that equals this one; with -f: that trains as long as this one"
     vars(add("--like", metavar="JOB", help=text)).update(completer=job_names)
-    add("--workers", type=change, metavar="N", help="so many workers; +4: so many more")
-    add("--ps", type=change, metavar="N", help="so many PSs; +1: so many more")
+    add("--workers", type=change, metavar="N", help="the number of workers; +4: four more")
+    add("--ps", type=change, metavar="N", help="the number of PSs; +1: one more")
     text = "labels of the nodes to consider; default: those that the autoscaler uses"
     add("-l", "--node-selector", metavar="LABELS", help=text)
     add_arguments(parser)
@@ -68,7 +73,7 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
     if options.job is None:
         raise BadInput("what-if", "JOB, -f FILE or --like JOB is needed")
     if options.workers is None and options.ps is None:
-        raise BadInput("what-if", "--workers or --ps is needed, as in --workers +4")
+        raise BadInput("what-if", "--workers or --ps is needed, such as --workers +4")
     with connected(options, "what-if") as cluster:
         from optimus.cli.assumptions import Assumed
         from optimus.kube.snapshot_reader import cluster_or_reason

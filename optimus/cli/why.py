@@ -46,7 +46,7 @@ def _address(text: str) -> str:
     parts = urllib.parse.urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise argparse.ArgumentTypeError(
-            f"a URL as http://127.0.0.1:8888 is expected, not {text!a}"
+            f"a URL such as http://127.0.0.1:8888 is expected, not {text!a}"
         )
     return text.rstrip("/")
 
@@ -75,7 +75,7 @@ def _inspect(address: str, job: str, uid: str) -> Mapping[str, Any]:
     except (OSError, urllib.error.HTTPError) as error:
         raise BadInput(url, f"no answer ({error}); is the port forwarded?") from None
     except (ValueError, LookupError, TypeError):
-        raise BadInput(url, "this is not the extender's answer") from None
+        raise BadInput(url, "the answer is not the extender's") from None
     return {"leads": leads, "gang": gangs[0] if gangs else None}
 
 
@@ -338,10 +338,10 @@ def _queue_lines(queue: Mapping[str, Any] | None, now: float) -> list[tuple[str,
     if queue is None:
         return []
     if not queue["leads"]:
-        return [("extender", "the one that was asked does not lead: forward a port of another pod")]
+        return [("extender", "this pod does not lead: forward a port of the other one")]
     gang = queue["gang"]
     if gang is None:
-        return [("extender", "it knows no such job: its copy may be a moment old")]
+        return [("extender", "it has not seen such a job; its cache may be a moment old")]
     lines = [("extender", f"{gang['state']}: {gang['sentence']}")]
     if gang["position"] is not None:
         jobs = "job" if gang["jobsAhead"] == 1 else "jobs"

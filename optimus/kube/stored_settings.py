@@ -6,10 +6,11 @@ stored none, or ones that this version does not understand, leaves the defaults,
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from optimus.allocation.options import Options
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig
 from optimus.interval.decision_settings import DecisionSettings
@@ -30,6 +31,7 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     node_selector: str = ""
     budget: dict[str, int] = {}
     ignored_resources: tuple[str, ...] = ()
+    policy_options: dict[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,9 @@ class ClusterSettings:
 
     ignored_resources: frozenset[str] = frozenset()
     """What another extender accounts for: no job is planned by it."""
+
+    policy_options: Options = field(default_factory=dict)
+    """The options that the policy of ``decision`` was made with."""
 
     def planned(self, job: Job) -> Job:
         """The job with what it is planned by."""
@@ -62,6 +67,7 @@ class ClusterSettings:
                 self.node_selector,
                 dict(self.budgets.get(namespace, {})),
                 tuple(sorted(self.ignored_resources)),
+                dict(self.policy_options),
             ),
             enc_hook=dict,  # the read-only mappings of weights
         )
@@ -84,11 +90,12 @@ def settings_of(stored: StoredSettings | None, namespace: str) -> ClusterSetting
         return UNKNOWN
     try:
         found = msgspec.convert(stored, _Stored)
-        policy, placement = policy_named(found.policy), PLACEMENT_RULES[found.placement]
-    except (msgspec.ValidationError, KeyError) as error:
+        policy = policy_named(found.policy, found.policy_options)
+        placement = PLACEMENT_RULES[found.placement]
+    except (KeyError, ValueError) as error:
         said = "the autoscaler decides by settings that this version of optimus does not know"
         return NotReady(f"{said} ({error}); the default ones are assumed")
     decision = DecisionSettings(policy, placement, found.interval, found.expects)
     budgets = {namespace: Resources(found.budget)} if found.budget else {}
     ignored = frozenset(found.ignored_resources)
-    return ClusterSettings(decision, found.node_selector, budgets, ignored)
+    return ClusterSettings(decision, found.node_selector, budgets, ignored, found.policy_options)

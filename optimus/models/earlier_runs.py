@@ -35,7 +35,7 @@ _MOST_CHARACTERS: Final = 1024
 STEADY_SECONDS: Final = 60.0
 """A speed that was measured for less time is not held against earlier runs."""
 SIGMAS: Final = 3.0
-"""How many standard deviations a run may be off what earlier runs let expect."""
+"""How many standard deviations a run may be off the prediction of earlier runs."""
 _POINTS_OUTSIDE: Final = 3
 """How many losses in a row have to be on one side."""
 _BETWEEN_RUNS: Final = 0.1
@@ -170,7 +170,7 @@ def applicable(runs: Iterable[EarlierRun], job: Job, at: float) -> tuple[Earlier
 
 
 def why_differs(job: Job, progress: TrainingProgress) -> str | None:
-    """Why a job is not what earlier runs of its workload let expect, as a sentence with both
+    """Why a job differs from the prediction of earlier runs of its workload: a sentence with both
     figures; ``None`` while it is.
 
     1. Speed: at some counts, measured for a minute at least, the log of own / expected speed is
@@ -198,8 +198,8 @@ def _why_speed(job: Job, progress: TrainingProgress) -> str | None:
         if abs(found.log_ratio) > SIGMAS * found.spread:
             counts, speed = own.counts[found.entry], own.steps_per_second[found.entry]
             return (
-                f"{speed:.3g} steps/s at {counts}, where earlier runs let expect "
-                f"{found.expected:.3g} (up to {math.expm1(SIGMAS * found.spread):.0%} off)"
+                f"{speed:.3g} steps/s at {counts}; earlier runs predict {found.expected:.3g} "
+                f"within {math.expm1(SIGMAS * found.spread):.0%}"
             )
     return None
 
@@ -226,8 +226,8 @@ def _why_loss(progress: TrainingProgress) -> str | None:
         if last.min() > SIGMAS or last.max() < -SIGMAS:
             loss, course = math.exp(logs[end - 1]), math.exp(expected[end - 1])
             return (
-                f"a loss of {loss:.4g} after {places[end - 1]:.4g} {series.unit}, where earlier "
-                f"runs let expect {course:.4g} (up to {math.expm1(SIGMAS * spread):.0%} off)"
+                f"a loss of {loss:.4g} after {places[end - 1]:.4g} {series.unit}; earlier runs "
+                f"predict {course:.4g} within {math.expm1(SIGMAS * spread):.0%}"
             )
     return None
 
@@ -279,7 +279,7 @@ def _why_late(job: Job, progress: TrainingProgress) -> str | None:
         if is_late and not goal_is_met(job.goal, progress):
             unit = "epochs" if in_epochs else "steps"
             return (
-                f"its goal is not met after {done:.4g} {unit}, where the slowest earlier run "
-                f"needed {slowest:.4g}"
+                f"its goal is not met after {done:.4g} {unit}; the slowest earlier run needed "
+                f"{slowest:.4g}"
             )
     return None

@@ -1,4 +1,4 @@
-"""What is to be expected of a young job, before its losses or its speed allow a fit.
+"""The expectation of a young job: what is assumed before its losses and speed allow a fit.
 
 The counts of a job are decided by it where there is no forecast; no user is shown a time by it.
 1. Work: as a forecast has it where that is known (the job's own losses, earlier runs of its
@@ -62,7 +62,7 @@ def value_of_measuring(
 def expect_job(
     job: Job, progress: TrainingProgress, refusal: NotReady | None = None
 ) -> Forecast | NotReady:
-    """What is to be expected of a job of which no forecast can be fitted, or why nothing is.
+    """The expectation of a job that has no forecast, or why there is none.
 
     ``refusal`` is what ``forecast_job`` gave, where it is known: a curve is not fitted again."""
     known = refusal if isinstance(refusal, SpeedNotReady) else forecast_job(job, progress)

@@ -104,7 +104,7 @@ class Forecast:
     earlier_runs: int = 0
     """How many earlier runs of its workload went into it."""
     is_expected: bool = False
-    """Whether it is what is to be expected of a young job (``models.expectation``) and no fit: its
+    """Whether it is the expectation of a young job (``models.expectation``) and not a fit: its
     counts are decided by it, and no user is shown a time."""
     _seconds: dict[Counts, float] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -193,7 +193,7 @@ ForecastFn = Callable[[Job, TrainingProgress], Forecast | NotReady]
 """Makes one job's forecast, or gives the reason why there is none."""
 
 ExpectFn = Callable[[Job, TrainingProgress, NotReady], Forecast | NotReady]
-"""Makes what is to be expected of a job that has no forecast for this reason."""
+"""Makes the expectation of a job that has no forecast for this reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ def _until_loss(
         return _met(curve, in_epochs=all(point.epoch is not None for point in losses))
     if progress.diverged:
         # The last known losses would leave it nearly done for ever.
-        return NotReady(progress.diagnostic or "the last losses in the log are no numbers")
+        return NotReady(progress.diagnostic or "the last losses in the log are not numbers")
     if isinstance(curve, NotReady) and progress.diagnostic:
         # What is wrong with the log explains more than a lack of points.
         return NotReady(progress.diagnostic)
@@ -292,7 +292,7 @@ def _until_metric(
     if isinstance(found, NotReady):
         return NotReady(progress.diagnostic or found.reason)
     if progress.diverged:
-        return NotReady(progress.diagnostic or "the last losses in the log are no numbers")
+        return NotReady(progress.diagnostic or "the last losses in the log are not numbers")
     # Earlier runs of the workload have losses alone.
     seen = replace(progress, losses=found.losses, earlier=())
     losses = losses_with_epochs(seen)

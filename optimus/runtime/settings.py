@@ -1,9 +1,10 @@
-"""Settings: one frozen dataclass gives flags, environment variables and help text.
+"""Settings: one frozen dataclass gives flags, environment variables, help text and a file.
 
-Each field is a flag of the same name with dashes (``interval_seconds`` is ``--interval-seconds``)
-and an environment variable behind the program's prefix (``OPTIMUS_INTERVAL_SECONDS``); a flag wins.
-The docstring under a field is its help text, so that the code and ``--help`` cannot disagree. All
-problems are reported in one message."""
+A field is set in one of two ways. Fields of the dataclass itself are flags of the same name with
+dashes (``interval_seconds`` is ``--interval-seconds``) and environment variables behind the
+program's prefix (``OPTIMUS_INTERVAL_SECONDS``); a flag wins. Fields of its base class are values of
+the file of ``--config``, in the program's section. The docstring under a field is its help text and
+what the reference page says. All problems are reported in one message."""
 
 import argparse
 import ast
@@ -14,12 +15,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar, get_args
+from typing import Any, Final, Generic, NamedTuple, TypeVar, get_args
+
+from optimus.runtime.settings_file import ALMOST, Sections, convert, key_of, read_sections, unknown
 
 Values = TypeVar("Values")
 
-_ALMOST: Final = 0.8
-"""How alike two names are of which one is taken for the other misspelt."""
+SECTION: Final = "section"
+"""In the metadata of a field that is a whole section of the file: the section's name."""
+
 _KEY: Final = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 )
@@ -30,84 +34,125 @@ class SettingsError(ValueError):
     """What is wrong with the settings, one line per problem."""
 
 
+class Problem(NamedTuple):
+    """What is wrong with the value of one field."""
+
+    field: str
+    """Empty: the sentence names what it is about."""
+
+    sentence: str
+
+
 @dataclass(frozen=True, slots=True)
 class Program(Generic[Values]):
-    """A program and its settings, a frozen dataclass of bool, int, float, str or optional Path, or
-    of tuples of str: such a flag may be given several times, its variable has the texts one after
-    the other with semicolons between them.
+    """A program and its settings, a frozen dataclass with a base class.
 
-    ``contradictions`` gives a sentence for each value that is of the right type and wrong all the
-    same."""
+    Fields of the dataclass itself are bool, int, float, str or optional Path, or tuples of str:
+    such a flag may be given several times, and its variable has the texts with semicolons between
+    them. One of them is ``config``, the file's path. Fields of the base class may also be mappings
+    of names to numbers. ``contradictions`` gives the problems of values that are of the right type
+    and wrong all the same."""
 
     name: str
     description: str
     settings: type[Values]
     environment_prefix: str
-    contradictions: Callable[[Values], Iterable[str]]
+    contradictions: Callable[[Values], Iterable[Problem]]
+    section: str
+    """Of the file: that of the base class's fields."""
+
     prefixes_of_others: tuple[str, ...] = ()
     """Those of other programs' variables, where they begin with this one's."""
 
     def parse(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Values:
-        """The settings from the command line and the environment.
+        """The settings from the command line, the environment and the file.
 
         Raises:
             SettingsError: naming every value that is wrong, and what would be right.
         """
-        flags = {
-            name: text
-            for name, text in vars(self._parser().parse_args(arguments)).items()
-            if text is not None
-        }
         values: dict[str, Any] = {}
-        problems = self._misspelt(environment)
-        for field in self._fields:
-            text = flags.get(
-                field.name, environment.get(self.environment_prefix + field.name.upper())
-            )
+        problems = [*self._misspelt(environment), *self._given(arguments, environment, values)]
+        sections, wrong = read_sections(values.get("config"))
+        problems += [*wrong, *self._from_file(sections, values)]
+        settings = self.settings(**values)
+        for field, sentence in self.contradictions(settings):
+            problems.append(f"{self._label(field)}{sentence}" if field else sentence)
+        if problems:
+            raise SettingsError("\n".join(problems))
+        return settings
+
+    def _given(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        values: dict[str, Any],
+    ) -> Iterable[str]:
+        """Take values from flags and variables; gives the problems of those that are wrong."""
+        flags = vars(self._parser().parse_args(arguments))
+        for field in flag_fields(self.settings):
+            text = flags[field.name]
             if text is None:
-                continue
-            if field.type == tuple[str, ...]:
-                values[field.name] = _texts(text)
+                text = environment.get(self.environment_prefix + field.name.upper())
+            if text is None:
                 continue
             try:
                 values[field.name] = _value(field, text)
             except ValueError as error:
-                problems.append(f"{flag(field.name)} {text!r}: {error}")
-        settings = self.settings(**values)
-        problems += self.contradictions(settings)
-        if problems:
-            raise SettingsError("\n".join(problems))
-        return settings
+                yield f"{flag(field.name)} {text!r}: {error}"
+
+    def _from_file(self, sections: Sections, values: dict[str, Any]) -> Iterable[str]:
+        """Take the values of the file; gives the problems of those that are wrong."""
+        kinds = {key_of(field.name): field for field in file_fields(self.settings)}
+        flags = {key_of(field.name) for field in flag_fields(self.settings)}
+        for key, value in sections.get(self.section, {}).items():
+            label = f"{self.section}.{key}"
+            if key in flags:
+                yield f"{label}: this is the flag --{key}, and no value of a file"
+            elif key not in kinds:
+                yield unknown(label, key, kinds)
+            else:
+                try:
+                    values[kinds[key].name] = convert(kinds[key].type, value)
+                except ValueError as error:
+                    yield f"{label} {value!r}: {error}"
+        for field in _whole_sections(self.settings):
+            values[field.name] = sections.get(field.metadata[SECTION], {})
+
+    def _label(self, field: str) -> str:
+        """How users know a field."""
+        own = {each.name for each in flag_fields(self.settings)}
+        return flag(field) if field in own else f"{self.section}.{key_of(field)}"
 
     def _misspelt(self, environment: Mapping[str, str]) -> list[str]:
         """Problems with variables that nobody reads and that resemble one that is read.
 
         Others are let pass: Kubernetes itself makes variables such as OPTIMUS_AUTOSCALER_PORT, of
         Services."""
-        known = {
+        variables = {
             _plain(field.name): self.environment_prefix + field.name.upper()
-            for field in self._fields
+            for field in flag_fields(self.settings)
         }
+        in_file = {_plain(field.name): field.name for field in file_fields(self.settings)}
         problems = []
         for name in sorted(environment):
             rest = name.upper().removeprefix(self.environment_prefix)
-            if name in known.values() or rest == name.upper():
+            if name in variables.values() or rest == name.upper():
                 continue
             if name.startswith(self.prefixes_of_others):
                 continue
-            close = get_close_matches(_plain(rest), known, n=1, cutoff=_ALMOST)
+            if _plain(rest) in in_file:
+                key = f"{self.section}.{key_of(in_file[_plain(rest)])}"
+                problems.append(f"{name}: this is {key} in the file of --config")
+                continue
+            close = get_close_matches(_plain(rest), variables, n=1, cutoff=ALMOST)
             if close:
-                problems.append(f"{name}: unknown setting; did you mean {known[close[0]]}?")
+                problems.append(f"{name}: unknown setting; did you mean {variables[close[0]]}?")
         return problems
-
-    @property
-    def _fields(self) -> tuple[Field[Any], ...]:
-        return fields(self.settings)  # type: ignore[arg-type]  # a dataclass, which the type system cannot ask for
 
     def _parser(self) -> argparse.ArgumentParser:
         parser = argparse.ArgumentParser(prog=self.name, description=self.description)
-        sentences = _sentences(self.settings)
-        for field in self._fields:
+        sentences = sentences_of(self.settings)
+        for field in flag_fields(self.settings):
             default = (
                 "" if field.default in (None, "", False, ()) else f" Default: {field.default}."
             )
@@ -126,6 +171,26 @@ class Program(Generic[Values]):
         return parser
 
 
+def flag_fields(settings: type[Any]) -> tuple[Field[Any], ...]:
+    """The fields of a program's settings that are flags and environment variables."""
+    in_file = {field.name for field in _base_fields(settings)}
+    return tuple(field for field in fields(settings) if field.name not in in_file)
+
+
+def file_fields(settings: type[Any]) -> tuple[Field[Any], ...]:
+    """The fields of a program's settings that are values of its section of the file."""
+    return tuple(field for field in _base_fields(settings) if SECTION not in field.metadata)
+
+
+def _whole_sections(settings: type[Any]) -> tuple[Field[Any], ...]:
+    return tuple(field for field in _base_fields(settings) if SECTION in field.metadata)
+
+
+def _base_fields(settings: type[Any]) -> tuple[Field[Any], ...]:
+    (base,) = settings.__bases__
+    return fields(base)
+
+
 def _plain(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
 
@@ -135,11 +200,14 @@ def flag(field: str) -> str:
     return "--" + field.replace("_", "-")
 
 
-def _sentences(settings: type[object]) -> dict[str, str]:
-    """The docstring under each field."""
+def sentences_of(settings: type[object]) -> dict[str, str]:
+    """The docstring under each field, with those of base classes."""
+    if settings is object:
+        return {}
     tree = ast.parse(textwrap.dedent(inspect.getsource(settings))).body[0]
     assert isinstance(tree, ast.ClassDef)
-    return {
+    base = settings.__base__
+    return (sentences_of(base) if base else {}) | {
         statement.target.id: " ".join(str(following.value.value).split())
         for statement, following in zip(tree.body, tree.body[1:], strict=False)
         if isinstance(statement, ast.AnnAssign)
@@ -154,7 +222,9 @@ def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(each.strip() for each in written if each.strip())
 
 
-def _value(field: Field[Any], text: str) -> object:
+def _value(field: Field[Any], text: Any) -> object:
+    if field.type == tuple[str, ...]:
+        return _texts(text)
     if field.type is bool:
         return _truth(text)
     if field.type is float:
@@ -192,21 +262,21 @@ def address(text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def check(good: object, name: str, text: str, expected: str) -> list[str]:
+def check(good: object, name: str, value: object, expected: str) -> list[Problem]:
     """The problem of a field that should hold what is expected; none where it is good."""
-    return [] if good else [f"{flag(name)} {text!r}: {expected} is expected"]
+    return [] if good else [Problem(name, f" {value!r}: {expected} is expected")]
 
 
-def not_an_address(name: str, text: str) -> list[str]:
+def not_an_address(name: str, text: str) -> list[Problem]:
     """The problem of a field that should hold ADDRESS:PORT; none where it does."""
     try:
         address(text)
     except ValueError as error:
-        return [f"{flag(name)} {text!r}: {error}"]
+        return [Problem(name, f" {text!r}: {error}")]
     return []
 
 
-def not_a_selector(name: str, text: str) -> list[str]:
+def not_a_selector(name: str, text: str) -> list[Problem]:
     """The problem of a field that should hold a label selector by equality, or nothing."""
     good = not text or all(_is_requirement(part) for part in text.split(","))
     return check(good, name, text, "key=value,...")
@@ -217,7 +287,7 @@ def _is_requirement(text: str) -> bool:
     return bool(sign and _KEY.fullmatch(key) and _VALUE.fullmatch(value))
 
 
-def not_resources(name: str, text: str) -> list[str]:
+def not_resources(name: str, text: str) -> list[Problem]:
     """The problem of a field that should hold names of extended resources, or nothing."""
     good = all("/" in each and _KEY.fullmatch(each) for each in names_in(text))
     return check(good, name, text, "names such as example.com/memory, comma-separated")
@@ -228,33 +298,33 @@ def names_in(text: str) -> frozenset[str]:
     return frozenset(filter(None, (name.strip() for name in text.split(","))))
 
 
-def not_a_label(name: str, text: str) -> list[str]:
+def not_a_label(name: str, text: str) -> list[Problem]:
     """The problem of a field that should hold a label's key, or nothing."""
     return check(not text or _KEY.fullmatch(text), name, text, "the key of a label")
 
 
-def not_a_lease(name: str, text: str) -> list[str]:
+def not_a_lease(name: str, text: str) -> list[Problem]:
     """The problem of a field that should hold the namespace and name of a Lease, or nothing."""
     good = not text or (text.count("/") == 1 and all(text.split("/")))
     return check(good, name, text, "NAMESPACE/NAME, or nothing,")
 
 
-def not_a_version(name: str, text: str) -> list[str]:
+def not_a_version(name: str, text: str) -> list[Problem]:
     """The problem of a field that should hold a version of three numbers."""
     parts = text.split(".")
     good = len(parts) == 3 and all(part.isdigit() for part in parts)
     return check(good, name, text, "a version such as 1.8.1")
 
 
-def not_one_of(name: str, text: str, choices: Sequence[str]) -> list[str]:
+def not_one_of(name: str, text: str, choices: Sequence[str]) -> list[Problem]:
     """The problem of a field that should hold one of a few words."""
     return check(text in choices, name, text, f"{', '.join(choices[:-1])} or {choices[-1]}")
 
 
-def not_positive(settings: object, *names: str) -> list[str]:
+def not_positive(settings: object, *names: str) -> list[Problem]:
     """The problems of those of the fields that are 0."""
     return [
-        f"{flag(name)}: more than 0 is expected" for name in names if getattr(settings, name) <= 0
+        Problem(name, ": more than 0 is expected") for name in names if getattr(settings, name) <= 0
     ]
 
 

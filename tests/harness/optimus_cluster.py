@@ -2,8 +2,8 @@
 from `manifests`.
 
 The two processes run as pods, with the rights that the manifests grant them. What is changed for
-tests is only what an operator may change: settings through the environment, and which of the two
-scheduler configurations is used."""
+tests is only what an operator may change: settings through the environment and the file of
+`--config`, and which of the two scheduler configurations is used."""
 
 import os
 import tempfile
@@ -16,10 +16,13 @@ from typing import Any, Final
 import yaml
 from kubernetes.client.exceptions import ApiException
 
+import autoscaler.settings
+import extender.settings
 from localcluster.bootstrap import served_kinds
 from localcluster.cluster import LocalCluster
 from localcluster.specs import Backend, NodeSpec, Taint
 from localcluster.testing.waiting import wait_until
+from optimus.runtime.settings import flag_fields
 from tests.harness.api import CORE, PLURALS, Api, Json, in_namespace
 from tests.harness.light_jobs import POOL
 
@@ -29,6 +32,10 @@ SCHEDULER: Final = "optimus-scheduler"
 AUTOSCALER: Final = "optimus-autoscaler"
 _KUBECONFIG: Final = "/var/run/secrets/kubernetes.io/serviceaccount/kubeconfig"
 _AVAILABLE_SECONDS: Final = 300
+_FLAGS: Final = {
+    "autoscaler": {each.name for each in flag_fields(autoscaler.settings.Settings)},
+    "extender": {each.name for each in flag_fields(extender.settings.Settings)},
+}
 _TAINT = Taint("optimus.dl/training", "true", "NoSchedule")
 
 
@@ -52,10 +59,31 @@ def training_nodes(
 @dataclass(frozen=True)
 class Tuning:
     """Settings of the two processes that differ from their defaults: name of the setting to
-    value."""
+    value, whether it is a flag or a value of the file of `--config`."""
 
     autoscaler: Mapping[str, str] = field(default_factory=dict)
     extender: Mapping[str, str] = field(default_factory=dict)
+
+    def flags(self, program: str) -> dict[str, str]:
+        """Return the settings of a process that are flags or variables."""
+        return {name: text for name, text in self._of(program).items() if name in _FLAGS[program]}
+
+    @property
+    def config(self) -> str:
+        """The text of the file with all other settings."""
+        return yaml.safe_dump(
+            {
+                program: {
+                    name.replace("_", "-"): yaml.safe_load(text)
+                    for name, text in self._of(program).items()
+                    if name not in _FLAGS[program]
+                }
+                for program in _FLAGS
+            }
+        )
+
+    def _of(self, program: str) -> Mapping[str, str]:
+        return {"autoscaler": self.autoscaler, "extender": self.extender}[program]
 
 
 QUICK_TUNING: Final = Tuning(
@@ -216,8 +244,11 @@ def _kustomization(folder: Path, tuning: Tuning) -> Json:
         "kind": "Kustomization",
         "resources": [overlay],
         "patches": [
-            _environment(AUTOSCALER, "containers", "OPTIMUS_", tuning.autoscaler),
-            _environment(SCHEDULER, "initContainers", "OPTIMUS_EXTENDER_", tuning.extender),
+            _environment(AUTOSCALER, "containers", "OPTIMUS_", tuning.flags("autoscaler")),
+            _environment(
+                SCHEDULER, "initContainers", "OPTIMUS_EXTENDER_", tuning.flags("extender")
+            ),
+            _text_patch("optimus-config", "config.yaml", tuning.config),
         ],
     }
 
@@ -238,8 +269,15 @@ def _config_patch(text: str) -> Json:
     nodes need. Patches come last: components may bring a configuration of their own."""
     config: Json = yaml.safe_load(text)
     config["clientConnection"] = {**config.get("clientConnection", {}), "kubeconfig": _KUBECONFIG}
-    change = {"op": "replace", "path": "/data/kube-scheduler-config.yaml"}
+    return _text_patch(
+        "optimus-scheduler-config", "kube-scheduler-config.yaml", yaml.safe_dump(config)
+    )
+
+
+def _text_patch(name: str, key: str, text: str) -> Json:
+    """A patch that replaces a text of a ConfigMap."""
+    change = {"op": "replace", "path": f"/data/{key}", "value": text}
     return {
-        "target": {"kind": "ConfigMap", "name": "optimus-scheduler-config"},
-        "patch": yaml.safe_dump([{**change, "value": yaml.safe_dump(config)}]),
+        "target": {"kind": "ConfigMap", "name": name},
+        "patch": yaml.safe_dump([change]),
     }

@@ -180,7 +180,11 @@ def test_a_pod_of_no_job_takes_what_is_reserved_for_gangs_of_a_lower_priority_al
     """kube-scheduler tries it first: the reservation alone is in its way."""
     shared.leave({"node-1": CPUS})
     running = SchedulerProcesses(
-        shared.cluster, tmp_path, CONFIGURATION, ("--leader-lease=", "--nominate=false")
+        shared.cluster,
+        tmp_path,
+        CONFIGURATION,
+        ("--leader-lease=",),
+        config={"nominate": False},
     )
     try:
         running.start_extender()
@@ -208,7 +212,7 @@ def test_an_old_gang_closes_the_nodes_of_its_own_plan_alone(
         shared.running_job(f"runs-{number}", node, "1")
         shared.forecast(f"runs-{number}", 900)
     with scheduler_processes(
-        shared.cluster, tmp_path, CONFIGURATION, "--age-limit-seconds=1"
+        shared.cluster, tmp_path, CONFIGURATION, config={"age_limit_seconds": 1}
     ) as running:
         shared.job("old", 1, 1, cpu=str(CPUS))
         closed: list[str] = wait_until(
@@ -243,15 +247,17 @@ def test_a_gang_goes_where_its_servers_are_few_although_room_is_uneven(
         assert len({*nodes.values()}) == 2
 
 
-@pytest.mark.parametrize(("label", "flags"), [("rack", ("--topology=rack",)), ("kind", ())])
+@pytest.mark.parametrize(
+    ("label", "config"), [("rack", {"topology_labels": ["rack"]}), ("kind", {})]
+)
 def test_a_gang_goes_to_nodes_of_one_rack_or_kind_that_hold_it(
-    shared: SharedCluster, tmp_path: Path, label: str, flags: tuple[str, ...]
+    shared: SharedCluster, tmp_path: Path, label: str, config: dict[str, object]
 ) -> None:
     """Two nodes that are alike hold it; the roomiest two are in different racks."""
     shared.leave({"node-1": 5, "node-3": 5, "node-5": 4, "node-6": 4})
     for node, value in zip(NODES, "aabbcc", strict=True):
         shared.label(node, **{label: value})
-    with scheduler_processes(shared.cluster, tmp_path, CONFIGURATION, *flags):
+    with scheduler_processes(shared.cluster, tmp_path, CONFIGURATION, config=config):
         shared.job("alike", 2, 6)
         assert set(shared.wait_bound("alike", 8).values()) == {"node-5", "node-6"}
         shared.job("elsewhere", 2, 6)  # no rack holds it whole: it goes to several

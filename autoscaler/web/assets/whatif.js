@@ -112,15 +112,15 @@ export function arrival(namespace, name, box) {
     const { at, starts, ends } = found;
     const when = (each) => [h("strong", {}, clock(at + each.median, at)), ` (${clock(at + each.low, at)} to ${each.high === null ? "not known" : clock(at + each.high, at)})`];
     const lines = [];
-    if (!starts) lines.push(`It would wait: ${found.refusal}. No end that is known makes room for it.`);
+    if (!starts) lines.push(`It would wait: ${found.refusal}. No job with a known end frees enough capacity.`);
     else if (!found.refusal) lines.push("It would start at once.");
     else lines.push(["It would start at ", when(starts), found.waitsFor.length > 0 && `, when ${found.waitsFor.slice(0, 4).join(", ")}${found.waitsFor.length > 4 ? ` and ${found.waitsFor.length - 4} more` : ""} ended`, `; now ${found.refusal}.`]);
     if (ends) lines.push(["It would end at ", when(ends), ", by what this job shows."]);
     else if (starts) lines.push("When it would end is not known: this job has no forecast.");
-    if (found.shrinks.length > 0) lines.push(`${found.shrinks.join(", ")} would give room to it.`);
-    if (found.withoutEnd.length > 0) lines.push(`No end is known of ${found.withoutEnd.slice(0, 4).join(", ")}${found.withoutEnd.length > 4 ? ` and ${found.withoutEnd.length - 4} more` : ""}: their room is not counted on.`);
+    if (found.shrinks.length > 0) lines.push(`${found.shrinks.join(", ")} would release capacity for it.`);
+    if (found.withoutEnd.length > 0) lines.push(`Jobs without a known end do not count: ${found.withoutEnd.slice(0, 4).join(", ")}${found.withoutEnd.length > 4 ? ` and ${found.withoutEnd.length - 4} more` : ""}.`);
     if (!found.quotasKnown) lines.push("Quotas are not taken into account, since this job has ended.");
     replace(result, lines.map((line) => h("p", {}, line)),
-      h("p", { class: "caption" }, [`With ${counts(found.ps, found.workers)}.`, (ends || found.waitsFor.length > 0) && "Ranges hold with 80 %.", found.waitsFor.length > 0 && "The running jobs are taken to keep their size."].filter(Boolean).join(" ")));
+      h("p", { class: "caption" }, [`With ${counts(found.ps, found.workers)}.`, (ends || found.waitsFor.length > 0) && "Ranges have a probability of 80 %.", found.waitsFor.length > 0 && "Running jobs are assumed to keep their counts."].filter(Boolean).join(" ")));
   }
 }

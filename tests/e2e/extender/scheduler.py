@@ -51,6 +51,9 @@ class SchedulerProcesses:
     environment: Mapping[str, str] = field(default_factory=dict)
     """The extender's, beside that of the test."""
 
+    config: Mapping[str, object] = field(default_factory=dict)
+    """Values of the extender's file of `--config`: name of the setting to value."""
+
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self) -> None:
@@ -60,10 +63,13 @@ class SchedulerProcesses:
         self.start_scheduler()
 
     def start_extender(self) -> None:
+        values = {name.replace("_", "-"): value for name, value in self.config.items()}
+        file = self.folder / "optimus.yaml"
+        file.write_text(yaml.safe_dump({"extender": {"check-invariants": True, **values}}))
         flags = [
+            f"--config={file}",
             f"--listen=127.0.0.1:{self.port}",
             f"--kubeconfig={self.kubeconfig or self.cluster.kubeconfig}",
-            "--check-invariants",
         ]
         self._run("extender", [sys.executable, "-m", "extender", *flags, *self.extender_flags])
         wait_until("the extender is ready", lambda: self.get("/readyz") == "ok\n")
@@ -147,6 +153,7 @@ def scheduler_processes(
     kubeconfig: Path | None = None,
     adjust: Callable[[dict[str, Any]], None] = lambda _: None,
     environment: Mapping[str, str] | None = None,
+    config: Mapping[str, object] | None = None,
 ) -> Iterator[SchedulerProcesses]:
     """Both processes, running; they end with the block."""
     running = SchedulerProcesses(
@@ -157,6 +164,7 @@ def scheduler_processes(
         kubeconfig=kubeconfig,
         adjust=adjust,
         environment=environment or {},
+        config=config or {},
     )
     try:
         running.start()

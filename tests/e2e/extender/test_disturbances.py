@@ -71,8 +71,8 @@ def test_the_user_of_a_gang_that_stays_bound_in_part_is_told_what_would_help(
     tmp_path: Path,
 ) -> None:
     policies.add("test-ps-first", "object.metadata.name.contains('-ps-')")
-    short = ("--reservation-seconds=5", "--binding-seconds=5")
-    with unharmed(own, tmp_path, *short):
+    short = {"reservation_seconds": 5, "binding_seconds": 5}
+    with unharmed(own, tmp_path, config=short):
         jobs.create("half", 2, 6)
         wait_until("its PSs are bound", lambda: len(jobs.nodes("half")) == 2)
         for node in NODES:

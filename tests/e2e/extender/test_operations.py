@@ -220,8 +220,8 @@ def persistent_volume(claim: str) -> dict[str, Any]:
 def test_an_extender_that_waits_for_another_identity_says_so(
     own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
 ) -> None:
-    flag = "--leader-identity=another-host"
-    with scheduler_processes(own, tmp_path, "kube-scheduler-config.yaml", flag) as running:
+    config = {"leader_identity": "another-host"}
+    with scheduler_processes(own, tmp_path, config=config) as running:
         jobs.create("waits", 1, 3)
         wait_until(
             "the metric says so",
@@ -231,7 +231,7 @@ def test_an_extender_that_waits_for_another_identity_says_so(
         assert "another-host" in running.log("extender")
         assert not jobs.nodes("waits")
         running.kill("extender")
-        running.extender_flags = ()
+        running.config = {}
         running.start_extender()
         jobs.wait_bound("waits", 4)
         assert "optimus_extender_leader_mismatch 0.0" in running.get("/metrics")

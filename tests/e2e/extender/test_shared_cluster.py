@@ -57,9 +57,7 @@ def test_room_of_pods_whose_binding_waits_for_a_volume_is_not_given_away(
     common = {"accessModes": ["ReadWriteMany"], "storageClassName": "late"}
     requests = {"resources": {"requests": {"storage": "1Gi"}}}
     api.create(CLAIMS, {"metadata": {"name": "late"}, "spec": {**common, **requests}})
-    with scheduler_processes(
-        own, tmp_path, "kube-scheduler-config.yaml", "--reservation-seconds=3"
-    ):
+    with scheduler_processes(own, tmp_path, config={"reservation_seconds": 3}):
         jobs.submit("binds", with_claim("binds", 1, 3, "late"))
         selected = "volume.kubernetes.io/selected-node"
         claim = f"{CLAIMS}/late"

@@ -1,6 +1,7 @@
 """A process that plans once, beside two that are there already."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -24,10 +25,14 @@ def test_a_dry_run_needs_no_lease(scenario: LeaderScenario) -> None:
     assert scenario.holder() == holder
 
 
-def test_one_that_would_write_gives_up_while_another_leads(scenario: LeaderScenario) -> None:
+def test_one_that_would_write_gives_up_while_another_leads(
+    scenario: LeaderScenario, tmp_path: Path
+) -> None:
     scenario.both()
     holder = scenario.holder()
-    done = planned_once(scenario, "--lease-seconds=2")
+    config = tmp_path / "config.yaml"
+    config.write_text("autoscaler: {lease-seconds: 2}")
+    done = planned_once(scenario, f"--config={config}")
     assert done.returncode == 1
     assert f"{holder} leads: --once would act beside it" in done.stderr
     assert scenario.holder() == holder

@@ -4,6 +4,7 @@ hand."""
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_kubectl_shows_profiles_in_columns_and_what_happened_to_a_job(scenario: 
         assert any(reason in line and message in line for line in described.splitlines()), described
 
 
-def run_autoscaler(scenario: Scenario, *flags: str) -> str:
+def run_autoscaler(scenario: Scenario, folder: Path, *flags: str) -> str:
     """Run the autoscaler here, once, as the cluster's administrator; return what it printed."""
     kubeconfig = f"--kubeconfig={scenario.optimus.cluster.kubeconfig}"
     command = [
@@ -66,11 +67,9 @@ def run_autoscaler(scenario: Scenario, *flags: str) -> str:
         "--listen=127.0.0.1:0",
         *flags,
     ]
-    command += [
-        "--tick-seconds=0.5",
-        "--log-poll-seconds=1",
-        "--node-selector=optimus.dl/pool=training",
-    ]
+    config = folder / "config.yaml"
+    config.write_text("autoscaler: {tick-seconds: 0.5, log-poll-seconds: 1}")
+    command += [f"--config={config}", "--node-selector=optimus.dl/pool=training"]
     done = subprocess.run(
         command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False
     )
@@ -97,7 +96,7 @@ def spec_of(scenario: Scenario) -> Json:
 
 @pytest.mark.usefixtures("by_hand")
 def test_one_run_by_hand_prints_its_decisions_and_carries_them_out_unless_it_is_dry(
-    scenario: Scenario,
+    scenario: Scenario, tmp_path: Path
 ) -> None:
     job = small_job("once", BEFORE)
     with JobRecorder(scenario) as recorder:
@@ -109,7 +108,7 @@ def test_one_run_by_hand_prints_its_decisions_and_carries_them_out_unless_it_is_
             f"{scenario.namespace}/once\tgrow\t1 PS + 2 workers -> 1 PS + 3 workers\tits "
             "bounds do not allow"
         )
-        assert decision in run_autoscaler(scenario, "--dry-run")
+        assert decision in run_autoscaler(scenario, tmp_path, "--dry-run")
         assert spec_of(scenario) == before
         assert scenario.profile(job) is None
         assert not [
@@ -117,7 +116,7 @@ def test_one_run_by_hand_prints_its_decisions_and_carries_them_out_unless_it_is_
             for each in scenario.events("once")
             if each["source"].get("component") == "optimus-autoscaler"
         ]
-        assert decision in run_autoscaler(scenario)
+        assert decision in run_autoscaler(scenario, tmp_path)
         assert spec_of(scenario)["tfReplicaSpecs"]["Worker"]["replicas"] == 3
         assert not spec_of(scenario)["runPolicy"].get("suspend")
         grown = at(job, AFTER)

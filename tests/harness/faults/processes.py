@@ -19,6 +19,7 @@ from localcluster.faults.cluster import proxy_for
 from localcluster.faults.proxy import FaultProxy
 from localcluster.ports import pick_ports
 from localcluster.testing.backends import scheduler_command
+from optimus.runtime.settings import flag
 from tests.harness.api import CORE, Api, in_namespace
 from tests.harness.faults.restarted_process import Process, RestartedProcess, end
 from tests.harness.http_answers import body_of
@@ -128,15 +129,16 @@ def _account(cluster: LocalCluster, api: Api, account: str, folder: Path) -> Pat
 
 def _process(name: str, folder: Path, ports: Mapping[str, int], tuning: Tuning) -> Sequence[str]:
     program = program_of(name)
-    settings = tuning.autoscaler if program == AUTOSCALER else tuning.extender
-    own = {"kubeconfig": str(_kubeconfig(folder, name)), "listen": f"127.0.0.1:{ports[name]}"}
-    flags = [_flag(setting, value) for setting, value in {**settings, **own}.items()]
+    config = folder / f"{name}.yaml"
+    config.write_text(tuning.config)
+    own = {
+        "config": str(config),
+        "kubeconfig": str(_kubeconfig(folder, name)),
+        "listen": f"127.0.0.1:{ports[name]}",
+    }
+    settings = {**tuning.flags(program), **own}
+    flags = [f"{flag(setting)}={value}" for setting, value in settings.items()]
     return (sys.executable, "-m", program, *flags)
-
-
-def _flag(setting: str, value: str) -> str:
-    flag = "--" + setting.replace("_", "-")
-    return flag if value == "true" else f"{flag}={value}"
 
 
 def _scheduler(cluster: LocalCluster, folder: Path, port: int) -> Sequence[str]:

@@ -21,8 +21,7 @@ import trustme
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from extender.http.wsgi import GRACE_SECONDS
-from extender.settings import Settings
+from extender.http.wsgi import GRACE_SECONDS, THREADS
 from optimus.runtime.health import MOST_CONNECTIONS
 from tests.harness.waiting import LONG_SECONDS, wait_until
 
@@ -133,12 +132,19 @@ def ports() -> Iterator[tuple[int, int]]:
         yield first, second
 
 
+def configured(folder: Path, **values: object) -> str:
+    """The flag of a file with these values of the extender's."""
+    path = folder / "config.yaml"
+    path.write_text(json.dumps({"extender": {"access-log": "json", **values}}))
+    return f"--config={path}"
+
+
 @pytest.fixture
-def command(api: HTTPServer, kubeconfig: Path, ports: tuple[int, int]) -> list[str]:
+def command(api: HTTPServer, kubeconfig: Path, ports: tuple[int, int], tmp_path: Path) -> list[str]:
     """How an extender is started."""
     del api  # it must be there
     addresses = [f"--listen=127.0.0.1:{ports[0]}", f"--health-listen=127.0.0.1:{ports[1]}"]
-    others = [f"--kubeconfig={kubeconfig}", "--leader-lease=", "--access-log=json"]
+    others = [f"--kubeconfig={kubeconfig}", "--leader-lease=", configured(tmp_path)]
     return [sys.executable, "-m", "extender", *addresses, *others]
 
 
@@ -190,7 +196,8 @@ def test_with_tls_only_clients_with_a_certificate_are_answered(
         "client-ca-file": "ca.crt",
     }
     command = [
-        *(each for each in command if each != "--access-log=json"),
+        *command,
+        configured(tmp_path, **{"access-log": "off"}),
         *(f"--{flag}={secret / name}" for flag, name in flags.items()),
     ]
     context = ssl.create_default_context(cafile=secret / "ca.crt")
@@ -218,7 +225,7 @@ def test_with_tls_only_clients_with_a_certificate_are_answered(
                 assert running.post("/prioritize", question) == [{"Host": "n1", "Score": 10}]
                 running.connection.close()
         with ExitStack() as opened:  # hands are shaken, and nothing follows
-            for _ in range(2 * Settings().threads):
+            for _ in range(2 * THREADS):
                 plain = socket.create_connection(("127.0.0.1", running.port), timeout=60)
                 opened.enter_context(context.wrap_socket(plain, server_hostname="optimus-extender"))
             assert running.post("/prioritize", question) == [{"Host": "n1", "Score": 10}]
@@ -257,7 +264,7 @@ def test_calls_sent_at_once_are_answered_in_turn(extender: Extender) -> None:
 def test_more_busy_connections_than_threads_are_all_answered(extender: Extender) -> None:
     clients = [
         http.client.HTTPConnection("127.0.0.1", extender.port, timeout=60)
-        for _ in range(2 * Settings().threads)
+        for _ in range(2 * THREADS)
     ]
     try:
         for _ in range(3):
@@ -325,7 +332,7 @@ def silent_clients(port: int, sent: bytes) -> Iterator[list[socket.socket]]:
     with ExitStack() as opened:
         clients = [
             opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
-            for _ in range(2 * Settings().threads)
+            for _ in range(2 * THREADS)
         ]
         for client in clients:
             client.sendall(sent)
@@ -392,7 +399,8 @@ def silent_nodes(httpserver: HTTPServer) -> Iterator[None]:
 def test_no_new_plans_are_made_while_a_watch_is_silent(
     silent_nodes: None, command: list[str], tmp_path: Path
 ) -> None:
-    limit, question = "--cache-age-limit-seconds=8", {"Pod": POD, "NodeNames": ["n1"]}
+    limit = configured(tmp_path, **{"cache-age-limit-seconds": 8})
+    question = {"Pod": POD, "NodeNames": ["n1"]}
     with started([*command, limit], tmp_path / "extender.log") as extender:
         wait_until("it is not ready", lambda: extender.get("/readyz") == 503)
         refused = extender.post("/filter", question)["FailedAndUnresolvableNodes"]["n1"]

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,9 @@ import yaml
 import autoscaler.settings
 import extender.settings
 from localcluster.paths import REPOSITORY
+from optimus.policies import POLICIES
+from optimus.runtime.settings import file_fields, flag_fields
+from optimus.runtime.settings_file import key_of
 from tests.harness.go_tools import run_tool
 from tests.integration.packaging.conftest import Objects
 
@@ -182,15 +184,37 @@ def settings_of(objects: Objects) -> dict[str, str]:
 def test_settings_are_texts_that_both_programs_read(chart: Chart) -> None:
     given = {
         "OPTIMUS_NODE_SELECTOR": "optimus.dl/pool=training",
-        "OPTIMUS_TICK_SECONDS": 0.5,
+        "OPTIMUS_LEAST_GAIN_PERCENT": 2.5,
+        "OPTIMUS_INTERVAL_SECONDS": 67108864,
         "OPTIMUS_RECOMMEND": True,
-        "OPTIMUS_EXTENDER_MAX_BODY_BYTES": 67108864,
     }
     data = settings_of(chart(settings=given))
     deciding, placing = autoscaler.settings.parse([], data), extender.settings.parse([], data)
-    assert (deciding.tick_seconds, deciding.recommend) == (0.5, True)
-    assert placing.max_body_bytes == 67108864
+    assert (deciding.least_gain_percent, deciding.recommend) == (2.5, True)
+    assert data["OPTIMUS_INTERVAL_SECONDS"] == "67108864"
     assert deciding.node_selector == placing.node_selector == "optimus.dl/pool=training"
+
+
+def test_the_file_of_both_programs_is_a_value(chart: Chart, tmp_path: Path) -> None:
+    given = {
+        "autoscaler": {"moves-per-hour": 3, "namespace-weights": {"ml": 2}},
+        "extender": {"topology-labels": ["rack"]},
+        "policy": {"optimus": {"min-gain-fraction": 0.01}},
+    }
+    path = tmp_path / "config.yaml"
+    for config in ({}, given):
+        objects = chart(config=config)
+        (text,) = [
+            body["data"]["config.yaml"]
+            for (kind, _, name), body in objects.items()
+            if (kind, name) == ("ConfigMap", "optimus-config")
+        ]
+        path.write_text(text)
+        assert (yaml.safe_load(text) or {}) == config
+        deciding = autoscaler.settings.parse([f"--config={path}"], {})
+        placing = extender.settings.parse([f"--config={path}"], {})
+    assert (deciding.moves_per_hour, deciding.namespace_weights) == (3, {"ml": 2.0})
+    assert placing.topology_labels == ("rack",)
 
 
 def test_a_changed_setting_starts_new_pods(chart: Chart) -> None:
@@ -204,6 +228,7 @@ def test_a_changed_setting_starts_new_pods(chart: Chart) -> None:
     before, after = checksums(chart()), checksums(chart(settings={"OPTIMUS_POLICY": "drf"}))
     assert before.isdisjoint(after)
     assert checksums(chart()) == before
+    assert checksums(chart(config={"extender": {"nominate": False}})).isdisjoint(before)
     assert checksums(chart(**{"placement.mode": "advisory"})).isdisjoint(before)
 
 
@@ -262,6 +287,8 @@ def test_what_is_not_wanted_is_left_out(chart: Chart) -> None:
     [
         pytest.param('settings={"OPTIMUS_NODE_SELECTR":"a=b"}', "NODE_SELECTR", id="a misspelling"),
         pytest.param('settings={"OPTIMUS_LISTEN":":80"}', "OPTIMUS_LISTEN", id="an address"),
+        pytest.param('config={"autoscaler":{"tick":1}}', "autoscaler", id="an unknown key"),
+        pytest.param('config={"autoscalr":{}}', "autoscalr", id="an unknown section"),
         pytest.param('placement.mode="second"', "placement/mode", id="a mode that there is not"),
         pytest.param("autoscaler.replicas=0", "autoscaler/replicas", id="no replica"),
         pytest.param("podSecurityContext.runAsUser=0", "runAsUser", id="root"),
@@ -301,6 +328,18 @@ def test_a_package_of_the_chart_has_all_that_it_reads(
     assert sorted(map(repr, rendered)) == sorted(map(repr, expected))
 
 
+def test_the_schema_knows_exactly_the_values_of_the_file() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    sections = schema["properties"]["config"]["properties"]
+    for name, settings in (
+        ("autoscaler", autoscaler.settings.Settings),
+        ("extender", extender.settings.Settings),
+    ):
+        keys = [key_of(field.name) for field in file_fields(settings)]
+        assert sections[name]["propertyNames"]["enum"] == sorted(keys)
+    assert sections["policy"]["propertyNames"]["enum"] == sorted(POLICIES)
+
+
 def test_the_schema_knows_exactly_the_settings_that_are_not_addresses() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     known = {
@@ -309,10 +348,10 @@ def test_the_schema_knows_exactly_the_settings_that_are_not_addresses() -> None:
             ("OPTIMUS_", autoscaler.settings.Settings),
             ("OPTIMUS_EXTENDER_", extender.settings.Settings),
         )
-        for field in fields(settings)
+        for field in flag_fields(settings)
     }
     # What differs between two processes of one pod, or is the chart's to say.
-    own = {"LISTEN", "PAGE_LISTEN", "HEALTH_LISTEN", "KUBECONFIG", "POD_UID", "ONCE"}
+    own = {"LISTEN", "PAGE_LISTEN", "HEALTH_LISTEN", "KUBECONFIG", "POD_UID", "ONCE", "CONFIG"}
     taken = {f"{prefix}{name}" for prefix in ("OPTIMUS_", "OPTIMUS_EXTENDER_") for name in own}
     assert set(schema["properties"]["settings"]["propertyNames"]["enum"]) == known - taken
 

@@ -1,6 +1,6 @@
 """The autoscaler's settings: flags, environment, and every problem named at once."""
 
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ from autoscaler.settings import Settings, fairness_of, parse, parse_budget
 from extender import settings as extender_settings
 from optimus.allocation.fairness import PROPORTIONAL, Fairness
 from optimus.resources import Resources
-from optimus.runtime.settings import SettingsError
+from optimus.runtime.settings import SettingsError, flag_fields
 
 
 def test_defaults_are_those_of_the_dataclass() -> None:
@@ -33,13 +33,9 @@ def test_a_switch_needs_no_value() -> None:
 
 def test_every_wrong_value_is_named_in_one_message() -> None:
     with pytest.raises(SettingsError) as raised:
-        parse(["--interval-seconds", "soon", "--log-readers", "-1"], {"OPTIMUS_DRY_RUN": "maybe"})
+        parse(["--interval-seconds", "soon", "--listen", "1"], {"OPTIMUS_DRY_RUN": "maybe"})
     lines = str(raised.value).splitlines()
-    assert [line.split()[0] for line in lines] == [
-        "--dry-run",
-        "--interval-seconds",
-        "--log-readers",
-    ]
+    assert [line.split()[0] for line in lines] == ["--dry-run", "--interval-seconds", "--listen"]
 
 
 @pytest.mark.parametrize(
@@ -70,11 +66,8 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
         ),
         pytest.param(["--node-selector", "a!=b"], "key=value,... is expected", id="all but one"),
         pytest.param(["--node-selector", "pool in (a)"], "key=value,... is expected", id="a set"),
-        pytest.param(
-            ["--node-kind-label", "cpu kind"], "the key of a label is expected", id="no label"
-        ),
         pytest.param(["--operator-version", "v1"], "such as 1.8.1", id="half a version"),
-        pytest.param(["--tick-seconds", "0"], "more than 0 is expected", id="a beat of nothing"),
+        pytest.param(["--interval-seconds", "0"], "more than 0 is expected", id="no interval"),
         pytest.param(["--interval-seconds", "inf"], "0 or more, is expected", id="never"),
     ],
 )
@@ -127,7 +120,7 @@ def test_variables_of_other_programs_are_ignored() -> None:
     }
     extender = {
         f"OPTIMUS_EXTENDER_{field.name.upper()}": "x"
-        for field in fields(extender_settings.Settings)
+        for field in flag_fields(extender_settings.Settings)
     }
     others = (
         service
@@ -142,7 +135,7 @@ def test_every_setting_is_explained_in_the_help(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit):
         parse(["--help"], {})
     text = capsys.readouterr().out
-    for field in fields(Settings):
+    for field in flag_fields(Settings):
         assert "--" + field.name.replace("_", "-") in text
 
 
@@ -174,31 +167,8 @@ def test_what_is_no_budget_is_refused_with_an_example(budgets: list[str]) -> Non
 
 def test_by_default_the_logarithms_count_and_for_other_policies_the_seconds() -> None:
     assert fairness_of(parse([], {})) == Fairness(PROPORTIONAL)
-    assert fairness_of(parse(["--fairness", "0"], {})) == Fairness(0.0)
+    assert fairness_of(Settings(fairness="0")) == Fairness(0.0)
     assert fairness_of(parse(["--policy", "drf"], {})) is None
-
-
-@pytest.mark.parametrize("fairness", ["", "-1", "nan", "inf", "Log", "much"])
-def test_what_is_no_fairness_is_refused(fairness: str) -> None:
-    with pytest.raises(SettingsError, match=r"--fairness .*log, or a number such as 1"):
-        parse([f"--fairness={fairness}"], {})
-
-
-def test_weights_and_fairness_are_the_objective() -> None:
-    flags = ["--fairness", "1", "--namespace-weight", "ml=2", "--namespace-weight", "vision=0.5"]
-    found = fairness_of(parse([*flags, "--priority-weight", "high=3"], {}))
-    assert found == Fairness(1.0, {"ml": 2.0, "vision": 0.5}, {"high": 3.0})
-    by_variable = {"OPTIMUS_NAMESPACE_WEIGHT": "ml=2;vision=0.5"}
-    assert fairness_of(parse([], by_variable)) == Fairness(PROPORTIONAL, {"ml": 2.0, "vision": 0.5})
-
-
-@pytest.mark.parametrize("flag", ["--namespace-weight", "--priority-weight"])
-@pytest.mark.parametrize("weight", ["ml", "ml=0", "ml=-1", "ml=nan", "ml=inf", "=2", "ml=much"])
-def test_what_is_no_weight_is_refused(flag: str, weight: str) -> None:
-    with pytest.raises(SettingsError, match=rf"{flag} .*NAME=2 with a number above 0"):
-        parse([flag, weight], {})
-    with pytest.raises(SettingsError, match="once for each name"):
-        parse([flag, "ml=2", flag, "ml=3"], {})
 
 
 def test_a_policy_that_preempts_is_refused_with_its_trait() -> None:
@@ -220,6 +190,118 @@ def test_a_policy_that_only_chooses_counts_is_run(policy: str) -> None:
     assert parse(["--policy", policy], {}).policy == policy
 
 
-def test_fairness_is_of_one_policy_alone() -> None:
-    with pytest.raises(SettingsError, match=r"--policy 'drf': optimus, the only policy"):
-        parse(["--policy", "drf", "--fairness", "1"], {})
+# --- the file
+
+
+def given(folder: Path, text: str) -> str:
+    """The flag that names a file with this text."""
+    path = folder / "config.yaml"
+    path.write_text(text)
+    return f"--config={path}"
+
+
+def problems(folder: Path, text: str, *flags: str) -> list[str]:
+    with pytest.raises(SettingsError) as raised:
+        parse([given(folder, text), *flags], {})
+    return str(raised.value).splitlines()
+
+
+def test_a_file_sets_what_has_no_flag(tmp_path: Path) -> None:
+    text = """
+    autoscaler:
+      tick-seconds: 1
+      log-readers: 4
+      node-kind-label: accelerator
+      fairness: 1
+      namespace-weights: {ml: 2, vision: 0.5}
+      priority-weights: {high: 3}
+    extender: {nominate: false}
+    policy:
+      optimus: {min-gain-fraction: 0.01}
+    """
+    settings = parse([given(tmp_path, text), "--interval-seconds=30"], {})
+    assert (settings.tick_seconds, settings.log_readers, settings.interval_seconds) == (1.0, 4, 30)
+    assert settings.node_kind_label == "accelerator"
+    weights = {"ml": 2.0, "vision": 0.5}, {"high": 3.0}
+    assert fairness_of(settings) == Fairness(1.0, *weights)
+    assert settings.policy_options == {"optimus": {"min-gain-fraction": 0.01}}
+    variables = {"OPTIMUS_CONFIG": str(settings.config), "OPTIMUS_INTERVAL_SECONDS": "30"}
+    assert parse([], variables) == settings
+
+
+@pytest.mark.parametrize("text", ["", "# nothing", "autoscaler:", "{}"])
+def test_an_empty_file_is_the_defaults(tmp_path: Path, text: str) -> None:
+    assert replace(parse([given(tmp_path, text)], {}), config=None) == Settings()
+
+
+def test_all_problems_of_a_file_and_of_flags_are_one_message(tmp_path: Path) -> None:
+    text = """
+    autoscalr: {}
+    autoscaler:
+      tick-secs: 1
+      tick_seconds: 1
+      interval-seconds: 5
+      log-readers: 1.5
+      profiling-seconds: soon
+      moves-per-hour: 0
+      node-kind-label: cpu kind
+      fairness: much
+      namespace-weights: {ml: 0}
+    policy:
+      tetris: {min: 1}
+      optimu: {}
+      drf: 3
+    """
+    assert problems(tmp_path, text, "--listen=1") == [
+        "section autoscalr: unknown; did you mean autoscaler?",
+        "autoscaler.tick-secs: unknown; did you mean tick-seconds?",
+        "autoscaler.tick_seconds: unknown; did you mean tick-seconds?",
+        "autoscaler.interval-seconds: this is the flag --interval-seconds, and no value of a file",
+        "autoscaler.log-readers 1.5: a whole number, 0 or more, is expected",
+        "autoscaler.profiling-seconds 'soon': a number, 0 or more, is expected",
+        "autoscaler.namespace-weights {'ml': 0}: names with numbers above 0 are expected: {ml: 2}",
+        "autoscaler.moves-per-hour: more than 0 is expected",
+        "autoscaler.fairness 'much': log, or a number such as 1, 0 or more, is expected",
+        "policy.tetris: there is no option 'min': its options are work-weight",
+        "policy.optimu: unknown; did you mean optimus?",
+        "policy.drf: options with values are expected",
+        "--listen '1': ADDRESS:PORT is expected",
+        "autoscaler.node-kind-label 'cpu kind': the key of a label is expected",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        pytest.param("- autoscaler", "autoscaler or extender or policy is expected", id="a list"),
+        pytest.param("autoscaler: 5", "autoscaler: keys with values are expected", id="no keys"),
+        pytest.param("autoscaler: {", "while parsing a flow node", id="no YAML"),
+        pytest.param("autoscaler: {a: 1, a: 2}", "a is given twice", id="a key twice"),
+        pytest.param("a: !!python/name:os.system", "could not determine", id="code"),
+    ],
+)
+def test_what_is_no_such_file_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    (problem,) = problems(tmp_path, text)
+    assert sentence in problem
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"--config '.*/none': No such file or directory"):
+        parse([f"--config={tmp_path}/none"], {})
+
+
+def test_a_variable_of_a_value_of_the_file_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"this is autoscaler\.tick-seconds in the file"):
+        parse([], {"OPTIMUS_TICK_SECONDS": "1"})
+
+
+def test_fairness_is_of_one_policy_alone(tmp_path: Path) -> None:
+    for text in ("fairness: 1", "namespace-weights: {ml: 2}"):
+        (problem,) = problems(tmp_path, f"autoscaler: {{{text}}}", "--policy=drf")
+        assert problem.startswith("--policy 'drf': optimus, the only policy")
+
+
+def test_at_most_36_flags_are_left() -> None:
+    """What few would change belongs into the file."""
+    programs = Settings, extender_settings.Settings
+    assert sum(len(flag_fields(settings)) for settings in programs) <= 36

@@ -1,9 +1,13 @@
 """The settings by which counts are decided reach the profiles, and so the command line."""
 
+from pathlib import Path
+
 from autoscaler.__main__ import _decision_config
-from autoscaler.settings import parse
+from autoscaler.settings import Settings, parse
+from optimus.errors import NotReady
 from optimus.kube.profile_codec import unpack
 from optimus.kube.stored_settings import ClusterSettings, settings_of
+from optimus.policies import policy_named
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
@@ -21,9 +25,26 @@ def test_each_profile_stores_the_settings_of_its_decisions() -> None:
     assert found.decision.interval.rescale_seconds == 5
 
 
-def test_what_the_operator_sets_is_what_is_decided_by() -> None:
-    given = "--policy fifo --rescale-cost-seconds 2 --least-gain-percent 7 --expected-gain-percent"
-    settings = _decision_config(parse([*given.split(), "100"], {})).settings
+def test_the_options_of_the_policy_are_those_of_the_file_also_where_a_profile_is_read() -> None:
+    options = {"tie": "worker"}
+    decision = _decision_config(
+        Settings(policy="optimus-paper", policy_options={"optimus-paper": options})
+    ).settings
+    assert decision.policy == policy_named("optimus-paper", options)
+    stored = ClusterSettings(decision, policy_options=options).stored("ns")
+    found = settings_of(stored, "ns")
+    assert isinstance(found, ClusterSettings)
+    assert found.decision == decision
+    assert found.stored("ns") == stored
+    unknown = settings_of({**stored, "policy_options": {"later": 1}}, "ns")
+    assert isinstance(unknown, NotReady)
+
+
+def test_what_the_operator_sets_is_what_is_decided_by(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("autoscaler: {rescale-cost-seconds: 2, expected-gain-percent: 100}")
+    given = f"--policy fifo --least-gain-percent 7 --config {path}"
+    settings = _decision_config(parse(given.split(), {})).settings
     assert settings.policy.name == "fifo"
     interval = settings.interval
     assert (interval.rescale_seconds, interval.hysteresis_fraction) == (2.0, 0.07)

@@ -124,7 +124,7 @@ def test_a_manifest_waits_for_the_running_job_where_the_nodes_are_full() -> None
     assert found["waitsFor"] == ["ns/j"]
     assert found["ends"]["at"] > found["starts"]["at"]
     assert "when ns/j has ended" in answer.text
-    assert "Ranges hold with 80 %." in answer.text
+    assert "Ranges have a probability of 80 %." in answer.text
 
 
 def test_another_job_is_planned_by_the_policy_of_the_autoscaler() -> None:
@@ -197,7 +197,7 @@ def test_a_job_that_fits_nowhere_waits_without_a_known_start() -> None:
     [
         pytest.param("kind: Pod", "has 0 jobs", id="no job"),
         pytest.param(f"{manifest()}---\n{manifest()}", "has 2 jobs", id="two jobs"),
-        pytest.param("a: [", "is no YAML", id="no YAML"),
+        pytest.param("a: [", "is not YAML", id="no YAML"),
         pytest.param("kind: TFJob\nspec: 5", "cannot be read", id="a spec that is none"),
     ],
 )

@@ -100,7 +100,7 @@ def test_a_cluster_on_which_everything_is_right() -> None:
     answer = answer_of(found(FakeApi(others=whole())))
     assert answer.status == 0
     assert "problem  " not in answer.text
-    assert "What mends it" not in answer.text
+    assert "To fix it" not in answer.text
     assert answer.text.endswith("17 checks: no problems, no warnings")
     assert {each["state"] for each in answer.value["findings"]} == {"ok"}  # type: ignore[index]
     json.dumps(answer.value, allow_nan=False)
@@ -325,7 +325,7 @@ def test_a_problem_outweighs_what_could_not_be_read() -> None:
     api.gone = ["/apis/optimus.dl/v1alpha1"]
     answer = answer_of(found(api))
     assert answer.status == 1
-    assert "What mends it (with the rights of an administrator):" in answer.text
+    assert "To fix it (with the rights of an administrator):" in answer.text
 
 
 def test_a_check_that_fails_for_another_reason_is_shown_as_it_is() -> None:

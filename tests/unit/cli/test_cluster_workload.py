@@ -162,8 +162,8 @@ def test_every_policy_finishes_them(policy: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--trace", "jobs.csv"], "--from-cluster is alone"),
-        (["--workload", "bursts"], "--from-cluster is alone"),
+        (["--trace", "jobs.csv"], "nothing else may name jobs"),
+        (["--workload", "bursts"], "nothing else may name jobs"),
         (["--processes", "2"], "one process is expected"),
         (["--kubeconfig", "/nowhere/config"], "/nowhere/config"),
     ],

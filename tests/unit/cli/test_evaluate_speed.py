@@ -356,7 +356,7 @@ class TestTables:
     [
         (["--samples", "2"], "at least 3 samples are needed for a model, not 2"),
         (["--samples", "5,-1"], "at least 3 samples are needed for a model, not -1"),
-        (["--samples", "five"], "numbers joined by commas are expected, as in 5,10, not 'five'"),
+        (["--samples", "five"], "numbers joined by commas are expected, such as 5,10, not 'five'"),
         (["--samples", ""], "numbers joined by commas are expected"),
         (["--seed", "-1"], "a whole number of at least 0 is expected, not '-1'"),
         (["--repeats", "0"], "a whole number of at least 1 is expected, not '0'"),

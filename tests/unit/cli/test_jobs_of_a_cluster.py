@@ -412,7 +412,7 @@ def test_what_if_of_fewer_and_of_forbidden_counts() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "+", "1.5", "++1", "1e3", "٣"])
 def test_counts_that_are_no_number_are_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="a number as 8, or a difference as"):
+    with pytest.raises(argparse.ArgumentTypeError, match="a number such as 8, or a difference"):
         what_if.change(text)
 
 

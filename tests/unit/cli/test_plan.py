@@ -245,7 +245,7 @@ def test_a_table_that_is_not_text_is_refused(
         ),
         pytest.param(
             ["--nodes", "3", "--node", "cpu=0"],
-            "--node: 'cpu=0'; a node that has something",
+            "--node: 'cpu=0'; a node with some resource",
             id="nothing",
         ),
         pytest.param(

@@ -220,7 +220,7 @@ class TestErrors:
         trace = tmp_path / "jobs.csv"
         trace.write_text(TRACE)
         found = error_of(capsys, "--workload", str(trace), "--workloads", "2")
-        assert "--workloads: a trace says itself which jobs there are" in found
+        assert "--workloads: the jobs are those of the trace" in found
 
     def test_a_malformed_trace_line_is_reported_with_its_number(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -72,6 +72,19 @@ def test_every_target_that_a_page_makes_is_in_the_makefile() -> None:
     assert not _wrong(lambda each: (name for name in _in_code(each, _MADE) if name not in known))
 
 
+@pytest.mark.parametrize("name", ["user-guide", "operator-guide", "reference"])
+def test_the_contents_list_of_a_long_page_has_every_heading(name: str) -> None:
+    long = page(f"docs/{name}.md")
+    head = long.text.partition("\n## ")[0]
+    title, *headings = re.findall(r"^#+ (.*)$", long.prose, re.MULTILINE)
+    listed = re.findall(r"\[([^\]]*)\]\(#[^)]*\)", head.partition("\n- ")[2])
+    assert [title, *headings] == [long.text.splitlines()[0][2:], *map(_one_line, listed)]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def test_every_page_can_be_reached_from_the_readme() -> None:
     reached: set[str] = set()
     waiting = {"README.md"}

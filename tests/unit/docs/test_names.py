@@ -3,8 +3,8 @@ exist."""
 
 import ast
 import re
-from collections.abc import Iterator
-from dataclasses import Field, fields
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, Field
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,9 +26,9 @@ from optimus.jobs import Counts
 from optimus.kube.contract import WAITING_EVENT, Annotation, Phase
 from optimus.kube.errors import ErrorKind
 from optimus.placement import PLACEMENT_RULES
-from optimus.policies import POLICIES
-from optimus.runtime.settings import _sentences as sentences_of
-from optimus.runtime.settings import flag
+from optimus.policies import POLICIES, policy_named
+from optimus.runtime.settings import file_fields, flag, flag_fields, sentences_of
+from optimus.runtime.settings_file import key_of
 from tests.harness.exposed_metrics import exposed_metrics
 from tests.unit.docs.pages import ROOT, all_pages, page, spans
 
@@ -47,19 +47,19 @@ _NOT_WRITTEN_BY_USERS: Final = {
 }
 _LABELS_AND_TAINTS: Final = {"optimus.dl/pool", "optimus.dl/training", "optimus.dl/v1alpha1"}
 _MISSPELT_ON_PURPOSE: Final = {"optimus.dl/target-los"}
-_SETTINGS: Final = {
-    "Settings of the autoscaler": autoscaler.settings.Settings,
-    "Settings of the extender": extender.settings.Settings,
+_PROGRAMS: Final = {
+    "autoscaler": autoscaler.settings.Settings,
+    "extender": extender.settings.Settings,
 }
 
 
 def _annotations() -> set[str]:
-    """Those of the user guide's table, written in full or by what follows the slash."""
-    names = {name for row in _USER.rows("Annotations") for name in spans(row[0])}
+    """Those of the reference's table, written in full or by what follows the slash."""
+    names = {name for row in _REFERENCE.rows("Annotations") for name in spans(row[0])}
     return {name if "/" in name else f"optimus.dl/{name}" for name in names}
 
 
-def test_every_annotation_that_users_write_is_in_the_user_guide() -> None:
+def test_every_annotation_that_users_write_is_in_the_reference() -> None:
     assert _annotations() == _OURS - _NOT_WRITTEN_BY_USERS
 
 
@@ -71,7 +71,7 @@ def test_no_page_names_an_annotation_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("name", sorted(_NOT_WRITTEN_BY_USERS))
 def test_an_annotation_that_the_programs_write_is_documented(name: str) -> None:
-    assert name in _USER.text + _PROTOCOL.text
+    assert name in _USER.text + _REFERENCE.text + _PROTOCOL.text
 
 
 def test_the_architecture_names_the_mark_of_everyone_who_suspends_a_job() -> None:
@@ -86,23 +86,57 @@ def test_the_architecture_names_the_mark_of_everyone_who_suspends_a_job() -> Non
     assert len(written) == len(suspending) == 2
 
 
-@pytest.mark.parametrize(("heading", "settings"), _SETTINGS.items())
+@pytest.mark.parametrize(("program", "settings"), _PROGRAMS.items())
 def test_the_reference_says_of_every_flag_what_its_help_says(
-    heading: str, settings: type[Any]
+    program: str, settings: type[Any]
 ) -> None:
-    said = [" | ".join(row) for row in _REFERENCE.rows(heading)]
-    documented = sentences_of(settings)
-    assert said == [_setting(field, documented[field.name]) for field in fields(settings)]
+    rows = _REFERENCE.rows(f"Flags of the {program}")
+    assert [" | ".join(row) for row in rows] == _settings(settings, flag_fields(settings), flag)
 
 
-def _setting(field: Field[Any], sentence: str) -> str:
+@pytest.mark.parametrize(("program", "settings"), _PROGRAMS.items())
+def test_the_reference_says_of_every_value_of_the_file_what_its_docstring_says(
+    program: str, settings: type[Any]
+) -> None:
+    rows = _REFERENCE.rows(f"Section {program}")
+    assert [" | ".join(row) for row in rows] == _settings(settings, file_fields(settings), key_of)
+
+
+def _settings(
+    settings: type[Any], described: Iterable[Field[Any]], name_of: Callable[[str], str]
+) -> list[str]:
+    sentences = sentences_of(settings)
+    return [
+        f"`{name_of(each.name)}` | {_default(each)} | {sentences[each.name]}" for each in described
+    ]
+
+
+def _default(field: Field[Any]) -> str:
+    if field.default in (None, "", (), MISSING):
+        return "-"
     value = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
-    default = (
-        "-"
-        if field.default in (None, "", ())
-        else f"`{value.lower() if field.type is bool else value}`"
-    )
-    return f"`{flag(field.name)}` | {default} | {sentence}"
+    return f"`{value.lower() if field.type is bool else value}`"
+
+
+def test_the_reference_shows_a_file_that_both_processes_take(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```yaml\n(autoscaler:.*?)```", _REFERENCE.text, re.DOTALL)
+    path = tmp_path / "config.yaml"
+    path.write_text(block)
+    deciding = autoscaler.settings.parse([f"--config={path}"], {})
+    placing = extender.settings.parse([f"--config={path}"], {})
+    assert deciding != autoscaler.settings.Settings(config=path)
+    assert placing != extender.settings.Settings(config=path)
+
+
+def test_the_reference_lists_the_options_of_every_policy() -> None:
+    listed = {(row[0], row[1]) for row in _REFERENCE.rows("Section policy")}
+    there: set[tuple[str, str]] = set()
+    for name in POLICIES:
+        with pytest.raises(ValueError, match="there is no option") as raised:
+            policy_named(name, {"none": 1})
+        options = str(raised.value).partition("its options are ")[2]
+        there |= {(f"`{name}`", f"`{each}`") for each in options.split(", ") if each}
+    assert listed == there
 
 
 def _variables() -> set[str]:
@@ -113,7 +147,7 @@ def _variables() -> set[str]:
     return {
         prefix + field.name.upper()
         for settings, prefix in prefixes.items()
-        for field in fields(settings)
+        for field in flag_fields(settings)
     }
 
 
@@ -130,7 +164,7 @@ def test_every_variable_that_a_page_names_is_a_setting() -> None:
 
 
 def test_the_manifests_set_no_flag_that_is_not_there() -> None:
-    known = {flag(field.name) for settings in _SETTINGS.values() for field in fields(settings)}
+    known = {flag(each.name) for settings in _PROGRAMS.values() for each in flag_fields(settings)}
     for name in ("autoscaler", "scheduler"):
         pod = yaml.safe_load((ROOT / f"manifests/{name}.yaml").read_text())["spec"]["template"][
             "spec"
@@ -145,9 +179,8 @@ def test_the_manifests_set_no_flag_that_is_not_there() -> None:
 
 
 def test_the_flags_that_the_operator_guide_names_are_there() -> None:
-    known = {flag(field.name) for settings in _SETTINGS.values() for field in fields(settings)}
+    known = {flag(each.name) for settings in _PROGRAMS.values() for each in flag_fields(settings)}
     others = {
-        "--config",
         "--policy-config-file",
         "--policy-configmap",
         "--scale-down-unneeded-time",
@@ -227,8 +260,8 @@ def _pattern(sentence: ast.expr) -> str:
     )
 
 
-def test_the_user_guide_lists_exactly_the_events_that_there_are() -> None:
-    listed = {name for row in _USER.rows("Events") for name in spans(row[0])}
+def test_the_reference_lists_exactly_the_events_that_there_are() -> None:
+    listed = {name for row in _REFERENCE.rows("Events") for name in spans(row[0])}
     assert listed == _event_reasons()
 
 
@@ -256,7 +289,7 @@ def _calls(folder: str) -> Iterator[ast.Call]:
 
 
 def test_every_phase_is_explained() -> None:
-    assert {word for row in _USER.rows("Phases") for word in row[0].split(", ")} == {
+    assert {word for row in _REFERENCE.rows("Phases") for word in row[0].split(", ")} == {
         each.value for each in Phase
     }
 
@@ -267,7 +300,7 @@ def test_every_printed_column_is_explained() -> None:
         each["name"].upper()
         for each in definition["spec"]["versions"][0]["additionalPrinterColumns"]
     ]
-    assert [name for row in _USER.rows("Columns") for name in spans(row[0])] == columns
+    assert [name for row in _REFERENCE.rows("Columns") for name in spans(row[0])] == columns
 
 
 def test_every_policy_is_named_where_it_is_chosen() -> None:
@@ -288,7 +321,7 @@ def test_the_guide_s_table_of_the_configuration_says_what_is_shipped() -> None:
             "disabled"
         ],
     }
-    for row in _OPERATOR.rows("Fields of the scheduler configuration"):
+    for row in _REFERENCE.rows("Fields of the scheduler configuration"):
         (name,), (value,) = spans(row[0]), spans(row[1])
         assert yaml.safe_load(value) == shipped[name], name
 
@@ -362,7 +395,7 @@ def test_the_guide_s_overlay_fits_the_manifests() -> None:
     for image in overlay["images"]:
         assert f"image: {image['name']}:" in "".join(shipped.values())
     base = yaml.safe_load((ROOT / "manifests/kustomization.yaml").read_text())
-    (shared,), (settings,) = base["configMapGenerator"], overlay["configMapGenerator"]
+    (shared, _), (settings,) = base["configMapGenerator"], overlay["configMapGenerator"]
     merged = {"behavior": "merge", "literals": settings["literals"]}
     assert settings == {"name": shared["name"], "namespace": shared["namespace"], **merged}
     names = {literal.partition("=")[0] for literal in settings["literals"]}
@@ -381,13 +414,13 @@ def _ours(manifest: Any) -> Any:
 
 
 def test_the_columns_of_a_table_of_jobs_are_documented_in_their_order() -> None:
-    assert [name for row in _USER.rows("A table of jobs") for name in spans(row[0])] == list(
+    assert [name for row in _REFERENCE.rows("A table of jobs") for name in spans(row[0])] == list(
         job_table.COLUMNS
     )
 
 
 def test_the_columns_of_a_table_of_speeds_are_those_that_are_read(tmp_path: Path) -> None:
-    names = [name for row in _USER.rows("A table of speeds") for name in spans(row[0])]
+    names = [name for row in _REFERENCE.rows("A table of speeds") for name in spans(row[0])]
     table = tmp_path / "speeds.csv"
     table.write_text("\n".join([",".join(names), *(f"sync,{ps},2,1.5,64" for ps in range(1, 5))]))
     (read,) = speed_table.read_speed_tables(table).tables

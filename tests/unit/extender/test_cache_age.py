@@ -60,8 +60,8 @@ def test_the_oldest_cache_counts_and_is_named_with_its_age_and_the_limit() -> No
     frozen.pods.last_contact = 10.0
     assert frozen.age.seconds() == 190.0
     why = "the cache of pods is as of 2023-11-14T22:13:30Z, older than the limit of 120 s"
-    assert frozen.age.why_too_old() == f"{why} (--cache-age-limit-seconds)"
-    now = f"{why} (--cache-age-limit-seconds): 190 s old; no new plans are made"
+    assert frozen.age.why_too_old() == f"{why} (cache-age-limit-seconds)"
+    now = f"{why} (cache-age-limit-seconds): 190 s old; no new plans are made"
     assert frozen.age.why_not_ready() == now
 
 

@@ -193,7 +193,7 @@ def test_a_gang_that_kube_scheduler_refuses_for_another_reason_preempts_nobody()
         pytest.param({}, {"priority": 5}, {}, id="a gang of the same priority"),
         pytest.param({}, {"priority": 6}, {}, id="a gang of a higher one"),
         pytest.param(
-            {"preempt_protected": "gold, other"},
+            {"protected_classes": ("gold", "other")},
             {"priority_class": "gold"},
             {},
             id="a protected PriorityClass",
@@ -804,7 +804,7 @@ def test_inspection_reports_until_when_others_may_shrink() -> None:
 def test_inspection_reports_shrinking_until_the_time_for_it_is_over(
     seconds: float, reported: bool
 ) -> None:
-    settings = Settings(preempt=True, preempt_shrink_seconds=seconds, preempt_protected="gold")
+    settings = Settings(preempt=True, preempt_shrink_seconds=seconds, protected_classes=("gold",))
     made = PreemptingCluster({"a": 4}, settings)
     made.run_elastic("low", 1, 3, priority_class="gold")
     made.submit("high", 1, 1, priority=5)

@@ -424,13 +424,13 @@ def test_filter_and_events_hold_the_lock() -> None:
 
 @pytest.mark.parametrize(
     ("topology", "planned"),
-    [("", {"a", "b"}), ("zone,rack", {"c", "d"})],
+    [((), {"a", "b"}), (("zone", "rack"), {"c", "d"})],
     ids=["by what is free alone", "in one rack"],
 )
 def test_a_gang_goes_into_one_rack_where_the_labels_are_given(
-    topology: str, planned: set[str]
+    topology: tuple[str, ...], planned: set[str]
 ) -> None:
-    cluster = FakeCluster({}, settings=Settings(topology=topology, one_kind=False))
+    cluster = FakeCluster({}, settings=Settings(topology_labels=topology, one_kind=False))
     for name, cpu, rack in (("a", 4, "1"), ("b", 4, "2"), ("c", 3, "3"), ("d", 3, "3")):
         cluster.node(name, cpu, zone="z", rack=rack)
     cluster.job("job", 2, 4)

@@ -16,18 +16,39 @@ def test_nothing_given_is_the_defaults() -> None:
 def test_flags_win_over_the_environment() -> None:
     environment = {
         "OPTIMUS_EXTENDER_LISTEN": "127.0.0.1:1",
-        "OPTIMUS_EXTENDER_NOMINATE": "false",
-        "OPTIMUS_EXTENDER_RESERVATION_SECONDS": "7.5",
+        "OPTIMUS_EXTENDER_NODE_SELECTOR": "pool=a",
     }
-    settings = parse(["--listen=[::1]:2", "--kubeconfig", "k", "--check-invariants"], environment)
+    settings = parse(["--listen=[::1]:2", "--kubeconfig", "k", "--preempt"], environment)
     expected = Settings(
-        listen="[::1]:2",
-        kubeconfig=Path("k"),
-        nominate=False,
-        reservation_seconds=7.5,
-        check_invariants=True,
+        listen="[::1]:2", kubeconfig=Path("k"), node_selector="pool=a", preempt=True
     )
     assert settings == expected
+
+
+def given(folder: Path, text: str) -> Path:
+    path = folder / "config.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_file_of_both_processes_has_a_section_for_the_extender(tmp_path: Path) -> None:
+    text = """
+    autoscaler: {unread: here}
+    extender:
+      nominate: false
+      reservation-seconds: 7.5
+      topology-labels: [topology.kubernetes.io/zone, rack]
+      protected-classes: [serving]
+    """
+    path = given(tmp_path, text)
+    settings = parse([], {"OPTIMUS_CONFIG": str(path)})
+    assert settings == Settings(
+        config=path,
+        nominate=False,
+        reservation_seconds=7.5,
+        topology_labels=("topology.kubernetes.io/zone", "rack"),
+        protected_classes=("serving",),
+    )
 
 
 def test_what_both_processes_agree_on_is_read_from_the_autoscalers_variables() -> None:
@@ -45,44 +66,53 @@ def test_what_both_processes_agree_on_is_read_from_the_autoscalers_variables() -
     assert parse(["--node-selector=pool=c"], own).node_selector == "pool=c"
 
 
-def test_all_problems_are_reported_at_once() -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
+    text = """
+    extender:
+      nominate: maybe
+      reservation-seconds: 0
+      topology-labels: [zone, a b]
+      protected-classes: serving
+      leader-identity: true
+      access-log: "yes"
+      threads: 3
+    """
     with pytest.raises(SettingsError) as caught:
         parse(
             [
+                f"--config={given(tmp_path, text)}",
                 "--listen=8888",
                 "--health-listen=host:99999",
-                "--nominate=maybe",
-                "--reservation-seconds=0",
-                "--threads=x",
+                "--preempt=maybe",
                 "--leader-lease=a/b/c",
                 "--node-selector=pool",
                 "--log-level=loud",
-                "--access-log=yes",
             ],
             {},
         )
     lines = str(caught.value).splitlines()
     assert lines == [
-        "--nominate 'maybe': true or false is expected",
-        "--threads 'x': a whole number, 0 or more, is expected",
-        "--reservation-seconds: more than 0 is expected",
+        "--preempt 'maybe': true or false is expected",
+        "extender.nominate 'maybe': true or false is expected",
+        "extender.protected-classes 'serving': a list of names is expected",
+        "extender.leader-identity True: a text is expected",
+        "extender.threads: unknown",
+        "extender.reservation-seconds: more than 0 is expected",
         "--listen '8888': ADDRESS:PORT is expected",
+        "extender.topology-labels 'a b': the key of a label is expected",
         "--health-listen 'host:99999': ADDRESS:PORT is expected",
         "--leader-lease 'a/b/c': NAMESPACE/NAME, or nothing, is expected",
         "--node-selector 'pool': key=value,... is expected",
-        "--access-log 'yes': off, plain or json is expected",
+        "extender.access-log 'yes': off, plain or json is expected",
         "--log-level 'loud': debug, info, warning or error is expected",
     ]
 
 
 @pytest.mark.parametrize(
-    "flag",
+    "key",
     [
-        "threads",
-        "max-body-bytes",
         "reservation-seconds",
         "binding-seconds",
-        "exclusion-seconds",
         "rescale-hold-seconds",
         "age-limit-seconds",
         "cache-age-limit-seconds",
@@ -90,30 +120,15 @@ def test_all_problems_are_reported_at_once() -> None:
         "preempt-seconds",
     ],
 )
-def test_what_has_to_be_more_than_nothing(flag: str) -> None:
-    with pytest.raises(SettingsError, match=f"^--{flag}: more than 0 is expected$"):
-        parse([f"--{flag}=0"], {})
+def test_what_has_to_be_more_than_nothing(tmp_path: Path, key: str) -> None:
+    path = given(tmp_path, f"extender: {{{key}: 0}}")
+    with pytest.raises(SettingsError, match=f"^extender.{key}: more than 0 is expected$"):
+        parse([f"--config={path}"], {})
 
 
 def test_the_operators_version_is_one_that_can_be_compared() -> None:
     with pytest.raises(SettingsError, match=r"^--operator-version 'newest': "):
         parse(["--operator-version=newest"], {})
-
-
-def test_classes_that_are_never_preempted_are_comma_separated() -> None:
-    assert parse([], {}).protected_classes == frozenset()
-    assert parse(["--preempt-protected=a, b,"], {}).protected_classes == {"a", "b"}
-
-
-def test_topology_labels_are_comma_separated() -> None:
-    assert parse([], {}).topology_labels == ()
-    labels = "topology.kubernetes.io/zone, rack"
-    assert parse(["--topology", labels], {}).topology_labels == (
-        "topology.kubernetes.io/zone",
-        "rack",
-    )
-    with pytest.raises(SettingsError, match=r"--topology 'zone,': labels of nodes"):
-        parse(["--topology=zone,"], {})
 
 
 def test_the_health_address_is_another_one() -> None:

@@ -19,6 +19,7 @@ from extender.http.wsgi import (
     GRACE_SECONDS,
     KEEP_ALIVE_SECONDS,
     NEXT_CALL_SECONDS,
+    THREADS,
     KeepAliveWorker,
     Server,
     _is_readable,
@@ -33,8 +34,8 @@ def test_gunicorn_runs_with_the_settings_of_the_extender_alone(
 ) -> None:
     monkeypatch.setenv("WEB_CONCURRENCY", "4")
     monkeypatch.setenv("GUNICORN_CMD_ARGS", "--workers=3 --bind=0.0.0.0:1")
-    cfg = Server(Settings(listen="127.0.0.1:8889", threads=5, log_level="warning")).cfg
-    assert (cfg.workers, cfg.threads, cfg.worker_class) == (1, 5, KeepAliveWorker)
+    cfg = Server(Settings(listen="127.0.0.1:8889", log_level="warning")).cfg
+    assert (cfg.workers, cfg.threads, cfg.worker_class) == (1, THREADS, KeepAliveWorker)
     assert (cfg.bind, cfg.loglevel, cfg.proc_name) == (
         ["127.0.0.1:8889"],
         "warning",
@@ -101,7 +102,7 @@ def test_the_application_lives_as_long_as_the_worker_and_ends_with_its_master(
     masters: list[int] = []
     monkeypatch.setattr("extender.http.wsgi.end_with_parent", masters.append)
     monkeypatch.setattr("extender.http.wsgi.Application", FakeApplication)
-    settings = Settings(threads=3)
+    settings = Settings()
     server = Server(settings)
     server.cfg.worker_exit(None, None)  # a worker that ends before it has loaded anything
     loaded: Any = server.load()

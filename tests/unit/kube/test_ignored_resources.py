@@ -70,4 +70,4 @@ def test_names_are_read_from_one_setting(text: str, names: frozenset[str]) -> No
 @pytest.mark.parametrize("text", ["cpu", "memory,nvidia.com/gpu", "nvidia.com/a b"])
 def test_only_extended_resources_can_be_left_out(text: str) -> None:
     (problem,) = not_resources("ignored_resources", text)
-    assert problem.startswith("--ignored-resources")
+    assert problem.field == "ignored_resources"

@@ -51,7 +51,16 @@ def environment(objects: list[dict[str, Any]], container: dict[str, Any]) -> dic
     for source in container["envFrom"]:
         values |= maps[source["configMapRef"]["name"]]["data"]
     given = {each["name"]: each.get("value") for each in container["env"]}
-    return values | {name: text or POD_VALUES[name] for name, text in given.items()}
+    values |= {name: text or POD_VALUES[name] for name, text in given.items()}
+    mounted = values.pop("OPTIMUS_CONFIG")
+    assert mounted == "/etc/optimus/config.yaml"
+    assert {"name": "settings", "mountPath": "/etc/optimus", "readOnly": True} in container[
+        "volumeMounts"
+    ]
+    assert next(data for name, data in maps.items() if name.startswith("optimus-config-"))[
+        "data"
+    ] == {"config.yaml": ""}
+    return values
 
 
 def arguments(container: dict[str, Any]) -> list[str]:

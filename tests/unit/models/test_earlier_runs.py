@@ -169,8 +169,8 @@ class TestDiffers:
         found = why_differs(JOB, with_run(scaled(own, speed=factor)))
         assert found is not None
         expected = speed(Counts(2, 2))
-        assert found.startswith(f"{factor * expected:.3g} steps/s at 2 PS + 2 workers, where")
-        assert f"expect {expected:.3g} (up to " in found
+        assert found.startswith(f"{factor * expected:.3g} steps/s at 2 PS + 2 workers; earlier")
+        assert f"predict {expected:.3g} within " in found
 
     def test_a_speed_of_a_few_seconds_is_not_held_against_it(self) -> None:
         short = tuple(replace(each, seconds=30.0) for each in samples(Counts(2, 2)))
@@ -193,7 +193,7 @@ class TestDiffers:
     def test_losses_on_one_side_of_the_band_are_said_with_both_figures(self) -> None:
         found = why_differs(JOB, with_run(scaled(after(10), loss=2.0)))
         assert found is not None
-        assert "a loss of 1.45 after 3 epochs, where earlier runs let expect 0.725" in found
+        assert "a loss of 1.45 after 3 epochs; earlier runs predict 0.725 within" in found
 
     def test_two_losses_outside_are_not_enough(self) -> None:
         assert why_differs(JOB, with_run(scaled(after(2), loss=2.0))) is None
@@ -220,7 +220,7 @@ class TestDiffers:
         early = replace(run("a"), losses=(), places=(), goal=job.goal, met_at=20.0)
         assert why_differs(job, with_run(after(40), early)) is None
         assert why_differs(job, with_run(after(41), early)) == (
-            "its goal is not met after 41 epochs, where the slowest earlier run needed 20"
+            "its goal is not met after 41 epochs; the slowest earlier run needed 20"
         )
 
     def test_a_job_that_trains_on_at_its_goal_is_not_late(self) -> None:

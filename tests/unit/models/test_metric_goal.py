@@ -127,7 +127,7 @@ def test_a_metric_that_the_log_has_not_is_named_with_those_that_it_has() -> None
 def test_a_diverged_training_has_no_forecast() -> None:
     progress = replace(shows(accuracy(15)), diverged=True)
     assert forecast_job(JOB, progress, ACCURACY) == NotReady(
-        "the last losses in the log are no numbers"
+        "the last losses in the log are not numbers"
     )
 
 
