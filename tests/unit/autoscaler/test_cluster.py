@@ -184,3 +184,20 @@ def test_pods_of_a_job_of_which_none_has_changed_are_the_same_object() -> None:
     assert after.by_job["u"] is before.by_job["u"]
     assert after.by_job["v"] is not before.by_job["v"]
     assert before.by_job["v"] == (second,)
+
+
+def test_pods_of_another_namespace_are_no_replicas_of_a_job() -> None:
+    own = pod_named("own", "u", "1", node="n", phase="Running")
+    forged = pod_named(
+        "forged", "u", "1", namespace="other", node="n", phase="Running", priority=-9
+    )
+    ended = pod_named("ended", "u", "1", namespace="other", node="n", phase="Succeeded")
+    index = PodIndex()
+    for pod in (forged, ended, own):
+        index.note(None, pod)
+    found = Observation.of_nodes(1.0, [read(job_of("u"))], NodeList((), {}), index.freeze(), [])
+    assert found.pods == {"u": (own,)}
+    assert found.snapshot.jobs[0].priority == 0
+    assert found.snapshot.bound_counts("u").workers == 1
+    # What they take of their node is taken all the same.
+    assert {each.uid for each in found.snapshot.pods} == {"uid-own", "uid-forged"}
