@@ -31,6 +31,7 @@ from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ClusterSnapshot
 
 _UID: Final = attrgetter("uid")
+_PAGE_OF_EVENTS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +248,12 @@ def _belongs_to(profile: TrainingProfile, job: TrainingJob | None) -> bool:
 def waits_of(events: Iterable[WaitingEvent], jobs: Mapping[str, TrainingJob]) -> dict[str, str]:
     """The newest text for each job, by UID; an Event of another namespace counts for nothing."""
     newest: dict[str, WaitingEvent] = {}
-    for event in sorted(events, key=lambda each: (each.last_at, each.name)):
+    for event in events:
         job = jobs.get(event.job_uid)
-        if job is not None and job.namespace == event.namespace:
+        if job is None or job.namespace != event.namespace:
+            continue
+        known = newest.get(event.job_uid)
+        if known is None or (known.last_at, known.name) < (event.last_at, event.name):
             newest[event.job_uid] = event
     return {job_uid: event.message for job_uid, event in newest.items()}
 
@@ -280,7 +284,9 @@ class Caches:
         self._quotas = Reflector(client, watched_quotas(), config=config)
         self._ranges = Reflector(client, watched_limit_ranges(), config=config)
         self._classes = Reflector(client, watched_priority_classes(), config=config)
-        self._events = Reflector(client, watched_waiting_events(), config=config)
+        # Anybody may write Events of a megabyte: fewer are read at once.
+        small = replace(config, page=_PAGE_OF_EVENTS)
+        self._events = Reflector(client, watched_waiting_events(), config=small)
         self._workloads = Reflector(client, watched_workload_profiles(), config=config)
         self._admission = Admission(budgets)
         self._node_list = (-1, NodeList((), {}))

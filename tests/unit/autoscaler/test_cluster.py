@@ -4,12 +4,14 @@ import json
 from random import Random
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from autoscaler.cluster import Caches, NodeList, Observation, PodIndex, waits_of
 from optimus.jobs import NodeConstraints, Role
 from optimus.kube.client import Client
 from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.events import LONGEST_MESSAGE
 from optimus.kube.pods import Owner, Pod
 from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.waiting_events import WaitingEvent, decode_waiting_event
@@ -70,6 +72,30 @@ def test_the_newest_event_says_why_a_job_waits() -> None:
         event("v", "of no job", "2026-01-01T00:03:00Z"),
     ]
     assert waits_of(events, {job.uid: job}) == {"u": "new"}
+
+
+def test_an_event_of_any_length_is_cut_to_that_of_our_own() -> None:
+    assert len(event("u", "m" * 1_000_000, "2026-01-01T00:02:00Z").message) == LONGEST_MESSAGE
+
+
+class Counted(str):
+    """An instant; how often two were compared is counted."""
+
+    compared = 0
+
+    def __lt__(self, other: str) -> bool:
+        Counted.compared += 1
+        return super().__lt__(other)
+
+
+def test_events_of_no_job_of_their_namespace_are_not_compared() -> None:
+    job = read(job_json())
+    forged = [
+        msgspec.structs.replace(event("v", "m", ""), last_at=Counted(number), job_uid=uid)
+        for number, uid in enumerate(["w", "x"] * 500)
+    ]
+    assert waits_of(forged, {job.uid: job}) == {}
+    assert Counted.compared == 0
 
 
 def test_a_job_has_the_lowest_priority_of_its_pods() -> None:
