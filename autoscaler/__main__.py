@@ -66,6 +66,7 @@ from optimus.progress.stragglers import StragglerConfig
 from optimus.rescale.disruption import NO_LIMIT, DisruptionLimits, Limit
 from optimus.resources import Resources
 from optimus.runtime.health import HealthServer
+from optimus.runtime.logs import log_to_stderr
 from optimus.runtime.settings import SettingsError, address, names_in
 
 _LOG = logging.getLogger("autoscaler")
@@ -90,8 +91,7 @@ def main(arguments: list[str]) -> int:
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    line_format = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    logging.basicConfig(level=settings.log_level.upper(), format=line_format)
+    log_to_stderr(settings.log_level)
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # a probe every few seconds
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

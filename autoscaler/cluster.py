@@ -31,6 +31,7 @@ from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ClusterSnapshot
 
 _UID: Final = attrgetter("uid")
+_PAGE_OF_EVENTS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +87,10 @@ class Observation:
         profiles: Sequence[TrainingProfile],
     ) -> Self:
         """The same of nodes and pods that are in order."""
+        by_uid = {job.uid: job for job in sorted(jobs, key=_UID)}
+        pods = pods.of_their_namespaces(by_uid)
         active = (job.active for job in jobs if job.active is not None)
         found = (_with_priority(job, pods.priorities.get(job.uid)) for job in active)
-        by_uid = {job.uid: job for job in sorted(jobs, key=_UID)}
         own = [each for each in profiles if _belongs_to(each, by_uid.get(each.job.uid))]
         return cls(
             at,
@@ -120,13 +122,55 @@ class FrozenPods:
     """The pods at one moment."""
 
     by_job: Mapping[str, tuple[Pod, ...]]
-    """By the UID of the job that controls them, in the order of their names."""
+    """By the UID of the job that they name as their controller, in the order of their names."""
 
     priorities: Mapping[str, int]
     """The lowest priority of each job's pods, without those that are leaving."""
 
     placed: tuple[BoundPod, ...]
     """In the order of their UIDs."""
+
+    namespaces: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Of the pods of each job."""
+
+    def of_their_namespaces(self, jobs: Mapping[str, TrainingJob]) -> "FrozenPods":
+        """Without the replicas that are in another namespace than their job, by UID: anybody may
+        write a UID into a pod. They only take room on their nodes."""
+        forged = [
+            uid
+            for uid, names in self.namespaces.items()
+            if uid in jobs and names != {jobs[uid].namespace}
+        ]
+        if not forged:
+            return self
+        by_job, priorities = dict(self.by_job), dict(self.priorities)
+        foreign = set[str]()
+        for uid in forged:
+            namespace, pods = jobs[uid].namespace, self.by_job[uid]
+            foreign.update(pod.uid for pod in pods if pod.namespace != namespace)
+            own = tuple(pod for pod in pods if pod.namespace == namespace)
+            _set_pods(by_job, priorities, uid, own)
+        placed = tuple(
+            replace(each, replica=None) if each.uid in foreign else each
+            for each in self.placed
+            if not (each.ended and each.uid in foreign)
+        )
+        return FrozenPods(by_job, priorities, placed, self.namespaces)
+
+
+def _set_pods(
+    by_job: dict[str, tuple[Pod, ...]],
+    priorities: dict[str, int],
+    uid: str,
+    pods: tuple[Pod, ...],
+) -> None:
+    by_job.pop(uid, None)
+    priorities.pop(uid, None)
+    staying = [pod.priority for pod in pods if not pod.leaving]
+    if pods:
+        by_job[uid] = pods
+    if staying:
+        priorities[uid] = min(staying)
 
 
 class PodIndex:
@@ -173,21 +217,17 @@ class PodIndex:
             if not self._changed and not self._places_changed:
                 return self._frozen
             by_job, priorities = dict(self._frozen.by_job), dict(self._frozen.priorities)
+            namespaces = dict(self._frozen.namespaces)
             for uid in self._changed:
                 pods = tuple(sorted(self._owned[uid].values(), key=attrgetter("name")))
-                staying = [pod.priority for pod in pods if not pod.leaving]
-                for found in (by_job, priorities):
-                    found.pop(uid, None)
-                if pods:
-                    by_job[uid] = pods
-                else:
-                    del self._owned[uid]
-                if staying:
-                    priorities[uid] = min(staying)
+                _set_pods(by_job, priorities, uid, pods)
+                namespaces[uid] = frozenset(pod.namespace for pod in pods)
+                if not pods:
+                    del self._owned[uid], namespaces[uid]
             placed = self._frozen.placed
             if self._places_changed:
                 placed = tuple(map(self._placed.__getitem__, sorted(self._placed)))
-            self._frozen = FrozenPods(by_job, priorities, placed)
+            self._frozen = FrozenPods(by_job, priorities, placed, namespaces)
             self._changed, self._places_changed = set(), False
             return self._frozen
 
@@ -208,9 +248,12 @@ def _belongs_to(profile: TrainingProfile, job: TrainingJob | None) -> bool:
 def waits_of(events: Iterable[WaitingEvent], jobs: Mapping[str, TrainingJob]) -> dict[str, str]:
     """The newest text for each job, by UID; an Event of another namespace counts for nothing."""
     newest: dict[str, WaitingEvent] = {}
-    for event in sorted(events, key=lambda each: (each.last_at, each.name)):
+    for event in events:
         job = jobs.get(event.job_uid)
-        if job is not None and job.namespace == event.namespace:
+        if job is None or job.namespace != event.namespace:
+            continue
+        known = newest.get(event.job_uid)
+        if known is None or (known.last_at, known.name) < (event.last_at, event.name):
             newest[event.job_uid] = event
     return {job_uid: event.message for job_uid, event in newest.items()}
 
@@ -241,7 +284,9 @@ class Caches:
         self._quotas = Reflector(client, watched_quotas(), config=config)
         self._ranges = Reflector(client, watched_limit_ranges(), config=config)
         self._classes = Reflector(client, watched_priority_classes(), config=config)
-        self._events = Reflector(client, watched_waiting_events(), config=config)
+        # Anybody may write Events of a megabyte: fewer are read at once.
+        small = replace(config, page=_PAGE_OF_EVENTS)
+        self._events = Reflector(client, watched_waiting_events(), config=small)
         self._workloads = Reflector(client, watched_workload_profiles(), config=config)
         self._admission = Admission(budgets)
         self._node_list = (-1, NodeList((), {}))

@@ -5,8 +5,9 @@ the work for one job is logged and counted; it costs that job one tick and affec
 """
 
 import logging
+import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.stragglers import StragglerReplacer
 from optimus.interval import IntervalPlan
-from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule
+from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, alternating
 from optimus.kube.contract import Phase
 from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits
 from optimus.rescale.purpose import RescalePurpose
@@ -258,10 +259,14 @@ class Controller:
             self.managed, key=lambda state: (state.job.uid not in first, *begin_order(state))
         )
         free = self._components.decider.headroom(self.managed.states, observation)
-        reached: set[str] = set()
+        reached, spent = set[str](), defaultdict[str, float](float)
+        most_seconds = self._namespace_seconds(waiting)
         for state in waiting:
-            if self._clock.timer() - began > self._timing.rescale_seconds:
+            at, namespace = self._clock.timer(), state.job.key.namespace
+            if at - began > self._timing.rescale_seconds:
                 break
+            if spent[namespace] > most_seconds:
+                continue
             reached.add(state.job.uid)
             with self._guard("rescale", state):
                 if may_begin:
@@ -273,23 +278,34 @@ class Controller:
                     self._components.rescales.advance(state, observation, free, now)
                     stuck = state.is_stuck(now)
                     budget.note(state.job, is_stopped=state.is_stopped, is_stuck=stuck)
+            spent[namespace] += self._clock.timer() - at
         self._not_reached = frozenset(
             state.job.uid for state in waiting if state.job.uid not in reached
         )
         self._alive()
 
+    def _namespace_seconds(self, states: Iterable[JobState]) -> float:
+        """How long the rescales of one namespace may take in a tick: each step is several calls,
+        and where others have rescales, too, those wait for the end of the tick."""
+        moving = {state.job.key.namespace for state in states if state.rescale is not None}
+        return self._timing.tick_seconds if len(moving) > 1 else math.inf
+
     def _request_completion(self, observation: Observation, now: float) -> None:
-        """Request jobs that have met their goal to end, where their users want that."""
-        completion = self._components.completion
+        """Request jobs that have met their goal to end, where their users want that. What takes
+        too long is done at the next tick."""
+        completion, began = self._components.completion, self._clock.timer()
         if completion is None:
             return
-        for state in self.managed:
-            if (
-                state.job.at_target is AtTarget.COMPLETE
-                or state.completion_requested_at is not None
-            ):
-                with self._guard("completion", state):
-                    completion.advance(state, observation.pods.get(state.job.uid, ()), now)
+        wanted = [
+            state
+            for state in self.managed
+            if state.job.at_target is AtTarget.COMPLETE or state.completion_requested_at is not None
+        ]
+        for state in alternating(wanted, _namespace_of):
+            if self._clock.timer() - began > self._timing.tick_seconds / 2:
+                break
+            with self._guard("completion", state):
+                completion.advance(state, observation.pods.get(state.job.uid, ()), now)
 
     def _restart_if_changed(self, state: JobState, now: float) -> None:
         """Stop a job whose replicas were changed while it runs, before the operator fails it."""
@@ -321,16 +337,17 @@ class Controller:
     def _report(self, states: list[JobState], observation: Observation, now: float) -> None:
         recorder, metrics = self._components.recorder, self._components.metrics
         self._keep_for_workloads(states, observation, now)
-        began = time.monotonic()
-        for state in sorted(states, key=_longest_unwritten):
-            if time.monotonic() - began > self._timing.tick_seconds:
+        began = self._clock.timer()
+        for state in alternating(sorted(states, key=_longest_unwritten), _namespace_of):
+            if self._clock.timer() - began > self._timing.tick_seconds:
                 # An API server that hangs must not delay rescales; the next tick writes the others.
                 break
             with self._guard("report", state):
                 recorder.report(state, now)
         with self._guard("report"):
             moving = {state.job.uid for state in states}
-            metrics.left_alone.set(recorder.left_alone(observation, moving))
+            seconds = self._timing.tick_seconds / 2
+            metrics.left_alone.set(recorder.left_alone(observation, moving, seconds))
             self._report_half_bound(observation, now)
         phases = Counter(phase_of(state) for state in self.managed)
         if phases != self._phases:
@@ -386,3 +403,7 @@ class Controller:
 def _longest_unwritten(state: JobState) -> tuple[bool, float]:
     """Jobs that have ended come first: there is no next tick for them."""
     return state.training_job.outcome is None, state.stored_at or 0.0
+
+
+def _namespace_of(state: JobState) -> str:
+    return state.job.key.namespace

@@ -1,6 +1,5 @@
 """``python -m extender``: serve filter and prioritize to kube-scheduler."""
 
-import logging
 import os
 import sys
 
@@ -9,6 +8,7 @@ from extender.http.wsgi import Server
 from extender.settings import parse
 from optimus.kube.client import connect
 from optimus.kube.errors import KubeError
+from optimus.runtime.logs import log_to_stderr
 from optimus.runtime.settings import SettingsError
 
 
@@ -19,11 +19,7 @@ def main() -> int:
     except SettingsError as error:
         print(f"extender: {error}", file=sys.stderr)
         return 2
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    log_to_stderr(settings.log_level)
     try:
         # The worker connects for itself; what is wrong there would show as a traceback.
         connect(settings.kubeconfig, user_agent="optimus-extender").close()

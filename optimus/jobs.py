@@ -5,12 +5,16 @@ Kubeflow's terms throughout: a job has replica types; PSs and workers are resize
 gang but keeps its count.
 """
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, NamedTuple
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeVar
 
 from optimus.resources import NONE, Resources, total
+
+T = TypeVar("T")
 
 
 class Role(StrEnum):
@@ -36,6 +40,19 @@ class JobKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+def alternating(items: Iterable[T], namespace_of: Callable[[T], str]) -> list[T]:
+    """The items, of each namespace the first before the second of any: where time or places end, a
+    namespace with many of them has left some to the others."""
+    taken, turns = Counter[str](), list[tuple[int, T]]()
+    for item in items:
+        namespace = namespace_of(item)
+        turns.append((taken[namespace], item))
+        taken[namespace] += 1
+    if len(taken) > 1:
+        turns.sort(key=itemgetter(0))
+    return [item for _, item in turns]
 
 
 class Counts(NamedTuple):

@@ -30,6 +30,7 @@ from optimus.jobs import (
     TargetMetric,
     TargetSteps,
     TwoTargets,
+    alternating,
 )
 from optimus.kube.contract import Annotation, Phase
 from optimus.kube.errors import ErrorKind
@@ -111,7 +112,8 @@ UNNAMED: Final = Writer()
 
 
 class ProfileRecorder:
-    """Writes profiles and Events; ``timer`` times the back-off after a refusal."""
+    """Writes profiles and Events; ``timer`` times the back-off after a refusal, and
+    how long writes take."""
 
     def __init__(
         self,
@@ -128,7 +130,7 @@ class ProfileRecorder:
         self._decided_by = None if writer.settings is None else cache(writer.settings.stored)
         self._events = events
         self._metrics = metrics
-        self._spacing_seconds = spacing_seconds
+        self._spacing_seconds, self._timer = spacing_seconds, timer
         self._job_uids: Collection[str] | None = None
         """Of all jobs; unknown before the first observation."""
         self._warned: dict[_EventKey, str] = {}
@@ -350,29 +352,22 @@ class ProfileRecorder:
             message = f"its pods cannot be notified that its goal is met: {why}"
             self._warn_once(state.training_job, "NotCompleted", message)
 
-    def left_alone(self, observation: Observation, moving: Collection[str]) -> int:
+    def left_alone(
+        self, observation: Observation, moving: Collection[str], seconds: float = inf
+    ) -> int:
         """Report to the users of jobs that are left alone why; returns how many there are.
 
         ``moving`` are jobs in a rescale that must be ended first: their profiles are not touched.
-        """
-        self._job_uids = observation.jobs.keys()
-        alone = 0
-        for training_job in observation.jobs.values():
-            if training_job.outcome:
-                continue
-            if (
-                training_job.left_alone
-                and not training_job.deleted
-                and training_job.uid not in moving
-            ):
-                alone += 1
-                if self._warn_once(training_job, "LeftAlone", training_job.left_alone):
-                    self._write_left_alone(
-                        training_job,
-                        training_job.left_alone,
-                        observation.profiles.get(training_job.uid),
-                        observation.at,
-                    )
+        What is not written within ``seconds`` is written at the next tick."""
+        self._job_uids, began = observation.jobs.keys(), self._timer()
+        open_jobs = [each for each in observation.jobs.values() if not each.outcome]
+        alone = {each.uid for each in open_jobs if _is_left_alone(each) and each.uid not in moving}
+        said = [each for each in open_jobs if each.uid in alone or each.hints or each.ignored]
+        for training_job in alternating(said, attrgetter("namespace")):
+            if self._timer() - began > seconds:
+                break
+            if training_job.uid in alone:
+                self._report_left_alone(training_job, observation)
             if training_job.hints:
                 hints = "; ".join(str(hint) for hint in training_job.hints)
                 self._warn_once(training_job, "UnknownAnnotation", hints)
@@ -382,7 +377,13 @@ class ProfileRecorder:
         self._warned = {
             key: message for key, message in self._warned.items() if key[0] in observation.jobs
         }
-        return alone
+        return len(alone)
+
+    def _report_left_alone(self, training_job: TrainingJob, observation: Observation) -> None:
+        reason = training_job.left_alone or ""
+        if self._warn_once(training_job, "LeftAlone", reason):
+            known = observation.profiles.get(training_job.uid)
+            self._write_left_alone(training_job, reason, known, observation.at)
 
     def _write_left_alone(
         self, training_job: TrainingJob, reason: str, known: TrainingProfile | None, at: float
@@ -445,6 +446,10 @@ class ProfileRecorder:
     def _refused(self, outcome: Refused) -> None:
         self._metrics.refusals.labels(outcome.kind.value).inc()
         _LOG.warning("%s", outcome)
+
+
+def _is_left_alone(training_job: TrainingJob) -> bool:
+    return bool(training_job.left_alone) and not training_job.deleted
 
 
 def status_of(state: JobState, now: float) -> ProfileStatus:

@@ -18,6 +18,7 @@ from optimus.cli.arguments import number_between
 from optimus.cli.command import Answer, BadInput, Command, Implementation, Item
 from optimus.cli.commands import COMMANDS, GROUPS
 from optimus.cli.completion import asked_words, complete
+from optimus.runtime.logs import escaped
 
 DESCRIPTION = (
     "Optimus on Kubernetes: the jobs of a cluster and what is decided for them; models, policies"
@@ -90,19 +91,14 @@ def _watch(
                 answer = command.run(options, _progress)
                 shown, status = _shown(answer, options.print_as), answer.status
             except BadInput as problem:
-                shown, status = _visible(f"optimus: {problem}"), 1
+                shown, status = escaped(f"optimus: {problem}", "\n"), 1
     return status
 
 
 def _fail(sentence: str) -> int:
     with suppress(BrokenPipeError):
-        print(f"optimus: {_visible(' '.join(sentence.split()))}", file=sys.stderr)
+        print(f"optimus: {escaped(' '.join(sentence.split()))}", file=sys.stderr)
     return 1
-
-
-def _visible(text: str) -> str:
-    """Control characters escaped: names come from files that anybody may have written."""
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 def parser_of(commands: Sequence[Command], words: Sequence[str]) -> argparse.ArgumentParser:
@@ -158,7 +154,7 @@ def _shown(answer: Answer, print_as: str | None) -> str:
         text: str = yaml.safe_dump(answer.value, sort_keys=False, allow_unicode=True)
         return text.rstrip("\n")
     wide = answer.wide if print_as == "wide" else None
-    return _visible(answer.text if wide is None else wide)
+    return escaped(answer.text if wide is None else wide, "\n")
 
 
 def _print(text: str) -> bool:

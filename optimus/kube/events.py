@@ -15,7 +15,7 @@ from optimus.kube.job_kinds import API_VERSION
 from optimus.kube.results import Refused, Written, written
 from optimus.kube.times import format_second
 
-_LONGEST_MESSAGE: Final = 1024
+LONGEST_MESSAGE: Final = 1024
 _LIFETIME_SECONDS: Final = 3600.0
 """The API server keeps Events for an hour by default; after that an equal one is a new one."""
 
@@ -94,7 +94,7 @@ class EventWriter:
     ) -> Written | Refused | None:
         """Write an Event; ``reason`` is CamelCase. ``None``: only counted, or over the limit."""
         with self._lock:
-            content = _Content(job.uid, kind, reason, message[:_LONGEST_MESSAGE])
+            content = _Content(job.uid, kind, reason, message[:LONGEST_MESSAGE])
             series = self._series.get(content)
             if series is not None:
                 return self._repeat(job, content, series)

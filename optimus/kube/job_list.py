@@ -67,7 +67,7 @@ def list_jobs(client: Source, namespace: str | None) -> JobList:
             each,
             None if profiles is None else profiles.get(each.uid),
             profiles is not None,
-            None if held is None else held.get(each.uid, NONE),
+            None if held is None else held.get((each.namespace, each.uid), NONE),
         )
         for each in sorted(jobs, key=lambda each: (each.namespace, each.name, each.kind))
     ]
@@ -123,8 +123,11 @@ def _profiles(
     return {each.job.uid: each.status for each in found if each.name == each.job.name}
 
 
-def _held(client: Source, namespace: str | None, said: list[str]) -> dict[str, Resources] | None:
-    """What the pods of each job take of nodes, by its UID."""
+def _held(
+    client: Source, namespace: str | None, said: list[str]
+) -> dict[tuple[str, str], Resources] | None:
+    """What the pods of each job take of nodes, by namespace and UID: a pod may name a job of
+    another namespace as its owner."""
     try:
         query = [("labelSelector", JOB_NAME)]
         path = path_of("", "v1", "pods", namespace)
@@ -132,10 +135,10 @@ def _held(client: Source, namespace: str | None, said: list[str]) -> dict[str, R
     except KubeError as error:
         said.append(explained(error))
         return None
-    held: dict[str, Resources] = defaultdict(lambda: NONE)
+    held: dict[tuple[str, str], Resources] = defaultdict(lambda: NONE)
     for pod in decoded(raws, decode_pod, said):
         if pod.owner is not None and pod.bound() is not None:
-            held[pod.owner.uid] += pod.resources
+            held[pod.namespace, pod.owner.uid] += pod.resources
     return dict(held)
 
 

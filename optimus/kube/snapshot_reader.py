@@ -1,6 +1,6 @@
 """The whole cluster as one snapshot, read without caches: for a user's question."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -57,7 +57,8 @@ def read_cluster(
     )
     raws = read_list(client, "list pods of all namespaces", path_of("", "v1", "pods"))
     ignored, listed = settings.ignored_resources, listed or list_jobs(client, None)
-    pods = [pod.without(ignored) for pod in _decoded(raws, decode_pod)]
+    namespaces = {each.job.uid: each.job.namespace for each in listed.jobs}
+    pods = [_checked(pod.without(ignored), namespaces) for pod in _decoded(raws, decode_pod)]
     said: list[str] = []
     spaces = _spaces(client, namespace, said)
     every = [each.job for each in listed.jobs] + ([] if arriving is None else [arriving])
@@ -131,3 +132,10 @@ def _decoded(raws: list[msgspec.Raw], decode: Callable[[msgspec.Raw], T]) -> lis
         except Malformed:
             continue
     return found
+
+
+def _checked(pod: Pod, namespaces: Mapping[str, str]) -> Pod:
+    """Without its job where that is in another namespace: anybody may write a UID into a pod."""
+    if pod.owner is None or namespaces.get(pod.owner.uid, pod.namespace) == pod.namespace:
+        return pod
+    return msgspec.structs.replace(pod, owner=None, replica=None)

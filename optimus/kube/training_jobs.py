@@ -47,6 +47,9 @@ _COPIED: Final = tuple(each.name for each in fields(JobOptions) if each.name != 
 
 _LONGEST_COMMAND: Final = 2000
 """Maximum length of a command that is kept: some carry a whole script."""
+_LONGEST_REASON: Final = 1000
+"""Of why a job is left alone: it quotes fields of any length."""
+
 _RESIZED: Final = (Role.PS, Role.WORKER)
 
 
@@ -181,8 +184,9 @@ def _read(
     try:
         roles = roles_of(raw.spec)
     except Malformed as error:
-        return None, str(error), {}
+        return None, str(error)[:_LONGEST_REASON], {}
     left_alone = why_unmanaged(kind, raw, roles, read.problems, config) if managed else None
+    left_alone = left_alone and left_alone[:_LONGEST_REASON]
     templates = {role: template_of(found.template) for role, found in roles.items()}
     job = _job(kind, raw, roles, read.options, left_alone)
     # Quotas count what it is not planned by, too: the templates keep it.

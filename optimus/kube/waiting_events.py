@@ -7,6 +7,7 @@ import msgspec
 from optimus.kube.client import path_of
 from optimus.kube.contract import EXTENDER_COMPONENT, WAITING_EVENT
 from optimus.kube.errors import decode
+from optimus.kube.events import LONGEST_MESSAGE
 from optimus.kube.list_watch import ListWatch
 
 
@@ -50,7 +51,7 @@ def decode_waiting_event(raw: bytes | msgspec.Raw) -> WaitingEvent:
         namespace=event.metadata.namespace,
         name=event.metadata.name,
         job_uid=event.involved_object.uid,
-        message=event.message,
+        message=event.message[:LONGEST_MESSAGE],
         last_at=event.last_timestamp or "",
     )
 

@@ -86,7 +86,9 @@ def _decoded(stored: bytes) -> TrainingJob:
     return decode_job("TFJob", manifest, config=EligibilityConfig())
 
 
-def tf_job(name: str, ps: int, workers: int, **annotations: str) -> FakeJob:
+def tf_job(
+    name: str, ps: int, workers: int, namespace: str = "team", **annotations: str
+) -> FakeJob:
     """A TFJob with cpu requests of 1 for each PS and worker, annotated (dashes as underscores)
     under optimus.dl/."""
     template = {
@@ -97,7 +99,7 @@ def tf_job(name: str, ps: int, workers: int, **annotations: str) -> FakeJob:
     }
     metadata = {
         "name": name,
-        "namespace": "team",
+        "namespace": namespace,
         "uid": f"uid-{name}",
         "resourceVersion": "1",
         "creationTimestamp": format_second(START_AT),
@@ -130,7 +132,7 @@ def pod_of(fake: FakeJob, role: str, index: int, config: str, at: float) -> dict
     return {
         "metadata": {
             "name": name,
-            "namespace": "team",
+            "namespace": fake.manifest["metadata"]["namespace"],
             "uid": f"{name}-{fake.runs}",
             "labels": {
                 "training.kubeflow.org/job-name": fake.name,

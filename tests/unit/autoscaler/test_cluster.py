@@ -4,12 +4,14 @@ import json
 from random import Random
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from autoscaler.cluster import Caches, NodeList, Observation, PodIndex, waits_of
 from optimus.jobs import NodeConstraints, Role
 from optimus.kube.client import Client
 from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.events import LONGEST_MESSAGE
 from optimus.kube.pods import Owner, Pod
 from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.waiting_events import WaitingEvent, decode_waiting_event
@@ -70,6 +72,30 @@ def test_the_newest_event_says_why_a_job_waits() -> None:
         event("v", "of no job", "2026-01-01T00:03:00Z"),
     ]
     assert waits_of(events, {job.uid: job}) == {"u": "new"}
+
+
+def test_an_event_of_any_length_is_cut_to_that_of_our_own() -> None:
+    assert len(event("u", "m" * 1_000_000, "2026-01-01T00:02:00Z").message) == LONGEST_MESSAGE
+
+
+class Counted(str):
+    """An instant; how often two were compared is counted."""
+
+    compared = 0
+
+    def __lt__(self, other: str) -> bool:
+        Counted.compared += 1
+        return super().__lt__(other)
+
+
+def test_events_of_no_job_of_their_namespace_are_not_compared() -> None:
+    job = read(job_json())
+    forged = [
+        msgspec.structs.replace(event("v", "m", ""), last_at=Counted(number), job_uid=uid)
+        for number, uid in enumerate(["w", "x"] * 500)
+    ]
+    assert waits_of(forged, {job.uid: job}) == {}
+    assert Counted.compared == 0
 
 
 def test_a_job_has_the_lowest_priority_of_its_pods() -> None:
@@ -184,3 +210,20 @@ def test_pods_of_a_job_of_which_none_has_changed_are_the_same_object() -> None:
     assert after.by_job["u"] is before.by_job["u"]
     assert after.by_job["v"] is not before.by_job["v"]
     assert before.by_job["v"] == (second,)
+
+
+def test_pods_of_another_namespace_are_no_replicas_of_a_job() -> None:
+    own = pod_named("own", "u", "1", node="n", phase="Running")
+    forged = pod_named(
+        "forged", "u", "1", namespace="other", node="n", phase="Running", priority=-9
+    )
+    ended = pod_named("ended", "u", "1", namespace="other", node="n", phase="Succeeded")
+    index = PodIndex()
+    for pod in (forged, ended, own):
+        index.note(None, pod)
+    found = Observation.of_nodes(1.0, [read(job_of("u"))], NodeList((), {}), index.freeze(), [])
+    assert found.pods == {"u": (own,)}
+    assert found.snapshot.jobs[0].priority == 0
+    assert found.snapshot.bound_counts("u").workers == 1
+    # What they take of their node is taken all the same.
+    assert {each.uid for each in found.snapshot.pods} == {"uid-own", "uid-forged"}

@@ -214,3 +214,17 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_without_the_right_to_see_nodes_it_cannot_be_planned() -> None:
     with pytest.raises(KubeError, match="cannot list nodes"):
         asked(training(forbidden=["nodes"]), like="j")
+
+
+def test_pods_of_another_namespace_are_none_of_a_job() -> None:
+    api = training()
+    forged = replica("worker", 4)
+    forged["metadata"]["namespace"] = "other"
+    api.pods = [*api.pods, forged]
+    listed = list_jobs(api, None)
+    (job,) = listed.jobs
+    assert job.held is not None
+    assert job.held["cpu"] == 6000
+    snapshot = read_cluster(api, ClusterSettings(), "ns", None, listed).snapshot
+    assert snapshot.bound_counts("u") == (2, 4)
+    assert snapshot.free()["n"]["cpu"] == 64000 - 7000

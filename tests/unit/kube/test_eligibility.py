@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from optimus.kube.eligibility import EligibilityConfig
-from tests.unit.kube.job_json import job_json, read
+from tests.unit.kube.job_json import job_json, read, replica
 
 
 def changed(change: str) -> dict[str, Any]:
@@ -80,3 +80,12 @@ def test_another_scheduler_may_be_the_one() -> None:
     )
     assert found.left_alone is not None
     assert '"schedulerName: default-scheduler"' in found.left_alone
+
+
+def test_a_reason_does_not_quote_a_field_of_any_length() -> None:
+    named = job_json(target_loss="0.2")
+    named["spec"]["tfReplicaSpecs"]["Worker"] = replica(scheduler="s" * 1_000_000)
+    unknown = job_json(target_loss="0.2")
+    unknown["spec"]["tfReplicaSpecs"]["x" * 1_000_000] = replica()
+    for raw in (named, unknown):
+        assert 0 < len(read(raw).left_alone or "") <= 1000
