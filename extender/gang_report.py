@@ -175,8 +175,8 @@ def sentence(report: GangReport, today: str = "") -> str:
 
 _PLAIN: Final = {
     GangState.PAUSED: (
-        "waits: its planned pods were not bound in time; it is planned again when kube-scheduler"
-        " tries one of them (kubectl describe pod says why they were not bound)"
+        "waits: its planned pods were not bound in time; it is planned again after a pause, or when"
+        " kube-scheduler tries one of them (kubectl describe pod says why they were not bound)"
     ),
     GangState.RESCALING: "is being suspended, to resume with other counts",
     GangState.RUNNING: "all its pods have a node",

@@ -131,7 +131,9 @@ class Inspector:
         """Where gangs will be placed; of the first in the queue alone, since each is a search.
 
         ``None``: not even once all jobs have ended."""
-        self._backfill.begin({each.uid for each in queue}, now)
+        unplanned = [each for each in queue if each.uid in wanted and each.uid not in closing]
+        gangs = (each.queued.observed.gang for each in unplanned if _is_for_want_of_room(each))
+        self._backfill.begin(gangs, now)
         plans: dict[str, FuturePlan | None] = {}
         closing_before: list[FuturePlan] = []
         for each in queue:
@@ -139,7 +141,7 @@ class Inspector:
             if plan is not None:
                 plans[each.uid] = plan
                 closing_before.append(plan)
-            elif each.uid in wanted and _is_for_want_of_room(each) and self._backfill.may_plan:
+            elif self._backfill.may_close(each.uid):
                 gang = each.queued.observed.gang
                 before = (plan for plan in closing_before if plan.namespace in (None, namespace))
                 closed = {node for plan in before for node in plan.nodes}

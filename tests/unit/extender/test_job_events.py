@@ -212,7 +212,7 @@ def test_metrics_count_waiting_gangs_by_state_and_have_the_longest_wait_by_prior
     waiting = Waiting()
     waiting.submit("first")
     waiting.submit("second")
-    waiting.cluster.now += 30
+    waiting.cluster.now += 10
     waiting.cluster.spec("high", 1, 1)
     waiting.cluster.job("high", 1, 1, 5, priority=7)
     waiting.cluster.planner.advance()
@@ -223,7 +223,7 @@ def test_metrics_count_waiting_gangs_by_state_and_have_the_longest_wait_by_prior
     assert 'optimus_extender_waiting_gangs{state="waiting"} 2.0' in text
     assert 'optimus_extender_waiting_gangs{state="planned"} 1.0' in text
     assert 'optimus_extender_waiting_gangs{state="paused"} 0.0' in text
-    assert 'optimus_extender_oldest_wait_seconds{priority="0"} 30.0' in text
+    assert 'optimus_extender_oldest_wait_seconds{priority="0"} 10.0' in text
     assert 'optimus_extender_oldest_wait_seconds{priority="7"} 0.0' in text
 
 
