@@ -1,6 +1,6 @@
 """Which Events the users of waiting jobs get, and how often."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from extender.metrics import Metrics
 from extender.waiting_notices import AFTER_SECONDS, INCOMPLETE_SECONDS, waiting_notices
 from optimus.jobs import Counts, Role
 from optimus.kube.errors import ErrorKind
-from optimus.kube.events import EventType, Subject
+from optimus.kube.events import NO_ANNOTATIONS, EventType, Subject
 from optimus.kube.results import Refused
 from tests.unit.extender.fake_cluster import FakeCluster
 
@@ -40,7 +40,14 @@ class EmittedEvents:
     def find(self) -> list[Notice]:
         return self.notices
 
-    def emit(self, job: Subject, kind: EventType, reason: str, message: str) -> object:
+    def emit(
+        self,
+        job: Subject,
+        kind: EventType,
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
+    ) -> object:
         if self.refuse:
             return Refused(ErrorKind.TRANSIENT, "no answer")
         self.events.append((job.name, message))
