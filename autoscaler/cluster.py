@@ -24,7 +24,7 @@ from optimus.kube.profiles import TrainingProfile, watched_profiles
 from optimus.kube.quotas import watched_limit_ranges, watched_priority_classes, watched_quotas
 from optimus.kube.reflector import Reflector, ReflectorConfig, why_not_synced
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
-from optimus.kube.waiting_events import WaitingEvent, watched_waiting_events
+from optimus.kube.waiting_events import Wait, WaitingEvent, watched_waiting_events
 from optimus.kube.workload_profiles import WorkloadProfile, watched_workload_profiles
 from optimus.nodes import Node
 from optimus.resources import Resources
@@ -46,7 +46,7 @@ class Observation:
     node_kinds: Mapping[str, str] = field(default_factory=dict)
     """By a node's name; nodes without the label of kinds are left out."""
 
-    waits: Mapping[str, str] = field(default_factory=dict)
+    waits: Mapping[str, Wait] = field(default_factory=dict)
     """Why jobs wait for nodes, by the extender's newest Event on each."""
 
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -245,8 +245,8 @@ def _belongs_to(profile: TrainingProfile, job: TrainingJob | None) -> bool:
     return job is not None and holder == (job.namespace, job.name, job.kind)
 
 
-def waits_of(events: Iterable[WaitingEvent], jobs: Mapping[str, TrainingJob]) -> dict[str, str]:
-    """The newest text for each job, by UID; an Event of another namespace counts for nothing."""
+def waits_of(events: Iterable[WaitingEvent], jobs: Mapping[str, TrainingJob]) -> dict[str, Wait]:
+    """The newest for each job, by UID; an Event of another namespace counts for nothing."""
     newest: dict[str, WaitingEvent] = {}
     for event in events:
         job = jobs.get(event.job_uid)
@@ -255,7 +255,7 @@ def waits_of(events: Iterable[WaitingEvent], jobs: Mapping[str, TrainingJob]) ->
         known = newest.get(event.job_uid)
         if known is None or (known.last_at, known.name) < (event.last_at, event.name):
             newest[event.job_uid] = event
-    return {job_uid: event.message for job_uid, event in newest.items()}
+    return {job_uid: event.wait for job_uid, event in newest.items()}
 
 
 class Caches:

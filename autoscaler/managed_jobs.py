@@ -290,7 +290,8 @@ class JobState:
         self._update_floor()
         self._update_earlier(observation)
         self._update_user_counts()
-        self.waits_for = observation.waits.get(self.job.uid, "") if self.waits else ""
+        wait = observation.waits.get(self.job.uid) if self.waits else None
+        self.waits_for = "" if wait is None else wait.text
 
     def _update_pods(self, pods: Sequence[Pod], observation: Observation, before: Counts) -> None:
         """Take in the job's pods. Of a hundred thousand few have changed since the last tick."""

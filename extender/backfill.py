@@ -6,14 +6,17 @@ nodes of that plan are closed, so that room gathers on them; the gangs behind us
 and these too where their own forecast ends before the planned begin. A gang that would not fit
 after the end of all jobs closes nothing. One that has to wait for jobs of its own namespace, or
 that is kept from its nodes by rules of pods, closes nodes for its own namespace alone: whoever may
-end the one or change the other could keep everybody else waiting for ever.
+end the one or change the other could keep everybody else waiting for ever. So does one that has
+waited for long for a job of which no end is known.
 
 Running jobs change all the time. So they are read once a minute, and a plan is kept while its nodes
 would still have the room; otherwise room would gather now here, now there.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from typing import Final, NamedTuple, Protocol
 
 from extender.gang_queue import Instant
@@ -32,7 +35,12 @@ _READ_AGAIN_SECONDS: Final = 5.0
 """It is read again sooner for a gang that has no plan yet; not more often than this."""
 
 MAX_CLOSING: Final = 16
-"""Maximum number of gangs that close nodes; further ones wait without."""
+"""Maximum number of gangs that close nodes: one of each namespace, then the second of each, and so
+on. Further ones wait without."""
+
+ENDLESS_SECONDS: Final = 3600.0
+"""How long gangs close nodes for all others while they wait for a job of which no end is known;
+after that they close them for their own namespace alone."""
 
 
 class RunningJobs(NamedTuple):
@@ -135,20 +143,21 @@ class Backfill:
         self._rule = rule
         self._known: dict[str, _Known] = {}
         self._future: _Future | None = None
-        self._asked = 0
+        self._may_close: set[str] = set()
+        self._endless_since: dict[str, float] = {}
+        """By UID of a job of which no end is known, since when others close nodes until it ends."""
 
-    def begin(self, waiting: Collection[str], now: Instant) -> None:
-        """Another walk down the queue, of these jobs."""
-        self._asked = 0
-        for job_uid in self._known.keys() - set(waiting):
+    def begin(self, waiting: Iterable[Gang], now: Instant) -> None:
+        """Another walk down the queue: the gangs, in order, that may ask for a plan."""
+        self._may_close = _in_turn(waiting)
+        for job_uid in self._known.keys() - self._may_close:
             del self._known[job_uid]
         if self._future is not None and now.monotonic - self._future.read_at >= READ_SECONDS:
             self._future = None
 
-    @property
-    def may_plan(self) -> bool:
-        """Whether this walk may ask for one more plan."""
-        return self._asked < MAX_CLOSING
+    def may_close(self, job_uid: str) -> bool:
+        """Whether a gang may close nodes in this walk."""
+        return job_uid in self._may_close
 
     def future_plan(
         self,
@@ -160,9 +169,23 @@ class Backfill:
         """The plan of a gang that does not fit; ``None`` where it would close nodes for nothing.
 
         ``closed`` are the nodes that gangs before it wait for."""
-        self._asked += 1
-        if self._asked > MAX_CLOSING:
+        if not self.may_close(gang.job_uid):
             return None
+        plan = self._current_plan(gang, closed, now, reader)
+        return None if plan is None else self._bounded(plan, gang, now)
+
+    def _bounded(self, plan: FuturePlan, gang: Gang, now: Instant) -> FuturePlan:
+        """A plan that waits for a job of which no end is known closes nodes for all for a time."""
+        if plan.is_predicted or plan.namespace is not None:
+            return plan
+        since = self._endless_since.setdefault(plan.awaits, now.monotonic)
+        if now.monotonic - since <= ENDLESS_SECONDS:
+            return plan
+        return replace(plan, namespace=gang.key.namespace)
+
+    def _current_plan(
+        self, gang: Gang, closed: Collection[str], now: Instant, reader: Reader
+    ) -> FuturePlan | None:
         known = self._known.get(gang.job_uid)
         if known is not None and known.gang != gang:
             known = None
@@ -200,6 +223,9 @@ class Backfill:
             )
             for ending in endings:
                 _add_amounts(emptied, ending.amounts, 1)
+            running = {ending.job_uid for ending in endings}
+            for job_uid in self._endless_since.keys() - running:
+                del self._endless_since[job_uid]
             self._future = future = _Future(now.monotonic, endings, left, emptied)
         return future
 
@@ -266,6 +292,16 @@ class Backfill:
         answer = self._rule.place(gang, capacity)
         capacity.undo_to(mark)
         return answer if isinstance(answer, Placement) else None
+
+
+def _in_turn(gangs: Iterable[Gang]) -> set[str]:
+    """The UIDs of the first gangs, one of each namespace, then the second of each, and so on."""
+    seen: Counter[str] = Counter()
+    turns: list[tuple[int, int, str]] = []
+    for at, gang in enumerate(gangs):
+        turns.append((seen[gang.key.namespace], at, gang.job_uid))
+        seen[gang.key.namespace] += 1
+    return {job_uid for *_, job_uid in nsmallest(MAX_CLOSING, turns)}
 
 
 _UNKNOWN: Final = float("inf")

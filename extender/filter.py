@@ -56,6 +56,7 @@ def _decide(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult | 
         # 2. A pod of no training job passes, except on nodes whose free capacity is reserved.
         replica = pod.replica
         if replica is None or not planner.cluster.controls(pod):
+            planner.questions.record(pod, now.monotonic)
             return _pass_through(planner, pod, names, now)
 
         # Pods that must not be placed: kube-scheduler's cache or the job's counts are out of date.
@@ -132,8 +133,10 @@ def _refuse_unplanned(
         return _not_whole(pod, found, names, deferred=deferred)
 
     # 7. No pod is answered before each was asked about, where kube-scheduler knows rules that a
-    # plan does not: or some of the gang would be bound and the others could not.
-    if planner.queue.not_offered_yet(found.observed) or planner.offers.waits(replica.job_uid):
+    # plan does not (some of the gang would be bound and the others could not), or where it has not
+    # asked about pods that capacity was reserved for.
+    queue, offers = planner.queue, planner.offers
+    if queue.pods_to_ask_about(found.observed) or offers.waits(replica.job_uid):
         return _not_offered(planner, pod, replica, names)
 
     # 8. The planner's thread plans it, after the gangs before it in the queue, or has refused it.

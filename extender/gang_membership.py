@@ -22,8 +22,6 @@ from optimus.placement.gang import Gang, Member
 from optimus.placement.rules import Surroundings
 from optimus.snapshot import ReplicaId
 
-UNLIKE_ITS_JOB: Final = "to have as many replicas as its pods list"
-
 MOST_EARLY: Final = 1000
 """Replicas without a pod up to which a gang is planned before all its pods exist."""
 
@@ -56,6 +54,9 @@ class ObservedGang:
 
     waits_for: str = ""
     """What an incomplete gang waits for, as a sentence that does not vary."""
+
+    exceeds_job: bool = False
+    """Whether its pods list more replicas than its job has."""
 
     @property
     def size(self) -> int:
@@ -137,7 +138,15 @@ def observe_gang(pod: Pod, others: Iterable[Pod], known: Known) -> ObservedGang:
     beyond_plan = any(found.beyond_plan for found in pods.values())
     complete = not waits_for
     return ObservedGang(
-        gang, counts, pods, templates, complete, foreign, beyond_plan, waits_for=waits_for
+        gang,
+        counts,
+        pods,
+        templates,
+        complete,
+        foreign,
+        beyond_plan,
+        waits_for=waits_for,
+        exceeds_job=bool(disagrees),
     )
 
 
@@ -207,7 +216,7 @@ def _disagreement(gang: Gang, counts: Mapping[Role, int], known: Known) -> str:
         most[Role.WORKER] = max(most[Role.WORKER], known.target.workers)
     if all(count <= most.get(role, 0) for role, count in counts.items()):
         return ""
-    return f"waiting for job {gang.key} {UNLIKE_ITS_JOB}"
+    return f"waiting for job {gang.key} to have as many replicas as its pods list"
 
 
 def _other_schedulers(pods: Iterable[Pod], schedulers: Container[str]) -> tuple[str, ...]:

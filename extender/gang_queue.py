@@ -8,6 +8,7 @@ from extender.gang_membership import Known, ObservedGang, observe_gang
 from extender.namespace_budgets import SECONDS_PER_REPLICA, NamespaceBudgets
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.offers import Offers
+from extender.state.questions import Questions
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from extender.state.unknown_rules import UnknownRules
@@ -47,11 +48,12 @@ class GangQueue:
     ) -> None:
         self._cluster, self._reservations, self._rescales = cluster, reservations, rescales
         self._offers, self._unknown_rules = offers, unknown_rules
-        self._clock, self._budgets = clock, NamespaceBudgets()
+        self._clock, self._budgets, self.questions = clock, NamespaceBudgets(), Questions()
         self.cached: dict[str, QueuedGang | None] = {}
         """By job UID. Whoever changes a job's pods, assumed replicas or offers drops it."""
-        self.paused: set[str] = set()
-        """Jobs whose reservations ran out: queued again when kube-scheduler asks about a pod."""
+        self.paused: dict[str, float] = {}
+        """Jobs whose reservations were not used, and until when (monotonic); infinite: they are
+        queued again when kube-scheduler asks about a pod."""
         self.asked: dict[str, bool] = {}
         """Jobs that kube-scheduler has asked about; true: also to be planned before all their pods
         exist."""
@@ -113,6 +115,18 @@ class GangQueue:
         self.cached.pop(job_uid, None)
         self._reservations.touch(job_uid)
 
+    def resume(self, job_uid: str) -> None:
+        """kube-scheduler asks about a pod of a job whose reservations ran out."""
+        if self.paused.get(job_uid) == float("inf"):
+            del self.paused[job_uid]
+
+    def end_pauses(self, now: float) -> bool:
+        """Queue again what has paused long enough (``now`` is monotonic); whether there is any."""
+        ended = [job_uid for job_uid, until in self.paused.items() if until <= now]
+        for job_uid in ended:
+            del self.paused[job_uid]
+        return bool(ended)
+
     def _is_reserved(self, job_uid: str) -> bool:
         """Whether every pod of a job that waits has a reservation."""
         if job_uid in self._unseen:
@@ -129,8 +143,22 @@ class GangQueue:
             observed.specs_known
             and not self.is_held(observed)
             and not self._offers.waits(observed.gang.job_uid)
-            and not self.not_offered_yet(observed)
+            and not self.pods_to_ask_about(observed)
         )
+
+    def pods_to_ask_about(self, observed: ObservedGang) -> tuple[Pod, ...]:
+        """The waiting pods that kube-scheduler is to ask about before the gang is planned."""
+        return self.not_offered_yet(observed) or self._not_asked_yet(observed)
+
+    def _not_asked_yet(self, observed: ObservedGang) -> tuple[Pod, ...]:
+        """The waiting pods that kube-scheduler has never asked about, where it has to: nothing of
+        the gang is placed yet, and its namespace has no advance."""
+        gang = observed.gang
+        if self.questions.has_advance(gang.key.namespace, self._clock().monotonic):
+            return ()  # as nearly always
+        if gang.job_uid in self._cluster.rescales or any(each.node for each in gang.members):
+            return ()
+        return self.questions.not_asked(filter(is_waiting, observed.pods.values()))
 
     def not_offered_yet(self, observed: ObservedGang) -> tuple[Pod, ...]:
         """The waiting pods that are to be offered nodes before any pod of the gang is answered."""
@@ -165,7 +193,7 @@ class GangQueue:
             found = self.find(job_uid)
             if found is None or not found.observed.complete:
                 continue
-            missing = self.not_offered_yet(found.observed)
+            missing = self.pods_to_ask_about(found.observed)
             if (
                 missing
                 and not self.is_held(found.observed)
@@ -232,7 +260,7 @@ class GangQueue:
 
     def forget(self, job_uid: str) -> None:
         """A job is gone."""
-        self.paused.discard(job_uid)
+        self.paused.pop(job_uid, None)
         self.asked.pop(job_uid, None)
         self._unseen.pop(job_uid, None)
         self.changed(job_uid)

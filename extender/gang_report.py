@@ -1,14 +1,15 @@
 """The report on one gang, as JSON and as a sentence with figures."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from extender.gang_membership import UNLIKE_ITS_JOB
 from extender.gang_states import GangState
 from extender.node_room import RoleRoom
 from optimus.jobs import Role
+from optimus.kube.waiting_events import JobAhead, Wait
 from optimus.resources import CPU, MEMORY, PODS
 
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
@@ -37,14 +38,6 @@ class RoleReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """How many nodes hold one; only while the gang waits."""
 
 
-class Ahead(msgspec.Struct, frozen=True, rename="camel"):
-    """A job before a gang in the queue."""
-
-    job: str
-    keeps_nodes: int
-    """How many nodes it keeps the gang from, that would fit with them."""
-
-
 class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """When there will be capacity for a gang, by the forecasts of the jobs that run."""
 
@@ -55,6 +48,17 @@ class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The job whose end is waited for longest."""
 
     nodes: tuple[str, ...] = ()
+
+
+class Cause(StrEnum):
+    """Why a gang is not planned, where figures alone do not say it."""
+
+    AS_A_WHOLE = "as a whole"
+    """There is a place for each of its pods, not for all together."""
+    NOT_OFFERED = "not offered"
+    """It does not fit on the nodes that kube-scheduler offers."""
+    LIST_EXCEEDS_JOB = "list exceeds job"
+    """Its pods list more replicas than its job has."""
 
 
 class GangReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -89,7 +93,7 @@ class GangReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     position: int | None = None
     """In the queue, from 1."""
 
-    ahead: tuple[Ahead, ...] = ()
+    ahead: tuple[JobAhead, ...] = ()
     jobs_ahead: int = 0
     keeps_nodes: tuple[str, ...] = ()
     """Nodes that are closed for the gangs behind this one."""
@@ -109,6 +113,8 @@ class GangReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     reason: str = ""
     """The last refusal."""
+
+    cause: Cause | None = None
 
 
 class CacheReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -139,6 +145,18 @@ class Inspection(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     not_ready: str | None
     caches: tuple[CacheReport, ...]
     gangs: tuple[GangReport, ...]
+
+
+def wait_of(report: GangReport) -> Wait:
+    """What others than people read of a report."""
+    expected = report.expected or Expectation(at=None)
+    return Wait(
+        text=report.sentence,
+        ahead=report.ahead,
+        jobs_ahead=report.jobs_ahead,
+        awaits=expected.awaits,
+        expected_at=expected.at,
+    )
 
 
 # --- as a sentence
@@ -175,8 +193,8 @@ def sentence(report: GangReport, today: str = "") -> str:
 
 _PLAIN: Final = {
     GangState.PAUSED: (
-        "waits: its planned pods were not bound in time; it is planned again when kube-scheduler"
-        " tries one of them (kubectl describe pod says why they were not bound)"
+        "waits: its planned pods were not bound in time; it is planned again after a pause, or when"
+        " kube-scheduler tries one of them (kubectl describe pod says why they were not bound)"
     ),
     GangState.RESCALING: "is being suspended, to resume with other counts",
     GangState.RUNNING: "all its pods have a node",
@@ -202,9 +220,9 @@ def _what_lacks(report: GangReport) -> str:
         return ", ".join(lacking)
     if report.state is GangState.OFFERING and not report.reason:
         return "kube-scheduler is asked which nodes each of its pods may go to"
-    if report.reason.endswith("does not fit as a whole"):
+    if report.cause is Cause.AS_A_WHOLE:
         return "there is a place for each of its pods, but not for all of them together"
-    if report.reason.endswith("on the nodes offered"):
+    if report.cause is Cause.NOT_OFFERED:
         return (
             "kube-scheduler rules out nodes that would hold it (a volume, a resource claim or"
             " another rule: kubectl describe pod says which)"
@@ -279,7 +297,7 @@ def _expected(report: GangReport, today: str) -> str:
 
 def _incomplete(report: GangReport) -> str:
     expected = sum(each.expected for each in report.roles)
-    if report.reason.endswith(UNLIKE_ITS_JOB):
+    if report.cause is Cause.LIST_EXCEEDS_JOB:
         exist = sum(each.exist for each in report.roles)
         whose = "its pod lists" if exist == 1 else f"its {exist} pods list"
         return f"waits: {whose} {expected} replicas, more than the job has"

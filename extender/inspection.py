@@ -14,13 +14,15 @@ import msgspec
 
 from extender.backfill import Backfill, FuturePlan
 from extender.gang_queue import Instant
-from extender.gang_report import Ahead, Expectation, GangReport, RoleReport, sentence
+from extender.gang_report import Cause, Expectation, GangReport, RoleReport, sentence
 from extender.gang_states import IN_QUEUE, GangFacts, GangState, other_gang, waiting_gangs
 from extender.node_room import NodeRoom
 from extender.planner import Planner
 from optimus.jobs import Job, JobKey, ReplicaSpec, Role
 from optimus.kube.times import format_second
+from optimus.kube.waiting_events import JobAhead
 from optimus.nodes import Node
+from optimus.placement.gang import does_not_fit
 from optimus.placement.queue_order import order_key
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
@@ -131,7 +133,9 @@ class Inspector:
         """Where gangs will be placed; of the first in the queue alone, since each is a search.
 
         ``None``: not even once all jobs have ended."""
-        self._backfill.begin({each.uid for each in queue}, now)
+        unplanned = [each for each in queue if each.uid in wanted and each.uid not in closing]
+        gangs = (each.queued.observed.gang for each in unplanned if _is_for_want_of_room(each))
+        self._backfill.begin(gangs, now)
         plans: dict[str, FuturePlan | None] = {}
         closing_before: list[FuturePlan] = []
         for each in queue:
@@ -139,7 +143,7 @@ class Inspector:
             if plan is not None:
                 plans[each.uid] = plan
                 closing_before.append(plan)
-            elif each.uid in wanted and _is_for_want_of_room(each) and self._backfill.may_plan:
+            elif self._backfill.may_close(each.uid):
                 gang = each.queued.observed.gang
                 before = (plan for plan in closing_before if plan.namespace in (None, namespace))
                 closed = {node for plan in before for node in plan.nodes}
@@ -186,20 +190,21 @@ class Inspector:
             victims=tuple(facts.victims),
             shrinks_until=format_second(until) if until is not None else None,
             reason=_reason(facts),
+            cause=_cause(facts),
         )
         today = format_second(now.epoch)[:10]
         return msgspec.structs.replace(report, sentence=sentence(report, today))
 
     def _ahead(
         self, facts: GangFacts, before: Sequence[GangFacts], context: _Context
-    ) -> tuple[Ahead, ...]:
+    ) -> tuple[JobAhead, ...]:
         """The jobs before a gang, those that keep nodes from it first."""
         blocked = facts.refusal.blocked_by if facts.refusal is not None else frozenset()
         keep = {uid: len(blocked.intersection(plan.nodes)) for uid, plan in context.closing.items()}
         keepers = [each for each in before if keep.get(each.uid)]
         others = [each for each in before[:MOST_AHEAD] if not keep.get(each.uid)]
         first = (*keepers, *others)[:MOST_AHEAD]
-        return tuple(Ahead(str(each.key), keep.get(each.uid, 0)) for each in first)
+        return tuple(JobAhead(str(each.key), keep.get(each.uid, 0)) for each in first)
 
     def _roles(self, facts: GangFacts) -> tuple[RoleReport, ...]:
         observed = facts.queued.observed
@@ -282,3 +287,12 @@ def _reason(facts: GangFacts) -> str:
     if facts.refusal is not None:
         return facts.refusal.answer.reason
     return facts.queued.observed.waits_for
+
+
+def _cause(facts: GangFacts) -> Cause | None:
+    observed, refusal = facts.queued.observed, facts.refusal
+    if facts.not_offered:
+        return Cause.NOT_OFFERED
+    if refusal is not None:
+        return Cause.AS_A_WHOLE if refusal.answer == does_not_fit(observed.gang) else None
+    return Cause.LIST_EXCEEDS_JOB if observed.exceeds_job else None

@@ -9,12 +9,12 @@ that still holds is written again, with the figures of then.
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from optimus.kube.events import EventType, Subject
+from optimus.kube.events import NO_ANNOTATIONS, EventType, Subject
 from optimus.kube.results import Refused
 
 _LOG = logging.getLogger(__name__)
@@ -54,11 +54,21 @@ class Notice:
     after_seconds: float
     """How long it has to hold before it is reported."""
 
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """The message as values."""
+
 
 class EmitEvent(Protocol):
     """``optimus.kube.events.EventWriter.emit``; see there."""
 
-    def __call__(self, job: Subject, kind: EventType, reason: str, message: str) -> object:
+    def __call__(
+        self,
+        job: Subject,
+        kind: EventType,
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
+    ) -> object:
         """Write an Event."""
         ...
 
@@ -121,7 +131,7 @@ class JobEvents:
         return now - known.reported_at >= wait
 
     def _write(self, notice: Notice, now: float) -> None:
-        outcome = self._emit(notice, notice.type, notice.reason, notice.message)
+        outcome = self._emit(notice, notice.type, notice.reason, notice.message, notice.annotations)
         if isinstance(outcome, Refused):
             _LOG.warning("job %s/%s: no Event: %s", notice.namespace, notice.name, outcome)
             return

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from extender.backfill import FuturePlan, RunningJobs
 from extender.gang_membership import gang_counts
@@ -142,7 +142,7 @@ class Planner:
             self.unknown_rules,
             clock,
         )
-        self.queue.schedulers.add(settings.scheduler_name)
+        self.questions, self.queue.schedulers = self.queue.questions, {settings.scheduler_name}
         planning = Planning(self._rule, settings.age_limit_seconds)
         self._planning, self._one_slice = planning, threading.Lock()
         self._considered = threading.Condition(self.lock)
@@ -196,13 +196,16 @@ class Planner:
     def job_spec_changed(self, job_uid: str) -> None:
         """A job's spec has changed: what its pods were offered before says nothing."""
         self.offers.forget(job_uid)
+        self.end_pause(job_uid)
         self.job_changed(job_uid)
 
     def asked(self, pod: Pod, replica: ReplicaId, now: Instant) -> None:
         """kube-scheduler asks about a pod: the last answer did not lead to a binding."""
         self.refused_for_now.pop(pod.uid, None)
         self._asked_at[pod.uid] = now.monotonic  # until it is answered with a node
-        self.queue.paused.discard(replica.job_uid)
+        if self.queue.paused:
+            self.queue.resume(replica.job_uid)
+        self._note_question(pod, now)
         node = self.reservations.assumed.get(replica)
         self.settled(replica)
         if node is not None:
@@ -216,6 +219,28 @@ class Planner:
             )
             self.offers.exclude(pod, node, now.monotonic)
             self.break_plan(replica.job_uid)
+            self._pause(replica.job_uid, now, until_asked=False)
+
+    def _note_question(self, pod: Pod, now: Instant) -> None:
+        assert pod.replica is not None
+        if self.questions.record(pod, now.monotonic):
+            until = now.monotonic + self.settings.reservation_seconds
+            self.reservations.ledger.extend(pod.replica.job_uid, until)
+
+    def _pause(self, job_uid: str, now: Instant, *, until_asked: bool) -> None:
+        """What was reserved for a gang was not used: reserve nothing for a while, longer each time,
+        or until kube-scheduler asks about a pod (a volume may be missing)."""
+        seconds = self.questions.unused(job_uid, self.cluster.waiting_pods(job_uid), now.monotonic)
+        if seconds:
+            self.queue.paused[job_uid] = now.monotonic + seconds
+        elif until_asked:
+            self.queue.paused[job_uid] = float("inf")
+
+    def end_pause(self, job_uid: str) -> None:
+        """A pod of the job is bound, or what kept its pods from being bound has changed."""
+        self.questions.used(job_uid)
+        if self.queue.paused.get(job_uid) != float("inf"):
+            self.queue.paused.pop(job_uid, None)
 
     def answered(self, pod: Pod, now: Instant) -> None:
         """kube-scheduler is answered with a pod's planned node."""
@@ -264,6 +289,7 @@ class Planner:
         self.settled(replica)
         self.queue.forget_unseen(replica.job_uid)
         self.offers.forget_pod(replica.job_uid, pod.uid)
+        self.questions.forget_pod(replica.job_uid, pod.uid)
         if not self.cluster.waiting_count(replica.job_uid):
             self.offers.forget(replica.job_uid)
         self._answered_at.pop(pod.uid, None)
@@ -403,6 +429,7 @@ class Planner:
         self.job_changed(job_uid)
         self.offers.forget(job_uid)
         self.queue.forget(job_uid)
+        self.questions.forget(job_uid)
         self.future_room.forget(job_uid)
         self.cluster.forecasts.pop(job_uid, None)
         self.cluster.set_avoided(job_uid, {})
@@ -420,8 +447,9 @@ class Planner:
             for job_uid in self.offers.expire(now.monotonic):
                 self.job_changed(job_uid)
             self.changes.notify()
+        self._extend_advances(now)
         expired = self.reservations.expire(now.monotonic)
-        if expired:
+        if expired or (self.queue.paused and self.queue.end_pauses(now.monotonic)):
             self.changes.notify()
         for held in expired:
             self.settled(held.replica)
@@ -433,14 +461,23 @@ class Planner:
         for job_uid in {held.replica.job_uid for held in expired}:
             _LOG.warning("job %s: reservations ended before all its pods were bound", job_uid)
             self.rescales.plan_again(job_uid)
-            # Until kube-scheduler calls for the job (a volume may be missing), nothing is reserved.
-            self.queue.paused.add(job_uid)
+            self._pause(job_uid, now, until_asked=True)
+
+    def _extend_advances(self, now: Instant) -> None:
+        if now.monotonic >= self.questions.next_end:
+            for job_uid, until in self.questions.extend_advances(now.monotonic).items():
+                self.reservations.ledger.extend(job_uid, until)
 
     def _forget_unseen(self) -> None:
         """Drop what was recorded of pods and jobs that no watch shows: no event will end it."""
         pods, holds = self.cluster.pods, self.reservations.ledger.holds
         jobs = {job_uid for job_uid in self.queue.unknown_jobs() if not holds(job_uid)}
-        by_pod = self._asked_at, self._answered_at, self.refused_for_now
+        by_pod: tuple[dict[str, Any], ...] = (
+            self._asked_at,
+            self._answered_at,
+            self.refused_for_now,
+            self.questions.asked,
+        )
         unseen = {uid for recorded in by_pod for uid in recorded.keys() - pods.keys()}
         waiting = self.queue.unseen_pods()
         unseen |= {uid for uid, job_uid in waiting.items() if not holds(job_uid)}
@@ -480,7 +517,7 @@ class Planner:
         held = self.reservations.ledger.get(replica)
         if held is None:
             return None
-        fits = pod.resources.fits_in(held.resources)
+        fits = pod.resources is held.resources or pod.resources.fits_in(held.resources)
         rescale = self.cluster.rescales.get(replica.job_uid)
         if rescale is not None:
             if not self.rescales.is_whole(replica.job_uid):
@@ -584,10 +621,23 @@ class Planner:
         self.job_changed(job_uid)
         self.changes.notify()
 
-    def _hold(self, gang: Gang, placement: Placement, now: Instant) -> None:
+    def _end_of(self, gang: Gang, now: Instant, *, adopted: bool) -> float:
+        """When a gang's reservation ends: sooner where nothing of it is placed yet and
+        kube-scheduler has not asked about every pod."""
+        job_uid, longest = gang.job_uid, self.settings.reservation_seconds
+        is_placed_in_part = any(member.node is not None for member in gang.members)
+        is_rescaled, is_early = job_uid in self.cluster.rescales, self.queue.asked.get(job_uid)
+        if adopted or is_placed_in_part or is_rescaled or is_early:
+            self.questions.end_advance(job_uid)
+            return now.monotonic + longest
+        pods = self.cluster.waiting_pods(job_uid)
+        return self.questions.begin_advance(job_uid, pods, now.monotonic, longest)
+
+    def _hold(
+        self, gang: Gang, placement: Placement, now: Instant, *, adopted: bool = False
+    ) -> None:
         self.future_room.forget(gang.job_uid)
-        expires_at = now.monotonic + self.settings.reservation_seconds
-        self.reservations.hold(gang, placement, expires_at)
+        self.reservations.hold(gang, placement, self._end_of(gang, now, adopted=adopted))
         if not self.rescales.is_whole(gang.job_uid):
             self.rescales.adopt(gang.job_uid)
         self.job_changed(gang.job_uid)
@@ -852,7 +902,7 @@ class Planner:
         gang = observed.gang
         unbound = {gang.replica(member) for member in gang.unbound}
         if observed.complete and nominated.keys() == unbound:
-            self._hold(gang, Placement(job_uid, nominated), now)
+            self._hold(gang, Placement(job_uid, nominated), now, adopted=True)
             if not any(self.reservations.is_overcommitted(node) for node in nominated.values()):
                 self.rescales.adopt(job_uid)
                 return ()

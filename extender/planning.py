@@ -361,7 +361,8 @@ class Planning:
         until = clock() + seconds
         walk, considered = self._walk(snapshot), 0
         future_plans: dict[str, FuturePlan] = {}
-        self._backfill.begin({each.waiting.job_uid for each in queue}, snapshot.now)
+        old = [each for each in queue if each.waiting.waited_seconds(epoch) > limit]
+        self._backfill.begin((each.observed.gang for each in old), snapshot.now)
         for queued in queue:
             job_uid = queued.waiting.job_uid
             known = snapshot.refusals.get(job_uid)
@@ -377,8 +378,7 @@ class Planning:
                 began = clock()
                 known = walk.consider(queued, gang)
                 self._note_cost(queued, clock() - began, snapshot.now, refused=known is not None)
-            old = queued.waiting.waited_seconds(epoch) > limit
-            if known is not None and old:
+            if known is not None and self._backfill.may_close(job_uid):
                 gang = queued.observed.gang
                 closed = walk.closed_to(gang.key.namespace)
                 plan = self._backfill.future_plan(gang, closed, snapshot.now, reader)

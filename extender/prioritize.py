@@ -20,6 +20,7 @@ def score_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> dict[str, i
     with planner.locked() as now:
         replica = pod.replica
         if replica is None or not planner.cluster.controls(pod):
+            planner.questions.record(pod, now.monotonic)
             kept, _ = planner.reservations.nodes_for(pod.resources, names, pod.priority)
             return dict.fromkeys(names, 0) | dict.fromkeys(kept, MAX_SCORE)
         planner.scored(pod, now)
@@ -36,7 +37,7 @@ def _wants_plan(planner: Planner, pod: Pod, replica: ReplicaId, names: Sequence[
         planner.expire(now)
         if not planner.cluster.controls(pod):
             return False
-        planner.queue.paused.discard(replica.job_uid)
+        planner.queue.resume(replica.job_uid)
         if planner.reservation_for(pod, replica) is not None:
             return False
         planner.queue.ask(pod, early=True)

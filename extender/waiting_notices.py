@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from extender.gang_report import GangReport, cause
+from extender.gang_report import GangReport, cause, wait_of
 from extender.gang_states import GangState
 from extender.job_events import Notice
 from optimus.kube.contract import WAITING_EVENT
@@ -45,4 +45,5 @@ def waiting_notices(
             report.sentence,
             cause(report),
             after,
+            wait_of(report).annotations(),
         )

@@ -21,6 +21,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.profile_codec import JobRecord
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.training_jobs import TrainingJob
+from optimus.kube.waiting_events import Wait
 from optimus.models.forecast import Forecast
 from optimus.progress.types import TrainingProgress
 
@@ -37,7 +38,7 @@ class JobCopy(NamedTuple):
     job: Job | None
     status: ProfileStatus
     pods: tuple[Pod, ...] = ()
-    waits_for: str = ""
+    wait: Wait | None = None
     """Why its pods wait for nodes, as the extender says."""
 
     progress: TrainingProgress | None = None
@@ -96,7 +97,7 @@ def _managed(state: JobState, observation: Observation, at: float) -> JobCopy:
         job,
         status_of(state, at),
         observation.pods.get(job.uid, ()),
-        state.waits_for,
+        observation.waits.get(job.uid) if state.waits else None,
         state.progress(at),
         state.shown_forecast or state.forecast,
         state.decision,
@@ -117,5 +118,5 @@ def _by_profile(training_job: TrainingJob, observation: Observation) -> JobCopy:
         training_job.job,
         _NO_STATUS if profile is None else profile.status,
         observation.pods.get(uid, ()),
-        observation.waits.get(uid, ""),
+        observation.waits.get(uid),
     )

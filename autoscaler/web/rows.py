@@ -1,6 +1,5 @@
 """One row of the page's table of jobs."""
 
-import re
 from typing import Final
 
 import msgspec
@@ -11,10 +10,14 @@ from optimus.kube.contract import Phase
 from optimus.kube.errors import Malformed
 from optimus.kube.profiles import ConditionType, Truth
 from optimus.kube.times import LAST_SECONDS, parse_instant
+from optimus.kube.waiting_events import JobAhead
 from optimus.models.forecast import Forecast, TimeLeft, time_left
 
 _LONGEST: Final = 400
 """Characters of a sentence in the table; the view of the job has all of it."""
+
+_MOST_AHEAD: Final = 3
+"""Maximum number of jobs named before one in the queue; the others are counted."""
 
 _OVER: Final = (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE)
 NOT_MANAGED: Final = "NotManaged"
@@ -22,12 +25,14 @@ NOT_MANAGED: Final = "NotManaged"
 
 
 class Waits(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Why a job waits, in the parts of the extender's sentence."""
+    """Why a job waits."""
 
     text: str
     behind: str = ""
-    expected: str = ""
-    """When its capacity is expected: ``10:50 UTC``, or with the date, or that it is not known."""
+    """The jobs before it in the queue."""
+
+    expected_at: float | None = None
+    """When its capacity is expected, where a job is awaited and its end is known."""
 
     awaits: str = ""
     """The job whose end is waited for."""
@@ -72,7 +77,6 @@ def row_of(copy: JobCopy) -> Row:
     """The row of one job."""
     status, job = copy.status, copy.job
     counts = None if job is None else job.counts
-    waits_for = waiting_text(copy)
     decided_at = copy.decided_at if copy.decided_at is not None else instant(status.decided_at)
     remaining = None if status.phase in _OVER else remaining_of(copy)
     return Row(
@@ -99,19 +103,12 @@ def row_of(copy: JobCopy) -> Row:
         action=_action(copy),
         reason=status.reason[:_LONGEST],
         decided_at=decided_at,
-        waits=waits_of(waits_for) if waits_for else None,
+        waits=_wait_of(copy),
         complaint=status.complaint[:_LONGEST],
         recommends=status.recommended is not None,
         priority=0 if job is None else job.priority,
         rescales=status.rescales,
     )
-
-
-def waiting_text(copy: JobCopy) -> str:
-    """Why the job waits; empty where it does not."""
-    if copy.waits_for:
-        return copy.waits_for
-    return copy.status.reason if copy.status.phase is Phase.WAITING else ""
 
 
 def _action(copy: JobCopy) -> str:
@@ -174,21 +171,19 @@ def _end(copy: JobCopy, remaining: TimeLeft | None, decided_at: float | None) ->
     return min(decided_at + remaining.median, LAST_SECONDS)
 
 
-_BEHIND: Final = re.compile(r"behind (.+)")
-_EXPECTED: Final = re.compile(
-    r"capacity is expected at about ((?:\d{4}-\d\d-\d\d )?\d\d:\d\d UTC), when (\S+) ends"
-)
-_UNKNOWN: Final = re.compile(r"when capacity is expected is not known: (\S+) has no forecast")
+def _wait_of(copy: JobCopy) -> Waits | None:
+    """Why the job waits; ``None`` where it does not."""
+    if copy.wait is not None:
+        wait = copy.wait
+        named = [_shown_job(each) for each in wait.ahead[:_MOST_AHEAD]]
+        more = wait.jobs_ahead - len(named)
+        behind = ", ".join(named) + (f" and {more} more" if named and more > 0 else "")
+        expected = instant(wait.expected_at) if wait.awaits else None
+        return Waits(wait.text[:_LONGEST], behind[:_LONGEST], expected, wait.awaits[:_LONGEST])
+    reason = copy.status.reason if copy.status.phase is Phase.WAITING else ""
+    return Waits(reason[:_LONGEST]) if reason else None
 
 
-def waits_of(text: str) -> Waits:
-    """The parts of the extender's sentence that say for whom a job waits, and until when."""
-    behind = expected = awaits = ""
-    for part in text.removeprefix("waits: ").split("; "):
-        if found := _BEHIND.fullmatch(part):
-            behind = found[1]
-        elif found := _EXPECTED.fullmatch(part):
-            expected, awaits = found[1], found[2]
-        elif found := _UNKNOWN.fullmatch(part):
-            expected, awaits = "not known", found[1]
-    return Waits(text[:_LONGEST], behind[:_LONGEST], expected, awaits[:_LONGEST])
+def _shown_job(ahead: JobAhead) -> str:
+    nodes = f"{ahead.keeps_nodes} node{'s' if ahead.keeps_nodes != 1 else ''}"
+    return f"{ahead.job} ({nodes} kept free)" if ahead.keeps_nodes else ahead.job

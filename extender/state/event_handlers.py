@@ -135,6 +135,8 @@ class EventHandlers:
             return  # a rescale deletes this pod: what is reserved is for its successor
         # Its room shows in the cluster now. The rest of its gang gets the time that it needs.
         planner.reservations.release(replica)
+        planner.questions.end_advance(replica.job_uid)
+        planner.end_pause(replica.job_uid)
         until = now + planner.settings.reservation_seconds
         planner.reservations.ledger.extend(replica.job_uid, until)
 
@@ -168,6 +170,7 @@ class EventHandlers:
             return
         self._planner.cluster.occupancy.volumes_changed()
         for job_uid in jobs:
+            self._planner.end_pause(job_uid)
             self._planner.job_changed(job_uid)
         self._planner.changes.notify()
 

@@ -82,5 +82,8 @@ RESCALING: Final = frozenset({Phase.SUSPENDING, Phase.RESIZING, Phase.STARTING})
 WAITING_EVENT: Final = "Waiting"
 """The reason of the extender's Event that says why a gang waits for nodes."""
 
+WAIT_ANNOTATION: Final = "optimus.dl/wait"
+"""On that Event, the same as values (``optimus.kube.waiting_events.Wait``)."""
+
 EXTENDER_COMPONENT: Final = "optimus-extender"
 """What the extender's Events name as their source."""

@@ -2,9 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 from cachetools import LRUCache, TTLCache
@@ -25,6 +26,9 @@ _REPEAT_SECONDS: Final = 60.0
 _BURST: Final = 25
 _BURST_SECONDS: Final = 600.0
 """At most 25 new Events on one job in 10 minutes, as client-go's own limit has it at the start."""
+
+
+NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class EventType(StrEnum):
@@ -90,15 +94,22 @@ class EventWriter:
         self._recent: LRUCache[str, list[float]] = LRUCache(4096)
 
     def emit(
-        self, job: Subject, kind: EventType, reason: str, message: str
+        self,
+        job: Subject,
+        kind: EventType,
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
     ) -> Written | Refused | None:
-        """Write an Event; ``reason`` is CamelCase. ``None``: only counted, or over the limit."""
+        """Write an Event; ``reason`` is CamelCase. ``None``: only counted, or over the limit.
+
+        Events that differ in ``annotations`` alone are equal."""
         with self._lock:
             content = _Content(job.uid, kind, reason, message[:LONGEST_MESSAGE])
             series = self._series.get(content)
             if series is not None:
-                return self._repeat(job, content, series)
-            return self._create(job, content) if self._within_limit(job.uid) else None
+                return self._repeat(job, content, series, annotations)
+            return self._create(job, content, annotations) if self._within_limit(job.uid) else None
 
     def _within_limit(self, uid: str) -> bool:
         now = self._timer()
@@ -109,7 +120,9 @@ class EventWriter:
         recent.append(now)
         return True
 
-    def _create(self, job: Subject, content: _Content) -> Written | Refused:
+    def _create(
+        self, job: Subject, content: _Content, annotations: Mapping[str, str]
+    ) -> Written | Refused:
         # As client-go names them: unique by the time, so that no list is needed first.
         name = f"{job.name[:200]}.{time.time_ns():x}"
         outcome = written(
@@ -117,17 +130,23 @@ class EventWriter:
                 f"write an Event on {job.kind} {job.namespace}/{job.name}",
                 self._client.core.create_namespaced_event,
                 namespace=job.namespace,
-                body=self._event(job, content, name),
+                body=self._event(job, content, name, annotations),
             )
         )
         if isinstance(outcome, Written):
             self._series[content] = _Series(name, 1, self._timer())
         return outcome
 
-    def _event(self, job: Subject, content: _Content, name: str) -> dict[str, object]:
+    def _event(
+        self, job: Subject, content: _Content, name: str, annotations: Mapping[str, str]
+    ) -> dict[str, object]:
         now = format_second(self._now())
         return {
-            "metadata": {"name": name, "namespace": job.namespace},
+            "metadata": {
+                "name": name,
+                "namespace": job.namespace,
+                "annotations": dict(annotations),
+            },
             "involvedObject": {
                 "apiVersion": self._api_version,
                 "kind": job.kind,
@@ -145,7 +164,9 @@ class EventWriter:
             "reportingComponent": self._component,
         }
 
-    def _repeat(self, job: Subject, content: _Content, series: _Series) -> Written | Refused | None:
+    def _repeat(
+        self, job: Subject, content: _Content, series: _Series, annotations: Mapping[str, str]
+    ) -> Written | Refused | None:
         series.count += 1
         if self._timer() - series.written_at < _REPEAT_SECONDS:
             return None
@@ -162,6 +183,6 @@ class EventWriter:
         if isinstance(outcome, Refused) and outcome.kind is ErrorKind.NOT_FOUND:
             # The API server has forgotten it sooner than thought.
             self._series.pop(content, None)
-            return self._create(job, content) if self._within_limit(job.uid) else None
+            return self._create(job, content, annotations) if self._within_limit(job.uid) else None
         series.written_at = self._timer()
         return outcome

@@ -102,7 +102,7 @@ export function overview(parameters) {
     }
     replace(waitingBox, rows.slice(0, MOST_WAITING).map((row) => h("article", { class: "waiter" },
       h("div", { class: "waiter-head" }, jobLink(row), h("span", { class: "note" }, row.namespace), h("span", { class: "waiter-when" },
-        row.waits?.expected ? (row.waits.expected === "not known" ? "start not known" : `about ${row.waits.expected.replace(" UTC", "")}`) : `${ago(row.createdAt, state.at)}`)),
+        row.waits?.awaits ? (row.waits.expectedAt ? `about ${clock(row.waits.expectedAt, state.at)}` : "start not known") : `${ago(row.createdAt, state.at)}`)),
       row.waits?.behind && h("p", {}, h("span", { class: "key" }, "behind "), row.waits.behind),
       row.waits?.awaits && h("p", {}, h("span", { class: "key" }, "until "), `${row.waits.awaits} ends`),
       !(row.waits?.behind || row.waits?.awaits) && h("p", { class: "clamp" }, row.waits?.text || row.reason || "Its pods do not exist yet."))));

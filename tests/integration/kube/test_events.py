@@ -54,6 +54,15 @@ def test_equal_events_are_counted_in_one(httpserver: HTTPServer, emit: Emit, clo
     assert counted.body() == {"count": 3, "lastTimestamp": "2026-01-01T00:01:01Z"}
 
 
+def test_an_event_carries_its_annotations(httpserver: HTTPServer, client: Client) -> None:
+    created = Recorder(httpserver, EVENTS_PATH, [stored()])
+    writer = EventWriter(client, "optimus-extender")
+    writer.emit(job(), EventType.NORMAL, "Waiting", "why", {"a/b": "{}"})
+    body = created.body()
+    assert isinstance(body, dict)
+    assert body["metadata"]["annotations"] == {"a/b": "{}"}
+
+
 def test_an_event_that_the_server_forgot_is_written_again(
     httpserver: HTTPServer, emit: Emit, clock: Clock
 ) -> None:

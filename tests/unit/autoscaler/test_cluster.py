@@ -10,11 +10,12 @@ import pytest
 from autoscaler.cluster import Caches, NodeList, Observation, PodIndex, waits_of
 from optimus.jobs import NodeConstraints, Role
 from optimus.kube.client import Client
+from optimus.kube.contract import WAIT_ANNOTATION
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.events import LONGEST_MESSAGE
 from optimus.kube.pods import Owner, Pod
 from optimus.kube.reflector import ReflectorConfig
-from optimus.kube.waiting_events import WaitingEvent, decode_waiting_event
+from optimus.kube.waiting_events import JobAhead, Wait, WaitingEvent, decode_waiting_event
 from optimus.resources import NONE, Resources
 from optimus.snapshot import ReplicaId
 from tests.unit.kube.job_json import job_json, read
@@ -53,9 +54,16 @@ def test_a_replica_that_has_ended_keeps_its_place_and_takes_no_room(phase: str) 
     assert (placed.ended, placed.node, placed.resources) == (True, "n", NONE)
 
 
-def event(uid: str, message: str, last_at: str, namespace: str = "ns") -> WaitingEvent:
+def event(
+    uid: str, message: str, last_at: str, namespace: str = "ns", values: str = "{}"
+) -> WaitingEvent:
+    metadata = {
+        "name": f"{uid}.{last_at}",
+        "namespace": namespace,
+        "annotations": {WAIT_ANNOTATION: values},
+    }
     body = {
-        "metadata": {"name": f"{uid}.{last_at}", "namespace": namespace},
+        "metadata": metadata,
         "involvedObject": {"uid": uid},
         "message": message,
         "lastTimestamp": last_at,
@@ -71,7 +79,16 @@ def test_the_newest_event_says_why_a_job_waits() -> None:
         event("u", "forged", "2026-01-01T00:03:00Z", namespace="other"),
         event("v", "of no job", "2026-01-01T00:03:00Z"),
     ]
-    assert waits_of(events, {job.uid: job}) == {"u": "new"}
+    assert waits_of(events, {job.uid: job}) == {"u": Wait(text="new")}
+
+
+def test_the_values_of_an_event_are_read_where_they_can_be() -> None:
+    wait = Wait(text="a sentence", ahead=(JobAhead("ns/a", 2),), jobs_ahead=3, awaits="ns/b")
+    (values,) = wait.annotations().values()
+    assert "sentence" not in values
+    assert event("u", "a sentence", "", values=values).wait == wait
+    for broken in ("", "[", '{"ahead": 7}'):
+        assert event("u", "a sentence", "", values=broken).wait == Wait(text="a sentence")
 
 
 def test_an_event_of_any_length_is_cut_to_that_of_our_own() -> None:

@@ -10,6 +10,7 @@ from autoscaler.managed_jobs import JobState
 from autoscaler.profile.recorder import _status_of, goal_text, status_of
 from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss, TargetMetric, TwoTargets
 from optimus.kube.pods import decode_pod
+from optimus.kube.waiting_events import Wait
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.autoscaler.controller_harness import ControllerHarness
@@ -74,7 +75,7 @@ def test_a_job_with_a_pod_that_waits_shows_why_and_no_longer_than_that() -> None
             ClusterSnapshot.of(START_AT, (), (), ()),
             {seen.uid: seen},
             {seen.uid: (waiting,)},
-            waits={seen.uid: text},
+            waits={seen.uid: Wait(text=text)},
         )
         state.update(observation, nodes_changed=False)
         assert (status_of(state, START_AT).reason == text) is shown

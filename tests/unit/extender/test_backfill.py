@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from extender.backfill import MAX_CLOSING
+from extender.backfill import ENDLESS_SECONDS, MAX_CLOSING
 from extender.state.cluster import ProfileForecast
 from optimus.jobs import Requirement, Role
 from optimus.kube.eligibility import EligibilityConfig
@@ -299,3 +299,33 @@ def test_a_gang_that_its_rules_keep_from_every_node_closes_none_for_others() -> 
     others = cluster.job("other", 4, 8, namespace="honest")
     cluster.planner.advance()
     assert set(cluster.planned_nodes()) == set(others)
+
+
+def test_many_gangs_of_one_namespace_leave_others_their_part_of_those_that_close_nodes() -> None:
+    cluster = busy_cluster(2 * MAX_CLOSING)
+    for at in range(2 * MAX_CLOSING):
+        cluster.job(f"many{at:02}", 0, 1, cpu=4, namespace="greedy")
+    cluster.now += 1
+    cluster.job("one", 0, 1, cpu=4, namespace="modest")
+    cluster.now += 601
+    cluster.planner.advance()
+    closing = cluster.planner.future_plans
+    assert len(closing) == MAX_CLOSING
+    assert "uid-one" in closing
+
+
+def test_an_endless_job_of_another_namespace_does_not_close_nodes_for_all_for_ever() -> None:
+    cluster = FakeCluster({"a": 4})
+    cluster.bind(cluster.pod("endless", Role.WORKER, 0, None, 1, namespace="one").name, "a")
+    cluster.job("large", 0, 1, cpu=4, namespace="two")
+    cluster.now += 601
+    cluster.job("small", 0, 1, namespace="three")
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}
+    for _ in range(int(ENDLESS_SECONDS) // 60):
+        cluster.now += 61
+        cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == {"small-worker-0"}
+    own = cluster.job("own", 0, 1, namespace="two")
+    cluster.planner.advance()
+    assert own[0] not in cluster.planned_nodes()

@@ -126,7 +126,7 @@ def test_a_pod_that_the_watch_shows_late_keeps_its_place() -> None:
     late = cluster.pod("j", Role.WORKER, 0, counts)
     cluster.delete(late.name)
     assert cluster.filter(late, ["a"]).kept == ("a",)
-    cluster.now += 59.0
+    cluster.now += 14.0
     cluster.plan()
     assert cluster.planner.reservation_count() == 2
 

@@ -174,7 +174,7 @@ def test_a_job_that_is_forgotten_is_no_longer_asked_about() -> None:
     (name, _) = cluster.job("j", 1, 1, scheduler_name="default-scheduler")
     queue = queue_of(cluster)
     queue.ask(cluster.pods[name])
-    queue.paused.add("uid-j")
+    queue.paused["uid-j"] = float("inf")
     queue.forget("uid-j")
     assert not queue.asked
     assert waiting(cluster) == {"j"}, "nor paused"
@@ -194,11 +194,19 @@ def test_a_gang_that_is_incomplete_waits_only_where_scores_are_asked_for() -> No
     assert waiting(cluster) == {"j"}, "it was asked about early once"
 
 
+def pause(cluster: FakeCluster) -> None:
+    queue_of(cluster).paused["uid-j"] = float("inf")
+
+
 @pytest.mark.parametrize(
     ("change", "waits"),
     [
         pytest.param(lambda cluster: None, True, id="without a plan"),
-        pytest.param(lambda cluster: queue_of(cluster).paused.add("uid-j"), False, id="paused"),
+        pytest.param(
+            lambda cluster: queue_of(cluster).paused.update({"uid-j": float("inf")}),
+            False,
+            id="paused",
+        ),
         pytest.param(lambda cluster: cluster.planner.advance(), False, id="planned"),
         pytest.param(
             lambda cluster: cluster.rescale("j", 1, 1, leaving=True), False, id="about to leave"
@@ -244,7 +252,7 @@ def test_pods_are_requeued_in_order_once_kube_scheduler_has_had_time_to_ask_by_i
     assert to_requeue() == names
     cluster.ask(names[1])
     assert to_requeue() == [names[0], names[2]]
-    queue.paused.add("uid-j")
+    queue.paused["uid-j"] = float("inf")
     assert to_requeue() == []
     queue.paused.clear()
     cluster.bind(names[0], "a")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from extender.gang_report import (
-    Ahead,
+    Cause,
     Expectation,
     GangReport,
     RoleReport,
@@ -18,6 +18,7 @@ from extender.gang_states import GangState
 from extender.node_room import NodeCount, RoleRoom
 from extender.waiting_notices import waiting_notices
 from optimus.jobs import Role
+from optimus.kube.waiting_events import JobAhead
 
 
 def report(state: GangState, **fields: object) -> GangReport:
@@ -138,7 +139,7 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
                 GangState.INCOMPLETE,
                 roles=(role(Role.WORKER, 4, 1),),
                 missing=("worker-1",),
-                reason="waiting for job ns/j to have as many replicas as its pods list",
+                cause=Cause.LIST_EXCEEDS_JOB,
             ),
             "waits: its pod lists 4 replicas, more than the job has",
             id="the list is larger than the job",
@@ -149,7 +150,7 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
             id="queued for the first time",
         ),
         pytest.param(
-            report(GangState.QUEUED, reason="job ns/j does not fit as a whole"),
+            report(GangState.QUEUED, reason="r", cause=Cause.AS_A_WHOLE),
             "waits: there is a place for each of its pods, but not for all of them together",
             id="queued again",
         ),
@@ -159,7 +160,7 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
             id="not offered yet",
         ),
         pytest.param(
-            report(GangState.BACKING_OFF, reason="job ns/j does not fit on the nodes offered"),
+            report(GangState.BACKING_OFF, reason="r", cause=Cause.NOT_OFFERED),
             "waits: kube-scheduler rules out nodes that would hold it (a volume, a resource claim"
             " or another rule: kubectl describe pod says which)",
             id="not offered",
@@ -172,7 +173,7 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
                 GangState.WAITING,
                 reason="r",
                 jobs_ahead=5,
-                ahead=tuple(Ahead(f"ns/{each}", 0) for each in "abcd"),
+                ahead=tuple(JobAhead(f"ns/{each}", 0) for each in "abcd"),
             ),
             "waits: r; behind ns/a, ns/b, ns/c and 2 more jobs",
             id="behind others",
@@ -182,7 +183,7 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
                 GangState.WAITING,
                 reason="r",
                 jobs_ahead=3,
-                ahead=(Ahead("ns/a", 2), Ahead("ns/b", 1), Ahead("ns/c", 0)),
+                ahead=(JobAhead("ns/a", 2), JobAhead("ns/b", 1), JobAhead("ns/c", 0)),
                 shrinks_until="2026-01-02T03:05:00Z",
             ),
             "waits: r; behind ns/a (2 nodes), ns/b (1 nodes), for which nodes are kept free; jobs"

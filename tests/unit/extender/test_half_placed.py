@@ -27,7 +27,10 @@ class EmittedEvents:
     def find(self) -> list[Notice]:
         return [each.notice(60.0) for each in self.cluster.planner.half_placed()]
 
-    def emit(self, job: Subject, kind: EventType, reason: str, message: str) -> None:
+    def emit(
+        self, job: Subject, kind: EventType, reason: str, message: str, annotations: object = ()
+    ) -> None:
+        assert not annotations
         assert (job.kind, job.namespace, job.name, job.uid) == ("TFJob", "ns", "j", "uid-j")
         assert (kind, reason) == (EventType.WARNING, "HalfPlaced")
         self.messages.append(message)

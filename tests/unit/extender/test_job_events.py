@@ -1,6 +1,6 @@
 """Which Events the users of waiting jobs get, and how often."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from extender.metrics import Metrics
 from extender.waiting_notices import AFTER_SECONDS, INCOMPLETE_SECONDS, waiting_notices
 from optimus.jobs import Counts, Role
 from optimus.kube.errors import ErrorKind
-from optimus.kube.events import EventType, Subject
+from optimus.kube.events import NO_ANNOTATIONS, EventType, Subject
 from optimus.kube.results import Refused
 from tests.unit.extender.fake_cluster import FakeCluster
 
@@ -40,7 +40,14 @@ class EmittedEvents:
     def find(self) -> list[Notice]:
         return self.notices
 
-    def emit(self, job: Subject, kind: EventType, reason: str, message: str) -> object:
+    def emit(
+        self,
+        job: Subject,
+        kind: EventType,
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
+    ) -> object:
         if self.refuse:
             return Refused(ErrorKind.TRANSIENT, "no answer")
         self.events.append((job.name, message))
@@ -212,7 +219,7 @@ def test_metrics_count_waiting_gangs_by_state_and_have_the_longest_wait_by_prior
     waiting = Waiting()
     waiting.submit("first")
     waiting.submit("second")
-    waiting.cluster.now += 30
+    waiting.cluster.now += 10
     waiting.cluster.spec("high", 1, 1)
     waiting.cluster.job("high", 1, 1, 5, priority=7)
     waiting.cluster.planner.advance()
@@ -223,7 +230,7 @@ def test_metrics_count_waiting_gangs_by_state_and_have_the_longest_wait_by_prior
     assert 'optimus_extender_waiting_gangs{state="waiting"} 2.0' in text
     assert 'optimus_extender_waiting_gangs{state="planned"} 1.0' in text
     assert 'optimus_extender_waiting_gangs{state="paused"} 0.0' in text
-    assert 'optimus_extender_oldest_wait_seconds{priority="0"} 30.0' in text
+    assert 'optimus_extender_oldest_wait_seconds{priority="0"} 10.0' in text
     assert 'optimus_extender_oldest_wait_seconds{priority="7"} 0.0' in text
 
 

@@ -30,6 +30,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.profile_codec import JobRecord
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.times import format_second
+from optimus.kube.waiting_events import JobAhead, Wait
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.nodes import Node, Taint
 from optimus.progress.types import LossPoint, MetricSeries, SpeedSample, TrainingProgress
@@ -38,10 +39,16 @@ from optimus.snapshot import BoundPod, ClusterSnapshot, ReplicaId
 
 AT = 1_800_000_000.0
 HOSTILE = '<img src=x onerror="document.title=1">${7*7}</script><script>document.title=1</script>'
-WAITS = (
-    "waits: 3 workers of 4 cpu lack a place (2 of 16 nodes hold one; cpu is short); behind "
-    "team-b/resnet-1 (4 nodes), for which nodes are kept free; since 10:31 UTC; capacity is "
-    "expected at about 11:05 UTC, when team-a/lm-4 ends"
+WAIT = Wait(
+    text=(
+        "waits: 3 workers of 4 cpu lack a place (2 of 16 nodes hold one; cpu is short); behind "
+        "team-b/resnet-1 (4 nodes), for which nodes are kept free; since 10:31 UTC; capacity is "
+        "expected at about 11:05 UTC, when team-a/lm-4 ends"
+    ),
+    ahead=(JobAhead("team-b/resnet-1", 4),),
+    jobs_ahead=1,
+    awaits="team-a/lm-4",
+    expected_at="2027-01-15T11:05:00Z",
 )
 _MEASURED = (Counts(1, 1), Counts(1, 2), Counts(2, 2), Counts(2, 4), Counts(3, 6))
 _NAMES = ("resnet", "lm", "ctr", "bert", "vgg", "seq2seq", "dcgan", "wide-deep")
@@ -182,7 +189,7 @@ class SampleCluster:
             job,
             status,
             pods,
-            WAITS if phase is Phase.WAITING else "",
+            WAIT if phase is Phase.WAITING else None,
             progress if is_known else None,
             forecast if is_known and phase is not Phase.PROFILING else None,
             decision if is_known else None,
@@ -196,7 +203,7 @@ class SampleCluster:
     ) -> ProfileStatus:
         known = forecast if isinstance(forecast, Forecast) else None
         reasons = {
-            Phase.WAITING: WAITS,
+            Phase.WAITING: WAIT.text,
             Phase.FAILED: "a worker has ended with exit code 137 (OOMKilled)",
             Phase.LEFT_ALONE: "optimus.dl/target-loss 'low' is no number",
             Phase.PROFILING: f"measuring its speed at {job.counts}",
@@ -277,7 +284,7 @@ class SampleCluster:
                 job,
                 shown,
                 pods,
-                f"waits: behind {HOSTILE}" if job is bad else "",
+                Wait(text=HOSTILE, ahead=(JobAhead(HOSTILE, 0),)) if job is bad else None,
                 progress,
                 forecast,
                 Decision(job.key, job.uid, job.counts, job.counts, Action.KEEP, HOSTILE),
@@ -296,7 +303,7 @@ class SampleCluster:
             key = JobKey("a-namespace-of-many-letters", f"{phase.lower()}-{'y' * 40}-{number}")
             counts, target = Counts(1234, 5678), Counts(2345, 6789)
             job = replace(job, key=key, counts=counts, finish_by=AT + 90_000)
-            sentence = f"{self._long_reason(job)}; {WAITS}"
+            sentence = f"{self._long_reason(job)}; {WAIT.text}"
             status = msgspec.structs.replace(
                 self._status(job, phase, training(0, 12), _fitted(0, 12)),
                 reason=sentence,
@@ -330,7 +337,7 @@ class SampleCluster:
                 job,
                 status,
                 pods,
-                WAITS if phase is Phase.WAITING else "",
+                WAIT if phase is Phase.WAITING else None,
                 training(0, 12),
                 known,
                 decision,

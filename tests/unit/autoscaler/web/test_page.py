@@ -19,7 +19,7 @@ from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Role
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ReplicaId
-from tests.unit.autoscaler.web.sample_cluster import HOSTILE, SampleCluster
+from tests.unit.autoscaler.web.sample_cluster import AT, HOSTILE, SampleCluster
 
 ASSETS = Path(autoscaler.web.__file__).parent / "assets"
 OWN = sorted(path for path in ASSETS.iterdir() if path.is_file())
@@ -116,7 +116,7 @@ def test_the_overview_has_every_job_and_the_clusters_use(client: FlaskClient) ->
     assert row["remaining"]["low"] < row["remaining"]["median"] < row["remaining"]["high"]
     assert row["endsAt"] == pytest.approx(row["decidedAt"] + row["remaining"]["median"])
     waiting = next(each for each in found["rows"] if "waits" in each)["waits"]
-    assert (waiting["expected"], waiting["awaits"]) == ("11:05 UTC", "team-a/lm-4")
+    assert (waiting["expectedAt"], waiting["awaits"]) == (AT + 11_100, "team-a/lm-4")
     assert [each["resource"] for each in found["cluster"]] == ["cpu", "memory", "nvidia.com/gpu"]
     assert found["use"][0]["requested"]["cpu"] > 0
 

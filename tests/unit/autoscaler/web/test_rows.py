@@ -6,67 +6,45 @@ from typing import Any
 import msgspec
 import pytest
 
-from autoscaler.web.rows import row_of, waits_of
-from extender.gang_report import Ahead, Expectation, GangReport, sentence
-from extender.gang_states import GangState
+from autoscaler.web.rows import Waits, row_of
 from optimus.errors import NotReady
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
 from optimus.kube.profiles import Condition, ConditionType, ProfileStatus, Truth
 from optimus.kube.times import LAST_SECONDS
+from optimus.kube.waiting_events import JobAhead, Wait
 from optimus.models.forecast import Forecast, time_left
 from tests.unit.autoscaler.web.sample_cluster import SampleCluster
 
 
-def report(**fields: object) -> GangReport:
-    known = {
-        "namespace": "team",
-        "job": "b",
-        "kind": "TFJob",
-        "uid": "u",
-        "priority": 0,
-        "state": GangState.WAITING,
-        "since": "2027-01-15T08:00:00Z",
-    }
-    return GangReport(**{**known, **fields})  # type: ignore[arg-type]  # the test's own fields
-
-
 @pytest.mark.parametrize(
-    ("found", "behind", "expected", "awaits"),
+    ("wait", "shown"),
     [
-        pytest.param(report(), "", "", "", id="nothing is known"),
+        pytest.param(Wait(text="t"), Waits("t"), id="nothing more is known"),
         pytest.param(
-            report(
-                ahead=(Ahead("team/a", 3),),
-                jobs_ahead=1,
-                expected=Expectation(at="2027-01-15T10:50:12Z", awaits="team/c"),
+            Wait(
+                text="t",
+                ahead=tuple(JobAhead(f"team/{at}", keeps) for at, keeps in enumerate((3, 1, 0, 0))),
+                jobs_ahead=9,
             ),
-            "team/a (3 nodes), for which nodes are kept free",
-            "10:50 UTC",
-            "team/c",
-            id="behind a job, with an expected time",
+            Waits("t", "team/0 (3 nodes kept free), team/1 (1 node kept free), team/2 and 6 more"),
+            id="behind jobs",
         ),
         pytest.param(
-            report(expected=Expectation(at="2027-01-17T10:50:12Z", awaits="team/c")),
-            "",
-            "2027-01-17 10:50 UTC",
-            "team/c",
-            id="expected on another day",
+            Wait(text="t", awaits="team/c", expected_at="2027-01-15T08:00:12Z"),
+            Waits("t", "", 1_800_000_012.0, "team/c"),
+            id="with an expected time",
         ),
         pytest.param(
-            report(expected=Expectation(at=None, awaits="team/c")),
-            "",
-            "not known",
-            "team/c",
+            Wait(text="t", awaits="team/c"),
+            Waits("t", awaits="team/c"),
             id="a job without a forecast has to end",
         ),
     ],
 )
-def test_the_extenders_sentence_is_taken_apart(
-    found: GangReport, behind: str, expected: str, awaits: str
-) -> None:
-    waits = waits_of(sentence(found, "2027-01-15"))
-    assert (waits.behind, waits.expected, waits.awaits) == (behind, expected, awaits)
+def test_a_row_says_for_whom_its_job_waits_and_until_when(wait: Wait, shown: Waits) -> None:
+    copy = SampleCluster(4).copy().jobs["uid-0"]
+    assert row_of(copy._replace(wait=wait)).waits == shown
 
 
 def test_the_interval_is_that_of_the_work_left() -> None:
