@@ -27,12 +27,12 @@ from localcluster.cluster import LocalCluster
 from localcluster.faults.faults import Call
 from localcluster.specs import Backend
 from optimus.kube.times import format_instant, parse_instant
+from tests.harness.faults.fault_scenario import FaultScenario
+from tests.harness.faults.processes import AUTOSCALER, EXTENDER
+from tests.harness.faults.setup import fault_scenario
 from tests.harness.light_jobs import SLEEP, LightJob
 from tests.harness.optimus_cluster import QUICK_TUNING, Tuning, training_nodes
 from tests.harness.small_jobs import small_job
-from tests.integration.faults.fault_scenario import FaultScenario
-from tests.integration.faults.processes import AUTOSCALER, EXTENDER
-from tests.integration.faults.setup import fault_scenario
 
 _WORKERS: Final = 4
 _TEXT: Final = "step={} loss={:.6f} accuracy=0.5123 lr=0.001 grad_norm=1.25"

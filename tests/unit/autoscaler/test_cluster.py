@@ -92,7 +92,9 @@ def test_the_values_of_an_event_are_read_where_they_can_be() -> None:
 
 
 def test_an_event_of_any_length_is_cut_to_that_of_our_own() -> None:
-    assert len(event("u", "m" * 1_000_000, "2026-01-01T00:02:00Z").message) == LONGEST_MESSAGE
+    assert len(event("u", "m" * 1_000_000, "").wait.text) == LONGEST_MESSAGE
+    names = [{"job": "j" * 100, "keepsNodes": 1}] * 100
+    assert event("u", "a", "", values=json.dumps({"ahead": names})).wait == Wait(text="a")
 
 
 class Counted(str):

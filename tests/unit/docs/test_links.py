@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
+import pytest
+
 from tests.unit.docs.pages import ROOT, Page, all_pages, page
 from tests.unit.docs.sources import files
 
