@@ -11,6 +11,8 @@ TESTS: Final = {
     "optimus/placement": ("tests/unit/placement",),
     "autoscaler/rescale": ("tests/unit/rescale",),
     "optimus/interval": ("tests/unit/interval", "tests/unit/profiling"),
+    "optimus/rescale": ("tests/unit/rescale",),
+    "optimus/what_if": ("tests/unit/what_if",),
 }
 """By folder of the sources, the tests below which all of its mutants have to fail."""
 
@@ -113,16 +115,18 @@ _OWN: Final = {
         "recommendation",
     ),
     "optimus/interval/driver.py": (
-        "checkpoints",
-        "disruption",
         "driver",
         "expectation",
         "lifecycle",
     ),
     "optimus/interval/fair_share.py": ("fair_share",),
     "optimus/interval/plan.py": ("interval", "reclaim", "starting"),
+    "optimus/interval/settle/as_decided.py": ("as_decided",),
+    "optimus/interval/settle/weigh_restarts.py": ("interval", "reclaim", "starting"),
     "optimus/interval/share.py": ("headroom", "interval", "pools", "starting"),
-    "optimus/interval/what_if.py": ("what_if",),
+    "optimus/rescale/checkpoints.py": ("checkpoints",),
+    "optimus/rescale/disruption.py": ("disruption",),
+    "optimus/what_if/counts.py": ("counts",),
     "optimus/placement/incremental.py": ("incremental",),
     "optimus/placement/capacity.py": ("capacity", "classes", "fixed_roles"),
     "optimus/placement/gang.py": ("avoided_nodes", "gang", "theorem1", "topology"),

@@ -19,12 +19,12 @@ from optimus.errors import NotReady
 from optimus.interval import IntervalConfig, IntervalInput, Strategies, plan_interval
 from optimus.interval.capacity_plan import Claim
 from optimus.interval.decision_settings import DecisionSettings
-from optimus.interval.what_if import KnownJob, Outlook, Question, WhatIf, answer
 from optimus.jobs import CountBounds, Counts, Job
 from optimus.models.forecast import Forecast, TimeLeft
 from optimus.placement.gang import DoesNotFit
 from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ClusterSnapshot
+from optimus.what_if.counts import KnownJob, Outlook, Question, WhatIf, answer
 from tests.unit.interval.cluster import KnownForecasts, bind, done, job, nodes
 
 AT = 5000.0
