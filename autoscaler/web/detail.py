@@ -16,9 +16,7 @@ from autoscaler.web.rows import Row, row_of
 from autoscaler.web.what_if import Arrival, WhatIf, another, answer, come
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
-from optimus.interval.arrival import Arriving, duration_of
 from optimus.interval.decision_settings import DecisionSettings
-from optimus.interval.what_if import KnownJob, Question
 from optimus.jobs import Counts, Job, JobKey, Role
 from optimus.kube.profile_codec import JobRecord, learned, recorded_history
 from optimus.models.forecast import Forecast, TimeLeft
@@ -26,6 +24,8 @@ from optimus.nodes import Node
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.resources import CPU, MEMORY, PODS, Resources
 from optimus.snapshot import BoundPod
+from optimus.what_if.arrival import Arriving, duration_of
+from optimus.what_if.counts import KnownJob, Question
 
 _MOST_REMEMBERED: Final = 32
 _MOST_PLANNED: Final = 100

@@ -8,13 +8,13 @@ from typing import Final
 
 import msgspec
 
-from optimus.interval import what_if
-from optimus.interval.arrival import ARRIVING_UID, Arriving, arrival
-from optimus.interval.what_if import Question
 from optimus.jobs import Counts, Job
 from optimus.models.forecast import TimeLeft
 from optimus.resources import NONE
 from optimus.snapshot import ClusterSnapshot
+from optimus.what_if import counts as other_counts
+from optimus.what_if.arrival import ARRIVING_UID, Arriving, arrival
+from optimus.what_if.counts import Question
 
 MOST_REPLICAS: Final = 10_000
 _ONE_AT_A_TIME: Final = threading.Lock()
@@ -22,7 +22,7 @@ _ONE_AT_A_TIME: Final = threading.Lock()
 
 
 class Outlook(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """``optimus.interval.what_if.Outlook`` as the page reads it."""
+    """``optimus.what_if.counts.Outlook`` as the page reads it."""
 
     ps: int
     workers: int
@@ -31,7 +31,7 @@ class Outlook(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class WhatIf(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """``optimus.interval.what_if.WhatIf`` as the page reads it."""
+    """``optimus.what_if.counts.WhatIf`` as the page reads it."""
 
     at: float
     problem: str
@@ -47,7 +47,7 @@ class WhatIf(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Arrival(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """``optimus.interval.arrival.Arrival`` as the page reads it."""
+    """``optimus.what_if.arrival.Arrival`` as the page reads it."""
 
     at: float
     ps: int
@@ -64,7 +64,7 @@ class Arrival(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 def answer(question: Question) -> WhatIf:
     """When the job would be done."""
     with _ONE_AT_A_TIME:
-        found = what_if.answer(question)
+        found = other_counts.answer(question)
     plain = replace(found, refusal=str(found.refusal))  # msgspec writes no subclass of str
     return msgspec.convert(plain, WhatIf, from_attributes=True)
 

@@ -14,15 +14,15 @@ from optimus.cli.cluster import connected, status_of
 from optimus.cli.command import Answer, BadInput
 from optimus.cli.times import clock, duration
 from optimus.cli.what_if import applied, view_of
-from optimus.interval.arrival import (
+from optimus.jobs import Counts, Job
+from optimus.models.forecast import TimeLeft
+from optimus.what_if.arrival import (
     ARRIVING_UID,
     Arrival,
     Arriving,
     arrival,
     duration_of,
 )
-from optimus.jobs import Counts, Job
-from optimus.models.forecast import TimeLeft
 
 if TYPE_CHECKING:
     from optimus.cli.assumptions import Assumed

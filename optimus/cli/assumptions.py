@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.cli.job_view import JobView
 from optimus.errors import NotReady
-from optimus.interval.what_if import KnownJob
 from optimus.kube.profile_codec import recorded_history
 from optimus.kube.stored_settings import ClusterSettings, settings_of
 from optimus.progress.types import NOTHING
+from optimus.what_if.counts import KnownJob
 
 
 def known_job(view: JobView) -> KnownJob:

@@ -10,11 +10,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from optimus.allocation.options import Options
 from optimus.cli.arguments import named_amounts, whole_number
 from optimus.cli.cluster import connected
 from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.completion import context_names
 from optimus.cli.measured_truth import read_measured
+from optimus.cli.policy_config import read_policy_config
 from optimus.cli.restart_table import read_restart_seconds
 from optimus.cli.table import table
 from optimus.cli.trace import read_trace
@@ -108,6 +110,8 @@ class Comparison:
     stops: Stops = field(default_factory=Stops)
     measured: MeasuredTruths = NOTHING_MEASURED
     """What is true of jobs that are drawn; a trace's maker has it already."""
+    options: Mapping[str, Options] = field(default_factory=dict)
+    """Those of each policy, by its name."""
     left_out: tuple[str, ...] = ()
     """Sentences on jobs of a cluster that are not simulated."""
 
@@ -124,7 +128,7 @@ class Comparison:
         forecasts = TrueForecasts() if self.forecast == "truth" else FittedForecasts()
         rule = PLACEMENT_RULES[self.placement] if self.placement else None
         rules = PUBLISHED_RULES[self.rules]
-        config = preset(policy, forecasts, rule, rules)
+        config = preset(policy, forecasts, rule, rules, self.options.get(policy, {}))
         if self.equal_terms:
             config = with_published_forecasts(config, rules)
         if not self.uses_earlier_runs:
@@ -225,6 +229,8 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-stopped", type=_limit, default=NO_LIMIT, metavar="N|SHARE", help=stopped)
     each = "the same for the jobs of each namespace (default: any number)"
     add("--max-stopped-per-namespace", type=_limit, default=NO_LIMIT, metavar="N|SHARE", help=each)
+    chosen = "options of policies, YAML or JSON: {gavel-las: {reset-seconds: 600}, ...}"
+    add("--policy-config", type=Path, metavar="FILE", help=chosen)
     report = "the same files, and one page on the comparison: report.html"
     add("--report", type=Path, metavar="DIR", help=report)
     processes = "simulations that run at the same time (default: 1)"
@@ -294,6 +300,7 @@ def _comparison(options: argparse.Namespace) -> Comparison:
         DisruptionLimits(options.max_stopped, options.max_stopped_per_namespace),
         _stops(options),
         NOTHING_MEASURED if options.trace else measured,
+        {} if options.policy_config is None else read_policy_config(options.policy_config),
         left_out,
     )
 

@@ -13,9 +13,9 @@ from optimus.cli.completion import job_names
 from optimus.cli.table import table
 from optimus.cli.times import duration
 from optimus.interval.capacity_plan import QuotaRefusal
-from optimus.interval.what_if import Outlook, Question, WhatIf, answer
 from optimus.jobs import Counts
 from optimus.models.forecast import Forecast
+from optimus.what_if.counts import Outlook, Question, WhatIf, answer
 
 if TYPE_CHECKING:
     from optimus.cli.assumptions import Assumed

@@ -206,6 +206,9 @@ def test_every_command_explains_its_options(
     assert ("--watch" in shown) is command.watchable
 
 
+LOG = Path(__file__).parents[2] / "data" / "logs" / "tensorflow-before-chief-0.log"
+
+
 def loaded_by(program: str, *libraries: str) -> list[str]:
     """Which of these libraries a process has loaded once it has run the program."""
     at_end = f"atexit.register(lambda: print(sorted({{*{libraries!r}}} & set(sys.modules))))"
@@ -231,6 +234,20 @@ def test_help_loads_no_numerical_library(words: list[str]) -> None:
 def test_what_is_shown_of_jobs_is_decoded_without_scipy() -> None:
     shown = "optimus.cli.job_view, optimus.cli.why, optimus.cli.status, optimus.kube.job_list"
     assert loaded_by(f"import {shown}", "scipy") == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["forecast", str(LOG), "--target-loss", "0.1"], id="a forecast of a log"),
+        pytest.param(
+            ["simulate", "--policies", "fifo", "--jobs", "1", "--seeds", "1"], id="a simulation"
+        ),
+    ],
+)
+def test_what_asks_no_cluster_loads_nothing_of_kubernetes(words: list[str]) -> None:
+    program = f"from optimus.cli.main import main\nmain({words!r})"
+    assert loaded_by(program, "kubernetes", "optimus.kube", "flask") == []
 
 
 def test_a_closed_output_pipe_is_no_error() -> None:

@@ -50,6 +50,47 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+class TestPolicyConfig:
+    JOBS = (
+        *("--policies", "optimus", "--forecast", "truth", "--jobs", "3", "--seeds", "1"),
+        *("--nodes", "3:cpu=16,memory=80"),
+    )
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            pytest.param('{"optimus": {"min-gain-fraction": 0.9}}', id="JSON"),
+            pytest.param("optimus:\n  min-gain-fraction: 0.9\n", id="YAML"),
+        ],
+    )
+    def test_a_policy_decides_with_its_options(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str
+    ) -> None:
+        file = tmp_path / "options"
+        file.write_text(text)
+        usual = output_of(capsys, *self.JOBS)
+        assert output_of(capsys, *self.JOBS, "--policy-config", str(file)) != usual
+
+    @pytest.mark.parametrize(
+        ("text", "fragment"),
+        [
+            pytest.param("sjf: {}", "there is no policy 'sjf'", id="a policy that there is not"),
+            pytest.param(
+                "drf: {a: 1}", "drf: there is no option 'a': it has none", id="no such option"
+            ),
+            pytest.param("{", "YAML or JSON is expected", id="neither YAML nor JSON"),
+        ],
+    )
+    def test_what_cannot_be_used_is_one_line(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, fragment: str
+    ) -> None:
+        file = tmp_path / "options.yaml"
+        file.write_text(text)
+        error = error_of(capsys, *self.JOBS, "--policy-config", str(file))
+        assert str(file) in error
+        assert fragment in error
+
+
 class TestDisruption:
     def test_no_more_jobs_are_stopped_at_once(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -24,6 +24,7 @@ from optimus.interval.driver import (
     Instruction,
     IntervalDecided,
     IntervalDriver,
+    PauseJob,
 )
 from optimus.jobs import (
     NO_COUNTS,
@@ -693,3 +694,53 @@ def test_a_job_that_is_not_placed_is_given_up_for_a_while(cores: int, given_up: 
         (why,) = [each.reason for each in decided.plan.decisions if each.uid == "uid-b"]
         seen.append("not placed although" in why)
     assert seen == given_up
+
+
+class TestRounds:
+    """A policy that does not weigh restarts is asked once in each whole round of 600 s."""
+
+    @dataclass(frozen=True)
+    class Anew:
+        """Gives the job one worker more than its user did, or pauses it."""
+
+        pauses: bool
+        name: str = "anew"
+        traits: ClassVar[PolicyTraits] = PolicyTraits(placed_by="theorem1", reads_forecasts=False)
+
+        def allocate(self, problem: AllocationProblem) -> Allocation:
+            wanted = {each.job.uid: Counts(1, 2) for each in problem.candidates}
+            return Allocation({} if self.pauses else wanted)
+
+    def driver(self, *, pauses: bool, together: bool = True) -> IntervalDriver:
+        config = replace(NO_MEASURING, interval_seconds=600.0, expects=False, pauses=together)
+        strategies = Strategies(per_pool(self.Anew(pauses)), Theorem1(), KnownForecasts({}))
+        return IntervalDriver(strategies, config)
+
+    def test_it_is_asked_once_in_each_and_not_early(self) -> None:
+        driver, cluster = self.driver(pauses=False), cluster_of(FakeManagedJob(job("a")))
+        planned = list[float]()
+        for timer in (500.0, 560.0, 599.0, 600.0, 602.0, 1100.0, 1201.0, 1799.0, 1800.0):
+            instructions = step(driver, cluster, timer)
+            planned += [timer for each in instructions if isinstance(each, IntervalDecided)]
+            other = job(f"at-{timer}")
+            cluster.managed = {other.uid: FakeManagedJob(other)}
+        assert planned == [500.0, 600.0, 1201.0, 1800.0]
+
+    def test_what_it_moves_begins_at_once_on_the_nodes_of_the_plan(self) -> None:
+        driver, cluster = self.driver(pauses=False), cluster_of(FakeManagedJob(job("a")))
+        decided, begun = step(driver, cluster, 0.0)
+        assert isinstance(decided, IntervalDecided)
+        assert isinstance(begun, BeginRescale)
+        assert (begun.counts, begun.purpose) == (Counts(1, 2), RescalePurpose.INTERVAL)
+        assert begun.placement == decided.plan.capacity_plan.held["uid-a"]
+
+    def test_a_job_without_a_grant_is_paused(self) -> None:
+        driver, cluster = self.driver(pauses=True), cluster_of(FakeManagedJob(job("a")))
+        _, paused = step(driver, cluster, 0.0)
+        assert paused == PauseJob("uid-a", "")
+
+    def test_where_no_job_can_be_paused_it_stays(self) -> None:
+        driver = self.driver(pauses=True, together=False)
+        (decided,) = step(driver, cluster_of(FakeManagedJob(job("a"))), 0.0)
+        assert isinstance(decided, IntervalDecided)
+        assert [each.action for each in decided.plan.decisions] == [Action.KEEP]

@@ -12,12 +12,12 @@ from optimus.allocation import Allocation, AllocationProblem, per_pool
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig
 from optimus.interval.decision_settings import DecisionSettings
-from optimus.interval.what_if import KnownJob, Question, WhatIf, answer
 from optimus.jobs import CountBounds, Counts
 from optimus.models.forecast import Forecast
 from optimus.policies.fifo import FifoPolicy
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources
+from optimus.what_if.counts import KnownJob, Question, WhatIf, answer
 from tests.unit.autoscaler.web.sample_cluster import AT, SampleCluster
 
 PRICE = 40.0

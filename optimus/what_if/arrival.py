@@ -20,11 +20,11 @@ from optimus.interval.classify import Action
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.interval.inputs import IntervalInput, IntervalPlan, Strategies
 from optimus.interval.plan import plan_interval
-from optimus.interval.what_if import KnownJob
 from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast, TimeLeft, time_left
 from optimus.progress.types import TrainingProgress
 from optimus.snapshot import ClusterSnapshot
+from optimus.what_if.counts import KnownJob
 
 ARRIVING_UID = "what-if"
 _MOST_TRIED = 8

@@ -9,22 +9,22 @@ import pytest
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig
-from optimus.interval.arrival import (
-    ARRIVING_UID,
-    Arrival,
-    Arriving,
-    arrival,
-    duration_of,
-)
 from optimus.interval.capacity_plan import Claim
 from optimus.interval.decision_settings import DecisionSettings
-from optimus.interval.what_if import KnownJob
 from optimus.jobs import CountBounds, Counts, Job, JobKey
 from optimus.models.forecast import Forecast, TimeLeft, time_left
 from optimus.policies import policy_named
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
+from optimus.what_if.arrival import (
+    ARRIVING_UID,
+    Arrival,
+    Arriving,
+    arrival,
+    duration_of,
+)
+from optimus.what_if.counts import KnownJob
 from tests.unit.interval.cases import AT
 from tests.unit.interval.cluster import bind, done, expecting, job, nodes, steps
 

@@ -19,12 +19,13 @@ from optimus.errors import NotReady
 from optimus.interval import IntervalConfig, IntervalInput, Strategies, plan_interval
 from optimus.interval.capacity_plan import Claim
 from optimus.interval.decision_settings import DecisionSettings
-from optimus.interval.what_if import KnownJob, Outlook, Question, WhatIf, answer
 from optimus.jobs import CountBounds, Counts, Job
 from optimus.models.forecast import Forecast, TimeLeft
 from optimus.placement.gang import DoesNotFit
 from optimus.placement.theorem1 import Theorem1
+from optimus.policies import policy_named
 from optimus.snapshot import ClusterSnapshot
+from optimus.what_if.counts import KnownJob, Outlook, Question, WhatIf, answer
 from tests.unit.interval.cluster import KnownForecasts, bind, done, job, nodes
 
 AT = 5000.0
@@ -250,6 +251,16 @@ def test_a_move_by_expectation_needs_more_or_is_not_made_at_all() -> None:
     assert "a move needs more than 140 s (40 % and 60 s for the restart)" in found.why_not_moved
     found = answer(Question(own, known, WANTED, AT, replace(settings(), expects=False)))
     assert "its speed is expected, not measured" in found.why_not_moved
+
+
+def test_a_policy_that_decides_anew_weighs_no_gain_and_knows_no_cooldown() -> None:
+    own, decides = job("a", NOW), replace(settings(), policy=policy_named("drf"))
+    found = answer(Question(own, KnownJob(FORECAST, AT, history=COOLDOWN), WANTED, AT, decides))
+    assert found.why_not_moved == (
+        "drf decides all counts anew in each round, whatever a change saves"
+    )
+    held = KnownJob(FORECAST, AT, history=JobHistory(held="a window"))
+    assert answer(Question(own, held, WANTED, AT, decides)).why_not_moved == "a window"
 
 
 def test_room_that_is_kept_for_a_rescale_in_progress_is_not_free() -> None:

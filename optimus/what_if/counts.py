@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import Claim, headroom
-from optimus.interval.classify import Classified, Eligibility, JobView, classify, needed_text
+from optimus.interval.classify import (
+    Classified,
+    Eligibility,
+    JobView,
+    classify,
+    classify_anew,
+    needed_text,
+)
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.models.forecast import Forecast, TimeLeft, time_left
@@ -150,6 +157,13 @@ def _why_not_moved(
         config=settings.interval,
         at=question.at,
     )
+    policy = settings.policy
+    if not policy.traits.weighs_restarts:
+        job_class = classify_anew(view, reads_forecasts=policy.traits.reads_forecasts)
+        kept = _why_kept(job_class, counts)
+        return (
+            kept or f"{policy.name} decides all counts anew in each round, whatever a change saves"
+        )
     job_class = classify(view)
     kept = _why_kept(job_class, counts)
     if kept or gain_seconds <= 0:
