@@ -318,11 +318,6 @@ class TrainingJobs:
         wait_until(f"all pods of {name} are bound", lambda: len(self.nodes(name)) == pods)
         return self.nodes(name)
 
-    def wait_message(self, pod: str, text: str) -> None:
-        """Wait until kube-scheduler says so in the pod's status."""
-        shown = ("get", "pods", "-o", "json", "--field-selector", f"metadata.name={pod}")
-        wait_until(f"{pod} says {text!r}", lambda: text in self._cluster.kubectl(*shown))
-
     def wait_refused(self, name: str, pods: int, sentence: str) -> None:
         """Wait until every pod of a job says so; none is bound."""
 

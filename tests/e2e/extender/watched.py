@@ -53,11 +53,6 @@ class Watched:
             last[name] = node
         return found
 
-    def bound_once(self) -> set[str]:
-        """The pods that were bound at any time."""
-        bound = [pod for pod in self.changes.objects if pod["spec"].get("nodeName")]
-        return {pod["metadata"]["name"] for pod in bound}
-
     def refused(self, job: str) -> set[str]:
         """The pods of a job in the default namespace that kube-scheduler could not place."""
         found = set()

@@ -22,19 +22,6 @@ from optimus.progress.types import LossPoint
 CURVES = Path(__file__).parents[2] / "data" / "curves"
 CONSTANT = [CURVES / name for name in ("softmax_digits.log", "mlp_noisy.log")]
 STEPS = [CURVES / name for name in ("mlp_digits_step.log", "cnn_digits_step.log")]
-KEYS = {
-    "log",
-    "origin",
-    "seen_epochs",
-    "run_epochs",
-    "target_at",
-    "true_epoch",
-    "predicted_epoch",
-    "low",
-    "high",
-    "error",
-    "paper_error",
-}
 
 
 class CommandLine:
@@ -144,10 +131,6 @@ class TestQuestions:
             (3, 1.0, 9),
         ]
 
-    def test_fractions_of_a_run_are_rounded_to_whole_epochs(self) -> None:
-        asked = list(questions_at([1 / n for n in range(1, 101)], [0.29], [0.57]))
-        assert [(each.seen, each.true) for each in asked] == [(29, 57)]
-
     def test_after_a_learning_rate_drop_targets_are_within_the_segment(self) -> None:
         losses = [
             9.0,
@@ -164,28 +147,6 @@ class TestQuestions:
         ]
         asked = list(questions_after_drops(points, 5, [0.5, 0.8]))
         assert [(each.seen, each.true, each.run) for each in asked] == [(9, 12, 24), (19, 22, 24)]
-
-    def test_the_forecast_uses_only_the_epochs_before_the_origin(
-        self, command_line: CommandLine, write_log: Written
-    ) -> None:
-        losses, other = decay(100), decay(100)
-        other[50:] = [0.9 * loss for loss in other[50:]]
-        other[74] = losses[74]  # the same target; the rest of the hidden part is another
-        other[75:] = [2 * losses[74]] * 25
-        other[50:74] = [1.5 * losses[74]] * 24
-        answers = []
-        for name, each in (("a.csv", losses), ("b.csv", other)):
-            log = write_log(*csv_of(each), name=name)
-            (found,) = command_line.json(
-                "evaluate", "convergence", log, "--at", "0.5", "--target-at", "0.75"
-            )
-            answers.append(
-                [
-                    found[key]
-                    for key in ("predicted_epoch", "low", "high", "true_epoch", "paper_error")
-                ]
-            )
-        assert answers[0] == answers[1]
 
 
 class TestThreshold:
@@ -229,10 +190,6 @@ class TestThreshold:
 
 
 class TestResult:
-    def test_the_documented_keys_are_present(self, command_line: CommandLine) -> None:
-        for each in command_line.json("evaluate", "convergence", CONSTANT[0]):
-            assert set(each) >= KEYS
-
     def test_an_unreachable_target_is_null_with_an_error_of_a_whole_run(
         self, command_line: CommandLine, write_log: Written
     ) -> None:
@@ -302,12 +259,6 @@ class TestResult:
         unknown = command_line.json("evaluate", "convergence", log, "--at", "0.3", "--no-schedule")
         assert fmean(each["error"] for each in known) < 0.1
         assert fmean(each["error"] for each in unknown) > 0.2
-
-    def test_every_epoch_of_a_long_log_is_kept(self, write_log: Written) -> None:
-        log = write_log(
-            *(f"Epoch[{n}] Train-loss={1 + 1 / (n + 1)}" for n in range(3000)), name="long.log"
-        )
-        assert len(read_training_log(log).epoch_means()) == 3000
 
     def test_plots_are_written(self, command_line: CommandLine, tmp_path: Path) -> None:
         command_line.text("evaluate", "convergence", *CONSTANT, "--plot", tmp_path / "a.png")

@@ -73,14 +73,6 @@ class TestResult:
         assert len({tuple(each) for each in found["samples"]}) == 7
         assert any(ps != workers for ps, workers in found["samples"])
 
-    def test_speeds_per_worker_and_per_job_give_the_same_result(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        raw, own = answer(capsys, RAW), answer(capsys, MEASURED)
-        for mode in ("sync", "async"):
-            assert raw[mode]["5"]["samples"] == own[mode]["5"]["samples"]
-            assert raw[mode]["5"]["mean"] == pytest.approx(own[mode]["5"]["mean"], abs=1e-4)
-
     def test_noiseless_speeds_are_predicted_exactly(
         self, capsys: pytest.CaptureFixture[str], write_table: Written
     ) -> None:
@@ -98,14 +90,6 @@ class TestResult:
         )
         assert first == again
         assert first != other
-
-    def test_sync_results_do_not_depend_on_async_rows(
-        self, capsys: pytest.CaptureFixture[str], write_table: Written
-    ) -> None:
-        table = rows(noise=0.05, repeats=2)
-        alone = answer(capsys, write_table(table))
-        both = answer(capsys, write_table(table + table.split("\n", 1)[1].replace("sync", "async")))
-        assert both["sync"] == alone["sync"]
 
     def test_samples_begin_at_the_smallest_counts(
         self, capsys: pytest.CaptureFixture[str], write_table: Written
@@ -173,29 +157,6 @@ class TestTables:
         (table,) = read_speed_tables(write_table("mode,ps,workers,speed,batch\n" + lines)).tables
         assert table.batch is not None
         assert (table.batch.size, table.batch.scope) == (16, BatchScope.WORKER)
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            pytest.param(
-                lambda text: text.replace("\n", "\r\n"), id="lines that end as on Windows"
-            ),
-            pytest.param(lambda text: "\ufeff" + text, id="a byte order mark"),
-            pytest.param(lambda text: text.replace("\n", "\n\n , ,,\n"), id="blank lines"),
-            pytest.param(lambda text: text.rstrip("\n"), id="no line end at the end"),
-            pytest.param(
-                lambda text: text.replace("sync,", ' "Sync" , '), id="quotes, spaces and capitals"
-            ),
-            pytest.param(
-                lambda text: text.replace(",2,", ",2.0,"), id="whole numbers written as decimals"
-            ),
-        ],
-    )
-    def test_formatting_does_not_change_the_table(
-        self, write_table: Written, change: Callable[[str], str]
-    ) -> None:
-        plain = read_speed_tables(write_table(rows()))
-        assert read_speed_tables(write_table(change(rows()))) == plain
 
     @pytest.mark.parametrize(
         ("content", "error"),

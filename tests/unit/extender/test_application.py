@@ -260,17 +260,6 @@ def test_a_pod_that_is_not_to_be_nominated_is_requeued(
     assert all("annotations" in each["metadata"] and "status" not in each for each in sent)
 
 
-def test_nodes_outside_the_selector_are_not_asked_for(
-    settings: Settings, server: FakeServer, started: list[Running]
-) -> None:
-    running = Running(replace(settings, node_selector="pool=b"), server)
-    started.append(running)
-    running.list_all()
-    asked = [urlsplit(each) for each in server.reads]
-    (query,) = [parse_qs(each.query) for each in asked if each.path == "/api/v1/nodes"][:1]
-    assert query["labelSelector"] == ["pool=b"]
-
-
 def test_what_waits_is_shown(running: Running) -> None:
     running.list_all()
     running.step()
@@ -300,20 +289,6 @@ def test_a_failed_watch_is_shown_with_its_reason_and_its_age(running: Running) -
     assert "no watch" in shown["pods"]["failure"]
     assert shown["pods"]["silentSeconds"] >= 30.0
     assert running.metric("cache_age_seconds") >= 30.0, "the oldest counts"
-
-
-def test_gangs_are_counted_by_state_and_their_waits_by_priority(running: Running) -> None:
-    running.list_all()
-    running.step()
-    text = running.browser.get("/metrics").text
-    for state in ("planned", "waiting", "incomplete"):
-        assert f'optimus_extender_waiting_gangs{{state="{state}"}} 1.0' in text
-    (line,) = [
-        each for each in text.splitlines() if each.startswith("optimus_extender_oldest_wait_s")
-    ]
-    assert line.startswith('optimus_extender_oldest_wait_seconds{priority="0"} ')
-    assert float(line.rpartition(" ")[2]) >= 300.0
-    assert 0.0 <= running.metric("cache_age_seconds") < 60.0
 
 
 def events_of(running: Running) -> dict[str, Any]:

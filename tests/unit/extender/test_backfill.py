@@ -61,31 +61,6 @@ def test_small_gangs_take_all_but_the_two_nodes_of_the_old_gang_s_plan() -> None
     assert [cluster.planned_nodes()[name] for name in old] == closed
 
 
-def test_room_gathers_on_the_same_nodes_while_others_come_and_go() -> None:
-    cluster = busy_cluster(6)
-    cluster.job("old", 1, 1, cpu=4)
-    cluster.now += 601
-    for at in range(6):
-        cluster.job(f"small{at}", 1, 2)
-    cluster.planner.advance()
-    closed = set(cluster.nodes) - set(cluster.planned_nodes().values())
-    for at in (5, 4):
-        # Another node is empty now, but small gangs may use it; the plan stays.
-        cluster.delete(f"running{at:03}-worker-0")
-        cluster.now += 61
-        cluster.planner.advance()
-        assert closed.isdisjoint(cluster.planned_nodes().values())
-
-
-def test_a_gang_that_could_never_fit_closes_nothing() -> None:
-    cluster = busy_cluster(3)
-    cluster.job("huge", 2, 2, cpu=4)
-    cluster.now += 601
-    small = [name for at in range(3) for name in cluster.job(f"small{at}", 1, 2)]
-    cluster.planner.advance()
-    assert set(cluster.planned_nodes()) == set(small)
-
-
 @pytest.mark.parametrize(
     ("waited", "planned"),
     [
@@ -224,19 +199,6 @@ def test_a_gang_of_a_higher_priority_passes_an_old_gang() -> None:
     cluster.job("same", 1, 1)
     cluster.planner.advance()
     assert set(cluster.planned_nodes()) == set(high)
-
-
-def test_a_plan_stays_on_its_nodes_although_others_will_be_free_sooner_by_now() -> None:
-    cluster = busy_cluster(4)
-    cluster.job("old", 1, 1, cpu=4)
-    cluster.now += 601
-    cluster.planner.advance()
-    for at in (2, 3):
-        set_forecast(cluster, f"running{at:03}", 5.0)
-    cluster.now += 61
-    cluster.job("small", 1, 2)
-    cluster.planner.advance()
-    assert set(cluster.planned_nodes().values()) == {"n002"}
 
 
 def test_a_gang_that_waits_for_its_own_namespace_s_jobs_closes_nodes_for_that_alone() -> None:

@@ -75,13 +75,6 @@ def test_the_sentence_is_the_same_for_as_long_as_the_silence_lasts() -> None:
     assert frozen.age.why_too_old() not in (None, first)
 
 
-def test_caches_that_have_not_started_have_no_age() -> None:
-    frozen = Frozen(now=500.0)
-    frozen.pods.last_contact = frozen.nodes.last_contact = None
-    assert (frozen.age.seconds(), frozen.age.why_too_old()) == (0.0, None)
-    assert frozen.age.why_not_ready() is None
-
-
 @pytest.mark.parametrize("limit_seconds", [10.0, 120.0, 3600.0])
 def test_each_watch_is_reopened_well_before_its_cache_is_too_old(limit_seconds: float) -> None:
     longest = (
@@ -109,16 +102,6 @@ class Stale(FakeCluster):
         self.sentence = None
 
 
-def test_a_gang_that_is_not_planned_is_refused_with_the_reason() -> None:
-    cluster = Stale({"a": 2})
-    cluster.silence()
-    first, _ = cluster.job("j", 1, 1)
-    assert reasons(cluster, first) == {f"job ns/j is not planned: {SENTENCE}"}
-    assert cluster.ask(first).cause == "cache too old"
-    cluster.planner.advance()
-    assert cluster.planned_nodes() == {}
-
-
 def test_a_gang_with_reservations_is_answered() -> None:
     cluster = Stale({"a": 2})
     first, second = cluster.job("j", 1, 1)
@@ -135,16 +118,6 @@ def test_nominations_of_the_last_leader_are_answered() -> None:
         cluster.change(cluster.pods[name], nominated_node="a")
     cluster.planner.adopt_nominations()
     assert [cluster.place(name) for name in names] == ["a", "a"]
-
-
-def test_reservations_still_end() -> None:
-    cluster = Stale({"a": 2})
-    cluster.job("j", 1, 1)
-    cluster.planner.advance()
-    cluster.silence()
-    cluster.now += cluster.settings.reservation_seconds
-    cluster.planner.advance()
-    assert cluster.planner.reservation_count() == 0
 
 
 def test_no_room_is_reserved_for_a_rescale() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from extender.state.cluster import Cluster, ProfileRescale, used_by_node
+from extender.state.cluster import Cluster, ProfileRescale
 from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Requirement, Role
 from optimus.kube.pods import Owner, Pod
 from optimus.nodes import Node
@@ -58,14 +58,6 @@ def test_a_pod_leaves_room_where(after: Pod | None, releases: int) -> None:
     assert cluster.released_at == ({"a": 1} if releases else {})
 
 
-def test_every_pod_that_leaves_counts() -> None:
-    other = msgspec.structs.replace(POD, uid="other", node="b")
-    cluster = cluster_with(POD, other)
-    for pod in (POD, other):
-        cluster.set_pod(pod, None)
-    assert (cluster.releases, cluster.released_at) == (2, {"a": 1, "b": 2})
-
-
 def test_a_recreated_node_has_been_left_by_no_pod() -> None:
     cluster = cluster_with(POD)
     cluster.set_pod(POD, None)
@@ -82,40 +74,6 @@ def test_a_replica_that_is_being_deleted_is_ending_until_it_is_gone() -> None:
     assert cluster.ending == {"pod": leaving}
     cluster.set_pod(leaving, None)
     assert cluster.ending == {}
-
-
-@pytest.mark.parametrize(
-    "pod",
-    [
-        pytest.param(msgspec.structs.replace(POD, leaving=True), id="another pod"),
-        pytest.param(
-            msgspec.structs.replace(REPLICA, leaving=True, node=None), id="a replica without a node"
-        ),
-    ],
-)
-def test_what_takes_no_room_of_a_job_is_not_ending(pod: Pod) -> None:
-    assert cluster_with(pod).ending == {}
-
-
-def test_nodes_that_are_avoided_for_longer_are_the_same_nodes() -> None:
-    cluster = Cluster()
-    assert cluster.set_avoided("job", {"a": 1.0})
-    assert not cluster.set_avoided("job", {"a": 2.0})
-    assert cluster.set_avoided("job", {"a": 2.0, "b": 2.0})
-    assert cluster.set_avoided("job", {})
-    assert not cluster.set_avoided("job", {})
-
-
-@pytest.mark.parametrize(
-    ("shown", "asked", "found"),
-    [("7", "7", True), ("7", "8", False), ("", "", False)],
-    ids=["this version", "another version", "no version"],
-)
-def test_a_pod_is_found_in_the_version_that_the_watch_has_shown(
-    shown: str, asked: str, found: bool
-) -> None:
-    pod = msgspec.structs.replace(REPLICA, resource_version=shown)
-    assert cluster_with(pod).find_pod("pod", asked) == (pod if found else None)
 
 
 @pytest.mark.parametrize(
@@ -186,37 +144,6 @@ def test_a_job_that_cannot_be_read_may_run_until_it_is_gone() -> None:
     cluster.set_job("job", None)
     assert not cluster.may_run("job")
     assert not cluster.knows_gang_of(REPLICA)
-
-
-def test_a_node_that_has_not_changed_is_not_looked_at_again() -> None:
-    cluster = cluster_with()
-    generation = cluster.node_generation
-    cluster.changed_nodes.clear()
-    assert cluster.set_node("a", NODE) is False
-    assert cluster.set_node("unknown", None) is False
-    assert (cluster.node_generation, cluster.changed_nodes) == (generation, set())
-    assert cluster.set_node("a", Node("a", Resources(cpu=9))) is True
-    assert cluster.set_node("a", None) is True
-    assert (cluster.node_generation, cluster.changed_nodes) == (generation + 2, {"a"})
-    assert cluster.nodes == {}
-
-
-def test_a_node_has_left_what_its_pods_do_not_take() -> None:
-    other = msgspec.structs.replace(POD, uid="other", resources=Resources(cpu=3))
-    cluster = cluster_with(POD)
-    cluster.changed_nodes.clear()
-    cluster.set_pod(None, other)
-    assert cluster.free("a") == Resources(cpu=3)
-    assert cluster.changed_nodes == {"a"}
-    cluster.changed_nodes.clear()
-    cluster.set_pod(POD, msgspec.structs.replace(POD, resources=Resources(cpu=1)))
-    assert cluster.free("a") == Resources(cpu=4)
-    cluster.set_pod(other, None)
-    assert cluster.free("a") == Resources(cpu=7)
-    assert cluster.changed_nodes == {"a"}
-    assert used_by_node([POD, other, msgspec.structs.replace(POD, node=None)]) == {
-        "a": Resources(cpu=5)
-    }
 
 
 def test_pods_that_need_a_node_are_counted_until_they_have_one_or_are_gone() -> None:
@@ -305,16 +232,6 @@ def test_a_node_is_avoided_until_its_time_is_over() -> None:
     assert cluster.avoided_by("job") == {"b"}
     assert sorted(cluster.expire_avoided(20.0)) == ["job", "other"]
     assert cluster.avoided_by("job") == cluster.avoided_by("nobody") == frozenset()
-
-
-def test_the_gang_of_a_pod_that_lists_it_is_known() -> None:
-    cluster = Cluster()
-    listed = msgspec.structs.replace(REPLICA, gang={Role.WORKER: 1})
-    assert cluster.knows_gang_of(listed)
-    assert not cluster.knows_gang_of(REPLICA)
-    cluster.set_job("job", JOB)
-    assert cluster.knows_gang_of(REPLICA)
-    assert not cluster.knows_gang_of(POD), "it belongs to no job"
 
 
 def test_a_rescale_holds_until_it_is_over() -> None:

@@ -206,12 +206,6 @@ def worker(connection: Connection) -> Worker:
     return Worker(connection, FakeConnection(connection.server, parser), made)
 
 
-def test_the_worker_answers_calls_itself(worker: Worker) -> None:
-    worker.connection.client.sendall(request(b"one"))
-    assert worker.answer() is True
-    assert worker.connection.read()[1] == b"filter one"
-
-
 @pytest.mark.parametrize(
     "set_up",
     [

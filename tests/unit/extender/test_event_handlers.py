@@ -9,7 +9,7 @@ import pytest
 from extender.planner import Planner
 from extender.settings import Settings
 from extender.state.cluster import ProfileRescale
-from extender.state.event_handlers import EventHandlers, has_run, rescale_of
+from extender.state.event_handlers import EventHandlers, rescale_of
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
 from optimus.kube.eligibility import EligibilityConfig
@@ -82,12 +82,6 @@ def test_the_rescale_that_a_profile_shows(
     given: TrainingProfile, rescale: ProfileRescale | None
 ) -> None:
     assert rescale_of(given) == rescale
-
-
-def test_a_job_that_has_trained_has_run() -> None:
-    assert has_run(profile(trained_seconds=1.0))
-    assert has_run(profile(rescales=1))
-    assert not has_run(profile())
 
 
 def pod(uid: str, index: int, node: str | None = None) -> Pod:
@@ -235,15 +229,6 @@ def test_a_profile_that_turns_to_another_job_ends_the_rescale_of_the_first() -> 
     assert planner.reservation_count() == 2
     handlers.profile(own, msgspec.structs.replace(own, job=JobRef("TFJob", "j", "uid-k")))
     assert planner.reservation_count() == 0
-
-
-def test_a_job_that_is_shown_again_as_it_was_changes_nothing() -> None:
-    planner = leading_planner()
-    handlers = EventHandlers(planner)
-    handlers.job(None, job())
-    planner.offers.record(pod("u1", 0), {"n"}, 0.0)
-    handlers.job(job(), job())
-    assert planner.offers.asks("uid-j")
 
 
 def test_a_namespace_is_known_by_its_labels_until_it_is_gone() -> None:

@@ -39,27 +39,6 @@ def test_a_gang_that_does_not_fit_waits_as_a_whole_until_room_appears() -> None:
     assert len(cluster.planned_nodes()) == 4
 
 
-def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part() -> None:
-    cluster = FakeCluster({"a": 2, "b": 2})
-    one, two = cluster.job("one", 1, 2), cluster.job("two", 1, 2)
-    for name in [pod for pair in zip(one, two, strict=True) for pod in pair]:
-        cluster.place(name)
-        bound = {pod.owner.name for pod in cluster.pods.values() if pod.node and pod.owner}
-        assert len(bound) <= 1
-    assert sum(pod.node is not None for pod in cluster.pods.values()) == 3
-
-
-def test_pods_of_others_may_use_all_room_but_what_is_reserved() -> None:
-    cluster = FakeCluster({"a": 3, "b": 1})
-    names = cluster.job("j", 1, 1)
-    cluster.ask(names[0])
-    assert cluster.ask(cluster.other("small", 1).name).kept == ("a", "b")
-    large = cluster.other("large", 2)
-    result = cluster.filter(large, ["a"])
-    assert result.kept == ()
-    assert dict(result.refused) == {"a": "reserved for a training job"}
-
-
 def test_a_probe_gets_the_planned_node_and_never_a_new_plan() -> None:
     cluster = FakeCluster({"a": 2, "b": 2})
     names = cluster.job("j", 1, 1)
@@ -171,19 +150,6 @@ def test_a_node_that_was_not_offered_is_tried_again(
     assert cluster.planned_nodes() == dict.fromkeys(names, "a")
 
 
-def test_room_on_nodes_that_are_offered_needs_no_new_question() -> None:
-    cluster = FakeCluster({"a": 3, "b": 3})
-    other = cluster.other("o", 2, "b")
-    names = cluster.job("j", 2, 1)
-    for name in names:
-        cluster.ask(name, ["b"])
-    cluster.planner.advance()
-    assert cluster.planned_nodes() == {}
-    cluster.delete(other.name)
-    cluster.planner.advance()
-    assert cluster.planned_nodes() == dict.fromkeys(names, "b")
-
-
 def test_offers_that_change_at_every_question_do_not_make_a_gang_spin() -> None:
     cluster = FakeCluster({"a": 1, "b": 1, "c": 1, "d": 1})
     (name,) = cluster.job("j", 1, 0)
@@ -204,19 +170,6 @@ def test_a_node_that_a_pod_comes_back_from_three_times_is_excluded() -> None:
     names = cluster.job("j", 1, 1)
     assert [cluster.ask(names[0]).kept for _ in range(4)] == [("a",)] * 3 + [("b",)]
     assert cluster.planned_nodes() == dict.fromkeys(names, "b")
-
-
-def test_nodes_that_are_full_with_reservations_of_others_are_not_held_against_a_gang() -> None:
-    cluster = FakeCluster({"a": 2, "b": 2, "c": 1})
-    held = cluster.job("held", 1, 1)
-    assert cluster.ask(held[0]).kept == ("a",)
-    names = cluster.job("j", 1, 1)
-    assert cluster.ask(names[0], ["b", "c"]).kept == ("b",)
-    assert reasons(cluster, names[0], "c") == ASKED
-    cluster.ask(names[1], ["c"])
-    absent = cluster.planner.offers.absent("uid-j")
-    by_role = {shape.role: nodes for shape, nodes in absent.items()}
-    assert by_role == {Role.PS: frozenset({"b"}), Role.WORKER: frozenset({"b"})}
 
 
 def test_what_one_replica_is_not_offered_is_not_held_against_another_kind_of_its_role() -> None:
@@ -314,23 +267,6 @@ def test_a_binding_that_failed_holds_its_room_no_longer_than_a_plan() -> None:
     assert cluster.planner.reservation_count() == 0
 
 
-def test_a_job_that_kube_scheduler_never_asks_about_does_not_reserve_room_twice() -> None:
-    cluster = FakeCluster({"a": 2})
-    stuck = cluster.job("stuck", 1, 1)
-    cluster.planner.advance()
-    assert set(cluster.planned_nodes()) == set(stuck)
-    cluster.now += 61
-    cluster.planner.advance()
-    assert cluster.planned_nodes() == {}
-    other = cluster.job("other", 1, 1)
-    assert [cluster.place(name) for name in other] == ["a", "a"]
-    cluster.delete(*other)
-    cluster.planner.advance()
-    assert cluster.planned_nodes() == {}
-    cluster.ask(stuck[0])
-    assert set(cluster.planned_nodes()) == set(stuck)
-
-
 def test_a_deleted_job_releases_its_reservations() -> None:
     cluster = FakeCluster({"a": 2})
     names = cluster.job("j", 1, 1)
@@ -342,17 +278,6 @@ def test_a_deleted_job_releases_its_reservations() -> None:
     assert cluster.place(cluster.job("k", 1, 1)[0]) == "a"
 
 
-def test_a_gang_is_planned_again_when_others_take_its_reserved_room() -> None:
-    cluster = FakeCluster({"a": 2, "b": 2})
-    names = cluster.job("j", 1, 1)
-    cluster.planner.advance()
-    assert set(cluster.planned_nodes().values()) == {"a"}
-    cluster.other("intruder", 1, "a")
-    cluster.assert_not_overcommitted()
-    cluster.planner.advance()
-    assert cluster.planned_nodes() == dict.fromkeys(names, "b")
-
-
 def test_gangs_planned_on_a_lost_node_are_planned_again() -> None:
     cluster = FakeCluster({"a": 2, "b": 2})
     names = cluster.job("j", 1, 1)
@@ -361,20 +286,6 @@ def test_gangs_planned_on_a_lost_node_are_planned_again() -> None:
     cluster.assert_not_overcommitted()
     cluster.planner.advance()
     assert cluster.planned_nodes() == dict.fromkeys(names, "b")
-
-
-def test_the_wait_of_a_gang_is_observed_once_it_is_bound() -> None:
-    cluster = FakeCluster({"a": 2})
-    cluster.planner.adopt_nominations()
-    holder = cluster.other("o", 2, "a")
-    names = cluster.job("j", 1, 1)
-    cluster.ask(names[0], ["a"])
-    cluster.now += 7
-    cluster.delete(holder.name)
-    cluster.planner.advance()
-    assert cluster.waits == []
-    assert [cluster.place(name) for name in names] == ["a", "a"]
-    assert cluster.waits == [7.0]
 
 
 def hold_what_others_leave(cluster: FakeCluster, job: str = "j") -> FilterResult:
@@ -436,20 +347,8 @@ def test_each_gang_waits_for_its_own_victims_alone() -> None:
     assert cluster.ask("j-worker-0", ["a"]).cause == "preempting"
 
 
-def test_another_pod_that_is_offered_no_node_is_not_counted_as_refused() -> None:
-    cluster = FakeCluster({"a": 2})
-    assert cluster.ask(cluster.other("o", 9).name).cause == ""
-
-
 def test_the_refusal_of_a_pod_names_the_scheduling_gate_of_its_gang() -> None:
     cluster = FakeCluster({"a": 2})
     first, second = cluster.job("j", 0, 2)
     cluster.change(cluster.pods[second], gates=("ns/quota",))
     assert reasons(cluster, first) == {"waiting for scheduling gate ns/quota of job ns/j"}
-
-
-def test_a_pod_that_is_being_deleted_is_refused_as_its_gang_is_not_complete() -> None:
-    cluster = FakeCluster({"a": 2})
-    (name,) = cluster.job("j", 0, 1)
-    cluster.change(cluster.pods[name], leaving=True)
-    assert reasons(cluster, name) == {"waiting for all pods of job ns/j"}

@@ -43,15 +43,6 @@ def test_a_gang_is_planned_by_the_thread_when_its_last_pod_is_seen_after_it_aske
     assert set(cluster.planned_nodes()) == set(names)
 
 
-def test_a_pod_that_is_asked_about_before_the_watch_shows_it_counts() -> None:
-    cluster = FakeCluster({"a": 9})
-    counts = Counts(1, 1)
-    cluster.pod("j", Role.PS, 0, counts)
-    unseen = cluster.pod("j", Role.WORKER, 0, counts)
-    cluster.delete(unseen.name)
-    assert cluster.filter(unseen, ["a"]).kept == ("a",)
-
-
 def test_pods_being_deleted_do_not_count() -> None:
     cluster = FakeCluster({"a": 9})
     names = cluster.job("j", 1, 1)
@@ -192,14 +183,6 @@ def test_a_list_that_a_rescale_foretells_is_believed_before_the_job_is_seen_to_g
     cluster.planner.advance()
     assert cluster.planned_nodes() == {}
     cluster.rescale("j", 1, 2, leaving=False)
-    cluster.planner.advance()
-    assert set(cluster.planned_nodes()) == set(names)
-
-
-def test_a_smaller_list_counts_though_the_job_has_grown_since() -> None:
-    cluster = FakeCluster({"a": 9})
-    cluster.spec("j", 1, 3)
-    names = cluster.job("j", 1, 1)
     cluster.planner.advance()
     assert set(cluster.planned_nodes()) == set(names)
 

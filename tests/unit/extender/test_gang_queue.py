@@ -36,13 +36,6 @@ def test_an_old_gang_blocks_only_nodes_that_it_could_use() -> None:
     assert cluster.ask(cluster.job("small", 1, 1)[0]).kept == ("b",)
 
 
-def test_an_old_gang_that_can_never_fit_blocks_nothing() -> None:
-    cluster = FakeCluster({"a": 4})
-    assert cluster.ask(cluster.job("huge", 3, 3)[0]).kept == ()
-    cluster.now += 601
-    assert cluster.ask(cluster.job("small", 1, 1)[0]).kept == ("a",)
-
-
 def test_a_job_that_has_run_is_planned_before_a_new_one() -> None:
     cluster = FakeCluster({"a": 4})
     cluster.spec("ran", 2, 2)
@@ -72,15 +65,6 @@ def test_a_job_whose_profile_shows_later_that_it_has_run_is_planned_first() -> N
     assert cluster.ask(new[0]).kept == ()
 
 
-def test_a_gang_with_all_its_reservations_is_not_looked_at_again_as_its_pods_are_bound() -> None:
-    cluster = FakeCluster({"a": 3, "b": 3})
-    first, *_ = cluster.job("j", 2, 4)
-    cluster.planner.advance()
-    cluster.place(first)
-    cluster.planner.advance()
-    assert cluster.planner.queue.cached == {}
-
-
 def test_a_gang_that_loses_one_of_its_reservations_is_planned_again() -> None:
     cluster = FakeCluster({"a": 3, "b": 3})
     cluster.job("j", 2, 4)
@@ -90,17 +74,6 @@ def test_a_gang_that_loses_one_of_its_reservations_is_planned_again() -> None:
     cluster.planner.reservations.release(lost.replica)
     cluster.planner.advance()
     assert cluster.planner.reservation_count() == 6
-
-
-def test_a_job_whose_rescale_was_seen_has_run() -> None:
-    cluster = FakeCluster({"a": 2})
-    cluster.spec("big", 1, 1)
-    cluster.rescale("big", 1, 1, leaving=True)
-    cluster.handlers.set_rescale("uid-big", None)
-    big = cluster.job("big", 1, 1)
-    cluster.job("small", 0, 1)
-    cluster.planner.advance()
-    assert set(cluster.planned_nodes()) == set(big)
 
 
 # --- the queue itself

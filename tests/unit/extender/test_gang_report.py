@@ -16,7 +16,6 @@ from extender.gang_report import (
 )
 from extender.gang_states import GangState
 from extender.node_room import NodeCount, RoleRoom
-from extender.waiting_notices import waiting_notices
 from optimus.jobs import Role
 from optimus.kube.waiting_events import JobAhead
 
@@ -228,17 +227,6 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
 )
 def test_the_sentence_about_a_gang(given: GangReport, expected: str) -> None:
     assert sentence(given) == expected
-
-
-def test_a_notice_is_repeated_for_another_cause_and_not_for_other_figures() -> None:
-    reports = [
-        report(GangState.WAITING, roles=(lacking(3, 1, {}),)),
-        report(GangState.WAITING, roles=(lacking(3, 1, {}),), since="2026-01-02T03:04:05Z"),
-        report(GangState.WAITING, roles=(lacking(0, 0, {}),)),
-    ]
-    causes = [each.cause for each in waiting_notices(reports)]
-    assert causes == [cause(each) for each in reports]
-    assert causes[0] == causes[1] != causes[2]
 
 
 def lack(of: Role, count: int, short_of: Mapping[str, int], empty: int = 2, now: int = 1) -> str:

@@ -105,25 +105,6 @@ def test_a_gang_that_waits_since_another_day_is_told_its_date() -> None:
     assert "; since 1970-01-01 12:03 UTC" in shown.one("second").sentence
 
 
-def test_room_of_a_job_without_a_forecast_has_no_expected_time() -> None:
-    shown = Inspected()
-    shown.run("first", 1, 3)
-    shown.submit("second", 1, 1)
-    found = shown.one("second")
-    assert found.expected is not None
-    assert (found.expected.at, found.expected.awaits) == (None, "ns/first")
-    assert "is not known: ns/first has no forecast" in found.sentence
-
-
-def test_a_gang_that_never_fits_is_reported_so() -> None:
-    shown = Inspected()
-    shown.submit("large", 1, 1, cpu=3 * CPU)
-    found = shown.one("large")
-    assert found.fits_without_other_jobs is False
-    assert "none of 2 nodes holds one even when empty: too much cpu is asked for" in found.sentence
-    assert "does not fit even once all training jobs have ended" in found.sentence
-
-
 def test_a_gang_that_no_node_admits_is_reported_so() -> None:
     shown = Inspected()
     elsewhere = NodeConstraints(selector=(("pool", "other"),))
@@ -163,17 +144,6 @@ def test_jobs_ahead_are_named_up_to_a_number_and_counted() -> None:
     assert [each.position for each in found] == list(range(1, MOST_AHEAD + 5))
     assert (len(found[-1].ahead), found[-1].jobs_ahead) == (MOST_AHEAD, MOST_AHEAD + 3)
     assert "behind ns/j00, ns/j01, ns/j02 and 10 more jobs" in found[-1].sentence
-
-
-def test_the_report_of_an_incomplete_gang_names_the_missing_pods() -> None:
-    shown = Inspected()
-    shown.cluster.pod("j", Role.WORKER, 1, Counts(1, 3), CPU)
-    found = shown.one("j") if shown.cluster.planner.cluster.jobs else shown.inspector.waiting()[0]
-    assert (found.state, found.whole) == (GangState.INCOMPLETE, False)
-    assert found.missing == ("ps-0", "worker-0", "worker-2")
-    assert found.sentence == (
-        "waits for 3 of 4 pods that do not exist: ps-0, worker-0, worker-2; since 12:03 UTC"
-    )
 
 
 def test_a_gang_with_scheduling_gates_names_them() -> None:

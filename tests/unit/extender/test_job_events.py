@@ -70,14 +70,6 @@ def test_one_event_for_a_cause_whatever_its_figures() -> None:
     assert emitted.look(200) == [("j", "3 lack a place")]
 
 
-def test_another_cause_is_another_event_but_not_at_once() -> None:
-    emitted = EmittedEvents([notice()])
-    emitted.look()
-    emitted.notices = [notice(cause="gates", text="gates")]
-    assert emitted.look(LEAST_SECONDS - 5) == []
-    assert emitted.look(10) == [("j", "gates")]
-
-
 def test_what_does_not_last_is_not_reported() -> None:
     emitted = EmittedEvents([notice(after=20.0)])
     assert emitted.look(20) == []
@@ -86,20 +78,6 @@ def test_what_does_not_last_is_not_reported() -> None:
     emitted.look(15)
     emitted.notices = []
     assert emitted.look(200) == []
-
-
-def test_a_job_that_is_on_no_list_for_a_moment_is_not_reported_again() -> None:
-    emitted = EmittedEvents([notice()])
-    emitted.look()
-    emitted.notices = []
-    emitted.look(20)
-    emitted.notices = [notice()]
-    assert emitted.look(300) == []
-
-
-def test_many_jobs_are_reported_in_turn() -> None:
-    emitted = EmittedEvents([notice(f"j{number}") for number in range(MOST_AT_ONCE + 3)])
-    assert [len(emitted.look()), len(emitted.look()), len(emitted.look())] == [MOST_AT_ONCE, 3, 0]
 
 
 def test_an_event_that_the_api_server_refused_is_written_later() -> None:
@@ -200,12 +178,6 @@ def test_a_gang_that_waits_for_others_is_reported_without_a_warning() -> None:
     assert (kind, after) == (EventType.NORMAL, AFTER_SECONDS)
 
 
-def test_a_gang_that_never_fits_is_reported_with_a_warning() -> None:
-    waiting = Waiting()
-    waiting.submit("large", cpu=3)
-    assert [kind for _, kind, _ in waiting.notices()] == [EventType.WARNING]
-
-
 def test_an_incomplete_gang_is_reported_after_a_while() -> None:
     waiting = Waiting()
     waiting.cluster.pod("j", Role.WORKER, 0, Counts(1, 1))
@@ -232,15 +204,6 @@ def test_metrics_count_waiting_gangs_by_state_and_have_the_longest_wait_by_prior
     assert 'optimus_extender_waiting_gangs{state="paused"} 0.0' in text
     assert 'optimus_extender_oldest_wait_seconds{priority="0"} 10.0' in text
     assert 'optimus_extender_oldest_wait_seconds{priority="7"} 0.0' in text
-
-
-def test_an_extender_that_does_not_lead_counts_no_waiting_gangs() -> None:
-    waiting = Waiting()
-    waiting.submit("first")
-    planner = waiting.cluster.planner
-    assert sum(counts_by_state(planner).values()) == 1
-    planner.release_all()
-    assert set(counts_by_state(planner).values()) == {0.0}
 
 
 def placed(cluster: FakeCluster, name: str) -> None:

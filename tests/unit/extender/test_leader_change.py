@@ -39,14 +39,6 @@ def test_nominations_without_room_are_returned_to_be_cleared() -> None:
     assert cluster.planner.reservation_count() == 0
 
 
-def test_a_process_that_no_longer_leads_reserves_nothing() -> None:
-    cluster = FakeCluster({"a": 2})
-    cluster.job("j", 1, 1)
-    cluster.planner.advance()
-    cluster.planner.release_all()
-    assert cluster.planner.reservation_count() == 0
-
-
 def test_a_binding_of_a_scheduler_that_stopped_is_not_waited_for_as_long() -> None:
     cluster = FakeCluster({"a": 2})
     assumed, _ = cluster.job("j", 1, 1)
@@ -75,15 +67,6 @@ def test_later_calls_do_not_wait_as_long_for_a_leader_that_never_comes() -> None
     cluster = LatePlans({"a": 4}, leads=False)
     cluster.ask(cluster.job("j", 1, 1)[0])
     assert reasons(cluster, cluster.job("k", 1, 1)[0]) == {"job ns/k has not been planned yet"}
-
-
-def test_a_rescaled_job_is_not_planned_before_nominations_are_adopted() -> None:
-    cluster = NotLeading({"a": 2, "b": 2}, leads=False)
-    cluster.spec("r", 1, 1)
-    rescaled = cluster.job("r", 1, 1)
-    cluster.rescale("r", 1, 1, leaving=False)
-    assert reasons(cluster, rescaled[0]) == {"job ns/r has not been planned yet"}
-    assert cluster.planner.reservation_count() == 0
 
 
 def test_room_for_a_rescale_is_reserved_beside_the_nominations_of_the_last_leader() -> None:

@@ -59,12 +59,6 @@ def test_who_leads(holder: str | None, leads: bool) -> None:
     assert lease.holder == (holder or "")
 
 
-def test_the_lease_is_read_by_its_namespace_and_name() -> None:
-    client = FakeClient("host-1_a")
-    reader(client).leads()
-    assert client.reads == [("read lease kube-system/optimus", "kube-system", "optimus")]
-
-
 def test_between_two_reads_the_last_one_holds() -> None:
     client = FakeClient("host-1_a")
     lease = reader(client, every_seconds=3600.0)
@@ -169,15 +163,6 @@ def test_an_identity_that_matches_no_kube_scheduler_is_said_once(
         lease.leads()
         found.append(lease.mismatch)
     assert found == [False, True, False]
-
-
-@pytest.mark.parametrize("holder", ["host-1_a", ""], ids=["its own", "nobody"])
-def test_where_its_own_or_no_kube_scheduler_leads_nothing_is_wrong(holder: str) -> None:
-    client = FakeClient(holder)
-    lease = reader(client)
-    lease.called_as_follower()
-    lease.leads()
-    assert not lease.mismatch
 
 
 def test_without_a_lease_to_read_the_only_replica_leads() -> None:

@@ -98,13 +98,6 @@ def test_the_resource_that_limits_most_nodes_comes_first() -> None:
     assert list(room.count(spec, 2).all.short_of.items()) == [("gpu", 2), ("cpu", 1)]
 
 
-def test_a_node_with_room_for_all_that_are_wanted_is_short_of_nothing() -> None:
-    room, spec = NodeRoom(), ReplicaSpec(Resources(cpu=2))
-    room.update({"a": Node("a", Resources(cpu=9))}, {"a": Resources(cpu=4)})
-    assert room.count(spec, 2).all.short_of == {}
-    assert room.count(spec, 3).all.short_of == {"cpu": 1}
-
-
 def test_what_no_node_has_limits_them_all() -> None:
     room, spec = NodeRoom(), ReplicaSpec(Resources(cpu=2, fpga=1))
     nodes = {name: Node(name, Resources(cpu=4)) for name in ("a", "b")}

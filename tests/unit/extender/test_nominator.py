@@ -11,7 +11,6 @@ from extender.nominator import (
     LONGEST_LEFT_SECONDS,
     MOST_WRITES,
     QUEUE_MOVES_SECONDS,
-    SEEN_AFTER_SECONDS,
     Nominator,
 )
 from extender.planner import PendingNomination
@@ -216,43 +215,6 @@ def test_a_failed_write_is_tried_again_ever_later() -> None:
     assert times_written(setting, 20) == [0.0, 1.0, 3.0, 7.0, 15.0]
 
 
-def throttled(retry_after_seconds: float | None, seconds: int) -> Setting:
-    """What 300 pods get while the API server answers each write with 429."""
-    plans = (PendingNomination(pod(f"p{index}"), "a", LONG_AGO) for index in range(300))
-    setting = Setting(FakePlans(tuple(plans)))
-    setting.writer.outcome = Refused(ErrorKind.THROTTLED, "too many requests", retry_after_seconds)
-    times_written(setting, seconds)
-    return setting
-
-
-@pytest.mark.parametrize(
-    ("retry_after", "writes"),
-    [
-        pytest.param(None, 3, id="at 0, 1 and 3 s: the pause doubles"),
-        pytest.param(4.0, 2, id="at 0 and 4 s: never sooner than asked"),
-    ],
-)
-def test_an_api_server_that_throttles_pauses_the_writes_to_all_pods(
-    retry_after: float | None, writes: int
-) -> None:
-    setting = throttled(retry_after, 5)
-    assert len(setting.writer.nominated) == writes
-    assert setting.counted == ["throttled"] * writes
-
-
-def test_writes_go_on_after_the_pause() -> None:
-    setting = Setting(FakePlans((PendingNomination(pod("p"), "a", LONG_AGO),)))
-    nominator = setting.nominator()
-    setting.writer.outcome = Refused(ErrorKind.THROTTLED, "too many requests", 30.0)
-    nominator.run_once(10.0)
-    setting.writer.outcome = Written()
-    setting.plans.now += (PendingNomination(pod("q"), "a", LONG_AGO),)
-    nominator.run_once(39.0)
-    assert len(setting.writer.nominated) == 1
-    nominator.run_once(40.1)
-    assert setting.writer.nominated[1:] == [("p", "a"), ("q", "a")]
-
-
 def test_a_pod_that_kube_scheduler_is_busy_with_is_left_alone() -> None:
     setting = Setting(FakePlans((PendingNomination(pod("p"), "a", answered_at=9.8),)))
     nominator = setting.nominator()
@@ -260,17 +222,6 @@ def test_a_pod_that_kube_scheduler_is_busy_with_is_left_alone() -> None:
     assert setting.writer.nominated == []
     nominator.run_once(11.0)
     assert setting.writer.nominated == [("p", "a")]
-
-
-def test_a_changed_plan_is_nominated_after_a_second() -> None:
-    setting = Setting(FakePlans((PendingNomination(pod("p"), "a", LONG_AGO),)))
-    nominator = setting.nominator()
-    nominator.run_once(10.0)
-    setting.plans.now = (PendingNomination(pod("p", "a"), "b", LONG_AGO),)
-    nominator.run_once(10.9)
-    assert setting.writer.nominated == [("p", "a")]
-    nominator.run_once(11.0)
-    assert setting.writer.nominated == [("p", "a"), ("p", "b")]
 
 
 @pytest.mark.parametrize(
@@ -307,18 +258,6 @@ def test_a_nomination_that_could_not_be_cleared_is_cleared_at_the_next_run() -> 
     nominator.run_once(23.0)
     assert setting.writer.nominated == [("p", "a"), ("p", None), ("p", None)]
     assert setting.counted == ["written", "transient", "written"]
-
-
-@pytest.mark.parametrize("kind", [ErrorKind.NOT_FOUND, ErrorKind.INVALID, ErrorKind.FORBIDDEN])
-def test_a_refused_write_does_not_end_the_run(kind: ErrorKind) -> None:
-    setting = Setting(
-        FakePlans(
-            (PendingNomination(pod("p"), "a", LONG_AGO), PendingNomination(pod("q"), "b", LONG_AGO))
-        )
-    )
-    setting.writer.outcome = Refused(kind, "no")
-    setting.nominator().run_once(10.0)
-    assert setting.writer.nominated == [("p", "a"), ("q", "b")]
 
 
 def test_without_nominations_pods_are_requeued_by_an_annotation() -> None:
@@ -376,23 +315,6 @@ def names_of(setting: Setting) -> list[str]:
     return [name for name, _ in setting.writer.nominated]
 
 
-def test_the_next_pods_of_a_busy_kube_scheduler_are_not_nominated() -> None:
-    setting = Setting(FakePlans((*answered(10.0), *queued(5))))
-    nominator = setting.nominator()
-    nominator.run_once(10.0 + 0.9 * SEEN_AFTER_SECONDS)
-    assert names_of(setting) == ["p02", "p03", "p04"]
-    setting.writer.nominated.clear()
-    nominator.run_once(10.0 + 2 * SEEN_AFTER_SECONDS)
-    assert names_of(setting) == ["p00", "p01"]
-
-
-def test_a_refused_pod_is_nominated_also_while_kube_scheduler_is_busy() -> None:
-    """It is not tried again without a nomination."""
-    setting = Setting(FakePlans((*answered(9.99), *queued(3, refused_at=9.8))))
-    setting.nominator().run_once(10.0)
-    assert names_of(setting) == ["p00", "p01", "p02"]
-
-
 def test_a_pod_that_a_busy_kube_scheduler_does_not_try_is_nominated_after_a_second() -> None:
     setting = Setting()
     nominator = setting.nominator()
@@ -425,16 +347,6 @@ def test_in_a_small_cluster_pods_are_left_to_kube_scheduler_while_its_queue_move
     assert names_of(setting) == ["p00", "p01"], "but not for ever"
 
 
-def test_in_a_small_cluster_a_pod_that_kube_scheduler_refused_by_itself_is_nominated() -> None:
-    """No node had passed its filters: the extender was not asked."""
-    setting = small_pool()
-    nominator = setting.nominator()
-    passed = PendingNomination(msgspec.structs.replace(pod("a"), refused=True), "a", LONG_AGO)
-    setting.plans.now = (passed, *answered(9.9), *queued(2))
-    nominator.run_once(10.0)
-    assert names_of(setting) == ["a"]
-
-
 def test_in_a_small_cluster_a_refused_pod_is_nominated_at_once() -> None:
     """kube-scheduler tries it only when something wakes it."""
     setting = small_pool()
@@ -464,33 +376,6 @@ def test_in_a_small_cluster_pods_are_nominated_once_the_queue_stands_still() -> 
     assert names_of(setting) == []
     nominator.run_once(10.0 + QUEUE_MOVES_SECONDS)
     assert names_of(setting) == ["p00", "p01"]
-
-
-def test_in_a_small_cluster_a_kube_scheduler_that_does_not_begin_is_not_waited_for() -> None:
-    setting = small_pool()
-    nominator = setting.nominator()
-    setting.plans.now = queued(2)
-    nominator.run_once(10.0)
-    nominator.run_once(10.0 + 0.9 * LONGEST_LEFT_SECONDS)
-    assert names_of(setting) == []
-    nominator.run_once(10.0 + LONGEST_LEFT_SECONDS)
-    assert names_of(setting) == ["p00", "p01"]
-
-
-def test_without_nominations_pods_of_a_small_cluster_are_requeued_as_ever() -> None:
-    setting = small_pool()
-    setting.plans.now = (*answered(10.0), *queued(1))
-    setting.nominator(nominate=False).run_once(10.0 + 2 * SEEN_AFTER_SECONDS)
-    assert len(setting.writer.requeued) == 1
-
-
-def test_many_pods_are_nominated_in_several_runs() -> None:
-    setting = Setting(FakePlans(queued(MOST_WRITES + 1)))
-    nominator = setting.nominator()
-    nominator.run_once(10.0)
-    assert names_of(setting) == [f"p{at:02}" for at in range(MOST_WRITES)]
-    nominator.run_once(10.1)
-    assert names_of(setting)[MOST_WRITES:] == [f"p{MOST_WRITES}"]
 
 
 class RecordedChanges(Changes):
@@ -529,33 +414,6 @@ def test_a_long_queue_that_cannot_be_nominated_is_tried_again_after_a_pause() ->
     changes = RecordedChanges()
     plans = FakePlans(queued(2 * MOST_WRITES), changes=changes)
     nominator = Setting(plans, BrokenWriter()).nominator()
-    nominator.start()
-    assert changes.twice.wait(180.0)
-    nominator.stop()
-    assert {*changes.waits} == {1.0}
-
-
-@pytest.mark.parametrize(
-    ("pods", "leads"),
-    [
-        pytest.param(MOST_WRITES, True, id="all of the queue was nominated in one run"),
-        pytest.param(2 * MOST_WRITES, False, id="another process leads"),
-    ],
-)
-def test_the_thread_waits_for_a_change_where_nothing_is_left_to_be_done(
-    pods: int, leads: bool
-) -> None:
-    changes = RecordedChanges()
-    nominator = Setting(FakePlans(queued(pods), changes=changes), leads=leads).nominator()
-    nominator.start()
-    assert changes.twice.wait(180.0)
-    nominator.stop()
-    assert {*changes.waits} == {1.0}
-
-
-def test_the_thread_runs_again_after_a_pause() -> None:
-    changes = RecordedChanges()
-    nominator = Setting(FakePlans(changes=changes)).nominator()
     nominator.start()
     assert changes.twice.wait(180.0)
     nominator.stop()

@@ -18,7 +18,6 @@ from optimus.placement.rules import (
     SpreadConstraint,
     Surroundings,
 )
-from optimus.snapshot import ReplicaId
 
 HTTP = HostPort(80)
 X: Labels = (("app", "x"),)
@@ -55,21 +54,6 @@ def test_where_no_rule_concerns_it_a_gang_has_no_surroundings() -> None:
     assert occupancy.surroundings(gang_of(None, X, "other")) is None, "in another namespace"
     (term,) = APART_FROM_X.anti_affinity
     assert seen_by(occupancy, None).repelling == ((term, frozenset({"n"})),)
-
-
-def test_pods_of_a_selection_are_counted_by_node() -> None:
-    occupancy = Occupancy()
-    assert seen_by(occupancy, BESIDE_X).counts == {Selection((select("x"),)): {}}
-    for at, (node, namespace, labels) in enumerate(
-        (("a", "ns", X), ("a", "ns", X), ("b", "ns", X), ("b", "ns", Y), ("b", "other", X))
-    ):
-        occupancy.add(at, Occupant(node, namespace, labels))
-    assert seen_by(occupancy, BESIDE_X).counts == {Selection((select("x"),)): {"a": 2, "b": 1}}
-    occupancy.remove(2, "ns")
-    occupancy.remove(3, "other")  # it is in another namespace: not there
-    assert seen_by(occupancy, BESIDE_X).counts == {Selection((select("x"),)): {"a": 2}}
-    assert occupancy.surroundings(gang_of(BESIDE_X), (0, "unknown")) is not None
-    assert seen_by(occupancy, BESIDE_X).counts == {Selection((select("x"),)): {"a": 2}}
 
 
 @pytest.mark.parametrize(
@@ -173,15 +157,6 @@ def claim() -> Claim:
         is_bound=True,
         access_modes=(READ_WRITE_ONCE_POD,),
     )
-
-
-def test_room_that_is_reserved_again_counts_where_it_is_now() -> None:
-    occupancy, replica = Occupancy(), ReplicaId("j", Role.WORKER, 0)
-    occupancy.reserve(replica, Occupant("a", "ns", X))
-    occupancy.reserve(replica, Occupant("b", "ns", X))
-    assert seen_by(occupancy, BESIDE_X).counts == {Selection((select("x"),)): {"b": 1}}
-    occupancy.release(replica)
-    assert seen_by(occupancy, BESIDE_X).counts == {Selection((select("x"),)): {}}
 
 
 # --- which refusals may be out of date

@@ -58,12 +58,6 @@ def test_each_back_off_lasts_twice_as_long(times: int, seconds: int) -> None:
     assert offers.expire(began + seconds) == ()
 
 
-def test_a_back_off_that_runs_is_not_begun_again() -> None:
-    offers, began = refused(3)
-    offers.does_not_fit("uid", began + 3.0, 60.0)
-    assert offers.expire(began + 4.0) == ("uid",)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -88,13 +82,6 @@ def test_a_change_of_another_node_ends_no_back_off() -> None:
     assert offers.expire(began + 15.9) == ()
 
 
-def test_a_node_that_changes_is_not_held_to_its_returns() -> None:
-    offers = Offers()
-    returns = [offers.was_not_bound(REPLICA, "n", 0.0) for _ in range(4)]
-    offers.node_changed("n")
-    assert [*returns, offers.was_not_bound(REPLICA, "n", 0.0)] == [False, False, True, True, False]
-
-
 def test_a_recreated_pod_has_not_been_offered_anything() -> None:
     offers = Offers()
     offers.record(POD, (), 0.0)
@@ -114,21 +101,6 @@ OTHER = Pod(
     resources=Resources(cpu=2),
     constraints=NodeConstraints(),
 )
-
-
-def test_nothing_is_known_of_a_job_that_was_not_asked_about() -> None:
-    offers = Offers()
-    assert offers.absent("uid") == {}
-    assert not offers.asks("uid")
-    assert not offers.waits("uid")
-    assert not offers.has_refused("uid")
-    assert not offers.was_offered("uid", "pod")
-    assert offers.back_off_ends("uid") is None
-    assert offers.next_end == float("inf")
-    offers.does_not_fit("uid", 0.0, 60.0)
-    offers.forget_pod("uid", "pod")
-    offers.forget("uid")
-    assert offers.expire(1e9) == (), "a job that fits nowhere at all does not back off"
 
 
 def test_what_pods_of_each_shape_are_not_offered_adds_up() -> None:
@@ -174,18 +146,6 @@ def test_since_when_pods_are_asked_about() -> None:
     assert offers.back_off_ends("uid") is None
 
 
-def test_offers_that_change_have_the_job_wait_until_the_back_off_ends() -> None:
-    offers = Offers()
-    offers.record(POD, {"n"}, 0.0)
-    offers.offers_differ("uid", 5.0, 60.0)
-    assert offers.waits("uid")
-    assert offers.has_refused("uid")
-    assert (offers.back_off_ends("uid"), offers.next_end) == (6.0, 6.0)
-    assert offers.expire(6.0) == ("uid",)
-    assert not offers.waits("uid")
-    assert offers.next_end == float("inf")
-
-
 def test_a_node_that_changes_ends_that_wait_too() -> None:
     offers = Offers()
     offers.record(POD, {"n", "m"}, 0.0)
@@ -196,26 +156,6 @@ def test_a_node_that_changes_ends_that_wait_too() -> None:
     assert not offers.waits("uid")
     assert not offers.has_refused("uid")
     assert offers.absent("uid") == {SHAPE: frozenset({"m"})}
-
-
-def test_of_several_back_offs_the_first_end_counts() -> None:
-    offers = Offers()
-    late = Pod(
-        uid="late",
-        namespace="ns",
-        name="late",
-        created_at=0.0,
-        replica=ReplicaId("late", Role.PS, 0),
-        resources=Resources(cpu=2),
-        constraints=NodeConstraints(),
-    )
-    for pod, job, at in ((late, "late", 8.0), (POD, "uid", 5.0)):
-        offers.record(pod, {"n"}, at)
-        offers.does_not_fit(job, at, 60.0)
-    assert offers.next_end == 6.0
-    assert offers.expire(6.5) == ("uid",)
-    assert offers.next_end == 9.0
-    assert offers.absent("late") != {}
 
 
 def test_returns_are_counted_by_replica_and_by_node() -> None:

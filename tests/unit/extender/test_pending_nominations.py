@@ -31,18 +31,6 @@ def test_a_bound_or_deleted_pod_is_no_longer_pending() -> None:
     assert not any(cluster.planner.still_pending(pod, "a") for pod in pods)
 
 
-def test_a_recreated_pod_of_the_same_name_is_not_taken_for_the_one_that_was_answered() -> None:
-    cluster = FakeCluster({"a": 2})
-    first, _ = cluster.job("j", 1, 1)
-    assert cluster.ask(first).kept == ("a",)
-    cluster.now += 1
-    cluster.change(cluster.pods[first], uid="recreated")
-    cluster.planner.advance()
-    pending = {each.pod.uid: each.assumed for each in cluster.planner.pending_nominations()}
-    assert pending["recreated"] is False
-    assert len(pending) == 2
-
-
 def test_a_pod_that_was_refused_is_known_as_such_until_it_is_answered_with_a_node() -> None:
     cluster = FakeCluster({"a": 1})
     first, second = cluster.job("j", 1, 1)

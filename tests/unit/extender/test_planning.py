@@ -95,20 +95,6 @@ def test_gangs_of_one_shape_are_searched_for_once(searches: Counter[str]) -> Non
     assert reasons(cluster, "j49-ps-0") == {"job ns/j49 (1 PS + 1 worker) does not fit as a whole"}
 
 
-def test_room_that_comes_and_goes_does_not_add_up(searches: Counter[str]) -> None:
-    cluster = counting(FakeCluster({f"n{at}": 2 for at in range(6)}))
-    for node in cluster.nodes:
-        cluster.other(f"o-{node}", 2, node)
-    cluster.job("j", 1, 1, cpu=2)
-    cluster.planner.advance()
-    for node in cluster.nodes:
-        cluster.delete(f"o-{node}")
-        cluster.planner.advance()
-        cluster.other(f"o-{node}", 2, node)
-        cluster.planner.advance()
-    assert searches["j"] == 1
-
-
 class SlowRule(CountingRule):
     """Each search takes a second by ``perf_counter``."""
 
@@ -141,39 +127,6 @@ def test_a_search_that_takes_long_and_finds_nothing_is_seldom_made(
     assert set(cluster.planned_nodes()) == set(names)
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        pytest.param(lambda cluster: cluster.node("b", 2), id="a node is added"),
-        pytest.param(lambda cluster: cluster.node("a", 2), id="a node gets larger"),
-        pytest.param(lambda cluster: cluster.delete("o1", "o2"), id="pods end"),
-    ],
-)
-def test_a_refused_gang_is_planned_once_it_fits(event: Callable[[FakeCluster], object]) -> None:
-    cluster = FakeCluster({"a": 1, "c": 2})
-    cluster.other("o1", 1, "c")
-    cluster.other("o2", 1, "c")
-    names = cluster.job("j", 1, 1)
-    assert cluster.ask(names[0], ["a"]).kept == ()
-    event(cluster)
-    cluster.planner.advance()
-    assert set(cluster.planned_nodes()) == set(names)
-
-
-def test_room_that_only_both_roles_together_need_is_noticed() -> None:
-    """A node holds one of each role only with room for both: neither role alone gains a place."""
-    cluster = FakeCluster({"a": 2})
-    counts = Counts(1, 1)
-    cluster.other("o", 1, "a")
-    cluster.pod("j", Role.PS, 0, counts)
-    cluster.pod("j", Role.WORKER, 0, counts)
-    cluster.planner.advance()
-    assert cluster.planned_nodes() == {}
-    cluster.delete("o")
-    cluster.planner.advance()
-    assert len(cluster.planned_nodes()) == 2
-
-
 def test_refusals_are_those_of_planning_everything_again() -> None:
     """Whatever comes and goes, what is remembered is what a new process finds out."""
     generator = np.random.default_rng(3)
@@ -200,15 +153,6 @@ def test_refusals_are_those_of_planning_everything_again() -> None:
             cluster.planner.room_grew()
             cluster.planner.advance()
             assert cluster.planned_nodes() == before, "a gang that fits was not planned"
-
-
-def test_a_plan_whose_room_is_taken_meanwhile_is_not_reserved() -> None:
-    cluster = FakeCluster({"a": 2, "b": 2})
-    names = cluster.job("j", 1, 1)
-    on_lock_use(cluster, 1, lambda: cluster.other("o", 1, "a"))
-    cluster.planner.advance()
-    assert cluster.planned_nodes() == dict.fromkeys(names, "b")
-    cluster.assert_not_overcommitted()
 
 
 def test_a_gang_does_not_take_the_room_of_one_before_it_whose_plan_failed() -> None:
@@ -436,13 +380,6 @@ def test_a_gang_goes_into_one_rack_where_the_labels_are_given(
     cluster.job("job", 2, 4)
     cluster.plan()
     assert {*cluster.planned_nodes().values()} == planned
-
-
-def test_a_gang_goes_to_nodes_of_one_kind() -> None:
-    cluster = FakeCluster({"fast": 4, "slow-1": 3, "slow-2": 3})
-    cluster.job("job", 2, 4)
-    cluster.plan()
-    assert {*cluster.planned_nodes().values()} == {"slow-1", "slow-2"}
 
 
 def test_a_pod_that_is_being_bound_counts_where_it_goes_though_better_room_appears() -> None:

@@ -19,13 +19,6 @@ def test_by_score_alone_a_gang_is_planned_with_its_first_pod() -> None:
     assert cluster.planner.reservation_count() == 6
 
 
-def test_by_score_alone_a_gang_waits_while_what_any_of_its_roles_asks_for_is_unknown() -> None:
-    cluster = FakeCluster({"a": 9})
-    worker = cluster.pod("j", Role.WORKER, 0, Counts(1, 2))
-    cluster.prioritize(worker, ["a"])
-    assert cluster.planner.reservation_count() == 0, "worker 1 is as worker 0, the PS is unknown"
-
-
 def test_by_score_alone_replicas_to_come_are_as_the_first_of_their_role() -> None:
     """Admission has raised what the PSs ask for; the workers are as the job says."""
     cluster = FakeCluster({"a": 9})

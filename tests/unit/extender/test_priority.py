@@ -123,14 +123,6 @@ class TestPodThatMayTakeReservedRoom:
             cluster.planner.advance()
         assert {cluster.ask(name).kept for name in gang} == {("a",), ("b",)}
 
-    def test_a_gang_of_which_a_part_is_answered_keeps_its_room(self) -> None:
-        cluster, gang, other = self.planned()
-        (node,) = cluster.ask(gang[0]).kept
-        assert not cluster.filter(other, ["a", "b"]).kept
-        cluster.bind(gang[0], node)
-        assert not cluster.filter(other, cluster.fitting(other)).kept
-        assert cluster.ask(gang[1]).kept
-
 
 def test_a_system_critical_pod_ignores_reservations_of_system_critical_gangs() -> None:
     cluster = FakeCluster({"a": 2})

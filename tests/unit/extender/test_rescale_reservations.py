@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from optimus.jobs import Counts, Requirement, Role
+from optimus.jobs import Counts
 from optimus.nodes import Node, Taint
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, Placement
-from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
@@ -82,26 +81,6 @@ def test_the_pods_requests_are_reserved_not_the_jobs_template(restarts: bool) ->
     assert [cluster.place(name) for name in new] == ["a"] * 4
 
 
-def test_new_pods_requests_count_before_old_ones() -> None:
-    cluster = FakeCluster({"a": 7})
-    for name in bound_job(cluster, 1, 1):
-        cluster.change(cluster.pods[name], leaving=True)
-    cluster.pod("j", Role.WORKER, 1, Counts(1, 2), cpu=2)
-    cluster.rescale("j", 1, 2, leaving=False)
-    assert cluster.ask(cluster.job("waiting", 1, 2)[0]).kept == (), "1 + 2 + 2 of 7 are held"
-    assert cluster.ask(cluster.job("small", 1, 1)[0]).kept == ("a",)
-
-
-def test_a_rescaled_jobs_pods_need_not_wait_for_each_other() -> None:
-    cluster = FakeCluster({"a": 4})
-    old = bound_job(cluster, 1, 1)
-    cluster.rescale("j", 1, 2, leaving=True)
-    cluster.delete(*old)
-    cluster.rescale("j", 1, 2, leaving=False)
-    first = cluster.pod("j", Role.PS, 0, Counts(1, 2)).name
-    assert cluster.ask(first).kept == ("a",)
-
-
 def test_pods_that_a_rescale_is_about_to_delete_are_refused() -> None:
     cluster = FakeCluster({"a": 4, "b": 4})
     cluster.spec("j", 1, 1)
@@ -128,15 +107,6 @@ def test_room_is_reserved_for_a_rescale_for_ten_minutes_at_most() -> None:
     cluster.planner.advance()
     assert cluster.ask(others[0]).kept == ("a",)
     cluster.assert_not_overcommitted()
-
-
-def test_a_rescale_that_is_rolled_back_releases_its_reservations() -> None:
-    cluster = FakeCluster({"a": 3})
-    cluster.delete(*bound_job(cluster, 1, 1))
-    cluster.rescale("j", 1, 2, leaving=False)
-    assert cluster.planner.reservation_count() == 3
-    cluster.handlers.set_rescale("uid-j", None)
-    assert cluster.planner.reservation_count() == 0
 
 
 def test_what_a_job_may_return_to_is_reserved_while_its_target_does_not_fit() -> None:
@@ -404,17 +374,3 @@ def test_what_is_reserved_during_a_search_stays_where_it_is() -> None:
     cluster.delete("again-on-b")
     rescales.settle(search, found)
     assert cluster.planner.reservations.ledger.of_job("uid-j") == held
-
-
-def test_room_for_a_rescale_follows_the_rules_of_the_jobs_pods() -> None:
-    cluster = FakeCluster({"a": 9, "b": 9, "c": 9})
-    for name in "abc":
-        cluster.node(name, 9, host=name)
-    alone = PodSelector((Requirement("app", "In", ("t",)),), ("ns",))
-    apart = PodRules(anti_affinity=(AffinityTerm("host", alone),))
-    cluster.spec("j", 0, 1)
-    pod = cluster.pod("j", Role.WORKER, 0, Counts(0, 1), labels=(("app", "t"),), rules=apart)
-    assert cluster.place(pod.name)
-    cluster.rescale("j", 0, 3, leaving=True)
-    held = cluster.planner.reservations.ledger.of_job("uid-j")
-    assert sorted(each.node for each in held) == ["a", "b", "c"]

@@ -186,24 +186,11 @@ def test_room_that_old_pods_still_take_is_not_subtracted_twice() -> None:
     assert setting.reservations.free().free_by_name() == {"a": cpu(2)}
 
 
-def test_what_is_planned_again_replaces_what_was_planned_before() -> None:
-    setting = Setting(a=4, b=4)
-    setting.hold("j0", "a", "a", leaving={"a": 2})
-    setting.hold("j0", "b")
-    assert setting.reservations.left_by_node() == {"a": cpu(4), "b": cpu(3)}
-
-
 def test_a_job_of_which_all_is_bound_leaves_no_overlap_for_its_next_plan() -> None:
     setting = Setting(a=4)
     setting.reservations.hold(gang("j0", member(0, node="a")), Placement("j0"), 60.0, {"a": cpu(3)})
     setting.reservations.hold(gang("j0", member(1)), Placement("j0", {replica("j0", 1): "a"}), 60.0)
     assert setting.reservations.left("a") == cpu(3)
-
-
-def test_a_node_that_others_overcommit_breaks_no_plan() -> None:
-    setting = Setting(a=1)
-    setting.cluster.set_pod(None, pod("other", 3, "a"))
-    assert not setting.reservations.is_overcommitted("a")
 
 
 # --- what a gang may use
@@ -256,15 +243,6 @@ def test_whether_a_plan_still_holds(amount: int, nodes: tuple[str, ...], fits: b
     setting.hold("j0", "a")
     members = (member(index, amount) for index in range(len(nodes)))
     assert setting.reservations.still_fits(gang("j0", *members), placed("j0", *nodes)) is fits
-
-
-@pytest.mark.parametrize(("leaves", "fits"), [(1, False), (2, True)])
-def test_a_plan_holds_with_what_leaves_its_nodes(leaves: int, fits: bool) -> None:
-    setting = Setting(a=4)
-    setting.cluster.set_pod(None, pod("old", 4, "a"))
-    plan = gang("j0", member(0), member(1)), placed("j0", "a", "a")
-    assert not setting.reservations.still_fits(*plan)
-    assert setting.reservations.still_fits(*plan, {"a": cpu(leaves)}) is fits
 
 
 def test_an_assumed_replica_counts_as_placed_and_a_bound_one_stays_where_it_is() -> None:

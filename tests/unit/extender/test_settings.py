@@ -9,10 +9,6 @@ from extender.settings import Settings, parse
 from optimus.runtime.settings import SettingsError, address
 
 
-def test_nothing_given_is_the_defaults() -> None:
-    assert parse([], {}) == Settings()
-
-
 def test_flags_win_over_the_environment() -> None:
     environment = {
         "OPTIMUS_EXTENDER_LISTEN": "127.0.0.1:1",

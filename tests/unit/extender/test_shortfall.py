@@ -55,11 +55,6 @@ def test_what_one_role_lacks(
     assert {each.constraints for each in found} == {EVERYWHERE}
 
 
-def test_bound_replicas_lack_nothing() -> None:
-    (found,) = shortages(gang_of(0, 4, ReplicaSpec(cpu(2)), bound=2), capacity_of(3))
-    assert found == Shortage(1, EVERYWHERE, (2,))
-
-
 def test_two_roles_lack_places_each_and_together() -> None:
     found = shortages(gang_of(2, 2, ReplicaSpec(cpu(4))), capacity_of(3))
     assert [(each.missing, each.amount) for each in found] == [(2, (4,)), (1, (1,))]
@@ -78,11 +73,6 @@ def test_places_that_suffice_by_number_leave_it_unknown_what_is_lacking() -> Non
     assert found.gain((4,), (4,)) == 0
 
 
-def test_a_resource_that_no_node_has_is_gained_by_no_change_of_a_node() -> None:
-    gang = gang_of(0, 1, ReplicaSpec(Resources(cpu=1, gpu=1)))
-    assert shortages(gang, capacity_of(9)) == (Shortage(1, frozenset()),)
-
-
 @pytest.mark.parametrize(
     ("before", "after", "gained"),
     [
@@ -99,10 +89,6 @@ def test_the_places_that_a_node_gains(
     assert Shortage(1, EVERYWHERE, (2, 1)).gain(before, after) == gained
 
 
-def test_a_replica_that_asks_for_nothing_gains_no_place() -> None:
-    assert Shortage(1, EVERYWHERE, (0,)).gain((1,), (9,)) == 0
-
-
 # --- what nodes have gained since a refusal
 
 
@@ -113,17 +99,6 @@ def shortfall(*missing: int, closed: frozenset[str] = frozenset()) -> Shortfall:
 
 def node(name: str, **fields: object) -> Node:
     return Node(name, cpu(9), {}, **fields)  # type: ignore[arg-type]  # fields of a node
-
-
-def test_a_shortfall_is_covered_once_nodes_have_gained_all_that_was_missing() -> None:
-    found = shortfall(2, 1)
-    assert not found.is_covered()
-    found.update(node("a"), (3,))
-    assert not found.is_covered()
-    found.update(node("b"), (2,))
-    assert found.is_covered()
-    found.update(node("b"), (1,))
-    assert not found.is_covered(), "what a node had gained is taken again"
 
 
 def test_each_thing_that_was_missing_has_to_be_gained() -> None:
@@ -207,13 +182,6 @@ def test_nodes_that_come_change_or_go_are_altered() -> None:
     assert changes is not None
     assert (changes.before, changes.after) == ({"b": (5,)}, {"b": (0,)})
     assert free(room) == {"a": 4, "c": 9}
-
-
-def test_other_resources_leave_nothing_to_compare() -> None:
-    room = two_nodes()
-    gpu = Node("g", Resources(cpu=9, gpu=1), {})
-    nodes = {"a": node("a"), "b": node("b"), "g": gpu}
-    assert room.update(snapshot({"g": 9}, nodes)) is None
 
 
 def test_what_is_tried_on_the_copy_is_undone() -> None:

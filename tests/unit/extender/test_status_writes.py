@@ -68,25 +68,6 @@ def test_the_same_write_is_repeated_at_doubling_intervals() -> None:
     assert times == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]
 
 
-def test_another_write_to_the_pod_is_due_after_a_second() -> None:
-    writes = writes_answered(Written())
-    for now in (0.0, 1.0, 3.0):
-        writes.write_all([ON_A], now)
-    assert not writes.is_due(ON_B, 3.9)
-    assert writes.is_due(ON_B, 4.0)
-    assert not writes.is_due(ON_A, 6.9)
-    writes.write_all([ON_B], 4.0)
-    assert writes.is_due(ON_A, 5.0), "what is written in turn waits for a second each time"
-
-
-def test_a_refused_write_has_every_other_wait_longer_too() -> None:
-    writes = writes_answered(Refused(ErrorKind.TRANSIENT, "no answer"))
-    writes.write_all([ON_A], 0.0)
-    writes.write_all([ON_B], 1.0)
-    assert not writes.is_due(ON_B, 2.9)
-    assert writes.is_due(ON_B, 3.0)
-
-
 def test_the_back_off_of_a_pod_that_nothing_was_written_to_for_long_is_reset() -> None:
     writes = writes_answered(Written())
     for now in (0.0, 1.0, 3.0, 7.0):

@@ -51,13 +51,6 @@ def test_the_gangs_that_come_next_are_asked_about_too() -> None:
     assert not {*second} & {*cluster.planned_nodes()}
 
 
-def test_a_gang_whose_first_list_is_complete_is_answered_at_once() -> None:
-    cluster = FakeCluster(NODES)
-    names = cluster.job("j", 1, 5)
-    cluster.planner.advance()
-    assert all(ask_all(cluster, names, ALL))
-
-
 def test_full_nodes_and_such_as_do_not_admit_the_pod_are_not_missed() -> None:
     cluster = FakeCluster(NODES)
     cordoned = Node("cordoned", Resources(cpu=9, pods=9), cordoned=True)
@@ -72,16 +65,6 @@ def test_full_nodes_and_such_as_do_not_admit_the_pod_are_not_missed() -> None:
     assert all(ask_all(cluster, names, ["a", "b"]))
 
 
-def test_a_node_that_a_pod_has_just_left_may_be_missing_for_a_moment() -> None:
-    cluster = FakeCluster(NODES)
-    cluster.planner.advance()
-    cluster.other("o", 2, "c")
-    cluster.delete("o")
-    names = cluster.job("j", 1, 1)
-    cluster.planner.advance()
-    assert all(ask_all(cluster, names, ["a", "b"]))
-
-
 def test_a_node_that_a_pod_left_some_seconds_ago_is_missed() -> None:
     cluster = FakeCluster(NODES)
     pod = cluster.other("o", 2, "c")
@@ -93,17 +76,6 @@ def test_a_node_that_a_pod_left_some_seconds_ago_is_missed() -> None:
     names = cluster.job("j", 1, 5)
     cluster.planner.advance()
     assert ask_all(cluster, names, ["a", "b"]) == [()] * 6
-
-
-def test_after_a_complete_list_gangs_are_answered_as_planned() -> None:
-    cluster = FakeCluster(NODES)
-    first = cluster.job("first", 1, 5)
-    ask_all(cluster, first, ["a", "b"])
-    cluster.now += RECHECK_SECONDS
-    cluster.ask(first[0], ALL)
-    second = cluster.job("second", 1, 1)
-    cluster.planner.advance()
-    assert all(ask_all(cluster, second, ALL))
 
 
 def test_a_rule_that_comes_later_is_noticed_when_lists_are_compared_again() -> None:

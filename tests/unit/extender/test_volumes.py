@@ -130,11 +130,6 @@ def test_an_unbound_claim_restricts_to_the_nodes_of_volumes_that_suit_it() -> No
     assert found.beyond_plan
 
 
-def test_a_volume_of_just_the_size_that_is_asked_for_suits() -> None:
-    asked = claim(resources={"requests": {"storage": "5Gi"}})
-    assert claimed([asked], [volume(zone="a")], LOCAL).terms == zone("a")
-
-
 def test_an_unbound_claim_for_one_pod_is_not_for_two() -> None:
     once = claim(accessModes=["ReadWriteOncePod"])
     assert claimed([once], [], storage_class()).exclusive

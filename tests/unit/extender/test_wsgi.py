@@ -18,11 +18,9 @@ from extender.http.wsgi import (
     _PARK,
     GRACE_SECONDS,
     KEEP_ALIVE_SECONDS,
-    NEXT_CALL_SECONDS,
     THREADS,
     KeepAliveWorker,
     Server,
-    _is_readable,
 )
 from extender.settings import Settings
 
@@ -252,9 +250,3 @@ def test_an_application_without_calls_is_left_to_gunicorn(conn: Connection) -> N
     conn.client.sendall(request(b"one"))
     assert worker.handle(conn) is False
     assert worker.left == [conn]
-
-
-def test_something_to_read_is_seen_at_once_and_nothing_after_a_moment(conn: Connection) -> None:
-    assert _is_readable(conn.sock, NEXT_CALL_SECONDS) is False
-    conn.client.sendall(b"x")
-    assert _is_readable(conn.sock, 60.0) is True

@@ -83,15 +83,6 @@ def running(
     )
 
 
-def test_without_settings_of_their_own_both_have_the_defaults(tmp_path: Path) -> None:
-    deciding, placing = running(overlay(tmp_path))
-    plain = autoscaler.settings.Settings(
-        listen=deciding.listen, page_listen=deciding.page_listen, pod_uid=deciding.pod_uid
-    )
-    assert deciding == plain
-    assert placing == extender.settings.Settings(health_listen=placing.health_listen)
-
-
 def test_a_dry_run_in_the_pod_decides_as_the_deployment_does(tmp_path: Path) -> None:
     """`kubectl exec ... -- python -m autoscaler --dry-run --once` has the variables, no flags."""
     objects = overlay(

@@ -18,8 +18,6 @@ from tests.e2e.extender.scheduler import scheduler_processes, single_pod, tfjob
 from tests.harness.api import CORE, KUBEFLOW, Api, in_namespace
 from tests.harness.waiting import wait_until
 
-pytestmark = pytest.mark.e2e
-
 NODES = 6
 JOBS = in_namespace(KUBEFLOW, "default", "tfjobs")
 PODS, EVENTS = (in_namespace(CORE, "default", plural) for plural in ("pods", "events"))

@@ -24,8 +24,6 @@ from tests.e2e.extender.scheduler import (
 from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, Api, in_namespace
 from tests.harness.waiting import wait_until
 
-pytestmark = pytest.mark.e2e
-
 NODES = tuple(f"node-{number}" for number in range(1, 7))
 CPUS = 5
 JOBS = in_namespace(KUBEFLOW, "default", "tfjobs")
