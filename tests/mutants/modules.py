@@ -36,7 +36,6 @@ _OWN: Final = {
     "extender/gang_report.py": ("gang_report", "inspection", "job_events"),
     "extender/gang_states.py": ("gang_preemption", "inspection", "job_events"),
     "extender/http/app.py": ("app", "application", "direct"),
-    "extender/http/direct.py": ("direct",),
     "extender/http/parent_watch.py": ("parent_watch",),
     "extender/http/wire.py": ("wire",),
     "extender/http/wsgi.py": ("direct", "settings", "wsgi"),
