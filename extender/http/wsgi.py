@@ -76,7 +76,7 @@ _PARK: Final = object()
 
 
 class KeepAliveWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
-    """gunicorn's worker with threads, none of which waits for a client.
+    """gunicorn's worker with threads that never wait for a client.
 
     A request is read as it arrives, by whichever thread is free, and answered once it is whole;
     connections between two readings are the poller's. gunicorn itself would read the head and the

@@ -59,7 +59,7 @@ class Program(Generic[Values]):
     environment_prefix: str
     contradictions: Callable[[Values], Iterable[Problem]]
     section: str
-    """Of the file: that of the base class's fields."""
+    """The section of the file with the values of the base class's fields."""
 
     prefixes_of_others: tuple[str, ...] = ()
     """Those of other programs' variables, where they begin with this one's."""
