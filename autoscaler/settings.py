@@ -48,44 +48,50 @@ class AutoscalerConfig:
 
     lease_seconds: float = 10.0
     """Seconds after the last renewal of the Lease until another instance may act; its holder stops
-    after seven tenths of this time."""
+    after seven tenths of this time. Shorter: another takes over sooner, and there are more
+    writes."""
 
     cache_age_limit_seconds: float = 120.0
-    """While the API server has sent nothing about some kind of object for longer, nothing is
+    """While the API server has sent nothing about some kind of object for more seconds, nothing is
     decided and no job is stopped. What has begun goes on."""
 
     early_interval_seconds: float = 60.0
-    """Least seconds between two decisions when jobs arrive, end or meet a goal, or nodes change."""
+    """Least seconds between two decisions when jobs arrive, end or meet a goal, or nodes change.
+    Shorter: waiting jobs start sooner, and running ones are restarted more often."""
 
     tick_seconds: float = 2.0
-    """Seconds between two ticks, which advance rescales and profiling runs and read logs."""
+    """Seconds between two ticks, which advance rescales and profiling runs and read logs. A
+    rescale takes several."""
 
     log_poll_seconds: float = 10.0
-    """Seconds between two reads of one pod's log."""
+    """Seconds between two reads of one pod's log. Shorter: checkpoints and goals are seen sooner,
+    and the API server and kubelets have more to do."""
 
     log_readers: int = 16
-    """Maximum number of logs read at the same time, over all jobs."""
+    """Maximum number of logs read at the same time, over all jobs: 16 read 4,000 logs in 30 s."""
 
     profiling_seconds: float = 60.0
-    """Seconds of steady training that one profiling run measures."""
+    """Seconds of steady training that one profiling run measures: a minute has little noise."""
 
     profiling_samples: int = 5
     """Configurations measured before a job's speed model is used (Optimus, section 6.1: 5)."""
 
     rescale_cost_seconds: float = 60.0
-    """Assumed cost of a rescale, until it is measured on the job's own rescales."""
+    """Seconds that a rescale is assumed to cost, until that is measured on the job's own rescales:
+    pods of cached images start in half a minute, and as much is lost before and after."""
 
     expected_gain_percent: float = 15.0
     """The least gain of a rescale that is decided before a forecast can be fitted, from what is
     typical of such jobs. From 100 on, a job without a forecast is only profiled."""
 
     rescale_spacing_seconds: float = 300.0
-    """Least seconds between two rescales of one job (cooldown). Until then it changes only to
-    release capacity to a namespace that holds less."""
+    """Least seconds between two rescales of one job (cooldown): half an interval, so that two early
+    intervals do not restart a job twice. Until then it changes only to release capacity to a
+    namespace that holds less."""
 
     moves_per_hour: int = 5
-    """Rescales within an hour after which a job does not grow. Shrinking for others does not count
-    and stays possible."""
+    """Rescales within an hour after which a job does not grow: five restarts of a minute are a
+    twelfth of the time. Shrinking for others does not count and stays possible."""
 
     fairness: str = _LOG
     """What is minimised: log, the sum of the logarithms of the jobs' remaining times, so that no
@@ -104,18 +110,20 @@ class AutoscalerConfig:
 
     straggler_window_seconds: float = 60.0
     """Seconds of a worker's log by which its speed is compared with the others'. A straggler is
-    below half their median in five windows in a row."""
+    below half their median in five windows in a row. Shorter windows are noisier."""
 
     start_timeout_seconds: float = 600.0
     """A rescaled job whose pods are not placed after this goes to counts that fit; sooner, 60 s
-    beyond the time in which its pods usually start."""
+    beyond the time in which its pods usually start. Seconds, as rescale-hold-seconds of the
+    extender."""
 
     resume_grace_after_break_seconds: float = 30.0
     """Seconds without a resumption after a watch or call has failed: the operator's watches may
     have broken too, and come back later."""
 
     report_seconds: float = 30.0
-    """Least seconds between two writes of a profile in which only figures have changed."""
+    """Least seconds between two writes of a profile in which only figures have changed. It bounds
+    the writes of large clusters."""
 
     policy_options: Mapping[str, Options] = field(
         default_factory=dict, metadata={SECTION: "policy"}

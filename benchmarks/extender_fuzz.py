@@ -27,11 +27,10 @@ from random import Random
 from typing import Any, Final
 
 import msgspec
-from flask import Flask
 
 from benchmarks.extender_throughput import NODE, pod_bodies
 from extender.gang_queue import Instant
-from extender.http.app import Endpoints, Verbs, create_app
+from extender.http.app import Endpoints, RoutedApp, Verbs, create_app
 from extender.metrics import Metrics
 from extender.planner import Planner
 from extender.settings import Settings
@@ -86,7 +85,7 @@ class FuzzedExtender:
     faults: list[str] = field(default_factory=list)
     """What the extender logs as errors, which the caller collects."""
 
-    app: Flask = field(init=False)
+    app: RoutedApp = field(init=False)
     planner: Planner = field(init=False)
     handlers: EventHandlers = field(init=False)
     names: list[str] = field(init=False)
@@ -139,7 +138,7 @@ class FuzzedExtender:
 
         def start_response(status: str, *_: object) -> Callable[[bytes], object]:
             statuses.append(status)
-            return bytes  # WSGI's write function, which Flask does not use
+            return bytes  # WSGI's write function, which the application does not use
 
         environ = {
             "REQUEST_METHOD": "POST",

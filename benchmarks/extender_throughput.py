@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
-from flask import Flask
 
-from extender.http.app import Endpoints, Verbs, create_app
+from extender.http.app import Endpoints, RoutedApp, Verbs, create_app
 from extender.metrics import Metrics
 from extender.planner import Planner
 from extender.settings import Settings
@@ -80,7 +79,7 @@ def calls(nodes: int, *, nominated: bool) -> Iterator[float]:
             handlers.pod(pod, msgspec.structs.replace(pod, node=node))
 
 
-def extender(nodes: int) -> tuple[Flask, Planner, EventHandlers, list[str]]:
+def extender(nodes: int) -> tuple[RoutedApp, Planner, EventHandlers, list[str]]:
     """An extender over empty nodes, and their names."""
 
     def plan_now() -> None:
@@ -112,11 +111,11 @@ def filter_request(raw: bytes, offered: list[str]) -> dict[str, object]:
     }
 
 
-def call(app: Flask, environ: dict[str, object]) -> bytes:
+def call(app: RoutedApp, environ: dict[str, object]) -> bytes:
     """The body of the application's answer."""
 
     def start_response(*_: object) -> Callable[[bytes], object]:
-        return bytes  # WSGI's write function, which Flask does not use
+        return bytes  # WSGI's write function, which the application does not use
 
     return b"".join(app(environ, start_response))
 

@@ -8,13 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import msgspec
-from flask import Flask
 
 from extender.cache_age import CacheAge
 from extender.gang_queue import Instant
 from extender.gang_report import CacheReport, Inspection
 from extender.gang_states import counts_by_state, oldest_waits
-from extender.http.app import MAX_BODY_BYTES, Endpoints, Verbs, create_app, create_health_app
+from extender.http.app import (
+    MAX_BODY_BYTES,
+    Endpoints,
+    RoutedApp,
+    Verbs,
+    create_app,
+    create_health_app,
+)
 from extender.inspection import Inspector
 from extender.job_events import JobEvents, Notice
 from extender.leadership import leadership
@@ -186,7 +192,7 @@ class Application:
             self._cache_age.seconds,
         )
 
-    def wsgi(self) -> Flask:
+    def wsgi(self) -> RoutedApp:
         """The WSGI application for kube-scheduler."""
         return create_app(self._endpoints)
 

@@ -42,41 +42,43 @@ class ExtenderConfig:
     name."""
 
     reservation_seconds: float = 60.0
-    """How long capacity is reserved for planned pods that are not bound; each bound pod of the gang
-    restarts the time."""
+    """Seconds for which capacity is reserved for planned pods that are not bound; each bound pod of
+    the gang restarts the time. Longer than kube-scheduler's longest back-off."""
 
     binding_seconds: float = 600.0
-    """How long a pod that kube-scheduler was answered for counts as placed while it is not bound:
-    at least as long as kube-scheduler waits for volumes (bindTimeoutSeconds)."""
+    """Seconds for which a pod that kube-scheduler was answered for counts as placed while it is not
+    bound: at least as long as kube-scheduler waits for volumes (bindTimeoutSeconds)."""
 
     rescale_hold_seconds: float = 600.0
-    """Longest time that capacity is reserved for a job that is being rescaled."""
+    """Most seconds for which capacity is reserved for a job that is being rescaled, as
+    start-timeout-seconds of the autoscaler."""
 
     age_limit_seconds: float = 600.0
-    """A gang that has waited longer goes before those that have not run, and closes the nodes of
-    its own future plan for the gangs behind it."""
+    """A gang that has waited for more seconds goes before those that have not run, and closes the
+    nodes of its own future plan for the gangs behind it: a large one does not wait for ever."""
 
     cache_age_limit_seconds: float = 120.0
-    """No new plans are made while the API server has sent nothing for longer about a kind of object
-    that is watched; a watch lasts for half of it to five eighths. What is reserved is still
+    """No new plans are made while the API server has sent nothing for more seconds about a kind of
+    object that is watched; a watch lasts for half of it to five eighths. What is reserved is still
     answered."""
 
     preempt_shrink_seconds: float = 180.0
-    """How long jobs that the autoscaler manages are given to shrink first, where that makes
-    enough room: three early intervals."""
+    """Seconds that jobs of the autoscaler get to shrink first, where that makes enough capacity
+    free: three early intervals."""
 
     preempt_seconds: float = 300.0
-    """Longest time that room is reserved for a gang while preempted jobs end and it is bound; after
-    that they are resumed."""
+    """Most seconds for which capacity is reserved for a gang while preempted jobs end and it is
+    bound; after that they are resumed."""
 
     protected_classes: tuple[str, ...] = ()
     """Names of PriorityClasses whose jobs are never preempted."""
 
     access_log: str = "off"
-    """One line per request: off, plain or json."""
+    """One line per request: off, plain or json. For the search of a fault; off saves time."""
 
     check_invariants: bool = False
-    """Check after every change that no node is reserved beyond its capacity; log where one is."""
+    """Check after every change that no node is reserved beyond its capacity; log where one is.
+    For tests: it takes time."""
 
     exclusion_seconds: ClassVar[float] = 60.0
     """Longest time that a gang is not asked about again whose planned nodes kube-scheduler does not

@@ -103,7 +103,7 @@ class SpeedChart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     ps: int = 0
     workers: int = 0
     expected: bool = False
-    """By the expectation of a young job, and not by a fit."""
+    """Whether it is the expectation of a young job and not a fit."""
 
     reason: str = ""
 

@@ -114,7 +114,7 @@ class NodePage(msgspec.Struct, frozen=True):
 
 
 class Details:
-    """Makes views; remembers the last fits of jobs of which only the profile is known."""
+    """Makes views; remembers the last fits of jobs that are known by their profile alone."""
 
     def __init__(self, settings: DecisionSettings) -> None:
         self._guard, self._settings = threading.Lock(), settings

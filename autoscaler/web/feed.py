@@ -65,7 +65,7 @@ class PageFeed:
         silent_limit_seconds: float = 120.0,
         hold_seconds: float = 600.0,
     ) -> None:
-        """``silent_limit_seconds``: a cache of which nothing was heard for longer is out of date.
+        """``silent_limit_seconds``: a cache without news for longer is out of date.
         On a quiet cluster the API server sends something about each kind once a minute.
         ``hold_seconds`` as in ``DecisionConfig``."""
         self._instance, self._leader, self._timer = instance, leader, timer
@@ -131,7 +131,7 @@ class PageFeed:
             return self._update(since)
 
     def wait(self, since: str, timeout_seconds: float) -> Update | None:
-        """The next update after a version; ``None`` where there is none in time."""
+        """The next update after a version; ``None`` where nothing changes in time."""
         with self._changed:
             self._asked_at = self._timer()
             self._changed.wait_for(

@@ -3,23 +3,26 @@
 
 Whatever goes wrong is answered with 200 and a sentence in ``Error``: kube-scheduler shows that in
 the pod's Event, and does not read the body of any other status. Health and metrics also have an
-application of their own."""
+application of their own.
+
+Both applications are one lookup by method and path: the routing and the request context of a web
+framework would take longer than the decision."""
 
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, Final, TypeVar
-from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+from http import HTTPStatus
+from typing import IO, Final, NamedTuple, TypeVar
+from urllib.parse import parse_qs
+from wsgiref.types import StartResponse, WSGIEnvironment
 
-from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.wsgi import get_input_stream
 
 from extender.filter import FilterResult, filter_nodes
 from extender.http import wire
-from extender.http.direct import Verb, by_request_line
 from extender.metrics import Metrics
 from extender.planner import Planner
 from extender.preempt import Victims, allow_preemption
@@ -30,7 +33,8 @@ from optimus.kube.pods import Pod
 from optimus.runtime.settings import names_in
 
 _LOG = logging.getLogger(__name__)
-_JSON = "application/json"
+_JSON: Final = "application/json"
+_TEXT: Final = "text/plain; charset=utf-8"
 _Args = TypeVar("_Args", wire.ExtenderArgs, wire.ExtenderPreemptionArgs)
 _DISCARDED_LIMITS = 8
 """How many times the limit is read, and thrown away, of a body that is too large."""
@@ -69,17 +73,6 @@ class Verbs:
 
 MAX_BODY_BYTES: Final = 33_554_432
 """Largest request body. 5,000 node names are 160 kB; whole nodes are about 14 kB each."""
-
-CALLS: Final = "kube-scheduler's calls"
-"""Where the application for kube-scheduler holds its ``Calls``: a key of ``extensions``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """What a server needs that answers calls itself (``extender.http.direct``)."""
-
-    by_request_line: Mapping[bytes, Verb]
-    max_body_bytes: int
 
 
 class _Refusal(Exception):
@@ -180,98 +173,101 @@ class Endpoints:
         args = self._read(body, wire.read_preemption_args)
         return wire.preempt_answer(self._verbs.preempt(args.pod, args.victims))
 
-    def inspect(self) -> Response:
+    def inspect(self, environ: WSGIEnvironment) -> "Answer":
         """GET /inspect: why gangs wait; with ``?job=NAMESPACE/NAME`` that of one job."""
-        job = request.args.get("job")
+        query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
+        (job, *_) = query.get("job", [None])
         namespace, _, name = (job or "").partition("/")
         if job is not None and (not namespace or not name):
-            return Response(
-                wire.prioritize_error(f"job={job!r}: NAMESPACE/NAME is expected"),
-                status=400,
-                mimetype=_JSON,
-            )
-        key = None if job is None else JobKey(namespace, name)
+            sentence = f"job={job!r}: NAMESPACE/NAME is expected"
+            return Answer(wire.prioritize_error(sentence), HTTPStatus.BAD_REQUEST)
         try:
-            return Response(self._inspect(key), mimetype=_JSON)
+            return Answer(self._inspect(None if job is None else JobKey(namespace, name)))
         except Exception:  # noqa: BLE001 - said in the log, and in an answer of the same form as others
             _LOG.exception("inspect failed", extra={"where": "inspect"})
             sentence = "internal error in inspect; see the extender's log"
-            return Response(wire.prioritize_error(sentence), status=500, mimetype=_JSON)
+            return Answer(wire.prioritize_error(sentence), HTTPStatus.INTERNAL_SERVER_ERROR)
 
-    def healthz(self) -> Response:
+    def healthz(self, _: WSGIEnvironment) -> "Answer":
         """GET /healthz: the process serves."""
-        return Response("ok\n", mimetype="text/plain")
+        return Answer(b"ok\n", content_type=_TEXT)
 
-    def readyz(self) -> Response:
+    def readyz(self, _: WSGIEnvironment) -> "Answer":
         """GET /readyz: new plans can be made."""
         reason = self._why_not_ready() or self._why_too_old()
-        status = 200 if reason is None else 503
-        return Response(f"{reason or 'ok'}\n", status=status, mimetype="text/plain")
+        status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
+        return Answer(f"{reason or 'ok'}\n".encode(), status, _TEXT)
 
-    def metrics(self) -> Response:
+    def metrics(self, _: WSGIEnvironment) -> "Answer":
         """GET /metrics."""
         content_type = "text/plain; version=0.0.4; charset=utf-8"
-        return Response(self._metrics.text(), content_type=content_type)
+        return Answer(self._metrics.text(), content_type=content_type)
 
 
-def create_app(endpoints: Endpoints) -> Flask:
-    """The WSGI application for kube-scheduler and for local monitoring."""
-    app = create_health_app(endpoints)
-    app.add_url_rule("/inspect", view_func=endpoints.inspect)
-    app.register_error_handler(HTTPException, _not_served)
-    verbs: dict[str, Verb] = {
+class Answer(NamedTuple):
+    """What is sent for a request."""
+
+    body: bytes
+    status: HTTPStatus = HTTPStatus.OK
+    content_type: str = _JSON
+
+
+Route = tuple[str, str]
+"""Method and path."""
+
+Handler = Callable[[WSGIEnvironment], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedApp:
+    """A WSGI application: the handler of each route, and the sentence about any other request."""
+
+    routes: Mapping[Route, Handler]
+    not_served: str
+    """What follows the method and path in that sentence."""
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        handler = self.routes.get((method, path))
+        if handler is None:
+            sentence = f"{method} {path} is not served{self.not_served}"
+            answer = Answer(wire.prioritize_error(sentence), HTTPStatus.NOT_FOUND)
+        else:
+            answer = handler(environ)
+        body, status, content_type = answer
+        headers = [("Content-Type", content_type), ("Content-Length", str(len(body)))]
+        start_response(f"{status.value} {status.phrase}", headers)
+        return [body]
+
+
+def create_app(endpoints: Endpoints) -> RoutedApp:
+    """The application for kube-scheduler and for local monitoring."""
+    verbs = {
         "/filter": endpoints.filter,
         "/prioritize": endpoints.prioritize,
         "/preempt": endpoints.preempt,
     }
-    for path, verb in verbs.items():  # for Flask's answers to other methods
-        app.add_url_rule(path, path[1:], partial(_answer, verb), methods=["POST"])
-    app.extensions[CALLS] = Calls(by_request_line(verbs), endpoints.max_body_bytes)
-    vars(app)["wsgi_app"] = _answer_verbs(verbs, app.wsgi_app)
-    return app
+    routes: dict[Route, Handler] = {
+        ("POST", path): partial(_call, verb) for path, verb in verbs.items()
+    }
+    routes |= {("GET", "/inspect"): endpoints.inspect, **_health_routes(endpoints)}
+    *most, last = (f"{method} {path}" for method, path in routes)
+    return RoutedApp(routes, f", only {', '.join(most)} and {last}")
 
 
-def _answer(verb: Verb) -> Response:
-    return Response(verb(request.stream), mimetype=_JSON)
+def create_health_app(endpoints: Endpoints) -> RoutedApp:
+    """The application for other pods and nodes: health and metrics alone."""
+    return RoutedApp(_health_routes(endpoints), " at this address, which is for health and metrics")
 
 
-def _answer_verbs(verbs: Mapping[str, Verb], others: WSGIApplication) -> WSGIApplication:
-    """kube-scheduler's calls, answered before Flask sees them: routing a request and its context
-    would take longer than the decision."""
-
-    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        verb = verbs.get(environ["PATH_INFO"])
-        if verb is None or environ["REQUEST_METHOD"] != "POST":
-            return others(environ, start_response)
-        body = verb(get_input_stream(environ))
-        headers = [("Content-Type", _JSON), ("Content-Length", str(len(body)))]
-        start_response("200 OK", headers)
-        return [body]
-
-    return answer
+def _health_routes(endpoints: Endpoints) -> dict[Route, Handler]:
+    return {
+        ("GET", "/healthz"): endpoints.healthz,
+        ("GET", "/readyz"): endpoints.readyz,
+        ("GET", "/metrics"): endpoints.metrics,
+    }
 
 
-def create_health_app(endpoints: Endpoints) -> Flask:
-    """The WSGI application for other pods and nodes: health and metrics alone."""
-    app = Flask("extender")
-    for name in ("healthz", "readyz", "metrics"):
-        app.add_url_rule(f"/{name}", view_func=getattr(endpoints, name))
-    app.register_error_handler(HTTPException, _only_health)
-    return app
-
-
-def _not_served(error: HTTPException) -> Response:
-    served = (
-        "POST /filter, POST /prioritize, POST /preempt, GET /inspect, GET /healthz, GET /readyz and"
-        " GET /metrics"
-    )
-    return _error(error, f"{request.method} {request.path} is not served, only {served}")
-
-
-def _only_health(error: HTTPException) -> Response:
-    address = "this address, which is for health and metrics"
-    return _error(error, f"{request.path} is not served at {address}")
-
-
-def _error(error: HTTPException, sentence: str) -> Response:
-    return Response(wire.prioritize_error(sentence), status=error.code or 500, mimetype=_JSON)
+def _call(verb: Callable[[IO[bytes]], bytes], environ: WSGIEnvironment) -> Answer:
+    return Answer(verb(get_input_stream(environ)))

@@ -12,8 +12,8 @@ _MOST_HEAD_BYTES: Final = 65_536
 """Beyond, gunicorn says what is wrong with the head."""
 
 _MOST_LIMITS: Final = 9
-"""How many times the limit a body may have of which the rest is discarded: its client is told that
-it is too large, which it would not read while it is still sending."""
+"""A body of up to this many limits is read and its rest discarded: a client that is still sending
+would not read the answer that the body is too large."""
 
 _LENGTH: Final = re.compile(rb"(?im)^content-length:[ \t]*([^\r\n]*)")
 _CHUNKED: Final = re.compile(rb"(?im)^transfer-encoding:")
@@ -34,7 +34,7 @@ class Incoming:
         self._most, self._data = max_body_bytes + 1, bytearray()
         self._body_at, self._searched = 0, 0
         self._length: int | None = 0
-        """Of the body; ``None`` where it comes in chunks."""
+        """The length of the body; ``None`` where it comes in chunks."""
         self._discarded = 0
 
     def feed(self, data: bytes) -> bool:
@@ -76,7 +76,7 @@ class Incoming:
         return True
 
     def take(self) -> bytes:
-        """Everything that is kept; a body of which a part was discarded says its new length."""
+        """Everything that is kept; the head of a shortened body has its new length."""
         if not self._discarded:
             return bytes(self._data)
         head, rest = self._data[: self._body_at], self._data[self._body_at :]

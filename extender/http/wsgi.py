@@ -19,15 +19,13 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from flask import Flask
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]  # gunicorn has no types
 from gunicorn.workers.gthread import (  # type: ignore[import-untyped]  # likewise
     ThreadWorker,
 )
 
 from extender.application import Application
-from extender.http.app import CALLS, MAX_BODY_BYTES, Calls
-from extender.http.direct import answer_call
+from extender.http.app import MAX_BODY_BYTES, RoutedApp
 from extender.http.incoming import Incoming, TooLarge
 from extender.http.parent_watch import end_with_parent
 from extender.http.tls import Tls, TlsFiles
@@ -78,7 +76,7 @@ _PARK: Final = object()
 
 
 class KeepAliveWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
-    """gunicorn's worker with threads, none of which waits for a client.
+    """gunicorn's worker with threads that never wait for a client.
 
     A request is read as it arrives, by whichever thread is free, and answered once it is whole;
     connections between two readings are the poller's. gunicorn itself would read the head and the
@@ -178,9 +176,7 @@ class KeepAliveWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no ty
             whole = self._receive(conn)
             if whole is not True:
                 return whole
-            kept = self._answer_directly(conn)
-            if kept is None:
-                kept = super().handle(conn)
+            kept = super().handle(conn)
             if kept is not True or not self.alive or conn.parser.unreader.buf.getvalue():
                 return kept
             if not self._next_comes(conn):
@@ -264,25 +260,6 @@ class KeepAliveWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no ty
         finally:
             self._may_stay.release()
 
-    def _answer_directly(self, conn: Any) -> bool | None:
-        """Answer a call without gunicorn's parser; ``None`` leaves the request to gunicorn.
-
-        gunicorn itself writes the access log, and informs clients that this process ends."""
-        calls: Calls | None = getattr(self.wsgi, "extensions", {}).get(CALLS)
-        if calls is None or not conn.initialized or conn.is_http2:
-            return None
-        full = len(self.keepalived_conns) >= self.max_keepalived
-        if not self.alive or full or self.cfg.accesslog:
-            return None
-        try:
-            conn.sock.settimeout(ANSWER_SECONDS)
-            return answer_call(
-                conn.sock, conn.parser.unreader, calls.by_request_line, calls.max_body_bytes
-            )
-        except OSError as error:
-            _LOG.debug("a connection has failed: %s", error)
-            return False
-
 
 def _is_readable(sock: socket.socket, seconds: float) -> bool:
     """Whether something arrives within the time. (poll: select fails beyond 1,024 files.)"""
@@ -317,7 +294,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         for name, value in (options(self._settings) | hooks).items():
             self.cfg.set(name, value)
 
-    def load(self) -> Flask:
+    def load(self) -> RoutedApp:
         """Called in the worker: threads do not survive a fork."""
         end_with_parent(self._master)
         self._application = Application(self._settings)

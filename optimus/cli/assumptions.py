@@ -29,7 +29,7 @@ def known_job(view: JobView) -> KnownJob:
 
 
 def _settings(view: JobView) -> ClusterSettings | NotReady:
-    """By what the autoscaler decides the job's counts."""
+    """The settings by which the autoscaler decides the job's counts."""
     stored = None if view.learned is None else view.learned.decided_by
     return settings_of(stored, view.training_job.namespace)
 

@@ -42,7 +42,7 @@ class Finding:
     """The command that fixes it."""
 
     lacks: "Right | None" = None
-    """The right for want of which it is unknown."""
+    """The missing right that leaves it unknown."""
 
 
 @dataclass(slots=True)

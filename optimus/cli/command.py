@@ -36,12 +36,12 @@ class Answer:
     """What a command found."""
 
     value: object
-    """For ``-o json`` and ``-o yaml``: plain lists, dicts, numbers, strings."""
+    """The answer for ``-o json`` and ``-o yaml``: plain lists, dicts, numbers, strings."""
     text: str
     plot: "Callable[[Figure], None] | None" = None
     """``None`` for a command that has no picture."""
     wide: str | None = None
-    """For ``-o wide``, where that has more than ``text``."""
+    """The answer for ``-o wide``, where that has more than ``text``."""
 
     status: int = 0
     """The exit status: 1 where the answer is that something is wrong, ``INCOMPLETE`` where

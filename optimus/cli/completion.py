@@ -21,7 +21,7 @@ _LAST: Final = "\v"
 
 _NO_FILES: Final = ":4"
 _FILES: Final = ":0"
-"""What kubectl is told behind the completions: whether the shell may add the names of files."""
+"""Behind the completions kubectl reads whether the shell may add the names of files."""
 
 
 class _Ended(Exception):

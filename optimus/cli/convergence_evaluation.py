@@ -50,7 +50,7 @@ class EvaluatedForecast:
     time_to_goal: TimeToGoal | None
     """``None``: not reachable."""
     probability: float
-    """Of meeting the target by the run's end."""
+    """The probability of meeting the target by the run's end."""
     error: float | None
     """``None`` where the target is never met."""
     paper_error: float | None

@@ -188,7 +188,7 @@ def _instead(progress: TrainingProgress) -> str:
 
 
 def _course(points: Sequence[LossPoint]) -> str:
-    """From the first to the last value."""
+    """The change from the first to the last value."""
     return f"{points[0].loss:.4g} to {points[-1].loss:.4g}" if points else "-"
 
 

@@ -82,7 +82,7 @@ class JobView:
 
     @property
     def status(self) -> ProfileStatus:
-        """The profile's, empty where there is none."""
+        """The profile's status; empty without a profile."""
         return self.profile or ProfileStatus()
 
     @property
@@ -168,7 +168,7 @@ class JobView:
         return time_left(self.forecast, job.counts)
 
     def value(self) -> dict[str, object]:
-        """For programs: what there is of one job in a list."""
+        """One job of a list, for programs."""
         job, status, counts = self.training_job, self.status, self.counts
         return {
             "namespace": job.namespace,

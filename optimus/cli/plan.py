@@ -95,7 +95,7 @@ class Plan:
 
     @property
     def reasons(self) -> Mapping[str, str]:
-        """Of every job by UID, why it has the counts that it has."""
+        """The reason of each job's counts, by UID."""
         return {each.uid: each.reason for each in self.interval.decisions}
 
     @property

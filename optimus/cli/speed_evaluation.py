@@ -1,4 +1,4 @@
-"""Evaluates the speed model on a measured table of which it sees some counts.
+"""Evaluates the speed model on a measured table; the model sees some of its counts.
 
 The experiment design chooses counts of the table one after another, from the smallest on; of each
 one measured repeat is drawn. The model fitted to the first n of them is compared with the mean of

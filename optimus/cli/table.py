@@ -26,7 +26,7 @@ def _padded(cell: str, width: int, side: str) -> str:
 
 
 def _width(cell: str) -> int:
-    """In columns of a terminal, of which letters of some scripts take two."""
+    """The width in columns of a terminal; letters of some scripts take two."""
     if cell.isascii():
         return len(cell)
     from rich.cells import cell_len  # loaded only where it is needed

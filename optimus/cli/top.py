@@ -58,7 +58,7 @@ def answer_of(found: "JobList", namespace: str | None) -> Answer:
 
 
 def summary(views: "Sequence[JobView]", namespace: str | None) -> str:
-    """How many jobs there are, of which phases, and what they take."""
+    """The number of jobs by phase, and the CPU that they hold."""
     where = "any namespace" if namespace is None else f"namespace {namespace}"
     if not views:
         return f"there is no TFJob or MXJob in {where}" + ("; -A shows all" if namespace else "")

@@ -62,7 +62,7 @@ class TrainingLog:
     declared: Declared = NOTHING_DECLARED
     """What the program has said of the whole run."""
     diverged: str = ""
-    """That the last losses are no numbers, if so."""
+    """The sentence about last losses that are not numbers; empty otherwise."""
 
     @property
     def schedule(self) -> LearningRateSchedule | None:

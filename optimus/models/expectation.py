@@ -41,7 +41,7 @@ from optimus.models.speed.hypotheses import (
 from optimus.progress.types import TrainingProgress
 
 EPOCHS_LEFT: Final = 20.0
-"""Epochs that are left of a job of which nothing else is known."""
+"""Epochs that are left of a job if nothing else is known."""
 _MOST_EPOCHS: Final = 20.0
 """Of a job that has trained for so many, and has no curve yet, nothing is expected any more."""
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 MAX_NAME_CHARACTERS: Final = 64
-"""A longer name is none of a metric."""
+"""A longer name is not a metric's."""
 
 
 class Meaning(Enum):
@@ -149,7 +149,7 @@ _SYNONYMS: Final = {
 
 
 def may_count(name: str, value: float) -> bool:
-    """Whether a value may say how far an epoch is: an integer of which the name says nothing."""
+    """Whether a value may be a position in an epoch: an integer with a name that says nothing."""
     return value > 0 and value.is_integer() and describe(name).meaning is Meaning.OTHER
 
 
@@ -210,7 +210,7 @@ class LossChoice:
     """Which of a line's values make up the training loss."""
 
     rank: int
-    """Of several lines with different ones, the lowest counts."""
+    """The lowest counts where lines differ."""
     names: tuple[str, ...]
     """The loss is their sum."""
     logarithm: bool = False

@@ -115,9 +115,9 @@ class ParsedLine:
     epoch_line_is_mean: bool = False
     """The log is one whose line at an epoch's end gives the mean of the whole epoch."""
     samples_per_second: float | None = None
-    """Of the process that prints."""
+    """The speed of the process that prints."""
     steps_per_second: float | None = None
-    """Of the whole job."""
+    """The speed of the whole job."""
     learning_rate: float | None = None
     saved: Saved | None = None
     values: Mapping[str, float] = field(default_factory=dict, compare=False)
@@ -209,5 +209,5 @@ def _loss(values: Mapping[str, float], choice: LossChoice) -> float:
 
 
 def positive(value: float) -> float | None:
-    """A learning rate, or ``None`` where it is none."""
+    """A learning rate, or ``None`` where the number cannot be one."""
     return value if 0 < value < math.inf else None

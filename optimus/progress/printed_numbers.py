@@ -91,7 +91,7 @@ def _in_ascii(text: str) -> str:
 
 
 def number_of(text: str) -> float | None:
-    """The number that a whole cell is, in any notation; ``None`` where it is none."""
+    """The number that a whole cell is, in any notation; ``None`` for any other text."""
     text = plain(text)
     return float(text) if re.fullmatch(NUMBER, text) else None
 

@@ -13,8 +13,8 @@ from optimus.progress.printed_numbers import NUMBER, VALUE
 _VALUE: Final = re.compile(
     rf"(?<![\w@/.'-])((?>[A-Za-z_][\w@/.'-]*))[\"']?(?>\s?[=:]\s*[\"']?|\s+)({VALUE})"
 )
-"""``Accuracy: 9850/10000`` is none. Words are atomic and begin where a word begins: the time is
-linear in the line's length."""
+"""``Accuracy: 9850/10000`` does not match. Words are atomic and begin where a word begins: the time
+is linear in the line's length."""
 _BEFORE: Final = re.compile(r"(?:(?<![\w@/.'-])[A-Za-z][\w']* ){1,2}$")
 _LOOK_BACK: Final = 32
 _POSITIONS: Final = ("epoch", "step", "iter", "iteration", "batch", "update", "time", "lr")

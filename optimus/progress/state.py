@@ -99,7 +99,7 @@ class LogState:
     epoch_offset: int = 0
     """What is added to the epochs of the log: those before a restart at which they began again."""
     numbered_run: str | None = None
-    """The run of which the epochs are known to be counted with that offset."""
+    """The run whose epochs are known to be counted with that offset."""
     step: int | None = None
     epoch: float | None = None
     steps_per_epoch: float | None = None
@@ -113,7 +113,7 @@ class LogState:
     checkpoint_at: float | None = None
     checkpoint_since: float | None = None
     checkpoint_pod: str | None = None
-    """The pod of which the log has the last checkpoint."""
+    """The pod whose log has the last checkpoint."""
     trained_seconds: float = 0.0
     bad_losses: int = 0
     """Losses in a row that are no finite number."""

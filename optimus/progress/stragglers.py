@@ -174,7 +174,7 @@ def find_stragglers(
 ) -> tuple[Straggler, ...]:
     """The stragglers among one job's workers, by index; none where too few can be compared.
 
-    Workers of which the log has not enough windows, or has stopped, do not count."""
+    Workers whose log has too few windows, or has stopped, do not count."""
     groups: dict[tuple[str, str], list[ComparedWorker]] = {}
     for worker in workers:
         if len(worker.log.speeds) >= config.windows:

@@ -62,7 +62,7 @@ class MetricSeries:
     name: str
     """As the log prints it."""
     evaluated: bool
-    """Of an evaluation, and not of the training."""
+    """Whether it comes from an evaluation and not from the training."""
     rises: bool | None
     """Whether better values are larger; ``None`` where the name does not say."""
     points: tuple[LossPoint, ...] = ()
@@ -116,7 +116,7 @@ class EarlierRun:
     met_at: float | None = None
     """After how many epochs (steps) its own goal was met."""
     steps_per_epoch: float | None = None
-    """Of one worker where each has a batch of its own, else of the job."""
+    """The steps of one worker where each has a batch of its own, else of the job."""
     differed: bool = False
     """It was found to differ from the runs before it, which do not count any more."""
 

@@ -59,7 +59,7 @@ class Program(Generic[Values]):
     environment_prefix: str
     contradictions: Callable[[Values], Iterable[Problem]]
     section: str
-    """Of the file: that of the base class's fields."""
+    """The section of the file with the values of the base class's fields."""
 
     prefixes_of_others: tuple[str, ...] = ()
     """Those of other programs' variables, where they begin with this one's."""
@@ -132,7 +132,11 @@ class Program(Generic[Values]):
             _plain(field.name): self.environment_prefix + field.name.upper()
             for field in flag_fields(self.settings)
         }
-        in_file = {_plain(field.name): field.name for field in file_fields(self.settings)}
+        in_file = {
+            _plain(field.name): f"{self.section}.{key_of(field.name)} in the file of --config"
+            for field in file_fields(self.settings)
+        }
+        meant = variables | in_file
         problems = []
         for name in sorted(environment):
             rest = name.upper().removeprefix(self.environment_prefix)
@@ -140,13 +144,9 @@ class Program(Generic[Values]):
                 continue
             if name.startswith(self.prefixes_of_others):
                 continue
-            if _plain(rest) in in_file:
-                key = f"{self.section}.{key_of(in_file[_plain(rest)])}"
-                problems.append(f"{name}: this is {key} in the file of --config")
-                continue
-            close = get_close_matches(_plain(rest), variables, n=1, cutoff=ALMOST)
+            close = get_close_matches(_plain(rest), meant, n=1, cutoff=ALMOST)
             if close:
-                problems.append(f"{name}: unknown setting; did you mean {variables[close[0]]}?")
+                problems.append(f"{name}: unknown setting; did you mean {meant[close[0]]}?")
         return problems
 
     def _parser(self) -> argparse.ArgumentParser:

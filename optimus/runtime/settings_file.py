@@ -19,7 +19,7 @@ Sections = Mapping[str, Mapping[str, Any]]
 SECTIONS: Final = ("autoscaler", "extender", "policy")
 
 ALMOST: Final = 0.8
-"""How alike two names are of which one is taken for the other misspelt."""
+"""From this similarity on, one name is taken for a misspelling of the other."""
 
 
 def key_of(field: str) -> str:
@@ -94,7 +94,7 @@ def _weights(value: Any) -> dict[str, float]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is there twice, of which YAML would take the last."""
+    """Refuses a key that is given twice; YAML would take the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         plain = (key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge")

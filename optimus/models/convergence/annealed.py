@@ -82,7 +82,7 @@ class AnnealingConstants:
     """Before any loss is seen, the goal is met after k of n epochs with the density
     (k / n)^lateness."""
     by_chance: float = 0.02
-    """Of the probability, the part that no course explains."""
+    """The part of the probability that no course explains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class AnnealedCurve:
     noise: float
     """Standard deviation of the log of a loss about its course."""
     start_loss: float
-    """The loss at the start, of which a convergence threshold is a part."""
+    """The loss at the start; a convergence threshold is a fraction of it."""
     start: float
     seen: float
     """The k up to which the losses are known."""

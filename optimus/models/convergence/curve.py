@@ -202,7 +202,7 @@ class LossCurve:
     noise: float
     """Standard deviation of the log of a loss about its course."""
     start_loss: float
-    """The loss at the start, of which a convergence threshold is a part."""
+    """The loss at the start; a convergence threshold is a fraction of it."""
     start: float
     """The k from which the decays count: 0, or where the learning rate dropped last."""
     seen: float

@@ -179,7 +179,7 @@ class Posterior(NamedTuple):
     """The decays of any weight: weights sum to 1, levels are the logs of the loss at x = 1."""
 
     rows: NDArray[np.intp]
-    """Of the tables."""
+    """Their row numbers in the tables."""
     weights: Vector
     levels: Vector
 

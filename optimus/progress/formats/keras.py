@@ -25,7 +25,7 @@ _SAVING: Final = re.compile(r"Epoch (\d{1,9}): (finished saving|.{0,200}saving) 
 
 
 def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
-    """Parse one clean line; ``None`` where it is none of Keras'."""
+    """Parse one clean line; ``None`` where Keras does not print it."""
     plain = without_prefix(text)
     header = _HEADER.search(plain)
     if header:

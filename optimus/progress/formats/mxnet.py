@@ -37,7 +37,7 @@ _Parser = Callable[[_Match, LogFormatOptions], ParsedLine]
 
 
 def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
-    """Parse one clean line; ``None`` where it is none of MXNet's."""
+    """Parse one clean line; ``None`` where MXNet does not print it."""
     for marker, pattern, parser in _FORMS:
         if marker in text:
             found = pattern.search(text)

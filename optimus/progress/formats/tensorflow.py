@@ -27,7 +27,7 @@ _SLIM: Final = re.compile(rf"global step {_INT}: loss = ({NUMBER}) \(({NUMBER}) 
 
 
 def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
-    """Parse one clean line; ``None`` where it is none of these."""
+    """Parse one clean line; ``None`` where TensorFlow does not print it."""
     for pattern, complete in ((_SAVED, True), (_SAVING, False)):
         if found := pattern.search(text):
             return ParsedLine(saved=Saved(step=int(found[1]), complete=complete))

@@ -239,6 +239,7 @@ def test_nothing_names_another_namespace_than_the_releases(chart: Chart) -> None
     data = settings_of(objects)
     given = container(objects, "extender")["env"]
     own = {each["name"]: each["value"] for each in given if "value" in each}
+    assert own.pop("OPTIMUS_CONFIG") == "/etc/optimus/config.yaml"
     deciding = autoscaler.settings.parse([], data)
     placing = extender.settings.parse([], data | own)
     assert deciding.leader_lease == "team-a/optimus-autoscaler"

@@ -290,9 +290,13 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         parse([f"--config={tmp_path}/none"], {})
 
 
-def test_a_variable_of_a_value_of_the_file_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"this is autoscaler\.tick-seconds in the file"):
-        parse([], {"OPTIMUS_TICK_SECONDS": "1"})
+@pytest.mark.parametrize(
+    ("variable", "key"),
+    [("OPTIMUS_TICK_SECONDS", "tick-seconds"), ("OPTIMUS_NAMESPACE_WEIGHT", "namespace-weights")],
+)
+def test_a_variable_of_a_value_of_the_file_is_refused(variable: str, key: str) -> None:
+    with pytest.raises(SettingsError, match=rf"did you mean autoscaler\.{key} in the file"):
+        parse([], {variable: "1"})
 
 
 def test_fairness_is_of_one_policy_alone(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 import pytest
-from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
+from werkzeug.test import Client
 
 from extender.filter import FilterResult
 from extender.http.app import Endpoints, Verbs, create_app, create_health_app
@@ -59,15 +59,15 @@ def ready() -> Ready:
 
 
 @pytest.fixture(scope="module")
-def browser(ready: Ready) -> FlaskClient:
-    return create_app(Endpoints(VERBS, ready, Metrics(), LIMIT)).test_client()
+def browser(ready: Ready) -> Client:
+    return Client(create_app(Endpoints(VERBS, ready, Metrics(), LIMIT)))
 
 
 def body(**arguments: object) -> bytes:
     return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": ["n1", "n2"]} | arguments).encode()
 
 
-def test_filter_and_prioritize(browser: FlaskClient) -> None:
+def test_filter_and_prioritize(browser: Client) -> None:
     answer = browser.post("/filter", data=body())
     assert (answer.status_code, answer.mimetype) == (200, "application/json")
     assert answer.headers["Content-Length"] == str(len(answer.data))
@@ -99,21 +99,21 @@ def test_filter_and_prioritize(browser: FlaskClient) -> None:
     ],
 )
 def test_a_bad_call_is_answered_with_a_sentence(
-    browser: FlaskClient, verb: str, sent: bytes, sentence: str
+    browser: Client, verb: str, sent: bytes, sentence: str
 ) -> None:
     answer = browser.post(verb, data=sent)
     assert answer.status_code == 200
     assert sentence in answer.get_json()["Error"]
 
 
-def test_a_body_of_just_the_limit_is_read(browser: FlaskClient) -> None:
+def test_a_body_of_just_the_limit_is_read(browser: Client) -> None:
     sent = body(NodeNames=["n1"])
     padded = sent + b" " * (LIMIT - len(sent))
     assert browser.post("/filter", data=padded).get_json()["NodeNames"] == ["n1"]
     assert browser.post("/filter", data=padded + b" ").get_json()["NodeNames"] == []
 
 
-def test_a_body_without_length_is_read_up_to_the_limit(browser: FlaskClient) -> None:
+def test_a_body_without_length_is_read_up_to_the_limit(browser: Client) -> None:
     chunked = {"wsgi.input_terminated": True}
     answer = browser.post(
         "/filter", data=b"x" * (LIMIT + 1), environ_overrides={**chunked, "CONTENT_LENGTH": ""}
@@ -135,13 +135,13 @@ def test_inspect_passes_the_job_on_that_is_asked_about() -> None:
         return b'{"gangs":[]}'
 
     app = create_app(Endpoints(VERBS, lambda: None, Metrics(), LIMIT, inspect))
-    answers = [app.test_client().get(path) for path in ("/inspect", "/inspect?job=ns/j")]
+    answers = [Client(app).get(path) for path in ("/inspect", "/inspect?job=ns/j")]
     assert [(each.status_code, each.json) for each in answers] == [(200, {"gangs": []})] * 2
     assert asked == [None, JobKey("ns", "j")]
 
 
 @pytest.mark.parametrize("job", ["", "j", "/j", "ns/"])
-def test_inspect_says_how_a_job_is_named(browser: FlaskClient, job: str) -> None:
+def test_inspect_says_how_a_job_is_named(browser: Client, job: str) -> None:
     answer = browser.get(f"/inspect?job={job}")
     assert answer.status_code == 400
     assert "NAMESPACE/NAME is expected" in answer.get_json()["Error"]
@@ -155,7 +155,7 @@ def test_a_fault_is_answered_and_counted(caplog: pytest.LogCaptureFixture) -> No
     handler = FaultHandler(lambda where: metrics.faults.labels(where).inc())
     caplog.set_level(logging.ERROR)  # the other tests are quiet
     logging.getLogger().addHandler(handler)
-    client = create_app(Endpoints(VERBS, lambda: None, metrics, LIMIT, inspect)).test_client()
+    client = Client(create_app(Endpoints(VERBS, lambda: None, metrics, LIMIT, inspect)))
     answer = client.get("/inspect")
     assert answer.status_code == 500
     assert "internal error in inspect" in answer.get_json()["Error"]
@@ -170,10 +170,10 @@ def test_a_fault_is_answered_and_counted(caplog: pytest.LogCaptureFixture) -> No
 
 def test_inspect_is_not_served_to_other_pods() -> None:
     app = create_health_app(Endpoints(VERBS, lambda: None, Metrics(), LIMIT))
-    assert app.test_client().get("/inspect").status_code == 404
+    assert Client(app).get("/inspect").status_code == 404
 
 
-def test_preempt(browser: FlaskClient) -> None:
+def test_preempt(browser: Client) -> None:
     answer = browser.post("/preempt", data=preemption())
     assert (answer.status_code, answer.mimetype) == (200, "application/json")
     assert answer.json == {
@@ -204,7 +204,7 @@ def test_preempt(browser: FlaskClient) -> None:
     ],
 )
 def test_a_bad_call_of_preempt_is_a_veto_with_a_sentence(
-    browser: FlaskClient, sent: bytes, sentence: str
+    browser: Client, sent: bytes, sentence: str
 ) -> None:
     answer = browser.post("/preempt", data=sent)
     assert answer.status_code == 200
@@ -215,7 +215,7 @@ def test_a_bad_call_of_preempt_is_a_veto_with_a_sentence(
 def test_until_the_caches_are_filled_nobody_is_preempted() -> None:
     ready = Ready()
     ready.missing = "pods not read yet"
-    browser = create_app(Endpoints(VERBS, ready, Metrics(), LIMIT)).test_client()
+    browser = Client(create_app(Endpoints(VERBS, ready, Metrics(), LIMIT)))
     assert browser.post("/preempt", data=preemption()).get_json() == {
         "NodeNameToMetaVictims": {},
         "Error": "the extender is not ready: pods not read yet",
@@ -224,7 +224,7 @@ def test_until_the_caches_are_filled_nobody_is_preempted() -> None:
 
 @examples(150)
 @given(verb=st.sampled_from(["/filter", "/prioritize", "/preempt"]), sent=st.binary(max_size=200))
-def test_any_bytes_get_200_and_a_sentence(browser: FlaskClient, verb: str, sent: bytes) -> None:
+def test_any_bytes_get_200_and_a_sentence(browser: Client, verb: str, sent: bytes) -> None:
     answer = browser.post(verb, data=sent)
     assert answer.status_code == 200
     assert answer.get_json()["Error"]
@@ -259,9 +259,7 @@ def test_any_bytes_get_200_and_a_sentence(browser: FlaskClient, verb: str, sent:
     ),
     names=st.lists(st.text(max_size=5), max_size=4),
 )
-def test_any_pod_gets_an_answer(
-    browser: FlaskClient, pod: dict[str, object], names: list[str]
-) -> None:
+def test_any_pod_gets_an_answer(browser: Client, pod: dict[str, object], names: list[str]) -> None:
     answer = browser.post(
         "/filter", data=msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": names})
     )
@@ -271,7 +269,7 @@ def test_any_pod_gets_an_answer(
 
 def test_until_the_caches_are_filled_every_filter_is_refused() -> None:
     ready = Ready()
-    browser = create_app(Endpoints(VERBS, ready, Metrics(), LIMIT)).test_client()
+    browser = Client(create_app(Endpoints(VERBS, ready, Metrics(), LIMIT)))
     ready.missing = "pods not read yet"
     for _ in range(2):
         assert browser.post("/filter", data=body()).get_json()["Error"] == (
@@ -288,7 +286,7 @@ def test_until_the_caches_are_filled_every_filter_is_refused() -> None:
     assert browser.post("/filter", data=body()).get_json()["Error"] == ""
 
 
-def test_metrics(browser: FlaskClient) -> None:
+def test_metrics(browser: Client) -> None:
     browser.post("/filter", data=body(NodeNames=[]))
     text = browser.get("/metrics").text
     assert 'optimus_extender_call_seconds_count{verb="filter"}' in text
@@ -308,7 +306,7 @@ def test_metrics(browser: FlaskClient) -> None:
 )
 def test_pods_that_get_no_node_are_counted_by_cause(result: FilterResult, counted: bool) -> None:
     verbs = Verbs(lambda *_: result, score_three, allow_first, lambda *_: None)
-    browser = create_app(Endpoints(verbs, lambda: None, Metrics(), LIMIT)).test_client()
+    browser = Client(create_app(Endpoints(verbs, lambda: None, Metrics(), LIMIT)))
     browser.post("/filter", data=body())
     text = browser.get("/metrics").text
     assert ("optimus_extender_refusals_total{" in text) is counted
@@ -320,7 +318,7 @@ def test_pods_that_get_no_node_are_counted_by_cause(result: FilterResult, counte
     ("method", "path"), [("GET", "/filter"), ("POST", "/bind"), ("GET", "/"), ("PUT", "/metrics")]
 )
 def test_an_unknown_path_is_answered_with_the_paths_that_are_served(
-    browser: FlaskClient, method: str, path: str
+    browser: Client, method: str, path: str
 ) -> None:
     answer = browser.open(path, method=method)
     assert answer.status_code in (404, 405)
@@ -342,7 +340,7 @@ def test_the_health_address_serves_health_alone(
     ready: Ready, method: str, path: str, status: int
 ) -> None:
     app = create_health_app(Endpoints(VERBS, ready, Metrics(), LIMIT))
-    answer = app.test_client().open(path, method=method, data=body() if method == "POST" else None)
+    answer = Client(app).open(path, method=method, data=body() if method == "POST" else None)
     assert answer.status_code == status
     assert status == 200 or "is for health and metrics" in answer.get_json()["Error"]
 

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import urllib3
 import yaml
+from werkzeug.test import Client
 
 from extender.application import Application
 from extender.settings import Settings
@@ -118,7 +119,7 @@ class Running:
     def __init__(self, settings: Settings, server: FakeServer) -> None:
         self.server, self.application = server, Application(settings)
         vars(self.application._client._api.rest_client)["pool_manager"] = server
-        self.browser = self.application.wsgi().test_client()
+        self.browser = Client(self.application.wsgi())
         self.now = time.monotonic()
 
     def list_all(self) -> None:

@@ -12,8 +12,6 @@ import pytest
 from gunicorn.http.unreader import SocketUnreader  # type: ignore[import-untyped]  # has no types
 from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped]  # likewise
 
-from extender.http.app import CALLS, Calls
-from extender.http.direct import by_request_line
 from extender.http.wsgi import (
     _PARK,
     GRACE_SECONDS,
@@ -118,13 +116,21 @@ def request(body: bytes) -> bytes:
 
 
 class Gunicorn(ThreadWorker):  # type: ignore[misc]  # likewise
-    """What `KeepAliveWorker` leaves to gunicorn: noted, and answered as told."""
+    """What `KeepAliveWorker` leaves to gunicorn: the first request in its buffer."""
 
-    left: list[object]
+    calls: list[bytes]
     keeps: bool = True
+    sends: socket.socket | None = None
+    """By which the next request comes as soon as this one is answered."""
 
     def handle(self, conn: Any) -> bool:
-        self.left.append(conn)
+        data = conn.parser.unreader.take_buffered()
+        head, _, rest = data.partition(b"\r\n\r\n")
+        length = int(head.rpartition(b" ")[2])
+        self.calls.append(rest[:length])
+        conn.parser.unreader.unread(rest[length:])
+        if self.sends is not None and len(self.calls) < 3:
+            self.sends.sendall(request(b"next"))
         return self.keeps
 
 
@@ -132,22 +138,9 @@ class Worker(KeepAliveWorker, Gunicorn):
     """gunicorn's worker without its process."""
 
     def __init__(self, *, keeps: bool = True) -> None:
-        self.left, self.keeps = [], keeps
-        self.calls: list[bytes] = []
-        verbs = by_request_line({"/filter": self._answer})
-        self.wsgi: Any = SimpleNamespace(extensions={CALLS: Calls(verbs, 100_000)})
-        self.cfg = SimpleNamespace(accesslog=None)
+        self.calls, self.keeps = [], keeps
         self.app: Any = SimpleNamespace(tls=None, max_body_bytes=100_000)
-        self.alive, self.max_keepalived = True, 1
-        self.keepalived_conns: list[object] = []
-        self.sends: socket.socket | None = None
-        """By which the next request comes as soon as this one is answered."""
-
-    def _answer(self, body: Any) -> bytes:
-        self.calls.append(body.read())
-        if self.sends is not None and len(self.calls) < 3:
-            self.sends.sendall(request(b"next"))
-        return b"{}"
+        self.alive = True
 
 
 class Connection:
@@ -156,7 +149,7 @@ class Connection:
     def __init__(self, *, initialized: bool = True) -> None:
         self.client, self.sock = socket.socketpair()
         self.parser = SimpleNamespace(unreader=SocketUnreader(self.sock))
-        self.initialized, self.is_http2 = initialized, False
+        self.initialized = initialized
 
     def init(self) -> None:
         self.initialized = True
@@ -175,7 +168,7 @@ def test_a_thread_stays_with_a_connection_while_calls_come(conn: Connection) -> 
     worker.sends = conn.client
     conn.client.sendall(request(b"one"))
     assert worker.handle(conn) is True, "and the connection is kept"
-    assert (worker.calls, worker.left) == ([b"one", b"next", b"next"], [])
+    assert worker.calls == [b"one", b"next", b"next"]
 
 
 def test_a_call_that_has_come_already_goes_back_to_the_queue(conn: Connection) -> None:
@@ -193,14 +186,14 @@ def test_no_thread_waits_for_the_rest_of_a_call(conn: Connection) -> None:
         assert worker.handle(conn) is _PARK
     conn.client.sendall(sent[-8:])
     assert worker.handle(conn) is True
-    assert (worker.calls, worker.left) == ([b"one and the rest"], [])
+    assert worker.calls == [b"one and the rest"]
 
 
 def test_a_connection_without_a_request_waits_without_a_thread(conn: Connection) -> None:
     conn.initialized = False
     worker = Worker()
     assert worker.handle(conn) is _PARK
-    assert (worker.calls, worker.left) == ([], [])
+    assert worker.calls == []
 
 
 def test_a_client_that_trickles_is_not_read_beyond_its_time(
@@ -223,30 +216,22 @@ def test_some_threads_alone_stay_with_a_connection(
     assert worker.calls == [b"one"], "its next call has come, and another thread answers it"
 
 
-def test_what_is_left_to_gunicorn_is_kept_or_closed_as_it_says(conn: Connection) -> None:
+def test_a_connection_is_closed_where_gunicorn_does_not_keep_it(conn: Connection) -> None:
     worker = Worker(keeps=False)
-    conn.client.sendall(request(b"one").replace(b"POST", b"GET"))
+    conn.client.sendall(request(b"one"))
     assert worker.handle(conn) is False
-    assert (worker.left, worker.calls) == ([conn], [])
-    assert conn.parser.unreader.buf.getvalue().startswith(b"GET /filter"), "all of it, unread"
+    assert worker.calls == [b"one"]
 
 
 def test_a_worker_that_is_to_end_takes_no_further_call(conn: Connection) -> None:
     worker = Worker()
+    worker.sends = conn.client
     worker.alive = False
     conn.client.sendall(request(b"one"))
     assert worker.handle(conn) is True
-    assert (worker.left, worker.calls) == ([conn], [])
+    assert worker.calls == [b"one"]
 
 
 def test_a_connection_that_ends_is_not_kept(conn: Connection) -> None:
     conn.client.close()
     assert Worker().handle(conn) is False
-
-
-def test_an_application_without_calls_is_left_to_gunicorn(conn: Connection) -> None:
-    worker = Worker(keeps=False)
-    worker.wsgi = lambda *_: []
-    conn.client.sendall(request(b"one"))
-    assert worker.handle(conn) is False
-    assert worker.left == [conn]

@@ -187,12 +187,12 @@ def test_the_shipped_manifests_are_known(folder: str) -> None:
         each["metadata"]["name"]: each for each in objects if each["kind"] == "Deployment"
     }
     assert set(deployments) == {"optimus-autoscaler", "optimus-scheduler"}
-    config, settings = sorted(
-        each["metadata"]["name"] for each in objects if each["kind"] == "ConfigMap"
-    )
-    assert (config[:-10], settings[:-10]) == ("optimus-scheduler-config-", "optimus-settings-")
+    names = sorted(each["metadata"]["name"] for each in objects if each["kind"] == "ConfigMap")
+    known = ["optimus-config-", "optimus-scheduler-config-", "optimus-settings-"]
+    assert [each[:-10] for each in names] == known
+    file, config, settings = names
     pod = deployments["optimus-scheduler"]["spec"]["template"]["spec"]
-    assert pod["volumes"][0]["configMap"]["name"] == config
+    assert [each["configMap"]["name"] for each in pod["volumes"][:2]] == [file, config]
     (source,) = pod["initContainers"][0]["envFrom"]
     assert source["configMapRef"]["name"] == settings
     assert [each["image"] for each in pod["initContainers"]] == ["optimus-on-kubernetes:0.1.0"]
