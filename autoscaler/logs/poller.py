@@ -32,7 +32,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 from optimus.models.speed.curve import mixed_kind
 from optimus.progress.log import ProgressLog
-from optimus.progress.types import LogRead, PodRun
+from optimus.progress.types import LogLine, LogRead, PodRun
 
 _LOG = logging.getLogger(__name__)
 _SAMPLED_WORKERS: Final = 4
@@ -64,8 +64,14 @@ _ENDED_SECONDS: Final = 60.0
 _BEHIND_SECONDS: Final = 30.0
 """A log that has been read behind for so long, and gets further behind, is too large."""
 
-_MOST_WAITING: Final = 64
-"""Large reads that wait to be taken in: some 60 MB."""
+_MOST_MEMORY: Final = 64 * 2**20
+"""Of the reads that wait to be taken in."""
+
+_SMALL_READ: Final = 16 * 1024
+"""A read of less waits in any case."""
+
+_LINE_BYTES: Final = 100
+"""What a line takes in memory beside its text."""
 
 _END_LINES: Final = 500
 """The last lines of a log that is too large, of each read."""
@@ -242,10 +248,10 @@ class NodeThrottle:
 
 
 class _Lines(NamedTuple):
-    """The lines of a read that are left, and how many it had."""
+    """The lines of a read that are left, and what it takes in memory."""
 
     left: Iterator[None]
-    size: int
+    memory: int
 
 
 class LineIntake:
@@ -255,7 +261,8 @@ class LineIntake:
     a short time, until its budget or that of all jobs is spent. The rest waits for the next tick.
     In each the jobs come first of which no line is taken in yet, those with the fewest lines before
     the others, so that an ordinary job does not wait for those that print much; then those that
-    have waited longest. An iterator takes in one line at each step.
+    have waited longest. The jobs of several namespaces alternate: a single line may take as long as
+    a hundred others. An iterator takes in one line at each step.
     """
 
     def __init__(
@@ -268,15 +275,21 @@ class LineIntake:
         """By job, those that have waited longest first."""
         self._sizes: Counter[str] = Counter()
         """The number of lines that wait, those included that were taken in since they came."""
+        self._namespaces: dict[str, str] = {}
+        """Of the jobs that wait."""
+        self._memory: Counter[str] = Counter()
+        """By namespace, what the reads that wait take."""
         self._begun: set[str] = set()
         """Those of which a slice was taken in."""
         self._spent: defaultdict[str, float] = defaultdict(float)
         self._left_seconds = _ALL_SECONDS
         self._last_seconds = _LAST_SECONDS
 
-    def count_large(self, least: int) -> int:
-        """The number of reads of more lines than that of which some wait."""
-        return sum(each.size > least for reads in self._waiting.values() for each in reads)
+    def has_room(self, namespace: str, memory: int) -> bool:
+        """Whether a read that takes so much may wait: those of one namespace take no more than they
+        leave to the others."""
+        left = _MOST_MEMORY - self._memory.total()
+        return memory <= _SMALL_READ or self._memory[namespace] + memory <= left
 
     def begin_tick(self) -> None:
         """Every job has its budget again."""
@@ -284,10 +297,14 @@ class LineIntake:
         self._left_seconds = _ALL_SECONDS
         self._last_seconds = _LAST_SECONDS
 
-    def add(self, job: str, lines: Iterator[None], count: int) -> None:
+    def add(
+        self, job: str, lines: Iterator[None], count: int, namespace: str = "", memory: int = 0
+    ) -> None:
         """So many lines are to be taken in after those of the same job that wait already."""
         self._sizes[job] += count
-        self._waiting.setdefault(job, deque()).append(_Lines(lines, count))
+        self._namespaces[job] = namespace
+        self._memory[namespace] += memory
+        self._waiting.setdefault(job, deque()).append(_Lines(lines, memory))
 
     def waits(self, job: str) -> bool:
         """Whether lines of this job are not taken in yet."""
@@ -295,15 +312,21 @@ class LineIntake:
 
     def take(self) -> None:
         """Take in what the budgets allow."""
-        turns = deque(sorted(self._waiting, key=self._rank))
+        of_namespace = defaultdict[str, deque[str]](deque)
+        for job in sorted(self._waiting, key=self._rank):
+            of_namespace[self._namespaces[job]].append(job)
+        turns = deque(of_namespace.values())
         while turns and self._left_seconds > 0:
-            job = turns.popleft()
+            jobs = turns.popleft()
+            job = jobs.popleft()
             began = self._clock()
             seconds = min(_SLICE_SECONDS, _JOB_SECONDS - self._spent[job])
             self._spent[job] += self._take_for(job, seconds)
             self._left_seconds -= self._clock() - began
             if job in self._waiting and self._spent[job] < _JOB_SECONDS:
-                turns.append(job)
+                jobs.append(job)
+            if jobs:
+                turns.append(jobs)
 
     def finish(self, job: str) -> None:
         """Take in all lines of a job now; what takes too long is dropped."""
@@ -315,7 +338,9 @@ class LineIntake:
         return has_begun, 0 if has_begun else self._sizes[job]
 
     def _forget(self, job: str) -> None:
-        self._waiting.pop(job, None)
+        for read in self._waiting.pop(job, ()):
+            self._memory[self._namespaces[job]] -= read.memory
+        self._namespaces.pop(job, None)
         self._sizes.pop(job, None)
         self._begun.discard(job)
 
@@ -325,7 +350,7 @@ class LineIntake:
         waiting = self._waiting.pop(job, deque())  # those that are not done come last again
         while waiting and self._timer() - began < seconds:
             if next(waiting[0].left, _NO_MORE) is _NO_MORE:
-                waiting.popleft()
+                self._memory[self._namespaces[job]] -= waiting.popleft().memory
         if waiting:
             self._waiting[job] = waiting
             self._begun.add(job)
@@ -383,10 +408,15 @@ class _LastReads:
     ticks: int = 0
 
 
-def _size(read: _Read) -> int:
-    """The number of lines that a read has brought."""
+def _lines(read: _Read) -> Sequence[LogLine]:
+    """What a read has brought."""
     answer = None if read.lines.exception() is not None else read.lines.result()
-    return len(answer.lines) if isinstance(answer, LogRead) else 0
+    return answer.lines if isinstance(answer, LogRead) else ()
+
+
+def _memory(read: _Read) -> int:
+    """Bytes that its lines take, about."""
+    return sum(len(line.text) + _LINE_BYTES for line in _lines(read))
 
 
 class LogPoller:
@@ -608,15 +638,15 @@ class LogPoller:
         for read in done:
             pod = read.source.pod
             is_current = self._uids.get((pod.namespace, pod.name), pod.uid) == pod.uid
-            if is_current and self._has_room(read):
-                self._intake.add(read.source.run.name, self._lines_of(read), _size(read))
+            # A large one for which there is no room in memory is dropped, and its log is read again
+            # at a later poll.
+            if is_current and self._intake.has_room(pod.namespace, _memory(read)):
+                self._add(read)
         self._intake.take()
 
-    def _has_room(self, read: _Read) -> bool:
-        """Whether a read may wait to be taken in. A large one for which there is no room in memory
-        is dropped, and its log is read again at a later poll."""
-        is_large = _size(read) > _END_LINES
-        return not is_large or self._intake.count_large(_END_LINES) < _MOST_WAITING
+    def _add(self, read: _Read) -> None:
+        name, namespace = read.source.run.name, read.source.pod.namespace
+        self._intake.add(name, self._lines_of(read), len(_lines(read)), namespace, _memory(read))
 
     def read_now(self, log: ProgressLog, run: Run) -> bool:
         """Read a run's logs at once, apart from the queue: its pods are about to be deleted, and
@@ -635,7 +665,7 @@ class LogPoller:
         self._last_seconds_left -= time.monotonic() - began
         for read in [read for read in last.pending if read.lines.done()]:
             last.pending.remove(read)
-            self._intake.add(run.name, self._lines_of(read), _size(read))
+            self._add(read)
         self._intake.finish(run.name)
         last.ticks += 1
         if last.pending and last.ticks < _LAST_READ_TICKS:

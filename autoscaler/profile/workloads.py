@@ -7,19 +7,22 @@ minute, and is said once: a missing CRD or right costs the jobs this feature and
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from enum import IntEnum
+from operator import attrgetter
 from typing import Final, Protocol
 
 import msgspec
 
 from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
+from optimus.jobs import alternating
 from optimus.kube.contract import WORKLOAD_PROFILE_KIND
 from optimus.kube.errors import ErrorKind
 from optimus.kube.results import Refused, Written
 from optimus.kube.workload_profiles import WorkloadProfile, WorkloadStatus, status_of
-from optimus.models.earlier_runs import kept, run_of
+from optimus.models.earlier_runs import MOST_RUNS, kept, run_of
 from optimus.models.forecast import Forecast
 from optimus.models.prior import speed_is_known
 from optimus.progress.types import EarlierRun
@@ -27,7 +30,13 @@ from optimus.progress.types import EarlierRun
 _LOG = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 60.0
 _MOST_WAITING: Final = 1000
+_MOST_WAITING_OF_NAMESPACE: Final = 100
+_MOST_NAMES: Final = 200
+"""Profiles in one namespace: a name for each job would fill memory and API server for 30 days."""
+
 _MOST_EXPIRED: Final = 10
+"""Deleted in a minute, and so many fewer than the most are left of the names of a namespace."""
+
 _EXPIRY_BACK_OFF_SECONDS: Final = 3600.0
 _MOST_REFUSALS: Final = 10
 """Refusals in a row, by an API server that answers, after which a run is dropped."""
@@ -89,6 +98,8 @@ class WorkloadRecorder:
         self._timer = timer
         self.waiting: dict[tuple[str, str], _Waiting] = {}
         """What is to be written, by namespace and workload."""
+        self._full: dict[str, frozenset[str]] = {}
+        """The names of the namespaces that have as many as they may have."""
         self._retry_at = self._expire_at = 0.0
         self._said = ""
 
@@ -109,17 +120,50 @@ class WorkloadRecorder:
         )
         if not run.samples and not run.losses:
             return  # as of a job that failed at once
-        if len(self.waiting) < _MOST_WAITING:
-            waiting = self.waiting.setdefault((state.job.key.namespace, workload), _Waiting())
-            waiting.runs[run.uid] = run
+        key = state.job.key.namespace, workload
+        if self._may_wait(*key):
+            runs = self.waiting.setdefault(key, _Waiting()).runs
+            runs[run.uid] = run
+            if len(runs) > MOST_RUNS:
+                del runs[next(iter(runs))]
+
+    def _may_wait(self, namespace: str, workload: str) -> bool:
+        """Whether there is room for one more run, in memory and among the namespace's names."""
+        if (namespace, workload) in self.waiting:
+            return True
+        of_namespace = sum(name == namespace for name, _ in self.waiting)
+        return (
+            len(self.waiting) < _MOST_WAITING
+            and of_namespace < _MOST_WAITING_OF_NAMESPACE
+            and workload in self._full.get(namespace, (workload,))
+        )
 
     def expire(self, profiles: Iterable[WorkloadProfile], now: float) -> None:
-        """Delete profiles to which nothing was added for 30 days, a few of them in a minute."""
+        """Delete profiles to which nothing was added for 30 days, or for longest where a namespace
+        has too many, a few of them in a minute."""
         if self._timer() < self._expire_at:
             return
         self._expire_at = self._timer() + _RETRY_SECONDS
-        expired = [each for each in profiles if each.has_expired(now)]
-        for profile in expired[:_MOST_EXPIRED]:
+        expired, of_namespace = (
+            list[WorkloadProfile](),
+            defaultdict[str, list[WorkloadProfile]](list),
+        )
+        for each in profiles:
+            of_namespace[each.namespace].append(each)
+        self._full = {
+            namespace: frozenset(each.name for each in found)
+            for namespace, found in of_namespace.items()
+            if len(found) >= _MOST_NAMES
+        }
+        for found in of_namespace.values():
+            found.sort(key=lambda each: each.newest_at)
+            beyond = len(found) - (_MOST_NAMES - _MOST_EXPIRED)
+            expired += [
+                each
+                for place, each in enumerate(found)
+                if each.has_expired(now) or (len(found) >= _MOST_NAMES and place < beyond)
+            ]
+        for profile in alternating(expired, attrgetter("namespace"))[:_MOST_EXPIRED]:
             outcome = self._workloads.delete(profile)
             if isinstance(outcome, Refused):
                 self._metrics.refusals.labels(outcome.kind.value).inc()
@@ -127,7 +171,7 @@ class WorkloadRecorder:
                 self._expire_at = self._timer() + _EXPIRY_BACK_OFF_SECONDS
                 return
             _LOG.info(
-                "workload %s/%s: nothing was added to its profile for 30 days: deleted",
+                "workload %s/%s: nothing was added to its profile for long: deleted",
                 profile.namespace,
                 profile.name,
             )
@@ -137,7 +181,7 @@ class WorkloadRecorder:
         if self._timer() < self._retry_at:
             return
         began = self._timer()
-        for key, waiting in list(self.waiting.items()):
+        for key, waiting in alternating(list(self.waiting.items()), lambda each: each[0][0]):
             outcome = self._write(*key, waiting, now)
             if isinstance(outcome, Written):
                 del self.waiting[key]

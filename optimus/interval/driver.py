@@ -622,7 +622,9 @@ class IntervalDriver:
     ) -> Iterator[BeginRescale]:
         free = self._headroom(cluster, measured.history, measures=True)
         config = self._config.interval
-        move = plan_exploration(cluster.snapshot(), measured, free, config, self._expected)
+        move = plan_exploration(
+            cluster.snapshot(), measured, free, config, self._expected, self.state.intervals
+        )
         if move is not None and move.uid not in self.state.pending:
             yield from self._measure(cluster, move, free, RescalePurpose.EXPLORATION, interval_id)
 

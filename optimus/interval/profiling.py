@@ -31,7 +31,7 @@ from optimus.interval.classify import (
     ProfilingConfig,
     why_moved_enough,
 )
-from optimus.jobs import Counts, Job, RescaleRule
+from optimus.jobs import Counts, Job, RescaleRule, alternating
 from optimus.models.expectation import value_of_measuring
 from optimus.models.experiment_design import next_sample
 from optimus.models.forecast import Forecast, goal_is_met, why_never_ready
@@ -39,6 +39,12 @@ from optimus.models.speed.curve import MergedSamples
 from optimus.models.speed.model import needed_counts, why_not_ready
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.snapshot import ClusterSnapshot
+
+_MOST_LOOKED_AT = 100
+"""Jobs for which a run is looked for at once."""
+
+_MOST_VALUES = 16
+"""Counts of one role that a job may be measured at beyond its least."""
 
 _BEYOND_MINIMUM = 1.5
 """A run may have so many times the least PSs and workers of its job, where that is more than
@@ -105,7 +111,8 @@ def plan_profiling(
         if (left > 0 or job.uid in under_way)
         and why_not_profiled(job, snapshot, measured, config) is None
     ]
-    for job in _by_namespace(eligible, [job for job in managed if job.uid in under_way]):
+    some = _some(eligible, int(snapshot.at))
+    for job in _by_namespace(some, [job for job in managed if job.uid in under_way]):
         continues = job.uid in under_way
         if left <= 0 and not continues:
             continue
@@ -142,16 +149,29 @@ def plan_exploration(
     free: CapacityPlan,
     config: IntervalConfig,
     expected: ExpectedFn = nothing_expected,
+    turn: int = 0,
 ) -> ProfilingMove | None:
-    """The one exploratory move of an interval: of the oldest job without an identified model.
+    """The one exploratory move of an interval: of the oldest job without an identified model, of
+    the namespace whose ``turn`` it is, else of the next one that has such a job.
 
     Where something is expected of it, as for a profiling run."""
-    for job in _oldest_first(snapshot.jobs):
+    namespaces = sorted({job.key.namespace for job in snapshot.jobs if job.managed})
+    order = {name: (at - turn) % len(namespaces) for at, name in enumerate(namespaces)}
+    managed = [job for job in _oldest_first(snapshot.jobs) if job.managed]
+    for job in sorted(managed, key=lambda each: order[each.key.namespace]):
         if _may_explore(job, snapshot, measured, config):
             move = _next_run(job, measured, free.copy(), config.profiling, expected)
             if move is not None:
                 return replace(move, reason=f"to measure its speed: {move.reason}")
     return None
+
+
+def _some(jobs: list[Job], turn: int) -> list[Job]:
+    """As many as can be looked at, of each namespace some; others at another turn."""
+    if len(jobs) <= _MOST_LOOKED_AT:
+        return jobs
+    start = turn * _MOST_LOOKED_AT % len(jobs)
+    return alternating(jobs[start:] + jobs[:start], lambda job: job.key.namespace)[:_MOST_LOOKED_AT]
 
 
 def _may_explore(
@@ -414,10 +434,13 @@ def _next_run(
 ) -> ProfilingMove | None:
     """The counts that say most about the job's speed among those that fit; takes their room."""
     progress, history = measured.of(job)
+    allowed = _untried(job, measured, config)
+    # Where no run fits, as on a full cluster, nothing is worked out of how much each would say.
+    if not any(free.fits(job, each) for each in _smallest(allowed)):
+        return None
     known = expected(job, progress, history)
     if known is not None:
         return _worthwhile_run(job, measured, free, config, known)
-    allowed = _untried(job, measured, config)
     while allowed:
         counts = next_sample(progress.samples, allowed, job.mode, job.batch)
         if counts is None:
@@ -461,8 +484,29 @@ def _untried(job: Job, measured: MeasuredJobs, config: ProfilingConfig) -> list[
     progress, history = measured.of(job)
     bounds = history.bounded(job).bounds
     tried = {*history.profiled, job.counts, *(sample.counts for sample in progress.samples)}
-    within, excluded = bounds.up_to(_widest(bounds.minimum, config)), history.excluded
+    least, excluded = bounds.minimum, history.excluded
+    most = bounds.clamp(_widest(least, config))
+    within = (
+        Counts(ps, workers)
+        for ps in _values(least.ps, most.ps)
+        for workers in _values(least.workers, most.workers)
+    )
     return [each for each in within if each not in tried and why_excluded(excluded, each) is None]
+
+
+def _values(least: int, most: int) -> range:
+    """What a run may have of one role: of a large range, as of a job with a large minimum, counts
+    that are apart from one another."""
+    return range(least, most + 1, max(math.ceil((most - least) / _MOST_VALUES), 1))
+
+
+def _smallest(allowed: Sequence[Counts]) -> list[Counts]:
+    """Those that have no other with at most as much of both."""
+    smallest = list[Counts]()
+    for each in sorted(allowed):
+        if not smallest or each.workers < smallest[-1].workers:
+            smallest.append(each)
+    return smallest
 
 
 def _widest(minimum: Counts, config: ProfilingConfig) -> Counts:

@@ -76,10 +76,14 @@ class WorkloadProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     resource_version: str = ""
 
+    @property
+    def newest_at(self) -> float:
+        """When something was added to it last."""
+        return max([self.created_at, *(run.at for run in self.runs)])
+
     def has_expired(self, at: float) -> bool:
         """Whether nothing was added to it for so long that nothing in it applies any more."""
-        newest = max((run.at for run in self.runs), default=0.0)
-        return at - max(newest, self.created_at) >= KEPT_SECONDS
+        return at - self.newest_at >= KEPT_SECONDS
 
 
 class _Metadata(msgspec.Struct, rename="camel"):

@@ -134,3 +134,34 @@ def test_few_lines_come_first_even_where_nothing_was_taken_in_yet() -> None:
     add(intake, "small", small, 5)
     intake.take()
     assert small.taken == 5
+
+
+def test_many_jobs_of_a_costly_line_each_leave_time_to_another_namespace() -> None:
+    clock = Clock()
+    intake, honest = LineIntake(clock, clock), Job(clock)
+
+    def costly() -> Iterator[None]:
+        clock.seconds += 0.02
+        yield
+
+    for tick in range(1, 6):
+        intake.begin_tick()
+        for number in range(500):
+            if not intake.waits(f"many-{number}"):
+                intake.add(f"many-{number}", costly(), 1, "many")
+        intake.add("honest", honest.lines(20), 20, "other")
+        intake.take()
+        assert honest.taken == 20 * tick
+
+
+def test_reads_of_one_namespace_that_wait_leave_memory_to_the_others() -> None:
+    """Also of few lines, which may be long."""
+    intake = LineIntake()
+    for number in range(1000):
+        if intake.has_room("many", 250_000):
+            intake.add(f"many-{number}", iter(()), 16, "many", 250_000)
+    assert 30_000_000 < intake._memory["many"] < 34_000_000
+    assert intake.has_room("other", 10_000_000)
+    intake.begin_tick()
+    intake.take()
+    assert intake._memory.total() == 0

@@ -4,13 +4,17 @@ import logging
 
 import pytest
 
+from autoscaler.metrics import Metrics
+from autoscaler.profile.workloads import WorkloadRecorder, _Waiting
 from optimus.kube.errors import ErrorKind
 from optimus.kube.profile_codec import unpack
 from optimus.kube.profiles import ProfileStatus
+from optimus.kube.times import format_second
 from optimus.models.earlier_runs import KEPT_SECONDS
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
-from tests.unit.autoscaler.fake_job import FakeJob, tf_job
+from tests.unit.autoscaler.fake_job import START_AT, FakeJob, tf_job
+from tests.unit.autoscaler.fake_workloads import FakeWorkloads
 
 GOAL = {"target_loss": "0.25", "rescale": "any"}
 """1 / (0.5 k + 1) + 0.05 is met at k = 8; the means of two epochs are at most that after 10."""
@@ -274,3 +278,42 @@ def test_a_dry_run_writes_nothing() -> None:
     end(cluster, first)
     harness.run(2)
     assert cluster.workloads.calls == 0
+
+
+def test_a_namespace_has_a_maximum_number_of_names() -> None:
+    """As where each job has a name of its own: the oldest go, and no more are added meanwhile."""
+    cluster = FakeCluster()
+    for number in range(220):
+        namespace = "team" if number < 219 else "other"
+        name = f"w{number:03}"
+        made = format_second(START_AT - 1000 + number)
+        metadata = {"name": name, "namespace": namespace, "uid": name, "resourceVersion": "1"}
+        cluster.workloads.objects[namespace, name] = {
+            "metadata": {**metadata, "creationTimestamp": made}
+        }
+    harness = ControllerHarness(cluster, expects=False)
+    first = cluster.submit(a_job("first"))
+    harness.run(40)
+    end(cluster, first)
+    harness.run(1)
+    left = [name for namespace, name in cluster.workloads.objects if namespace == "team"]
+    assert left == [f"w{number:03}" for number in range(10, 219)]
+    harness.run(300)
+    left = [name for namespace, name in cluster.workloads.objects if namespace == "team"]
+    assert 180 < len(left) < 200
+    assert "w218" in left
+    second = cluster.submit(a_job("second"))
+    harness.run(40)
+    end(cluster, second)
+    harness.run(1)
+    assert KEY in cluster.workloads.objects
+    assert ("other", "w219") in cluster.workloads.objects
+
+
+def test_what_waits_of_one_namespace_leaves_room_to_the_others() -> None:
+    recorder = WorkloadRecorder(FakeWorkloads(refuse=ErrorKind.TRANSIENT), Metrics())
+    for number in range(2000):
+        assert recorder._may_wait("many", f"w{number}") is (number < 100)
+        if number < 100:
+            recorder.waiting["many", f"w{number}"] = _Waiting()
+    assert recorder._may_wait("other", "w")

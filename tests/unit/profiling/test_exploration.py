@@ -1,5 +1,7 @@
 """The one move of an interval that an old job makes to be measured."""
 
+from dataclasses import replace
+
 import pytest
 
 from optimus.allocation import JobHistory
@@ -8,8 +10,9 @@ from optimus.interval.profiling import (
     ProfilingMove,
     plan_exploration,
 )
-from optimus.jobs import Counts
+from optimus.jobs import Counts, JobKey
 from optimus.progress.types import TrainingProgress
+from tests.unit.interval.cluster import job
 from tests.unit.profiling.situations import (
     AT,
     FIRST,
@@ -81,3 +84,17 @@ def test_a_young_job_makes_one_once_it_has_had_all_its_runs() -> None:
 )
 def test_makes_no_exploratory_move(progress: TrainingProgress, history: JobHistory | None) -> None:
     assert explore(progress, history) is None
+
+
+def test_exploratory_moves_go_to_the_namespaces_in_turn() -> None:
+    jobs = [
+        replace(job(name, (1, 2)), key=JobKey(namespace, name), created_at=created_at)
+        for created_at, (name, namespace) in enumerate([("a", "x"), ("b", "x"), ("c", "y")])
+    ]
+    snapshot = cluster(*jobs)
+    measured = measured_of({name: measured_at((1, 2), trained=7000) for name in "abc"})
+    free = free_capacity(snapshot)
+    moves = [
+        plan_exploration(snapshot, measured, free, IntervalConfig(), turn=turn) for turn in range(4)
+    ]
+    assert [move and move.uid for move in moves] == ["uid-a", "uid-c", "uid-a", "uid-c"]

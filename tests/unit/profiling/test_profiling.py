@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from optimus.allocation import JobHistory, PlacementFailure
 from optimus.interval.profiling import (
     Expected,
+    _untried,
     is_first_measured,
     is_fully_profiled,
     plan_profiling,
@@ -27,6 +28,7 @@ from optimus.jobs import (
     TrainingMode,
 )
 from optimus.progress.types import LossPoint, TrainingProgress
+from optimus.resources import Resources
 from optimus.snapshot import BoundPod
 from tests.unit.interval.cluster import TASK, bind, expecting, job
 from tests.unit.profiling.situations import (
@@ -453,3 +455,46 @@ def test_the_most_tasks_of_a_run(minimum: tuple[int, int], most: int, untried: b
     given_job = job("a", minimum, bounds=bounds)
     measured = measured_of({"a": measured_at(minimum)})
     assert is_fully_profiled(given_job, measured, config) is not untried
+
+
+def test_nothing_is_worked_out_of_a_job_of_which_no_run_fits() -> None:
+    asked = list[Job]()
+
+    def expected(of: Job, *_: object) -> None:
+        asked.append(of)
+
+    young = job("a", (1, 2), bounds=CountBounds(min_workers=2))
+    snapshot = cluster(young, cores=3)
+    full = [*snapshot.pods, BoundPod("p", "node-01", Resources(cpu=3000, pods=1))]
+    snapshot = replace(snapshot, pods=tuple(sorted(full, key=lambda each: each.uid)))
+    free = free_capacity(snapshot)
+    assert plan_profiling(snapshot, measured_of({"a": FIRST}), free, CONFIG, expected) == ()
+    assert asked == []
+
+
+def test_of_hundreds_of_young_jobs_some_of_each_namespace_are_looked_at() -> None:
+    """Whatever is found of them: each takes milliseconds, at every tick."""
+    asked = set[str]()
+
+    def expected(of: Job, *_: object) -> Expected:
+        asked.add(of.uid)
+        return Expected(expecting(1e9), 1e9, 1.0)  # no run is worth its restart
+
+    names = [f"j{number}" for number in range(300)]
+    jobs = [replace(job(name, (1, 2)), key=JobKey("many", name), created_at=1.0) for name in names]
+    jobs.append(replace(job("z", (1, 2)), key=JobKey("other", "z"), created_at=2.0))
+    snapshot = cluster(*jobs)
+    measured = measured_of(dict.fromkeys([*names, "z"], FIRST))
+    free = free_capacity(snapshot)
+    assert plan_profiling(snapshot, measured, free, CONFIG, expected) == ()
+    assert "uid-z" in asked
+    assert len(asked) == 100
+    for later in range(1, 10):
+        plan_profiling(replace(snapshot, at=AT + later), measured, free, CONFIG, expected)
+    assert len(asked) == 301
+
+
+def test_a_job_with_a_large_minimum_has_few_counts_to_choose_among() -> None:
+    large = job("a", (200, 200), bounds=CountBounds(min_ps=200, min_workers=200))
+    measured = measured_of({"a": measured_at((200, 200))})
+    assert len(_untried(large, measured, CONFIG)) <= 17**2
