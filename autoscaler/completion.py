@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from autoscaler.managed_jobs import JobState
-from autoscaler.profile.recorder import ProfileRecorder
+from autoscaler.profile.events import JobEvents
 from optimus.jobs import AtTarget
 from optimus.kube.errors import Malformed
 from optimus.kube.pods import Pod
@@ -34,8 +34,8 @@ class PodAnnotator(Protocol):
 class CompletionRequester:
     """Requests jobs to end, and reports those that do not."""
 
-    def __init__(self, pods: PodAnnotator, recorder: ProfileRecorder) -> None:
-        self._pods, self._recorder = pods, recorder
+    def __init__(self, pods: PodAnnotator, events: JobEvents) -> None:
+        self._pods, self._events = pods, events
 
     def advance(self, state: JobState, pods: Sequence[Pod], now: float) -> None:
         """Bring the annotations of one job's pods up to date."""
@@ -51,9 +51,9 @@ class CompletionRequester:
             done = self._write(state, unannotated, format_second(now))
             if done and state.completion_requested_at is None:
                 state.completion_requested_at = now
-                self._recorder.completion_requested(state)
+                self._events.completion_requested(state)
             if state.is_overdue(now):
-                self._recorder.not_completed(state)
+                self._events.not_completed(state)
 
     def _write(self, state: JobState, pods: Sequence[Pod], at: str | None) -> int:
         """Set or remove the annotation of these pods; returns of how many."""
@@ -62,7 +62,7 @@ class CompletionRequester:
             outcome = self._pods.set_goal_met(pod, at)
             if isinstance(outcome, Refused):
                 _LOG.warning("job %s: %s", state.job.key, outcome)
-                self._recorder.completion_not_requested(state, outcome)
+                self._events.completion_not_requested(state, outcome)
                 break
             done += 1
         return done

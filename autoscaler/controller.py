@@ -15,12 +15,14 @@ from typing import Final, Protocol
 from autoscaler.cluster import Observation
 from autoscaler.completion import CompletionRequester
 from autoscaler.decide import Decider
+from autoscaler.executor import Rescales
 from autoscaler.logs.poller import LogPoller, run_of
 from autoscaler.managed_jobs import Holds, JobLimits, JobState, ManagedJobs, begin_order
 from autoscaler.metrics import Metrics
-from autoscaler.profile.recorder import ProfileRecorder, phase_of
+from autoscaler.profile.events import JobEvents
+from autoscaler.profile.status import phase_of
 from autoscaler.profile.workloads import WorkloadRecorder
-from autoscaler.rescale.executor import RescaleExecutor
+from autoscaler.profile.writer import ProfileRecorder
 from autoscaler.stragglers import StragglerReplacer
 from optimus.interval import IntervalPlan
 from optimus.interval.driver import UNLIMITED, DisruptionBudget, DisruptionLimits, RescalePurpose
@@ -104,8 +106,9 @@ class Components:
     observer: Observer
     logs: LogPoller
     decider: Decider
-    rescales: RescaleExecutor
+    rescales: Rescales
     recorder: ProfileRecorder
+    events: JobEvents
     metrics: Metrics
     workloads: WorkloadRecorder | None = None
     """``None``: what jobs have shown is not kept for later ones."""
@@ -309,7 +312,7 @@ class Controller:
         stays = state.held or state.job.rescale is RescaleRule.NEVER
         if may_have_trained or trained_at > since or stays:
             # A job that has trained may continue with the pods it has, its log readable or not.
-            self._components.recorder.half_bound(
+            self._components.events.half_bound(
                 state.training_job, limit_seconds, runs=state.run is not None
             )
             return
@@ -368,7 +371,7 @@ class Controller:
             since[uid] = self._unmanaged_since.get(uid, now)
             if now - since[uid] >= self._timing.half_bound_seconds:
                 runs = run_of(pods, NO_COUNTS, observation.node_kinds) is not None
-                self._components.recorder.half_bound(
+                self._components.events.half_bound(
                     training_job, self._timing.half_bound_seconds, runs=runs
                 )
         self._unmanaged_since = since

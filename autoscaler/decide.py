@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from autoscaler.cluster import Observation
 from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
-from autoscaler.rescale.machine import CountsFound, Step
 from optimus.allocation import FailedCounts, Policy
 from optimus.errors import NotReady
 from optimus.interval import IntervalPlan, Strategies
@@ -31,13 +30,13 @@ from optimus.interval.driver import (
     longest_checkpoint_wait,
 )
 from optimus.jobs import NO_COUNTS, Counts, Job
-from optimus.kube.contract import RESCALING
 from optimus.kube.times import format_second
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import Forecast, ForecastFn
 from optimus.nodes import Node
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
+from optimus.rescale.words import CountsFound, Step
 from optimus.snapshot import ClusterSnapshot
 
 _LOG = logging.getLogger(__name__)
@@ -109,7 +108,7 @@ def claims_of(
         if target == NO_COUNTS or (bound.ps >= target.ps and bound.workers >= target.workers):
             continue
         waited_seconds = at - record.step_at
-        is_stopped = record.phase in RESCALING and waited_seconds < hold_seconds
+        is_stopped = record.holds_capacity and waited_seconds < hold_seconds
         keeps_pods = record.step is Step.START
         yield Claim(state.job, target, keeps_pods=keeps_pods, is_stopped=is_stopped)
 

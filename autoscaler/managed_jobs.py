@@ -14,17 +14,6 @@ from msgspec.structs import replace
 
 from autoscaler.cluster import Observation
 from autoscaler.logs.poller import Run, run_of
-from autoscaler.rescale.machine import (
-    End,
-    ObservedJob,
-    Outcome,
-    PlacementFailed,
-    Rescale,
-    RescaleRecord,
-    Step,
-    adopt,
-    unpack_rescale,
-)
 from autoscaler.windows import Window, why_closed
 from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
 from optimus.allocation.problem import MOST_MOVES, is_forced, recent_failures
@@ -37,10 +26,17 @@ from optimus.interval.driver import (
     rescale_order,
     why_unwanted,
 )
-from optimus.jobs import Counts, Job, Manage, RescaleRule, Role
+from optimus.jobs import NO_COUNTS, Counts, Job, Manage, RescaleRule, Role
 from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import JobRecord, SavedState, recorded_history, unpack
+from optimus.kube.profile_codec import (
+    JobRecord,
+    SavedState,
+    observed_job,
+    recorded_history,
+    unpack,
+    unpack_rescale,
+)
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
@@ -52,6 +48,15 @@ from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import EarlierRun, TrainingProgress
+from optimus.rescale.machine import Rescale, adopt, resume
+from optimus.rescale.words import (
+    End,
+    Outcome,
+    PauseReason,
+    PlacementFailed,
+    RescaleRecord,
+    Step,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -90,6 +95,8 @@ class Holds:
     """Nothing is changed in the whole cluster."""
 
     windows: tuple[Window, ...] = ()
+    pauses: frozenset[PauseReason] = frozenset()
+    """Why jobs are paused here, beside a goal that is met: others that are paused are resumed."""
 
     def recommends(self, job: Job) -> bool:
         """Whether it is only said what would be decided for the job."""
@@ -502,8 +509,10 @@ class JobState:
         replaces = record is not None and record.purpose is RescalePurpose.STRAGGLER
         if before == target and not replaces:
             return None
-        if self.held and self.rescale is not None and self.rescale.record.step in _NOT_BEGUN:
+        if self.held and record is not None and record.step in _NOT_BEGUN:
             return self.held
+        if record is not None and record.pause is not None and not record.pause.is_final:
+            target = before if record.pauses else target  # no goal is a reason for it
         return why_unwanted(self.job, target, goal_changed=self.goal_changed)
 
     @property
@@ -571,14 +580,35 @@ class JobState:
             known = self.with_earlier = progress, with_earlier
         return known[1]
 
+    @property
+    def pause(self) -> PauseReason | None:
+        """Why it is paused; ``None`` where it is not, or its user has suspended it."""
+        mark = self.training_job.suspension if self.training_job.suspended else None
+        if mark is None or (mark.pause is PauseReason.GOAL and not self.record.suspended_at_target):
+            return None  # at its goal: since then it has another one
+        return mark.pause
+
     def begin(
         self, rescale_id: str, at: float, target: Counts, why: str, purpose: RescalePurpose
     ) -> None:
-        """Begin a rescale."""
+        """Begin a rescale; of a job that is paused, its resume."""
         self.goal_changed = False
-        step, before = Step.CHECKPOINT, self.job.counts
-        record = RescaleRecord(rescale_id, at, before, target, why, step, at, purpose=purpose)
+        if self.pause is not None:
+            self.rescale = resume(observed_job(self.training_job), self.pause, at, target, why)
+            return
+        before, pause = self.job.counts, PauseReason.GOAL if target == NO_COUNTS else None
+        record = RescaleRecord(
+            rescale_id, at, before, target, why, Step.CHECKPOINT, at, purpose=purpose, pause=pause
+        )
         self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, at))
+
+    def begin_pause(self, pause_id: str, at: float, pause: PauseReason, why: str) -> None:
+        """Begin to pause it."""
+        self.begin(pause_id, at, NO_COUNTS, why, RescalePurpose.INTERVAL)
+        if self.rescale is not None:
+            self.rescale = dataclasses.replace(
+                self.rescale, record=dataclasses.replace(self.rescale.record, pause=pause)
+            )
 
     def placement_failed(self, failed: PlacementFailed, at: float) -> None:
         """Record that the target of the rescale in progress was not placed in time."""
@@ -628,7 +658,7 @@ class JobState:
         self.rescale = None
         if end.outcome is Outcome.ABANDONED:
             self._count_as_not_measured(end.record, at)
-        happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.SUSPENDED)
+        happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.PAUSED)
         is_profiling = end.record.purpose is RescalePurpose.PROFILING
         reached = end.outcome is Outcome.REACHED
         self.not_measured = 0 if happened else self.not_measured
@@ -650,11 +680,19 @@ class JobState:
             measured_at=at if is_profiling and happened else record.measured_at,
             own_counts=None if settles else record.own_counts,
             checkpoint_missed=record.checkpoint_missed and not happened,
-            suspended_at_target=record.suspended_at_target or end.outcome is Outcome.SUSPENDED,
+            suspended_at_target=record.suspended_at_target or _was_suspended_at_target(end),
             replacements=replacements if happened and replaces else record.replacements,
             # A cached copy may still show the counts before.
             rescaled_counts=(end.record.before, end.record.target),
         )
+
+
+def _was_suspended_at_target(end: End) -> bool:
+    """Whether the job was suspended at its goal: also where its user resumed it at once."""
+    if end.record.pause is not PauseReason.GOAL or end.record.resumes:
+        return False
+    by_user = end.outcome is Outcome.USER and end.record.step in (Step.EMPTY, Step.YIELD)
+    return by_user or end.outcome is Outcome.PAUSED
 
 
 def _with_last(measured: tuple[float, ...], seconds: float | None) -> tuple[float, ...]:
@@ -767,7 +805,7 @@ class ManagedJobs:
         mark = training_job.suspension
         if mark is not None:
             state.marked_since = -math.inf  # by an instance that does not lead any more
-            if mark.permanent and training_job.suspended and profile is None:
+            if mark.pause is PauseReason.GOAL and training_job.suspended and profile is None:
                 state.record = replace(state.record, suspended_at_target=True)
         self.states[training_job.uid] = state
 
@@ -795,13 +833,28 @@ class ManagedJobs:
         if mark is None:
             state.marked_since = None
             return
-        if job.suspended and state.record.suspended_at_target:
-            return  # for good: the annotation stays until its user resumes it
+        pause = state.pause
+        if pause is not None and self._is_kept(state, pause, at):
+            return  # the annotation stays until it is resumed
         if mark.instance not in ("", self._instance) and not self._is_abandoned(state, mark, at):
             return
-        state.rescale = adopt(ObservedJob.of(job), at)
+        if pause is not None:
+            why = "nothing pauses it any more"
+            state.rescale = resume(observed_job(job), pause, at, state.job.counts, why)
+            _LOG.info("job %s: paused, and %s: resumed", state.job.key, why)
+            return
+        state.rescale = adopt(observed_job(job), at)
         form = "job %s: annotated as suspended by %s, without a record of a rescale"
         _LOG.warning(form, state.job.key, mark.instance or "the autoscaler")
+
+    def _is_kept(self, state: JobState, pause: PauseReason, at: float) -> bool:
+        """Whether this autoscaler, as it is configured, may have paused the job and may end that.
+
+        Else nobody would: a job whose user wants nothing changed is not paused either."""
+        if pause.is_final:
+            return True
+        may_pause = state.job.managed and pause in self._holds.pauses
+        return may_pause and not self._holds.why(state.job, at)
 
     @staticmethod
     def _is_abandoned(state: JobState, mark: SuspensionMark, at: float) -> bool:
@@ -826,11 +879,19 @@ def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> b
         return False
     if profile is None:
         # Its profile is gone, and it is no longer managed: all that is left is to resume it.
-        mark = training_job.suspension if training_job.outcome is None else None
-        return mark is not None and training_job.suspended and not mark.permanent
+        is_over = training_job.outcome is not None
+        return not is_over and training_job.suspended and _is_to_be_resumed(training_job)
     if training_job.outcome is not None:
         return profile.status.phase not in _LAST_PHASES
-    return training_job.suspended_by is not None and profile.status.rescale is not None
+    if training_job.suspended_by is None:
+        return False
+    is_paused = training_job.suspended and profile.status.phase is Phase.PAUSED
+    return profile.status.rescale is not None or is_paused
+
+
+def _is_to_be_resumed(training_job: TrainingJob) -> bool:
+    mark = training_job.suspension
+    return mark is not None and not (mark.pause is not None and mark.pause.is_final)
 
 
 def _is_managed(training_job: TrainingJob) -> bool:

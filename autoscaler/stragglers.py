@@ -22,7 +22,7 @@ from autoscaler.decide import claims_of
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
-from autoscaler.profile.recorder import ProfileRecorder
+from autoscaler.profile.events import JobEvents
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import headroom
 from optimus.interval.classify import why_moved_enough
@@ -80,11 +80,11 @@ class StragglerReplacer:
     def __init__(
         self,
         rotation: WorkerRotation,
-        recorder: ProfileRecorder,
+        events: JobEvents,
         metrics: Metrics,
         config: ReplacementConfig,
     ) -> None:
-        self._rotation, self._recorder, self._metrics = rotation, recorder, metrics
+        self._rotation, self._events, self._metrics = rotation, events, metrics
         self._config = config
         self._found: dict[str, _Found] = {}
 
@@ -161,7 +161,7 @@ class StragglerReplacer:
                 f"nothing is done: {why_not}" if why_not else "the job is restarted on other nodes"
             )
             state.straggler = f"{what}; {then}"
-            self._recorder.straggler_found(state)
+            self._events.straggler_found(state)
         if not why_not:
             self._begin(state, found.stragglers, now)
 

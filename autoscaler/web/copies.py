@@ -11,8 +11,7 @@ from typing import NamedTuple
 from autoscaler.cluster import Observation
 from autoscaler.decide import claims_of
 from autoscaler.managed_jobs import JobState
-from autoscaler.profile.recorder import status_of
-from autoscaler.rescale.machine import RescaleRecord
+from autoscaler.profile.status import status_of
 from optimus.errors import NotReady
 from optimus.interval import Decision
 from optimus.interval.capacity_plan import Claim
@@ -23,6 +22,7 @@ from optimus.kube.profiles import ProfileStatus
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.forecast import Forecast
 from optimus.progress.types import TrainingProgress
+from optimus.rescale.words import RescaleRecord
 
 _NO_STATUS = ProfileStatus()
 

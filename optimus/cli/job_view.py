@@ -28,6 +28,7 @@ NOT_READABLE = "NotReadable"
 _NO_END = (
     Phase.WAITING,
     Phase.SUSPENDED,
+    Phase.PAUSED,
     Phase.AT_TARGET,
     Phase.COMPLETED,
     Phase.FAILED,

@@ -1,13 +1,17 @@
-"""What the autoscaler keeps in a job's profile, for the one after it and for its users' questions.
+"""Between API objects and the values of a job's life.
 
-``state`` holds the log's state (losses, samples, how far each pod was read) and the job's record.
-The autoscaler alone writes it; ``learned`` is what the command line and the page of a standby make
-of it.
+1. What the autoscaler keeps in a job's profile, for the one after it and for its users' questions.
+   ``state`` holds the log's state (losses, samples, how far each pod was read) and the job's
+   record. The autoscaler alone writes it; ``learned`` is what the command line and the page of a
+   standby make of it.
+2. A rescale in progress as the profile stores it, and the phase that its step is shown as.
+3. What a rescale observes of a job and its pods.
 """
 
 import logging
 import zlib
 from base64 import b64decode, b64encode
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -15,13 +19,21 @@ import msgspec
 
 from optimus.allocation import FailedCounts, PlacementFailure
 from optimus.errors import NotReady
-from optimus.jobs import Counts, Job
+from optimus.interval.driver import RescalePurpose
+from optimus.jobs import NO_COUNTS, Counts, Job, Role
+from optimus.kube.contract import Phase
+from optimus.kube.errors import Malformed
+from optimus.kube.pods import Pod
+from optimus.kube.profiles import RescaleStatus
+from optimus.kube.times import format_instant, parse_instant
+from optimus.kube.training_jobs import TrainingJob
 from optimus.models.expectation import expect_job, presentable
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.state import LogState
 from optimus.progress.types import LossPoint, TrainingProgress
+from optimus.rescale.words import ObservedJob, ObservedPods, PauseReason, RescaleRecord, Step
 
 _LOG = logging.getLogger(__name__)
 
@@ -244,3 +256,125 @@ def _until(record: JobRecord, at: float) -> JobRecord:
 
 def _past(instant: float | None, at: float) -> float | None:
     return None if instant is None else min(instant, at)
+
+
+# --- a rescale as the profile stores it
+
+PHASES: Final = {
+    Step.CHECKPOINT: Phase.WAITING_FOR_CHECKPOINT,
+    Step.SUSPEND: Phase.SUSPENDING,
+    Step.EMPTY: Phase.SUSPENDING,
+    Step.RESUME: Phase.RESIZING,
+    Step.START: Phase.STARTING,
+    Step.VERIFY: Phase.STARTING,
+    Step.YIELD: Phase.TRAINING,
+}
+"""What each step of a rescale is shown as."""
+
+
+def pack_rescale(record: RescaleRecord) -> RescaleStatus:
+    """The rescale as the profile shows it."""
+    returns_to = record.returns_to
+    return RescaleStatus(
+        id=record.id,
+        started_at=format_instant(record.started_at),
+        from_ps=record.before.ps,
+        from_workers=record.before.workers,
+        to_ps=record.target.ps,
+        to_workers=record.target.workers,
+        why=record.why,
+        step=record.step_text,
+        step_at=format_instant(record.step_at),
+        purpose=record.purpose,
+        restarts=record.restarts,
+        failure=record.failure,
+        return_ps=None if returns_to is None else returns_to.ps,
+        return_workers=None if returns_to is None else returns_to.workers,
+        pause=record.pause or "",
+    )
+
+
+def unpack_rescale(stored: RescaleStatus | None, job: object, at: float) -> RescaleRecord | None:
+    """The rescale in a profile; ``None`` without one, or where it cannot be read; ``at`` is now."""
+    if stored is None:
+        return None
+    try:
+        started_at = min(parse_instant(stored.started_at), at)
+        record = RescaleRecord(
+            stored.id,
+            started_at,
+            stored.origin,
+            stored.target,
+            stored.why,
+            Step.CHECKPOINT,
+            min(parse_instant(stored.step_at), at) if stored.step_at else started_at,
+            purpose=_purpose_of(stored),
+            restarts=stored.restarts,
+            failure=stored.failure,
+            returns_to=stored.returns_to,
+            pause=_pause_of(stored),
+        )
+        return record.with_step_text(stored.step)
+    except (Malformed, ValueError) as error:
+        _LOG.warning("job %s: rescale in its profile cannot be decoded, dropped: %s", job, error)
+        return None
+
+
+def _purpose_of(stored: RescaleStatus) -> RescalePurpose:
+    is_known = stored.purpose in set(RescalePurpose)
+    return RescalePurpose(stored.purpose) if is_known else RescalePurpose.INTERVAL
+
+
+def _pause_of(stored: RescaleStatus) -> PauseReason | None:
+    if stored.pause:
+        return PauseReason(stored.pause)
+    return PauseReason.GOAL if stored.target == NO_COUNTS else None
+
+
+# --- what a rescale observes
+
+_MOST_NAMED: Final = 5
+
+
+def observed_job(job: TrainingJob) -> ObservedJob:
+    """What the state machine needs of a job."""
+    return ObservedJob(
+        job.suspended,
+        job.suspended_by,
+        "Suspended" in job.conditions,
+        job.job.counts if job.job is not None else NO_COUNTS,
+        job.resource_version,
+        finished=job.outcome is not None or job.deleted or job.job is None,
+        failed=job.outcome == "Failed",
+    )
+
+
+def observed_pods(pods: Sequence[Pod], fixed: int) -> ObservedPods:
+    """What the state machine needs of a job's pods; ``fixed`` is its number of fixed ones."""
+    staying = [pod for pod in pods if not pod.leaving]
+    leaving = [f"{pod.name} on {pod.node or 'no node'}" for pod in pods if pod.leaving]
+    started = [pod for pod in staying if pod.phase in ("Running", "Succeeded")]
+    fixed_started = sum(
+        pod.replica is not None and pod.replica.role not in (Role.PS, Role.WORKER)
+        for pod in started
+    )
+    broken = [pod for pod in staying if pod.container.error]
+    worst = max(broken, key=lambda pod: pod.container.restarts, default=None)
+    return ObservedPods(
+        len(pods),
+        _counts(pod for pod in staying if pod.node is not None),
+        _counts(started),
+        max(fixed - fixed_started, 0),
+        restarts=max((pod.container.restarts for pod in staying), default=0),
+        all_restarts=sum(pod.container.restarts for pod in staying if pod.running),
+        error="" if worst is None else f"{worst.name} ended with {worst.container.error}",
+        is_ending=any(pod.has_trained for pod in staying),
+        crash_loops=any(pod.container.crash_loops or pod.phase == "Failed" for pod in broken),
+        leaving=len(leaving),
+        lingering=", ".join(leaving[:_MOST_NAMED]),
+    )
+
+
+def _counts(pods: Iterable[Pod]) -> Counts:
+    roles = [pod.replica.role for pod in pods if pod.replica is not None]
+    return Counts(roles.count(Role.PS), roles.count(Role.WORKER))

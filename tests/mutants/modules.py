@@ -9,7 +9,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 TESTS: Final = {
     "extender": ("tests/unit/extender",),
     "optimus/placement": ("tests/unit/placement",),
-    "autoscaler/rescale": ("tests/unit/rescale",),
+    "optimus/rescale": ("tests/unit/rescale",),
     "optimus/interval": ("tests/unit/interval", "tests/unit/profiling"),
 }
 """By folder of the sources, the tests below which all of its mutants have to fail."""
@@ -102,8 +102,8 @@ _OWN: Final = {
     "extender/state/volumes.py": ("volumes",),
     "extender/status_writes.py": ("status_writes",),
     "extender/waiting_notices.py": ("gang_report", "job_events"),
-    "autoscaler/rescale/executor.py": ("executor",),
-    "autoscaler/rescale/machine.py": ("machine", "observed", "verify"),
+    "autoscaler/executor.py": ("executor",),
+    "optimus/rescale/machine.py": ("machine", "observed", "verify"),
     "optimus/interval/capacity_plan.py": ("headroom", "interval", "quota", "starting"),
     "optimus/interval/classify.py": (
         "expectation",

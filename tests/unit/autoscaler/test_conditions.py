@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.managed_jobs import JobState
-from autoscaler.profile.recorder import status_of
+from autoscaler.profile.status import status_of
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold
 from optimus.kube.profiles import Condition, ConditionType, ProfileStatus, Truth

@@ -7,7 +7,7 @@ import pytest
 
 from autoscaler.cluster import Observation
 from autoscaler.managed_jobs import JobState
-from autoscaler.profile.recorder import _status_of, goal_text, status_of
+from autoscaler.profile.status import _status_of, goal_text, status_of
 from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss, TargetMetric, TwoTargets
 from optimus.kube.pods import decode_pod
 from optimus.models.forecast import Forecast, NoWorkLeft

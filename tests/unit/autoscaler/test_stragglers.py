@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from autoscaler.managed_jobs import JobState, begin_order
-from autoscaler.rescale.machine import End, Outcome, Step
 from autoscaler.stragglers import (
     ReplacementConfig,
     StragglerReplacer,
@@ -36,6 +35,7 @@ from optimus.placement.gang import Assignment, DoesNotFit
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.stragglers import Straggler, StragglerConfig
 from optimus.progress.types import LogLine, LogRead
+from optimus.rescale.words import End, Outcome, Step
 from optimus.resources import Resources
 from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster

@@ -6,16 +6,17 @@ from itertools import repeat
 
 import pytest
 
+from autoscaler.executor import Access, Rescales
 from autoscaler.logs.poller import Run
 from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
-from autoscaler.profile.recorder import ProfileRecorder
-from autoscaler.rescale.executor import RescaleExecutor
-from autoscaler.rescale.machine import RescaleConfig
+from autoscaler.profile.events import JobEvents
+from autoscaler.profile.writer import ProfileRecorder
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Role
 from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, PodRun
+from optimus.rescale.machine import RescaleConfig
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, tf_job
 from tests.unit.rescale.test_executor import EverythingFits
@@ -47,8 +48,10 @@ class Reads:
 
 
 def is_suspended_after_advance(cluster: FakeCluster, state: JobState, reads: Reads) -> bool:
-    recorder = ProfileRecorder(cluster, cluster, Metrics(), spacing_seconds=0)
-    executor = RescaleExecutor(cluster, cluster, recorder, reads, RescaleConfig(fresh_seconds=30))
+    events = JobEvents(cluster, Metrics())
+    recorder = ProfileRecorder(cluster, events, spacing_seconds=0)
+    access = Access(cluster, cluster, recorder, events, reads)
+    executor = Rescales(access, RescaleConfig(fresh_seconds=30))
     executor.advance(state, cluster.observe(cluster.at), EverythingFits(), cluster.at)
     return cluster.jobs["a"].suspended
 

@@ -1,0 +1,223 @@
+"""Writes the profiles of jobs, when they show something new."""
+
+import time
+from collections.abc import Callable, Collection
+from functools import cache
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+from cachetools import TTLCache
+
+from autoscaler.cluster import Observation
+from autoscaler.managed_jobs import JobState
+from autoscaler.profile.events import MOST_REFUSED, REFUSED_SECONDS, JobEvents
+from autoscaler.profile.status import status_of, unmanaged_conditions, urgent
+from optimus.kube.contract import Phase
+from optimus.kube.errors import ErrorKind
+from optimus.kube.profile_codec import pack
+from optimus.kube.profiles import NameTaken, ProfileStatus, TrainingProfile
+from optimus.kube.results import Refused, Written
+from optimus.kube.stored_settings import ClusterSettings
+from optimus.kube.training_jobs import TrainingJob
+
+_NAME_TAKEN_SECONDS: Final = 30.0
+"""Back-off before a name that another job's profile holds is asked for again."""
+
+
+class Profiles(Protocol):
+    """Writes profiles; ``optimus.kube.profiles.ProfileWriter`` is one."""
+
+    def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
+        """The job's profile, made now if it was not there."""
+
+    def delete(self, profile: TrainingProfile) -> Written | Refused:
+        """Delete this very profile."""
+
+    def stored(self, profile: TrainingProfile) -> TrainingProfile | Refused:
+        """The profile as it is stored now."""
+
+    def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
+        """Replace the whole status; CONFLICT where the profile has changed since it was read."""
+
+
+class Writer(NamedTuple):
+    """The autoscaler that writes; its ``settings`` are stored with each job, for the command line's
+    answers."""
+
+    instance: str = ""
+    settings: ClusterSettings | None = None
+
+
+UNNAMED: Final = Writer()
+
+
+class ProfileRecorder:
+    """Writes profiles; ``timer`` times the back-off after a refusal."""
+
+    def __init__(
+        self,
+        profiles: Profiles,
+        events: JobEvents,
+        *,
+        spacing_seconds: float,
+        writer: Writer = UNNAMED,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._profiles, self._events, self._instance = profiles, events, writer.instance
+        # They do not change while this process runs: one value for each namespace.
+        self._decided_by = None if writer.settings is None else cache(writer.settings.stored)
+        self._spacing_seconds = spacing_seconds
+        self._job_uids: Collection[str] | None = None
+        """Of all jobs; unknown before the first observation."""
+        self._refused_lately: TTLCache[str, None] = TTLCache(
+            MOST_REFUSED, REFUSED_SECONDS, timer=timer
+        )
+
+    def report(self, state: JobState, now: float) -> None:
+        """Tell what is new, and write the job's profile if it shows something new or is old."""
+        status = status_of(state, now)
+        self._events.report(state, status, now)
+        if state.stored is not None and state.stored_at is not None:
+            if status is state.stored:
+                return
+            is_old = now - state.stored_at >= self._spacing_seconds and status != state.stored
+            if not is_old and urgent(status) == urgent(state.stored):
+                return
+        self.store(state, now, status)
+
+    def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
+        """Write the job's profile now; returns whether it is written."""
+        if state.job.uid in self._refused_lately or state.superseded_by is not None:
+            return False
+        status = status or status_of(state, now)
+        is_known = state.profile is not None
+        profile = state.profile or self._create(state, now)
+        if profile is None:
+            return False
+        is_unread = profile.resource_version != state.refused_version
+        if not is_known and is_unread and self._is_newer(state, profile):
+            # Made after the caches were read: what it stores must not be overwritten unread.
+            state.superseded_by = profile
+            return False
+        state.profile = profile
+        # The saved state is packed only now: it is by far the largest part, and most ticks write
+        # nothing.
+        saved = state.saved
+        if self._decided_by is not None:
+            decided_by = self._decided_by(state.job.key.namespace)
+            saved = msgspec.structs.replace(saved, decided_by=decided_by)
+        full = msgspec.structs.replace(
+            status, state=pack(saved, state.job.key), written_by=self._instance
+        )
+        outcome = self._write(state, profile, full)
+        if isinstance(outcome, Written):
+            state.stored, state.stored_at, state.unwritten = status, now, ""
+            return True
+        state.unwritten = str(outcome)
+        self._events.refused(outcome)
+        if outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID):
+            state.refused_version = profile.resource_version
+            state.profile = None  # deleted, or another one by now: created again at the next write
+            if not is_known:  # read a moment ago: it is what is written that is refused
+                self._refused_lately[state.job.uid] = None
+        return False
+
+    def _write(
+        self, state: JobState, profile: TrainingProfile, status: ProfileStatus
+    ) -> Written | Refused:
+        outcome = self._profiles.write_status(profile, status)
+        if isinstance(outcome, Refused) and outcome.kind is ErrorKind.CONFLICT:
+            found = self._profiles.stored(profile)
+            if isinstance(found, Refused):
+                return found
+            if found.uid != profile.uid or self._is_newer(state, found):
+                # What this process remembers of the job is older than what is stored.
+                state.superseded_by = found
+                return outcome
+            # Labels have changed, or the answer to the last write was lost.
+            profile = found
+            outcome = self._profiles.write_status(profile, status)
+        if isinstance(outcome, Written):
+            version = outcome.resource_version
+            state.profile = msgspec.structs.replace(profile, resource_version=version)
+        return outcome
+
+    def _is_newer(self, state: JobState, profile: TrainingProfile) -> bool:
+        """Whether the profile stores what this state does not know: it is another instance's, or
+        the state was made from an older copy and has written nothing yet."""
+        if profile.status == ProfileStatus():
+            return False
+        return state.stored_at is None or profile.status.written_by != self._instance
+
+    def _create(self, state: JobState, now: float) -> TrainingProfile | None:
+        if state.name_taken_at is not None and now - state.name_taken_at < _NAME_TAKEN_SECONDS:
+            return None
+        created = self._profiles.create(state.training_job)
+        if isinstance(created, TrainingProfile):
+            return created
+        state.unwritten = str(created)
+        if isinstance(created, NameTaken):
+            # The first time it may be that of a job of this name that was deleted a moment ago.
+            if state.name_taken_at is not None and not self._delete_leftover(created):
+                until = "this job is not managed until that one is deleted"
+                self._events.name_taken(state.training_job, f"{created}; {until}")
+            state.name_taken_at = now
+        else:
+            self._events.refused(created)
+        return None
+
+    def _delete_leftover(self, taken: NameTaken) -> bool:
+        """Delete the profile of a job that is gone; false where that job exists."""
+        if self._job_uids is None or taken.holder.job.uid in self._job_uids:
+            return False
+        outcome = self._profiles.delete(taken.holder)
+        if isinstance(outcome, Refused):
+            self._events.refused(outcome)
+            return False
+        return True
+
+    def left_alone(self, observation: Observation, moving: Collection[str]) -> int:
+        """Report to the users of jobs that are left alone why; returns how many there are.
+
+        ``moving`` are jobs in a rescale that must be ended first: their profiles are not touched.
+        """
+        self._job_uids = observation.jobs.keys()
+        alone = 0
+        for training_job in observation.jobs.values():
+            if training_job.outcome:
+                continue
+            if (
+                training_job.left_alone
+                and not training_job.deleted
+                and training_job.uid not in moving
+            ):
+                alone += 1
+                if self._events.left_alone(training_job, training_job.left_alone):
+                    self._write_left_alone(
+                        training_job,
+                        training_job.left_alone,
+                        observation.profiles.get(training_job.uid),
+                        observation.at,
+                    )
+            self._events.annotations(training_job)
+        self._events.forget_others(observation.jobs)
+        return alone
+
+    def _write_left_alone(
+        self, training_job: TrainingJob, reason: str, known: TrainingProfile | None, at: float
+    ) -> None:
+        profile = known or self._profiles.create(training_job)
+        outcome: object = profile
+        if isinstance(profile, TrainingProfile):
+            status = msgspec.structs.replace(
+                profile.status,
+                phase=Phase.LEFT_ALONE,
+                conditions=unmanaged_conditions(reason, profile.status.conditions, at),
+                reason=reason,
+                written_by=self._instance,
+            )
+            outcome = self._profiles.write_status(profile, status)
+        if isinstance(outcome, Refused):
+            self._events.refused(outcome)
+        if not isinstance(outcome, Written):
+            self._events.left_alone_unwritten(training_job)
