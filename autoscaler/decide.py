@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from autoscaler.cluster import Observation
 from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
+from optimus import lifecycle
 from optimus.allocation import FailedCounts, Policy
 from optimus.errors import NotReady
 from optimus.interval import IntervalPlan, Strategies
@@ -293,7 +294,6 @@ def _begin(state: JobState, begun: BeginRescale, at: float) -> None:
     state.begin(begun.id, at, begun.counts, begun.reason, begun.purpose)
     state.record = replace(state.record, profiling_since=None)
     if begun.purpose.measures:
-        profiled = (*state.record.profiled, begun.counts)
-        state.record = replace(state.record, profiled=profiled, own_counts=begun.own_counts)
+        state.record = lifecycle.profiling_began(state.record, begun.counts, begun.own_counts)
     what = f"{begun.id} from {state.job.counts} to {begun.counts}"
     _LOG.info("job %s: rescale %s begins: %s", state.job.key, what, begun.reason)

@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -15,8 +16,9 @@ from msgspec.structs import replace
 from autoscaler.cluster import Observation
 from autoscaler.logs.poller import Run, run_of
 from autoscaler.windows import Window, why_closed
+from optimus import lifecycle
 from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
-from optimus.allocation.problem import MOST_MOVES, is_forced, recent_failures
+from optimus.allocation.problem import is_forced, recent_failures
 from optimus.errors import NotReady
 from optimus.interval import Decision
 from optimus.interval.driver import (
@@ -29,21 +31,15 @@ from optimus.interval.driver import (
 from optimus.jobs import NO_COUNTS, Counts, Job, Manage, RescaleRule, Role
 from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import (
-    JobRecord,
-    SavedState,
-    observed_job,
-    recorded_history,
-    unpack,
-    unpack_rescale,
-)
+from optimus.kube.profile_codec import SavedState, observed_job, unpack, unpack_rescale
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
-from optimus.models.earlier_runs import applicable, why_differs
+from optimus.lifecycle import JobRecord, recorded_history
+from optimus.lifecycle.workloads import Provided, provided
+from optimus.models.earlier_runs import why_differs
 from optimus.models.expectation import presentable
 from optimus.models.forecast import Forecast
-from optimus.models.prior import speed_is_known
 from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
@@ -67,9 +63,6 @@ _STUCK_SECONDS: Final = 600.0
 """After which a job that is stopped holds back no other namespace's jobs. Default: longer than pods
 take to end or, by default, to be placed."""
 
-_MOST_PRICES: Final = 9
-"""Of so many rescales what they cost is kept: nodes and images change."""
-
 _COMPARE_SECONDS: Final = 15.0
 """Steady training after which a young job is compared with earlier runs again."""
 
@@ -79,7 +72,6 @@ follows. Default: a young job still has time for its runs, and a refusal that la
 
 _MOST_DOUBLED: Final = 10
 
-_MOST_FAILED: Final = 16
 _MOST_GANG_UIDS: Final = 16
 """Maximum number of UIDs kept of a gang: enough to recognise it when it has lost some pods."""
 
@@ -314,7 +306,20 @@ class JobState:
         self._update_gang(staying, observation.at)
         here = [pod for pod in pods if pod.finished or (pod.node and not pod.leaving)]
         self.is_placed = len(here) >= self._gang_size
+        self._update_service(here, observation)
         self.waits = any(pod.node is None for pod in staying)
+
+    def _update_service(self, here: Sequence[Pod], observation: Observation) -> None:
+        """Record since when it holds its nodes, and until when it did."""
+        record, at = self.record, observation.at
+        if self.is_placed and record.served_since is None:
+            nodes = (pod.node or "" for pod in here if is_worker(pod))
+            kinds = Counter(observation.node_kinds.get(node, "") for node in nodes)
+            self.record = lifecycle.service_began(record, at, kinds)
+        elif not here and record.served_since is not None:
+            self.record = lifecycle.service_ended(record, at)
+        if self.training_job.outcome is not None and record.ended_at is None:
+            self.record = replace(lifecycle.service_ended(self.record, at), ended_at=at)
 
     def _changed_from(self, pods: Sequence[Pod], before: Counts) -> Counts | None:
         """Counts other than the job's, with which it has pods although it is not suspended.
@@ -358,8 +363,8 @@ class JobState:
         if known is not None and known[0] is found and known[1] == self.job:
             return
         self.earlier_source = found, self.job
-        self.earlier = applicable(found.runs, self.job, observation.at) if found else ()
-        self.speed_is_known = speed_is_known(self.earlier, self.job.bounds)
+        known_by_it = provided(found.runs, self.job, observation.at) if found else Provided()
+        self.earlier, self.speed_is_known = known_by_it
 
     def compare(self, progress: TrainingProgress) -> TrainingProgress:
         """The progress without earlier runs where it shows that the job differs from them."""
@@ -631,9 +636,9 @@ class JobState:
     def counts_failed(self, why: str) -> None:
         """Record that the job's containers end with an error at the target of the rescale."""
         if self.rescale is not None:
-            record = self.rescale.record
-            failed = (*self.record.failed_counts, FailedCounts(record.target, record.before, why))
-            self.record = replace(self.record, failed_counts=failed[-_MOST_FAILED:])
+            rescale = self.rescale.record
+            failed = FailedCounts(rescale.target, rescale.before, why)
+            self.record = lifecycle.counts_failed(self.record, failed)
 
     def withdraw_rescale(self, at: float) -> None:
         """End a rescale for which nothing was done to the job."""
@@ -659,32 +664,34 @@ class JobState:
         if end.outcome is Outcome.ABANDONED:
             self._count_as_not_measured(end.record, at)
         happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.PAUSED)
-        is_profiling = end.record.purpose is RescalePurpose.PROFILING
-        reached = end.outcome is Outcome.REACHED
         self.not_measured = 0 if happened else self.not_measured
-        replaces = end.record.purpose is RescalePurpose.STRAGGLER
-        settles = reached and not end.record.purpose.measures and not replaces
-        record = self.record
-        gives = is_forced(end.record.before, end.record.target) and not replaces
-        is_own = end.record.purpose.is_chosen and not gives
-        replacements = (*record.replacements, at)[-MOST_MOVES:]
-        self.record = replace(
-            record,
-            # Profiling runs have a limit of their own and do not count against that of rescales.
-            rescales=record.rescales + (happened and not is_profiling),
-            last_rescaled_at=at if happened and not is_profiling else record.last_rescaled_at,
-            prices=_with_last(record.prices, end.price_seconds),
-            starts=_with_last(record.starts, end.start_seconds),
-            moves=(*record.moves, at)[-MOST_MOVES:] if happened and is_own else record.moves,
-            profiling_since=at if is_profiling and reached else None,
-            measured_at=at if is_profiling and happened else record.measured_at,
-            own_counts=None if settles else record.own_counts,
-            checkpoint_missed=record.checkpoint_missed and not happened,
-            suspended_at_target=record.suspended_at_target or _was_suspended_at_target(end),
-            replacements=replacements if happened and replaces else record.replacements,
-            # A cached copy may still show the counts before.
-            rescaled_counts=(end.record.before, end.record.target),
-        )
+        self.record = lifecycle.rescale_ended(self.record, _for_record(end, at, happened=happened))
+
+
+def _for_record(end: End, at: float, *, happened: bool) -> lifecycle.EndedRescale:
+    record = end.record
+    purpose = record.purpose
+    is_turn = record.pause is not None and not record.pause.is_final
+    is_profiling = purpose is RescalePurpose.PROFILING
+    return lifecycle.EndedRescale(
+        at=at,
+        before=record.before,
+        target=record.target,
+        happened=happened,
+        reached=end.outcome is Outcome.REACHED,
+        # Profiling runs have a limit of their own.
+        is_counted=not is_profiling
+        and not (is_turn and record.target in (NO_COUNTS, record.before)),
+        is_profiling=is_profiling,
+        measures=purpose.measures,
+        is_chosen=purpose.is_chosen,
+        replaces=purpose is RescalePurpose.STRAGGLER,
+        is_pause=end.outcome is Outcome.PAUSED,
+        suspended_at_target=_was_suspended_at_target(end),
+        price_seconds=end.price_seconds,
+        redone_seconds=end.redone_seconds,
+        start_seconds=end.start_seconds,
+    )
 
 
 def _was_suspended_at_target(end: End) -> bool:
@@ -695,8 +702,9 @@ def _was_suspended_at_target(end: End) -> bool:
     return by_user or end.outcome is Outcome.PAUSED
 
 
-def _with_last(measured: tuple[float, ...], seconds: float | None) -> tuple[float, ...]:
-    return measured if seconds is None else (*measured, seconds)[-_MOST_PRICES:]
+def is_worker(pod: Pod) -> bool:
+    """Whether a pod is a worker."""
+    return pod.replica is not None and pod.replica.role is Role.WORKER
 
 
 def other_gang(pods: Sequence[Pod], counts: Counts) -> Counts | None:

@@ -29,7 +29,7 @@ from optimus.interval.classify import why_moved_enough
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import RescaleRule, TrainingMode
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import Avoided
+from optimus.lifecycle import Avoided
 from optimus.models.forecast import Forecast
 from optimus.placement.gang import PlacementRule
 from optimus.placement.theorem1 import Theorem1

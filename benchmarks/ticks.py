@@ -43,11 +43,12 @@ from optimus.kube.contract import Phase
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.events import EventType, Subject
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import JobRecord, SavedState, pack
+from optimus.kube.profile_codec import SavedState, pack
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
+from optimus.lifecycle import JobRecord
 from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named

@@ -17,9 +17,9 @@ from optimus.interval import Decision
 from optimus.interval.capacity_plan import Claim
 from optimus.jobs import Job, JobKey
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import JobRecord
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.training_jobs import TrainingJob
+from optimus.lifecycle import JobRecord
 from optimus.models.forecast import Forecast
 from optimus.progress.types import TrainingProgress
 from optimus.rescale.words import RescaleRecord

@@ -20,7 +20,8 @@ from optimus.interval.arrival import Arriving, duration_of
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.interval.what_if import KnownJob, Question
 from optimus.jobs import Counts, Job, JobKey, Role
-from optimus.kube.profile_codec import JobRecord, learned, recorded_history
+from optimus.kube.profile_codec import learned
+from optimus.lifecycle import JobRecord, recorded_history
 from optimus.models.forecast import Forecast, TimeLeft
 from optimus.nodes import Node
 from optimus.progress.types import NOTHING, TrainingProgress

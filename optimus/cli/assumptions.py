@@ -10,8 +10,8 @@ from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.cli.job_view import JobView
 from optimus.errors import NotReady
 from optimus.interval.what_if import KnownJob
-from optimus.kube.profile_codec import recorded_history
 from optimus.kube.stored_settings import ClusterSettings, settings_of
+from optimus.lifecycle import recorded_history
 from optimus.progress.types import NOTHING
 
 

@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from optimus.allocation import FailedCounts, PlacementFailure
 from optimus.errors import NotReady
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import NO_COUNTS, Counts, Job, Role
@@ -27,6 +26,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.profiles import RescaleStatus
 from optimus.kube.times import format_instant, parse_instant
 from optimus.kube.training_jobs import TrainingJob
+from optimus.lifecycle import STORED_NAMES, JobRecord
 from optimus.models.expectation import expect_job, presentable
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.log import ProgressLog
@@ -43,90 +43,11 @@ MOST_STORED: Final = 256 * 1024
 """Characters of the saved state. The API server refuses objects of more than some 1.5 MB."""
 
 
-_STORED_NAMES: Final = {
-    "record": "deeds",
-    "checkpoint_missed": "waited_in_vain",
-    "placement_failures": "setbacks",
-    "gang_uids": "whole",
-}
-"""Names in profiles of fields whose names have changed since: stored profiles stay readable."""
-
-
-class Avoided(NamedTuple):
-    """A node that the job avoids until an instant, since a worker was slow there."""
-
-    node: str
-    until: float
-
-
-class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
-    """What was done to one job. Instants are UTC, in seconds since the epoch."""
-
-    rescales: int = 0
-    last_rescaled_at: float | None = None
-    prices: tuple[float, ...] = ()
-    """Seconds that its last rescales cost, oldest first."""
-
-    starts: tuple[float, ...] = ()
-    """Seconds from the placement of its pods until all ran, of its last rescales, oldest first."""
-
-    moves: tuple[float, ...] = ()
-    """Instants of its last rescales, oldest first, without forced ones."""
-
-    profiled: tuple[Counts, ...] = ()
-    """The counts to which it was moved to be measured, the current run included."""
-
-    profiling_since: float | None = None
-    """When the current profiling run reached its counts; ``measured_at``: when the last did."""
-
-    measured_at: float | None = None
-    own_counts: Counts | None = None
-    """The counts before its profiling runs: its user's, or an interval's."""
-
-    checkpoint_missed: bool = False
-    """A rescale was withdrawn since no checkpoint came."""
-
-    placement_failures: tuple[PlacementFailure, ...] = ()
-    """Targets that were not placed in time, oldest first."""
-
-    failed_counts: tuple[FailedCounts, ...] = ()
-    """Targets at which its containers ended with an error, oldest first."""
-
-    floor: Counts | None = None
-    """The least PSs, and the least workers, that its user has asked for or at which it trained."""
-
-    user_counts: Counts | None = None
-    """The counts that its user set last: those that no rescale has set."""
-
-    rescaled_counts: tuple[Counts, ...] = ()
-    """The counts before and after the last rescale."""
-
-    replacements: tuple[float, ...] = ()
-    """Instants of its last restarts since a worker was slow, oldest first."""
-
-    avoided: tuple[Avoided, ...] = ()
-
-    gang_uids: tuple[str, ...] = ()
-    """The UIDs of some pods of a gang of which all had a node."""
-
-    ran_since: float | None = None
-    """Of a job that ran already when it was first seen: since when, as far as its status shows."""
-
-    suspended_at_target: bool = False
-    """Whether this software suspended it at its goal."""
-
-    differs: str = ""
-    """In what it differs from earlier runs of its workload, which are not its prior any more."""
-
-    shared: int = 0
-    """How much of its run its workload's profile has (``profile.workloads.Shared``)."""
-
-
 StoredSettings = dict[str, Any]
 """As JSON has them."""
 
 
-class SavedState(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
+class SavedState(msgspec.Struct, frozen=True, rename=STORED_NAMES):
     """The profile's ``state``."""
 
     log: LogState = msgspec.field(default_factory=LogState)
@@ -196,28 +117,6 @@ def learned(state: str, job: Job, at: float) -> Learned:
     return Learned(progress, found, saved.record, saved.decided_by)
 
 
-def recorded_history(record: JobRecord, job: Job) -> dict[str, Any]:
-    """The fields of ``JobHistory`` that the job's record alone tells."""
-    floor = record.floor
-    if floor is not None and not job.splits_batch:
-        floor = floor._replace(workers=1)
-    return {
-        "rescales": record.rescales,
-        "moves": record.moves,
-        "prices": record.prices,
-        "last_rescaled_at": record.last_rescaled_at,
-        "profiling_since": record.profiling_since,
-        "profiled": record.profiled,
-        "placement_failures": record.placement_failures,
-        "own_counts": record.own_counts if job.counts in record.profiled else None,
-        "suspended_at_target": record.suspended_at_target,
-        "measured_at": record.measured_at,
-        "failed_counts": record.failed_counts,
-        "floor": floor,
-        "user_counts": record.user_counts,
-    }
-
-
 def _sharing(log: LogState) -> LogState:
     """The same with one object for equal weights and learning rates: decoded, each of thousands of
     losses has its own, a sixth of what a job takes in memory."""
@@ -250,6 +149,7 @@ def _until(record: JobRecord, at: float) -> JobRecord:
         replacements=tuple(min(each, at) for each in record.replacements),
         profiling_since=_past(record.profiling_since, at),
         measured_at=_past(record.measured_at, at),
+        served_since=_past(record.served_since, at),
         placement_failures=tuple(replace(each, at=min(each.at, at)) for each in failures),
     )
 

@@ -654,7 +654,8 @@ def _finish(state: Rescale, outcome: Outcome, reason: str) -> Advance:
     start_seconds = None
     if state.placed_at is not None and state.ran_at is not None:
         start_seconds = state.ran_at - state.placed_at
-    end = End(outcome, state.record, reason, _price_seconds(state), start_seconds)
+    price, lost = _price_seconds(state), state.lost_seconds
+    end = End(outcome, state.record, reason, price, start_seconds, lost)
     return replace(state, end=end), (end,)
 
 

@@ -431,6 +431,9 @@ class End:
     """From the placement of the new pods until all of them ran; ``None`` where that was not
     seen."""
 
+    redone_seconds: float = 0.0
+    """Training since the checkpoint that its stop lost."""
+
 
 @dataclass(frozen=True, slots=True)
 class CountsFailed:

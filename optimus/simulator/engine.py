@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from optimus.allocation import JobHistory
 from optimus.jobs import Counts
+from optimus.lifecycle import JobRecord
 from optimus.models.experiment_design import next_sample
 from optimus.simulator.cluster import JobState, SimulatedCluster
 from optimus.simulator.forecasts import GroundTruth, LoggedForecast
@@ -109,8 +109,8 @@ class _Loop:
             measure = partial(_measure_kinds, kinds) if pre_run.by_kind else _measure
             measured_at = measure(training, pre_run, self._empty, visible_at)
             visible_at = measured_at if pre_run.delays else visible_at
-        past = JobHistory(user_counts=truth.job.counts)
-        self.cluster.add(JobState(truth, truth.job, training, visible_at, past=past))
+        record = JobRecord(user_counts=truth.job.counts)
+        self.cluster.add(JobState(truth, truth.job, training, visible_at, record=record))
 
     def _record_timeline(self) -> None:
         point = TimelinePoint.of(self.cluster)

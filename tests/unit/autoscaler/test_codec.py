@@ -12,15 +12,8 @@ import pytest
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Role
 from optimus.kube import profiles
-from optimus.kube.profile_codec import (
-    Avoided,
-    JobRecord,
-    SavedState,
-    pack,
-    pack_rescale,
-    unpack,
-    unpack_rescale,
-)
+from optimus.kube.profile_codec import SavedState, pack, pack_rescale, unpack, unpack_rescale
+from optimus.lifecycle import Avoided, JobRecord
 from optimus.progress.pod_progress import PodState
 from optimus.progress.state import LogState
 from optimus.progress.types import LossPoint

@@ -23,11 +23,11 @@ from optimus.interval.driver import DisruptionLimits, Limit, RescalePurpose
 from optimus.jobs import Counts, Job, TrainingMode
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import Avoided, JobRecord
 from optimus.kube.profiles import AvoidedNode
 from optimus.kube.results import Refused
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob
+from optimus.lifecycle import Avoided, JobRecord
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity

@@ -26,9 +26,9 @@ from optimus.jobs import (
 )
 from optimus.kube.contract import RESCALING, Phase
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import JobRecord
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.times import format_second
+from optimus.lifecycle import JobRecord
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.nodes import Node, Taint
 from optimus.progress.types import LossPoint, MetricSeries, SpeedSample, TrainingProgress

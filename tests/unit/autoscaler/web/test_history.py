@@ -11,7 +11,7 @@ from autoscaler.web.history import History, JobTimeline
 from optimus.interval import Action
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
-from optimus.kube.profile_codec import JobRecord
+from optimus.lifecycle import JobRecord
 from optimus.rescale.words import RescaleRecord, Step
 from tests.unit.autoscaler.web.sample_cluster import AT, SampleCluster
 
