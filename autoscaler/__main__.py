@@ -17,6 +17,7 @@ from autoscaler.completion import CompletionRequester
 from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.executor import Access, Rescales
+from autoscaler.jobs.managed import Holds
 from autoscaler.leadership import (
     Election,
     ElectionConfig,
@@ -32,7 +33,6 @@ from autoscaler.leadership import (
 )
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import READ_BYTES, WorkerRotation
-from autoscaler.managed_jobs import Holds
 from autoscaler.metrics import Metrics
 from autoscaler.profile.events import JobEvents
 from autoscaler.profile.workloads import WorkloadRecorder

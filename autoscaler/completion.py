@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from autoscaler.managed_jobs import JobState
+from autoscaler.jobs.state import JobState
 from autoscaler.profile.events import JobEvents
 from optimus.jobs import AtTarget
 from optimus.kube.errors import Malformed
@@ -46,7 +46,7 @@ class CompletionRequester:
             return
         if _is_revoked(state):
             self._write(state, annotated, None)
-        elif _is_wanted(state) and not state.held and not state.is_ending:
+        elif _is_wanted(state) and not state.held and not state.gang.is_ending:
             unannotated = [pod for pod in staying if not pod.goal_met]
             done = self._write(state, unannotated, format_second(now))
             if done and state.completion_requested_at is None:
@@ -70,13 +70,15 @@ class CompletionRequester:
 
 def _is_wanted(state: JobState) -> bool:
     """Whether the job is to end: its goal is met, and its user wants that."""
-    is_met = isinstance(state.forecast, Forecast) and state.forecast.goal_met
+    is_met = isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met
     return is_met and state.job.at_target is AtTarget.COMPLETE
 
 
 def _is_revoked(state: JobState) -> bool:
     """Whether it is not to end any more, as its user has changed the goal or what happens there."""
-    is_other = isinstance(state.forecast, Forecast) and not state.forecast.goal_met
+    is_other = (
+        isinstance(state.forecasts.current, Forecast) and not state.forecasts.current.goal_met
+    )
     return is_other or state.job.at_target is not AtTarget.COMPLETE
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from autoscaler.cluster import Observation
-from autoscaler.managed_jobs import JobState
+from autoscaler.jobs.state import JobState
 from autoscaler.metrics import Metrics
 from optimus import lifecycle
 from optimus.allocation import FailedCounts, Policy
@@ -226,10 +226,10 @@ class Decider:
         if progress.earlier:
             progress = self._compared(state, progress)
         made_of = job, _without_checkpoint(progress)
-        if state.forecast is None or made_of != state.forecast_of:
-            state.forecast = self._guarded(self._config.forecast, job, progress)
-            state.forecast_of = made_of
-        return state.forecast
+        if state.forecasts.current is None or made_of != state.forecasts.made_of:
+            state.forecasts.current = self._guarded(self._config.forecast, job, progress)
+            state.forecasts.made_of = made_of
+        return state.forecasts.current
 
     def _compared(self, state: JobState, progress: TrainingProgress) -> TrainingProgress:
         try:
@@ -245,11 +245,17 @@ class Decider:
         """What is to be expected of a job without a forecast, from what that was asked of."""
         expect = partial(expect_job, refusal=refusal)
         state = self._managed.get(job.uid)
-        if state is None or state.forecast_of is None:
+        if state is None or state.forecasts.made_of is None:
             return self._guarded(expect, job, progress)
-        if state.expected is None or state.expected[0] is not state.forecast_of:
-            state.expected = state.forecast_of, self._guarded(expect, *state.forecast_of)
-        return state.expected[1]
+        if (
+            state.forecasts.expected is None
+            or state.forecasts.expected[0] is not state.forecasts.made_of
+        ):
+            state.forecasts.expected = (
+                state.forecasts.made_of,
+                self._guarded(expect, *state.forecasts.made_of),
+            )
+        return state.forecasts.expected[1]
 
     def _guarded(
         self, make: ForecastFn, job: Job, progress: TrainingProgress

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
 from autoscaler.cluster import Observation
+from autoscaler.jobs.gang import other_gang
+from autoscaler.jobs.state import JobState
 from autoscaler.logs.poller import Run
-from autoscaler.managed_jobs import JobState, other_gang
 from autoscaler.profile.events import JobEvent, JobEvents
 from autoscaler.profile.writer import ProfileRecorder
 from optimus.interval.driver import RescalePurpose
@@ -205,7 +206,7 @@ class JobExecutor:
         """Write the job's profile."""
         del record  # the recorder takes the state's, which is this one
         is_written = self._access.recorder.store(self._state, self._at)
-        return ProfileWritten(is_written, self._at, self._state.unwritten)
+        return ProfileWritten(is_written, self._at, self._state.profile.unwritten)
 
     def observe(self, *, uncached: bool) -> Observed | JobGone | None:
         """Read from the API server, or from the caches where these are good enough."""
@@ -285,7 +286,7 @@ class JobExecutor:
 
     def _has_last_lines(self) -> bool:
         """Whether the job may be stopped as far as its log is concerned."""
-        rescale, run = self.rescale, self._state.run
+        rescale, run = self.rescale, self._state.gang.run
         if rescale is None or run is None or rescale.record.purpose is RescalePurpose.RESTART:
             return True  # the operator does not wait either
         return self._access.last_reads.read_now(self._state.log, run)
@@ -355,7 +356,7 @@ _PATCH_RESULTS = {
 
 def _observed_pods(pods: tuple[Pod, ...], state: JobState) -> ObservedPods:
     observed = observed_pods(pods, sum(role.count for role in state.job.fixed))
-    run = state.run
+    run = state.gang.run
     # The watch may still show the pods of the run before, with their log.
     is_theirs = run is not None and any(pod.uid == run.name for pod in pods)
     trains = is_theirs and run is not None and state.log.trains_in(run.name)

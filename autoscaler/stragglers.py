@@ -19,8 +19,8 @@ from msgspec.structs import replace as replaced
 
 from autoscaler.cluster import Observation
 from autoscaler.decide import claims_of
+from autoscaler.jobs.state import JobState
 from autoscaler.logs.rotation import WorkerRotation
-from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
 from autoscaler.profile.events import JobEvents
 from optimus.interval import IntervalConfig
@@ -101,7 +101,9 @@ class StragglerReplacer:
         jobs = {
             uid: state.log.options
             for uid, state in managed.items()
-            if state.job.counts.workers >= least and state.run is not None and not state.rescale
+            if state.job.counts.workers >= least
+            and state.gang.run is not None
+            and not state.rescale
         }
 
         def pods_of(job_uid: str) -> Sequence[Pod]:
@@ -202,7 +204,7 @@ class StragglerReplacer:
         return ""
 
     def _why_not_worth_it(self, state: JobState, stragglers: Sequence[Straggler]) -> str:
-        forecast = state.forecast
+        forecast = state.forecasts.current
         if not isinstance(forecast, Forecast):
             return ""
         if forecast.goal_met:
@@ -247,9 +249,9 @@ def _why_not_now(state: JobState, now: float) -> str:
     """Why the job is not to be stopped now, whatever it would bring."""
     if state.job.rescale is RescaleRule.NEVER:
         return "optimus.dl/rescale is never"
-    if state.is_ending or state.completion_requested_at is not None:
+    if state.gang.is_ending or state.completion_requested_at is not None:
         return "the job is about to end"
-    if state.half_bound_since is not None:
+    if state.gang.half_bound_since is not None:
         return "some of its pods have no node"
     if state.record.profiling_since is not None:
         return "its speed is being measured"

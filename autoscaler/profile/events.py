@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from cachetools import LRUCache, TTLCache
 
-from autoscaler.managed_jobs import JobState
+from autoscaler.jobs.state import JobState
 from autoscaler.metrics import Metrics
 from autoscaler.profile.status import deadline_text, declared_end, goal_text
 from optimus.jobs import NO_COUNTS, Counts, LossGoal, RescaleRule
@@ -84,7 +84,7 @@ class JobEvents:
         self._report_unlikely(state)
         if state.refused:
             self._warn_once(job, "PodsWouldBeRefused", state.refused)
-        if state.changed_from is not None:
+        if state.gang.changed_from is not None:
             self._warn_once(job, "ReplicasChanged", _changed_text(state))
         self._report_earlier_runs(state, now)
 
@@ -125,7 +125,7 @@ class JobEvents:
             effect = f"earlier runs are not used any more, {_without_earlier_runs(state)}"
             text = f"{state.record.differs}; {effect}"
             self._emit_once(job, EventType.NORMAL, "EarlierRunsDropped", text)
-        elif state.earlier and key not in self._warned:
+        elif state.forecasts.earlier.earlier and key not in self._warned:
             text = _used_text(state, state.progress(now))
             self._emit_once(job, EventType.NORMAL, "EarlierRunsUsed", text)
 
@@ -375,18 +375,19 @@ def _changed_text(state: JobState) -> str:
     then = f"it is stopped and begun again at {present} from its newest checkpoint"
     if job.outcome is not None:
         then = "the training operator has failed it for that"
-    elif state.job.rescale is RescaleRule.NEVER or state.is_ending or state.held:
+    elif state.job.rescale is RescaleRule.NEVER or state.gang.is_ending or state.held:
         then = "the training operator may fail it for that; to prevent it, suspend the job"
+    before = state.gang.changed_from
     return (
-        f"its replicas were changed from {state.changed_from} to {present} while it ran; {then}. "
+        f"its replicas were changed from {before} to {present} while it ran; {then}. "
         "The admission policy optimus-replicas refuses such changes where it is installed"
     )
 
 
 def _used_text(state: JobState, progress: TrainingProgress) -> str:
     """What earlier runs say of a job."""
-    runs, job = len(state.earlier), state.job
-    samples = samples_of(state.earlier)
+    runs, job = len(state.forecasts.earlier.earlier), state.job
+    samples = samples_of(state.forecasts.earlier.earlier)
     counts = len({each.counts for each in samples})
     of_runs = f"{runs} earlier run{'s' if runs != 1 else ''} of workload {job.workload}"
     parts = [f"from {of_runs}: {len(samples)} speed samples at {counts} pairs of counts"]
@@ -396,7 +397,7 @@ def _used_text(state: JobState, progress: TrainingProgress) -> str:
         time_to_goal, unit = found
         low, high = time_to_goal.low, time_to_goal.high
         parts.append(f"its goal is expected after {low:.4g} to {high:.4g} {unit}")
-    if state.speed_is_known:
+    if state.forecasts.earlier.speed_is_known:
         parts.append("its speed is not profiled")
     return "; ".join(parts)
 

@@ -6,7 +6,10 @@ from math import inf, isfinite
 from operator import attrgetter, is_
 from typing import Final, NamedTuple
 
-from autoscaler.managed_jobs import JobState, Shown
+from autoscaler.jobs.forecasts import Forecasts
+from autoscaler.jobs.gang import ObservedGang
+from autoscaler.jobs.state import JobState
+from autoscaler.jobs.stored import Shown
 from optimus.errors import NotReady
 from optimus.interval.classify import why_suspended
 from optimus.jobs import (
@@ -42,30 +45,40 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
 
     The same object as before where nothing has changed: it is asked for at every tick."""
     progress = state.progress(now)
-    inputs, known = _status_inputs(state, progress), state.shown
+    inputs, known = _status_inputs(state, progress), state.profile.shown
     if known is not None and now < known.until and all(map(is_, inputs, known.inputs)):
         return known.status
     ends = (each.until for each in state.record.avoided if each.until > now)
     until = min(ends, default=inf)
-    state.shown = Shown(_status_of(state, progress, now), inputs, until)
-    return state.shown.status
+    state.profile.shown = Shown(_status_of(state, progress, now), inputs, until)
+    return state.profile.shown.status
 
 
 _NOT_SHOWN: Final = {
-    "log": "its progress is looked at",
-    "seen": "what it has seen",
-    "run": "only whether there is one",
-    "rescale": "its record is looked at; the rest changes from tick to tick",
-    "profile": "what is stored",
-    "stored": "what is stored",
-    "stored_at": "what is stored",
-    "shown": "what is made",
-    "with_earlier": "its progress is looked at",
+    JobState: {
+        "log": "its progress is looked at",
+        "rescale": "its record is looked at; the rest changes from tick to tick",
+        "profile": "what is stored, and what is made",
+        "gang": "a part",
+        "forecasts": "a part",
+    },
+    ObservedGang: {
+        "seen": "what it has seen",
+        "run": "only whether there is one",
+        "here": "only whether it is placed",
+        "uids": "only whether it is placed",
+    },
+    Forecasts: {"with_earlier": "its progress is looked at"},
 }
 """Fields of a job's state that no status is made of, and why. All others count as such."""
 
 _shown_fields: Final = attrgetter(
-    *(each.name for each in fields(JobState) if each.name not in _NOT_SHOWN)
+    *(
+        part + each.name
+        for part, of in (("", JobState), ("gang.", ObservedGang), ("forecasts.", Forecasts))
+        for each in fields(of)
+        if each.name not in _NOT_SHOWN[of]
+    )
 )
 
 
@@ -73,14 +86,14 @@ def _status_inputs(state: JobState, progress: TrainingProgress) -> tuple[object,
     """All that a status is made of. Each value is immutable."""
     rescale = state.rescale
     moving = (None, False) if rescale is None else (rescale.record, rescale.needs_checkpoint)
-    return progress, state.run is None, *moving, *_shown_fields(state)
+    return progress, state.gang.run is None, *moving, *_shown_fields(state)
 
 
 def _status_of(state: JobState, progress: TrainingProgress, now: float) -> ProfileStatus:
     forecast = state.shown_forecast
     target, record = state.rescaling_to, state.record
     saved_at, phase, goal = progress.checkpoint_at, phase_of(state), goal_text(state.job.goal)
-    before = state.stored if state.shown is None else state.shown.status
+    before = state.profile.status if state.profile.shown is None else state.profile.shown.status
     return ProfileStatus(
         phase=phase,
         conditions=_conditions_of(state, phase, goal, before.conditions if before else (), now),
@@ -181,13 +194,13 @@ def _forecast(state: JobState, before: Condition | None) -> _Found:
         is_earlier = forecast.curve is None and forecast.earlier_runs > 0
         reason = "FromEarlierRuns" if is_earlier else "FromTraining"
         return _Found(Truth.TRUE, reason, "its remaining time is predicted: remainingSeconds")
-    if isinstance(state.forecast, NotReady):
-        return _Found(Truth.FALSE, "NotReady", str(state.forecast))
+    if isinstance(state.forecasts.current, NotReady):
+        return _Found(Truth.FALSE, "NotReady", str(state.forecasts.current))
     return _kept(before) or _Found(Truth.UNKNOWN, "NotDecided", "no interval has decided on it yet")
 
 
 def _placed(state: JobState, phase: Phase) -> _Found:
-    if state.is_placed and phase not in _ENDED:
+    if state.gang.is_placed and phase not in _ENDED:
         return _Found(Truth.TRUE, "AllPodsPlaced", "all its pods have nodes")
     if phase is Phase.WAITING:
         return _Found(Truth.FALSE, phase.value, state.waits_for or "not all its pods have nodes")
@@ -202,8 +215,8 @@ def _progressing(phase: Phase) -> _Found:
 
 def _goal_met(state: JobState, goal: str, before: Condition | None) -> _Found:
     met, unmet = f"{goal} is met", f"{goal} is not met yet"
-    if isinstance(state.forecast, Forecast):
-        if state.forecast.goal_met:
+    if isinstance(state.forecasts.current, Forecast):
+        if state.forecasts.current.goal_met:
             return _Found(Truth.TRUE, "GoalMet", met)
         return _Found(Truth.FALSE, "NotMet", unmet)
     if before is not None and before.message in (met, unmet):
@@ -242,9 +255,9 @@ def phase_of(state: JobState) -> Phase:
     if state.training_job.suspended:
         pause = state.pause
         return Phase.SUSPENDED if pause is None or pause.is_final else Phase.PAUSED
-    if state.run is None:
+    if state.gang.run is None:
         return Phase.WAITING
-    if isinstance(state.forecast, Forecast) and state.forecast.goal_met:
+    if isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met:
         return Phase.AT_TARGET
     return Phase.TRAINING if state.record.profiling_since is None else Phase.PROFILING
 
@@ -273,13 +286,13 @@ def _reason(state: JobState) -> str:
         return why_suspended(state.job) if pause is None else _PAUSED[pause]
     if state.waits_for:
         return state.waits_for
-    if state.run is not None and state.record.profiling_since is not None:
+    if state.gang.run is not None and state.record.profiling_since is not None:
         return f"measuring its speed at {state.job.counts}"
     if state.decision is not None:
         if state.decision.recommended is not None:
             return str(state.decision.recommended)
         return state.held or f"{state.decision.reason}{_prospects(state)}"
-    return str(state.forecast) if isinstance(state.forecast, NotReady) else ""
+    return str(state.forecasts.current) if isinstance(state.forecasts.current, NotReady) else ""
 
 
 def _prospects(state: JobState) -> str:
@@ -308,7 +321,7 @@ def deadline_text(state: JobState) -> str:
     if found.seconds <= 0:
         return f"{by}: it has passed"
     if not isfinite(found.late_seconds):
-        forecast = state.forecast
+        forecast = state.forecasts.current
         until = forecast.time_to_goal if isinstance(forecast, Forecast) else None
         chance = "less than 90 %" if until is None else f"{until.in_run:.0%}"
         return f"{by}: at risk: its goal is met before its run ends with a probability of {chance}"
@@ -330,7 +343,7 @@ def deadline_text(state: JobState) -> str:
 def declared_end(state: JobState) -> str:
     """The declared end of a run, and what it means for a goal in one value of the log; else
     empty."""
-    forecast = state.forecast
+    forecast = state.forecasts.current
     if not isinstance(forecast, Forecast) or not isinstance(forecast.curve, AnnealedCurve):
         return ""
     if forecast.time_to_goal is None or not isinstance(state.job.goal, LossGoal | TargetMetric):
@@ -344,7 +357,7 @@ def declared_end(state: JobState) -> str:
 
 def _basis(state: JobState) -> str:
     """What a forecast rests on, where it is not the job's own losses."""
-    forecast = state.forecast
+    forecast = state.forecasts.current
     if not isinstance(forecast, Forecast) or forecast.goal_met or forecast.curve is not None:
         return ""
     runs = forecast.earlier_runs

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from autoscaler.managed_jobs import JobState
+from autoscaler.jobs.state import JobState
 from autoscaler.metrics import Metrics
 from optimus.kube.contract import WORKLOAD_PROFILE_KIND
 from optimus.kube.errors import ErrorKind
@@ -171,7 +171,7 @@ class WorkloadRecorder:
 def _reached(state: JobState) -> Shared:
     if state.training_job.outcome is not None:
         return Shared.END
-    if isinstance(state.forecast, Forecast) and state.forecast.goal_met:
+    if isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met:
         return Shared.GOAL
     record = state.record
     # A difference is written at once; else the rest of the profiling runs is waited for.

@@ -9,7 +9,7 @@ import msgspec
 from cachetools import TTLCache
 
 from autoscaler.cluster import Observation
-from autoscaler.managed_jobs import JobState
+from autoscaler.jobs.state import JobState
 from autoscaler.profile.events import MOST_REFUSED, REFUSED_SECONDS, JobEvents
 from autoscaler.profile.status import status_of, unmanaged_conditions, urgent
 from optimus.kube.contract import Phase
@@ -77,29 +77,32 @@ class ProfileRecorder:
         """Tell what is new, and write the job's profile if it shows something new or is old."""
         status = status_of(state, now)
         self._events.report(state, status, now)
-        if state.stored is not None and state.stored_at is not None:
-            if status is state.stored:
+        if state.profile.status is not None and state.profile.written_at is not None:
+            if status is state.profile.status:
                 return
-            is_old = now - state.stored_at >= self._spacing_seconds and status != state.stored
-            if not is_old and urgent(status) == urgent(state.stored):
+            is_old = (
+                now - state.profile.written_at >= self._spacing_seconds
+                and status != state.profile.status
+            )
+            if not is_old and urgent(status) == urgent(state.profile.status):
                 return
         self.store(state, now, status)
 
     def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
         """Write the job's profile now; returns whether it is written."""
-        if state.job.uid in self._refused_lately or state.superseded_by is not None:
+        if state.job.uid in self._refused_lately or state.profile.superseded_by is not None:
             return False
         status = status or status_of(state, now)
-        is_known = state.profile is not None
-        profile = state.profile or self._create(state, now)
+        is_known = state.profile.stored is not None
+        profile = state.profile.stored or self._create(state, now)
         if profile is None:
             return False
-        is_unread = profile.resource_version != state.refused_version
+        is_unread = profile.resource_version != state.profile.refused_version
         if not is_known and is_unread and self._is_newer(state, profile):
             # Made after the caches were read: what it stores must not be overwritten unread.
-            state.superseded_by = profile
+            state.profile.superseded_by = profile
             return False
-        state.profile = profile
+        state.profile.stored = profile
         # The saved state is packed only now: it is by far the largest part, and most ticks write
         # nothing.
         saved = state.saved
@@ -111,13 +114,19 @@ class ProfileRecorder:
         )
         outcome = self._write(state, profile, full)
         if isinstance(outcome, Written):
-            state.stored, state.stored_at, state.unwritten = status, now, ""
+            state.profile.status, state.profile.written_at, state.profile.unwritten = (
+                status,
+                now,
+                "",
+            )
             return True
-        state.unwritten = str(outcome)
+        state.profile.unwritten = str(outcome)
         self._events.refused(outcome)
         if outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID):
-            state.refused_version = profile.resource_version
-            state.profile = None  # deleted, or another one by now: created again at the next write
+            state.profile.refused_version = profile.resource_version
+            state.profile.stored = (
+                None  # deleted, or another one by now: created again at the next write
+            )
             if not is_known:  # read a moment ago: it is what is written that is refused
                 self._refused_lately[state.job.uid] = None
         return False
@@ -132,14 +141,14 @@ class ProfileRecorder:
                 return found
             if found.uid != profile.uid or self._is_newer(state, found):
                 # What this process remembers of the job is older than what is stored.
-                state.superseded_by = found
+                state.profile.superseded_by = found
                 return outcome
             # Labels have changed, or the answer to the last write was lost.
             profile = found
             outcome = self._profiles.write_status(profile, status)
         if isinstance(outcome, Written):
             version = outcome.resource_version
-            state.profile = msgspec.structs.replace(profile, resource_version=version)
+            state.profile.stored = msgspec.structs.replace(profile, resource_version=version)
         return outcome
 
     def _is_newer(self, state: JobState, profile: TrainingProfile) -> bool:
@@ -147,21 +156,24 @@ class ProfileRecorder:
         the state was made from an older copy and has written nothing yet."""
         if profile.status == ProfileStatus():
             return False
-        return state.stored_at is None or profile.status.written_by != self._instance
+        return state.profile.written_at is None or profile.status.written_by != self._instance
 
     def _create(self, state: JobState, now: float) -> TrainingProfile | None:
-        if state.name_taken_at is not None and now - state.name_taken_at < _NAME_TAKEN_SECONDS:
+        if (
+            state.profile.name_taken_at is not None
+            and now - state.profile.name_taken_at < _NAME_TAKEN_SECONDS
+        ):
             return None
         created = self._profiles.create(state.training_job)
         if isinstance(created, TrainingProfile):
             return created
-        state.unwritten = str(created)
+        state.profile.unwritten = str(created)
         if isinstance(created, NameTaken):
             # The first time it may be that of a job of this name that was deleted a moment ago.
-            if state.name_taken_at is not None and not self._delete_leftover(created):
+            if state.profile.name_taken_at is not None and not self._delete_leftover(created):
                 until = "this job is not managed until that one is deleted"
                 self._events.name_taken(state.training_job, f"{created}; {until}")
-            state.name_taken_at = now
+            state.profile.name_taken_at = now
         else:
             self._events.refused(created)
         return None

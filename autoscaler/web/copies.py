@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from autoscaler.cluster import Observation
 from autoscaler.decide import claims_of
-from autoscaler.managed_jobs import JobState
+from autoscaler.jobs.state import JobState
 from autoscaler.profile.status import status_of
 from optimus.errors import NotReady
 from optimus.interval import Decision
@@ -98,7 +98,7 @@ def _managed(state: JobState, observation: Observation, at: float) -> JobCopy:
         observation.pods.get(job.uid, ()),
         state.waits_for,
         state.progress(at),
-        state.shown_forecast or state.forecast,
+        state.shown_forecast or state.forecasts.current,
         state.decision,
         state.decided_at,
         state.record,

@@ -6,7 +6,7 @@ is met, and when it has ended. On a cluster a WorkloadProfile keeps them.
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from optimus.jobs import Job
 from optimus.models.earlier_runs import applicable, run_of
@@ -29,6 +29,9 @@ class Provided(NamedTuple):
     earlier: tuple[EarlierRun, ...] = ()
     speed_is_known: bool = False
     """Whether that is enough for a speed model."""
+
+
+NOTHING_PROVIDED: Final = Provided()
 
 
 def provided(runs: Iterable[EarlierRun], job: Job, at: float) -> Provided:

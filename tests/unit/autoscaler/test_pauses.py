@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.managed_jobs import Holds, JobState
+from autoscaler.jobs.managed import Holds
+from autoscaler.jobs.state import JobState
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts
 from optimus.kube.contract import Annotation, Phase

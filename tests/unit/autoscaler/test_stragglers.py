@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from autoscaler.managed_jobs import JobState, begin_order
+from autoscaler.jobs.state import JobState, begin_order
 from autoscaler.stragglers import (
     ReplacementConfig,
     StragglerReplacer,
@@ -369,7 +369,7 @@ def test_a_fault_that_concerns_one_job_costs_the_others_nothing(
     harness.run(3)
 
     def second_was_restarted() -> bool:
-        state_of(harness).forecast = Forecast(BrokenSpeed(), 100)
+        state_of(harness).forecasts.current = Forecast(BrokenSpeed(), 100)
         return cluster.jobs["b"].runs == 2
 
     run_until(harness, second_was_restarted, "b is restarted")
@@ -571,7 +571,7 @@ def test_a_restart_has_to_save_more_than_it_costs(
     cluster.submit(job())
     harness.run(3)
     state = state_of(harness)
-    state.forecast = Forecast(ConstantSpeed(), remaining_steps, goal_met=goal_met)
+    state.forecasts.current = Forecast(ConstantSpeed(), remaining_steps, goal_met=goal_met)
     state.record = msgspec.structs.replace(state.record, prices=(price_seconds,) * 2)
     assert replacer_of(harness)._why_not_worth_it(state, SLOW) == why
 

@@ -7,8 +7,8 @@ from itertools import repeat
 import pytest
 
 from autoscaler.executor import Access, Rescales
+from autoscaler.jobs.state import JobState
 from autoscaler.logs.poller import Run
-from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
 from autoscaler.profile.events import JobEvents
 from autoscaler.profile.writer import ProfileRecorder
@@ -89,10 +89,10 @@ def test_only_a_checkpoint_that_is_known_to_be_young_lets_a_job_be_suspended(
 ) -> None:
     """Reads of the log and the newest line of each; odd ones show a checkpoint."""
     cluster, state = moving("checkpoint")
-    assert state.run is not None
+    assert state.gang.run is not None
     for read_at, at in reads:
         text = f"step={at + 1} loss=1" + (f" checkpoint={at + 1}" if at % 2 and at > 1 else "")
-        look = PodRun(state.run.name, "", START_AT + read_at)
+        look = PodRun(state.gang.run.name, "", START_AT + read_at)
         state.log.observe(
             "a-worker-0", Role.WORKER, 0, Counts(1, 1), [LogLine(START_AT + at, text)], look
         )

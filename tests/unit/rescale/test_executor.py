@@ -7,8 +7,8 @@ import pytest
 
 from autoscaler.cluster import Observation
 from autoscaler.executor import Access, Rescales
+from autoscaler.jobs.state import JobState
 from autoscaler.logs.poller import Run
-from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
 from autoscaler.profile.events import JobEvents
 from autoscaler.profile.writer import ProfileRecorder
