@@ -16,6 +16,8 @@ from autoscaler.cluster import Caches
 from autoscaler.completion import CompletionRequester
 from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
+from autoscaler.executor import Access, Rescales
+from autoscaler.jobs.managed import Holds
 from autoscaler.leadership import (
     Election,
     ElectionConfig,
@@ -31,12 +33,10 @@ from autoscaler.leadership import (
 )
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import READ_BYTES, WorkerRotation
-from autoscaler.managed_jobs import Holds
 from autoscaler.metrics import Metrics
-from autoscaler.profile.recorder import ProfileRecorder, Writer
+from autoscaler.profile.events import JobEvents
 from autoscaler.profile.workloads import WorkloadRecorder
-from autoscaler.rescale.executor import RescaleExecutor
-from autoscaler.rescale.machine import RescaleConfig
+from autoscaler.profile.writer import ProfileRecorder, Writer
 from autoscaler.settings import Settings, fairness_of, parse, parse_budget
 from autoscaler.stragglers import ReplacementConfig, StragglerReplacer
 from autoscaler.web import create_app
@@ -64,6 +64,8 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
 from optimus.progress.stragglers import StragglerConfig
 from optimus.rescale.disruption import NO_LIMIT, DisruptionLimits, Limit
+from optimus.rescale.machine import RescaleConfig
+from optimus.rescale.words import PauseReason
 from optimus.resources import Resources
 from optimus.runtime.health import HealthServer
 from optimus.runtime.logs import log_to_stderr
@@ -331,7 +333,7 @@ def _controller(
     reports: _Reports,
 ) -> Controller:
     instance, metrics = reports.instance, reports.metrics
-    events = EventWriter(client, "optimus-autoscaler")
+    events = JobEvents(EventWriter(client, "optimus-autoscaler"), metrics)
     decisions = _decision_config(settings)
     decides_by = ClusterSettings(
         decisions.settings,
@@ -343,15 +345,15 @@ def _controller(
     recorder = ProfileRecorder(
         ProfileWriter(client),
         events,
-        metrics,
         spacing_seconds=settings.report_seconds,
         writer=Writer(instance, decides_by),
     )
     reader, config = LiveReader(client, _eligibility_config(settings)), _rescale_config(settings)
-    rescales = RescaleExecutor(reader, JobWriter(client, instance), recorder, logs.poller, config)
+    access = Access(reader, JobWriter(client, instance), recorder, events, logs.poller)
+    rescales = Rescales(access, config)
     decider = Decider(decisions, metrics, dry_run=settings.dry_run)
     workloads = WorkloadRecorder(WorkloadProfileWriter(client), metrics, instance=instance)
-    completion = CompletionRequester(PodWriter(client), recorder)
+    completion = CompletionRequester(PodWriter(client), events)
     stragglers = None
     if settings.replacements_per_day and not settings.once:
         replacement = ReplacementConfig(
@@ -361,13 +363,14 @@ def _controller(
             per_day=settings.replacements_per_day,
             hold_seconds=decisions.hold_seconds,
         )
-        stragglers = StragglerReplacer(logs.rotation, recorder, metrics, replacement)
+        stragglers = StragglerReplacer(logs.rotation, events, metrics, replacement)
     components = Components(
         caches,
         logs.poller,
         decider,
         rescales,
         recorder,
+        events,
         metrics,
         workloads,
         completion,
@@ -386,6 +389,7 @@ def _controller(
         holds=Holds(
             settings.recommend or settings.dry_run,
             parse_windows(settings.maintenance_windows) or (),
+            frozenset({PauseReason.POLICY} if decisions.policy.traits.preempts else ()),
         ),
     )
     return Controller(components, timing, Clock(), dry_run=settings.dry_run, instance=instance)

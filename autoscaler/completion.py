@@ -9,8 +9,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from autoscaler.managed_jobs import JobState
-from autoscaler.profile.recorder import ProfileRecorder
+from autoscaler.jobs.state import JobState
+from autoscaler.profile.events import JobEvents
 from optimus.jobs import AtTarget
 from optimus.kube.errors import Malformed
 from optimus.kube.pods import Pod
@@ -34,8 +34,8 @@ class PodAnnotator(Protocol):
 class CompletionRequester:
     """Requests jobs to end, and reports those that do not."""
 
-    def __init__(self, pods: PodAnnotator, recorder: ProfileRecorder) -> None:
-        self._pods, self._recorder = pods, recorder
+    def __init__(self, pods: PodAnnotator, events: JobEvents) -> None:
+        self._pods, self._events = pods, events
 
     def advance(self, state: JobState, pods: Sequence[Pod], now: float) -> None:
         """Bring the annotations of one job's pods up to date."""
@@ -46,14 +46,14 @@ class CompletionRequester:
             return
         if _is_revoked(state):
             self._write(state, annotated, None)
-        elif _is_wanted(state) and not state.held and not state.is_ending:
+        elif _is_wanted(state) and not state.held and not state.gang.is_ending:
             unannotated = [pod for pod in staying if not pod.goal_met]
             done = self._write(state, unannotated, format_second(now))
             if done and state.completion_requested_at is None:
                 state.completion_requested_at = now
-                self._recorder.completion_requested(state)
+                self._events.completion_requested(state)
             if state.is_overdue(now):
-                self._recorder.not_completed(state)
+                self._events.not_completed(state)
 
     def _write(self, state: JobState, pods: Sequence[Pod], at: str | None) -> int:
         """Set or remove the annotation of these pods; returns of how many."""
@@ -62,7 +62,7 @@ class CompletionRequester:
             outcome = self._pods.set_goal_met(pod, at)
             if isinstance(outcome, Refused):
                 _LOG.warning("job %s: %s", state.job.key, outcome)
-                self._recorder.completion_not_requested(state, outcome)
+                self._events.completion_not_requested(state, outcome)
                 break
             done += 1
         return done
@@ -70,13 +70,15 @@ class CompletionRequester:
 
 def _is_wanted(state: JobState) -> bool:
     """Whether the job is to end: its goal is met, and its user wants that."""
-    is_met = isinstance(state.forecast, Forecast) and state.forecast.goal_met
+    is_met = isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met
     return is_met and state.job.at_target is AtTarget.COMPLETE
 
 
 def _is_revoked(state: JobState) -> bool:
     """Whether it is not to end any more, as its user has changed the goal or what happens there."""
-    is_other = isinstance(state.forecast, Forecast) and not state.forecast.goal_met
+    is_other = (
+        isinstance(state.forecasts.current, Forecast) and not state.forecasts.current.goal_met
+    )
     return is_other or state.job.at_target is not AtTarget.COMPLETE
 
 

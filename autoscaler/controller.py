@@ -16,12 +16,15 @@ from typing import Final, Protocol
 from autoscaler.cluster import Observation
 from autoscaler.completion import CompletionRequester
 from autoscaler.decide import Decider
+from autoscaler.executor import Rescales
+from autoscaler.jobs.managed import Holds, ManagedJobs
+from autoscaler.jobs.state import JobLimits, JobState, begin_order
 from autoscaler.logs.poller import LogPoller, run_of
-from autoscaler.managed_jobs import Holds, JobLimits, JobState, ManagedJobs, begin_order
 from autoscaler.metrics import Metrics
-from autoscaler.profile.recorder import ProfileRecorder, phase_of
+from autoscaler.profile.events import JobEvents
+from autoscaler.profile.status import phase_of
 from autoscaler.profile.workloads import WorkloadRecorder
-from autoscaler.rescale.executor import RescaleExecutor
+from autoscaler.profile.writer import ProfileRecorder
 from autoscaler.stragglers import StragglerReplacer
 from optimus.interval import IntervalPlan
 from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, alternating
@@ -106,8 +109,9 @@ class Components:
     observer: Observer
     logs: LogPoller
     decider: Decider
-    rescales: RescaleExecutor
+    rescales: Rescales
     recorder: ProfileRecorder
+    events: JobEvents
     metrics: Metrics
     workloads: WorkloadRecorder | None = None
     """``None``: what jobs have shown is not kept for later ones."""
@@ -174,7 +178,7 @@ class Controller:
         with self._guard("logs"):
             self._read_logs(self._timing.log_seconds if log_seconds is None else log_seconds)
         for state in self.managed:
-            if state.earlier:
+            if state.forecasts.earlier.earlier:
                 with self._guard("compare", state):
                     state.compare_if_young(now)
         is_current = self._is_current(observation, now)
@@ -212,7 +216,7 @@ class Controller:
     def _read_logs(self, timeout_seconds: float) -> None:
         """Take in what was read since the last tick; the readers go on meanwhile."""
         now, logs = self._clock.now(), self._components.logs
-        running = [(state, state.run) for state in self.managed if state.run is not None]
+        running = [(state, state.gang.run) for state in self.managed if state.gang.run is not None]
         awaited = {run.name for state, run in running if state.watches_for_checkpoint}
         runs = [(state.log, run) for state, run in running]
         logs.poll(runs, now, timeout_seconds=timeout_seconds, awaited=awaited)
@@ -309,16 +313,20 @@ class Controller:
 
     def _restart_if_changed(self, state: JobState, now: float) -> None:
         """Stop a job whose replicas were changed while it runs, before the operator fails it."""
-        if state.changed_from is None or state.training_job.active is None or state.is_ending:
+        if (
+            state.gang.changed_from is None
+            or state.training_job.active is None
+            or state.gang.is_ending
+        ):
             return
         if state.rescale is None and not state.held and state.job.rescale is not RescaleRule.NEVER:
-            why = f"its replicas were changed from {state.changed_from} while it ran"
+            why = f"its replicas were changed from {state.gang.changed_from} while it ran"
             purpose = RescalePurpose.RESTART
             state.begin(purpose.id_of(f"{now:.0f}"), now, state.job.counts, why, purpose)
 
     def _take_back_if_half_bound(self, state: JobState, now: float) -> None:
-        since, limit_seconds = state.half_bound_since, self._timing.half_bound_seconds
-        is_other = state.rescale is not None or state.is_ending
+        since, limit_seconds = state.gang.half_bound_since, self._timing.half_bound_seconds
+        is_other = state.rescale is not None or state.gang.is_ending
         if since is None or is_other or now - since < limit_seconds:
             return
         trained_at = max((sample.at for sample in state.progress(now).samples), default=0.0)
@@ -326,8 +334,8 @@ class Controller:
         stays = state.held or state.job.rescale is RescaleRule.NEVER
         if may_have_trained or trained_at > since or stays:
             # A job that has trained may continue with the pods it has, its log readable or not.
-            self._components.recorder.half_bound(
-                state.training_job, limit_seconds, runs=state.run is not None
+            self._components.events.half_bound(
+                state.training_job, limit_seconds, runs=state.gang.run is not None
             )
             return
         why = f"only some of its pods have had a node for {now - since:.0f} s"
@@ -386,7 +394,7 @@ class Controller:
             since[uid] = self._unmanaged_since.get(uid, now)
             if now - since[uid] >= self._timing.half_bound_seconds:
                 runs = run_of(pods, NO_COUNTS, observation.node_kinds) is not None
-                self._components.recorder.half_bound(
+                self._components.events.half_bound(
                     training_job, self._timing.half_bound_seconds, runs=runs
                 )
         self._unmanaged_since = since
@@ -402,7 +410,7 @@ class Controller:
 
 def _longest_unwritten(state: JobState) -> tuple[bool, float]:
     """Jobs that have ended come first: there is no next tick for them."""
-    return state.training_job.outcome is None, state.stored_at or 0.0
+    return state.training_job.outcome is None, state.profile.written_at or 0.0
 
 
 def _namespace_of(state: JobState) -> str:

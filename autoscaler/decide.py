@@ -15,9 +15,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from autoscaler.cluster import Observation
-from autoscaler.managed_jobs import JobState
+from autoscaler.jobs.state import JobState
 from autoscaler.metrics import Metrics
-from autoscaler.rescale.machine import CountsFound, Step
+from optimus import lifecycle
 from optimus.allocation import FailedCounts, Policy
 from optimus.allocation.policy import Service
 from optimus.errors import NotReady
@@ -33,7 +33,6 @@ from optimus.interval.driver import (
     PauseJob,
 )
 from optimus.jobs import NO_COUNTS, Counts, Job
-from optimus.kube.contract import RESCALING
 from optimus.kube.times import format_second
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import Forecast, ForecastFn
@@ -41,6 +40,7 @@ from optimus.nodes import Node
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
 from optimus.rescale.checkpoints import longest_checkpoint_wait
+from optimus.rescale.words import CountsFound, Step
 from optimus.snapshot import ClusterSnapshot
 
 _LOG = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ def claims_of(
         if target == NO_COUNTS or (bound.ps >= target.ps and bound.workers >= target.workers):
             continue
         waited_seconds = at - record.step_at
-        is_stopped = record.phase in RESCALING and waited_seconds < hold_seconds
+        is_stopped = record.holds_capacity and waited_seconds < hold_seconds
         keeps_pods = record.step is Step.START
         yield Claim(state.job, target, keeps_pods=keeps_pods, is_stopped=is_stopped)
 
@@ -240,10 +240,10 @@ class Decider:
         if progress.earlier:
             progress = self._compared(state, progress)
         made_of = job, _without_checkpoint(progress)
-        if state.forecast is None or made_of != state.forecast_of:
-            state.forecast = self._guarded(self._config.forecast, job, progress)
-            state.forecast_of = made_of
-        return state.forecast
+        if state.forecasts.current is None or made_of != state.forecasts.made_of:
+            state.forecasts.current = self._guarded(self._config.forecast, job, progress)
+            state.forecasts.made_of = made_of
+        return state.forecasts.current
 
     def _compared(self, state: JobState, progress: TrainingProgress) -> TrainingProgress:
         try:
@@ -259,11 +259,17 @@ class Decider:
         """What is to be expected of a job without a forecast, from what that was asked of."""
         expect = partial(expect_job, refusal=refusal)
         state = self._managed.get(job.uid)
-        if state is None or state.forecast_of is None:
+        if state is None or state.forecasts.made_of is None:
             return self._guarded(expect, job, progress)
-        if state.expected is None or state.expected[0] is not state.forecast_of:
-            state.expected = state.forecast_of, self._guarded(expect, *state.forecast_of)
-        return state.expected[1]
+        if (
+            state.forecasts.expected is None
+            or state.forecasts.expected[0] is not state.forecasts.made_of
+        ):
+            state.forecasts.expected = (
+                state.forecasts.made_of,
+                self._guarded(expect, *state.forecasts.made_of),
+            )
+        return state.forecasts.expected[1]
 
     def _guarded(
         self, make: ForecastFn, job: Job, progress: TrainingProgress
@@ -308,7 +314,6 @@ def _begin(state: JobState, begun: BeginRescale, at: float) -> None:
     state.begin(begun.id, at, begun.counts, begun.reason, begun.purpose)
     state.record = replace(state.record, profiling_since=None)
     if begun.purpose.measures:
-        profiled = (*state.record.profiled, begun.counts)
-        state.record = replace(state.record, profiled=profiled, own_counts=begun.own_counts)
+        state.record = lifecycle.profiling_began(state.record, begun.counts, begun.own_counts)
     what = f"{begun.id} from {state.job.counts} to {begun.counts}"
     _LOG.info("job %s: rescale %s begins: %s", state.job.key, what, begun.reason)

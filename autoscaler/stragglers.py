@@ -19,16 +19,16 @@ from msgspec.structs import replace as replaced
 
 from autoscaler.cluster import Observation
 from autoscaler.decide import claims_of
+from autoscaler.jobs.state import JobState
 from autoscaler.logs.rotation import WorkerRotation
-from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
-from autoscaler.profile.recorder import ProfileRecorder
+from autoscaler.profile.events import JobEvents
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import headroom
 from optimus.interval.classify import why_moved_enough
 from optimus.jobs import RescaleRule, TrainingMode
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import Avoided
+from optimus.lifecycle import Avoided
 from optimus.models.forecast import Forecast
 from optimus.placement.gang import PlacementRule
 from optimus.placement.theorem1 import Theorem1
@@ -80,11 +80,11 @@ class StragglerReplacer:
     def __init__(
         self,
         rotation: WorkerRotation,
-        recorder: ProfileRecorder,
+        events: JobEvents,
         metrics: Metrics,
         config: ReplacementConfig,
     ) -> None:
-        self._rotation, self._recorder, self._metrics = rotation, recorder, metrics
+        self._rotation, self._events, self._metrics = rotation, events, metrics
         self._config = config
         self._found: dict[str, _Found] = {}
 
@@ -101,7 +101,9 @@ class StragglerReplacer:
         jobs = {
             uid: state.log.options
             for uid, state in managed.items()
-            if state.job.counts.workers >= least and state.run is not None and not state.rescale
+            if state.job.counts.workers >= least
+            and state.gang.run is not None
+            and not state.rescale
         }
 
         def pods_of(job_uid: str) -> Sequence[Pod]:
@@ -161,7 +163,7 @@ class StragglerReplacer:
                 f"nothing is done: {why_not}" if why_not else "the job is restarted on other nodes"
             )
             state.straggler = f"{what}; {then}"
-            self._recorder.straggler_found(state)
+            self._events.straggler_found(state)
         if not why_not:
             self._begin(state, found.stragglers, now)
 
@@ -202,7 +204,7 @@ class StragglerReplacer:
         return ""
 
     def _why_not_worth_it(self, state: JobState, stragglers: Sequence[Straggler]) -> str:
-        forecast = state.forecast
+        forecast = state.forecasts.current
         if not isinstance(forecast, Forecast):
             return ""
         if forecast.goal_met:
@@ -247,9 +249,9 @@ def _why_not_now(state: JobState, now: float) -> str:
     """Why the job is not to be stopped now, whatever it would bring."""
     if state.job.rescale is RescaleRule.NEVER:
         return "optimus.dl/rescale is never"
-    if state.is_ending or state.completion_requested_at is not None:
+    if state.gang.is_ending or state.completion_requested_at is not None:
         return "the job is about to end"
-    if state.half_bound_since is not None:
+    if state.gang.half_bound_since is not None:
         return "some of its pods have no node"
     if state.record.profiling_since is not None:
         return "its speed is being measured"

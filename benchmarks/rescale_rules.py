@@ -21,6 +21,7 @@ from statistics import fmean
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 from numpy.random import Generator
 
 from benchmarks.fairness import jain
@@ -77,14 +78,14 @@ LOSSES: Final[Mapping[str, Setting]] = {
 def limit_lifetime(cluster: SimulatedCluster) -> None:
     """No move after so many of them, and any number within an hour."""
     for state in cluster.states.values():
-        spent = state.past.rescales >= LIFETIME_MOVES
-        state.past = replace(state.past, moves=(math.inf,) * 64 if spent else ())
+        spent = state.record.rescales >= LIFETIME_MOVES
+        state.record = structs.replace(state.record, moves=(math.inf,) * 64 if spent else ())
 
 
 def keep_growth(cluster: SimulatedCluster) -> None:
     """It is not known which counts a user has set."""
     for state in cluster.states.values():
-        state.past = replace(state.past, user_counts=None)
+        state.record = structs.replace(state.record, user_counts=None)
 
 
 @dataclass(slots=True)
@@ -105,12 +106,12 @@ class Losses:
             if state is None or state.phase is Phase.TRAINING:
                 del self.replaced[uid]
             if state is not None and uid not in self.replaced:
-                past = before.past
-                state.past = replace(
-                    state.past,
-                    rescales=past.rescales,
-                    moves=past.moves,
-                    last_rescaled_at=past.last_rescaled_at,
+                record = before.record
+                state.record = structs.replace(
+                    state.record,
+                    rescales=record.rescales,
+                    moves=record.moves,
+                    last_rescaled_at=record.last_rescaled_at,
                 )
         if cluster.now < self.next_at:
             return

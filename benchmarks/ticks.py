@@ -29,11 +29,11 @@ import urllib3
 from autoscaler.cluster import Caches
 from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
+from autoscaler.executor import Access, Rescales
 from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
-from autoscaler.profile.recorder import ProfileRecorder
-from autoscaler.rescale.executor import RescaleExecutor
-from autoscaler.rescale.machine import RescaleConfig
+from autoscaler.profile.events import JobEvents
+from autoscaler.profile.writer import ProfileRecorder
 from benchmarks.extender_throughput import pod_bodies
 from benchmarks.first_list import TOLERATIONS, node_bodies, rss_mb, wait_filled
 from benchmarks.fits import draw_case
@@ -43,16 +43,18 @@ from optimus.kube.contract import Phase
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.events import EventType, Subject
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import JobRecord, SavedState, pack
+from optimus.kube.profile_codec import SavedState, pack
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
+from optimus.lifecycle import JobRecord
 from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
 from optimus.progress.state import LogState
 from optimus.progress.types import LogRead
+from optimus.rescale.machine import RescaleConfig
 
 AT: Final = 1_800_000_000.0
 STARTED: Final = "2027-01-15T07:00:00Z"
@@ -331,17 +333,17 @@ class Calls:
 def controller_of(caches: Caches, calls: Calls, now: Callable[[], float]) -> Controller:
     """The controller of the autoscaler with its usual settings, but for the calls that it makes."""
     metrics = Metrics()
-    recorder = ProfileRecorder(calls, calls, metrics, spacing_seconds=30.0, timer=now)
+    events = JobEvents(calls, metrics, now)
+    recorder = ProfileRecorder(calls, events, spacing_seconds=30.0, timer=now)
     # Logs have a benchmark of their own.
     logs = LogPoller(calls, readers=1, poll_seconds=1e9)
-    rescales = RescaleExecutor(
-        cast("Any", calls), cast("Any", calls), recorder, logs, RescaleConfig(fresh_seconds=30.0)
-    )
+    access = Access(cast("Any", calls), cast("Any", calls), recorder, events, logs)
+    rescales = Rescales(access, RescaleConfig(fresh_seconds=30.0))
     decisions = DecisionConfig(
         policy_named("optimus"), Theorem1(), forecast_job, stale_seconds=1800.0
     )
     decider = Decider(decisions, metrics, dry_run=False)
-    parts = Components(caches, logs, decider, rescales, recorder, metrics)
+    parts = Components(caches, logs, decider, rescales, recorder, events, metrics)
     return Controller(parts, Timing(log_seconds=0.0), Clock(now, now), dry_run=False)
 
 

@@ -9,22 +9,21 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from enum import IntEnum
 from operator import attrgetter
 from typing import Final, Protocol
 
 import msgspec
 
-from autoscaler.managed_jobs import JobState
+from autoscaler.jobs.state import JobState
 from autoscaler.metrics import Metrics
 from optimus.jobs import alternating
 from optimus.kube.contract import WORKLOAD_PROFILE_KIND
 from optimus.kube.errors import ErrorKind
 from optimus.kube.results import Refused, Written
 from optimus.kube.workload_profiles import WorkloadProfile, WorkloadStatus, status_of
+from optimus.lifecycle.workloads import Shared, speeds_are_enough
 from optimus.models.earlier_runs import MOST_RUNS, kept, run_of
 from optimus.models.forecast import Forecast
-from optimus.models.prior import speed_is_known
 from optimus.progress.types import EarlierRun
 
 _LOG = logging.getLogger(__name__)
@@ -65,15 +64,6 @@ class Workloads(Protocol):
 
     def delete(self, profile: WorkloadProfile) -> Written | Refused:
         """Delete this very version of a profile."""
-
-
-class Shared(IntEnum):
-    """How much of a job's run its workload's profile has."""
-
-    NOTHING = 0
-    SPEEDS = 1
-    GOAL = 2
-    END = 3
 
 
 class _Waiting(msgspec.Struct):
@@ -225,7 +215,7 @@ class WorkloadRecorder:
 def _reached(state: JobState) -> Shared:
     if state.training_job.outcome is not None:
         return Shared.END
-    if isinstance(state.forecast, Forecast) and state.forecast.goal_met:
+    if isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met:
         return Shared.GOAL
     record = state.record
     # A difference is written at once; else the rest of the profiling runs is waited for.
@@ -233,5 +223,5 @@ def _reached(state: JobState) -> Shared:
     waits = is_moved and not record.differs
     if record.shared >= Shared.SPEEDS or waits or len(state.log.measured_counts()) < 2:
         return Shared(record.shared)
-    own = run_of(state.job, state.log.progress(0.0), 0.0, succeeded=False)
-    return Shared.SPEEDS if speed_is_known((own,), state.job.bounds) else Shared.NOTHING
+    is_enough = speeds_are_enough(state.job, state.log.progress(0.0))
+    return Shared.SPEEDS if is_enough else Shared.NOTHING

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from autoscaler.profile.recorder import goal_text
+from autoscaler.profile.status import goal_text
 from optimus.errors import NotReady
 from optimus.jobs import (
     AmountGoal,

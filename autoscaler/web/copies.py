@@ -10,20 +10,20 @@ from typing import NamedTuple
 
 from autoscaler.cluster import Observation
 from autoscaler.decide import claims_of
-from autoscaler.managed_jobs import JobState
-from autoscaler.profile.recorder import status_of
-from autoscaler.rescale.machine import RescaleRecord
+from autoscaler.jobs.state import JobState
+from autoscaler.profile.status import status_of
 from optimus.errors import NotReady
 from optimus.interval import Decision
 from optimus.interval.capacity_plan import Claim
 from optimus.jobs import Job, JobKey
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import JobRecord
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.training_jobs import TrainingJob
 from optimus.kube.waiting_events import Wait
+from optimus.lifecycle import JobRecord
 from optimus.models.forecast import Forecast
 from optimus.progress.types import TrainingProgress
+from optimus.rescale.words import RescaleRecord
 
 _NO_STATUS = ProfileStatus()
 
@@ -97,9 +97,9 @@ def _managed(state: JobState, observation: Observation, at: float) -> JobCopy:
         job,
         status_of(state, at),
         observation.pods.get(job.uid, ()),
-        observation.waits.get(job.uid) if state.waits else None,
+        observation.waits.get(job.uid) if state.gang.waits else None,
         state.progress(at),
-        state.shown_forecast or state.forecast,
+        state.shown_forecast or state.forecasts.current,
         state.decision,
         state.decided_at,
         state.record,

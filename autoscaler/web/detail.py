@@ -18,7 +18,8 @@ from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Counts, Job, JobKey, Role
-from optimus.kube.profile_codec import JobRecord, learned, recorded_history
+from optimus.kube.profile_codec import learned
+from optimus.lifecycle import JobRecord, recorded_history
 from optimus.models.forecast import Forecast, TimeLeft
 from optimus.nodes import Node
 from optimus.progress.types import NOTHING, TrainingProgress

@@ -17,7 +17,7 @@ from typing import Final, Self
 import msgspec
 
 from autoscaler.cluster import Observation
-from autoscaler.managed_jobs import JobState
+from autoscaler.jobs.state import JobState
 from autoscaler.web.copies import ClusterCopy, JobCopy, copy_of
 from autoscaler.web.history import History, JobTimeline, Use, UsePoint
 from autoscaler.web.rows import row_of

@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 
 from autoscaler.cluster import Observation
-from autoscaler.rescale.machine import Step
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from optimus.jobs import NO_COUNTS, Counts
+from optimus.rescale.words import Step
 from optimus.resources import CPU, MEMORY, PODS
 
 _LOG = logging.getLogger(__name__)

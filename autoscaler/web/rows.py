@@ -160,7 +160,7 @@ def _is_goal_met(copy: JobCopy) -> bool:
     )
 
 
-_STANDS: Final = (Phase.WAITING, Phase.SUSPENDED, Phase.AT_TARGET)
+_STANDS: Final = (Phase.WAITING, Phase.SUSPENDED, Phase.PAUSED, Phase.AT_TARGET)
 
 
 def _end(copy: JobCopy, remaining: TimeLeft | None, decided_at: float | None) -> float | None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.cli.job_view import JobView
 from optimus.errors import NotReady
-from optimus.kube.profile_codec import recorded_history
 from optimus.kube.stored_settings import ClusterSettings, settings_of
+from optimus.lifecycle import recorded_history
 from optimus.progress.types import NOTHING
 from optimus.what_if.counts import KnownJob
 

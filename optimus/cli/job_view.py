@@ -9,10 +9,11 @@ from optimus.cli.times import clock
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import Phase
-from optimus.kube.profile_codec import JobRecord, Learned, learned
+from optimus.kube.profile_codec import Learned, learned
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.times import format_second, instant_of
 from optimus.kube.training_jobs import TrainingJob
+from optimus.lifecycle import JobRecord
 from optimus.models.forecast import Forecast, TimeLeft, time_left
 from optimus.resources import CPU, MEMORY, PODS, Resources
 
@@ -28,6 +29,7 @@ NOT_READABLE = "NotReadable"
 _NO_END = (
     Phase.WAITING,
     Phase.SUSPENDED,
+    Phase.PAUSED,
     Phase.AT_TARGET,
     Phase.COMPLETED,
     Phase.FAILED,

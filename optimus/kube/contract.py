@@ -47,7 +47,8 @@ class Annotation:
     CHIEF_TRAINS: Final = "optimus.dl/chief-trains"
 
     SUSPENDED_BY: Final = "optimus.dl/suspended-by"
-    """On a job that the autoscaler suspended: the interval's id. Without it the user did."""
+    """On a job that the autoscaler suspended or paused (``SuspensionMark``). Without it the user
+    did."""
 
     PREEMPTED_FOR: Final = "optimus.dl/preempted-for"
     """On a job that the extender suspended: for which gang, and when (``PreemptionMark``)."""
@@ -71,6 +72,7 @@ class Phase(StrEnum):
     STARTING = "Starting"
     AT_TARGET = "AtTarget"
     SUSPENDED = "Suspended"
+    PAUSED = "Paused"
     COMPLETED = "Completed"
     FAILED = "Failed"
     LEFT_ALONE = "LeftAlone"

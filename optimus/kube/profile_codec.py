@@ -1,27 +1,39 @@
-"""What the autoscaler keeps in a job's profile, for the one after it and for its users' questions.
+"""Between API objects and the values of a job's life.
 
-``state`` holds the log's state (losses, samples, how far each pod was read) and the job's record.
-The autoscaler alone writes it; ``learned`` is what the command line and the page of a standby make
-of it.
+1. What the autoscaler keeps in a job's profile, for the one after it and for its users' questions.
+   ``state`` holds the log's state (losses, samples, how far each pod was read) and the job's
+   record. The autoscaler alone writes it; ``learned`` is what the command line and the page of a
+   standby make of it.
+2. A rescale in progress as the profile stores it, and the phase that its step is shown as.
+3. What a rescale observes of a job and its pods.
 """
 
 import logging
 import zlib
 from base64 import b64decode, b64encode
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from optimus.allocation import FailedCounts, PlacementFailure
 from optimus.errors import NotReady
-from optimus.jobs import Counts, Job
+from optimus.jobs import NO_COUNTS, Counts, Job, Role
+from optimus.kube.contract import Phase
+from optimus.kube.errors import Malformed
+from optimus.kube.pods import Pod
+from optimus.kube.profiles import RescaleStatus
+from optimus.kube.times import format_instant, parse_instant
+from optimus.kube.training_jobs import TrainingJob
+from optimus.lifecycle import STORED_NAMES, JobRecord
 from optimus.models.expectation import expect_job, presentable
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.state import LogState
 from optimus.progress.types import LossPoint, TrainingProgress
+from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.words import ObservedJob, ObservedPods, PauseReason, RescaleRecord, Step
 
 _LOG = logging.getLogger(__name__)
 
@@ -31,90 +43,11 @@ MOST_STORED: Final = 256 * 1024
 """Characters of the saved state. The API server refuses objects of more than some 1.5 MB."""
 
 
-_STORED_NAMES: Final = {
-    "record": "deeds",
-    "checkpoint_missed": "waited_in_vain",
-    "placement_failures": "setbacks",
-    "gang_uids": "whole",
-}
-"""Names in profiles of fields whose names have changed since: stored profiles stay readable."""
-
-
-class Avoided(NamedTuple):
-    """A node that the job avoids until an instant, since a worker was slow there."""
-
-    node: str
-    until: float
-
-
-class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
-    """What was done to one job. Instants are UTC, in seconds since the epoch."""
-
-    rescales: int = 0
-    last_rescaled_at: float | None = None
-    prices: tuple[float, ...] = ()
-    """Seconds that its last rescales cost, oldest first."""
-
-    starts: tuple[float, ...] = ()
-    """Seconds from the placement of its pods until all ran, of its last rescales, oldest first."""
-
-    moves: tuple[float, ...] = ()
-    """Instants of its last rescales, oldest first, without forced ones."""
-
-    profiled: tuple[Counts, ...] = ()
-    """The counts to which it was moved to be measured, the current run included."""
-
-    profiling_since: float | None = None
-    """When the current profiling run reached its counts; ``measured_at``: when the last did."""
-
-    measured_at: float | None = None
-    own_counts: Counts | None = None
-    """The counts before its profiling runs: its user's, or an interval's."""
-
-    checkpoint_missed: bool = False
-    """A rescale was withdrawn since no checkpoint came."""
-
-    placement_failures: tuple[PlacementFailure, ...] = ()
-    """Targets that were not placed in time, oldest first."""
-
-    failed_counts: tuple[FailedCounts, ...] = ()
-    """Targets at which its containers ended with an error, oldest first."""
-
-    floor: Counts | None = None
-    """The least PSs, and the least workers, that its user has asked for or at which it trained."""
-
-    user_counts: Counts | None = None
-    """The counts that its user set last: those that no rescale has set."""
-
-    rescaled_counts: tuple[Counts, ...] = ()
-    """The counts before and after the last rescale."""
-
-    replacements: tuple[float, ...] = ()
-    """Instants of its last restarts since a worker was slow, oldest first."""
-
-    avoided: tuple[Avoided, ...] = ()
-
-    gang_uids: tuple[str, ...] = ()
-    """The UIDs of some pods of a gang of which all had a node."""
-
-    ran_since: float | None = None
-    """Of a job that ran already when it was first seen: since when, as far as its status shows."""
-
-    suspended_at_target: bool = False
-    """Whether this software suspended it at its goal."""
-
-    differs: str = ""
-    """In what it differs from earlier runs of its workload, which are not its prior any more."""
-
-    shared: int = 0
-    """How much of its run its workload's profile has (``profile.workloads.Shared``)."""
-
-
 StoredSettings = dict[str, Any]
 """As JSON has them."""
 
 
-class SavedState(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
+class SavedState(msgspec.Struct, frozen=True, rename=STORED_NAMES):
     """The profile's ``state``."""
 
     log: LogState = msgspec.field(default_factory=LogState)
@@ -184,28 +117,6 @@ def learned(state: str, job: Job, at: float) -> Learned:
     return Learned(progress, found, saved.record, saved.decided_by)
 
 
-def recorded_history(record: JobRecord, job: Job) -> dict[str, Any]:
-    """The fields of ``JobHistory`` that the job's record alone tells."""
-    floor = record.floor
-    if floor is not None and not job.splits_batch:
-        floor = floor._replace(workers=1)
-    return {
-        "rescales": record.rescales,
-        "moves": record.moves,
-        "prices": record.prices,
-        "last_rescaled_at": record.last_rescaled_at,
-        "profiling_since": record.profiling_since,
-        "profiled": record.profiled,
-        "placement_failures": record.placement_failures,
-        "own_counts": record.own_counts if job.counts in record.profiled else None,
-        "suspended_at_target": record.suspended_at_target,
-        "measured_at": record.measured_at,
-        "failed_counts": record.failed_counts,
-        "floor": floor,
-        "user_counts": record.user_counts,
-    }
-
-
 def _sharing(log: LogState) -> LogState:
     """The same with one object for equal weights and learning rates: decoded, each of thousands of
     losses has its own, a sixth of what a job takes in memory."""
@@ -238,9 +149,132 @@ def _until(record: JobRecord, at: float) -> JobRecord:
         replacements=tuple(min(each, at) for each in record.replacements),
         profiling_since=_past(record.profiling_since, at),
         measured_at=_past(record.measured_at, at),
+        served_since=_past(record.served_since, at),
         placement_failures=tuple(replace(each, at=min(each.at, at)) for each in failures),
     )
 
 
 def _past(instant: float | None, at: float) -> float | None:
     return None if instant is None else min(instant, at)
+
+
+# --- a rescale as the profile stores it
+
+PHASES: Final = {
+    Step.CHECKPOINT: Phase.WAITING_FOR_CHECKPOINT,
+    Step.SUSPEND: Phase.SUSPENDING,
+    Step.EMPTY: Phase.SUSPENDING,
+    Step.RESUME: Phase.RESIZING,
+    Step.START: Phase.STARTING,
+    Step.VERIFY: Phase.STARTING,
+    Step.YIELD: Phase.TRAINING,
+}
+"""What each step of a rescale is shown as."""
+
+
+def pack_rescale(record: RescaleRecord) -> RescaleStatus:
+    """The rescale as the profile shows it."""
+    returns_to = record.returns_to
+    return RescaleStatus(
+        id=record.id,
+        started_at=format_instant(record.started_at),
+        from_ps=record.before.ps,
+        from_workers=record.before.workers,
+        to_ps=record.target.ps,
+        to_workers=record.target.workers,
+        why=record.why,
+        step=record.step_text,
+        step_at=format_instant(record.step_at),
+        purpose=record.purpose,
+        restarts=record.restarts,
+        failure=record.failure,
+        return_ps=None if returns_to is None else returns_to.ps,
+        return_workers=None if returns_to is None else returns_to.workers,
+        pause=record.pause or "",
+    )
+
+
+def unpack_rescale(stored: RescaleStatus | None, job: object, at: float) -> RescaleRecord | None:
+    """The rescale in a profile; ``None`` without one, or where it cannot be read; ``at`` is now."""
+    if stored is None:
+        return None
+    try:
+        started_at = min(parse_instant(stored.started_at), at)
+        record = RescaleRecord(
+            stored.id,
+            started_at,
+            stored.origin,
+            stored.target,
+            stored.why,
+            Step.CHECKPOINT,
+            min(parse_instant(stored.step_at), at) if stored.step_at else started_at,
+            purpose=_purpose_of(stored),
+            restarts=stored.restarts,
+            failure=stored.failure,
+            returns_to=stored.returns_to,
+            pause=_pause_of(stored),
+        )
+        return record.with_step_text(stored.step)
+    except (Malformed, ValueError) as error:
+        _LOG.warning("job %s: rescale in its profile cannot be decoded, dropped: %s", job, error)
+        return None
+
+
+def _purpose_of(stored: RescaleStatus) -> RescalePurpose:
+    is_known = stored.purpose in set(RescalePurpose)
+    return RescalePurpose(stored.purpose) if is_known else RescalePurpose.INTERVAL
+
+
+def _pause_of(stored: RescaleStatus) -> PauseReason | None:
+    if stored.pause:
+        return PauseReason(stored.pause)
+    return PauseReason.GOAL if stored.target == NO_COUNTS else None
+
+
+# --- what a rescale observes
+
+_MOST_NAMED: Final = 5
+
+
+def observed_job(job: TrainingJob) -> ObservedJob:
+    """What the state machine needs of a job."""
+    return ObservedJob(
+        job.suspended,
+        job.suspended_by,
+        "Suspended" in job.conditions,
+        job.job.counts if job.job is not None else NO_COUNTS,
+        job.resource_version,
+        finished=job.outcome is not None or job.deleted or job.job is None,
+        failed=job.outcome == "Failed",
+    )
+
+
+def observed_pods(pods: Sequence[Pod], fixed: int) -> ObservedPods:
+    """What the state machine needs of a job's pods; ``fixed`` is its number of fixed ones."""
+    staying = [pod for pod in pods if not pod.leaving]
+    leaving = [f"{pod.name} on {pod.node or 'no node'}" for pod in pods if pod.leaving]
+    started = [pod for pod in staying if pod.phase in ("Running", "Succeeded")]
+    fixed_started = sum(
+        pod.replica is not None and pod.replica.role not in (Role.PS, Role.WORKER)
+        for pod in started
+    )
+    broken = [pod for pod in staying if pod.container.error]
+    worst = max(broken, key=lambda pod: pod.container.restarts, default=None)
+    return ObservedPods(
+        len(pods),
+        _counts(pod for pod in staying if pod.node is not None),
+        _counts(started),
+        max(fixed - fixed_started, 0),
+        restarts=max((pod.container.restarts for pod in staying), default=0),
+        all_restarts=sum(pod.container.restarts for pod in staying if pod.running),
+        error="" if worst is None else f"{worst.name} ended with {worst.container.error}",
+        is_ending=any(pod.has_trained for pod in staying),
+        crash_loops=any(pod.container.crash_loops or pod.phase == "Failed" for pod in broken),
+        leaving=len(leaving),
+        lingering=", ".join(leaving[:_MOST_NAMED]),
+    )
+
+
+def _counts(pods: Iterable[Pod]) -> Counts:
+    roles = [pod.replica.role for pod in pods if pod.replica is not None]
+    return Counts(roles.count(Role.PS), roles.count(Role.WORKER))

@@ -46,6 +46,8 @@ class RescaleStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     """Of a roll-back: the counts to which it goes; without them to those before."""
 
     return_workers: int | None = None
+    pause: str = ""
+    """Why the job is paused by it, or was before it: ``goal``, ``policy`` or ``gang``."""
 
     @property
     def target(self) -> Counts:

@@ -7,12 +7,19 @@ from typing import Final, NamedTuple
 
 from optimus.kube.errors import Malformed
 from optimus.kube.times import format_second, parse_instant
+from optimus.rescale.words import PauseReason
 
-_PERMANENT: Final = "for-good"
+_PAUSES: Final = {
+    PauseReason.GOAL: "for-good",
+    PauseReason.POLICY: "paused-by-policy",
+    PauseReason.GANG: "paused-for-gang",
+}
+_REASONS: Final = {text: reason for reason, text in _PAUSES.items()}
 
 
 class SuspensionMark(NamedTuple):
-    """``optimus.dl/suspended-by``: ``ID INSTANCE``, and ``for-good`` where it is permanent."""
+    """``optimus.dl/suspended-by``: ``ID INSTANCE``, and why it is paused where it is: ``for-good``
+    at its goal, ``paused-by-policy`` or ``paused-for-gang``."""
 
     id: str
     """Of the rescale."""
@@ -20,21 +27,21 @@ class SuspensionMark(NamedTuple):
     instance: str = ""
     """The autoscaler that wrote it; empty where it was an earlier version."""
 
-    permanent: bool = False
-    """The job's goal is met: the autoscaler does not resume it."""
+    pause: PauseReason | None = None
+    """Why the job is paused; ``None`` while a rescale is to resume it."""
 
     @property
     def text(self) -> str:
         """The annotation's value."""
-        parts = (self.id, self.instance, _PERMANENT if self.permanent else "")
+        parts = (self.id, self.instance, "" if self.pause is None else _PAUSES[self.pause])
         return " ".join(part for part in parts if part)
 
 
 def read_suspension(text: str) -> SuspensionMark:
     """The mark in the text of ``optimus.dl/suspended-by``."""
     mark, *rest = text.split(" ")
-    permanent = rest[-1:] == [_PERMANENT]
-    return SuspensionMark(mark, " ".join(rest[:-1] if permanent else rest), permanent)
+    pause = _REASONS.get(rest[-1]) if rest else None
+    return SuspensionMark(mark, " ".join(rest if pause is None else rest[:-1]), pause)
 
 
 class PreemptionMark(NamedTuple):

@@ -15,6 +15,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written, written
 from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
+from optimus.rescale.words import PauseReason
 
 _NO_LIMITS: Final[Mapping[str, int]] = MappingProxyType({})
 
@@ -31,12 +32,11 @@ class JobWriter:
         job: TrainingJob,
         interval_id: str,
         limits: Mapping[str, int] = _NO_LIMITS,
-        *,
-        permanent: bool = False,
+        pause: PauseReason | None = None,
     ) -> Written | Refused:
         """Suspend the job and mark it as suspended by the autoscaler, in one patch with what is
         left of its limits: a lost answer does not shorten them twice."""
-        mark = SuspensionMark(interval_id, self._instance, permanent).text
+        mark = SuspensionMark(interval_id, self._instance, pause).text
         policy = {"suspend": True, **limits}
         return self._patch("suspend", job, {Annotation.SUSPENDED_BY: mark}, {"runPolicy": policy})
 

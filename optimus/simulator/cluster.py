@@ -12,9 +12,11 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Final
 
-from optimus.allocation import NO_HISTORY, JobHistory
+from msgspec import structs
+
+from optimus import lifecycle
+from optimus.allocation import JobHistory
 from optimus.allocation.policy import Service
-from optimus.allocation.problem import is_forced
 from optimus.interval.capacity_plan import (
     CapacityPlan,
     Held,
@@ -23,10 +25,12 @@ from optimus.interval.capacity_plan import (
 )
 from optimus.interval.driver import BeginRescale
 from optimus.jobs import Counts, Job, Role
+from optimus.lifecycle import JobRecord
+from optimus.lifecycle.workloads import NOTHING_PROVIDED, Provided
 from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import PlacementRule
-from optimus.progress.types import EarlierRun, TrainingProgress
+from optimus.progress.types import TrainingProgress
 from optimus.rescale.checkpoints import awaits_next_checkpoint
 from optimus.rescale.purpose import RescalePurpose
 from optimus.resources import NONE, Resources
@@ -35,10 +39,7 @@ from optimus.simulator.training import Training
 from optimus.snapshot import BoundPod, ClusterSnapshot
 
 NO_SERVICE: Final = Service()
-
-
-_MOST_PRICES: Final = 9
-"""Of so many rescales what they cost is kept, as on a cluster."""
+NO_RECORD: Final = JobRecord()
 
 
 class Phase(StrEnum):
@@ -64,8 +65,9 @@ class JobState:
     """One job on the cluster, with its present spec.
 
     ``visible_at`` is when the scheduler learns of it. ``pods`` hold room now, ``coming`` are those
-    of a move in progress. ``moving_to`` are the counts of a rescale until its pods train. ``past``
-    holds what was done to it but for that; ``restarts`` are its moves after it had trained."""
+    of a move in progress. ``moving_to`` are the counts of a rescale until its pods train.
+    ``record`` holds what was done to it but for that; ``restarts`` are its moves after it had
+    trained."""
 
     truth: SimulatedJob
     job: Job
@@ -78,18 +80,12 @@ class JobState:
     coming: tuple[BoundPod, ...] = ()
     moving_to: Counts | None = None
     purpose: RescalePurpose = RescalePurpose.INTERVAL
-    past: JobHistory = NO_HISTORY
-    earlier: tuple[EarlierRun, ...] = ()
+    record: JobRecord = NO_RECORD
+    earlier: Provided = NOTHING_PROVIDED
     """What earlier jobs of its workload have shown; none once it was found to differ."""
 
-    differed: bool = False
-    is_forced: bool = False
-    """Whether the move under way only gives capacity away."""
-
-    received: Service = NO_SERVICE
-    """Up to the last stop."""
-    served_since: float = math.inf
-    """When it was bound to the nodes that it holds."""
+    moved_from: Counts | None = None
+    """The counts before the move under way."""
 
     stopped_at: float | None = None
     """When the move under way stopped its training."""
@@ -103,41 +99,53 @@ class JobState:
     missed_at: float | None = None
     """When one was withdrawn that waited for a checkpoint; ``None`` since the job was moved."""
 
-    known_history: tuple[JobHistory, object, JobHistory] | None = None
+    known_history: tuple[JobRecord, object, JobHistory] | None = None
     """What ``history`` was made of when it was last asked for, and its answer."""
 
     known_share: tuple[tuple[object, ...], tuple[int, ...]] | None = None
     """What ``TimelinePoint`` last counted of it."""
 
+    is_paused: bool = False
+    """Its policy has paused it, or it was submitted to a policy that starts jobs itself."""
+
     restarts: int = 0
-    pauses: int = 0
-    placed_at: float | None = None
-    ended_at: float | None = None
     version: int = 0
+
+    @property
+    def placed_at(self) -> float | None:
+        """When it was placed for the first time."""
+        return self.record.began_at
+
+    @property
+    def ended_at(self) -> float | None:
+        """When it ended."""
+        return self.record.ended_at
 
     def progress(self, _: float, /) -> TrainingProgress:
         """The progress that its log shows."""
         progress = self.training.progress()
-        return replace(progress, earlier=self.earlier) if self.earlier else progress
+        earlier = self.earlier.earlier
+        return replace(progress, earlier=earlier) if earlier else progress
 
     def history(self, at: float, /) -> JobHistory:
         """Its rescales and profiling runs so far."""
-        past, known, awaited = self.past, self.known_history, self.waits_for
+        record, known, awaited = self.record, self.known_history, self.waits_for
         target, purpose = self.moving_to, self.purpose
         if awaited is not None:
             target, purpose = awaited.begun.counts, awaited.begun.purpose
-        awaits = self.awaits_checkpoint(at)
-        made_of = target, purpose, self.job.counts, awaits
-        if known is not None and known[0] is past and known[1] == made_of:
+        awaits, speed_is_known = self.awaits_checkpoint(at), self.earlier.speed_is_known
+        made_of = target, purpose, self.job.counts, awaits, speed_is_known, self.is_paused
+        if known is not None and known[0] is record and known[1] == made_of:
             return known[2]
-        found = replace(
-            past,
+        found = JobHistory(
+            **lifecycle.recorded_history(record, self.job),
             rescaling_to=target,
             measures=target is not None and purpose is RescalePurpose.PROFILING,
             awaits_checkpoint=awaits,
-            own_counts=past.own_counts if self.job.counts in past.profiled else None,
+            workload_known=speed_is_known,
+            paused=self.is_paused,
         )
-        self.known_history = past, made_of, found
+        self.known_history = record, made_of, found
         return found
 
     def awaits_checkpoint(self, at: float) -> bool:
@@ -308,15 +316,7 @@ class SimulatedCluster:
 
     def service(self, state: JobState) -> Service:
         """What a job has received up to this instant."""
-        seconds = max(self.now - state.served_since, 0.0)
-        if not seconds:
-            return state.received
-        workers = self._workers_by_kind(state)
-        by_kind = dict(state.received.by_kind)
-        for kind, count in workers.items():
-            part = seconds * count / sum(workers.values())
-            by_kind[kind] = by_kind.get(kind, 0.0) + part
-        return Service(state.received.seconds + seconds, by_kind)
+        return lifecycle.received_until(state.record, self.now)
 
     def _workers_by_kind(self, state: JobState) -> Mapping[str, int]:
         found = Counter(self._kinds[pod.node] for pod in state.pods if _is_worker(pod))
@@ -356,7 +356,7 @@ class SimulatedCluster:
             cost = max(seconds - (0.0 if had_pods else self.leaving_seconds), 0.0)
         clear_at = max(at + leaving, move.free_at)
         changes = move.counts != state.job.counts
-        state.is_forced = is_forced(state.job.counts, move.counts)
+        state.moved_from = state.job.counts
         state.job = replace(state.job, counts=move.counts)
         state.coming = tuple(_pod(held) for held in move.placement)
         state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
@@ -367,7 +367,8 @@ class SimulatedCluster:
         self._placed.update(state)
         state.restarts += had_pods and trained
         state.stopped_at = at if had_pods and trained else None
-        state.past = replace(state.past, profiling_since=None, paused=False)
+        state.record = structs.replace(state.record, profiling_since=None)
+        state.is_paused = False
         if clear_at <= at:
             self._bind(state)
         self._schedule(state)
@@ -393,8 +394,9 @@ class SimulatedCluster:
         state.coming, state.moving_to = (), None
         state.phase, state.phase_ends_at = Phase.CLEARING, self.now + leaving
         self._placed.update(state)
-        state.pauses += 1
-        state.past = replace(state.past, profiling_since=None, paused=True)
+        pauses = state.record.pauses + 1
+        state.record = structs.replace(state.record, profiling_since=None, pauses=pauses)
+        state.is_paused = True
         self._schedule(state)
 
     def _stop(self, state: JobState) -> float:
@@ -436,8 +438,7 @@ class SimulatedCluster:
         elif state.phase is Phase.STARTING:
             state.phase = Phase.TRAINING
             state.training.begin(at, _servers(state.pods), self._workers_by_kind(state))
-            self._measure_price(state, at)
-            self._complete_rescale(state, at)
+            self._complete_rescale(state, at, self._price_seconds(state, at))
 
     def _bind(self, state: JobState) -> None:
         """The coming pods take the room."""
@@ -445,36 +446,49 @@ class SimulatedCluster:
         self._placed.update(state)
         state.phase, state.phase_ends_at = Phase.WAITING, math.inf
         if state.pods:
-            state.placed_at = self.now if state.placed_at is None else state.placed_at
-            state.served_since = self.now
+            workers = self._workers_by_kind(state)
+            state.record = lifecycle.service_began(state.record, self.now, workers)
             state.phase, state.phase_ends_at = Phase.STARTING, max(state.ready_at, self.now)
 
-    def _measure_price(self, state: JobState, at: float) -> None:
-        if self._measures_prices and state.stopped_at is not None:
-            price = at - state.stopped_at + state.stop_lost_seconds
-            prices = (*state.past.prices, price)[-_MOST_PRICES:]
-            state.past = replace(state.past, prices=prices)
-        state.stopped_at = None
+    def _price_seconds(self, state: JobState, at: float) -> float | None:
+        """What the rescale cost that is over, where that is measured."""
+        stopped_at, state.stopped_at = state.stopped_at, None
+        if not self._measures_prices or stopped_at is None:
+            return None
+        return at - stopped_at + state.stop_lost_seconds
 
-    def _complete_rescale(self, state: JobState, at: float) -> None:
-        moved, past = state.moving_to, state.past
-        state.moving_to = None
-        if moved is not None and state.purpose is RescalePurpose.PROFILING:
-            state.past = replace(past, profiling_since=at)
-        elif moved is not None:
-            rescales = past.rescales + 1
-            past = replace(past, rescales=rescales, last_rescaled_at=at, own_counts=None)
-            state.past = past if state.is_forced else past.moved(at)
+    def _complete_rescale(self, state: JobState, at: float, price_seconds: float | None) -> None:
+        target, before = state.moving_to, state.moved_from
+        state.moving_to = state.moved_from = None
+        is_profiling = state.purpose is RescalePurpose.PROFILING
+        is_move = target is not None
+        state.record = lifecycle.rescale_ended(
+            state.record,
+            lifecycle.EndedRescale(
+                at=at,
+                before=before or state.job.counts,
+                target=target or state.job.counts,
+                happened=is_move,
+                reached=is_move,
+                is_counted=not is_profiling,
+                is_profiling=is_profiling,
+                measures=is_profiling,
+                is_chosen=not is_profiling,
+                price_seconds=price_seconds,
+                redone_seconds=state.stop_lost_seconds,
+            ),
+        )
 
     def _end(self, state: JobState, at: float) -> None:
-        state.phase, state.phase_ends_at, state.ended_at = Phase.ENDED, math.inf, at
+        state.phase, state.phase_ends_at = Phase.ENDED, math.inf
+        state.record = structs.replace(lifecycle.service_ended(state.record, at), ended_at=at)
         state.pods = state.coming = ()
         self._placed.update(state)
         state.version += 1
         self.ended.append(self.states.pop(state.job.uid))
 
     def _end_service(self, state: JobState) -> None:
-        state.received, state.served_since = self.service(state), math.inf
+        state.record = lifecycle.service_ended(state.record, self.now)
 
     def _schedule(self, state: JobState) -> None:
         """Schedule the job's next event; older entries become invalid."""

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from optimus.allocation import JobHistory
 from optimus.jobs import Counts
+from optimus.lifecycle import JobRecord
 from optimus.models.experiment_design import next_sample
 from optimus.simulator.cluster import JobState, SimulatedCluster
 from optimus.simulator.forecasts import GroundTruth
@@ -95,8 +95,10 @@ class _Loop:
             measure = partial(_measure_kinds, kinds) if pre_run.by_kind else _measure
             measured_at = measure(training, pre_run, self._empty, visible_at)
             visible_at = measured_at if pre_run.delays else visible_at
-        past = JobHistory(user_counts=truth.job.counts, paused=not self._config.weighs_restarts)
-        self.cluster.add(JobState(truth, truth.job, training, visible_at, past=past))
+        record = JobRecord(user_counts=truth.job.counts)
+        state = JobState(truth, truth.job, training, visible_at, record=record)
+        state.is_paused = not self._config.weighs_restarts
+        self.cluster.add(state)
 
     def _record_timeline(self) -> None:
         point = TimelinePoint.of(self.cluster)

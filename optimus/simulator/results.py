@@ -68,8 +68,8 @@ class JobResult:
             trained_seconds=state.training.trained_seconds,
             epochs=state.training.end_epochs,
             restarts=state.restarts,
-            profiling_runs=len(state.past.profiled),
-            pauses=state.pauses,
+            profiling_runs=len(state.record.profiled),
+            pauses=state.record.pauses,
             lost_seconds=state.training.lost_seconds,
             alone_seconds=alone_seconds,
         )

@@ -12,9 +12,12 @@ alone, a new job waits for the next one, and jobs that are moved are stopped tog
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec import structs
+
+from optimus import lifecycle
 from optimus.allocation import PolicyTraits
 from optimus.allocation.policy import Service, grants
 from optimus.interval import Action, IntervalConfig, IntervalPlan, Strategies
@@ -30,8 +33,8 @@ from optimus.interval.driver import (
     PauseJob,
 )
 from optimus.jobs import Job
-from optimus.models.earlier_runs import applicable, kept, run_of, why_differs
-from optimus.models.prior import speed_is_known
+from optimus.lifecycle.workloads import NOTHING_PROVIDED, provided, speeds_are_enough
+from optimus.models.earlier_runs import kept, run_of, why_differs
 from optimus.nodes import Node
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key
 from optimus.progress.types import EarlierRun
@@ -202,7 +205,7 @@ class SimulatedScheduler:
                         self._free_at = cluster.now + cluster.leaving_seconds
                 case EndProfilingRun(uid=uid):
                     state = view.managed[uid]
-                    state.past = replace(state.past, profiling_since=None)
+                    state.record = structs.replace(state.record, profiling_since=None)
                 case PauseJob(uid=uid):
                     if view.managed[uid].phase is not Phase.CLEARING:
                         cluster.pause(view.managed[uid])
@@ -256,7 +259,8 @@ class SimulatedScheduler:
             state.job.rescale,
             purpose,
             may_train=bool(state.pods),
-            is_old=cluster.now - state.served_since >= age_limit_seconds,
+            is_old=state.record.served_since is not None
+            and cluster.now - state.record.served_since >= age_limit_seconds,
         )
         saved_at = state.training.saved.at
         return must_wait and (saved_at is None or not is_fresh_checkpoint(saved_at, cluster.now))
@@ -328,13 +332,13 @@ class SimulatedScheduler:
             config.measures
             and state.phase is Phase.TRAINING
             and state.training.trained_seconds < profiling.trained_limit_seconds
-            and len(state.past.profiled) < profiling.runs
+            and len(state.record.profiled) < profiling.runs
         )
-        if run is None or not (is_young or state.past.profiling_since is not None):
+        if run is None or not (is_young or state.record.profiling_since is not None):
             return math.inf
         samples, counts = state.training.samples, state.job.counts
         steady = sum(sample.seconds for sample in samples if sample.counts == counts)
-        is_new = config.expects and not state.past.profiled
+        is_new = config.expects and not state.record.profiled
         wanted = profiling.first_steady_seconds if is_new else profiling.steady_seconds
         left = wanted - steady - run.seconds
         return now + left + self._config.tick_seconds if left > 0 else math.inf
@@ -370,31 +374,28 @@ class _Workloads:
         workload = state.job.workload
         if workload is not None:
             progress = state.training.progress()
-            run = run_of(state.job, progress, at, succeeded=succeeded, differed=state.differed)
+            run = run_of(
+                state.job, progress, at, succeeded=succeeded, differed=bool(state.record.differs)
+            )
             self.runs[workload] = kept(self.runs.get(workload, ()), run, at)
 
     def _keep_measured(self, state: JobState, at: float) -> None:
         """Speeds help others as soon as there are enough of them for a model."""
         uid, progress = state.job.uid, state.training.progress()
-        own = run_of(state.job, progress, at, succeeded=False)
-        if uid not in self.measured and speed_is_known((own,), state.job.bounds):
+        if uid not in self.measured and speeds_are_enough(state.job, progress):
             self.measured.add(uid)
             self._keep(state, at, succeeded=False)
 
     def _provide(self, state: JobState, at: float) -> None:
-        if state.differed:
-            return
-        earlier = applicable(self.runs.get(state.job.workload or "", ()), state.job, at)
-        if earlier != state.earlier:
-            state.earlier = earlier
-            known = speed_is_known(earlier, state.job.bounds)
-            state.past = replace(state.past, workload_known=known)
+        if not state.record.differs:
+            state.earlier = provided(self.runs.get(state.job.workload or "", ()), state.job, at)
 
 
 def _compare(state: JobState) -> None:
-    if why_differs(state.job, state.progress(0.0)) is not None:
-        state.differed, state.earlier = True, ()
-        state.past = replace(state.past, workload_known=False)
+    differs = why_differs(state.job, state.progress(0.0))
+    if differs is not None:
+        state.record = structs.replace(state.record, differs=differs)
+        state.earlier = NOTHING_PROVIDED
 
 
 def _gang(state: JobState) -> WaitingGang:
@@ -430,5 +431,4 @@ def _move(
     move = Move(begun.counts, placement, cluster.now, begun.purpose)
     cluster.move(state, move)
     if begun.purpose is RescalePurpose.PROFILING:
-        profiled = (*state.past.profiled, begun.counts)
-        state.past = replace(state.past, profiled=profiled, own_counts=begun.own_counts)
+        state.record = lifecycle.profiling_began(state.record, begun.counts, begun.own_counts)

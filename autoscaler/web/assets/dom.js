@@ -120,7 +120,7 @@ export function resourceName(resource) {
 const PHASES = {
   Training: "good", Profiling: "info", AtTarget: "done", Completed: "done", Waiting: "wait",
   WaitingForCheckpoint: "info", Suspending: "info", Resizing: "info", Starting: "info",
-  Suspended: "idle", Failed: "bad", LeftAlone: "bad", NotManaged: "idle",
+  Suspended: "idle", Paused: "idle", Failed: "bad", LeftAlone: "bad", NotManaged: "idle",
 };
 const PHASE_NAMES = {
   AtTarget: "At target", WaitingForCheckpoint: "Awaits checkpoint", LeftAlone: "Left alone", NotManaged: "Not managed",

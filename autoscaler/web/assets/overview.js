@@ -128,7 +128,7 @@ function tile(name, value, note, extra, kind = "") {
 }
 
 const ORDER = [
-  "Training", "Profiling", "WaitingForCheckpoint", "Suspending", "Resizing", "Starting", "Waiting", "Suspended",
+  "Training", "Profiling", "WaitingForCheckpoint", "Suspending", "Resizing", "Starting", "Waiting", "Suspended", "Paused",
   "AtTarget", "Completed", "Failed", "LeftAlone", "NotManaged",
 ];
 

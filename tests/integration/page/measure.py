@@ -16,7 +16,6 @@ from statistics import median
 
 import msgspec
 
-from autoscaler.rescale.machine import RescaleRecord, Step
 from autoscaler.web.copies import JobCopy, copy_of
 from autoscaler.web.feed import PageFeed
 from autoscaler.web.history import JobTimeline
@@ -24,6 +23,7 @@ from autoscaler.web.page import create_page
 from optimus.interval import Action, Decision
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Counts
+from optimus.rescale.words import RescaleRecord, Step
 from optimus.runtime.health import HealthServer
 from tests.integration.page.browser import Browser, find_chromium
 from tests.unit.autoscaler.controller_harness import ControllerHarness

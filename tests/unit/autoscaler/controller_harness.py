@@ -3,13 +3,13 @@
 from autoscaler.completion import CompletionRequester
 from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
+from autoscaler.executor import Access, LastReads, Rescales
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.profile.recorder import ProfileRecorder, Writer
+from autoscaler.profile.events import JobEvents
 from autoscaler.profile.workloads import WorkloadRecorder
-from autoscaler.rescale.executor import LastReads, RescaleExecutor
-from autoscaler.rescale.machine import RescaleConfig
+from autoscaler.profile.writer import ProfileRecorder, Writer
 from autoscaler.stragglers import ReplacementConfig, StragglerReplacer
 from autoscaler.web.feed import PageFeed
 from optimus.interval import IntervalConfig, ProfilingConfig
@@ -19,6 +19,7 @@ from optimus.kube.stored_settings import ClusterSettings
 from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
+from optimus.rescale.machine import RescaleConfig
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 
 TIMING = Timing(log_seconds=60, half_bound_seconds=30)
@@ -76,10 +77,10 @@ class ControllerHarness:
                 expects=self._expects,
             ),
         )
+        events = JobEvents(cluster, self.metrics, lambda: cluster.at)
         reporting = ProfileRecorder(
             cluster,
-            cluster,
-            self.metrics,
+            events,
             spacing_seconds=5,
             writer=Writer(self._instance, ClusterSettings(decision_config.settings)),
             timer=lambda: cluster.at,
@@ -92,7 +93,8 @@ class ControllerHarness:
             quiet_seconds=2,
             checkpoint_warning_seconds=100,
         )
-        rescales = RescaleExecutor(cluster, cluster, reporting, self._last_reads or logs, config)
+        last_reads = self._last_reads or logs
+        rescales = Rescales(Access(cluster, cluster, reporting, events, last_reads), config)
         decider = Decider(decision_config, self.metrics, dry_run=self._dry_run)
         workloads = WorkloadRecorder(cluster.workloads, self.metrics, timer=lambda: cluster.at)
         parts = Components(
@@ -101,10 +103,11 @@ class ControllerHarness:
             decider,
             rescales,
             reporting,
+            events,
             self.metrics,
             workloads,
-            CompletionRequester(cluster, reporting),
-            self._replacer(reporting),
+            CompletionRequester(cluster, events),
+            self._replacer(events),
             self.page,
         )
         self.controller = Controller(
@@ -115,12 +118,12 @@ class ControllerHarness:
             instance=self._instance,
         )
 
-    def _replacer(self, recorder: ProfileRecorder) -> StragglerReplacer | None:
+    def _replacer(self, events: JobEvents) -> StragglerReplacer | None:
         config = self._stragglers
         if config is None:
             return None
         rotation = WorkerRotation(self.cluster, config.detection)
-        return StragglerReplacer(rotation, recorder, self.metrics, config)
+        return StragglerReplacer(rotation, events, self.metrics, config)
 
     @property
     def intervals(self) -> float:

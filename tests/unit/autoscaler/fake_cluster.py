@@ -25,6 +25,7 @@ from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob
 from optimus.nodes import Node
 from optimus.progress.types import LogLine, LogRead
+from optimus.rescale.words import PauseReason
 from optimus.resources import Resources
 from tests.unit.autoscaler.fake_job import START_AT, STEPS_PER_EPOCH, FakeJob, pod_of
 from tests.unit.autoscaler.fake_workloads import FakeWorkloads
@@ -203,10 +204,9 @@ class FakeCluster:
         job: TrainingJob,
         interval_id: str,
         limits: Mapping[str, int],
-        *,
-        permanent: bool = False,
+        pause: PauseReason | None = None,
     ) -> Written | Refused:
-        mark = SuspensionMark(interval_id, self.instance, permanent)
+        mark = SuspensionMark(interval_id, self.instance, pause)
         return self._write(job, {"suspend": True, **limits}, mark.text)
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:

@@ -42,8 +42,8 @@ def test_a_job_without_losses_is_measured_and_moved() -> None:
     )
     harness.run(200)
     (state,) = harness.controller.managed
-    assert isinstance(state.forecast, Forecast)
-    assert state.forecast.curve is None
+    assert isinstance(state.forecasts.current, Forecast)
+    assert state.forecasts.current.curve is None
     assert sum(job.counts) > 3
     assert harness.status("a").goal == "400 epochs"
 

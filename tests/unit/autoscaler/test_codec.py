@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from autoscaler.rescale.machine import pack_rescale, unpack_rescale
 from optimus.jobs import Counts, Role
 from optimus.kube import profiles
-from optimus.kube.profile_codec import Avoided, JobRecord, SavedState, pack, unpack
+from optimus.kube.profile_codec import SavedState, pack, pack_rescale, unpack, unpack_rescale
+from optimus.lifecycle import Avoided, JobRecord
 from optimus.progress.pod_progress import PodState
 from optimus.progress.state import LogState
 from optimus.progress.types import LossPoint
 from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.words import PauseReason
 
 SAVED = SavedState(
     LogState(
@@ -67,22 +68,18 @@ def known_part(now: Any, stored: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("rescale_id", "purpose", "expected"),
+    ("purpose", "expected"),
     [
-        ("profiling-2026-01-01T00:00:00Z-1", "", RescalePurpose.PROFILING),
-        ("explore-2026-01-01T00:00:00Z-7", "", RescalePurpose.EXPLORATION),
-        ("measured-2026-01-01T00:00:00Z-7", "", RescalePurpose.AFTER_PROFILING),
-        ("half-placed-1767225600", "", RescalePurpose.TAKE_BACK),
-        ("2026-01-01T00:00:00Z-7", "", RescalePurpose.INTERVAL),
-        ("2026-01-01T00:00:00Z-7", "of a later version", RescalePurpose.INTERVAL),
-        ("profiling-2026-01-01T00:00:00Z-1", "exploration", RescalePurpose.EXPLORATION),
+        ("", RescalePurpose.INTERVAL),
+        ("of a later version", RescalePurpose.INTERVAL),
+        ("exploration", RescalePurpose.EXPLORATION),
     ],
 )
-def test_the_purpose_of_a_rescale_is_its_field_and_else_its_id_of_an_earlier_version(
-    rescale_id: str, purpose: str, expected: RescalePurpose
+def test_a_rescale_of_an_unknown_purpose_is_one_of_an_interval(
+    purpose: str, expected: RescalePurpose
 ) -> None:
     stored = profiles.RescaleStatus(
-        rescale_id, "2026-01-01T00:00:00Z", 1, 1, 1, 2, step="empty", purpose=purpose
+        "i7", "2026-01-01T00:00:00Z", 1, 1, 1, 2, step="empty", purpose=purpose
     )
     record = unpack_rescale(stored, "ns/j", 1e10)
     assert record is not None
@@ -127,3 +124,24 @@ def test_an_unreadable_state_is_dropped(packed: str, caplog: pytest.LogCaptureFi
 def test_a_job_without_a_profile_has_no_saved_state(caplog: pytest.LogCaptureFixture) -> None:
     assert unpack(None, "ns/j", 0.0) == SavedState()
     assert not caplog.text
+
+
+@pytest.mark.parametrize(
+    ("target", "pause", "expected"),
+    [
+        pytest.param(Counts(0, 0), "policy", PauseReason.POLICY, id="a pause"),
+        pytest.param(Counts(2, 2), "gang", PauseReason.GANG, id="the resume after it"),
+        pytest.param(Counts(0, 0), "", PauseReason.GOAL, id="stored before there were reasons"),
+        pytest.param(Counts(2, 2), "", None, id="a rescale"),
+    ],
+)
+def test_a_stored_rescale_says_why_its_job_is_paused(
+    target: Counts, pause: str, expected: PauseReason | None
+) -> None:
+    stored = profiles.RescaleStatus(
+        "i7", "2026-01-01T00:00:00Z", 1, 1, *target, step="resume", pause=pause
+    )
+    record = unpack_rescale(stored, "ns/j", 1e10)
+    assert record is not None
+    assert record.pause is expected
+    assert pack_rescale(record).pause == (expected or "")

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.managed_jobs import JobState
-from autoscaler.profile.recorder import status_of
+from autoscaler.jobs.state import JobState
+from autoscaler.profile.status import status_of
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold
 from optimus.kube.profiles import Condition, ConditionType, ProfileStatus, Truth
@@ -52,7 +52,7 @@ def test_a_forecast_is_there_or_its_lack_is_explained(
     found: Forecast | NotReady | None, status: Truth, reason: str
 ) -> None:
     state = a_state()
-    state.forecast = found
+    state.forecasts.current = found
     condition = shown(status_of(state, START_AT))[F]
     assert (condition.status, condition.reason) == (status, reason)
     if isinstance(found, NotReady):
@@ -61,23 +61,23 @@ def test_a_forecast_is_there_or_its_lack_is_explained(
 
 def test_the_instant_is_that_of_the_last_change_of_the_status_alone() -> None:
     state = a_state()
-    state.forecast = NotReady("3 samples, 5 needed")
+    state.forecasts.current = NotReady("3 samples, 5 needed")
     first = shown(status_of(state, START_AT))[F]
-    state.forecast = NotReady("4 samples, 5 needed")
+    state.forecasts.current = NotReady("4 samples, 5 needed")
     second = shown(status_of(state, START_AT + 10))[F]
     assert second.message == "4 samples, 5 needed"
     assert second.last_transition_time == first.last_transition_time
-    state.forecast = forecast(met=False)
+    state.forecasts.current = forecast(met=False)
     third = shown(status_of(state, START_AT + 20))[F]
     assert third.last_transition_time == format_second(START_AT + 20)
 
 
 def test_a_goal_that_is_met_stays_so_without_a_forecast_and_is_open_again_under_another() -> None:
     state = a_state()
-    state.forecast = forecast(met=True)
+    state.forecasts.current = forecast(met=True)
     met = shown(status_of(state, START_AT))[G]
     assert (met.status, met.message) == (Truth.TRUE, "loss <= 0.3 is met")
-    state.forecast = None
+    state.forecasts.current = None
     assert shown(status_of(state, START_AT + 10))[G] == met
     state.job = replace(state.job, goal=ConvergenceThreshold(0.02))
     other = shown(status_of(state, START_AT + 20))[G]

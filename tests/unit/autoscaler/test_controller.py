@@ -2,7 +2,7 @@
 
 import pytest
 
-from autoscaler.managed_jobs import JobState
+from autoscaler.jobs.state import JobState
 from optimus.jobs import Counts
 from optimus.kube.errors import ErrorKind
 from tests.unit.autoscaler.controller_harness import ControllerHarness
@@ -332,12 +332,12 @@ def test_what_is_known_of_pods_is_what_observing_them_again_would_show() -> None
             pod["spec"]["nodeName"] = None if second % 20 > 15 else "n"
         observation = cluster.observe(cluster.at)
         for state in harness.controller.managed:
-            run = state.run
+            run = state.gang.run
             state.update(observation, nodes_changed=False)
-            kept += run is not None and state.run is run
-            halves += state.half_bound_since is not None
+            kept += run is not None and state.gang.run is run
+            halves += state.gang.half_bound_since is not None
             shown = of_pods(state)
-            state.seen = None
+            state.gang.seen = None
             state.update(observation, nodes_changed=False)
             assert of_pods(state) == shown
         harness.controller.tick()
@@ -347,8 +347,19 @@ def test_what_is_known_of_pods_is_what_observing_them_again_would_show() -> None
 
 def of_pods(state: JobState) -> tuple[object, ...]:
     """What a job's state has from its pods."""
-    gang = state.half_bound_since, state.was_fully_bound, state.record.gang_uids, state.waits
-    return state.run, state.run_started_at, state.is_ending, state.changed_from, *gang
+    gang = (
+        state.gang.half_bound_since,
+        state.was_fully_bound,
+        state.record.gang_uids,
+        state.gang.waits,
+    )
+    return (
+        state.gang.run,
+        state.gang.run_started_at,
+        state.gang.is_ending,
+        state.gang.changed_from,
+        *gang,
+    )
 
 
 def test_the_metric_of_jobs_follows_their_phases(

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from autoscaler.managed_jobs import Holds
+from autoscaler.jobs.managed import Holds
 from autoscaler.windows import parse_windows
 from optimus.jobs import Job
 from tests.unit.autoscaler.fake_job import tf_job

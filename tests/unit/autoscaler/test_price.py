@@ -4,20 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.rescale.machine import (
-    CheckpointSeen,
-    End,
-    Observed,
-    Outcome,
-    Rescale,
-    RescaleRecord,
-    Step,
-    advance,
-)
 from optimus.allocation import JobHistory
 from optimus.allocation.problem import usual_price
 from optimus.interval import Action, IntervalConfig
 from optimus.jobs import NO_COUNTS, Counts
+from optimus.rescale.machine import Rescale, advance
+from optimus.rescale.words import CheckpointSeen, End, Observed, Outcome, RescaleRecord, Step
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job

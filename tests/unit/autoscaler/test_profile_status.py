@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from autoscaler.cluster import Observation
-from autoscaler.managed_jobs import JobState
-from autoscaler.profile.recorder import _status_of, goal_text, status_of
+from autoscaler.jobs.state import JobState
+from autoscaler.profile.status import _status_of, goal_text, status_of
 from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss, TargetMetric, TwoTargets
 from optimus.kube.pods import decode_pod
 from optimus.kube.waiting_events import Wait
@@ -49,7 +49,9 @@ def test_100_percent_means_that_the_goal_is_met(
     seen = tf_job("a", 1, 2, target_loss="0.3").decoded()
     assert seen.active is not None
     state = JobState.first_seen(seen, seen.active, None, START_AT)
-    state.forecast = Forecast(NoWorkLeft(), 12.4, goal_met=goal_met, progress_fraction=fraction)
+    state.forecasts.current = Forecast(
+        NoWorkLeft(), 12.4, goal_met=goal_met, progress_fraction=fraction
+    )
     status = status_of(state, START_AT)
     assert (status.progress_percent, status.remaining_seconds) == (percent, 12)
     assert (status.phase, status.ps, status.workers, status.goal) == (

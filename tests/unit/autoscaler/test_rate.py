@@ -2,9 +2,9 @@
 
 import pytest
 
-from autoscaler.rescale.machine import End, Outcome, RescaleRecord, Step
 from optimus.jobs import Counts
 from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.words import End, Outcome, RescaleRecord, Step
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job

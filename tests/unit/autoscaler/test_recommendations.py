@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from autoscaler.controller import Timing
-from autoscaler.managed_jobs import Holds
+from autoscaler.jobs.managed import Holds
 from autoscaler.windows import parse_windows
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from autoscaler.managed_jobs import JobState, begin_order
-from autoscaler.rescale.machine import End, Outcome, Step
+from autoscaler.jobs.state import JobState, begin_order
 from autoscaler.stragglers import (
     ReplacementConfig,
     StragglerReplacer,
@@ -23,11 +22,11 @@ from optimus.interval import IntervalConfig
 from optimus.jobs import Counts, Job, TrainingMode
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import Avoided, JobRecord
 from optimus.kube.profiles import AvoidedNode
 from optimus.kube.results import Refused
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob
+from optimus.lifecycle import Avoided, JobRecord
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
@@ -37,6 +36,7 @@ from optimus.progress.stragglers import Straggler, StragglerConfig
 from optimus.progress.types import LogLine, LogRead
 from optimus.rescale.disruption import DisruptionLimits, Limit
 from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.words import End, Outcome, Step
 from optimus.resources import Resources
 from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
@@ -370,7 +370,7 @@ def test_a_fault_that_concerns_one_job_costs_the_others_nothing(
     harness.run(3)
 
     def second_was_restarted() -> bool:
-        state_of(harness).forecast = Forecast(BrokenSpeed(), 100)
+        state_of(harness).forecasts.current = Forecast(BrokenSpeed(), 100)
         return cluster.jobs["b"].runs == 2
 
     run_until(harness, second_was_restarted, "b is restarted")
@@ -572,7 +572,7 @@ def test_a_restart_has_to_save_more_than_it_costs(
     cluster.submit(job())
     harness.run(3)
     state = state_of(harness)
-    state.forecast = Forecast(ConstantSpeed(), remaining_steps, goal_met=goal_met)
+    state.forecasts.current = Forecast(ConstantSpeed(), remaining_steps, goal_met=goal_met)
     state.record = msgspec.structs.replace(state.record, prices=(price_seconds,) * 2)
     assert replacer_of(harness)._why_not_worth_it(state, SLOW) == why
 

@@ -6,15 +6,16 @@ from itertools import repeat
 
 import pytest
 
+from autoscaler.executor import Access, Rescales
+from autoscaler.jobs.state import JobState
 from autoscaler.logs.poller import Run
-from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
-from autoscaler.profile.recorder import ProfileRecorder
-from autoscaler.rescale.executor import RescaleExecutor
-from autoscaler.rescale.machine import RescaleConfig
+from autoscaler.profile.events import JobEvents
+from autoscaler.profile.writer import ProfileRecorder
 from optimus.jobs import Counts, Role
 from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, PodRun
+from optimus.rescale.machine import RescaleConfig
 from optimus.rescale.purpose import RescalePurpose
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, tf_job
@@ -47,8 +48,10 @@ class Reads:
 
 
 def is_suspended_after_advance(cluster: FakeCluster, state: JobState, reads: Reads) -> bool:
-    recorder = ProfileRecorder(cluster, cluster, Metrics(), spacing_seconds=0)
-    executor = RescaleExecutor(cluster, cluster, recorder, reads, RescaleConfig(fresh_seconds=30))
+    events = JobEvents(cluster, Metrics())
+    recorder = ProfileRecorder(cluster, events, spacing_seconds=0)
+    access = Access(cluster, cluster, recorder, events, reads)
+    executor = Rescales(access, RescaleConfig(fresh_seconds=30))
     executor.advance(state, cluster.observe(cluster.at), EverythingFits(), cluster.at)
     return cluster.jobs["a"].suspended
 
@@ -86,10 +89,10 @@ def test_only_a_checkpoint_that_is_known_to_be_young_lets_a_job_be_suspended(
 ) -> None:
     """Reads of the log and the newest line of each; odd ones show a checkpoint."""
     cluster, state = moving("checkpoint")
-    assert state.run is not None
+    assert state.gang.run is not None
     for read_at, at in reads:
         text = f"step={at + 1} loss=1" + (f" checkpoint={at + 1}" if at % 2 and at > 1 else "")
-        look = PodRun(state.run.name, "", START_AT + read_at)
+        look = PodRun(state.gang.run.name, "", START_AT + read_at)
         state.log.observe(
             "a-worker-0", Role.WORKER, 0, Counts(1, 1), [LogLine(START_AT + at, text)], look
         )

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from autoscaler.managed_jobs import FOREIGN_SUSPENSION_SECONDS
+from autoscaler.jobs.managed import FOREIGN_SUSPENSION_SECONDS
 from optimus.jobs import Role
 from optimus.kube.profile_codec import MOST_STORED, SavedState, pack, unpack
 from optimus.kube.profiles import TrainingProfile
@@ -106,9 +106,9 @@ def test_a_late_write_of_the_former_leader_meets_a_conflict(cluster: FakeCluster
     first = ControllerHarness(cluster, instance="one")
     until_suspended(first, job)
     held = first.controller.managed.states["uid-a"]
-    assert held.profile is not None
+    assert held.profile.stored is not None
     ControllerHarness(cluster, instance="two").run(4)
-    outcome = cluster.write_status(held.profile, cluster.profiles["a"].status)
+    outcome = cluster.write_status(held.profile.stored, cluster.profiles["a"].status)
     assert str(outcome) == "the profile has changed"
     assert str(cluster.resize_and_resume(held.training_job, job.counts)) == "the job has changed"
 

@@ -28,7 +28,7 @@ def test_a_job_that_never_prints_a_checkpoint_is_left_no_worse_than_submitted(
     state = harness.controller.managed.states["uid-a"]
     assert 1 <= len(state.record.profiled) <= 4
     if not has_forecast:
-        assert isinstance(state.forecast, NotReady)
+        assert isinstance(state.forecasts.current, NotReady)
         assert job.counts == Counts(*counts)
     assert job.speed() >= tf_job("as-submitted", *counts).speed()
     assert job.runs <= 7, "four runs, a return between them, and the last move"

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optimus.kube.errors import ErrorKind, KubeError
-from optimus.kube.profile_codec import JobRecord, SavedState, pack
+from optimus.kube.profile_codec import SavedState, pack
 from optimus.kube.server_clock import ServerClock
 from optimus.kube.stored_settings import ClusterSettings
+from optimus.lifecycle import JobRecord
 from optimus.progress.state import LogState
 from tests.unit.autoscaler.web.sample_cluster import training
 from tests.unit.kube.job_json import job_json

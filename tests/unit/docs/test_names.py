@@ -17,7 +17,6 @@ import autoscaler.settings
 import autoscaler.web
 import extender.metrics
 import extender.settings
-from autoscaler.rescale.machine import Outcome
 from extender.http.app import Endpoints, RoutedApp, Verbs, create_app
 from optimus.cli import job_table, speed_table
 from optimus.interval import Action
@@ -26,6 +25,7 @@ from optimus.kube.contract import WAITING_EVENT, Annotation, Phase
 from optimus.kube.errors import ErrorKind
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES, policy_named
+from optimus.rescale.words import Outcome
 from optimus.runtime.settings import file_fields, flag, flag_fields, sentences_of
 from optimus.runtime.settings_file import key_of
 from tests.harness.exposed_metrics import exposed_metrics
@@ -266,7 +266,7 @@ def test_the_reference_lists_exactly_the_events_that_there_are() -> None:
 
 def _event_reasons() -> set[str]:
     """Of the calls that write an Event, the one argument that is a word in CamelCase."""
-    writers = {"EmitEvent", "_emit", "_warn_once", "_emit_once", "Notice", "emit"}
+    writers = {"_Told", "JobEvent", "_emit", "_warn_once", "_emit_once", "Notice", "emit"}
     found = {WAITING_EVENT}
     for call in (*_calls("autoscaler"), *_calls("extender")):
         name = getattr(call.func, "id", None) or getattr(call.func, "attr", None)

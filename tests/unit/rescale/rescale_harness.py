@@ -4,20 +4,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from autoscaler.rescale.machine import (
+from autoscaler.profile.events import JobEvent, rescale_event
+from optimus.jobs import NO_COUNTS, Counts
+from optimus.kube.profile_codec import pack_rescale, unpack_rescale
+from optimus.rescale.machine import Rescale, RescaleConfig, adopt, advance, resume
+from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.words import (
     CheckpointSeen,
     CountsFound,
     End,
     Event,
     FindCounts,
     Instruction,
+    Notify,
     Observe,
     Observed,
     PatchAnswered,
     PatchResult,
+    PauseReason,
     ProfileWritten,
-    Rescale,
-    RescaleConfig,
     RescaleRecord,
     ResizeAndResume,
     Step,
@@ -26,14 +31,16 @@ from autoscaler.rescale.machine import (
     Unmark,
     UserIntent,
     WriteProfile,
-    adopt,
-    advance,
 )
-from optimus.jobs import Counts
-from optimus.rescale.purpose import RescalePurpose
 from tests.unit.rescale.simulated_job import BEFORE, TARGET, SimulatedJob
 
 CONFIG = RescaleConfig(fresh_seconds=10, grace_seconds=1, start_seconds=60, quiet_seconds=2)
+
+
+def told(instruction: object) -> JobEvent:
+    """The Event that an instruction puts on the job."""
+    assert isinstance(instruction, Notify)
+    return rescale_event(instruction)
 
 
 class Fault(Enum):
@@ -68,7 +75,14 @@ class RescaleHarness:
     ends: list[End] = field(default_factory=list)
     calls: int = 0
 
+    pause: PauseReason = PauseReason.GOAL
+    was_paused: bool = False
+
     def __post_init__(self) -> None:
+        self.was_paused = self.job.suspended
+        if self.was_paused:
+            self.state = resume(self.job.observed(), self.pause, 1000.0, self.target, "its turn")
+            return
         stays = self.target == self.job.counts
         record = RescaleRecord(
             "i7",
@@ -79,6 +93,7 @@ class RescaleHarness:
             Step.CHECKPOINT,
             1000.0,
             purpose=RescalePurpose.STRAGGLER if stays else RescalePurpose.INTERVAL,
+            pause=self.pause if self.target == NO_COUNTS else None,
         )
         self.state = Rescale(record, self.needs_checkpoint)
 
@@ -114,9 +129,7 @@ class RescaleHarness:
             case WriteProfile(record=record):
                 fault = self.called()
                 if fault not in {Fault.NOT_SENT, Fault.CRASH_BEFORE, Fault.CONFLICT}:
-                    self.stored = RescaleRecord(
-                        **{name: getattr(record, name) for name in record.__slots__}
-                    )
+                    self.stored = unpack_rescale(pack_rescale(record), "j", self.job.at)
                 self.crash_if(fault)
                 return ProfileWritten(fault is None)
             case Observe():
@@ -166,7 +179,8 @@ class RescaleHarness:
             "acted before the step was written"
         )
         match instruction:
-            case Suspend(by=by):
+            case Suspend(by=by, pause=pause):
+                assert pause is (self.stored.pause if self.stored.pauses else None)
                 assert self.stored.rolling_back or not self.job.unwanted, (
                     "suspended for what its user does not want"
                 )
@@ -209,9 +223,10 @@ class RescaleHarness:
         ours = {BEFORE, self.target}
         assert job.counts in (ours if job.user_counts in {None, *ours} else {job.user_counts})
         if job.suspended:
-            assert job.user_wants_suspension or (
-                self.target == Counts(0, 0) and job.mark is not None
-            )
+            # A resume that was never stored has not begun: the next leader begins it again.
+            is_paused = self.target == NO_COUNTS or (self.was_paused and not self.ends)
+            assert job.user_wants_suspension or (is_paused and job.mark is not None)
+            assert job.user_wants_suspension or not job.pods, "paused with pods left"
         elif not job.finished:
             assert job.mark is None, "our mark is left on a job that runs"
 

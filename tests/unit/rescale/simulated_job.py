@@ -5,8 +5,8 @@ A resume that finds a pod of the old run fails the job, as the real operator doe
 
 from dataclasses import dataclass, field
 
-from autoscaler.rescale.machine import ObservedJob, ObservedPods
 from optimus.jobs import Counts
+from optimus.rescale.words import ObservedJob, ObservedPods
 
 BEFORE, TARGET = Counts(1, 2), Counts(2, 3)
 
@@ -46,6 +46,11 @@ class SimulatedJob:
     believed: tuple[int, Counts] | None = None
     checkpoint_at: float | None = None
     pods: list[Pod] = field(default_factory=list)
+
+    @classmethod
+    def paused(cls, capacity: int = 10) -> "SimulatedJob":
+        """A job that was paused by us, and of which no pod is left."""
+        return cls(suspended=True, mark="i7", suspension_confirmed=True, capacity=capacity)
 
     def __post_init__(self) -> None:
         self.operator()

@@ -6,31 +6,33 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from autoscaler.cluster import Observation
+from autoscaler.executor import Access, Rescales
+from autoscaler.jobs.state import JobState
 from autoscaler.logs.poller import Run
-from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
-from autoscaler.profile.recorder import ProfileRecorder
-from autoscaler.rescale.executor import RescaleExecutor
-from autoscaler.rescale.machine import (
-    CountsFound,
-    JobGone,
-    Observe,
-    Observed,
-    PatchAnswered,
-    PatchResult,
-    RescaleConfig,
-    ResizeAndResume,
-    Step,
-    Suspend,
-    Unmark,
-)
+from autoscaler.profile.events import JobEvents
+from autoscaler.profile.writer import ProfileRecorder
 from optimus.jobs import Counts, JobKey
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
 from optimus.progress.log import ProgressLog
+from optimus.rescale.machine import RescaleConfig
 from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.words import (
+    CountsFound,
+    JobGone,
+    Observe,
+    Observed,
+    PatchAnswered,
+    PatchResult,
+    PauseReason,
+    ResizeAndResume,
+    Step,
+    Suspend,
+    Unmark,
+)
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, tf_job
 
@@ -63,8 +65,7 @@ class FakeApi:
         job: TrainingJob,
         interval_id: str,
         limits: Mapping[str, int],
-        *,
-        permanent: bool = False,
+        pause: PauseReason | None = None,
     ) -> Written | Refused:
         self.asked.append(("suspend", job.resource_version, interval_id, *limits.items()))
         return self.outcome
@@ -109,17 +110,25 @@ class Setting:
         assert self.state.rescale is not None
         record = replace(self.state.rescale.record, step=step)
         self.state.rescale = replace(self.state.rescale, record=record, written=True)
-        recorder = ProfileRecorder(
-            self.cluster, self.cluster, Metrics(), spacing_seconds=5, timer=lambda: AT
-        )
-        self.executor = RescaleExecutor(self.api, self.api, recorder, self.api, RescaleConfig())
+        events = JobEvents(self.cluster, Metrics(), lambda: AT)
+        recorder = ProfileRecorder(self.cluster, events, spacing_seconds=5, timer=lambda: AT)
+        access = Access(self.api, self.api, recorder, events, self.api)
+        self.rescales = Rescales(access, RescaleConfig())
 
     def execute(self, instruction: Observe | Suspend | ResizeAndResume | Unmark) -> object:
-        free = EverythingFits()
-        return self.executor._execute(self.state, instruction, self.observation, free, AT)
+        executor = self.rescales.executor(self.state, self.observation, EverythingFits(), AT)
+        match instruction:
+            case Observe(uncached=uncached):
+                return executor.observe(uncached=uncached)
+            case Suspend():
+                return executor.suspend(instruction)
+            case ResizeAndResume():
+                return executor.resize_and_resume(instruction)
+            case Unmark():
+                return executor.unmark(instruction)
 
     def advance(self) -> None:
-        self.executor.advance(self.state, self.observation, EverythingFits(), AT)
+        self.rescales.advance(self.state, self.observation, EverythingFits(), AT)
 
     @property
     def step(self) -> Step | None:

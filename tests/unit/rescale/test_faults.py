@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.rescale.machine import Outcome, Step
 from optimus.jobs import Counts
+from optimus.rescale.words import Outcome, PauseReason, Step
 from tests.unit.rescale.rescale_harness import Fault, RescaleHarness
 from tests.unit.rescale.simulated_job import BEFORE, TARGET, SimulatedJob
 
@@ -51,18 +51,33 @@ def test_a_target_that_cannot_be_placed_is_rolled_back() -> None:
     assert harness.job.counts == BEFORE
 
 
-def test_a_job_at_its_goal_stays_suspended_with_our_annotation() -> None:
+def test_a_job_at_its_goal_pauses_with_our_annotation() -> None:
     harness = run(RescaleHarness(SimulatedJob(), target=NONE))
-    assert [end.outcome for end in harness.ends] == [Outcome.SUSPENDED]
+    assert [end.outcome for end in harness.ends] == [Outcome.PAUSED]
     assert harness.job.suspended
+    assert not harness.job.pods
     assert harness.job.counts == BEFORE
+
+
+@pytest.mark.parametrize("target", [TARGET, BEFORE])
+def test_a_paused_job_is_resumed_and_seen_to_train(target: Counts) -> None:
+    harness = run(RescaleHarness(SimulatedJob.paused(), target=target, pause=PauseReason.POLICY))
+    (end,) = harness.ends
+    assert (end.outcome, end.record.step, harness.job.counts) == (
+        Outcome.REACHED,
+        Step.VERIFY,
+        target,
+    )
 
 
 PATHS: dict[str, Callable[[], tuple[SimulatedJob, Counts]]] = {
     "the target is reached": lambda: (SimulatedJob(), TARGET),
     "the target cannot be placed": lambda: (SimulatedJob(capacity=4), TARGET),
     "the job is recreated at its counts": lambda: (SimulatedJob(), BEFORE),
-    "the job is suspended for good": lambda: (SimulatedJob(), NONE),
+    "the job is paused": lambda: (SimulatedJob(), NONE),
+    "the paused job is resumed": lambda: (SimulatedJob.paused(), TARGET),
+    "the paused job is resumed at its counts": lambda: (SimulatedJob.paused(), BEFORE),
+    "the paused job cannot be placed at the target": lambda: (SimulatedJob.paused(4), TARGET),
 }
 
 
@@ -164,6 +179,7 @@ ACTS: dict[str, Callable[[SimulatedJob], object]] = {
     capacity=st.sampled_from([4, 10]),
     target=st.sampled_from([TARGET, NONE, BEFORE, Counts(1, 1)]),
     needs_checkpoint=st.booleans(),
+    is_paused=st.booleans(),
 )
 def test_any_events_in_any_order(
     acts: list[str],
@@ -171,8 +187,10 @@ def test_any_events_in_any_order(
     capacity: int,
     target: Counts,
     needs_checkpoint: bool,
+    is_paused: bool,
 ) -> None:
-    job = SimulatedJob(capacity=capacity)
+    is_resumed = is_paused and target != NONE
+    job = SimulatedJob.paused(capacity) if is_resumed else SimulatedJob(capacity=capacity)
     harness = RescaleHarness(
         job, needs_checkpoint=needs_checkpoint, target=target, faults=iter(faults)
     )

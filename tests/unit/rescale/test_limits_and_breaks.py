@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.rescale.executor import limits_left
-from autoscaler.rescale.machine import Observe, Observed, Step, Suspend, advance
+from autoscaler.executor import limits_left
 from optimus.kube.errors import ErrorKind
+from optimus.rescale.machine import advance
+from optimus.rescale.words import Observe, Observed, Step, Suspend
 from tests.unit.kube.job_json import job_json, read
 from tests.unit.rescale.test_executor import AT, Setting
 from tests.unit.rescale.test_machine import (

@@ -5,14 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.rescale.machine import (
+from autoscaler.profile.events import rescale_event
+from optimus.jobs import NO_COUNTS, Counts
+from optimus.kube.events import EventType
+from optimus.kube.profile_codec import pack_rescale, unpack_rescale
+from optimus.rescale.machine import Rescale, RescaleConfig, adopt, advance
+from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.words import (
     CheckpointSeen,
     CountsFound,
-    EmitEvent,
     End,
     FindCounts,
     Instruction,
     JobGone,
+    Notify,
     Observe,
     Observed,
     ObservedJob,
@@ -22,8 +28,6 @@ from autoscaler.rescale.machine import (
     PatchResult,
     PlacementFailed,
     ProfileWritten,
-    Rescale,
-    RescaleConfig,
     RescaleRecord,
     ResizeAndResume,
     Step,
@@ -32,14 +36,8 @@ from autoscaler.rescale.machine import (
     Unmark,
     UserIntent,
     WriteProfile,
-    adopt,
-    advance,
-    pack_rescale,
-    unpack_rescale,
 )
-from optimus.jobs import NO_COUNTS, Counts
-from optimus.kube.contract import Phase
-from optimus.rescale.purpose import RescalePurpose
+from tests.unit.rescale.rescale_harness import told
 
 CONFIG = RescaleConfig()
 BEFORE, TARGET, OTHER = Counts(1, 2), Counts(2, 3), Counts(4, 4)
@@ -108,7 +106,7 @@ def only(instructions: tuple[Instruction, ...]) -> object:
 
 
 def without_events(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
-    return tuple(each for each in instructions if not isinstance(each, EmitEvent))
+    return tuple(each for each in instructions if not isinstance(each, Notify))
 
 
 CHECKPOINT, SUSPEND, EMPTY = at(Step.CHECKPOINT), at(Step.SUSPEND), at(Step.EMPTY)
@@ -171,7 +169,7 @@ def test_next(
 
 def test_nothing_is_done_before_the_step_is_written() -> None:
     state, instructions = advance(Rescale(RECORD, needs_checkpoint=False), Tick(1000.0), CONFIG)
-    assert instructions == (WriteProfile(RECORD, Phase.WAITING_FOR_CHECKPOINT),)
+    assert instructions == (WriteProfile(RECORD),)
     assert observe(state, RUNNING, ALL_BEFORE, at=1000.0) == (state, None)
     state, instructions = advance(state, ProfileWritten(ok=False, at=1000.0), CONFIG)
     assert instructions == ()
@@ -266,21 +264,21 @@ def test_warns_once(
     state: Rescale, job: ObservedJob, pods: ObservedPods, at: float, message: str
 ) -> None:
     state, event = observe(state, job, pods, at=at)
-    assert isinstance(event, EmitEvent)
-    assert event.warning
-    assert message in event.message
+    said = told(event)
+    assert said.kind is EventType.WARNING
+    assert message in said.message
     assert observe(state, job, pods, at=at + 100)[1] is None
 
 
 def test_a_wait_is_warned_of_from_its_limit_on() -> None:
     assert observe(CHECKPOINT, RUNNING, ALL_BEFORE, at=2199.9)[1] is None
     _, event = observe(CHECKPOINT, RUNNING, ALL_BEFORE, at=2200.0)
-    assert isinstance(event, EmitEvent)
-    assert event.reason == "WaitingForCheckpoint"
+    said = told(event)
+    assert said.reason == "WaitingForCheckpoint"
     assert observe(EMPTY, SUSPENDED, ONE_POD, at=1299.9)[1] is None
     _, event = observe(EMPTY, SUSPENDED, ONE_POD, at=1300.0)
-    assert isinstance(event, EmitEvent)
-    assert event.reason == "PodsDoNotEnd"
+    said = told(event)
+    assert said.reason == "PodsDoNotEnd"
 
 
 @pytest.mark.parametrize(
@@ -297,10 +295,10 @@ def test_rolls_back_when_the_target_is_not_placed_in_time(bound: Counts) -> None
     assert advance(start, in_time, CONFIG) == (start, ())
     late = Observed(1600.0, RESUMED, ObservedPods(5, bound, NO_COUNTS))
     state, instructions = with_room(start, late)
-    assert [type(each) for each in instructions] == [EmitEvent, PlacementFailed, WriteProfile]
+    assert [type(each) for each in instructions] == [Notify, PlacementFailed, WriteProfile]
     event, failed, _ = instructions
-    assert isinstance(event, EmitEvent)
-    assert (event.warning, event.reason) == (True, "RollingBack")
+    said = told(event)
+    assert (said.kind, said.reason) == (EventType.WARNING, "RollingBack")
     assert failed == PlacementFailed(600.0)
     assert state.record.step_text == "undo-suspend"
     assert state.record.current_target == BEFORE
@@ -337,21 +335,21 @@ def test_a_suspension_for_good_that_is_no_longer_wanted_is_ended() -> None:
     intent = UserIntent(needs_checkpoint=True, unwanted="its goal is another")
     state, _ = advance(state, intent, CONFIG)
     state, instructions = with_room(state, Observed(1001.0, SUSPENDED, NO_PODS))
-    assert [type(each) for each in instructions] == [EmitEvent, WriteProfile]
+    assert [type(each) for each in instructions] == [Notify, WriteProfile]
     event = instructions[0]
-    assert isinstance(event, EmitEvent)
-    assert (event.warning, event.reason) == (False, "RescaleEnded")
-    assert "its goal is another: returning to 1 PS + 2 workers" in event.message
-    assert (state.record.current_target, state.record.stays_suspended) == (BEFORE, False)
+    said = told(event)
+    assert (said.kind, said.reason) == (EventType.NORMAL, "RescaleEnded")
+    assert "its goal is another: returning to 1 PS + 2 workers" in said.message
+    assert (state.record.current_target, state.record.pauses) == (BEFORE, False)
 
 
 def test_a_checkpoint_that_is_no_longer_asked_for_is_not_waited_for() -> None:
     state, _ = advance(CHECKPOINT, UserIntent(needs_checkpoint=False), CONFIG)
     state, (event, _) = with_room(state, Observed(1001.0, RUNNING, ALL_BEFORE))
     assert state.record.step is Step.SUSPEND
-    assert isinstance(event, EmitEvent)
-    assert (event.warning, event.reason) == (False, "Rescaling")
-    assert event.message == "1 PS + 2 workers -> 2 PS + 3 workers: worker 3 saves 41 s"
+    said = told(event)
+    assert (said.kind, said.reason) == (EventType.NORMAL, "Rescaling")
+    assert said.message == "1 PS + 2 workers -> 2 PS + 3 workers: worker 3 saves 41 s"
 
 
 def test_pods_that_are_placed_but_slow_are_kept() -> None:
@@ -376,7 +374,7 @@ def test_a_refusal(state: Rescale, expected: object) -> None:
     assert only(without_events(instructions)) == expected
     is_resume = state.record.step is Step.RESUME
     assert any(isinstance(each, PlacementFailed) for each in instructions) is is_resume
-    emitted = [each for each in instructions if isinstance(each, EmitEvent)]
+    emitted = [rescale_event(each) for each in instructions if isinstance(each, Notify)]
     assert [(each.reason, "invalid" in each.message) for each in emitted] == (
         [("RollingBack", True)] if is_resume else []
     )
@@ -390,22 +388,22 @@ def test_a_denied_suspension_is_retried_for_a_while(at_seconds: float, expected:
 
 def test_a_right_that_is_missing_for_a_moment_rolls_nothing_back() -> None:
     state, instructions = answer(RESUME, PatchResult.DENIED, "401", at=1003.0)
-    assert [type(each) for each in instructions] == [EmitEvent]
+    assert [type(each) for each in instructions] == [Notify]
     assert observe(state, SUSPENDED)[1] == ResizeAndResume(TARGET, "6")
 
 
 def test_a_right_that_stays_missing_restores_the_counts_before() -> None:
     state, instructions = answer(RESUME, PatchResult.DENIED, "policy", at=1060.0)
-    assert [type(each) for each in instructions] == [EmitEvent, PlacementFailed, WriteProfile]
+    assert [type(each) for each in instructions] == [Notify, PlacementFailed, WriteProfile]
     assert state.record.step_text == "undo-resume"
 
 
 def test_a_refused_rollback_is_retried_with_an_event() -> None:
     state, instructions = answer(BACK_TO_RESUME, PatchResult.REFUSED, "invalid")
     (event,) = instructions
-    assert isinstance(event, EmitEvent)
-    assert (event.warning, event.reason) == (True, "RescaleRefused")
-    assert "invalid" in event.message
+    said = told(event)
+    assert (said.kind, said.reason) == (EventType.WARNING, "RescaleRefused")
+    assert "invalid" in said.message
     assert observe(state, SUSPENDED)[1] == ResizeAndResume(BEFORE, "6")
 
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from autoscaler.rescale.machine import ObservedJob, ObservedPods
 from optimus.jobs import NO_COUNTS, Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.pods import ContainerState, Pod
+from optimus.kube.profile_codec import observed_job, observed_pods
 from optimus.kube.training_jobs import TrainingJob
+from optimus.rescale.words import ObservedJob, ObservedPods
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
 
@@ -38,7 +39,7 @@ def ended(error: str, restarts: int, *, crash_loops: bool = False) -> ContainerS
 
 
 def observed(pods: Iterable[Pod], fixed: int = 0) -> ObservedPods:
-    return ObservedPods.of([*pods], fixed)
+    return observed_pods([*pods], fixed)
 
 
 def test_every_pod_is_left_and_those_that_stay_are_counted_by_role() -> None:
@@ -154,14 +155,14 @@ FOUND = TrainingJob(
 
 
 def test_a_running_job() -> None:
-    assert ObservedJob.of(FOUND) == ObservedJob(False, None, False, COUNTS, "5")
+    assert observed_job(FOUND) == ObservedJob(False, None, False, COUNTS, "5")
 
 
 def test_a_job_that_we_suspended_and_the_operator_has_confirmed() -> None:
     job = replace(
         FOUND, suspended=True, suspended_by="i7", conditions=frozenset({"Created", "Suspended"})
     )
-    assert ObservedJob.of(job) == ObservedJob(True, "i7", True, COUNTS, "5")
+    assert observed_job(job) == ObservedJob(True, "i7", True, COUNTS, "5")
 
 
 @pytest.mark.parametrize(
@@ -177,6 +178,6 @@ def test_a_job_that_we_suspended_and_the_operator_has_confirmed() -> None:
     ],
 )
 def test_a_job_that_has_ended(job: TrainingJob, finished: bool, failed: bool) -> None:
-    seen = ObservedJob.of(job)
+    seen = observed_job(job)
     assert (seen.finished, seen.failed) == (finished, failed)
     assert seen.counts == (NO_COUNTS if job.job is None else COUNTS)

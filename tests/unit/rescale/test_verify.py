@@ -5,23 +5,23 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.rescale.machine import (
+from optimus.jobs import Counts
+from optimus.kube.events import EventType
+from optimus.rescale.machine import Rescale, RescaleConfig
+from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.words import (
     CountsFailed,
-    EmitEvent,
     End,
     Instruction,
     Observed,
     ObservedJob,
     ObservedPods,
     Outcome,
-    Rescale,
-    RescaleConfig,
     Step,
     Suspend,
     WriteProfile,
 )
-from optimus.jobs import Counts
-from optimus.rescale.purpose import RescalePurpose
+from tests.unit.rescale.rescale_harness import told
 from tests.unit.rescale.test_machine import ALL, ALL_BEFORE, RESUMED, RUNNING, TARGET, at, with_room
 
 CONFIG = RescaleConfig(quiet_seconds=30, verify_seconds=300)
@@ -95,10 +95,10 @@ def test_other_jobs_at_unchanged_counts_are_over_when_their_pods_run() -> None:
 @pytest.mark.parametrize("pods", [ENDED, LOOPS], ids=["ended", "in CrashLoopBackOff"])
 def test_a_container_that_ends_with_an_error_undoes_it(step: Rescale, pods: ObservedPods) -> None:
     _, (event, failed, write) = observe(step, pods, 12)
-    assert isinstance(event, EmitEvent)
-    assert (event.warning, event.reason) == (True, "RollingBack")
-    assert "i7 (1 PS + 2 workers -> 2 PS + 3 workers) is undone" in event.message
-    assert ERROR in event.message
+    said = told(event)
+    assert (said.kind, said.reason) == (EventType.WARNING, "RollingBack")
+    assert "i7 (1 PS + 2 workers -> 2 PS + 3 workers) is undone" in said.message
+    assert ERROR in said.message
     assert failed == CountsFailed(ERROR)
     assert isinstance(write, WriteProfile)
     assert write.record.step_text == "undo-suspend"
@@ -138,10 +138,10 @@ def test_the_restarts_before_the_suspension_are_remembered() -> None:
 def test_a_job_that_fails_for_good_says_after_which_rescale() -> None:
     job = replace(RESUMED, finished=True, failed=True)
     _, (event, end) = observe(VERIFY, ENDED, 12, job)
-    assert isinstance(event, EmitEvent)
-    assert (event.warning, event.reason) == (True, "FailedAfterRescale")
-    assert "failed 12 s after rescale i7 (1 PS + 2 workers -> 2 PS + 3 workers)" in event.message
-    assert ERROR in event.message
+    said = told(event)
+    assert (said.kind, said.reason) == (EventType.WARNING, "FailedAfterRescale")
+    assert "failed 12 s after rescale i7 (1 PS + 2 workers -> 2 PS + 3 workers)" in said.message
+    assert ERROR in said.message
     assert isinstance(end, End)
     assert end.outcome is Outcome.JOB_ENDED
 
@@ -149,8 +149,8 @@ def test_a_job_that_fails_for_good_says_after_which_rescale() -> None:
 def test_a_job_that_fails_without_an_error_of_a_container_says_so_without_one() -> None:
     job = replace(RESUMED, finished=True, failed=True)
     _, (event, _) = observe(VERIFY, ALL, 12, job)
-    assert isinstance(event, EmitEvent)
-    assert "(1 PS + 2 workers -> 2 PS + 3 workers): with restartPolicy" in event.message
+    said = told(event)
+    assert "(1 PS + 2 workers -> 2 PS + 3 workers): with restartPolicy" in said.message
 
 
 def test_the_time_since_its_decision_is_reported_once_it_trains() -> None:

@@ -5,26 +5,27 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.rescale.machine import (
-    EmitEvent,
+from autoscaler.profile.events import JobEvent, rescale_event
+from optimus.jobs import NO_COUNTS, Counts
+from optimus.kube.events import EventType
+from optimus.rescale.machine import Rescale, RescaleConfig, advance
+from optimus.rescale.words import (
     End,
     Instruction,
+    Notify,
     Observe,
     Observed,
     ObservedJob,
     ObservedPods,
     Outcome,
     ProfileWritten,
-    Rescale,
-    RescaleConfig,
     RescaleRecord,
     ResizeAndResume,
     Step,
     Tick,
     WriteProfile,
-    advance,
 )
-from optimus.jobs import NO_COUNTS, Counts
+from tests.unit.rescale.rescale_harness import told
 
 CONFIG = RescaleConfig()
 BEFORE, TARGET = Counts(1, 2), Counts(2, 4)
@@ -49,7 +50,7 @@ def observe(
 
 
 def events(instructions: tuple[Instruction, ...]) -> list[str]:
-    return [each.reason for each in instructions if isinstance(each, EmitEvent)]
+    return [rescale_event(each).reason for each in instructions if isinstance(each, Notify)]
 
 
 def refused(state: Rescale, *instants: float) -> tuple[Rescale, tuple[Instruction, ...]]:
@@ -73,9 +74,9 @@ def test_what_has_begun_goes_on_without_a_record(step: Step, rolling_back: bool)
     assert instructions == ()
     state, instructions = refused(state, 160.0)
     (event, then) = instructions
-    assert isinstance(event, EmitEvent)
-    assert (event.warning, event.reason) == (True, "ProfileNotWritable")
-    assert "too large" in event.message
+    said = told(event)
+    assert (said.kind, said.reason) == (EventType.WARNING, "ProfileNotWritable")
+    assert "too large" in said.message
     assert then == Observe(uncached=True)
 
 
@@ -140,11 +141,11 @@ LINGERING = ObservedPods(1, NO_COUNTS, NO_COUNTS, leaving=1, lingering="j-worker
 def test_pods_that_are_ending_are_never_resumed_over_and_reported_each_hour(
     confirmed: bool,
 ) -> None:
-    state, warnings = at_step(Step.EMPTY), list[EmitEvent]()
+    state, warnings = at_step(Step.EMPTY), list[JobEvent]()
     for at in range(0, 3 * 3600, 60):
         state, instructions = observe(state, float(at), suspended(confirmed=confirmed), LINGERING)
         assert not any(isinstance(each, ResizeAndResume) for each in instructions)
-        warnings += [each for each in instructions if isinstance(each, EmitEvent)]
+        warnings += [rescale_event(each) for each in instructions if isinstance(each, Notify)]
     assert [each.reason for each in warnings] == ["PodsDoNotEnd"] * 3
     assert "j-worker-1 on node-7" in warnings[0].message
     assert "out-of-service" in warnings[0].message

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from optimus.allocation.policy import Service
 from optimus.interval.capacity_plan import Held
 from optimus.jobs import Counts, Role
@@ -115,7 +117,7 @@ class TestAFirstStart:
     def test_it_counts_as_no_rescale(self) -> None:
         _, state = running()
         assert (
-            state.past.rescales,
+            state.record.rescales,
             state.restarts,
             state.history(0.0).rescaling_to,
         ) == (0, 0, None)
@@ -163,7 +165,9 @@ class TestARescale:
 
     def test_the_users_own_counts_are_reported_until_an_interval_changes_them(self) -> None:
         cluster, state = running()
-        state.past = replace(state.past, profiled=(Counts(1, 2),), own_counts=Counts(1, 1))
+        state.record = structs.replace(
+            state.record, profiled=(Counts(1, 2),), own_counts=Counts(1, 1)
+        )
         reported = [state.history(0.0).own_counts]
         for purpose, node in (
             (RescalePurpose.PROFILING, "node-1"),
@@ -188,7 +192,7 @@ class TestAPause:
         cluster.advance(began + 500)
         cluster.move(state, move_to(state, "node-1", "node-1", free_at=cluster.now))
         assert cluster.next_at == began + 500 + RESCALE - LEAVING
-        assert state.pauses == 1
+        assert state.record.pauses == 1
 
 
 class TestTime:

@@ -31,8 +31,8 @@ class Watch:
 
     def __call__(self, cluster: SimulatedCluster) -> None:
         for uid, state in cluster.states.items():
-            self.profiled[uid] = len(state.past.profiled)
-            if state.differed:
+            self.profiled[uid] = len(state.record.profiled)
+            if state.record.differs:
                 self.differed.add(uid)
 
 

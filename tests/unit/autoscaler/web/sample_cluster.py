@@ -8,8 +8,7 @@ import msgspec
 import numpy as np
 
 from autoscaler.cluster import Observation
-from autoscaler.profile.recorder import goal_text
-from autoscaler.rescale.machine import RescaleRecord, Step
+from autoscaler.profile.status import goal_text
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from optimus.errors import NotReady
 from optimus.interval import Action, Decision
@@ -27,13 +26,14 @@ from optimus.jobs import (
 )
 from optimus.kube.contract import RESCALING, Phase
 from optimus.kube.pods import Pod
-from optimus.kube.profile_codec import JobRecord
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.times import format_second
 from optimus.kube.waiting_events import JobAhead, Wait
+from optimus.lifecycle import JobRecord
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.nodes import Node, Taint
 from optimus.progress.types import LossPoint, MetricSeries, SpeedSample, TrainingProgress
+from optimus.rescale.words import RescaleRecord, Step
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ClusterSnapshot, ReplicaId
 

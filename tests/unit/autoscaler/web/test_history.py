@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from autoscaler.rescale.machine import RescaleRecord, Step
 from autoscaler.web.copies import JobCopy
 from autoscaler.web.history import History, JobTimeline
 from optimus.interval import Action
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
-from optimus.kube.profile_codec import JobRecord
+from optimus.lifecycle import JobRecord
+from optimus.rescale.words import RescaleRecord, Step
 from tests.unit.autoscaler.web.sample_cluster import AT, SampleCluster
 
 BEFORE, AFTER = Counts(2, 2), Counts(2, 4)

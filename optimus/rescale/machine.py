@@ -16,143 +16,54 @@ annotation distinguishes our suspension from the user's; what the user does in b
 rescale.
 """
 
-import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import Enum, StrEnum, auto
 from typing import Final
 
-from optimus.jobs import NO_COUNTS, Counts, Role
-from optimus.kube.contract import Phase
-from optimus.kube.errors import Malformed
-from optimus.kube.pods import Pod
-from optimus.kube.profiles import RescaleStatus
-from optimus.kube.times import format_instant, parse_instant
-from optimus.kube.training_jobs import TrainingJob
+from optimus.jobs import Counts
 from optimus.rescale.checkpoints import FRESH_CHECKPOINT_SECONDS, is_fresh_checkpoint
 from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.words import (
+    CheckpointSeen,
+    CountsFailed,
+    CountsFound,
+    End,
+    Event,
+    FindCounts,
+    Instruction,
+    JobGone,
+    Notice,
+    Notify,
+    Observe,
+    Observed,
+    ObservedJob,
+    ObservedPods,
+    Outcome,
+    PatchAnswered,
+    PatchResult,
+    PauseReason,
+    PlacementFailed,
+    ProfileWritten,
+    RescaleRecord,
+    ResizeAndResume,
+    Step,
+    Suspend,
+    Tick,
+    Unmark,
+    UserIntent,
+    WriteProfile,
+    covers,
+)
 
-_LOG = logging.getLogger(__name__)
-
-
-class Step(StrEnum):
-    """The step of a rescale; up to SUSPEND nothing has been done to the job.
-
-    YIELD: the user resumed the job; only our annotation is left to be removed.
-    """
-
-    CHECKPOINT = "checkpoint"
-    SUSPEND = "suspend"
-    EMPTY = "empty"
-    RESUME = "resume"
-    START = "start"
-    VERIFY = "verify"
-    YIELD = "yield"
-
-
-_PHASES: Final = {
-    Step.CHECKPOINT: Phase.WAITING_FOR_CHECKPOINT,
-    Step.SUSPEND: Phase.SUSPENDING,
-    Step.EMPTY: Phase.SUSPENDING,
-    Step.RESUME: Phase.RESIZING,
-    Step.START: Phase.STARTING,
-    Step.VERIFY: Phase.STARTING,
-    Step.YIELD: Phase.TRAINING,
-}
-_STOPPED: Final = (Step.SUSPEND, Step.EMPTY, Step.RESUME, Step.START)
-_UNDO: Final = "undo-"
-_MOST_NAMED: Final = 5
 _AGAIN_SECONDS: Final = 3600.0
-"""An Event on a wait that only people can end is emitted each hour: so long it is kept."""
+"""A wait that only people can end is reported each hour."""
 
 _ROOM_SECONDS: Final = 10.0
-"""How long after a search for room that found none the next one is made: on a large cluster it
+"""How long after a search for capacity that found none the next one is made: on a large cluster it
 takes a part of a tick."""
 
 _ENDING: Final = "one of its trainers has succeeded: the job is about to end"
-
-
-@dataclass(frozen=True, slots=True)
-class RescaleRecord:
-    """What the profile keeps of a rescale; instants are UTC, seconds since the epoch."""
-
-    id: str
-    """That of the interval that decided it, and the value of the suspended-by annotation."""
-
-    started_at: float
-    before: Counts
-    target: Counts
-    why: str
-    step: Step
-    step_at: float
-    rolling_back: bool = False
-    """The target could not be started: the job goes to ``return_counts``."""
-
-    purpose: RescalePurpose = RescalePurpose.INTERVAL
-
-    restarts: int = 0
-    """The most restarts of a container before the suspension: as many are usual for this job."""
-
-    failure: str = ""
-    """Why the target is undone where its containers ended with an error."""
-
-    returns_to: Counts | None = None
-    """Where a roll-back goes; ``None``: to the counts before."""
-
-    @property
-    def return_counts(self) -> Counts:
-        """The counts to which a roll-back goes."""
-        return self.before if self.returns_to is None else self.returns_to
-
-    @property
-    def kept(self) -> Counts:
-        """What the job had before and was to have after: the capacity of the rest is promised to
-        others, or was never its own."""
-        before, target = self.before, self.target
-        if target == NO_COUNTS:
-            return before
-        return Counts(min(before.ps, target.ps), min(before.workers, target.workers))
-
-    @property
-    def needs_room(self) -> bool:
-        """Whether the job is not stopped before its target fits."""
-        return self.target != NO_COUNTS and not self.purpose.is_urgent
-
-    @property
-    def current_target(self) -> Counts:
-        """Where the job goes: the target, or back."""
-        return self.return_counts if self.rolling_back else self.target
-
-    @property
-    def change(self) -> str:
-        """The counts before and after, as users read them."""
-        return f"{self.before} -> {'suspended' if self.target == NO_COUNTS else self.target}"
-
-    @property
-    def stays_suspended(self) -> bool:
-        """Whether the job is to be suspended for good."""
-        return self.target == NO_COUNTS and not self.rolling_back
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether the job does not train for it: suspended, or about to be, or starting."""
-        return self.step in _STOPPED
-
-    @property
-    def phase(self) -> Phase:
-        """The profile's phase in this step."""
-        return _PHASES[self.step]
-
-    @property
-    def step_text(self) -> str:
-        """The step as the profile's ``rescale.step`` stores it."""
-        return (_UNDO if self.rolling_back else "") + self.step
-
-    def with_step_text(self, text: str) -> "RescaleRecord":
-        """The record at the step that a profile stores; raises ValueError on any other text."""
-        step = Step(text.removeprefix(_UNDO))
-        return replace(self, step=step, rolling_back=text.startswith(_UNDO))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,327 +128,6 @@ class RescaleConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedJob:
-    """The job as the API server has it."""
-
-    suspended: bool
-    suspended_by: str | None
-    """The value of our annotation."""
-
-    suspension_confirmed: bool
-    """Whether the operator has set the Suspended condition."""
-
-    counts: Counts
-    resource_version: str
-    finished: bool = False
-    """Succeeded or Failed, or being deleted."""
-
-    failed: bool = False
-
-    @classmethod
-    def of(cls, job: TrainingJob) -> "ObservedJob":
-        """What the state machine needs of a job."""
-        return cls(
-            job.suspended,
-            job.suspended_by,
-            "Suspended" in job.conditions,
-            job.job.counts if job.job is not None else NO_COUNTS,
-            job.resource_version,
-            finished=job.outcome is not None or job.deleted or job.job is None,
-            failed=job.outcome == "Failed",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedPods:
-    """The job's pods, listed *before* the job was read."""
-
-    left: int
-    """Every pod there is, also those being deleted."""
-
-    bound: Counts
-    started: Counts
-    """Running or Succeeded; like ``bound`` without those being deleted."""
-
-    fixed_missing: int = 0
-    """Pods of fixed roles that have not started."""
-
-    restarts: int = 0
-    """The most restarts of any container that trains."""
-
-    all_restarts: int = 0
-    """The restarts of all of them, as the operator counts them against ``backoffLimit``."""
-
-    error: str = ""
-    """Which container ended last with an error, and how: of those restarted most, the first."""
-
-    crash_loops: bool = False
-    """Whether one waits in CrashLoopBackOff, or its pod has failed and stays."""
-
-    is_ending: bool = False
-    """Whether a trainer has Succeeded: suspended and resumed, it would begin again."""
-
-    trains: bool = False
-    """Whether the log of these very pods shows training steps."""
-
-    is_mixed: bool = False
-    """Whether some were made for other counts than the job has."""
-
-    leaving: int = 0
-    """Those being deleted; ``lingering`` names some of them, with their nodes."""
-
-    lingering: str = ""
-
-    @classmethod
-    def of(cls, pods: Sequence[Pod], fixed: int) -> "ObservedPods":
-        """What the state machine needs of a job's pods; ``fixed`` is its number of fixed ones."""
-        staying = [pod for pod in pods if not pod.leaving]
-        leaving = [f"{pod.name} on {pod.node or 'no node'}" for pod in pods if pod.leaving]
-        started = [pod for pod in staying if pod.phase in ("Running", "Succeeded")]
-        fixed_started = sum(
-            pod.replica is not None and pod.replica.role not in (Role.PS, Role.WORKER)
-            for pod in started
-        )
-        bound = _counts(pod for pod in staying if pod.node is not None)
-        broken = [pod for pod in staying if pod.container.error]
-        worst = max(broken, key=lambda pod: pod.container.restarts, default=None)
-        error = "" if worst is None else f"{worst.name} ended with {worst.container.error}"
-        return cls(
-            len(pods),
-            bound,
-            _counts(started),
-            max(fixed - fixed_started, 0),
-            restarts=max((pod.container.restarts for pod in staying), default=0),
-            all_restarts=sum(pod.container.restarts for pod in staying if pod.running),
-            error=error,
-            is_ending=any(pod.has_trained for pod in staying),
-            crash_loops=any(pod.container.crash_loops or pod.phase == "Failed" for pod in broken),
-            leaving=len(leaving),
-            lingering=", ".join(leaving[:_MOST_NAMED]),
-        )
-
-    def all_started(self, target: Counts) -> bool:
-        """Whether the whole gang has started."""
-        return self.fixed_missing == 0 and _covers(self.started, target)
-
-
-def _counts(pods: Iterable[Pod]) -> Counts:
-    roles = [pod.replica.role for pod in pods if pod.replica is not None]
-    return Counts(roles.count(Role.PS), roles.count(Role.WORKER))
-
-
-def _covers(counts: Counts, target: Counts) -> bool:
-    return counts.ps >= target.ps and counts.workers >= target.workers
-
-
-class PatchResult(Enum):
-    """What became of a patch.
-
-    UNKNOWN: no answer came, it may have been carried out. REFUSED: it never will be. DENIED: not
-    while we lack the right, which an API server that has just started may only not know of yet.
-    """
-
-    DONE = auto()
-    CONFLICT = auto()
-    UNKNOWN = auto()
-    REFUSED = auto()
-    DENIED = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """Time passes."""
-
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileWritten:
-    """The answer to WriteProfile, and why it was not written."""
-
-    ok: bool
-    at: float = 0.0
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointSeen:
-    """The job's last complete checkpoint was made at this instant at the earliest, by our clock.
-
-    That is the last read of its log that did not show it: the age of what is read late is not
-    known any better.
-    """
-
-    since: float
-
-
-@dataclass(frozen=True, slots=True)
-class UserIntent:
-    """What the job's annotations and goal say now: whether a checkpoint comes first, and why the
-    rescale is unwanted, if it is; ``may_stop``: whether as few jobs as allowed are stopped now."""
-
-    needs_checkpoint: bool
-    unwanted: str | None = None
-    may_stop: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class CountsFound:
-    """The answer to FindCounts: the most that fits, ``None`` where nothing does, and whether the
-    target does."""
-
-    at: float
-    counts: Counts | None
-    target_fits: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class PatchAnswered:
-    """The answer to a patch."""
-
-    at: float
-    result: PatchResult
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """The answer to Observe."""
-
-    at: float
-    job: ObservedJob
-    pods: ObservedPods
-    since_break_seconds: float = math.inf
-    """Since a call or watch failed last, here or perhaps in the operator."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobGone:
-    """The answer to Observe where the job is gone, or another of its name has taken its place."""
-
-
-Event = (
-    Tick
-    | ProfileWritten
-    | CheckpointSeen
-    | UserIntent
-    | CountsFound
-    | PatchAnswered
-    | Observed
-    | JobGone
-)
-
-
-@dataclass(frozen=True, slots=True)
-class WriteProfile:
-    """Store the record and the phase in the profile, then report ProfileWritten."""
-
-    record: RescaleRecord
-    phase: Phase
-
-
-@dataclass(frozen=True, slots=True)
-class Observe:
-    """List the job's pods, then read the job, then report; ``uncached``: not from a watch."""
-
-    uncached: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Suspend:
-    """Suspend the job and annotate it with ``by``, in one patch guarded by the resource version.
-
-    ``restarts`` are those that its pods take with them."""
-
-    by: str
-    resource_version: str
-    restarts: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ResizeAndResume:
-    """Set the counts, end the suspension and remove our annotation, in one guarded patch."""
-
-    counts: Counts
-    resource_version: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unmark:
-    """Remove our annotation and nothing else, in one guarded patch."""
-
-    resource_version: str
-
-
-@dataclass(frozen=True, slots=True)
-class FindCounts:
-    """Find counts, of each role at most these, that fit beside what is kept for other jobs, and
-    whether the target does, then report CountsFound."""
-
-    most: Counts
-
-
-@dataclass(frozen=True, slots=True)
-class EmitEvent:
-    """Put an Event on the job."""
-
-    warning: bool
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlacementFailed:
-    """Record, with the next write of the profile, that the target was not placed in time.
-
-    ``lost``: its capacity has gone to others meanwhile, which says nothing against these counts."""
-
-    waited_seconds: float
-    lost: bool = False
-
-
-class Outcome(StrEnum):
-    """How a rescale ended. ABANDONED: it was not allowed to begin."""
-
-    REACHED = "reached"
-    ROLLED_BACK = "rolled back"
-    SUSPENDED = "suspended"
-    USER = "changed by user"
-    JOB_ENDED = "job ended"
-    ABANDONED = "abandoned"
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """The rescale is over: remove the record from the profile."""
-
-    outcome: Outcome
-    record: RescaleRecord
-    reason: str
-    price_seconds: float | None = None
-    """What it cost: from the suspension to the end of the last pod, from the placement of the new
-    pods to their first step, and the training since the checkpoint; ``None`` where that was not
-    seen. A wait for capacity in between says nothing of the next rescale."""
-
-    start_seconds: float | None = None
-    """From the placement of the new pods until all of them ran; ``None`` where that was not
-    seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class CountsFailed:
-    """Record, with the next write of the profile, that the job's containers fail at the target."""
-
-    why: str
-
-
-Patch = Suspend | ResizeAndResume | Unmark
-Instruction = (
-    WriteProfile | Observe | FindCounts | Patch | EmitEvent | PlacementFailed | CountsFailed | End
-)
-
-
-@dataclass(frozen=True, slots=True)
 class Rescale:
     """A rescale in progress; only ``record`` is kept in the profile, the rest may be lost."""
 
@@ -592,8 +182,8 @@ class Rescale:
     error: str = ""
     """How its containers end at the target, while they do."""
 
-    emitted: frozenset[str] = frozenset()
-    """Keys of the Events that were emitted: their reasons, and of some the hour."""
+    told: frozenset[str] = frozenset()
+    """What the users were told: the notices, and of some the hour."""
 
     end: End | None = None
 
@@ -604,8 +194,8 @@ Advance = tuple[Rescale, tuple[Instruction, ...]]
 def adopt(job: ObservedJob, at: float) -> Rescale | None:
     """The rescale of a job that is annotated as suspended by us and has no record of one.
 
-    A suspended job is resumed (not to be called for one that was suspended for good). From a
-    running one the annotation is removed: a later suspension by its user would be taken for ours.
+    A suspended job is resumed (not to be called for one that is paused). From a running one the
+    annotation is removed: a later suspension by its user would be taken for ours.
     """
     if job.suspended_by is None:
         return None
@@ -613,6 +203,18 @@ def adopt(job: ObservedJob, at: float) -> Rescale | None:
     why = "annotated as suspended by the autoscaler, without a record of a rescale"
     counts, purpose = job.counts, RescalePurpose.RECOVERY
     record = RescaleRecord(job.suspended_by, at, counts, counts, why, step, at, purpose=purpose)
+    return Rescale(record, needs_checkpoint=False)
+
+
+def resume(
+    job: ObservedJob, pause: PauseReason, at: float, target: Counts, why: str
+) -> Rescale | None:
+    """The resume of a job that is paused, at these counts; ``None`` where it is not paused."""
+    if job.suspended_by is None or not job.suspended:
+        return None
+    record = RescaleRecord(
+        job.suspended_by, at, job.counts, target, why, Step.RESUME, at, pause=pause
+    )
     return Rescale(record, needs_checkpoint=False)
 
 
@@ -649,7 +251,7 @@ def _intent(state: Rescale, intent: UserIntent) -> Rescale:
 
 def _tick(state: Rescale) -> Advance:
     if not state.written:
-        return state, (WriteProfile(state.record, state.record.phase),)
+        return state, (WriteProfile(state.record),)
     # A watch may lag behind our own writes: a copy from before the suspension would show no pods
     # leaving and the job running. Before our first write a copy is good enough.
     return state, (Observe(uncached=state.record.step is not Step.CHECKPOINT),)
@@ -663,14 +265,13 @@ def _profile_written(state: Rescale, event: ProfileWritten, config: RescaleConfi
     unwritten_seconds = event.at - since
     if unwritten_seconds < config.unwritten_seconds:
         return state, ()
-    cause = f"its TrainingProfile cannot be written: {event.why}"
     if state.record.step in (Step.CHECKPOINT, Step.SUSPEND) and not state.record.rolling_back:
+        cause = f"its TrainingProfile cannot be written: {event.why}"
         return _finish(state, Outcome.ABANDONED, cause)
     # The mark on the job is enough to end what has begun, here and for the next leader.
-    message = f"for {unwritten_seconds:.0f} s {cause}; the rescale goes on without a record"
-    state, emit = _emit_once(state, EmitEvent(True, "ProfileNotWritable", message))
+    state, told = _notify_once(state, Notice.NOT_STORED, unwritten_seconds, event.why)
     state, then = _tick(replace(state, written=True))
-    return state, emit + then
+    return state, told + then
 
 
 def _patch_answered(state: Rescale, event: PatchAnswered, config: RescaleConfig) -> Advance:
@@ -687,16 +288,10 @@ def _patch_answered(state: Rescale, event: PatchAnswered, config: RescaleConfig)
         if state.record.step is Step.SUSPEND:
             return _finish(state, Outcome.ABANDONED, f"the suspension was refused: {event.detail}")
         if state.record.step is Step.RESUME and not state.record.rolling_back:
-            record = state.record
-            message = (
-                f"the API server refused {record.target}: {event.detail}; returning to "
-                f"{record.before}"
-            )
-            state, emit = _emit_once(state, EmitEvent(True, "RollingBack", message))
+            state, told = _notify_once(state, Notice.COUNTS_REFUSED, detail=event.detail)
             state, then = _roll_back(state, Step.RESUME, event.at)
-            return state, (*emit, PlacementFailed(waited_seconds), *then)
-    message = f"the API server refused the change to the job: {event.detail}; retrying"
-    return _emit_once(state, EmitEvent(True, "RescaleRefused", message))
+            return state, (*told, PlacementFailed(waited_seconds), *then)
+    return _notify_once(state, Notice.PATCH_REFUSED, detail=event.detail)
 
 
 def _observed(state: Rescale, observed: Observed | JobGone, config: RescaleConfig) -> Advance:
@@ -749,21 +344,13 @@ _ENDED_AS: Final = {
 
 
 def _job_ended(state: Rescale, observed: Observed) -> Advance:
-    record, emit = state.record, tuple[Instruction, ...]()
+    record, told = state.record, tuple[Instruction, ...]()
     if observed.job.failed and record.step in (Step.START, Step.VERIFY):
         # The operator has failed it for good: all that is left is to say after what.
-        message = (
-            f"the job failed {observed.at - record.step_at:.0f} s after rescale {record.id} "
-            f"({record.change}){_because(observed.pods.error)}: with restartPolicy OnFailure or "
-            "ExitCode it would have returned to its previous counts"
-        )
-        state, emit = _emit_once(state, EmitEvent(True, "FailedAfterRescale", message))
+        seconds = observed.at - record.step_at
+        state, told = _notify_once(state, Notice.JOB_FAILED, seconds, observed.pods.error)
     state, end = _finish(state, Outcome.JOB_ENDED, "the job has ended")
-    return state, emit + end
-
-
-def _because(error: str) -> str:
-    return f": {error}" if error else ""
+    return state, told + end
 
 
 def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
@@ -780,23 +367,17 @@ def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) ->
             # What was free when this was decided may have gone to a new job since, and a node on
             # which it runs may take no new pods.
             return state, (FindCounts(record.target),)
-        message = f"{record.change}: {record.why}"
-        state, emit = _emit_once(state, EmitEvent(False, "Rescaling", message))
+        state, told = _notify_once(state, Notice.BEGINS)
         begun = replace(record, restarts=observed.pods.restarts)
         lost_seconds = observed.at - since
         lost_seconds = lost_seconds if lost_seconds < math.inf else 0.0
         state = replace(state, stopped_at=observed.at, lost_seconds=lost_seconds)
         state, then = _enter(state, begun, Step.SUSPEND, observed.at)
-        return state, emit + then
+        return state, told + then
     waited_seconds = observed.at - record.step_at
     if waited_seconds < config.checkpoint_warning_seconds:
         return state, ()
-    message = (
-        f"no checkpoint seen for {waited_seconds:.0f} s: print a line such as 'checkpoint=1200' "
-        "after each save, name your line by optimus.dl/checkpoint-format, or set "
-        "optimus.dl/rescale to any or never"
-    )
-    return _emit_once(state, EmitEvent(True, "WaitingForCheckpoint", message))
+    return _notify_once(state, Notice.NO_CHECKPOINT, waited_seconds)
 
 
 def _at_suspend(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
@@ -820,8 +401,8 @@ def _at_suspend(state: Rescale, observed: Observed, config: RescaleConfig) -> Ad
     elif not record.failure and observed.pods.all_started(record.target):
         state = _started(state, observed)
         return _finish(state, Outcome.REACHED, f"{record.target} run after all")
-    restarts = observed.pods.all_restarts
-    return state, (Suspend(record.id, observed.job.resource_version, restarts),)
+    restarts, pause = observed.pods.all_restarts, record.pause if record.pauses else None
+    return state, (Suspend(record.id, observed.job.resource_version, restarts, pause),)
 
 
 def _why_not_restarted(record: RescaleRecord, pods: ObservedPods) -> str | None:
@@ -834,16 +415,16 @@ def _why_not_restarted(record: RescaleRecord, pods: ObservedPods) -> str | None:
 def _at_empty(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     record = state.record
     if not observed.job.suspended:
-        if "SuspensionTakenBack" in state.emitted and observed.job.suspended_by is None:
+        if Notice.TAKEN_BACK in state.told and observed.job.suspended_by is None:
             return _finish(state, Outcome.ABANDONED, "the operator did not confirm the suspension")
         return _enter(state, record, Step.YIELD, observed.at)
     if observed.job.suspended_by != record.id:
         return _finish(state, Outcome.USER, "its user took over the suspension")
-    if record.stays_suspended:
-        return _finish(state, Outcome.SUSPENDED, "suspended as decided")
     # Suspended=True and active=0 do not prove that no pod is left: only the list of pods does.
     if observed.pods.left > 0 or not observed.job.suspension_confirmed:
         return _still_ending(replace(state, empty_since=None), observed, config)
+    if record.pauses:
+        return _finish(state, Outcome.PAUSED, "no pod is left")
     # The operator watches pods and jobs separately: a pod that its copy still shows would be
     # adopted by the resumed job, with the old TF_CONFIG, and fail it.
     if state.empty_since is None:
@@ -860,32 +441,25 @@ def _still_ending(state: Rescale, observed: Observed, config: RescaleConfig) -> 
     waited_seconds = observed.at - state.record.step_at
     if waited_seconds < config.empty_warning_seconds:
         return state, ()
+    hour = f"{waited_seconds // _AGAIN_SECONDS:.0f}"
+    left = ""
     if job.suspension_confirmed or pods.leaving:
-        pending = f"the end of {pods.left} of its pods ({pods.lingering or 'not deleted yet'})"
-        advice = (
-            "remove finalizers; delete lost nodes or taint them node.kubernetes.io/out-of-service"
-        )
-    else:
-        pending = "the training operator's confirmation"
-        advice = "check that the training operator runs"
-    message = f"suspended, waiting for {pending}: {advice}"
-    hour = f"PodsDoNotEnd {waited_seconds // _AGAIN_SECONDS:.0f}"
-    state, emit = _emit_once(state, EmitEvent(True, "PodsDoNotEnd", message), hour)
+        left = f"{pods.left} of its pods ({pods.lingering or 'not deleted yet'})"
+    state, then = _notify_once(state, Notice.PODS_DO_NOT_END, waited_seconds, left, hour)
     if (
         job.suspension_confirmed
         or pods.leaving
         or not _has_timed_out(state, observed.at, config.unconfirmed_seconds, config)
         or state.record.purpose is RescalePurpose.RESTART  # the operator would fail the job
     ):
-        return state, emit
+        return state, then
     # Nothing has been done to the pods, or none is left: at unchanged counts the operator, when it
     # is back, finds the job as it last knew it.
-    message = f"not confirmed by the training operator for {waited_seconds:.0f} s: taken back"
-    state, taken = _emit_once(state, EmitEvent(True, "SuspensionTakenBack", message))
-    return state, (*emit, *taken, ResizeAndResume(job.counts, job.resource_version))
+    state, taken = _notify_once(state, Notice.TAKEN_BACK, waited_seconds)
+    return state, (*then, *taken, ResizeAndResume(job.counts, job.resource_version))
 
 
-def _at_resume(state: Rescale, observed: Observed, _: RescaleConfig) -> Advance:
+def _at_resume(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     record = state.record
     if not observed.job.suspended:
         if observed.job.suspended_by is not None:
@@ -897,6 +471,8 @@ def _at_resume(state: Rescale, observed: Observed, _: RescaleConfig) -> Advance:
         return _finish(state, Outcome.USER, "its user took over the suspension")
     if observed.pods.left > 0:
         return _enter(state, record, Step.EMPTY, observed.at)
+    if record.resumes and observed.since_break_seconds < config.break_grace_seconds:
+        return state, ()  # as at EMPTY, which a resume does not pass
     # Counts that the user has set meanwhile are kept.
     is_ours = observed.job.counts in (record.before, record.target)
     counts = record.current_target if is_ours else observed.job.counts
@@ -908,14 +484,15 @@ def _at_start(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
     change = _users_change(observed.job, target)
     if change is not None:
         return _finish(state, Outcome.USER, change)
-    if _covers(observed.pods.bound, target) and state.placed_at is None:
+    if covers(observed.pods.bound, target) and state.placed_at is None:
         state = replace(state, placed_at=observed.at)
     if _is_broken(state, observed):
         return replace(state, error=observed.pods.error), (FindCounts(record.before),)
     if not observed.pods.all_started(target):
         return _not_all_started(state, observed, config)
     state = _started(state, observed)
-    is_verified = record.before != record.target or record.purpose is RescalePurpose.STRAGGLER
+    is_moved = record.before != record.target or record.resumes
+    is_verified = is_moved or record.purpose is RescalePurpose.STRAGGLER
     if not record.rolling_back and is_verified:
         return _enter(state, record, Step.VERIFY, observed.at)
     took = f"all its pods run, {observed.at - record.started_at:.0f} s after it was decided"
@@ -945,7 +522,7 @@ def _not_all_started(state: Rescale, observed: Observed, config: RescaleConfig) 
         return _finish(
             state, Outcome.ROLLED_BACK, f"returned to {target}, of which not all run yet"
         )
-    if _covers(observed.pods.bound, target):
+    if covers(observed.pods.bound, target):
         # New pods would start no sooner than those that have a node and pull an image or wait
         # for a volume.
         reason = f"{target} are placed, but not all run after {waited_seconds:.0f} s"
@@ -965,10 +542,10 @@ def _counts_found(state: Rescale, found: CountsFound) -> Advance:
     if record.step in (Step.EMPTY, Step.RESUME):
         # It must be resumed in any case: what it keeps is reserved for it.
         record = replace(record, returns_to=found.counts or record.kept)
-        message = f"{state.unwanted}: returning to {record.return_counts}"
-        state, emit = _emit_once(state, EmitEvent(False, "RescaleEnded", message))
-        state, then = _roll_back(replace(state, record=record), record.step, found.at)
-        return state, emit + then
+        state = replace(state, record=record)
+        state, told = _notify_once(state, Notice.UNWANTED, detail=state.unwanted or "")
+        state, then = _roll_back(state, record.step, found.at)
+        return state, told + then
     if state.error:
         return _undo(state, found)
     if record.step is Step.START:
@@ -987,12 +564,10 @@ def _not_placed(state: Rescale, found: CountsFound) -> Advance:
         # next interval makes room for it.
         state, end = _finish(state, Outcome.ROLLED_BACK, f"{record.target} {why}: its pods wait")
         return state, (failed, *end)
-    record = replace(record, returns_to=found.counts)
-    message = f"{record.target} {why}: returning to {record.return_counts}"
-    state, emit = _emit_once(state, EmitEvent(True, "RollingBack", message))
-    state = replace(state, record=record)
+    state = replace(state, record=replace(record, returns_to=found.counts))
+    state, told = _notify_once(state, Notice.NOT_PLACED, waited_seconds)
     state, then = _roll_back(state, Step.SUSPEND, found.at)
-    return state, (*emit, failed, *then)
+    return state, (*told, failed, *then)
 
 
 def _operator_is_unavailable(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
@@ -1003,12 +578,8 @@ def _operator_is_unavailable(state: Rescale, observed: Observed, config: Rescale
     state = replace(state, record=replace(state.record, step_at=observed.at))
     if waited_seconds < config.unconfirmed_seconds:
         return state, ()
-    message = (
-        f"resumed, but the training operator has not acted on it, {waited_seconds:.0f} s after the "
-        "rescale began: check that the training operator runs"
-    )
-    hour = f"OperatorAway {waited_seconds // _AGAIN_SECONDS:.0f}"
-    return _emit_once(state, EmitEvent(True, "OperatorAway", message), hour)
+    hour = f"{waited_seconds // _AGAIN_SECONDS:.0f}"
+    return _notify_once(state, Notice.OPERATOR_AWAY, waited_seconds, key=hour)
 
 
 def _at_verify(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
@@ -1046,15 +617,10 @@ def _undo(state: Rescale, found: CountsFound) -> Advance:
     """Return to the counts before, as far as they fit; those of the target are not used again.
 
     Where nothing else fits, its pods wait for the counts before, and others may make room."""
-    record, error = replace(state.record, returns_to=found.counts), state.error
-    message = (
-        f"rescale {record.id} ({record.change}) is undone: {error}; returning to "
-        f"{record.return_counts}, and {record.target} are not used again"
-    )
-    state, emit = _emit_once(state, EmitEvent(True, "RollingBack", message))
-    state = replace(state, record=replace(record, failure=error))
+    record = replace(state.record, returns_to=found.counts, failure=state.error)
+    state, told = _notify_once(replace(state, record=record), Notice.CONTAINERS_FAIL)
     state, then = _roll_back(state, Step.SUSPEND, found.at)
-    return state, (*emit, CountsFailed(error), *then)
+    return state, (*told, CountsFailed(record.failure), *then)
 
 
 def _at_yield(state: Rescale, observed: Observed, _: RescaleConfig) -> Advance:
@@ -1089,7 +655,8 @@ def _finish(state: Rescale, outcome: Outcome, reason: str) -> Advance:
     start_seconds = None
     if state.placed_at is not None and state.ran_at is not None:
         start_seconds = state.ran_at - state.placed_at
-    end = End(outcome, state.record, reason, _price_seconds(state), start_seconds)
+    price, lost = _price_seconds(state), state.lost_seconds
+    end = End(outcome, state.record, reason, price, start_seconds, lost)
     return replace(state, end=end), (end,)
 
 
@@ -1101,75 +668,12 @@ def _price_seconds(state: Rescale) -> float | None:
     return emptied_at - stopped_at + trained_at - placed_at + state.lost_seconds
 
 
-def _emit_once(state: Rescale, event: EmitEvent, key: str = "") -> Advance:
-    """Emit an Event unless one of its key was; the key is its reason by default."""
-    key = key or event.reason
-    if key in state.emitted:
+def _notify_once(
+    state: Rescale, notice: Notice, seconds: float = 0.0, detail: str = "", key: str = ""
+) -> Advance:
+    """Tell the users something, once for each key."""
+    what = f"{notice} {key}" if key else str(notice)
+    if what in state.told:
         return state, ()
-    return replace(state, emitted=state.emitted | {key}), (event,)
-
-
-# --- the stored form
-
-
-def pack_rescale(record: RescaleRecord) -> RescaleStatus:
-    """The rescale as the profile shows it."""
-    return RescaleStatus(
-        id=record.id,
-        started_at=format_instant(record.started_at),
-        from_ps=record.before.ps,
-        from_workers=record.before.workers,
-        to_ps=record.target.ps,
-        to_workers=record.target.workers,
-        why=record.why,
-        step=record.step_text,
-        step_at=format_instant(record.step_at),
-        purpose=record.purpose,
-        restarts=record.restarts,
-        failure=record.failure,
-        return_ps=None if record.returns_to is None else record.returns_to.ps,
-        return_workers=None if record.returns_to is None else record.returns_to.workers,
-    )
-
-
-def unpack_rescale(stored: RescaleStatus | None, job: object, at: float) -> RescaleRecord | None:
-    """The rescale in a profile; ``None`` without one, or where it cannot be read; ``at`` is now."""
-    if stored is None:
-        return None
-    try:
-        started_at = min(parse_instant(stored.started_at), at)
-        step_at = min(parse_instant(stored.step_at), at) if stored.step_at else started_at
-        step, purpose = Step.CHECKPOINT, _purpose_of(stored)
-        counts = (stored.origin, stored.target)
-        record = RescaleRecord(
-            stored.id,
-            started_at,
-            *counts,
-            stored.why,
-            step,
-            step_at,
-            purpose=purpose,
-            restarts=stored.restarts,
-            failure=stored.failure,
-            returns_to=stored.returns_to,
-        )
-        return record.with_step_text(stored.step)
-    except (Malformed, ValueError) as error:
-        _LOG.warning("job %s: rescale in its profile cannot be decoded, dropped: %s", job, error)
-        return None
-
-
-_OLD_IDS: Final = {
-    "profiling-": RescalePurpose.PROFILING,
-    "explore-": RescalePurpose.EXPLORATION,
-    "measured-": RescalePurpose.AFTER_PROFILING,
-    "half-placed-": RescalePurpose.TAKE_BACK,
-}
-"""Prefixes of ids in records that were stored without a purpose, by earlier versions."""
-
-
-def _purpose_of(stored: RescaleStatus) -> RescalePurpose:
-    if stored.purpose in set(RescalePurpose):
-        return RescalePurpose(stored.purpose)
-    by_prefix = (each for prefix, each in _OLD_IDS.items() if stored.id.startswith(prefix))
-    return next(by_prefix, RescalePurpose.INTERVAL)
+    told = Notify(notice, state.record, seconds, detail)
+    return replace(state, told=state.told | {what}), (told,)

@@ -1,0 +1,364 @@
+"""Carries the instructions of rescales out at the API server, and reports what came of them.
+
+Nothing is remembered here: an answer that is lost is found by the next observation.
+"""
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple, Protocol
+
+from autoscaler.cluster import Observation
+from autoscaler.jobs.gang import other_gang
+from autoscaler.jobs.state import JobState
+from autoscaler.logs.poller import Run
+from autoscaler.profile.events import JobEvent, JobEvents
+from autoscaler.profile.writer import ProfileRecorder
+from optimus.jobs import Counts, JobKey
+from optimus.kube.errors import ErrorKind
+from optimus.kube.events import EventType
+from optimus.kube.pods import Pod
+from optimus.kube.profile_codec import observed_job, observed_pods
+from optimus.kube.results import Refused, Written
+from optimus.kube.training_jobs import TrainingJob
+from optimus.progress.log import ProgressLog
+from optimus.rescale.execution import run_rescale
+from optimus.rescale.machine import Rescale, RescaleConfig
+from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.words import (
+    CountsFailed,
+    CountsFound,
+    End,
+    JobGone,
+    Notify,
+    Observed,
+    ObservedPods,
+    Patch,
+    PatchAnswered,
+    PatchResult,
+    PauseReason,
+    PlacementFailed,
+    ProfileWritten,
+    RescaleRecord,
+    ResizeAndResume,
+    Step,
+    Suspend,
+    Unmark,
+    UserIntent,
+)
+
+_LOG = logging.getLogger(__name__)
+
+
+class Reader(Protocol):
+    """Uncached reads; ``optimus.kube.live_reader.LiveReader`` is one."""
+
+    def job(self, kind: str, key: JobKey) -> TrainingJob | Refused:
+        """The job as it is stored now."""
+
+    def pods_of(self, job: TrainingJob) -> tuple[Pod, ...] | Refused:
+        """Every pod of the job that is there now."""
+
+
+class Writer(Protocol):
+    """The writes to jobs; ``optimus.kube.writer.JobWriter`` is one."""
+
+    def suspend(
+        self,
+        job: TrainingJob,
+        interval_id: str,
+        limits: Mapping[str, int],
+        pause: PauseReason | None = None,
+    ) -> Written | Refused:
+        """Suspend the job, annotate it as suspended by us and set what is left of its limits;
+        ``pause``: why it is paused, where it is not to be resumed at once."""
+
+    def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
+        """Set the counts, resume, remove the annotation."""
+
+    def unmark(self, job: TrainingJob) -> Written | Refused:
+        """Remove the annotation."""
+
+
+_LATE_INTERVALS: Final = 1.5
+"""A checkpoint may have been made right after the read before, and is acted on at the next tick."""
+
+_PLACED_SECONDS: Final = 60.0
+"""Beyond its own start time, how long a job's pods may take to be placed. Capacity is reserved for
+them: only where that was lost, or kube-scheduler is away, they are not placed at once."""
+
+_MOST_LATE: Final = 4
+"""Times the usual time for which a checkpoint counts as fresh."""
+
+
+class LastReads(Protocol):
+    """Reads what pods printed last; ``autoscaler.logs.poller.LogPoller`` does."""
+
+    def read_now(self, log: ProgressLog, run: Run) -> bool:
+        """Whether the run's last lines are in; to be called again at the next tick if not."""
+
+
+class FreeCapacity(Protocol):
+    """What is free for one job; ``autoscaler.decide.Headroom`` knows it."""
+
+    def counts_found(self, state: JobState, most: Counts, at: float) -> CountsFound:
+        """The most PSs and workers, of each role at most these, that fit beside what is kept for
+        other jobs, and whether the target of the job's rescale does."""
+
+
+class Access(NamedTuple):
+    """What rescales are carried out with."""
+
+    reader: Reader
+    writer: Writer
+    recorder: ProfileRecorder
+    events: JobEvents
+    last_reads: LastReads
+
+
+class Rescales:
+    """Advances the rescales in progress."""
+
+    def __init__(self, access: Access, config: RescaleConfig) -> None:
+        self._access, self._config = access, config
+        self._broken_at = -math.inf  # when a read failed last
+
+    def advance(
+        self, state: JobState, observation: Observation, free: FreeCapacity, at: float
+    ) -> None:
+        """Take one job's rescale as far as it goes now."""
+        since, config = state.progress(at).checkpoint_since, self._config_of(state, at)
+        executor = self.executor(state, observation, free, at)
+        run_rescale(executor, -math.inf if since is None else since, at, config)
+        if executor.is_broken:
+            self._broken_at = at
+
+    def executor(
+        self, state: JobState, observation: Observation, free: FreeCapacity, at: float
+    ) -> "JobExecutor":
+        """What carries out one job's rescale in this tick."""
+        present = Present(
+            at,
+            observation.pods.get(state.job.uid, ()),
+            free,
+            since_break_seconds=min(observation.since_break_seconds, at - self._broken_at),
+            fresh_seconds=self._config_of(state, at).fresh_seconds,
+        )
+        return JobExecutor(self._access, state, present)
+
+    def _config_of(self, state: JobState, at: float) -> RescaleConfig:
+        """The configuration for one job: a checkpoint is seen as late as its log is read, and
+        counts as fresh for so long; within limits, for it is what a stop may lose."""
+        fresh_seconds = self._config.fresh_seconds
+        late_seconds = _LATE_INTERVALS * state.progress(at).read_interval_seconds
+        allowed_seconds = min(late_seconds, _MOST_LATE * fresh_seconds)
+        return replace(
+            self._config,
+            fresh_seconds=max(fresh_seconds, allowed_seconds),
+            start_seconds=min(self._config.start_seconds, _PLACED_SECONDS + state.start_seconds),
+        )
+
+
+class Present(NamedTuple):
+    """What holds for one job in this tick."""
+
+    at: float
+    cached: tuple[Pod, ...]
+    """Its pods, as the watch shows them."""
+
+    free: FreeCapacity
+    since_break_seconds: float
+    """Since a call or watch failed last."""
+
+    fresh_seconds: float
+    """Age up to which a checkpoint lets the job be stopped."""
+
+
+class JobExecutor:
+    """Carries out one job's rescale in one tick: implements
+    ``optimus.rescale.execution.RescaleExecutor``."""
+
+    def __init__(self, access: Access, state: JobState, present: Present) -> None:
+        self._access, self._state, self._present, self._at = access, state, present, present.at
+        self.is_broken = False
+        """Whether a read failed."""
+
+    @property
+    def rescale(self) -> Rescale | None:
+        """The job's rescale."""
+        return self._state.rescale
+
+    @rescale.setter
+    def rescale(self, rescale: Rescale | None) -> None:
+        self._state.rescale = rescale
+
+    def user_intent(self, record: RescaleRecord) -> UserIntent:
+        """What the job's user wants, by its annotations."""
+        state = self._state
+        return UserIntent(
+            state.must_wait_for_checkpoint(record, self._at),
+            state.why_unwanted(record.before, record.target),
+            state.may_stop,
+        )
+
+    def write_profile(self, record: RescaleRecord) -> ProfileWritten:
+        """Write the job's profile."""
+        del record  # the recorder takes the state's, which is this one
+        is_written = self._access.recorder.store(self._state, self._at)
+        return ProfileWritten(is_written, self._at, self._state.profile.unwritten)
+
+    def observe(self, *, uncached: bool) -> Observed | JobGone | None:
+        """Read from the API server, or from the caches where these are good enough."""
+        # A watch may lag behind our own writes, also those of the step just entered.
+        rescale = self.rescale
+        if uncached or (rescale is not None and rescale.record.step is not Step.CHECKPOINT):
+            return self._read()
+        pods = _observed_pods(self._present.cached, self._state)
+        return Observed(self._at, observed_job(self._state.training_job), pods)
+
+    def _read(self) -> Observed | JobGone | None:
+        # Pods first: pods listed after the job could belong to a resume that the job read before
+        # does not show.
+        state, reader = self._state, self._access.reader
+        pods = reader.pods_of(state.training_job)
+        if isinstance(pods, Refused):
+            self._unread(pods)
+            return None
+        job = reader.job(state.training_job.kind, state.training_job.key)
+        if isinstance(job, Refused) and job.kind is not ErrorKind.NOT_FOUND:
+            self._unread(job)
+            return None
+        if isinstance(job, Refused) or job.uid != state.training_job.uid:
+            return JobGone()
+        state.refresh(job)
+        since = 0.0 if self.is_broken else self._present.since_break_seconds
+        return Observed(self._at, observed_job(job), _observed_pods(pods, state), since)
+
+    def _unread(self, refused: Refused) -> None:
+        _LOG.warning("%s", refused)
+        self.is_broken |= refused.kind is ErrorKind.TRANSIENT
+
+    def find_counts(self, most: Counts) -> CountsFound:
+        """Find counts that fit now."""
+        return self._present.free.counts_found(self._state, most, self._at)
+
+    def suspend(self, patch: Suspend) -> PatchAnswered | None:
+        """Suspend the job, once its last lines are read: its logs go with its pods."""
+        if self._has_changed(patch):
+            return PatchAnswered(self._at, PatchResult.CONFLICT)
+        if not self._has_last_lines():
+            return None
+        if self._checkpoint_aged():
+            return None  # the state machine waits for the next one
+        job, at = self._state.training_job, self._at
+        limits = limits_left(job, at, patch.restarts)
+        outcome = self._access.writer.suspend(job, patch.by, limits, patch.pause)
+        if limits and isinstance(outcome, Written):
+            self._access.events.emit(self._state, _limits_event(job, limits))
+        return self._answered(outcome, f"suspended ({patch.by})")
+
+    def resize_and_resume(self, patch: ResizeAndResume) -> PatchAnswered:
+        """Set the counts and resume."""
+        if self._has_changed(patch):
+            return PatchAnswered(self._at, PatchResult.CONFLICT)
+        writer, counts = self._access.writer, patch.counts
+        outcome = writer.resize_and_resume(self._state.training_job, counts)
+        return self._answered(outcome, f"resumed at {counts}")
+
+    def unmark(self, patch: Unmark) -> PatchAnswered:
+        """Remove the annotation."""
+        if self._has_changed(patch):
+            return PatchAnswered(self._at, PatchResult.CONFLICT)
+        outcome = self._access.writer.unmark(self._state.training_job)
+        return self._answered(outcome, "annotation suspended-by removed")
+
+    def _has_changed(self, patch: Patch) -> bool:
+        return self._state.training_job.resource_version != patch.resource_version
+
+    def _answered(self, outcome: Written | Refused, done: str) -> PatchAnswered:
+        if isinstance(outcome, Written):
+            _LOG.info("job %s: %s", self._state.job.key, done)
+            return PatchAnswered(self._at, PatchResult.DONE)
+        _LOG.warning("%s", outcome)
+        result = _PATCH_RESULTS.get(outcome.kind, PatchResult.REFUSED)
+        return PatchAnswered(self._at, result, outcome.sentence)
+
+    def _has_last_lines(self) -> bool:
+        """Whether the job may be stopped as far as its log is concerned."""
+        rescale, run = self.rescale, self._state.gang.run
+        if rescale is None or run is None or rescale.record.purpose is RescalePurpose.RESTART:
+            return True  # the operator does not wait either
+        return self._access.last_reads.read_now(self._state.log, run)
+
+    def _checkpoint_aged(self) -> bool:
+        """Whether the last lines show that the checkpoint is too old to stop the job now."""
+        rescale, since = self.rescale, self._state.progress(self._at).checkpoint_since
+        if rescale is None or not rescale.needs_checkpoint or rescale.record.rolling_back:
+            return False
+        return since is None or self._at - since > 2 * self._present.fresh_seconds
+
+    def notify(self, told: Notify) -> None:
+        """Put an Event on the job."""
+        self._access.events.notify(self._state, told)
+
+    def placement_failed(self, failed: PlacementFailed) -> None:
+        """Record it."""
+        self._state.placement_failed(failed, self._at)
+
+    def counts_failed(self, failed: CountsFailed) -> None:
+        """Record it."""
+        self._state.counts_failed(failed.why)
+
+    def end(self, end: End) -> None:
+        """Record it, and report it."""
+        self._state.rescale_ended(end, self._at)
+        self._access.events.rescale_ended(self._state, end)
+
+
+def _limits_event(job: TrainingJob, limits: Mapping[str, int]) -> JobEvent:
+    had = {
+        "activeDeadlineSeconds": job.active_deadline_seconds,
+        "backoffLimit": job.backoff_limit,
+    }
+    texts = (f"runPolicy.{name} is {left}, of {had[name]}" for name, left in limits.items())
+    message = (
+        f"{', '.join(texts)}: the operator restarts these counts after a suspension, and "
+        "what the job has used of them stays used"
+    )
+    return JobEvent(EventType.NORMAL, "LimitsCarriedOver", message)
+
+
+def limits_left(job: TrainingJob, at: float, restarts: int) -> dict[str, int]:
+    """The fields of ``runPolicy`` that a suspension at an instant has to change, with what is left
+    of them: the operator counts active seconds and restarts from 0 after each resume."""
+    left: dict[str, int] = {}
+    if job.active_deadline_seconds is not None and job.started_at is not None:
+        active_seconds = max(at - job.started_at, 0.0)
+        left_seconds = math.ceil(job.active_deadline_seconds - active_seconds)
+        left["activeDeadlineSeconds"] = max(left_seconds, 1)
+    if job.backoff_limit and restarts > 0:
+        left["backoffLimit"] = max(job.backoff_limit - restarts, 1)
+    return left
+
+
+_PATCH_RESULTS = {
+    ErrorKind.CONFLICT: PatchResult.CONFLICT,
+    ErrorKind.TRANSIENT: PatchResult.UNKNOWN,
+    ErrorKind.THROTTLED: PatchResult.UNKNOWN,
+    ErrorKind.EXPIRED: PatchResult.UNKNOWN,  # what was read is old: it is read again
+    ErrorKind.NOT_LEADING: PatchResult.UNKNOWN,  # the next leader, or this one again, goes on
+    ErrorKind.FORBIDDEN: PatchResult.DENIED,
+    # The next observation shows that it is gone.
+    ErrorKind.NOT_FOUND: PatchResult.CONFLICT,
+}
+
+
+def _observed_pods(pods: tuple[Pod, ...], state: JobState) -> ObservedPods:
+    observed = observed_pods(pods, sum(role.count for role in state.job.fixed))
+    run = state.gang.run
+    # The watch may still show the pods of the run before, with their log.
+    is_theirs = run is not None and any(pod.uid == run.name for pod in pods)
+    trains = is_theirs and run is not None and state.log.trains_in(run.name)
+    is_mixed = other_gang(pods, state.job.counts) is not None
+    return replace(observed, trains=trains, is_mixed=is_mixed)

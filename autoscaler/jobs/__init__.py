@@ -1,0 +1,1 @@
+"""What is held of each managed job between two observations of the cluster."""

@@ -1,0 +1,229 @@
+"""All managed jobs: which there are, what holds them back, and whose suspensions are taken over."""
+
+import logging
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from autoscaler.cluster import Observation
+from autoscaler.jobs.state import JobLimits, JobState
+from autoscaler.windows import Window, why_closed
+from optimus.jobs import Job, Manage
+from optimus.kube.contract import Phase
+from optimus.kube.profile_codec import observed_job
+from optimus.kube.profiles import TrainingProfile
+from optimus.kube.suspension import SuspensionMark
+from optimus.kube.training_jobs import TrainingJob
+from optimus.nodes import Node, label_keys, what_is_offered
+from optimus.rescale.machine import adopt, resume
+from optimus.rescale.words import PauseReason
+
+_LOG = logging.getLogger(__name__)
+
+FOREIGN_SUSPENSION_SECONDS: Final = 60.0
+"""How long a suspension by another instance is left to that one, if it appears while this leads."""
+
+_LAST_PHASES: Final = (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """When and of which jobs nothing may begin: an operator's settings, and the jobs' own."""
+
+    recommend: bool = False
+    """Nothing is changed in the whole cluster."""
+
+    windows: tuple[Window, ...] = ()
+    pauses: frozenset[PauseReason] = frozenset()
+    """Why jobs are paused here, beside a goal that is met: others that are paused are resumed."""
+
+    def recommends(self, job: Job) -> bool:
+        """Whether it is only said what would be decided for the job."""
+        return self.recommend or job.manage is Manage.RECOMMEND
+
+    def why(self, job: Job, at: float) -> str:
+        """Why nothing may begin for a job at an instant; empty where it may."""
+        if job.paused:
+            return "paused by its user: optimus.dl/pause"
+        if self.recommends(job):
+            return "nothing is changed: recommendations only"
+        return why_closed(self.windows, at) if self.windows else ""
+
+
+Guard = Callable[[str, JobState | None], AbstractContextManager[None]]
+"""Contains a fault that concerns one job."""
+
+
+class ManagedJobs:
+    """The state of every managed job, by UID."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        *,
+        dry_run: bool,
+        limits: JobLimits,
+        holds: Holds,
+        instance: str = "",
+    ) -> None:
+        """``instance`` is this autoscaler, as the marks that it sets name it."""
+        self._guard = guard
+        self._holds = holds
+        self._instance = instance
+        self._dry_run = dry_run
+        self._limits = limits
+        self.states: dict[str, JobState] = {}
+        self._nodes: tuple[Node, ...] | None = None
+
+    def __iter__(self) -> Iterator[JobState]:
+        return iter(list(self.states.values()))
+
+    def forget_time(self, seconds: float) -> None:
+        """Let no wait have lasted through a time in which nothing was observed."""
+        for state in self.states.values():
+            if state.gang.half_bound_since is not None:
+                state.gang.half_bound_since += seconds
+
+    def update(self, observation: Observation) -> list[JobState]:
+        """Take in an observation; returns the jobs that have ended or are no longer managed, to be
+        reported a last time."""
+        for uid in self.states.keys() - observation.jobs.keys():
+            _LOG.info("job %s is gone", self.states.pop(uid).job.key)
+        self._drop_superseded(observation.at)
+        for training_job in observation.jobs.values():
+            if training_job.uid not in self.states and _is_tracked(
+                training_job, observation.profiles.get(training_job.uid)
+            ):
+                with self._guard("observe", None):
+                    self._add(training_job, observation)
+        nodes_changed = self._nodes_changed(observation)
+        for state in self:
+            with self._guard("observe", state):
+                state.update(observation, nodes_changed=nodes_changed)
+                state.refused = observation.refused.get(state.job.uid, "")
+                state.held = self._holds.why(state.job, observation.at) or state.refused
+                state.recommends = self._holds.recommends(state.job)
+            self._adopt(state, observation.at)
+        leaving = [
+            state for state in self if not _is_managed(state.training_job) and state.rescale is None
+        ]
+        for state in leaving:
+            del self.states[state.job.uid]
+        return leaving
+
+    def _drop_superseded(self, at: float) -> None:
+        """Start again from what another instance has stored."""
+        for state in self:
+            found = state.profile.superseded_by
+            if found is not None:
+                _LOG.warning(
+                    "job %s: its profile was written by %s since it was read: taken up as stored",
+                    state.job.key,
+                    found.status.written_by or "another instance",
+                )
+                own = found if found.job.uid == state.job.uid else None
+                self._begin(state.training_job, state.job, own, at)
+
+    def _begin(
+        self, training_job: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
+    ) -> None:
+        state = JobState.first_seen(training_job, job, profile, at)
+        state.limits = self._limits
+        mark = training_job.suspension
+        if mark is not None:
+            state.marked_since = -math.inf  # by an instance that does not lead any more
+            if mark.pause is PauseReason.GOAL and training_job.suspended and profile is None:
+                state.record = replace(state.record, suspended_at_target=True)
+        self.states[training_job.uid] = state
+
+    def _nodes_changed(self, observation: Observation) -> bool:
+        """Whether capacity, or what nodes admit, is another than at the last observation."""
+        nodes, before = observation.snapshot.nodes, self._nodes
+        self._nodes = nodes
+        if before is None or before == nodes:
+            return False
+        keys = label_keys(observation.snapshot.jobs)
+        return what_is_offered(before, keys) != what_is_offered(nodes, keys)
+
+    def _add(self, training_job: TrainingJob, observation: Observation) -> None:
+        assert training_job.job is not None
+        profile = observation.profiles.get(training_job.uid)
+        self._begin(training_job, training_job.job, profile, observation.at)
+        known = "new" if profile is None else "known from its profile"
+        _LOG.info("job %s is managed (%s), at %s", training_job.key, known, training_job.job.counts)
+
+    def _adopt(self, state: JobState, at: float) -> None:
+        job = state.training_job
+        if self._dry_run or state.rescale is not None or job.active is None:
+            return
+        mark = job.suspension
+        if mark is None:
+            state.marked_since = None
+            return
+        pause = state.pause
+        if pause is not None and self._is_kept(state, pause, at):
+            return  # the annotation stays until it is resumed
+        if mark.instance not in ("", self._instance) and not self._is_abandoned(state, mark, at):
+            return
+        if pause is not None:
+            why = "nothing pauses it any more"
+            state.rescale = resume(observed_job(job), pause, at, state.job.counts, why)
+            _LOG.info("job %s: paused, and %s: resumed", state.job.key, why)
+            return
+        state.rescale = adopt(observed_job(job), at)
+        form = "job %s: annotated as suspended by %s, without a record of a rescale"
+        _LOG.warning(form, state.job.key, mark.instance or "the autoscaler")
+
+    def _is_kept(self, state: JobState, pause: PauseReason, at: float) -> bool:
+        """Whether this autoscaler, as it is configured, may have paused the job and may end that.
+
+        Else nobody would: a job whose user wants nothing changed is not paused either."""
+        if pause.is_final:
+            return True
+        may_pause = state.job.managed and pause in self._holds.pauses
+        return may_pause and not self._holds.why(state.job, at)
+
+    @staticmethod
+    def _is_abandoned(state: JobState, mark: SuspensionMark, at: float) -> bool:
+        """Whether another instance has left its suspension as it is."""
+        if state.marked_since is None:
+            state.marked_since = at
+            _LOG.warning(
+                "job %s: suspended by %s, although this instance leads: is there an autoscaler "
+                "with another --leader-lease? It is resumed in %.0f s",
+                state.job.key,
+                mark.instance,
+                FOREIGN_SUSPENSION_SECONDS,
+            )
+        return at - state.marked_since >= FOREIGN_SUSPENSION_SECONDS
+
+
+def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> bool:
+    """Whether a job is managed, or an earlier process left something to be ended with it."""
+    if _is_managed(training_job):
+        return True
+    if training_job.job is None or training_job.deleted:
+        return False
+    if profile is None:
+        # Its profile is gone, and it is no longer managed: all that is left is to resume it.
+        is_over = training_job.outcome is not None
+        return not is_over and training_job.suspended and _is_to_be_resumed(training_job)
+    if training_job.outcome is not None:
+        return profile.status.phase not in _LAST_PHASES
+    if training_job.suspended_by is None:
+        return False
+    is_paused = training_job.suspended and profile.status.phase is Phase.PAUSED
+    return profile.status.rescale is not None or is_paused
+
+
+def _is_to_be_resumed(training_job: TrainingJob) -> bool:
+    mark = training_job.suspension
+    return mark is not None and not (mark.pause is not None and mark.pause.is_final)
+
+
+def _is_managed(training_job: TrainingJob) -> bool:
+    return training_job.active is not None and training_job.active.managed

@@ -1,0 +1,553 @@
+"""What is held of one managed job: its record, its pods, its forecasts and its profile."""
+
+import dataclasses
+import logging
+import math
+import time
+from dataclasses import dataclass, field
+from operator import is_
+from typing import Final, Self
+
+from msgspec.structs import replace
+
+from autoscaler.cluster import Observation
+from autoscaler.jobs.forecasts import Forecasts
+from autoscaler.jobs.gang import ObservedGang
+from autoscaler.jobs.stored import JobProfile
+from optimus import lifecycle
+from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
+from optimus.allocation.problem import is_forced, recent_failures
+from optimus.interval import Decision
+from optimus.jobs import NO_COUNTS, Counts, Job, RescaleRule
+from optimus.kube.profile_codec import SavedState, observed_job, unpack, unpack_rescale
+from optimus.kube.profiles import TrainingProfile
+from optimus.kube.training_jobs import TrainingJob
+from optimus.lifecycle import JobRecord, recorded_history
+from optimus.lifecycle.workloads import NOTHING_PROVIDED
+from optimus.models.earlier_runs import why_differs
+from optimus.models.forecast import Forecast
+from optimus.progress.log import ProgressLog
+from optimus.progress.parsed_line import LogFormatOptions
+from optimus.progress.types import TrainingProgress
+from optimus.rescale.checkpoints import awaits_next_checkpoint, must_wait_for_checkpoint
+from optimus.rescale.disruption import rescale_order
+from optimus.rescale.machine import Rescale, resume
+from optimus.rescale.purpose import RescalePurpose, why_unwanted
+from optimus.rescale.words import (
+    End,
+    Outcome,
+    PauseReason,
+    PlacementFailed,
+    RescaleRecord,
+    Step,
+)
+
+_LOG = logging.getLogger(__name__)
+
+_STUCK_SECONDS: Final = 600.0
+"""After which a job that is stopped holds back no other namespace's jobs. Default: longer than pods
+take to end or, by default, to be placed."""
+
+_COMPARE_SECONDS: Final = 15.0
+"""Steady training after which a young job is compared with earlier runs again."""
+
+_MEASURED_AGAIN_SECONDS: Final = 60.0
+"""How long after a profiling run that could not begin the next one may; doubled by each that
+follows. Default: a young job still has time for its runs, and a refusal that lasts costs little."""
+
+_MOST_DOUBLED: Final = 10
+
+_MOST_GANG_UIDS: Final = 16
+"""Maximum number of UIDs kept of a gang: enough to recognise it when it has lost some pods."""
+
+_NOT_BEGUN: Final = (Step.CHECKPOINT, Step.SUSPEND)
+
+
+@dataclass(frozen=True, slots=True)
+class JobLimits:
+    """What holds for every job, in seconds."""
+
+    age_seconds: float = 600.0
+    """A job that has run for longer is not rescaled without a checkpoint."""
+
+    completion_seconds: float = 600.0
+    """How long it has to end after that was requested."""
+
+    assumed_price_seconds: float = 60.0
+    """What a rescale is assumed to cost before that was measured."""
+
+
+@dataclass(slots=True)
+class JobState:
+    """One managed job."""
+
+    training_job: TrainingJob
+    """The job as last observed."""
+
+    job: Job
+    """The valid part of it."""
+
+    log: ProgressLog
+    record: JobRecord = field(default_factory=JobRecord)
+    rescale: Rescale | None = None
+    gang: ObservedGang = field(default_factory=ObservedGang)
+    forecasts: Forecasts = field(default_factory=Forecasts)
+    profile: JobProfile = field(default_factory=JobProfile)
+    decision: Decision | None = None
+    """The last interval's, made at ``decided_at`` under ``interval_id``."""
+
+    interval_id: str = ""
+    decided_at: float | None = None
+    is_new: bool = False
+    """Whether nothing was known of it before, and it has not been observed yet."""
+
+    limits: JobLimits = JobLimits()
+    completion_requested_at: float | None = None
+    """Since when its pods carry the annotation that requests them to end, as its goal is met."""
+
+    waits_for: str = ""
+    """Why its pods wait for nodes, as the extender says, while any does."""
+
+    held: str = ""
+    """Why nothing may begin for it now; empty where it may."""
+
+    refused: str = ""
+    """Why its pods could not be made again; empty where they could."""
+
+    recommends: bool = False
+    """Whether it is only said what would be decided for it."""
+
+    may_stop: bool = True
+    """Whether the disruption budget lets a rescale of it begin now."""
+
+    straggler: str = ""
+    """Which worker is far slower than the others, and what is done about it; empty: none."""
+
+    measured_again_at: float = -math.inf
+    """When it may be moved to be measured again, after such a move could not begin."""
+
+    not_measured: int = 0
+    """How many such moves in a row could not begin."""
+
+    goal_changed: bool = False
+    """Whether its user has set another goal since the rescale in progress began."""
+
+    checkpoint_at: float | None = None
+    """The last checkpoint of a job whose wait for one timed out, by the kubelet's clock; minus
+    infinity before its first."""
+
+    checkpoint_seen_at: float | None = None
+
+    marked_since: float | None = None
+    """When the mark of another instance was first seen on it."""
+
+    @classmethod
+    def first_seen(
+        cls, training_job: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
+    ) -> Self:
+        """The state of a job that is new to this process, from what its profile has stored."""
+        options = LogFormatOptions.of(job, time.thread_time)
+        if profile is None:
+            return cls(training_job, job, ProgressLog(options), is_new=True)
+        saved = unpack(profile.status.state, job.key, at)
+        state = cls(training_job, job, ProgressLog.from_state(options, saved.log), saved.record)
+        state.profile.stored, state.profile.status = profile, profile.status
+        state.is_new = saved.record == JobRecord() and saved.log.run is None
+        record = unpack_rescale(profile.status.rescale, job.key, at)
+        if record is not None:
+            # Written again first: the profile is this instance's before it acts, or is found stale.
+            state.rescale = Rescale(record, needs_checkpoint=True)
+        return state
+
+    def update(self, observation: Observation, *, nodes_changed: bool) -> None:
+        """Take in what the caches show of the job now."""
+        failures = self.record.placement_failures
+        recent = recent_failures(failures, observation.at, lifted=nodes_changed)
+        if recent != failures:
+            self.record = replace(self.record, placement_failures=recent)
+        before = self.job.counts
+        self.refresh(observation.jobs[self.job.uid])
+        self._update_checkpoint(observation.at)
+        pods = observation.pods.get(self.job.uid, ())
+        seen = self.training_job, pods, observation.node_kinds, self.rescale is None
+        gang = self.gang
+        is_same = gang.seen is not None and all(map(is_, seen, gang.seen))
+        if not is_same or gang.changed_from is not None or before != self.job.counts:
+            is_rescaled = self.rescale is not None
+            gang.note_changed_counts(pods, self.training_job, before, is_rescaled=is_rescaled)
+            gang.update(pods, self.job, observation.node_kinds, observation.at)
+            self._update_record(observation)
+            gang.seen = seen
+        self._update_age()
+        self._update_floor()
+        self._update_earlier(observation)
+        self._update_user_counts()
+        wait = observation.waits.get(self.job.uid) if self.gang.waits else None
+        self.waits_for = "" if wait is None else wait.text
+
+    def _update_record(self, observation: Observation) -> None:
+        """Record which pods were a whole gang, since when it holds nodes and until when it did."""
+        record, gang, at = self.record, self.gang, observation.at
+        uids = gang.uids[:_MOST_GANG_UIDS]
+        if gang.is_whole and uids != record.gang_uids:
+            record = replace(record, gang_uids=uids)
+        if gang.is_placed and record.served_since is None:
+            workers = gang.workers_by_kind(observation.node_kinds)
+            record = lifecycle.service_began(record, at, workers)
+        elif not gang.here:
+            record = lifecycle.service_ended(record, at)
+        if self.training_job.outcome is not None and record.ended_at is None:
+            record = replace(lifecycle.service_ended(record, at), ended_at=at)
+        self.record = record
+
+    def refresh(self, training_job: TrainingJob) -> None:
+        """Take in the job as it is stored now."""
+        self.training_job = training_job
+        if training_job.active is None:
+            return
+        if training_job.active != self.job:
+            self.log.options = LogFormatOptions.of(training_job.active, time.thread_time)
+        if training_job.active.goal != self.job.goal:
+            # Another goal is not met yet: a job that was suspended at the old one may be resumed.
+            self.record = replace(self.record, suspended_at_target=False)
+            self.goal_changed = True
+        self.job = training_job.active
+
+    def _update_age(self) -> None:
+        """Of a job that ran before it was first seen only its status shows how long."""
+        if self.is_new and self.gang.run is not None:
+            starts = [self.gang.run_started_at, self.training_job.started_at]
+            since = min((start for start in starts if start is not None), default=None)
+            self.record = replace(self.record, ran_since=since)
+        self.is_new = False
+
+    def _update_earlier(self, observation: Observation) -> None:
+        """Take in what its workload's profile has for it now, unless it was found to differ."""
+        workload = self.job.workload
+        key = self.job.key.namespace, workload or ""
+        found = observation.workloads.get(key) if workload and not self.record.differs else None
+        self.forecasts.take_earlier(found, self.job, observation.at)
+
+    def compare(self, progress: TrainingProgress) -> TrainingProgress:
+        """The progress without earlier runs where it shows that the job differs from them."""
+        differs = why_differs(self.job, progress)
+        if differs is None:
+            return progress
+        # Shown to others at once: from now on they use what the job itself has shown.
+        self.record = replace(self.record, differs=differs, shared=0)
+        self.forecasts.earlier = NOTHING_PROVIDED
+        return dataclasses.replace(progress, earlier=())
+
+    def compare_if_young(self, at: float) -> None:
+        """Compare a job that could still be profiled; later, each interval does."""
+        if not self.forecasts.earlier.earlier or self._is_old(at):
+            return
+        progress = self.progress(at)
+        steady_seconds = sum(sample.seconds for sample in progress.samples)
+        shown = len(progress.losses), steady_seconds // _COMPARE_SECONDS
+        if shown != self.forecasts.compared:
+            self.forecasts.compared = shown
+            self.compare(progress)
+
+    @property
+    def shown_forecast(self) -> Forecast | None:
+        """The forecast that its user is shown."""
+        return self.forecasts.shown(self.job)
+
+    def _update_floor(self) -> None:
+        """Counts of a job that is not being rescaled are its user's, or such as it trains at."""
+        if self.rescale is not None:
+            return
+        floor, known = self.record.floor, {self.job.counts}
+        known |= self.log.measured_counts() if floor is None else {floor}
+        least = Counts(min(each.ps for each in known), min(each.workers for each in known))
+        if least != floor:
+            self.record = replace(self.record, floor=least)
+
+    def _update_user_counts(self) -> None:
+        """Counts that no rescale has set are its user's."""
+        if self.rescale is not None or self.training_job.suspended_by is not None:
+            return
+        if self.job.counts not in (*self.record.rescaled_counts, self.record.user_counts):
+            self.record = replace(self.record, user_counts=self.job.counts)
+
+    @property
+    def was_fully_bound(self) -> bool:
+        """Whether all pods of this run had a node at some time."""
+        return any(uid in self.record.gang_uids for uid in self.gang.uids)
+
+    def running_seconds(self, at: float) -> float:
+        """Lower bound of its running time, by its pods, whatever of its log is left."""
+        starts = (self.gang.run_started_at, self.record.ran_since)
+        return max((at - start for start in starts if start is not None), default=0.0)
+
+    def _is_old(self, at: float) -> bool:
+        """Whether more training may be lost than a profiling run may lose."""
+        return self.running_seconds(at) >= self.limits.age_seconds
+
+    def has_unknown_past(self, at: float) -> bool:
+        """Whether it ran for long before it was first seen: all its pods may have had nodes."""
+        since = self.record.ran_since
+        return since is not None and at - since >= self.limits.age_seconds
+
+    def is_overdue(self, at: float) -> bool:
+        """Whether it has not ended in time after its completion was requested."""
+        return (
+            self.completion_requested_at is not None
+            and at - self.completion_requested_at >= self.limits.completion_seconds
+        )
+
+    def _update_checkpoint(self, at: float) -> None:
+        if not self.record.checkpoint_missed:
+            return
+        progress = self.progress(at)
+        latest = progress.checkpoint_at or -math.inf
+        if progress.checkpoint_at is not None and progress.checkpoint_since is None:
+            return  # the log is read behind: its age is unknown
+        if self.checkpoint_at is not None and latest > self.checkpoint_at:
+            self.checkpoint_seen_at = at
+        self.checkpoint_at = latest
+
+    def must_wait_for_checkpoint(self, record: RescaleRecord, at: float) -> bool:
+        """Whether this rescale has to wait for a checkpoint now.
+
+        Not where there is nothing to lose, or no log in which one could show. Nor when it only
+        measures a young job's speed or ends that, or takes back a gang that never became whole.
+        """
+        return must_wait_for_checkpoint(
+            self.job.rescale,
+            record.purpose,
+            may_train=self._may_train(at),
+            is_old=self._is_old(at),
+        )
+
+    def awaits_checkpoint(self, at: float) -> bool:
+        """Whether the job is not moved before its next checkpoint: its wait for one timed out."""
+        if (
+            not self.record.checkpoint_missed
+            or self.job.rescale is not RescaleRule.CHECKPOINT
+            or not self._may_train(at)
+        ):
+            return False
+        interval_seconds = self.progress(at).read_interval_seconds
+        return awaits_next_checkpoint(self.checkpoint_seen_at, at, interval_seconds)
+
+    @property
+    def watches_for_checkpoint(self) -> bool:
+        """Whether a decision hangs on the job's next checkpoint: its log is read first."""
+        waits = self.rescale is not None and self.rescale.record.step is Step.CHECKPOINT
+        return waits or self.record.checkpoint_missed
+
+    def _may_train(self, at: float) -> bool:
+        """Whether its pods may train; a part of a gang that never was whole must have shown it."""
+        if self.gang.run is None:
+            return False
+        if self.gang.half_bound_since is None or self.was_fully_bound or self.has_unknown_past(at):
+            return True
+        made_at = min(pod.created_at for pod in self.gang.run.pods)
+        return any(sample.at > made_at for sample in self.progress(at).samples)
+
+    def _lost_seconds(self, at: float) -> float:
+        """For how long replicas of a job that trained have been lost; without limit for a gang that
+        never was whole, which has none to replace."""
+        if self.gang.half_bound_since is None:
+            return 0.0
+        return at - self.gang.half_bound_since if self._may_train(at) else math.inf
+
+    def why_unwanted(self, before: Counts, target: Counts) -> str | None:
+        """Why a rescale is not what the job's user wants now, as a sentence; ``None`` if it may be.
+
+        Where the counts stay there is nothing to undo, unless it is not to be stopped at all.
+        """
+        record = None if self.rescale is None else self.rescale.record
+        replaces = record is not None and record.purpose is RescalePurpose.STRAGGLER
+        if before == target and not replaces:
+            return None
+        if self.held and record is not None and record.step in _NOT_BEGUN:
+            return self.held
+        if record is not None and record.pause is not None and not record.pause.is_final:
+            target = before if record.pauses else target  # no goal is a reason for it
+        return why_unwanted(self.job, target, goal_changed=self.goal_changed)
+
+    @property
+    def saved(self) -> SavedState:
+        """What the next autoscaler needs to continue."""
+        return SavedState(self.log.to_state(), self.record)
+
+    @property
+    def start_seconds(self) -> float:
+        """Its own start time: the longest of the last times from the placement of all its pods
+        until they ran."""
+        return max(self.record.starts, default=self.limits.assumed_price_seconds)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it does not train for the rescale in progress."""
+        return self.rescale is not None and self.rescale.record.is_stopped
+
+    def is_stuck(self, at: float) -> bool:
+        """Whether it has been stopped in one step of a rescale for longer than any step lasts by
+        itself: its pods do not end."""
+        return (
+            self.is_stopped
+            and self.rescale is not None
+            and (at - self.rescale.record.step_at > _STUCK_SECONDS)
+        )
+
+    @property
+    def awaits_stop(self) -> bool:
+        """Whether a rescale of it has begun and nothing has been done to it."""
+        return self.rescale is not None and self.rescale.record.step is Step.CHECKPOINT
+
+    @property
+    def rescaling_to(self) -> Counts | None:
+        """The target of the rescale in progress."""
+        return None if self.rescale is None else self.rescale.record.current_target
+
+    def history(self, at: float) -> JobHistory:
+        """What was done to the job, as decisions need it at an instant."""
+        return JobHistory(
+            **recorded_history(self.record, self.job),
+            held=self.held,
+            recommends=self.recommends,
+            rescaling_to=self.rescaling_to,
+            measures=self.rescale is not None
+            and self.rescale.record.purpose is RescalePurpose.PROFILING
+            and not self.is_stuck(at),
+            awaits_checkpoint=self.awaits_checkpoint(at),
+            running_seconds=self.running_seconds(at),
+            is_ending=self.gang.is_ending,
+            measured_again_at=self.measured_again_at,
+            lost_seconds=self._lost_seconds(at),
+            workload_known=self.forecasts.earlier.speed_is_known,
+            completion_overdue=self.is_overdue(at),
+        )
+
+    def progress(self, now: float) -> TrainingProgress:
+        """The training so far, by its log, with what earlier jobs of its workload have shown."""
+        return self.forecasts.progress(self.log.progress(now))
+
+    @property
+    def pause(self) -> PauseReason | None:
+        """Why it is paused; ``None`` where it is not, or its user has suspended it."""
+        mark = self.training_job.suspension if self.training_job.suspended else None
+        if mark is None or (mark.pause is PauseReason.GOAL and not self.record.suspended_at_target):
+            return None  # at its goal: since then it has another one
+        return mark.pause
+
+    def begin(
+        self, rescale_id: str, at: float, target: Counts, why: str, purpose: RescalePurpose
+    ) -> None:
+        """Begin a rescale; of a job that is paused, its resume."""
+        self.goal_changed = False
+        if self.pause is not None:
+            self.rescale = resume(observed_job(self.training_job), self.pause, at, target, why)
+            return
+        before, pause = self.job.counts, PauseReason.GOAL if target == NO_COUNTS else None
+        record = RescaleRecord(
+            rescale_id, at, before, target, why, Step.CHECKPOINT, at, purpose=purpose, pause=pause
+        )
+        self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, at))
+
+    def begin_pause(self, pause_id: str, at: float, pause: PauseReason, why: str) -> None:
+        """Begin to pause it."""
+        self.begin(pause_id, at, NO_COUNTS, why, RescalePurpose.INTERVAL)
+        if self.rescale is not None:
+            self.rescale = dataclasses.replace(
+                self.rescale, record=dataclasses.replace(self.rescale.record, pause=pause)
+            )
+
+    def placement_failed(self, failed: PlacementFailed, at: float) -> None:
+        """Record that the target of the rescale in progress was not placed in time."""
+        if self.rescale is not None:
+            record = self.rescale.record
+            if record.purpose is RescalePurpose.STRAGGLER:
+                # It had room at these counts before: it may have its old nodes again.
+                self.record = replace(self.record, avoided=())
+                return
+            # Of counts for which there was room before only the back-off counts.
+            may_try = failed.lost or is_forced(record.before, record.target)
+            failure = PlacementFailure(
+                record.target, record.before, at, failed.waited_seconds, lifted=may_try
+            )
+            self.record = replace(
+                self.record,
+                placement_failures=recent_failures((*self.record.placement_failures, failure), at),
+            )
+
+    def counts_failed(self, why: str) -> None:
+        """Record that the job's containers end with an error at the target of the rescale."""
+        if self.rescale is not None:
+            rescale = self.rescale.record
+            failed = FailedCounts(rescale.target, rescale.before, why)
+            self.record = lifecycle.counts_failed(self.record, failed)
+
+    def withdraw_rescale(self, at: float) -> None:
+        """End a rescale for which nothing was done to the job."""
+        if self.rescale is not None:
+            self._count_as_not_measured(self.rescale.record, at)
+        self.rescale = None
+
+    def _count_as_not_measured(self, rescale: RescaleRecord, at: float) -> None:
+        """The job was not stopped to be measured: that counts as no profiling run, and is tried
+        again after a while."""
+        if not rescale.purpose.measures:
+            return
+        profiled = list(self.record.profiled)
+        if rescale.target in profiled:
+            profiled.remove(rescale.target)
+        self.record = replace(self.record, profiled=tuple(profiled))
+        self.measured_again_at = at + _MEASURED_AGAIN_SECONDS * 2.0**self.not_measured
+        self.not_measured = min(self.not_measured + 1, _MOST_DOUBLED)
+
+    def rescale_ended(self, end: End, at: float) -> None:
+        """Record how a rescale ended."""
+        self.rescale = None
+        if end.outcome is Outcome.ABANDONED:
+            self._count_as_not_measured(end.record, at)
+        happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.PAUSED)
+        self.not_measured = 0 if happened else self.not_measured
+        self.record = lifecycle.rescale_ended(self.record, _for_record(end, at, happened=happened))
+
+
+def _for_record(end: End, at: float, *, happened: bool) -> lifecycle.EndedRescale:
+    record = end.record
+    purpose = record.purpose
+    is_turn = record.pause is not None and not record.pause.is_final
+    is_profiling = purpose is RescalePurpose.PROFILING
+    return lifecycle.EndedRescale(
+        at=at,
+        before=record.before,
+        target=record.target,
+        happened=happened,
+        reached=end.outcome is Outcome.REACHED,
+        # Profiling runs have a limit of their own.
+        is_counted=not is_profiling
+        and not (is_turn and record.target in (NO_COUNTS, record.before)),
+        is_profiling=is_profiling,
+        measures=purpose.measures,
+        is_chosen=purpose.is_chosen,
+        replaces=purpose is RescalePurpose.STRAGGLER,
+        is_pause=end.outcome is Outcome.PAUSED,
+        suspended_at_target=_was_suspended_at_target(end),
+        price_seconds=end.price_seconds,
+        redone_seconds=end.redone_seconds,
+        start_seconds=end.start_seconds,
+    )
+
+
+def _was_suspended_at_target(end: End) -> bool:
+    """Whether the job was suspended at its goal: also where its user resumed it at once."""
+    if end.record.pause is not PauseReason.GOAL or end.record.resumes:
+        return False
+    by_user = end.outcome is Outcome.USER and end.record.step in (Step.EMPTY, Step.YIELD)
+    return by_user or end.outcome is Outcome.PAUSED
+
+
+def begin_order(state: JobState) -> tuple[bool, float]:
+    """The order in which rescales begin."""
+    if state.rescale is None:
+        return True, 0.0
+    record = state.rescale.record
+    worth = 0.0 if state.decision is None else state.decision.worth
+    return rescale_order(record.purpose, record.before, record.target, worth)

@@ -1,0 +1,44 @@
+"""A job's profile: as it is stored, and as it should be."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from optimus.kube.profiles import ProfileStatus, TrainingProfile
+
+
+class Shown(NamedTuple):
+    """What a profile should show, until an instant or until what it is made of is other values."""
+
+    status: ProfileStatus
+    inputs: tuple[object, ...]
+    until: float
+
+
+@dataclass(slots=True)
+class JobProfile:
+    """One job's profile."""
+
+    stored: TrainingProfile | None = None
+    """As it was read or written last; ``None`` where there is none, or it is not known."""
+
+    status: ProfileStatus | None = None
+    """What it shows, without the saved state."""
+
+    written_at: float | None = None
+    """When this process wrote it last."""
+
+    unwritten: str = ""
+    """Why it could not be written last; empty where it was."""
+
+    refused_version: str = ""
+    """The version of which a write was refused."""
+
+    superseded_by: TrainingProfile | None = None
+    """The profile, where another instance has written it since it was read: what is remembered here
+    is older."""
+
+    name_taken_at: float | None = None
+    """When another job's profile was last found to hold the name."""
+
+    shown: Shown | None = None
+    """What it should show."""

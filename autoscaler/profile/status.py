@@ -1,0 +1,420 @@
+"""What the profile of a job shows: its phase, its conditions and why it was decided so."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from math import inf, isfinite
+from operator import attrgetter, is_
+from typing import Final, NamedTuple
+
+from autoscaler.jobs.forecasts import Forecasts
+from autoscaler.jobs.gang import ObservedGang
+from autoscaler.jobs.state import JobState
+from autoscaler.jobs.stored import Shown
+from optimus.errors import NotReady
+from optimus.interval.classify import why_suspended
+from optimus.jobs import (
+    ConvergenceThreshold,
+    Goal,
+    LossGoal,
+    TargetEpochs,
+    TargetLoss,
+    TargetMetric,
+    TargetSteps,
+    TwoTargets,
+)
+from optimus.kube.contract import Phase
+from optimus.kube.profile_codec import PHASES, pack_rescale
+from optimus.kube.profiles import (
+    AvoidedNode,
+    Condition,
+    ConditionType,
+    ProfileStatus,
+    RecommendationStatus,
+    Truth,
+)
+from optimus.kube.times import format_instant, format_second
+from optimus.models.convergence import AnnealedCurve
+from optimus.models.forecast import Forecast, current_loss, current_value
+from optimus.progress.types import TrainingProgress
+from optimus.rescale.machine import Rescale
+from optimus.rescale.words import PauseReason, Step
+
+
+def status_of(state: JobState, now: float) -> ProfileStatus:
+    """What the profile of a managed job shows at ``now``, without the saved state.
+
+    The same object as before where nothing has changed: it is asked for at every tick."""
+    progress = state.progress(now)
+    inputs, known = _status_inputs(state, progress), state.profile.shown
+    if known is not None and now < known.until and all(map(is_, inputs, known.inputs)):
+        return known.status
+    ends = (each.until for each in state.record.avoided if each.until > now)
+    until = min(ends, default=inf)
+    state.profile.shown = Shown(_status_of(state, progress, now), inputs, until)
+    return state.profile.shown.status
+
+
+_NOT_SHOWN: Final = {
+    JobState: {
+        "log": "its progress is looked at",
+        "rescale": "its record is looked at; the rest changes from tick to tick",
+        "profile": "what is stored, and what is made",
+        "gang": "a part",
+        "forecasts": "a part",
+    },
+    ObservedGang: {
+        "seen": "what it has seen",
+        "run": "only whether there is one",
+        "here": "only whether it is placed",
+        "uids": "only whether it is placed",
+    },
+    Forecasts: {"with_earlier": "its progress is looked at"},
+}
+"""Fields of a job's state that no status is made of, and why. All others count as such."""
+
+_shown_fields: Final = attrgetter(
+    *(
+        part + each.name
+        for part, of in (("", JobState), ("gang.", ObservedGang), ("forecasts.", Forecasts))
+        for each in fields(of)
+        if each.name not in _NOT_SHOWN[of]
+    )
+)
+
+
+def _status_inputs(state: JobState, progress: TrainingProgress) -> tuple[object, ...]:
+    """All that a status is made of. Each value is immutable."""
+    rescale = state.rescale
+    moving = (None, False) if rescale is None else (rescale.record, rescale.needs_checkpoint)
+    return progress, state.gang.run is None, *moving, *_shown_fields(state)
+
+
+def _status_of(state: JobState, progress: TrainingProgress, now: float) -> ProfileStatus:
+    forecast = state.shown_forecast
+    target, record = state.rescaling_to, state.record
+    saved_at, phase, goal = progress.checkpoint_at, phase_of(state), goal_text(state.job.goal)
+    before = state.profile.status if state.profile.shown is None else state.profile.shown.status
+    return ProfileStatus(
+        phase=phase,
+        conditions=_conditions_of(state, phase, goal, before.conditions if before else (), now),
+        reason=_reason(state),
+        interval_id=state.interval_id,
+        decided_at=_second(state.decided_at),
+        ps=state.job.counts.ps,
+        workers=state.job.counts.workers,
+        target_ps=target.ps if target else None,
+        target_workers=target.workers if target else None,
+        loss=_significant(current_loss(progress)),
+        goal=goal,
+        metric=_metric_text(state, progress),
+        deadline=deadline_text(state),
+        declared_end=declared_end(state),
+        progress_percent=None if forecast is None else _percent(forecast),
+        steps_per_second=_significant(_present_speed(state, progress)),
+        remaining_seconds=_remaining_seconds(state, forecast),
+        rescales=record.rescales,
+        last_rescaled_at=_second(record.last_rescaled_at),
+        rescale=None if state.rescale is None else pack_rescale(state.rescale.record),
+        checkpoint_step=progress.checkpoint_step,
+        checkpointed_at=None if saved_at is None else format_instant(saved_at),
+        trained_seconds=round(progress.trained_seconds, 1),
+        complaint=progress.diagnostic or "",
+        failed_counts=tuple(str(each) for each in record.failed_counts),
+        earlier_runs=0 if forecast is None else forecast.earlier_runs,
+        recommended=_recommended(state),
+        straggler=state.straggler,
+        avoided_nodes=tuple(
+            AvoidedNode(each.node, format_second(each.until))
+            for each in record.avoided
+            if each.until > now
+        ),
+    )
+
+
+# Conditions, by the conventions of the Kubernetes API. Placed: all pods of the job have nodes.
+# Progressing: it trains. Forecast: its remaining time is predicted. GoalMet: its goal is met.
+# lastTransitionTime is when the status became what it is; a new reason leaves it as it was.
+_TRAINS: Final = frozenset(
+    {Phase.TRAINING, Phase.PROFILING, Phase.AT_TARGET, Phase.WAITING_FOR_CHECKPOINT}
+)
+_ENDED: Final = frozenset({Phase.COMPLETED, Phase.FAILED})
+
+
+class _Found(NamedTuple):
+    """What a condition should say."""
+
+    status: Truth
+    reason: str
+    message: str
+
+
+def _conditions_of(
+    state: JobState, phase: Phase, goal: str, before: Sequence[Condition], now: float
+) -> tuple[Condition, ...]:
+    """The conditions of a managed job; ``goal`` is its goal as users read it.
+
+    ``before`` are those that its profile shows: what is not known yet after a restart stays."""
+    known = {each.type: each for each in before}
+    found = {
+        ConditionType.FORECAST: _forecast(state, known.get(ConditionType.FORECAST)),
+        ConditionType.PLACED: _placed(state, phase),
+        ConditionType.PROGRESSING: _progressing(phase),
+        ConditionType.GOAL_MET: _goal_met(state, goal, known.get(ConditionType.GOAL_MET)),
+    }
+    return tuple(_merged(found, known, now))
+
+
+def unmanaged_conditions(
+    why: str, before: Sequence[Condition], now: float
+) -> tuple[Condition, ...]:
+    """The conditions of a job that is left alone: nothing is known of it."""
+    known = {each.type: each for each in before}
+    found = _Found(Truth.UNKNOWN, Phase.LEFT_ALONE.value, why)
+    return tuple(_merged(dict.fromkeys(ConditionType, found), known, now))
+
+
+def _merged(
+    found: dict[ConditionType, _Found], known: dict[ConditionType, Condition], now: float
+) -> Iterator[Condition]:
+    for name, (status, reason, message) in found.items():
+        before = known.get(name)
+        same = before is not None and before.status is status
+        since = before.last_transition_time if before and same else format_second(now)
+        yield Condition(name, status, reason, message, since)
+
+
+def _forecast(state: JobState, before: Condition | None) -> _Found:
+    forecast = state.shown_forecast
+    if forecast is not None:
+        if forecast.goal_met:
+            return _Found(Truth.TRUE, "GoalMet", "nothing remains: its goal is met")
+        if forecast.unlikely:
+            message = f"{forecast.unlikely}; remainingSeconds is the time to its declared end"
+            return _Found(Truth.TRUE, "GoalUnlikely", message)
+        is_earlier = forecast.curve is None and forecast.earlier_runs > 0
+        reason = "FromEarlierRuns" if is_earlier else "FromTraining"
+        return _Found(Truth.TRUE, reason, "its remaining time is predicted: remainingSeconds")
+    if isinstance(state.forecasts.current, NotReady):
+        return _Found(Truth.FALSE, "NotReady", str(state.forecasts.current))
+    return _kept(before) or _Found(Truth.UNKNOWN, "NotDecided", "no interval has decided on it yet")
+
+
+def _placed(state: JobState, phase: Phase) -> _Found:
+    if state.gang.is_placed and phase not in _ENDED:
+        return _Found(Truth.TRUE, "AllPodsPlaced", "all its pods have nodes")
+    if phase is Phase.WAITING:
+        return _Found(Truth.FALSE, phase.value, state.waits_for or "not all its pods have nodes")
+    return _Found(Truth.FALSE, phase.value, "not all pods of its present counts have nodes")
+
+
+def _progressing(phase: Phase) -> _Found:
+    if phase in _TRAINS:
+        return _Found(Truth.TRUE, phase.value, "its pods train")
+    return _Found(Truth.FALSE, phase.value, "its pods do not train in this phase")
+
+
+def _goal_met(state: JobState, goal: str, before: Condition | None) -> _Found:
+    met, unmet = f"{goal} is met", f"{goal} is not met yet"
+    if isinstance(state.forecasts.current, Forecast):
+        if state.forecasts.current.goal_met:
+            return _Found(Truth.TRUE, "GoalMet", met)
+        return _Found(Truth.FALSE, "NotMet", unmet)
+    if before is not None and before.message in (met, unmet):
+        return _Found(before.status, before.reason, before.message)
+    return _Found(Truth.FALSE, "NotMet", unmet)
+
+
+def _kept(before: Condition | None) -> _Found | None:
+    if before is None or before.reason == Phase.LEFT_ALONE.value:
+        return None
+    return _Found(before.status, before.reason, before.message)
+
+
+def _metric_text(state: JobState, progress: TrainingProgress) -> str:
+    """The metric that the goal is about, by the log's own name for it, and its newest value."""
+    found = current_value(state.job.goal, progress)
+    return "" if found is None else f"{found[0]} {found[1]:.4g}"
+
+
+def urgent(status: ProfileStatus) -> tuple[object, ...]:
+    """What a user should see at once; everything else can wait for the next regular write."""
+    decided = (status.phase, status.reason, status.interval_id, status.complaint, status.goal)
+    recommended = status.recommended and (status.recommended.ps, status.recommended.workers)
+    counts = (status.ps, status.workers, status.target_ps, status.target_workers, recommended)
+    slow = status.straggler, status.avoided_nodes
+    met = [each.status for each in status.conditions if each.type is ConditionType.GOAL_MET]
+    return *decided, *counts, status.rescale, status.rescales, *slow, *met
+
+
+def phase_of(state: JobState) -> Phase:
+    """The phase that the job's profile shows."""
+    if state.training_job.outcome is not None:
+        return Phase.COMPLETED if state.training_job.outcome == "Succeeded" else Phase.FAILED
+    if state.rescale is not None and not _is_about_to_begin(state.rescale):
+        return PHASES[state.rescale.record.step]
+    if state.training_job.suspended:
+        pause = state.pause
+        return Phase.SUSPENDED if pause is None or pause.is_final else Phase.PAUSED
+    if state.gang.run is None:
+        return Phase.WAITING
+    if isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met:
+        return Phase.AT_TARGET
+    return Phase.TRAINING if state.record.profiling_since is None else Phase.PROFILING
+
+
+_PAUSED: Final = {
+    PauseReason.GOAL: "suspended: its goal is met",
+    PauseReason.POLICY: "paused by the policy until it is its turn",
+    PauseReason.GANG: "paused for a job that waits for nodes",
+}
+
+
+def _is_about_to_begin(rescale: Rescale) -> bool:
+    """Decided, not begun, and with no checkpoint to wait for: the next tick begins it."""
+    return rescale.record.step is Step.CHECKPOINT and not rescale.needs_checkpoint
+
+
+def _reason(state: JobState) -> str:
+    if state.training_job.outcome is not None:
+        return state.training_job.message
+    if state.rescale is not None:
+        record = state.rescale.record
+        why = f"{record.change}: {record.why}"
+        return f"returning to {record.before} ({why})" if record.rolling_back else why
+    if state.training_job.suspended:
+        pause = state.pause
+        return why_suspended(state.job) if pause is None else _PAUSED[pause]
+    if state.waits_for:
+        return state.waits_for
+    if state.gang.run is not None and state.record.profiling_since is not None:
+        return f"measuring its speed at {state.job.counts}"
+    if state.decision is not None:
+        if state.decision.recommended is not None:
+            return str(state.decision.recommended)
+        return state.held or f"{state.decision.reason}{_prospects(state)}"
+    return str(state.forecasts.current) if isinstance(state.forecasts.current, NotReady) else ""
+
+
+def _prospects(state: JobState) -> str:
+    """What the reason of a decision adds of the job's goal and deadline."""
+    forecast = state.shown_forecast
+    unlikely = "" if forecast is None or not forecast.unlikely else f"; {forecast.unlikely}"
+    return f"{unlikely}{_lateness(state)}{_basis(state)}"
+
+
+def _lateness(state: JobState) -> str:
+    """What the reason of a decision adds where the deadline is not met."""
+    found = None if state.decision is None else state.decision.deadline
+    if found is None or not found.is_at_risk:
+        return ""
+    return "; its deadline is at risk" if found.possible else "; no counts meet its deadline"
+
+
+def deadline_text(state: JobState) -> str:
+    """The deadline, and whether it is met by the last decision; empty without one."""
+    if state.job.finish_by is None:
+        return ""
+    by = format_second(state.job.finish_by)
+    found = None if state.decision is None else state.decision.deadline
+    if found is None or found.finish_by != state.job.finish_by or state.decided_at is None:
+        return by
+    if found.seconds <= 0:
+        return f"{by}: it has passed"
+    if not isfinite(found.late_seconds):
+        forecast = state.forecasts.current
+        until = forecast.time_to_goal if isinstance(forecast, Forecast) else None
+        chance = "less than 90 %" if until is None else f"{until.in_run:.0%}"
+        return f"{by}: at risk: its goal is met before its run ends with a probability of {chance}"
+    late = f"{found.late_seconds:.0f} s with a probability of 90 %"
+    left = f"{found.seconds:.0f} s are left"
+    if found.fastest is None:
+        return f"{by}: met at {found.counts}, which need at most {late}; {left}"
+    if not found.is_at_risk:
+        return f"{by}: {found.counts} need up to {late}, and {left}; its counts are to be decided"
+    if found.possible:
+        return (
+            f"{by}: at risk: {found.counts} need up to {late}, and {left}; {found.fastest} would "
+            "meet it if they could be had"
+        )
+    needed = found.fastest_seconds
+    return f"{by}: no counts meet it: {found.fastest} would need {needed:.0f} s, and {left}"
+
+
+def declared_end(state: JobState) -> str:
+    """The declared end of a run, and what it means for a goal in one value of the log; else
+    empty."""
+    forecast = state.forecasts.current
+    if not isinstance(forecast, Forecast) or not isinstance(forecast.curve, AnnealedCurve):
+        return ""
+    if forecast.time_to_goal is None or not isinstance(state.job.goal, LossGoal | TargetMetric):
+        return ""
+    end, unit = forecast.curve.schedule.end, "epochs" if forecast.curve.in_epochs else "steps"
+    if forecast.unlikely:
+        return f"after {end:g} {unit}; {forecast.unlikely}"
+    met = forecast.time_to_goal.in_run
+    return f"after {end:g} {unit}; its goal is met by then with a probability of {met:.0%}"
+
+
+def _basis(state: JobState) -> str:
+    """What a forecast rests on, where it is not the job's own losses."""
+    forecast = state.forecasts.current
+    if not isinstance(forecast, Forecast) or forecast.goal_met or forecast.curve is not None:
+        return ""
+    runs = forecast.earlier_runs
+    return f"; forecast from {runs} earlier run{'s' if runs != 1 else ''}" if runs else ""
+
+
+def _recommended(state: JobState) -> RecommendationStatus | None:
+    found = None if state.decision is None else state.decision.recommended
+    if found is None:
+        return None
+    seconds = (found.seconds_now, found.seconds_then)
+    now, then = (round(each) if each is not None and isfinite(each) else None for each in seconds)
+    return RecommendationStatus(
+        found.counts.ps, found.counts.workers, found.action.value, now, then
+    )
+
+
+def goal_text(goal: Goal | None) -> str:
+    """A goal as users read it."""
+    match goal:
+        case TargetLoss(loss=loss):
+            return f"loss <= {loss:g}"
+        case ConvergenceThreshold(fraction=fraction):
+            return f"falls < {100 * fraction:g} %"
+        case TargetMetric(name=name, value=value, at_least=at_least):
+            return f"{name} {'>=' if at_least else '<='} {value:g}"
+        case TwoTargets(first=first, second=second, both=both):
+            return f"{goal_text(first)} {'and' if both else 'or'} {goal_text(second)}"
+        case TargetEpochs(epochs=epochs):
+            return f"{epochs:g} epochs"
+        case TargetSteps(steps=steps):
+            return f"{steps} steps"
+        case None:
+            return ""
+
+
+def _present_speed(state: JobState, progress: TrainingProgress) -> float | None:
+    here = [sample for sample in progress.samples if sample.counts == state.job.counts]
+    return max(here, key=lambda sample: sample.at).steps_per_second if here else None
+
+
+def _remaining_seconds(state: JobState, forecast: Forecast | None) -> int | None:
+    if forecast is None:
+        return None
+    seconds = forecast.at(state.job.counts)
+    return round(seconds) if seconds < float("inf") else None
+
+
+def _percent(forecast: Forecast) -> int:
+    """Rounded, but 100 only once the goal is met."""
+    return 100 if forecast.goal_met else min(round(100 * forecast.progress_fraction), 99)
+
+
+def _significant(value: float | None) -> float | None:
+    """Four digits: more would be noise, and would change the profile at every tick."""
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _second(instant: float | None) -> str | None:
+    return None if instant is None else format_second(instant)

@@ -1,0 +1,241 @@
+"""Writes the profiles of jobs, when they show something new."""
+
+import time
+from collections.abc import Callable, Collection
+from functools import cache
+from math import inf
+from operator import attrgetter
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+from cachetools import TTLCache
+
+from autoscaler.cluster import Observation
+from autoscaler.jobs.state import JobState
+from autoscaler.profile.events import MOST_REFUSED, REFUSED_SECONDS, JobEvents
+from autoscaler.profile.status import status_of, unmanaged_conditions, urgent
+from optimus.jobs import alternating
+from optimus.kube.contract import Phase
+from optimus.kube.errors import ErrorKind
+from optimus.kube.profile_codec import pack
+from optimus.kube.profiles import NameTaken, ProfileStatus, TrainingProfile
+from optimus.kube.results import Refused, Written
+from optimus.kube.stored_settings import ClusterSettings
+from optimus.kube.training_jobs import TrainingJob
+
+_NAME_TAKEN_SECONDS: Final = 30.0
+"""Back-off before a name that another job's profile holds is asked for again."""
+
+
+class Profiles(Protocol):
+    """Writes profiles; ``optimus.kube.profiles.ProfileWriter`` is one."""
+
+    def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
+        """The job's profile, made now if it was not there."""
+
+    def delete(self, profile: TrainingProfile) -> Written | Refused:
+        """Delete this very profile."""
+
+    def stored(self, profile: TrainingProfile) -> TrainingProfile | Refused:
+        """The profile as it is stored now."""
+
+    def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
+        """Replace the whole status; CONFLICT where the profile has changed since it was read."""
+
+
+class Writer(NamedTuple):
+    """The autoscaler that writes; its ``settings`` are stored with each job, for the command line's
+    answers."""
+
+    instance: str = ""
+    settings: ClusterSettings | None = None
+
+
+UNNAMED: Final = Writer()
+
+
+class ProfileRecorder:
+    """Writes profiles; ``timer`` times the back-off after a refusal, and how long writes take."""
+
+    def __init__(
+        self,
+        profiles: Profiles,
+        events: JobEvents,
+        *,
+        spacing_seconds: float,
+        writer: Writer = UNNAMED,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._profiles, self._events, self._instance = profiles, events, writer.instance
+        # They do not change while this process runs: one value for each namespace.
+        self._decided_by = None if writer.settings is None else cache(writer.settings.stored)
+        self._spacing_seconds, self._timer = spacing_seconds, timer
+        self._job_uids: Collection[str] | None = None
+        """Of all jobs; unknown before the first observation."""
+        self._refused_lately: TTLCache[str, None] = TTLCache(
+            MOST_REFUSED, REFUSED_SECONDS, timer=timer
+        )
+
+    def report(self, state: JobState, now: float) -> None:
+        """Tell what is new, and write the job's profile if it shows something new or is old."""
+        status = status_of(state, now)
+        self._events.report(state, status, now)
+        if state.profile.status is not None and state.profile.written_at is not None:
+            if status is state.profile.status:
+                return
+            is_old = (
+                now - state.profile.written_at >= self._spacing_seconds
+                and status != state.profile.status
+            )
+            if not is_old and urgent(status) == urgent(state.profile.status):
+                return
+        self.store(state, now, status)
+
+    def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
+        """Write the job's profile now; returns whether it is written."""
+        if state.job.uid in self._refused_lately or state.profile.superseded_by is not None:
+            return False
+        status = status or status_of(state, now)
+        is_known = state.profile.stored is not None
+        profile = state.profile.stored or self._create(state, now)
+        if profile is None:
+            return False
+        is_unread = profile.resource_version != state.profile.refused_version
+        if not is_known and is_unread and self._is_newer(state, profile):
+            # Made after the caches were read: what it stores must not be overwritten unread.
+            state.profile.superseded_by = profile
+            return False
+        state.profile.stored = profile
+        # The saved state is packed only now: it is by far the largest part, and most ticks write
+        # nothing.
+        saved = state.saved
+        if self._decided_by is not None:
+            decided_by = self._decided_by(state.job.key.namespace)
+            saved = msgspec.structs.replace(saved, decided_by=decided_by)
+        full = msgspec.structs.replace(
+            status, state=pack(saved, state.job.key), written_by=self._instance
+        )
+        outcome = self._write(state, profile, full)
+        if isinstance(outcome, Written):
+            state.profile.status, state.profile.written_at, state.profile.unwritten = (
+                status,
+                now,
+                "",
+            )
+            return True
+        state.profile.unwritten = str(outcome)
+        self._events.refused(outcome)
+        if outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID):
+            state.profile.refused_version = profile.resource_version
+            state.profile.stored = (
+                None  # deleted, or another one by now: created again at the next write
+            )
+            if not is_known:  # read a moment ago: it is what is written that is refused
+                self._refused_lately[state.job.uid] = None
+        return False
+
+    def _write(
+        self, state: JobState, profile: TrainingProfile, status: ProfileStatus
+    ) -> Written | Refused:
+        outcome = self._profiles.write_status(profile, status)
+        if isinstance(outcome, Refused) and outcome.kind is ErrorKind.CONFLICT:
+            found = self._profiles.stored(profile)
+            if isinstance(found, Refused):
+                return found
+            if found.uid != profile.uid or self._is_newer(state, found):
+                # What this process remembers of the job is older than what is stored.
+                state.profile.superseded_by = found
+                return outcome
+            # Labels have changed, or the answer to the last write was lost.
+            profile = found
+            outcome = self._profiles.write_status(profile, status)
+        if isinstance(outcome, Written):
+            version = outcome.resource_version
+            state.profile.stored = msgspec.structs.replace(profile, resource_version=version)
+        return outcome
+
+    def _is_newer(self, state: JobState, profile: TrainingProfile) -> bool:
+        """Whether the profile stores what this state does not know: it is another instance's, or
+        the state was made from an older copy and has written nothing yet."""
+        if profile.status == ProfileStatus():
+            return False
+        return state.profile.written_at is None or profile.status.written_by != self._instance
+
+    def _create(self, state: JobState, now: float) -> TrainingProfile | None:
+        if (
+            state.profile.name_taken_at is not None
+            and now - state.profile.name_taken_at < _NAME_TAKEN_SECONDS
+        ):
+            return None
+        created = self._profiles.create(state.training_job)
+        if isinstance(created, TrainingProfile):
+            return created
+        state.profile.unwritten = str(created)
+        if isinstance(created, NameTaken):
+            # The first time it may be that of a job of this name that was deleted a moment ago.
+            if state.profile.name_taken_at is not None and not self._delete_leftover(created):
+                until = "this job is not managed until that one is deleted"
+                self._events.name_taken(state.training_job, f"{created}; {until}")
+            state.profile.name_taken_at = now
+        else:
+            self._events.refused(created)
+        return None
+
+    def _delete_leftover(self, taken: NameTaken) -> bool:
+        """Delete the profile of a job that is gone; false where that job exists."""
+        if self._job_uids is None or taken.holder.job.uid in self._job_uids:
+            return False
+        outcome = self._profiles.delete(taken.holder)
+        if isinstance(outcome, Refused):
+            self._events.refused(outcome)
+            return False
+        return True
+
+    def left_alone(
+        self, observation: Observation, moving: Collection[str], seconds: float = inf
+    ) -> int:
+        """Report to the users of jobs that are left alone why; returns how many there are.
+
+        ``moving`` are jobs in a rescale that must be ended first: their profiles are not touched.
+        What is not written within ``seconds`` is written at the next tick."""
+        self._job_uids, began = observation.jobs.keys(), self._timer()
+        open_jobs = [each for each in observation.jobs.values() if not each.outcome]
+        alone = {each.uid for each in open_jobs if _is_left_alone(each) and each.uid not in moving}
+        said = [each for each in open_jobs if each.uid in alone or each.hints or each.ignored]
+        for training_job in alternating(said, attrgetter("namespace")):
+            if self._timer() - began > seconds:
+                break
+            if training_job.uid in alone:
+                self._report_left_alone(training_job, observation)
+            self._events.annotations(training_job)
+        self._events.forget_others(observation.jobs)
+        return len(alone)
+
+    def _report_left_alone(self, training_job: TrainingJob, observation: Observation) -> None:
+        reason = training_job.left_alone or ""
+        if self._events.left_alone(training_job, reason):
+            known = observation.profiles.get(training_job.uid)
+            self._write_left_alone(training_job, reason, known, observation.at)
+
+    def _write_left_alone(
+        self, training_job: TrainingJob, reason: str, known: TrainingProfile | None, at: float
+    ) -> None:
+        profile = known or self._profiles.create(training_job)
+        outcome: object = profile
+        if isinstance(profile, TrainingProfile):
+            status = msgspec.structs.replace(
+                profile.status,
+                phase=Phase.LEFT_ALONE,
+                conditions=unmanaged_conditions(reason, profile.status.conditions, at),
+                reason=reason,
+                written_by=self._instance,
+            )
+            outcome = self._profiles.write_status(profile, status)
+        if isinstance(outcome, Refused):
+            self._events.refused(outcome)
+        if not isinstance(outcome, Written):
+            self._events.left_alone_unwritten(training_job)
+
+
+def _is_left_alone(training_job: TrainingJob) -> bool:
+    return bool(training_job.left_alone) and not training_job.deleted

@@ -1,1 +1,0 @@
-"""Rescale: suspend, wait until no pod is left, set the counts and resume."""

@@ -1,0 +1,29 @@
+"""The life of one job: what was done to it, what it received and cost, what its workload keeps."""
+
+from optimus.lifecycle.record import (
+    STORED_NAMES,
+    Avoided,
+    EndedRescale,
+    JobRecord,
+    counts_failed,
+    profiling_began,
+    received_until,
+    recorded_history,
+    rescale_ended,
+    service_began,
+    service_ended,
+)
+
+__all__ = (
+    "STORED_NAMES",
+    "Avoided",
+    "EndedRescale",
+    "JobRecord",
+    "counts_failed",
+    "profiling_began",
+    "received_until",
+    "recorded_history",
+    "rescale_ended",
+    "service_began",
+    "service_ended",
+)

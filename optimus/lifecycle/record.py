@@ -1,0 +1,261 @@
+"""The record of one job: its rescales and profiling runs, what it received and what it cost.
+
+The autoscaler keeps it in the job's profile, the simulator beside the job. Each function returns
+the record after something has happened. Instants are in seconds since the epoch (of the
+simulation), UTC.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from optimus.allocation import FailedCounts, PlacementFailure
+from optimus.allocation.policy import Service
+from optimus.allocation.problem import MOST_MOVES, is_forced
+from optimus.jobs import Counts, Job
+
+_MOST_PRICES: Final = 9
+"""Of so many rescales what they cost is kept: nodes and images change."""
+
+_MOST_FAILED: Final = 16
+
+STORED_NAMES: Final = {
+    "record": "deeds",
+    "checkpoint_missed": "waited_in_vain",
+    "placement_failures": "setbacks",
+    "gang_uids": "whole",
+}
+"""Names in profiles of fields whose names have changed since: stored profiles stay readable."""
+
+
+class Avoided(NamedTuple):
+    """A node that the job avoids until an instant, since a worker was slow there."""
+
+    node: str
+    until: float
+
+
+class JobRecord(msgspec.Struct, frozen=True, rename=STORED_NAMES):
+    """What was done to one job."""
+
+    rescales: int = 0
+    last_rescaled_at: float | None = None
+    prices: tuple[float, ...] = ()
+    """Seconds that its last rescales cost, oldest first."""
+
+    starts: tuple[float, ...] = ()
+    """Seconds from the placement of its pods until all ran, of its last rescales, oldest first."""
+
+    moves: tuple[float, ...] = ()
+    """Instants of its last rescales, oldest first, without forced ones."""
+
+    profiled: tuple[Counts, ...] = ()
+    """The counts to which it was moved to be measured, the current run included."""
+
+    profiling_since: float | None = None
+    """When the current profiling run reached its counts; ``measured_at``: when the last did."""
+
+    measured_at: float | None = None
+    own_counts: Counts | None = None
+    """The counts before its profiling runs: its user's, or an interval's."""
+
+    checkpoint_missed: bool = False
+    """A rescale was withdrawn since no checkpoint came."""
+
+    placement_failures: tuple[PlacementFailure, ...] = ()
+    """Targets that were not placed in time, oldest first."""
+
+    failed_counts: tuple[FailedCounts, ...] = ()
+    """Targets at which its containers ended with an error, oldest first."""
+
+    floor: Counts | None = None
+    """The least PSs, and the least workers, that its user has asked for or at which it trained."""
+
+    user_counts: Counts | None = None
+    """The counts that its user set last: those that no rescale has set."""
+
+    rescaled_counts: tuple[Counts, ...] = ()
+    """The counts before and after the last rescale."""
+
+    replacements: tuple[float, ...] = ()
+    """Instants of its last restarts since a worker was slow, oldest first."""
+
+    avoided: tuple[Avoided, ...] = ()
+
+    gang_uids: tuple[str, ...] = ()
+    """The UIDs of some pods of a gang of which all had a node."""
+
+    ran_since: float | None = None
+    """Of a job that ran already when it was first seen: since when, as far as its status shows."""
+
+    suspended_at_target: bool = False
+    """Whether this software suspended it at its goal."""
+
+    differs: str = ""
+    """In what it differs from earlier runs of its workload, which are not its prior any more."""
+
+    shared: int = 0
+    """How much of its run its workload's profile has (``lifecycle.workloads.Shared``)."""
+
+    began_at: float | None = None
+    """When all its pods had nodes for the first time; ``ended_at``: when it succeeded or failed."""
+
+    ended_at: float | None = None
+    received_seconds: float = 0.0
+    """For which it held nodes with all its pods, up to the last stop."""
+
+    received: dict[str, float] = {}
+    """The same on each kind of nodes, divided by its workers where they are on several."""
+
+    served_since: float | None = None
+    """When it was placed on the nodes that it holds; ``None`` while it is stopped."""
+
+    served_on: dict[str, int] = {}
+    """How many workers it had there on each kind of nodes."""
+
+    pauses: int = 0
+    stopped_seconds: float = 0.0
+    """For which rescales kept it from training, as far as that was seen."""
+
+    redone_seconds: float = 0.0
+    """Training that their stops lost, and that it did again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedRescale:
+    """How a rescale ended, as far as the record of its job is concerned."""
+
+    at: float
+    before: Counts
+    target: Counts
+    happened: bool
+    """The job was moved or paused, or moved and moved back."""
+
+    is_counted: bool = True
+    """It counts against the rate of rescales: it was no profiling run, and no turn of a policy."""
+
+    reached: bool
+    """It is at the target."""
+
+    is_profiling: bool = False
+    """It was a profiling run; ``measures``: that, or an exploratory move."""
+
+    measures: bool = False
+    is_chosen: bool = True
+    """It was made for speed, and counts against the rate of the job's rescales."""
+
+    replaces: bool = False
+    """It replaced slow workers, at the same counts."""
+
+    is_pause: bool = False
+    suspended_at_target: bool = False
+    price_seconds: float | None = None
+    """What it cost; ``redone_seconds`` of it the training that its stop lost."""
+
+    redone_seconds: float = 0.0
+    start_seconds: float | None = None
+    """From the placement of its pods until all ran."""
+
+
+def profiling_began(record: JobRecord, counts: Counts, own_counts: Counts | None) -> JobRecord:
+    """The job is moved to these counts to be measured; ``own_counts`` are those to return to."""
+    return replace(record, profiled=(*record.profiled, counts), own_counts=own_counts)
+
+
+def rescale_ended(record: JobRecord, end: EndedRescale) -> JobRecord:
+    """A rescale has ended."""
+    counts = end.happened and end.is_counted
+    is_own = end.is_chosen and (end.replaces or not is_forced(end.before, end.target))
+    settles = end.reached and not end.measures and not end.replaces
+    price = end.price_seconds or 0.0
+    return replace(
+        record,
+        rescales=record.rescales + counts,
+        last_rescaled_at=end.at if counts else record.last_rescaled_at,
+        prices=_with_last(record.prices, end.price_seconds),
+        starts=_with_last(record.starts, end.start_seconds),
+        moves=_latest(record.moves, end.at) if end.happened and is_own else record.moves,
+        profiling_since=end.at if end.is_profiling and end.reached else None,
+        measured_at=end.at if end.is_profiling and end.happened else record.measured_at,
+        own_counts=None if settles else record.own_counts,
+        checkpoint_missed=record.checkpoint_missed and not end.happened,
+        suspended_at_target=record.suspended_at_target or end.suspended_at_target,
+        replacements=_latest(record.replacements, end.at)
+        if end.happened and end.replaces
+        else record.replacements,
+        # A cached copy may still show the counts before.
+        rescaled_counts=(end.before, end.target),
+        pauses=record.pauses + (end.happened and end.is_pause),
+        stopped_seconds=record.stopped_seconds + max(price - end.redone_seconds, 0.0),
+        redone_seconds=record.redone_seconds + min(end.redone_seconds, price),
+    )
+
+
+def counts_failed(record: JobRecord, failed: FailedCounts) -> JobRecord:
+    """The job's containers end with an error at some counts."""
+    return replace(record, failed_counts=(*record.failed_counts, failed)[-_MOST_FAILED:])
+
+
+def service_began(record: JobRecord, at: float, workers: Mapping[str, int]) -> JobRecord:
+    """All pods of the job have nodes; ``workers`` are on each kind of them."""
+    began_at = at if record.began_at is None else record.began_at
+    return replace(record, served_since=at, served_on=dict(workers), began_at=began_at)
+
+
+def service_ended(record: JobRecord, at: float) -> JobRecord:
+    """The job does not hold its nodes any more."""
+    if record.served_since is None:
+        return record
+    received = received_until(record, at)
+    return replace(
+        record,
+        received_seconds=received.seconds,
+        received=dict(received.by_kind),
+        served_since=None,
+        served_on={},
+    )
+
+
+def received_until(record: JobRecord, at: float) -> Service:
+    """What the job has received up to an instant."""
+    since, workers = record.served_since, record.served_on
+    seconds = 0.0 if since is None else max(at - since, 0.0)
+    if not seconds:
+        return Service(record.received_seconds, record.received)
+    by_kind, count = dict(record.received), sum(workers.values())
+    for kind, here in workers.items():
+        by_kind[kind] = by_kind.get(kind, 0.0) + seconds * here / count
+    return Service(record.received_seconds + seconds, by_kind)
+
+
+def recorded_history(record: JobRecord, job: Job) -> dict[str, Any]:
+    """The fields of ``JobHistory`` that the job's record alone tells."""
+    floor = record.floor
+    if floor is not None and not job.splits_batch:
+        floor = floor._replace(workers=1)
+    return {
+        "rescales": record.rescales,
+        "moves": record.moves,
+        "prices": record.prices,
+        "last_rescaled_at": record.last_rescaled_at,
+        "profiling_since": record.profiling_since,
+        "profiled": record.profiled,
+        "placement_failures": record.placement_failures,
+        "own_counts": record.own_counts if job.counts in record.profiled else None,
+        "suspended_at_target": record.suspended_at_target,
+        "measured_at": record.measured_at,
+        "failed_counts": record.failed_counts,
+        "floor": floor,
+        "user_counts": record.user_counts,
+    }
+
+
+def _with_last(measured: tuple[float, ...], seconds: float | None) -> tuple[float, ...]:
+    return measured if seconds is None else (*measured, seconds)[-_MOST_PRICES:]
+
+
+def _latest(instants: tuple[float, ...], at: float) -> tuple[float, ...]:
+    return (*instants, at)[-MOST_MOVES:]
