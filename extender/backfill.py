@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from typing import Final, NamedTuple, Protocol
 
-from extender.gang_queue import Instant
+from extender.state.gang_queue import Instant
 from optimus.kube.pods import Pod
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity

@@ -24,7 +24,7 @@ def test_each_pod_of_a_gang_gets_exactly_its_planned_node() -> None:
         cluster.bind(name, result.kept[0])
         cluster.assert_not_overcommitted()
     assert Counter(pod.node for pod in cluster.pods.values()) == {"a": 3, "b": 3}
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
 
 
 def test_a_gang_that_does_not_fit_waits_as_a_whole_until_room_appears() -> None:
@@ -79,7 +79,7 @@ def test_a_probe_without_any_plan_is_refused() -> None:
     name = cluster.job("j", 1, 1)[0]
     cluster.change(cluster.pods[name], nominated_node="a")
     assert cluster.ask(name, ["a"]).kept == ()
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
 
 
 ASKED = {"waiting until every pod of job ns/j has been offered nodes"}
@@ -131,7 +131,7 @@ def test_a_gang_that_is_always_refused_is_asked_about_less_and_less_often(truth:
     while cluster.now < begun + 300:
         cluster.planner.advance()
         nominated = cluster.planned_nodes()
-        woken = [pod.name for pod in cluster.planner.pods_to_requeue()]
+        woken = [pod.name for pod in cluster.nominations.pods_to_requeue()]
         for name in [*nominated, *woken] if asked else names:
             asked.append(cluster.now - begun)
             result = cluster.ask(name, ["a"])
@@ -164,9 +164,9 @@ def test_a_node_that_was_not_offered_is_tried_again(
     change(cluster)
     cluster.planner.advance()
     if until_asked:
-        assert cluster.planner.pods_to_requeue() == (), "as of a new job's, kube-scheduler asks"
+        assert cluster.nominations.pods_to_requeue() == (), "as of a new job's, kube-scheduler asks"
         cluster.now += until_asked
-    for pod in cluster.planner.pods_to_requeue():
+    for pod in cluster.nominations.pods_to_requeue():
         cluster.ask(pod.name, ["a", "b"])
     assert cluster.planned_nodes() == dict.fromkeys(names, "a")
 
@@ -193,9 +193,9 @@ def test_offers_that_change_at_every_question_do_not_make_a_gang_spin() -> None:
         cluster.planner.advance()
         planned = cluster.planned_nodes().get(name)
         plans += planned is not None
-        if planned or cluster.planner.pods_to_requeue() or step == 0:
+        if planned or cluster.nominations.pods_to_requeue() or step == 0:
             cluster.ask(name, [node for node in "abcd" if node != planned])
-            cluster.planner.reservations.assumed.clear()
+            cluster.state.reservations.assumed.clear()
     assert plans <= 10
 
 
@@ -214,7 +214,7 @@ def test_nodes_that_are_full_with_reservations_of_others_are_not_held_against_a_
     assert cluster.ask(names[0], ["b", "c"]).kept == ("b",)
     assert reasons(cluster, names[0], "c") == ASKED
     cluster.ask(names[1], ["c"])
-    absent = cluster.planner.offers.absent("uid-j")
+    absent = cluster.state.offers.absent("uid-j")
     by_role = {shape.role: nodes for shape, nodes in absent.items()}
     assert by_role == {Role.PS: frozenset({"b"}), Role.WORKER: frozenset({"b"})}
 
@@ -299,7 +299,7 @@ def test_a_binding_in_progress_holds_its_room_as_long_as_volumes_may_take() -> N
     assert cluster.place(second) == "a", "the rest is planned around it"
     cluster.now += 60
     cluster.planner.advance()
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
     assert cluster.ask(first, ["a"]).kept == (), "a did not bind it"
 
 
@@ -311,7 +311,7 @@ def test_a_binding_that_failed_holds_its_room_no_longer_than_a_plan() -> None:
     cluster.filter(cluster.change(cluster.pods[first], nominated_node="x"), ["x"])
     cluster.now += 60
     cluster.planner.advance()
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
 
 
 def test_a_job_that_kube_scheduler_never_asks_about_does_not_reserve_room_twice() -> None:
@@ -335,10 +335,10 @@ def test_a_deleted_job_releases_its_reservations() -> None:
     cluster = FakeCluster({"a": 2})
     names = cluster.job("j", 1, 1)
     cluster.ask(names[0])
-    assert cluster.planner.reservation_count() == 2
+    assert cluster.state.reservation_count() == 2
     cluster.delete(*names)
     cluster.handlers.set_job("uid-j", None)
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
     assert cluster.place(cluster.job("k", 1, 1)[0]) == "a"
 
 
@@ -365,7 +365,7 @@ def test_gangs_planned_on_a_lost_node_are_planned_again() -> None:
 
 def test_the_wait_of_a_gang_is_observed_once_it_is_bound() -> None:
     cluster = FakeCluster({"a": 2})
-    cluster.planner.adopt_nominations()
+    cluster.adoption.adopt_nominations()
     holder = cluster.other("o", 2, "a")
     names = cluster.job("j", 1, 1)
     cluster.ask(names[0], ["a"])
@@ -379,12 +379,12 @@ def test_the_wait_of_a_gang_is_observed_once_it_is_bound() -> None:
 
 def hold_what_others_leave(cluster: FakeCluster, job: str = "j") -> FilterResult:
     (name,) = cluster.job(job, 0, 1)
-    found = cluster.planner.queue.find(f"uid-{job}")
+    found = cluster.state.queue.find(f"uid-{job}")
     assert found is not None
     victim = cluster.pod(f"victim-of-{job}", Role.WORKER, 0, Counts(0, 1), node="a")
     leaving = Awaited(frozenset({victim.uid}), ("ns/victim",))
     plan = Placement(f"uid-{job}", {ReplicaId(f"uid-{job}", Role.WORKER, 0): "a"})
-    cluster.planner.hold_future(found.observed.gang, plan, leaving, cluster.now + 60)
+    cluster.state.hold_future(found.observed.gang, plan, leaving, cluster.now + 60)
     return cluster.ask(name, ["a"])
 
 

@@ -16,7 +16,7 @@ from extender.gang_report import (
 )
 from extender.gang_states import GangState
 from extender.node_room import NodeCount, RoleRoom
-from extender.waiting_notices import waiting_notices
+from extender.notices import waiting_notices
 from optimus.jobs import Role
 from optimus.kube.waiting_events import JobAhead
 

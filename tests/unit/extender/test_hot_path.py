@@ -32,12 +32,12 @@ def traced(run: Callable[[], bytes]) -> tuple[bytes, list[str]]:
 
 
 def test_filter_for_a_planned_pod_touches_few_files() -> None:
-    app, planner, handlers, names = extender(nodes=10)
+    app, parts, names = extender(nodes=10)
     first, second, *_ = bodies = pod_bodies("job", 4, 6, resource_version="1")
     for body in bodies:
-        handlers.pod(None, decode_pod(body))
-    planner.advance()
-    planned = {each.pod.name: each.node for each in planner.pending_nominations()}
+        parts.handlers.pod(None, decode_pod(body))
+    parts.planner.advance()
+    planned = {each.pod.name: each.node for each in parts.nominations.pending_nominations()}
     call(app, filter_request(first, names))
     request = filter_request(second, names)
     answer, files = traced(lambda: call(app, request))

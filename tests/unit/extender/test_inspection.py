@@ -27,7 +27,7 @@ class Inspected:
     )
 
     def __post_init__(self) -> None:
-        self.inspector = Inspector(self.cluster.planner)
+        self.inspector = Inspector(self.cluster.planner, 600.0)
 
     def submit(self, name: str, ps: int, workers: int, cpu: int = CPU, **fields: object) -> None:
         self.cluster.spec(name, ps, workers)
@@ -44,7 +44,7 @@ class Inspected:
         self.cluster.planner.advance()
 
     def set_forecast(self, name: str, seconds: float) -> None:
-        self.cluster.planner.cluster.forecasts[f"uid-{name}"] = ProfileForecast(
+        self.cluster.state.cluster.forecasts[f"uid-{name}"] = ProfileForecast(
             self.cluster.now, seconds
         )
 
@@ -168,7 +168,7 @@ def test_jobs_ahead_are_named_up_to_a_number_and_counted() -> None:
 def test_the_report_of_an_incomplete_gang_names_the_missing_pods() -> None:
     shown = Inspected()
     shown.cluster.pod("j", Role.WORKER, 1, Counts(1, 3), CPU)
-    found = shown.one("j") if shown.cluster.planner.cluster.jobs else shown.inspector.waiting()[0]
+    found = shown.one("j") if shown.cluster.state.cluster.jobs else shown.inspector.waiting()[0]
     assert (found.state, found.whole) == (GangState.INCOMPLETE, False)
     assert found.missing == ("ps-0", "worker-0", "worker-2")
     assert found.sentence == (

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.namespace_budgets import BURST_SECONDS, SHARE, NamespaceBudgets
+from extender.state.namespace_budgets import BURST_SECONDS, SHARE, NamespaceBudgets
 from optimus.jobs import Counts, Role
 from optimus.kube.pods import Pod
 from optimus.kube.volumes import Claim, StorageClass, Volume
@@ -45,7 +45,7 @@ def test_what_is_made_up_for_is_forgotten() -> None:
 def observed(cluster: FakeCluster) -> list[str]:
     """The jobs whose gangs are looked at from now on."""
     found: list[str] = []
-    queue = cluster.planner.queue
+    queue = cluster.state.queue
     observe = queue.observe_waiting
 
     def noted(job_uid: str) -> object:
@@ -205,7 +205,7 @@ def test_a_label_that_no_rule_selects_makes_no_refusal_out_of_date() -> None:
     apart = AffinityTerm("kubernetes.io/hostname", PodSelector((), namespaces=("ns",)))
     bound = cluster.other("bound", 1, "a")
     cluster.change(bound, rules=PodRules(anti_affinity=(apart,)))
-    occupancy = cluster.planner.cluster.occupancy
+    occupancy = cluster.state.cluster.occupancy
     before = occupancy.generation
     relabel(cluster, "bound", 1)
     cluster.change(cluster.pods["bound"], resource_version="2")

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from extender.gang_membership import Known, ObservedGang, observe_gang
-from extender.namespace_budgets import SECONDS_PER_REPLICA, NamespaceBudgets
 from extender.state.cluster import Cluster, is_waiting
+from extender.state.gang_membership import Known, ObservedGang, observe_gang
+from extender.state.namespace_budgets import SECONDS_PER_REPLICA, NamespaceBudgets
 from extender.state.offers import Offers
 from extender.state.questions import Questions
 from extender.state.rescale_reservations import RescaleReservations
