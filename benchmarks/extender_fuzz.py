@@ -159,7 +159,7 @@ class FuzzedExtender:
             "asked_pods": len(state.asked_at),
             "answered": len(state.answered_at),
             "waited_for": len(state.waited_for),
-            "offers": len(state.offers._jobs),  # noqa: SLF001 - likewise
+            "offers": len(state.offers.jobs),
             "refusals": len(state.refusals),
             "pending": len(self.parts.nominations._pending),  # noqa: SLF001 - likewise
             "touched": len(state.reservations.touched_jobs),

@@ -211,7 +211,7 @@ class Planning:
         """Jobs whose refusal is known and has to be found out again."""
         self._resting: dict[str, _Rest] = {}
         """By job UID, until when a costly refusal holds, whatever changes."""
-        self._budgets = NamespaceBudgets()
+        self.budgets = NamespaceBudgets()
         """Of searches that take longer than a slice."""
 
     def plan(
@@ -261,7 +261,7 @@ class Planning:
         later."""
         job_uid, namespace = queued.waiting.job_uid, queued.observed.gang.key.namespace
         if took > SLICE_SECONDS:
-            self._budgets.charge(namespace, took, now.monotonic)
+            self.budgets.charge(namespace, took, now.monotonic)
         if refused and took > COSTLY_SECONDS:
             # All that rest together take no larger share of the time than one.
             rest = RETRY_FACTOR * took * (1 + len(self._resting.keys() - {job_uid}))
@@ -269,7 +269,7 @@ class Planning:
 
     def defers(self, namespace: str, now: float) -> bool:
         """Whether a namespace has taken so much of the time that its gangs come later."""
-        return self._budgets.is_over(namespace, now)
+        return self.budgets.is_over(namespace, now)
 
     def _in_order(self, snapshot: Snapshot) -> list[QueuedGang]:
         """The queue, first what goes first; among gangs of one priority those of a namespace last

@@ -159,7 +159,9 @@ class GangViews:
         # is not looked at while its namespace is over its budget.
         if state.queue.defers(job_uid):
             return self._for_now(pod, Standing.CHANGING)
-        queued = self._offers_check.offered(pod, names, now)
+        queued = state.queue.find(job_uid)
+        if queued is not None and self._is_missing(pod, queued):
+            queued = self._offers_check.record_offer(pod, names, now)
         if queued is None or not queued.observed.complete or replica not in queued.observed.pods:
             reason = "" if queued is None else queued.observed.waits_for
             return self._for_now(pod, Standing.INCOMPLETE, reason)
@@ -168,7 +170,8 @@ class GangViews:
         # plan does not (some of the gang would be bound and the others could not), or where it has
         # not asked about pods that capacity was reserved for. From the first back-off on the text
         # is one, whether the pods are asked about again or not.
-        must_ask = state.queue.pods_to_ask_about(queued.observed) or state.offers.waits(job_uid)
+        must_ask = bool(state.queue.pods_to_ask_about(queued.observed))
+        must_ask |= job_uid in state.offers.jobs and state.offers.waits(job_uid)
         refusal = state.refusals.get(job_uid)
         if (must_ask or refusal is not None) and state.offers.has_refused(job_uid):
             return GangView(Standing.NOT_OFFERED)
@@ -177,6 +180,10 @@ class GangViews:
         if refusal is not None:
             return GangView(Standing.REFUSED, reason=refusal.answer.reason)
         return self._to_be_planned(pod, queued, names, now)
+
+    def _is_missing(self, pod: Pod, queued: QueuedGang) -> bool:
+        """Whether kube-scheduler was to ask about the pod, to show which nodes it offers."""
+        return pod.uid in [each.uid for each in self._state.queue.not_offered_yet(queued.observed)]
 
     def _for_now(self, pod: Pod, standing: Standing, reason: str = "") -> GangView:
         """A refusal after which the pod is tried again once its users should read another."""

@@ -21,17 +21,18 @@ class OffersCheck:
     def offered(self, pod: Pod, names: Sequence[str], now: Instant) -> QueuedGang | None:
         """A pod is offered these nodes: record it where its gang is asked about; gives the gang."""
         assert pod.replica is not None
-        found = self._state.queue.find(pod.replica.job_uid)
-        missing = () if found is None else self._state.queue.not_offered_yet(found.observed)
-        if pod.uid not in {each.uid for each in missing}:
-            return found
-        self._record_offer(pod, names, now)
-        return self._state.queue.find(pod.replica.job_uid)
+        queued = self._state.queue.find(pod.replica.job_uid)
+        missing = () if queued is None else self._state.queue.not_offered_yet(queued.observed)
+        if pod.uid in [each.uid for each in missing]:
+            return self.record_offer(pod, names, now)
+        return queued
 
-    def _record_offer(
+    def record_offer(
         self, pod: Pod, names: Sequence[str], now: Instant, planned: str | None = None
-    ) -> None:
-        """Nodes that are full with what is reserved for others are not recorded as not offered.
+    ) -> QueuedGang | None:
+        """Record which nodes a pod is not offered; gives its gang as it is then.
+
+        Nodes that are full with what is reserved for others are not recorded as not offered.
 
         kube-scheduler counts nominated pods too, and room that is released would stay unused."""
         assert pod.replica is not None
@@ -40,6 +41,7 @@ class OffersCheck:
         ruled_out = absent - full if planned is None else {*(absent - full), planned}
         self._state.offers.record(pod, ruled_out, now.monotonic)
         self._state.job_changed(pod.replica.job_uid)
+        return self._state.queue.find(pod.replica.job_uid)
 
     def compare_offer(self, pod: Pod, names: Sequence[str], now: Instant) -> None:
         """See whether a pod is offered every node that a plan may use; a probe cannot show it."""
@@ -113,7 +115,7 @@ class OffersCheck:
         _LOG.info("job %s: planned node %s is not offered", job_uid, held.node)
         differs = self._state.offers.was_offered(job_uid, pod.uid)
         self._state.break_plan(job_uid)
-        self._record_offer(pod, names, now, planned=held.node)
+        self.record_offer(pod, names, now, planned=held.node)
         if differs:
             self._state.offers.offers_differ(
                 job_uid, now.monotonic, self._state.config.exclusion_seconds

@@ -203,7 +203,10 @@ class Planner:
         with self.state.lock:
             found = self.state.queue.find(job_uid)
             namespace = "" if found is None else found.observed.gang.key.namespace
-            deferred = self._planning.defers(namespace, self.state.clock().monotonic)
+            budgets = self._planning.budgets
+            deferred = bool(budgets.spent) and budgets.is_over(
+                namespace, self.state.clock().monotonic
+            )
             if job_uid in self.state.waited_for or deferred:
                 return
             self.state.waited_for.add(job_uid)

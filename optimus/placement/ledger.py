@@ -49,6 +49,10 @@ class Ledger:
         """What is held for a replica."""
         return self._by_job.get(replica.job_uid, {}).get(replica)
 
+    def holds_all(self, replicas: Iterable[ReplicaId]) -> bool:
+        """Whether something is held for each of the replicas."""
+        return all(replica in self._by_job.get(replica.job_uid, ()) for replica in replicas)
+
     def holds(self, job_uid: str) -> bool:
         """Whether anything is held for a job."""
         return job_uid in self._by_job

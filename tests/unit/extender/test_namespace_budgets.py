@@ -36,7 +36,7 @@ def test_what_is_made_up_for_is_forgotten() -> None:
     assert budgets.is_over("tenant", 0.0)
     assert not budgets.is_over("tenant", 20.0)
     budgets.charge("tenant", 0.0, 40.0)
-    assert budgets._spent == {}
+    assert budgets.spent == {}
 
 
 # --- gangs that change
