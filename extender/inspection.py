@@ -24,7 +24,6 @@ from optimus.kube.waiting_events import JobAhead
 from optimus.nodes import Node
 from optimus.placement.gang import does_not_fit
 from optimus.placement.queue_order import order_key
-from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 
 MOST_MISSING: Final = 100
@@ -64,7 +63,7 @@ class Inspector:
         self._one_report = threading.Lock()
         """Never taken while the planner's lock is held."""
         self._room = NodeRoom()
-        self._backfill = Backfill(Theorem1())
+        self._backfill = Backfill(planner.state.rule)
         self._changes, self._node_generation = -1, -1
 
     def waiting(self) -> tuple[GangReport, ...]:

@@ -12,7 +12,7 @@ from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
 from extender.state.extender_state import ExtenderState, StateConfig, read_clocks
 from extender.state.gang_queue import Instant
-from optimus.placement.theorem1 import Theorem1
+from optimus.placement import rule_on_cluster
 from optimus.placement.topology import NodePreferences
 
 
@@ -60,7 +60,8 @@ class Parts(NamedTuple):
             rescale_hold_seconds=settings.rescale_hold_seconds,
             check_invariants=settings.check_invariants,
         )
-        rule = Theorem1(preferences=NodePreferences(settings.topology_labels, settings.one_kind))
+        preferences = NodePreferences(settings.topology_labels, settings.one_kind)
+        rule = rule_on_cluster(settings.placement, preferences)
         state = ExtenderState(config, rule, clock=clock, observe_wait=calls.observe_wait)
         check = OffersCheck(state)
         planner = Planner(

@@ -21,10 +21,9 @@ from extender.state.gang_queue import Instant, QueuedGang
 from extender.state.namespace_budgets import NamespaceBudgets
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity, Vector
-from optimus.placement.gang import DoesNotFit, Gang, Placement, does_not_fit, gang_shape
+from optimus.placement.gang import DoesNotFit, Gang, GangRule, Placement, does_not_fit, gang_shape
 from optimus.placement.queue_order import OrderKey, WaitingGang, order_key
 from optimus.placement.shortfall import Refusal, Shortfall, shortages
-from optimus.placement.theorem1 import Theorem1
 from optimus.resources import NONE, Resources
 
 _LOG = logging.getLogger(__name__)
@@ -196,7 +195,7 @@ class RoomCopy:
 class Planning:
     """The planning thread's state. ``plan`` is called by one thread at a time."""
 
-    def __init__(self, rule: Theorem1, age_limit_seconds: float) -> None:
+    def __init__(self, rule: GangRule, age_limit_seconds: float) -> None:
         self._rule, self._age_limit = rule, age_limit_seconds
         self._room = RoomCopy()
         self._backfill = Backfill(rule)
@@ -367,7 +366,7 @@ class _Walk:
         self,
         snapshot: Snapshot,
         room: RoomCopy,
-        rule: Theorem1,
+        rule: GangRule,
         before: dict[str, Vector],
         shapes: "dict[object, _RefusedShape]",
     ) -> None:

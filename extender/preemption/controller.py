@@ -38,8 +38,6 @@ from optimus.kube.suspension import PreemptionMark, read_preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.nodes import refusal as admission_refusal
 from optimus.placement.queue_order import order_key
-from optimus.placement.theorem1 import Theorem1
-from optimus.placement.topology import NodePreferences
 from optimus.resources import total
 
 _LOG = logging.getLogger(__name__)
@@ -144,8 +142,7 @@ class PreemptionController:
     def __init__(self, state: ExtenderState, access: Access, settings: Settings) -> None:
         self._state, self._access = state, access
         self._settings = settings
-        preferences = NodePreferences(self._settings.topology_labels, self._settings.one_kind)
-        self._rule = Theorem1(preferences=preferences)
+        self._rule = state.rule
         self._begun: dict[str, tuple[PreemptionMark, Victims]] = {}
         """By the preempting job's UID, what this process has begun and not ended."""
         self._look_at: dict[str, float] = {}

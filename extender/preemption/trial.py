@@ -11,8 +11,7 @@ from extender.state.future_room import Awaited
 from extender.state.gang_queue import QueuedGang
 from optimus.kube.pods import Pod
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import Gang, Placement
-from optimus.placement.theorem1 import Theorem1
+from optimus.placement.gang import Gang, GangRule, Placement
 from optimus.resources import Resources
 
 _MARGIN_SECONDS: Final = 30.0
@@ -30,7 +29,7 @@ class Trial:
     """A gang, and the capacity that it may use at one time with what pods being deleted leave."""
 
     state: ExtenderState
-    rule: Theorem1
+    rule: GangRule
     gang: Gang
     capacity: Capacity
     leaving: frozenset[str]
@@ -40,7 +39,7 @@ class Trial:
     def of(
         cls,
         state: ExtenderState,
-        rule: Theorem1,
+        rule: GangRule,
         queued: QueuedGang,
         stuck: Collection[str],
         ending: Iterable[Pod] = (),
@@ -104,7 +103,7 @@ def leaving_pods(state: ExtenderState, stuck: Collection[str]) -> list[Pod]:
 
 
 def plan_again(
-    state: ExtenderState, rule: Theorem1, queued: QueuedGang, awaited: Awaited
+    state: ExtenderState, rule: GangRule, queued: QueuedGang, awaited: Awaited
 ) -> TrialPlan | None:
     """Where a gang fits on what is left now and what the awaited pods leave; under the lock."""
     gang = state.reservations.with_surroundings(queued.observed.gang, awaited.pods)

@@ -21,10 +21,9 @@ from extender.state.unknown_rules import UnknownRules
 from optimus.jobs import Role
 from optimus.kube.pods import Pod
 from optimus.kube.store import Changes
-from optimus.placement.gang import Gang, Placement, gang_shape
+from optimus.placement.gang import Gang, GangRule, Placement, gang_shape
 from optimus.placement.ledger import Reservation
 from optimus.placement.shortfall import Refusal
-from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
@@ -60,7 +59,7 @@ class ExtenderState:
     def __init__(
         self,
         config: StateConfig,
-        rule: Theorem1,
+        rule: GangRule,
         *,
         clock: Callable[[], Instant] = read_clocks,
         observe_wait: Callable[[float], None] = lambda _: None,

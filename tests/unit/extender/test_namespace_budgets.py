@@ -113,7 +113,7 @@ class Costly:
     def __init__(self, cluster: FakeCluster) -> None:
         self.now, self.searched, self._rule = 0.0, list[str](), Theorem1()
         planning = cluster.planner._planning
-        planning._rule = self  # type: ignore[assignment]
+        planning._rule = self
         plan = type(planning).plan
         planning.plan = partial(plan, planning, clock=lambda: self.now)  # type: ignore[method-assign]
 

@@ -15,7 +15,8 @@ from extender.planning import Slice, Snapshot
 from extender.settings import Settings
 from optimus.jobs import Counts, Role
 from optimus.nodes import Node
-from optimus.placement.gang import Gang
+from optimus.placement.capacity import Capacity
+from optimus.placement.gang import DoesNotFit, Gang, Placement
 from optimus.placement.ledger import Reservation
 from optimus.placement.rules import HostPort, PodRules
 from optimus.placement.theorem1 import Theorem1
@@ -29,9 +30,9 @@ class CountingRule(Theorem1):
 
     placed: ClassVar[Counter[str]] = Counter()
 
-    def place(self, gang: Gang, capacity: object) -> object:  # type: ignore[override]
+    def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         self.placed[gang.key.name] += 1
-        return super().place(gang, capacity)  # type: ignore[arg-type]
+        return super().place(gang, capacity)
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ class SlowRule(CountingRule):
 
     seconds: ClassVar[float] = 0.0
 
-    def place(self, gang: Gang, capacity: object) -> object:  # type: ignore[override]
+    def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         SlowRule.seconds += 1.0
         return super().place(gang, capacity)
 

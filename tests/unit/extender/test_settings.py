@@ -56,6 +56,7 @@ def test_all_problems_are_reported_at_once() -> None:
                 "--threads=x",
                 "--leader-lease=a/b/c",
                 "--node-selector=pool",
+                "--placement=nowhere",
                 "--log-level=loud",
                 "--access-log=yes",
             ],
@@ -70,6 +71,7 @@ def test_all_problems_are_reported_at_once() -> None:
         "--health-listen 'host:99999': ADDRESS:PORT is expected",
         "--leader-lease 'a/b/c': NAMESPACE/NAME, or nothing, is expected",
         "--node-selector 'pool': key=value,... is expected",
+        "--placement 'nowhere': pack, spread or theorem1 is expected",
         "--access-log 'yes': off, plain or json is expected",
         "--log-level 'loud': debug, info, warning or error is expected",
     ]
