@@ -29,12 +29,11 @@ from typing import Any, Final
 import msgspec
 
 from benchmarks.extender_throughput import NODE, pod_bodies
-from extender.gang_queue import Instant
 from extender.http.app import Endpoints, RoutedApp, Verbs, create_app
 from extender.metrics import Metrics
-from extender.planner import Planner
+from extender.parts import Callbacks, Parts
 from extender.settings import Settings
-from extender.state.event_handlers import EventHandlers
+from extender.state.gang_queue import Instant
 from optimus.kube.pods import Pod, decode_pod
 from optimus.nodes import Node
 
@@ -70,13 +69,6 @@ class Wrong(Exception):
     """An answer that must not be; ``str()`` says what is wrong with it."""
 
 
-class _ImpatientPlanner(Planner):
-    """Plans at once what it is asked to wait for, and waits for nothing else."""
-
-    def wait_for_plan(self, job_uid: str, limit_seconds: float = 0.0) -> None:
-        super().wait_for_plan(job_uid, min(limit_seconds, 0.0))
-
-
 @dataclass(slots=True)
 class FuzzedExtender:
     """An extender over a few nodes, with gangs that come and go."""
@@ -86,8 +78,7 @@ class FuzzedExtender:
     """What the extender logs as errors, which the caller collects."""
 
     app: RoutedApp = field(init=False)
-    planner: Planner = field(init=False)
-    handlers: EventHandlers = field(init=False)
+    parts: Parts = field(init=False)
     names: list[str] = field(init=False)
     now: float = 0.0
     """The extender's clock, in seconds."""
@@ -101,26 +92,25 @@ class FuzzedExtender:
         """A dozen nodes."""
 
         def plan_now() -> None:
-            planner.advance()
+            parts.planner.advance()
 
-        self.planner = planner = _ImpatientPlanner(
-            Settings(), plan_now=plan_now, clock=lambda: Instant(self.now, self.now)
+        self.parts = parts = Parts.of(
+            Settings(), lambda: Instant(self.now, self.now), Callbacks(plan_now=plan_now)
         )
-        verbs = Verbs.of(planner)
+        verbs = Verbs.of(parts)
         self.app = create_app(Endpoints(verbs, lambda: None, Metrics(), MOST_BYTES))
-        self.handlers = EventHandlers(planner)
         self.names = [f"node-{at:05}" for at in range(NODES)]
         for name in (*self.names, *RECORDED_NODES):
-            self.handlers.set_node(name, Node(name, NODE))
-        planner.adopt_nominations()
+            self.parts.handlers.set_node(name, Node(name, NODE))
+        parts.adoption.adopt_nominations()
         for _ in range(LIVING_GANGS):
             self._submit()
 
     def live(self) -> None:
         """One event: a pod is bound where it is planned, or a gang ends and another comes."""
-        self.planner.outdated_refusals()
-        self.planner.pods_to_requeue()
-        pending = self.planner.pending_nominations()
+        self.parts.nominations.outdated_refusals()
+        self.parts.nominations.pods_to_requeue()
+        pending = self.parts.nominations.pending_nominations()
         if pending and self.random.random() < 0.7:
             chosen = self.random.choice(pending)
             self._bind(chosen.pod, chosen.node)
@@ -128,8 +118,8 @@ class FuzzedExtender:
             self._end(next(iter(self.pods)))
             self._submit()
         if self.random.random() < 0.2:
-            self.planner.advance()
-        if self.planner.reservations.overcommitted():
+            self.parts.planner.advance()
+        if self.parts.state.reservations.overcommitted():
             raise Wrong("more is reserved than there is")
 
     def call(self, verb: str, body: bytes) -> bytes:
@@ -158,21 +148,21 @@ class FuzzedExtender:
 
     def remembered(self) -> dict[str, int]:
         """How much the planner holds of what it was asked."""
-        queue, planner = self.planner.queue, self.planner
+        queue, state = self.parts.state.queue, self.parts.state
         return {
             "asked": len(queue.asked),
             "cached": len(queue.cached),
             "paused": len(queue.paused),
             "unseen": len(queue.unseen_pods()),
-            "incomplete": len(planner.refused_for_now),
-            "asked_pods": len(planner._asked_at),  # noqa: SLF001 - what grows is what is looked for
-            "answered": len(planner._answered_at),  # noqa: SLF001 - likewise
-            "waited_for": len(planner._waited_for),  # noqa: SLF001 - likewise
-            "offers": len(planner.offers._jobs),  # noqa: SLF001 - likewise
-            "refusals": len(planner._refusals),  # noqa: SLF001 - likewise
-            "pending": len(planner._pending),  # noqa: SLF001 - likewise
-            "touched": len(planner.reservations.touched_jobs),
-            "reserved": planner.reservation_count(),
+            "incomplete": len(state.refused_for_now),
+            "asked_pods": len(state.asked_at),
+            "answered": len(state.answered_at),
+            "waited_for": len(state.waited_for),
+            "offers": len(state.offers.jobs),
+            "refusals": len(state.refusals),
+            "pending": len(self.parts.nominations._pending),  # noqa: SLF001 - likewise
+            "touched": len(state.reservations.touched_jobs),
+            "reserved": state.reservation_count(),
         }
 
     def _submit(self) -> None:
@@ -182,19 +172,19 @@ class FuzzedExtender:
         made = [(raw, decode_pod(raw)) for raw in pod_bodies(job, ps, workers)]
         self.pods[job] = made
         for _, pod in made:
-            self.handlers.pod(None, pod)
+            self.parts.handlers.pod(None, pod)
 
     def _end(self, job: str) -> None:
         for _, pod in self.pods.pop(job):
-            self.handlers.pod(pod, None)
-        self.handlers.set_job(job, None)
+            self.parts.handlers.pod(pod, None)
+        self.parts.handlers.set_job(job, None)
 
     def _bind(self, pod: Pod, node: str) -> None:
         for job, pods in self.pods.items():
             for at, (raw, known) in enumerate(pods):
                 if known.uid == pod.uid:
                     bound = msgspec.structs.replace(known, node=node)
-                    self.handlers.pod(known, bound)
+                    self.parts.handlers.pod(known, bound)
                     self.pods[job][at] = raw, bound
                     return
 
@@ -244,7 +234,7 @@ class Bodies:
                 for name in random.sample(fuzzed.names, 3)
             }
             return asked | {"NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
-        planned = fuzzed.planner.reservations.ledger.get(pod.replica) if pod.replica else None
+        planned = fuzzed.parts.state.reservations.ledger.get(pod.replica) if pod.replica else None
         names = random.sample(fuzzed.names, random.randint(0, NODES))
         if planned is not None and random.random() < 0.3:
             names = [planned.node]

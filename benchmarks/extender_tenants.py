@@ -24,10 +24,9 @@ import msgspec
 
 from benchmarks.extender_under_load import NODE, REQUEST, percentiles
 from extender.filter import filter_nodes
-from extender.planner import Planner
-from extender.planning import PlanningThread
+from extender.parts import Parts
+from extender.planner.slices import PlanningThread
 from extender.settings import Settings
-from extender.state.event_handlers import EventHandlers
 from optimus.jobs import NodeConstraints, Role
 from optimus.kube.pods import Owner, Pod, decode_pod
 from optimus.kube.volumes import Claim, StorageClass
@@ -48,8 +47,8 @@ class Cluster:
     """A cluster with gangs that wait, and what a client sees of it."""
 
     def __init__(self, nodes: int, gangs: int, *, with_claims: bool) -> None:
-        self.planner = Planner(Settings())
-        self.handlers = EventHandlers(self.planner)
+        self.parts = Parts.of(Settings())
+        self.planner, self.handlers = self.parts.planner, self.parts.handlers
         self.names = [f"node-{at:05}" for at in range(nodes)]
         for name in self.names:
             self.handlers.set_node(name, Node(name, NODE, {"kubernetes.io/hostname": name}))
@@ -60,7 +59,7 @@ class Cluster:
         ]
         for pod in self.waiting:
             self.handlers.pod(None, pod)
-        self.planner.adopt_nominations()
+        self.parts.adoption.adopt_nominations()
         self.planner.advance()
         self.thread = PlanningThread(self.planner)
         self.thread.start()
@@ -91,9 +90,9 @@ class Cluster:
             now = time.perf_counter()
             if now - begin >= seconds:
                 break
-            filter_nodes(self.planner, self.waiting[at * 7 % len(self.waiting)], self.names)
+            filter_nodes(self.parts.gangs, self.waiting[at * 7 % len(self.waiting)], self.names)
             calls.append(time.perf_counter() - now)
-            if planned is None and self.planner.reservations.ledger.holds(probe[0].owner.uid):  # type: ignore[union-attr]
+            if planned is None and self.parts.state.reservations.ledger.holds(probe[0].owner.uid):  # type: ignore[union-attr]
                 planned = now - begin
             time.sleep(max(begin + (at + 1) / CALLS_PER_SECOND - time.perf_counter(), 0.0))
         for pod in probe:

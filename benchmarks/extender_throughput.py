@@ -17,9 +17,8 @@ import numpy as np
 
 from extender.http.app import Endpoints, RoutedApp, Verbs, create_app
 from extender.metrics import Metrics
-from extender.planner import Planner
+from extender.parts import Callbacks, Parts
 from extender.settings import Settings
-from extender.state.event_handlers import EventHandlers
 from optimus.kube.job_kinds import REPLICA_INDEX, REPLICA_TYPE
 from optimus.kube.pods import decode_pod
 from optimus.nodes import Node
@@ -61,15 +60,16 @@ def figures(nodes: int, *, nominated: bool) -> dict[str, float]:
 
 def calls(nodes: int, *, nominated: bool) -> Iterator[float]:
     """Seconds of each call."""
-    app, planner, handlers, names = extender(nodes)
+    app, parts, names = extender(nodes)
+    handlers = parts.handlers
     for gang in range(GANGS):
         bodies = pod_bodies(f"job-{gang}", PS, WORKERS)
         pods = [decode_pod(raw) for raw in bodies]
         for pod in pods:
             handlers.pod(None, pod)
         if nominated:
-            planner.advance()
-        planned = {each.pod.uid: each.node for each in planner.pending_nominations()}
+            parts.planner.advance()
+        planned = {each.pod.uid: each.node for each in parts.nominations.pending_nominations()}
         for raw, pod in zip(bodies, pods, strict=True):
             environ = filter_request(raw, [planned[pod.uid]] if nominated else names)
             began = time.perf_counter()
@@ -79,19 +79,18 @@ def calls(nodes: int, *, nominated: bool) -> Iterator[float]:
             handlers.pod(pod, msgspec.structs.replace(pod, node=node))
 
 
-def extender(nodes: int) -> tuple[RoutedApp, Planner, EventHandlers, list[str]]:
+def extender(nodes: int) -> tuple[RoutedApp, Parts, list[str]]:
     """An extender over empty nodes, and their names."""
 
     def plan_now() -> None:
-        planner.advance()
+        parts.planner.advance()
 
-    planner = Planner(Settings(), plan_now=plan_now)
-    handlers = EventHandlers(planner)
+    parts = Parts.of(Settings(), callbacks=Callbacks(plan_now=plan_now))
     names = [f"node-{at:05}" for at in range(nodes)]
     for name in names:
-        handlers.set_node(name, Node(name, NODE))
-    app = create_app(Endpoints(Verbs.of(planner), lambda: None, Metrics(), 1 << 30))
-    return app, planner, handlers, names
+        parts.handlers.set_node(name, Node(name, NODE))
+    app = create_app(Endpoints(Verbs.of(parts), lambda: None, Metrics(), 1 << 30))
+    return app, parts, names
 
 
 def filter_request(raw: bytes, offered: list[str]) -> dict[str, object]:

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 
 from extender.filter import filter_nodes
-from extender.planner import Planner
-from extender.planning import PlanningThread
+from extender.parts import Parts
+from extender.planner.slices import PlanningThread
 from extender.prioritize import score_nodes
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
@@ -49,14 +49,14 @@ def figures(
 ) -> dict[str, object]:
     """Milliseconds of calls and of events, and the share of one core that everything took."""
     generator = np.random.default_rng(1)
-    planner = Planner(Settings())
-    handlers = EventHandlers(planner)
+    parts = Parts.of(Settings())
+    planner, handlers = parts.planner, parts.handlers
     names = [f"node-{at:05}" for at in range(nodes)]
     running = fill(handlers, names, generator)
     waiting = [pod for at in range(gangs) for pod in gang_pods(f"job-{at:04}")]
     for pod in waiting:
         handlers.pod(None, pod)
-    planner.adopt_nominations()
+    parts.adoption.adopt_nominations()
     planner.advance()
     thread = PlanningThread(planner)
     thread.start()
@@ -73,7 +73,7 @@ def figures(
         elif now >= next_call:
             next_call += 1 / calls_per_second
             pod = waiting[int(generator.integers(len(waiting)))]
-            calls.append(call(planner, pod, names))
+            calls.append(call(parts, pod, names))
         else:
             time.sleep(max(min(next_end, next_call) - now, 0.0))
     cpu = time.process_time() - cpu
@@ -82,7 +82,7 @@ def figures(
         "nodes": nodes,
         "pods": nodes * PODS_PER_NODE,
         "gangs_waiting": gangs,
-        "gangs_planned": planner.reservation_count() // sum(ROLES.values()),
+        "gangs_planned": parts.state.reservation_count() // sum(ROLES.values()),
         "filter_and_prioritize": percentiles(calls),
         "end_of_a_pod": percentiles(ends),
         "cpu_per_second": round(cpu / seconds, 3),
@@ -95,12 +95,12 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
     return {"median_ms": round(median, 3), "p99_ms": round(p99, 3), "max_ms": round(longest, 3)}
 
 
-def call(planner: Planner, pod: Pod, names: list[str]) -> float:
+def call(parts: Parts, pod: Pod, names: list[str]) -> float:
     """Seconds of filter and, where a node is left, of prioritize."""
     began = time.perf_counter()
-    kept = filter_nodes(planner, pod, names).kept
+    kept = filter_nodes(parts.gangs, pod, names).kept
     if kept:
-        score_nodes(planner, pod, kept)
+        score_nodes(parts, pod, kept)
     return time.perf_counter() - began
 
 

@@ -20,9 +20,8 @@ import msgspec
 import urllib3
 
 from benchmarks.extender_throughput import pod_bodies
-from extender.planner import Planner
+from extender.parts import Parts
 from extender.settings import Settings
-from extender.state.event_handlers import EventHandlers
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
@@ -48,7 +47,7 @@ def main() -> None:
 
 def figures(folder: Path, node_count: int, pod_count: int) -> dict[str, float]:
     """Both lists, and what they take."""
-    handlers = EventHandlers(Planner(Settings()))
+    handlers = Parts.of(Settings()).handlers
     nodes = Pages(folder / "nodes", node_bodies(node_count))
     pods = Pages(folder / "pods", bound_pods(pod_count, node_count))
     before = rss_mb()

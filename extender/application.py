@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from extender.cache_age import CacheAge
-from extender.gang_queue import Instant
 from extender.gang_report import CacheReport, Inspection
 from extender.gang_states import counts_by_state, oldest_waits
 from extender.http.app import (
@@ -26,14 +25,13 @@ from extender.job_events import JobEvents, Notice
 from extender.leadership import leadership
 from extender.metrics import FaultHandler, Metrics
 from extender.nominator import Nominator
-from extender.planner import Planner
-from extender.planning import PlanningThread
+from extender.notices import half_placed_notices, unrecognized_notices, waiting_notices
+from extender.parts import Callbacks, Parts
+from extender.planner.slices import PlanningThread
 from extender.preemption.controller import Access, PreemptionController, PreemptionThread
 from extender.settings import Settings
-from extender.state.event_handlers import EventHandlers
+from extender.state.gang_queue import Instant
 from extender.status_writes import StatusWrites
-from extender.unrecognized import unrecognized_jobs
-from extender.waiting_notices import waiting_notices
 from optimus.jobs import JobKey
 from optimus.kube.budgets import BudgetReader
 from optimus.kube.client import Client, connect
@@ -80,15 +78,14 @@ class Application:
         self._client = connect(settings.kubeconfig, user_agent="optimus-extender")
         identity = settings.leader_identity or socket.gethostname()
         self._leadership = leadership(self._client, settings.leader_lease, identity)
-        planner = Planner(
-            settings,
-            clock=clocks_of(self._client),
+        callbacks = Callbacks(
             observe_wait=self.metrics.gang_wait.observe,
             called_as_follower=self._leadership.called_as_follower,
             count_searches=self.metrics.searches.inc,
         )
-        self._planner, self._planning = planner, PlanningThread(planner)
-        handlers, client = EventHandlers(planner), self._client
+        parts = Parts.of(settings, clocks_of(self._client), callbacks)
+        self._state, self._planning = parts.state, PlanningThread(parts.planner)
+        state, handlers, client = parts.state, parts.handlers, self._client
         config = EligibilityConfig.of(
             settings.scheduler_name,
             settings.operator_version,
@@ -118,14 +115,14 @@ class Application:
         self._cache_age = CacheAge(
             self._caches, settings.cache_age_limit_seconds, clocks_of(client)
         )
-        planner.why_too_old = self._cache_age.why_too_old
+        state.why_too_old = self._cache_age.why_too_old
         self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="nominate")
-        self._inspector = Inspector(planner)
+        self._inspector = Inspector(parts.planner, settings.age_limit_seconds)
         self._event_thread = ThreadPoolExecutor(1, thread_name_prefix="events")
         events = EventWriter(self._client, EXTENDER_COMPONENT)
         job_events = JobEvents(self._notices, events.emit, self._event_thread)
         preemption = PreemptionController(
-            planner,
+            state,
             Access(
                 self._known_jobs,
                 LiveReader(client, config),
@@ -134,11 +131,13 @@ class Application:
                 events.emit,
                 self._count_preemption,
             ),
+            settings,
         )
-        planner.before_leading = preemption.adopt
+        parts.adoption.before_leading = preemption.adopt
         self._preemption = PreemptionThread(preemption)
         self._nominator = Nominator(
-            planner,
+            parts.nominations,
+            parts.adoption,
             StatusWrites(
                 PodWriter(self._client),
                 count_write=lambda outcome: self.metrics.nominations.labels(outcome).inc(),
@@ -148,7 +147,7 @@ class Application:
             nominate=settings.nominate,
             report=job_events.look,
         )
-        verbs = Verbs.of(planner)
+        verbs = Verbs.of(parts, config.ignored_resources)
         self._endpoints = Endpoints(
             verbs,
             self._why_not_synced,
@@ -161,9 +160,7 @@ class Application:
         if settings.health_listen:
             health_app = create_health_app(self._endpoints)
             self._health = HealthServer(health_app, *address(settings.health_listen))
-        self.metrics.watch(
-            "reservations", "Replicas with a reservation.", planner.reservation_count
-        )
+        self.metrics.watch("reservations", "Replicas with a reservation.", state.reservation_count)
         self.metrics.watch(
             "leads",
             "1 while the kube-scheduler beside this process leads, so that plans are made.",
@@ -178,13 +175,13 @@ class Application:
             "waiting_gangs",
             "Gangs with pods that wait for a node, by what they wait for.",
             "state",
-            lambda: counts_by_state(planner),
+            lambda: counts_by_state(state),
         )
         self.metrics.watch_by(
             "oldest_wait_seconds",
             "Seconds since the last pod of the gang was created that waits longest, by priority.",
             "priority",
-            lambda: oldest_waits(planner),
+            lambda: oldest_waits(state),
         )
         self.metrics.watch(
             "cache_age_seconds",
@@ -232,19 +229,17 @@ class Application:
 
     def _notices(self) -> Iterator[Notice]:
         """What is reported to users by Events; called on their thread."""
-        half_placed = self._planner.half_placed()
-        for each in half_placed:
-            yield each.notice(self._settings.reservation_seconds)
-        reports = self._inspector.waiting()
-        yield from waiting_notices(reports, {each.uid for each in half_placed})
-        yield from unrecognized_jobs(self._planner)
+        half_placed = half_placed_notices(self._state, self._settings.reservation_seconds)
+        yield from half_placed
+        yield from waiting_notices(self._inspector.waiting(), {each.uid for each in half_placed})
+        yield from unrecognized_notices(self._state)
 
     def _inspect(self, job: JobKey | None) -> bytes:
         gangs = self._inspector.waiting() if job is None else self._inspector.of_job(job)
         return msgspec.json.encode(
             Inspection(
                 at=format_second(self._client.server_clock.now()),
-                leads=self._planner.leads,
+                leads=self._state.leads,
                 leader=self._leadership.holder,
                 not_ready=self._why_not_synced() or self._cache_age.why_not_ready(),
                 caches=tuple(

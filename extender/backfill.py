@@ -19,13 +19,12 @@ from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from typing import Final, NamedTuple, Protocol
 
-from extender.gang_queue import Instant
+from extender.state.gang_queue import Instant
 from optimus.kube.pods import Pod
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import Gang, Placement
+from optimus.placement.gang import Gang, GangRule, Placement
 from optimus.placement.ledger import Reservation
-from optimus.placement.theorem1 import Theorem1
 from optimus.resources import NONE, Resources
 
 READ_SECONDS: Final = 60.0
@@ -139,7 +138,7 @@ class _Known(NamedTuple):
 class Backfill:
     """The future plans of gangs that wait. Belongs to the planner's thread."""
 
-    def __init__(self, rule: Theorem1) -> None:
+    def __init__(self, rule: GangRule) -> None:
         self._rule = rule
         self._known: dict[str, _Known] = {}
         self._future: _Future | None = None

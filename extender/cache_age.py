@@ -10,7 +10,7 @@ it. What is reserved is still answered: kube-scheduler checks the node once more
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from extender.gang_queue import Instant
+from extender.state.gang_queue import Instant
 from optimus.kube.times import format_second
 
 _SETTING: Final = "cache-age-limit-seconds"

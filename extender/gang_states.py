@@ -1,4 +1,4 @@
-"""Where each gang stands on its way to its nodes, read from the planner under its lock."""
+"""Where each gang stands on its way to its nodes, read from the state under its lock."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from extender.gang_queue import Instant, QueuedGang
-from extender.planner import Planner
-from extender.planning import Refusal
 from extender.state.cluster import is_waiting
+from extender.state.extender_state import ExtenderState
+from extender.state.gang_queue import Instant, QueuedGang
 from optimus.jobs import Job, JobKey
 from optimus.placement.ledger import Reservation
+from optimus.placement.shortfall import Refusal
 from optimus.snapshot import ReplicaId
 
 
@@ -90,24 +90,24 @@ class GangFacts:
         return self.queued.observed.gang.key
 
 
-def waiting_gangs(planner: Planner, now: Instant) -> list[GangFacts]:
+def waiting_gangs(state: ExtenderState, now: Instant) -> list[GangFacts]:
     """The gangs with pods that wait for our scheduler; under the lock."""
-    found = (planner.queue.find(job_uid) for job_uid in planner.cluster.waiting_jobs())
-    return [_facts(planner, each, now) for each in found if each is not None]
+    found = (state.queue.find(job_uid) for job_uid in state.cluster.waiting_jobs())
+    return [_facts(state, each, now) for each in found if each is not None]
 
 
-def counts_by_state(planner: Planner) -> dict[str, float]:
+def counts_by_state(state: ExtenderState) -> dict[str, float]:
     """How many gangs with pods that wait are in each state, of the leader; takes the lock."""
-    with planner.locked() as now:
-        gangs = waiting_gangs(planner, now) if planner.leads else ()
+    with state.locked() as now:
+        gangs = waiting_gangs(state, now) if state.leads else ()
         found = Counter(each.state for each in gangs)
     return {state.value: float(found[state]) for state in WITH_WAITING_PODS}
 
 
-def oldest_waits(planner: Planner) -> dict[str, float]:
+def oldest_waits(state: ExtenderState) -> dict[str, float]:
     """By priority, how long the gang has waited that waits longest, in seconds; takes the lock."""
-    with planner.locked() as now:
-        waits = [each.queued.waiting for each in waiting_gangs(planner, now)]
+    with state.locked() as now:
+        waits = [each.queued.waiting for each in waiting_gangs(state, now)]
     oldest: dict[int, float] = {}
     for each in waits:
         waited = each.waited_seconds(now.epoch)
@@ -115,36 +115,36 @@ def oldest_waits(planner: Planner) -> dict[str, float]:
     return {str(priority): waited for priority, waited in sorted(oldest.items())}
 
 
-def other_gang(planner: Planner, job_uid: str, now: Instant) -> GangFacts | None:
+def other_gang(state: ExtenderState, job_uid: str, now: Instant) -> GangFacts | None:
     """The gang of any job that has pods; under the lock."""
-    pods = [pod for pod in planner.cluster.pods_of(job_uid).values() if not pod.leaving]
+    pods = [pod for pod in state.cluster.pods_of(job_uid).values() if not pod.leaving]
     newest = max(pods, key=lambda pod: (pod.created_at, pod.uid), default=None)
     if newest is None:
         return None
-    return _facts(planner, planner.queue.queued(planner.queue.observe(newest)), now)
+    return _facts(state, state.queue.queued(state.queue.observe(newest)), now)
 
 
-def _facts(planner: Planner, queued: QueuedGang, now: Instant) -> GangFacts:
+def _facts(state: ExtenderState, queued: QueuedGang, now: Instant) -> GangFacts:
     job_uid = queued.waiting.job_uid
-    refusal, awaited = planner.known_refusal(job_uid), planner.future_room.awaits(job_uid)
+    refusal, awaited = state.refusals.get(job_uid), state.future_room.awaits(job_uid)
     return GangFacts(
         queued,
-        _state(planner, queued, refusal, now),
-        planner.cluster.jobs.get(job_uid),
+        _state(state, queued, refusal, now),
+        state.cluster.jobs.get(job_uid),
         refusal,
-        planner.reservations.ledger.of_job(job_uid),
-        planner.offers.back_off_ends(job_uid),
-        planner.offers.has_refused(job_uid),
+        state.reservations.ledger.of_job(job_uid),
+        state.offers.back_off_ends(job_uid),
+        state.offers.has_refused(job_uid),
         () if awaited is None else awaited.victims,
-        planner.future_room.shrinks_until.get(job_uid),
+        state.future_room.shrinks_until.get(job_uid),
     )
 
 
 def _state(
-    planner: Planner, queued: QueuedGang, refusal: Refusal | None, now: Instant
+    state: ExtenderState, queued: QueuedGang, refusal: Refusal | None, now: Instant
 ) -> GangState:
-    observed, job_uid, queue = queued.observed, queued.waiting.job_uid, planner.queue
-    if planner.rescales.is_leaving(job_uid, now.monotonic):
+    observed, job_uid, queue = queued.observed, queued.waiting.job_uid, state.queue
+    if state.rescales.is_leaving(job_uid, now.monotonic):
         return GangState.RESCALING
     if not observed.complete:
         return GangState.INCOMPLETE
@@ -152,18 +152,18 @@ def _state(
     if not waits:
         return GangState.RUNNING
     if queue.is_held(observed):
-        return _held_state(planner, job_uid, waits)
+        return _held_state(state, job_uid, waits)
     if job_uid in queue.paused:
         return GangState.PAUSED
-    if planner.offers.back_off_ends(job_uid) is not None:
+    if state.offers.back_off_ends(job_uid) is not None:
         return GangState.BACKING_OFF
     if queue.not_offered_yet(observed):
         return GangState.OFFERING
     return GangState.QUEUED if refusal is None else GangState.WAITING
 
 
-def _held_state(planner: Planner, job_uid: str, waits: Iterable[ReplicaId]) -> GangState:
-    if planner.future_room.awaits(job_uid) is not None:
+def _held_state(state: ExtenderState, job_uid: str, waits: Iterable[ReplicaId]) -> GangState:
+    if state.future_room.awaits(job_uid) is not None:
         return GangState.PREEMPTING
-    binds = any(replica in planner.reservations.assumed for replica in waits)
+    binds = any(replica in state.reservations.assumed for replica in waits)
     return GangState.BINDING if binds else GangState.PLANNED

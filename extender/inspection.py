@@ -13,18 +13,17 @@ from typing import Final
 import msgspec
 
 from extender.backfill import Backfill, FuturePlan
-from extender.gang_queue import Instant
 from extender.gang_report import Cause, Expectation, GangReport, RoleReport, sentence
 from extender.gang_states import IN_QUEUE, GangFacts, GangState, other_gang, waiting_gangs
 from extender.node_room import NodeRoom
-from extender.planner import Planner
+from extender.planner.slices import Planner
+from extender.state.gang_queue import Instant
 from optimus.jobs import Job, JobKey, ReplicaSpec, Role
 from optimus.kube.times import format_second
 from optimus.kube.waiting_events import JobAhead
 from optimus.nodes import Node
 from optimus.placement.gang import does_not_fit
 from optimus.placement.queue_order import order_key
-from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 
 MOST_MISSING: Final = 100
@@ -56,14 +55,15 @@ class _Context:
 
 
 class Inspector:
-    """Reports over one planner. Safe to use from several threads."""
+    """Reports over one state. Safe to use from several threads."""
 
-    def __init__(self, planner: Planner) -> None:
-        self._planner = planner
+    def __init__(self, planner: Planner, age_limit_seconds: float) -> None:
+        self._planner, self._state = planner, planner.state
+        self._age_limit_seconds = age_limit_seconds
         self._one_report = threading.Lock()
         """Never taken while the planner's lock is held."""
         self._room = NodeRoom()
-        self._backfill = Backfill(Theorem1())
+        self._backfill = Backfill(planner.state.rule)
         self._changes, self._node_generation = -1, -1
 
     def waiting(self) -> tuple[GangReport, ...]:
@@ -77,15 +77,15 @@ class Inspector:
             return self._report(key)
 
     def _report(self, wanted: JobKey | None) -> tuple[GangReport, ...]:
-        planner = self._planner
-        with planner.locked() as now:
-            facts = waiting_gangs(planner, now)
+        state = self._state
+        with state.locked() as now:
+            facts = waiting_gangs(state, now)
             chosen = [each for each in facts if wanted in (None, each.key)]
             without: list[GangReport] = []
             if wanted is not None and not chosen:
                 chosen, without = self._read_other(wanted, now)
             nodes, left = self._read_room()
-            closing, jobs = planner.future_plans, dict(planner.cluster.jobs)
+            closing, jobs = self._planner.future_plans, dict(state.cluster.jobs)
         self._room.update(nodes, left)
         queue = self._in_order(facts, now)
         plans = self._plans(queue, {each.uid for each in chosen}, closing, now)
@@ -95,29 +95,29 @@ class Inspector:
         return *(self._gang(each, place.get(each.uid), context) for each in chosen), *without
 
     def _read_other(self, key: JobKey, now: Instant) -> tuple[list[GangFacts], list[GangReport]]:
-        planner, found, without = self._planner, [], []
-        for uid, job in planner.cluster.jobs.items():
+        state, found, without = self._state, [], []
+        for uid, job in state.cluster.jobs.items():
             if job.key == key:
-                facts = other_gang(planner, uid, now)
+                facts = other_gang(state, uid, now)
                 if facts is not None:
                     found.append(facts)
                 else:
-                    without.append(_without_pods(job, planner.cluster.priority_of(uid)))
+                    without.append(_without_pods(job, state.cluster.priority_of(uid)))
         return found, without
 
     def _read_room(self) -> tuple[dict[str, Node] | None, dict[str, Resources]]:
         """The nodes, where any has changed, and what is left of those that have changed."""
-        planner, nodes = self._planner, None
-        if self._node_generation != planner.cluster.node_generation:
-            self._node_generation = planner.cluster.node_generation
-            nodes = dict(planner.cluster.nodes)
-        left = planner.reservations.changed_since(self._changes)
-        self._changes = planner.reservations.changes
+        state, nodes = self._state, None
+        if self._node_generation != state.cluster.node_generation:
+            self._node_generation = state.cluster.node_generation
+            nodes = dict(state.cluster.nodes)
+        left = state.reservations.changed_since(self._changes)
+        self._changes = state.reservations.changes
         return nodes, left
 
     def _in_order(self, facts: Sequence[GangFacts], now: Instant) -> list[GangFacts]:
         """The queue, as ``Planning.plan`` walks it."""
-        capacity, limit = self._room.allocatable, self._planner.settings.age_limit_seconds
+        capacity, limit = self._room.allocatable, self._age_limit_seconds
         return sorted(
             (each for each in facts if each.state in IN_QUEUE),
             key=lambda each: order_key(each.queued.waiting, capacity, now.epoch, limit),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from extender.planner import PendingNomination
+from extender.planner.nominations import PendingNomination
 from extender.status_writes import FIRST_SECONDS, StatusWrite, StatusWrites
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -59,7 +59,7 @@ _TO_BE_TRIED_AGAIN = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
 
 
 class _Plans(Protocol):
-    """The part of ``extender.planner.Planner`` that is needed; see there."""
+    """``extender.planner.nominations.Nominations``; see there."""
 
     changes: Changes
 
@@ -68,9 +68,14 @@ class _Plans(Protocol):
     def find_waiting(self, pod: Pod) -> Pod | None: ...
     def pods_to_requeue(self) -> tuple[Pod, ...]: ...
     def still_pending(self, pod: Pod, node: str) -> bool: ...
+    def nominations_save_time(self) -> bool: ...
+
+
+class _Leading(Protocol):
+    """``extender.planner.adoption.Adoption``; see there."""
+
     def adopt_nominations(self) -> tuple[Pod, ...]: ...
     def release_all(self) -> None: ...
-    def nominations_save_time(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,7 @@ class Nominator:
     def __init__(
         self,
         plans: _Plans,
+        leading: _Leading,
         writes: StatusWrites,
         leads: Callable[[], bool],
         *,
@@ -93,8 +99,8 @@ class Nominator:
     ) -> None:
         """``report`` is called in each run as the leader, with the time."""
         self._report = report
-        self._plans, self._leads, self._nominate = plans, leads, nominate
-        self._writes = writes
+        self._plans, self._leading, self._writes = plans, leading, writes
+        self._leads, self._nominate = leads, nominate
         self._nominated: dict[str, _Nominated] = {}
         self._to_requeue: dict[str, Pod] = {}
         """Pods whose users read a reason that is out of date, until they have been requeued."""
@@ -140,14 +146,14 @@ class Nominator:
         self._more = False
         if not self._leads():
             if self._led:
-                self._plans.release_all()
+                self._leading.release_all()
                 self._nominated.clear()
                 self._to_requeue.clear()
                 self._left_to_be_tried.clear()
             self._led = False
             return
         if not self._led:
-            for pod in self._plans.adopt_nominations():
+            for pod in self._leading.adopt_nominations():
                 # Nobody planned it: cleared below, as a nomination of this process would be.
                 self._nominated[pod.uid] = _Nominated(pod, pod.nominated_node or "")
             self._led = True

@@ -10,36 +10,23 @@ So the end of a pod costs no planning while it frees less than any waiting gang 
 """
 
 import logging
-import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from extender.backfill import Backfill, FuturePlan, Reader
-from extender.gang_queue import Instant, QueuedGang
-from extender.namespace_budgets import NamespaceBudgets
-from optimus.jobs import NodeConstraints
-from optimus.kube.store import Changes
+from extender.state.gang_queue import Instant, QueuedGang
+from extender.state.namespace_budgets import NamespaceBudgets
 from optimus.nodes import Node
-from optimus.placement.capacity import Capacity, Vector, is_admitted
-from optimus.placement.gang import DoesNotFit, Gang, Placement, does_not_fit, gang_shape
+from optimus.placement.capacity import Capacity, Vector
+from optimus.placement.gang import DoesNotFit, Gang, GangRule, Placement, does_not_fit, gang_shape
 from optimus.placement.queue_order import OrderKey, WaitingGang, order_key
-from optimus.placement.theorem1 import Theorem1
+from optimus.placement.shortfall import Refusal, Shortfall, shortages
 from optimus.resources import NONE, Resources
 
 _LOG = logging.getLogger(__name__)
-
-PAUSE_SECONDS: Final = 0.025
-"""Between two slices, unless a call of kube-scheduler waits for one. Each looks at the jobs that
-events have changed since the last one: many events together cost little more than one."""
-
-SWITCH_SECONDS: Final = 0.0005
-"""How long one thread of the process runs while others want to."""
 
 SLICE_SECONDS: Final = 0.005
 """A slice ends with the first gang after this time, so that what it planned is reserved soon."""
@@ -63,7 +50,7 @@ class Snapshot:
     queue: Sequence[QueuedGang]
     """Complete gangs without a plan, in no particular order."""
 
-    refusals: Mapping[str, "Refusal"]
+    refusals: Mapping[str, Refusal]
     """Known refusals, by job UID."""
 
     left: Mapping[str, Resources | None]
@@ -86,22 +73,6 @@ class Snapshot:
 
     release_count: int
     """How often all plans had been released: plans of an earlier time are void."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a gang is not planned, and what it lacks."""
-
-    answer: DoesNotFit
-    shortfall: "Shortfall"
-    at: float
-    """When it was found out (monotonic, seconds)."""
-
-    rules_openings: int | None = None
-    """Where rules of pods concern the gang, the snapshot's."""
-
-    blocked_by: frozenset[str] = frozenset()
-    """Nodes that are closed for the gang and without which it would fit."""
 
 
 class PlannedGang(NamedTuple):
@@ -133,110 +104,6 @@ class Slice(NamedTuple):
 
     searches: int = 0
     """For how many gangs nodes were searched for."""
-
-
-# --- what a refused gang lacks
-
-
-class Shortage(NamedTuple):
-    """How many replicas with this request found no place. Without ``amount`` it is not known which:
-    any node that admits them and has more of ``asked`` may help."""
-
-    missing: int
-    constraints: frozenset[NodeConstraints]
-    amount: Vector | None = None
-    asked: tuple[int, ...] = ()
-    """The columns of the resources that count without ``amount``."""
-
-    def replicas_on(self, free: Vector) -> int:
-        """How many such replicas fit into what is free on a node."""
-        assert self.amount is not None
-        counts = [have // each for have, each in zip(free, self.amount, strict=True) if each > 0]
-        return max(min(counts, default=0), 0)
-
-    def gain(self, before: Vector, after: Vector) -> int:
-        """How many more a node holds than before."""
-        if self.amount is not None:
-            return max(self.replicas_on(after) - self.replicas_on(before), 0)
-        return int(any(after[column] > before[column] for column in self.asked))
-
-
-@dataclass(slots=True)
-class Shortfall:
-    """What gangs of one shape lacked on one state of the cluster. Belongs to the planner's thread.
-
-    ``before`` has what was left of each node that has changed since; gangs refused between the same
-    two plans share it."""
-
-    shortages: Sequence[Shortage]
-    before: dict[str, Vector]
-    closed: frozenset[str] = frozenset()
-    """Nodes that do not count."""
-
-    gains: dict[str, list[int]] = field(default_factory=dict)
-
-    def update(self, node: Node, now: Vector) -> None:
-        """A node has changed."""
-        if node.name in self.closed:
-            return
-        before = self.before[node.name]
-        grew = any(after > was for after, was in zip(now, before, strict=True))
-        if not grew:
-            self.gains.pop(node.name, None)
-            return
-        self.gains[node.name] = [
-            each.gain(before, now)
-            if any(is_admitted(node, constraints) for constraints in each.constraints)
-            else 0
-            for each in self.shortages
-        ]
-
-    def is_covered(self) -> bool:
-        """Whether nodes have gained as much as was lacking."""
-        return bool(self.gains) and all(
-            sum(gains[at] for gains in self.gains.values()) >= each.missing
-            for at, each in enumerate(self.shortages)
-        )
-
-
-def shortages(gang: Gang, capacity: Capacity) -> tuple[Shortage, ...]:
-    """What a gang that does not fit lacks, by request and in all.
-
-    Each is a necessary condition: until nodes gain that many places, the gang fits nowhere."""
-    specs = Counter(member.spec for member in gang.unbound)
-    amounts = {spec: capacity.vector(spec.resources) for spec in specs}
-    wanted = [
-        (frozenset({spec.constraints}), amounts[spec], count) for spec, count in specs.items()
-    ]
-    known = [amount for amount in amounts.values() if amount is not None]
-    every = frozenset(spec.constraints for spec in specs)
-    if len(known) > 1:
-        # A node with room for n replicas has room for n times the least that any of them asks for.
-        wanted.append((every, tuple(map(min, *known)), specs.total()))
-    found = []
-    for constraints, amount, count in wanted:
-        if amount is None:  # no node has such a resource: a new kind of node ends every refusal
-            return (Shortage(1, frozenset()),)
-        missing = count - _replicas_that_fit(capacity, constraints, amount, count)
-        if missing > 0:
-            found.append(Shortage(missing, constraints, amount))
-    asked = {column for amount in known for column, each in enumerate(amount) if each > 0}
-    return tuple(found) or (Shortage(1, every, None, tuple(sorted(asked))),)
-
-
-def _replicas_that_fit(
-    capacity: Capacity, constraints: Iterable[NodeConstraints], amount: Vector, most: int
-) -> int:
-    """How many replicas with this request the nodes hold that admit any of the constraints."""
-    columns = [(column, each) for column, each in enumerate(amount) if each > 0]
-    if not columns:
-        return most
-    masks = [capacity.admits(each) for each in constraints]
-    replicas = np.min([capacity.class_free[:, column] // each for column, each in columns], axis=0)
-    replicas = np.clip(replicas, 0, most) * capacity.class_sizes
-    if all(mask is not None for mask in masks):
-        replicas = replicas * np.any([mask for mask in masks if mask is not None], axis=0)
-    return int(replicas.sum())
 
 
 # --- the planning thread's own copy of what is left
@@ -328,7 +195,7 @@ class RoomCopy:
 class Planning:
     """The planning thread's state. ``plan`` is called by one thread at a time."""
 
-    def __init__(self, rule: Theorem1, age_limit_seconds: float) -> None:
+    def __init__(self, rule: GangRule, age_limit_seconds: float) -> None:
         self._rule, self._age_limit = rule, age_limit_seconds
         self._room = RoomCopy()
         self._backfill = Backfill(rule)
@@ -343,7 +210,7 @@ class Planning:
         """Jobs whose refusal is known and has to be found out again."""
         self._resting: dict[str, _Rest] = {}
         """By job UID, until when a costly refusal holds, whatever changes."""
-        self._budgets = NamespaceBudgets()
+        self.budgets = NamespaceBudgets()
         """Of searches that take longer than a slice."""
 
     def plan(
@@ -393,7 +260,7 @@ class Planning:
         later."""
         job_uid, namespace = queued.waiting.job_uid, queued.observed.gang.key.namespace
         if took > SLICE_SECONDS:
-            self._budgets.charge(namespace, took, now.monotonic)
+            self.budgets.charge(namespace, took, now.monotonic)
         if refused and took > COSTLY_SECONDS:
             # All that rest together take no larger share of the time than one.
             rest = RETRY_FACTOR * took * (1 + len(self._resting.keys() - {job_uid}))
@@ -401,7 +268,7 @@ class Planning:
 
     def defers(self, namespace: str, now: float) -> bool:
         """Whether a namespace has taken so much of the time that its gangs come later."""
-        return self._budgets.is_over(namespace, now)
+        return self.budgets.is_over(namespace, now)
 
     def _in_order(self, snapshot: Snapshot) -> list[QueuedGang]:
         """The queue, first what goes first; among gangs of one priority those of a namespace last
@@ -499,7 +366,7 @@ class _Walk:
         self,
         snapshot: Snapshot,
         room: RoomCopy,
-        rule: Theorem1,
+        rule: GangRule,
         before: dict[str, Vector],
         shapes: "dict[object, _RefusedShape]",
     ) -> None:
@@ -632,53 +499,3 @@ def _is_special(gang: Gang) -> bool:
 
 def _shape(gang: Gang) -> object:
     return frozenset(Counter((member.role, member.spec) for member in gang.members).items())
-
-
-# --- the thread
-
-
-class _Sliced(Protocol):
-    """The part of ``extender.planner.Planner`` that is needed; see there."""
-
-    changes: Changes
-    urgent: threading.Event
-    leads: bool
-
-    def plan_slice(self) -> bool: ...
-
-
-class PlanningThread:
-    """Plans in slices whenever something changed, and at least every second, while this process
-    leads."""
-
-    def __init__(self, planner: _Sliced) -> None:
-        self._planner = planner
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="planner", daemon=True)
-
-    def start(self) -> None:
-        """Begin, on a thread of its own."""
-        # A call of kube-scheduler gets the interpreter within this time, however long a search
-        # takes: with Python's default, 5 ms, each call beside a search took as long.
-        sys.setswitchinterval(SWITCH_SECONDS)
-        self._thread.start()
-
-    def stop(self, timeout_seconds: float = 5.0) -> None:
-        """End the thread."""
-        self._stopping.set()
-        self._planner.urgent.set()
-        self._planner.changes.notify()
-        if self._thread.is_alive():
-            self._thread.join(timeout_seconds)
-
-    def _run(self) -> None:
-        planner, count, more = self._planner, -1, False
-        while not self._stopping.is_set():
-            count = planner.changes.wait(count, 0.0 if more else 1.0)
-            try:
-                more = planner.leads and planner.plan_slice()
-            except Exception:  # noqa: BLE001 - the thread goes on: the next slice starts from what is there then
-                _LOG.exception("planning failed")
-                more = False
-            # Many events are handled together, unless a call waits for its gang's plan.
-            planner.urgent.wait(0.0 if more else PAUSE_SECONDS)

@@ -7,51 +7,52 @@ pod.
 
 from collections.abc import Sequence
 
-from extender.planner import SCORE_WAIT_SECONDS, Planner
+from extender.parts import Parts
+from extender.planner.slices import SCORE_WAIT_SECONDS
 from optimus.kube.pods import Pod
 from optimus.placement.scoring import MAX_SCORE, free_room_scores, planned_scores
 from optimus.snapshot import ReplicaId
 
 
-def score_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> dict[str, int]:
+def score_nodes(parts: Parts, pod: Pod, names: Sequence[str]) -> dict[str, int]:
     """The score of each offered node."""
-    if pod.replica is not None and _wants_plan(planner, pod, pod.replica, names):
-        planner.wait_for_plan(pod.replica.job_uid, SCORE_WAIT_SECONDS)
-    with planner.locked() as now:
+    if pod.replica is not None and _wants_plan(parts, pod, pod.replica, names):
+        parts.planner.wait_for_plan(pod.replica.job_uid, SCORE_WAIT_SECONDS)
+    with parts.state.locked() as now:
         replica = pod.replica
-        if replica is None or not planner.cluster.controls(pod):
-            planner.questions.record(pod, now.monotonic)
-            kept, _ = planner.reservations.nodes_for(pod.resources, names, pod.priority)
+        if replica is None or not parts.state.cluster.controls(pod):
+            parts.state.questions.record(pod, now.monotonic)
+            kept, _ = parts.state.reservations.nodes_for(pod.resources, names, pod.priority)
             return dict.fromkeys(names, 0) | dict.fromkeys(kept, MAX_SCORE)
-        planner.scored(pod, now)
-        held = planner.reservation_for(pod, replica)
+        parts.offers_check.scored(pod, now)
+        held = parts.state.reservation_for(pod, replica)
         if held is not None and held.node in names:
-            planner.answered(pod, now)
+            parts.state.answered(pod, now)
             return planned_scores(names, held.node)
-        return _scores_without_plan(planner, pod, replica.job_uid, names)
+        return _scores_without_plan(parts, pod, replica.job_uid, names)
 
 
-def _wants_plan(planner: Planner, pod: Pod, replica: ReplicaId, names: Sequence[str]) -> bool:
+def _wants_plan(parts: Parts, pod: Pod, replica: ReplicaId, names: Sequence[str]) -> bool:
     """Whether the pod's gang is yet to be planned, and can be."""
-    with planner.locked() as now:
-        planner.expire(now)
-        if not planner.cluster.controls(pod):
+    with parts.state.locked() as now:
+        parts.state.expire(now)
+        if not parts.state.cluster.controls(pod):
             return False
-        planner.queue.resume(replica.job_uid)
-        if planner.reservation_for(pod, replica) is not None:
+        parts.state.queue.resume(replica.job_uid)
+        if parts.state.reservation_for(pod, replica) is not None:
             return False
-        planner.queue.ask(pod, early=True)
-        if not planner.cluster.knows_gang_of(pod):
+        parts.state.queue.ask(pod, early=True)
+        if not parts.state.cluster.knows_gang_of(pod):
             return False
-        found = planner.offered(pod, names, now)
+        found = parts.offers_check.offered(pod, names, now)
         return found is not None and found.observed.specs_known
 
 
 def _scores_without_plan(
-    planner: Planner, pod: Pod, job_uid: str, names: Sequence[str]
+    parts: Parts, pod: Pod, job_uid: str, names: Sequence[str]
 ) -> dict[str, int]:
     """Nodes of the pod's own job first, then those with most of its dominant resource free."""
-    capacity = planner.reservations.free()
+    capacity = parts.state.reservations.free()
     dominant, _ = pod.resources.dominant(capacity.allocatable)
-    own = {other.node for other in planner.cluster.pods_of(job_uid).values() if other.node}
+    own = {other.node for other in parts.state.cluster.pods_of(job_uid).values() if other.node}
     return free_room_scores(names, capacity.free_of(dominant), frozenset(own & set(names)))

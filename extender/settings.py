@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from optimus.kube.contract import SCHEDULER_NAME
+from optimus.placement import PLACEMENT_RULES
 from optimus.runtime.settings import (
     LOG_LEVELS,
     Problem,
@@ -124,6 +125,9 @@ class Settings(ExtenderConfig):
     (managedResources with ignoredByScheduler): no node offers them, and nothing is planned by them.
     Default: none."""
 
+    placement: str = "theorem1"
+    """What places a gang: theorem1 (fewest nodes, evenly), spread or pack (replica by replica)."""
+
     leader_lease: str = "kube-system/optimus-scheduler"
     """Namespace/name of kube-scheduler's Lease: plans are made only while the kube-scheduler beside
     this process leads. Empty: it is the only one."""
@@ -159,6 +163,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
 _PREFIX: Final = "OPTIMUS_EXTENDER_"
 _SHARED: Final = (
     *("config", "scheduler_name", "node_selector", "operator_version", "ignored_resources"),
+    "placement",
 )
 """What both processes have to agree on: without a variable of its own the extender reads the
 autoscaler's."""
@@ -198,6 +203,7 @@ def _contradictions(settings: Settings) -> list[Problem]:
     problems += not_a_lease("leader_lease", settings.leader_lease)
     problems += not_a_selector("node_selector", settings.node_selector)
     problems += not_resources("ignored_resources", settings.ignored_resources)
+    problems += not_one_of("placement", settings.placement, sorted(PLACEMENT_RULES))
     problems += not_a_version("operator_version", settings.operator_version)
     problems += not_one_of("access_log", settings.access_log, ("off", "plain", "json"))
     return problems + not_one_of("log_level", settings.log_level, LOG_LEVELS)

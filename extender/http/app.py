@@ -24,13 +24,12 @@ from werkzeug.wsgi import get_input_stream
 from extender.filter import FilterResult, filter_nodes
 from extender.http import wire
 from extender.metrics import Metrics
-from extender.planner import Planner
+from extender.parts import Parts
 from extender.preempt import Victims, allow_preemption
 from extender.prioritize import score_nodes
 from optimus.jobs import JobKey
 from optimus.kube.errors import Malformed
 from optimus.kube.pods import Pod
-from optimus.runtime.settings import names_in
 
 _LOG = logging.getLogger(__name__)
 _JSON: Final = "application/json"
@@ -50,15 +49,15 @@ class Verbs:
     find_pod: wire.FindPod
 
     @classmethod
-    def of(cls, planner: Planner) -> "Verbs":
-        """The verbs over one planner, for pods as the watch shows them."""
+    def of(cls, parts: Parts, ignored: frozenset[str] = frozenset()) -> "Verbs":
+        """The verbs over one state, for pods as the watch shows them, without resources that
+        another extender accounts for."""
         verbs = cls(
-            partial(filter_nodes, planner),
-            partial(score_nodes, planner),
-            partial(allow_preemption, planner),
-            planner.cluster.find_pod,
+            partial(filter_nodes, parts.gangs),
+            partial(score_nodes, parts),
+            partial(allow_preemption, parts.state),
+            parts.state.cluster.find_pod,
         )
-        ignored = names_in(planner.settings.ignored_resources)
         return verbs.without(ignored) if ignored else verbs
 
     def without(self, ignored: frozenset[str]) -> "Verbs":

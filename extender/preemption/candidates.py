@@ -1,13 +1,13 @@
-"""Which running gangs may be preempted, and which could shrink instead; read from the planner."""
+"""Which running gangs may be preempted, and which could shrink instead; read from the state."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from extender.planner import Planner
 from extender.preemption.victims import VictimCandidate, harm
 from extender.state.cluster import used_by_node
+from extender.state.extender_state import ExtenderState
 from optimus.jobs import Job, RescaleRule, Role
 from optimus.kube.budgets import Budget
 from optimus.kube.pods import Pod
@@ -30,39 +30,37 @@ class RunningGangs:
     """Whether one of these managed jobs is being rescaled."""
 
 
-def lowest_priority(planner: Planner) -> int | None:
+def lowest_priority(state: ExtenderState) -> int | None:
     """No gang of this priority or a lower one has a candidate; under the lock."""
-    firsts = (
-        next(iter(planner.cluster.pods_of(uid).values()), None) for uid in planner.cluster.jobs
-    )
+    firsts = (next(iter(state.cluster.pods_of(uid).values()), None) for uid in state.cluster.jobs)
     return min((pod.priority for pod in firsts if pod is not None), default=None)
 
 
 def running_gangs(
-    planner: Planner,
+    state: ExtenderState,
     priority: int,
     jobs: Mapping[str, TrainingJob],
     budgets: Sequence[Budget],
     protected: Collection[str],
 ) -> RunningGangs:
     """The gangs below a priority; takes the lock, again and again."""
-    with planner.lock:
-        uids = sorted(planner.cluster.jobs)
+    with state.lock:
+        uids = sorted(state.cluster.jobs)
     candidates: list[VictimCandidate] = []
     labels: dict[str, list[Pod]] = {}
     surplus: list[Pod] = []
     rescaling = False
     for first in range(0, len(uids), _AT_ONCE):
-        with planner.lock:
+        with state.lock:
             for uid in uids[first : first + _AT_ONCE]:
-                pods = _lower_pods(planner, uid, priority)
+                pods = _lower_pods(state, uid, priority)
                 if not pods or uid not in jobs:
                     continue
-                extra = _beyond_minimum(planner.cluster.jobs.get(uid), pods)
-                moves = is_moving(planner, uid)
+                extra = _beyond_minimum(state.cluster.jobs.get(uid), pods)
+                moves = is_moving(state, uid)
                 rescaling |= moves and bool(extra)
                 surplus += () if moves else extra
-                if why_no_victim(planner, jobs[uid], pods, protected) is None:
+                if why_no_victim(state, jobs[uid], pods, protected) is None:
                     candidates.append(_candidate(jobs[uid], pods))
                     labels[uid] = pods
     allowed = within_budgets(candidates, labels, budgets)
@@ -70,27 +68,27 @@ def running_gangs(
     return RunningGangs(allowed, room, rescaling)
 
 
-def is_moving(planner: Planner, job_uid: str) -> bool:
+def is_moving(state: ExtenderState, job_uid: str) -> bool:
     """Whether the autoscaler is rescaling a job; under the lock."""
-    return job_uid in planner.cluster.rescales or planner.rescales.is_tracked(job_uid)
+    return job_uid in state.cluster.rescales or state.rescales.is_tracked(job_uid)
 
 
 def why_no_victim(
-    planner: Planner, job: TrainingJob, pods: Iterable[Pod], protected: Collection[str]
+    state: ExtenderState, job: TrainingJob, pods: Iterable[Pod], protected: Collection[str]
 ) -> str | None:
     """Why a gang is never preempted, whatever its priority; under the lock."""
-    uid, ours = job.uid, planner.settings.scheduler_name
+    uid, ours = job.uid, state.config.scheduler_name
     found = list(pods)
     reasons = {
-        "it has ended": job.active is None or uid not in planner.cluster.jobs,
+        "it has ended": job.active is None or uid not in state.cluster.jobs,
         "it is suspended already": job.suspended or job.suspended_by or job.preempted_for,
         job.not_suspendable: job.not_suspendable is not None,
-        "it is being rescaled": is_moving(planner, uid),
-        "its pods are being placed": planner.reservations.ledger.holds(uid),
+        "it is being rescaled": is_moving(state, uid),
+        "its pods are being placed": state.reservations.ledger.holds(uid),
         "its pods are ending": not any(pod.bound() for pod in found)
         or any(pod.leaving for pod in found),
         "its PriorityClass is protected": any(pod.priority_class in protected for pod in found),
-        "another scheduler places it": uid not in planner.queue.asked
+        "another scheduler places it": uid not in state.queue.asked
         and any(pod.scheduler_name != ours for pod in found),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
@@ -121,9 +119,9 @@ def within_budgets(
     return found
 
 
-def _lower_pods(planner: Planner, job_uid: str, priority: int) -> list[Pod]:
+def _lower_pods(state: ExtenderState, job_uid: str, priority: int) -> list[Pod]:
     """All pods of a job that have not ended, where each is of a lower priority."""
-    pods = [pod for pod in planner.cluster.pods_of(job_uid).values() if not pod.finished]
+    pods = [pod for pod in state.cluster.pods_of(job_uid).values() if not pod.finished]
     return pods if all(pod.priority < priority for pod in pods) else []
 
 

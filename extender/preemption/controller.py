@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
 
-from extender.gang_queue import Instant, QueuedGang
-from extender.planner import Planner
 from extender.preemption.candidates import (
     RunningGangs,
     is_moving,
@@ -28,7 +26,9 @@ from extender.preemption.trial import Trial, TrialPlan, leaving_pods, plan_again
 from extender.preemption.victims import Victims, choose_victims
 from extender.settings import Settings
 from extender.state.cluster import is_waiting
+from extender.state.extender_state import ExtenderState
 from extender.state.future_room import Awaited
+from extender.state.gang_queue import Instant, QueuedGang
 from optimus.jobs import JobKey
 from optimus.kube.budgets import Budget
 from optimus.kube.events import EventType
@@ -38,8 +38,6 @@ from optimus.kube.suspension import PreemptionMark, read_preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.nodes import refusal as admission_refusal
 from optimus.placement.queue_order import order_key
-from optimus.placement.theorem1 import Theorem1
-from optimus.placement.topology import NodePreferences
 from optimus.resources import total
 
 _LOG = logging.getLogger(__name__)
@@ -141,11 +139,10 @@ class _Choice(NamedTuple):
 class PreemptionController:
     """``step`` is called by one thread; ``adopt`` by the one that begins to lead."""
 
-    def __init__(self, planner: Planner, access: Access) -> None:
-        self._planner, self._access = planner, access
-        self._settings: Settings = planner.settings
-        preferences = NodePreferences(self._settings.topology_labels, self._settings.one_kind)
-        self._rule = Theorem1(preferences=preferences)
+    def __init__(self, state: ExtenderState, access: Access, settings: Settings) -> None:
+        self._state, self._access = state, access
+        self._settings = settings
+        self._rule = state.rule
         self._begun: dict[str, tuple[PreemptionMark, Victims]] = {}
         """By the preempting job's UID, what this process has begun and not ended."""
         self._look_at: dict[str, float] = {}
@@ -160,10 +157,10 @@ class PreemptionController:
 
     def step(self) -> None:
         """Everything that is to be done now."""
-        if not self._planner.leads:
+        if not self._state.leads:
             self._begun.clear()
             return
-        if self._planner.why_too_old() is not None:
+        if self._state.why_too_old() is not None:
             return  # the caches are old: what they show may be over
         jobs = {job.uid: job for job in self._access.jobs()}
         marked = _marked(jobs.values())
@@ -196,7 +193,7 @@ class PreemptionController:
         begun = self._begun.get(uid)
         mark = begun[0] if begun is not None else _mark(victims)
         is_new, count = False, max(len(victims), len(self._victims_of(uid)))
-        with self._planner.locked() as now:
+        with self._state.locked() as now:
             state = self._preemptor_state(uid)
             if mark is not None:
                 if self._may_continue(mark, state, victims, now):
@@ -226,20 +223,18 @@ class PreemptionController:
 
     def _preemptor_state(self, uid: str) -> PreemptorState:
         """Where a gang stands; under the lock."""
-        planner, cluster = self._planner, self._planner.cluster
+        state, cluster = self._state, self._state.cluster
         job = cluster.jobs.get(uid)
         pods = [pod for pod in cluster.pods_of(uid).values() if not pod.leaving]
         if not cluster.may_run(uid) or not pods or (job is not None and job.suspended):
             return PreemptorState.GONE
         if not any(is_waiting(pod) for pod in pods):
             return PreemptorState.PLACED
-        found = planner.queue.find(uid)
-        if found is None or planner.future_room.awaits(uid) is not None:
+        found = state.queue.find(uid)
+        if found is None or state.future_room.awaits(uid) is not None:
             return PreemptorState.WAITS
         return (
-            PreemptorState.BINDING
-            if planner.queue.is_held(found.observed)
-            else PreemptorState.WAITS
+            PreemptorState.BINDING if state.queue.is_held(found.observed) else PreemptorState.WAITS
         )
 
     def _is_over(self, mark: PreemptionMark, now: Instant) -> bool:
@@ -251,20 +246,20 @@ class PreemptionController:
     ) -> bool:
         """Reserve the room where it is not reserved; false where the gang does not fit; under the
         lock."""
-        planner = self._planner
-        found = planner.queue.find(uid)
-        if found is None or not found.observed.complete or planner.queue.is_held(found.observed):
+        state = self._state
+        found = state.queue.find(uid)
+        if found is None or not found.observed.complete or state.queue.is_held(found.observed):
             self._misfits.pop(uid, None)
             return True  # it is about to be bound, or its pods are about to be made
         pods = {pod.uid for victim in victims for pod in self._old_pods(victim)}
         pods |= {pod for each in self._victims_of(uid) for pod in each.pods}
-        pods |= {pod.uid for pod in leaving_pods(planner, self._stuck)}
+        pods |= {pod.uid for pod in leaving_pods(state, self._stuck)}
         names = {str(victim.key) for victim in victims}
         names |= {str(each.key) for each in self._victims_of(uid)}
         awaited = Awaited(frozenset(pods), tuple(sorted(names)))
-        planned = plan_again(planner, self._rule, found, awaited)
+        planned = plan_again(state, self._rule, found, awaited)
         left = max(self._settings.preempt_seconds - (now.epoch - mark.at), 1.0)
-        return planned is not None and reserve(planner, planned, awaited, now.monotonic + left)
+        return planned is not None and reserve(state, planned, awaited, now.monotonic + left)
 
     def _victims_of(self, uid: str) -> Victims:
         begun = self._begun.get(uid)
@@ -272,28 +267,28 @@ class PreemptionController:
 
     def _old_pods(self, victim: TrainingJob) -> list[Pod]:
         """The pods that a suspended job still has; under the lock."""
-        pods = self._planner.cluster.pods_of(victim.uid).values()
+        pods = self._state.cluster.pods_of(victim.uid).values()
         return [pod for pod in pods if victim.suspended or pod.leaving]
 
     def _end(self, uid: str, *, failed: bool, now: Instant) -> bool:
         """The preemption is over; returns whether that is new; under the lock."""
-        planner = self._planner
+        state = self._state
         begun = self._begun.pop(uid, None)
         if begun is None and uid in self._given_up:
             return False
         self._given_up[uid] = now.epoch
         self._misfits.pop(uid, None)
-        awaited = planner.future_room.awaits(uid)
-        planner.future_room.forget(uid)
+        awaited = state.future_room.awaits(uid)
+        state.future_room.forget(uid)
         if awaited is not None:
             self._stuck |= awaited.pods
-            planner.break_plan(uid)
+            state.break_plan(uid)
         if failed:
             known = self._back_off.get(uid)
             seconds = BACK_OFF_SECONDS if known is None else known.seconds * 2
             seconds = min(seconds, MOST_BACK_OFF_SECONDS)
             self._back_off[uid] = _BackOff(now.monotonic + seconds, seconds)
-        planner.changes.notify()
+        state.changes.notify()
         return True
 
     def _report_end(
@@ -317,8 +312,8 @@ class PreemptionController:
         """Resume a job once none of its pods is left; a copy may lag, so the last word is a list.
 
         Suspended=True and active=0 do not prove that no pod is left."""
-        with self._planner.lock:
-            if victim.suspended and self._planner.cluster.pods_of(victim.uid):
+        with self._state.lock:
+            if victim.suspended and self._state.cluster.pods_of(victim.uid):
                 self._empty_since.pop(victim.uid, None)
                 return
         since = self._empty_since.setdefault(victim.uid, now.monotonic)
@@ -348,28 +343,28 @@ class PreemptionController:
 
     def _lacking_capacity(self) -> list[QueuedGang]:
         """The gangs that wait for capacity alone and may preempt, in order."""
-        planner = self._planner
-        with planner.locked() as now:
-            if not planner.cluster.waiting_jobs():
+        state = self._state
+        with state.locked() as now:
+            if not state.cluster.waiting_jobs():
                 return []
-            found = [each for each in planner.queue.waiting(now) if self._may_preempt(each, now)]
-            lowest = lowest_priority(planner) if found else None
-            nodes = tuple(planner.cluster.nodes.values()) if found else ()
+            found = [each for each in state.queue.waiting(now) if self._may_preempt(each, now)]
+            lowest = lowest_priority(state) if found else None
+            nodes = tuple(state.cluster.nodes.values()) if found else ()
         found = [each for each in found if lowest is not None and each.waiting.priority > lowest]
         capacity, limit = (
             total(node.allocatable for node in nodes),
-            planner.settings.age_limit_seconds,
+            self._settings.age_limit_seconds,
         )
         found.sort(key=lambda each: order_key(each.waiting, capacity, now.epoch, limit))
         return found[:_MOST_LOOKED_AT]
 
     def _may_preempt(self, queued: QueuedGang, now: Instant) -> bool:
-        planner, uid = self._planner, queued.waiting.job_uid
-        refusal = planner.known_refusal(uid)
+        state, uid = self._state, queued.waiting.job_uid
+        refusal = state.refusals.get(uid)
         back_off = self._back_off.get(uid)
-        if refusal is None or refusal.blocked_by or planner.offers.has_refused(uid):
+        if refusal is None or refusal.blocked_by or state.offers.has_refused(uid):
             return False  # more capacity is not what it lacks, or not all
-        if now.monotonic < self._look_at.get(uid, float("-inf")) or is_moving(planner, uid):
+        if now.monotonic < self._look_at.get(uid, float("-inf")) or is_moving(state, uid):
             return False
         if uid in self._begun or (back_off is not None and now.monotonic < back_off.ends_at):
             return False
@@ -377,16 +372,16 @@ class PreemptionController:
 
     def _preempt_for(self, queued: QueuedGang, jobs: Mapping[str, TrainingJob]) -> bool:
         """Make room for one gang; returns whether anything was begun."""
-        planner, uid = self._planner, queued.waiting.job_uid
+        state, uid = self._state, queued.waiting.job_uid
         job = jobs.get(uid)
-        with planner.locked() as now:
+        with state.locked() as now:
             self._look_at[uid] = now.monotonic + LOOK_AGAIN_SECONDS
             if job is None or self._overlaps_another(queued):
                 return False
-        trial = Trial.of(planner, self._rule, queued, self._stuck)
+        trial = Trial.of(state, self._rule, queued, self._stuck)
         planned = trial.plan()
         if planned is not None:
-            # Without such pods the planner is about to find that out.
+            # Without such pods the state is about to find that out.
             return bool(trial.leaving) and self._await_leaving(queued, trial, planned)
         running = self._running_below(queued, jobs)
         if running is None or self._awaits_shrinking(uid, trial, running, now):
@@ -400,15 +395,15 @@ class PreemptionController:
     ) -> None:
         """Another process has chosen victims, suspended some of them, and ended before it had
         suspended the others: choose those again."""
-        planner, begun, job = self._planner, self._begun.get(uid), jobs.get(uid)
+        state, begun, job = self._state, self._begun.get(uid), jobs.get(uid)
         if begun is None or begun[1] or job is None:
             return  # this process has chosen them itself
-        with planner.lock:
-            queued = planner.queue.find(uid)
+        with state.lock:
+            queued = state.queue.find(uid)
             ending = [pod for victim in victims for pod in self._old_pods(victim)]
         if queued is None:
             return
-        trial = Trial.of(planner, self._rule, queued, self._stuck, ending)
+        trial = Trial.of(state, self._rule, queued, self._stuck, ending)
         running = self._running_below(queued, jobs)
         choice = None if running is None else _choose(trial, running)
         if choice is not None and choice.victims:
@@ -423,25 +418,25 @@ class PreemptionController:
             _LOG.warning("%s", budgets)
             return None
         protected, priority = self._settings.protected_classes, queued.waiting.priority
-        return running_gangs(self._planner, priority, jobs, budgets, protected)
+        return running_gangs(self._state, priority, jobs, budgets, protected)
 
     def _overlaps_another(self, queued: QueuedGang) -> bool:
         """Whether a gang may use nodes of one for which others are preempted now; under the
         lock."""
-        planner = self._planner
-        others = (planner.queue.find(uid) for uid in self._begun)
-        taken = {name for each in others if each is not None for name in _nodes(planner, each)}
-        return not taken.isdisjoint(_nodes(planner, queued)) if taken else bool(self._begun)
+        state = self._state
+        others = (state.queue.find(uid) for uid in self._begun)
+        taken = {name for each in others if each is not None for name in _nodes(state, each)}
+        return not taken.isdisjoint(_nodes(state, queued)) if taken else bool(self._begun)
 
     def _await_leaving(self, queued: QueuedGang, trial: Trial, planned: TrialPlan) -> bool:
         """Pods that are being deleted make room: reserve it, so that no other gang takes it."""
-        planner, uid = self._planner, queued.waiting.job_uid
-        with planner.locked() as now:
+        state, uid = self._state, queued.waiting.job_uid
+        with state.locked() as now:
             if not self._is_current(queued):
                 return False
             mark = PreemptionMark(str(queued.observed.gang.key), uid, now.epoch)
             expires_at = now.monotonic + self._settings.preempt_seconds
-            if not reserve(planner, planned, Awaited(trial.leaving, ()), expires_at):
+            if not reserve(state, planned, Awaited(trial.leaving, ()), expires_at):
                 return False
             self._begun[uid] = mark, ()
         return True
@@ -461,12 +456,12 @@ class PreemptionController:
         if running.rescaling:
             limit = max(limit, settings.rescale_hold_seconds)
         left = since + limit - now.monotonic
-        with self._planner.lock:
+        with self._state.lock:
             if left > 0:
-                self._planner.future_room.shrinks_until[uid] = now.epoch + left
+                self._state.future_room.shrinks_until[uid] = now.epoch + left
                 self._look_at[uid] = now.monotonic + min(left, LOOK_AGAIN_SECONDS)
             else:
-                self._planner.future_room.shrinks_until.pop(uid, None)
+                self._state.future_room.shrinks_until.pop(uid, None)
         return left > 0
 
     def _preempt(
@@ -477,14 +472,14 @@ class PreemptionController:
         mark: PreemptionMark,
         jobs: Mapping[str, TrainingJob],
     ) -> bool:
-        planner, uid, victims = self._planner, queued.waiting.job_uid, choice.victims
+        state, uid, victims = self._state, queued.waiting.job_uid, choice.victims
         # 1. Reserve the room that the victims will leave.
-        with planner.locked() as now:
+        with state.locked() as now:
             if not self._is_current(queued) or not self._are_current(victims, jobs):
                 return False
             awaited = Awaited(choice.awaited, tuple(sorted(str(each.key) for each in victims)))
             left = self._settings.preempt_seconds - (now.epoch - mark.at)
-            if not reserve(planner, choice.planned, awaited, now.monotonic + max(left, 1.0)):
+            if not reserve(state, choice.planned, awaited, now.monotonic + max(left, 1.0)):
                 return False
             self._begun[uid] = mark, victims
         # 2. Suspend them; where one cannot be, the others are resumed.
@@ -493,7 +488,7 @@ class PreemptionController:
             refused = self._suspend(jobs[victim.job_uid], mark, queued.waiting.priority)
             if refused is not None:
                 _LOG.warning("job %s preempts nobody: %s", job.key, refused)
-                with planner.locked() as now:
+                with state.locked() as now:
                     self._end(uid, failed=True, now=now)
                 self._access.count("failed", 0)
                 return True
@@ -511,9 +506,9 @@ class PreemptionController:
         fresh = self._access.reader.job(job.kind, job.key)
         if isinstance(fresh, Refused):
             return str(fresh)
-        with self._planner.lock:
-            pods = self._planner.cluster.pods_of(job.uid).values()
-            why = why_no_victim(self._planner, fresh, pods, self._settings.protected_classes)
+        with self._state.lock:
+            pods = self._state.cluster.pods_of(job.uid).values()
+            why = why_no_victim(self._state, fresh, pods, self._settings.protected_classes)
         if fresh.uid != job.uid or why is not None:
             return f"{job.key}: {why or 'it was created again'}"
         outcome = self._access.writer.preempt(fresh, mark.text)
@@ -529,20 +524,20 @@ class PreemptionController:
 
     def _is_current(self, queued: QueuedGang) -> bool:
         """Whether a gang still waits as it did; under the lock."""
-        planner, uid = self._planner, queued.waiting.job_uid
+        state, uid = self._state, queued.waiting.job_uid
         return (
-            planner.leads
-            and planner.queue.find(uid) is queued
-            and planner.known_refusal(uid) is not None
-            and not planner.queue.is_held(queued.observed)
+            state.leads
+            and state.queue.find(uid) is queued
+            and state.refusals.get(uid) is not None
+            and not state.queue.is_held(queued.observed)
         )
 
     def _are_current(self, victims: Victims, jobs: Mapping[str, TrainingJob]) -> bool:
         """Whether the victims still run as they did; under the lock."""
         for victim in victims:
-            pods = self._planner.cluster.pods_of(victim.job_uid).values()
+            pods = self._state.cluster.pods_of(victim.job_uid).values()
             protected = self._settings.protected_classes
-            if why_no_victim(self._planner, jobs[victim.job_uid], pods, protected) is not None:
+            if why_no_victim(self._state, jobs[victim.job_uid], pods, protected) is not None:
                 return False
             if victim.pods != {pod.uid for pod in pods if pod.bound() is not None}:
                 return False
@@ -563,9 +558,9 @@ class PreemptionController:
                 del known[uid]
         for uid in self._empty_since.keys() - victims:
             del self._empty_since[uid]
-        with self._planner.lock:
-            self._stuck &= self._planner.cluster.pods.keys()
-            future = self._planner.future_room
+        with self._state.lock:
+            self._stuck &= self._state.cluster.pods.keys()
+            future = self._state.future_room
             for uid in future.shrinks_until.keys() - self._shrinks_since.keys():
                 del future.shrinks_until[uid]
 
@@ -596,12 +591,12 @@ def _choose(trial: Trial, running: RunningGangs) -> _Choice | None:
     return _Choice(victims, planned, trial.leaving.union(*(each.pods for each in victims)))
 
 
-def _nodes(planner: Planner, queued: QueuedGang) -> set[str]:
+def _nodes(state: ExtenderState, queued: QueuedGang) -> set[str]:
     """The nodes that admit a replica of a gang."""
     each = {member.spec.constraints for member in queued.observed.gang.members}
     return {
         name
-        for name, node in planner.cluster.nodes.items()
+        for name, node in state.cluster.nodes.items()
         if any(admission_refusal(node, constraints) is None for constraints in each)
     }
 

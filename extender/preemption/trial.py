@@ -4,15 +4,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from extender.gang_queue import QueuedGang
-from extender.planner import Planner
 from extender.preemption.victims import Victims
 from extender.state.cluster import used_by_node
+from extender.state.extender_state import ExtenderState
 from extender.state.future_room import Awaited
+from extender.state.gang_queue import QueuedGang
 from optimus.kube.pods import Pod
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import Gang, Placement
-from optimus.placement.theorem1 import Theorem1
+from optimus.placement.gang import Gang, GangRule, Placement
 from optimus.resources import Resources
 
 _MARGIN_SECONDS: Final = 30.0
@@ -29,8 +28,8 @@ class TrialPlan(NamedTuple):
 class Trial:
     """A gang, and the capacity that it may use at one time with what pods being deleted leave."""
 
-    planner: Planner
-    rule: Theorem1
+    state: ExtenderState
+    rule: GangRule
     gang: Gang
     capacity: Capacity
     leaving: frozenset[str]
@@ -39,8 +38,8 @@ class Trial:
     @classmethod
     def of(
         cls,
-        planner: Planner,
-        rule: Theorem1,
+        state: ExtenderState,
+        rule: GangRule,
         queued: QueuedGang,
         stuck: Collection[str],
         ending: Iterable[Pod] = (),
@@ -48,13 +47,13 @@ class Trial:
         """What is left now; takes the lock. Pods in ``stuck`` (UIDs) are not expected to end, those
         of ``ending`` are, although they may not be deleted yet."""
         gang = queued.observed.gang
-        with planner.lock:
-            nodes, left = tuple(planner.cluster.nodes.values()), planner.reservations.left_by_node()
-            own = planner.reservations.own_room(gang)
-            pods = {pod.uid: pod for pod in (*leaving_pods(planner, stuck), *ending)}
+        with state.lock:
+            nodes, left = tuple(state.cluster.nodes.values()), state.reservations.left_by_node()
+            own = state.reservations.own_room(gang)
+            pods = {pod.uid: pod for pod in (*leaving_pods(state, stuck), *ending)}
         capacity = Capacity(nodes, left)
         capacity.distinguish(*{member.spec.constraints for member in gang.members})
-        found = cls(planner, rule, gang, capacity, frozenset(pods))
+        found = cls(state, rule, gang, capacity, frozenset(pods))
         found._add_room(own)
         found._add_room(used_by_node(pods.values()))
         return found
@@ -72,8 +71,8 @@ class Trial:
         self, rooms: Iterable[Mapping[str, Resources]], gone: Iterable[str]
     ) -> TrialPlan | None:
         """Where it fits with this room, by node, and without these pods (UIDs)."""
-        with self.planner.lock:
-            gang = self.planner.reservations.with_surroundings(self.gang, gone)
+        with self.state.lock:
+            gang = self.state.reservations.with_surroundings(self.gang, gone)
         mark = self.capacity.mark()
         for room in rooms:
             self._add_room(room)
@@ -88,49 +87,49 @@ class Trial:
                 self.capacity.give_back(row, vector)
 
 
-def leaving_pods(planner: Planner, stuck: Collection[str]) -> list[Pod]:
+def leaving_pods(state: ExtenderState, stuck: Collection[str]) -> list[Pod]:
     """The pods that are being deleted and whose room is not reserved; under the lock.
 
     What the pods of a rescaled job leave is reserved for its new ones."""
-    future = planner.future_room
+    future = state.future_room
     return [
         pod
-        for uid, pod in planner.cluster.ending.items()
+        for uid, pod in state.cluster.ending.items()
         if uid not in stuck
         and pod.replica is not None
-        and not planner.rescales.is_tracked(pod.replica.job_uid)
+        and not state.rescales.is_tracked(pod.replica.job_uid)
         and not future.is_awaited(uid)
     ]
 
 
 def plan_again(
-    planner: Planner, rule: Theorem1, queued: QueuedGang, awaited: Awaited
+    state: ExtenderState, rule: GangRule, queued: QueuedGang, awaited: Awaited
 ) -> TrialPlan | None:
     """Where a gang fits on what is left now and what the awaited pods leave; under the lock."""
-    gang = planner.reservations.with_surroundings(queued.observed.gang, awaited.pods)
-    room = used_by_node(_pods(planner, awaited))
-    answer = rule.place(gang, planner.reservations.free_for(gang, room))
+    gang = state.reservations.with_surroundings(queued.observed.gang, awaited.pods)
+    room = used_by_node(_pods(state, awaited))
+    answer = rule.place(gang, state.reservations.free_for(gang, room))
     return TrialPlan(gang, answer) if isinstance(answer, Placement) else None
 
 
-def reserve(planner: Planner, planned: TrialPlan, awaited: Awaited, expires_at: float) -> bool:
+def reserve(state: ExtenderState, planned: TrialPlan, awaited: Awaited, expires_at: float) -> bool:
     """Reserve what a gang is planned on, where that still holds; under the lock.
 
     Of the awaited pods only those on the gang's nodes are waited for. The reservation lasts a
     little longer than the time (monotonic) that the caller ends it at."""
     gang, placement = planned
-    pods = _pods(planner, awaited)
-    now = planner.reservations.with_surroundings(gang, awaited.pods)
+    pods = _pods(state, awaited)
+    now = state.reservations.with_surroundings(gang, awaited.pods)
     room = used_by_node(pods)
     same = now.surroundings == gang.surroundings
-    if not same or not planner.reservations.still_fits(gang, placement, room):
+    if not same or not state.reservations.still_fits(gang, placement, room):
         return False
     nodes = {*placement.nodes.values()}
     there = frozenset(pod.uid for pod in pods if pod.node in nodes and pod.bound() is not None)
     waits = Awaited(there, awaited.victims)
-    planner.hold_future(gang, placement, waits, expires_at + _MARGIN_SECONDS)
+    state.hold_future(gang, placement, waits, expires_at + _MARGIN_SECONDS)
     return True
 
 
-def _pods(planner: Planner, awaited: Awaited) -> list[Pod]:
-    return [pod for uid in awaited.pods if (pod := planner.cluster.pods.get(uid)) is not None]
+def _pods(state: ExtenderState, awaited: Awaited) -> list[Pod]:
+    return [pod for uid in awaited.pods if (pod := state.cluster.pods.get(uid)) is not None]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from extender.state.occupancy import Occupancy, Occupant
 from extender.state.volumes import ClaimName
 from optimus.jobs import Counts, Job
-from optimus.kube.pods import Pod
+from optimus.kube.pods import FINISHED_PHASES, Pod
 from optimus.nodes import Node
 from optimus.resources import NONE, Resources
 
@@ -289,4 +289,4 @@ def used_by_node(pods: Iterable[Pod]) -> dict[str, Resources]:
 
 def is_waiting(pod: Pod) -> bool:
     """Whether the pod still needs a node."""
-    return pod.node is None and not pod.leaving and not pod.finished
+    return pod.node is None and not pod.leaving and pod.phase not in FINISHED_PHASES

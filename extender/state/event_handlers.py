@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from extender.planner import Planner
 from extender.state.cluster import ProfileForecast, ProfileRescale, is_waiting
+from extender.state.extender_state import ExtenderState
 from extender.state.volumes import ClaimName
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import RESCALING, Phase
@@ -35,8 +35,8 @@ NO_COUNTS = Counts(0, 0)
 class EventHandlers:
     """Observers of the watches; each gets an object before and after, ``None`` where absent."""
 
-    def __init__(self, planner: Planner) -> None:
-        self._planner = planner
+    def __init__(self, state: ExtenderState) -> None:
+        self._state = state
         self._job_uids: dict[_JobName, str] = {}
         self._profiles: dict[_JobName, TrainingProfile] = {}
         self._foreign: dict[str, Pod] = {}
@@ -55,13 +55,13 @@ class EventHandlers:
 
     def set_node(self, name: str, node: Node | None) -> None:
         """A node was added, changed (``node`` is its state now) or removed (``None``)."""
-        planner = self._planner
-        with planner.locked():
-            if not planner.cluster.set_node(name, node):
+        state = self._state
+        with state.locked():
+            if not state.cluster.set_node(name, node):
                 return
-            planner.node_changed(name)
-            planner.fit_reservations(name)
-        planner.changes.notify()
+            state.node_changed(name)
+            state.fit_reservations(name)
+        state.changes.notify()
 
     # --- pods
 
@@ -78,8 +78,8 @@ class EventHandlers:
                 self._add_pod(before, after)
 
     def _add_pod(self, before: Pod | None, after: Pod) -> None:
-        with self._planner.lock:
-            foreign = after.replica is not None and not self._planner.cluster.controls(after)
+        with self._state.lock:
+            foreign = after.replica is not None and not self._state.cluster.controls(after)
         if foreign:
             if before is None or before.replica is not None:
                 _LOG.warning(
@@ -97,8 +97,8 @@ class EventHandlers:
 
     def _check_members(self, job_uid: str) -> None:
         """The job is known now, and so which pods are its own."""
-        with self._planner.lock:
-            pods = tuple(self._planner.cluster.pods_of(job_uid).values())
+        with self._state.lock:
+            pods = tuple(self._state.cluster.pods_of(job_uid).values())
         for pod in pods:
             self._add_pod(pod, pod)
         for pod in tuple(self._foreign.values()):
@@ -106,82 +106,82 @@ class EventHandlers:
                 self._add_pod(_without_job(self._foreign.pop(pod.uid)), pod)
 
     def _set_pod(self, pod: Pod, before: Pod | None, after: Pod | None) -> None:
-        planner, replica = self._planner, pod.replica
-        with planner.locked() as now:
-            planner.cluster.set_pod(before, after)
-            planner.pod_changed(pod, now)
+        state, replica = self._state, pod.replica
+        with state.locked() as now:
+            state.cluster.set_pod(before, after)
+            state.pod_changed(pod, now)
             if replica is not None:
-                planner.reservations.touched_jobs.add(replica.job_uid)
+                state.reservations.touched_jobs.add(replica.job_uid)
                 waited = before is not None and is_waiting(before)
                 waits = after is not None and is_waiting(after)
                 if waited != waits or not before or not after or _differ(before, after):
-                    planner.job_changed(replica.job_uid)
+                    state.job_changed(replica.job_uid)
                 if not waits:
-                    planner.no_longer_waits(pod, replica)
+                    state.no_longer_waits(pod, replica)
                 if waited != waits:
-                    planner.observe_wait(replica.job_uid, now)
+                    state.observe_wait(replica.job_uid, now)
                 if pod is after and pod.node is not None and (not before or before.node is None):
                     self._release_bound(pod, replica, now.monotonic)
-                elif waited and not waits and not planner.rescales.is_tracked(replica.job_uid):
-                    planner.reservations.release(replica)
+                elif waited and not waits and not state.rescales.is_tracked(replica.job_uid):
+                    state.reservations.release(replica)
             if after is not None and after.node is not None:
-                planner.fit_reservations(after.node)
-        planner.changes.notify()
+                state.fit_reservations(after.node)
+        state.changes.notify()
 
     def _release_bound(self, pod: Pod, replica: ReplicaId, now: float) -> None:
-        planner = self._planner
-        rescale = planner.cluster.rescales.get(replica.job_uid)
+        state = self._state
+        rescale = state.cluster.rescales.get(replica.job_uid)
         if pod.leaving or (rescale is not None and rescale.leaving):
             return  # a rescale deletes this pod: what is reserved is for its successor
         # Its room shows in the cluster now. The rest of its gang gets the time that it needs.
-        planner.reservations.release(replica)
-        planner.questions.end_advance(replica.job_uid)
-        planner.end_pause(replica.job_uid)
-        until = now + planner.settings.reservation_seconds
-        planner.reservations.ledger.extend(replica.job_uid, until)
+        state.reservations.release(replica)
+        state.questions.end_advance(replica.job_uid)
+        state.end_pause(replica.job_uid)
+        until = now + state.config.reservation_seconds
+        state.reservations.ledger.extend(replica.job_uid, until)
 
     # --- volumes and namespaces
 
     def claim(self, before: Claim | None, after: Claim | None) -> None:
         """A persistent volume claim."""
         if before != after:
-            with self._planner.locked():
-                volumes = self._planner.cluster.occupancy.volumes
+            with self._state.locked():
+                volumes = self._state.cluster.occupancy.volumes
                 self._claims_changed(volumes.set_claim(before, after))
 
     def volume(self, before: Volume | None, after: Volume | None) -> None:
         """A persistent volume."""
         if before != after:
-            with self._planner.locked():
-                volumes = self._planner.cluster.occupancy.volumes
+            with self._state.locked():
+                volumes = self._state.cluster.occupancy.volumes
                 self._claims_changed(volumes.set_volume(before, after))
 
     def storage_class(self, before: StorageClass | None, after: StorageClass | None) -> None:
         """A storage class."""
         if before != after:
-            with self._planner.locked():
-                volumes = self._planner.cluster.occupancy.volumes
+            with self._state.locked():
+                volumes = self._state.cluster.occupancy.volumes
                 self._claims_changed(volumes.set_class(before, after))
 
     def _claims_changed(self, claims: Collection[ClaimName]) -> None:
         """Only gangs that mount one of these claims are looked at again."""
-        jobs = self._planner.queue.jobs_with_claims(claims)
+        jobs = self._state.queue.jobs_with_claims(claims)
         if not jobs:
             return
-        self._planner.cluster.occupancy.volumes_changed()
+        self._state.cluster.occupancy.volumes_changed()
         for job_uid in jobs:
-            self._planner.end_pause(job_uid)
-            self._planner.job_changed(job_uid)
-        self._planner.changes.notify()
+            self._state.end_pause(job_uid)
+            self._state.job_changed(job_uid)
+        self._state.changes.notify()
 
     def namespace(self, before: Namespace | None, after: Namespace | None) -> None:
         """A namespace."""
         known = after or before
         assert known is not None
-        with self._planner.locked():
+        with self._state.locked():
             labels = None if after is None else after.labels
-            self._planner.cluster.occupancy.set_namespace(known.name, labels)
-        self._planner.changes.notify()
+            self._state.cluster.occupancy.set_namespace(known.name, labels)
+        self._state.changes.notify()
 
     # --- jobs and their profiles
 
@@ -204,20 +204,20 @@ class EventHandlers:
 
     def set_job(self, uid: str, job: Job | None, *, exists: bool = False) -> None:
         """A job was added or changed; ``None``: it is gone, over, or ``exists`` unreadably."""
-        planner = self._planner
+        state = self._state
         with self._members_lock:
-            with planner.locked():
-                before = planner.cluster.jobs.get(uid)
+            with state.locked():
+                before = state.cluster.jobs.get(uid)
                 if job is not None and before == job:
                     return
-                planner.cluster.set_job(uid, job, exists=exists)
+                state.cluster.set_job(uid, job, exists=exists)
                 if job is None and not exists:
-                    planner.forget(uid)
+                    state.forget(uid)
                 else:
-                    planner.job_spec_changed(uid)
+                    state.job_spec_changed(uid)
             if job is not None and before is None:
                 self._check_members(uid)
-        planner.changes.notify()
+        state.changes.notify()
 
     def profile(self, before: TrainingProfile | None, after: TrainingProfile | None) -> None:
         """A TrainingProfile: whether its job is being rescaled, and to what.
@@ -246,33 +246,33 @@ class EventHandlers:
             self.set_rescale(profile.job.uid, rescale_of(profile), has_run=has_run(profile))
 
     def _set_forecast(self, job_uid: str, forecast: ProfileForecast | None) -> None:
-        forecasts = self._planner.cluster.forecasts
-        with self._planner.locked():
+        forecasts = self._state.cluster.forecasts
+        with self._state.locked():
             forecasts.pop(job_uid, None)
             if forecast is not None:
                 forecasts[job_uid] = forecast
 
     def set_avoided(self, job_uid: str, nodes: Mapping[str, float]) -> None:
         """A job avoids these nodes, each until an instant (epoch, seconds), where it fits so."""
-        planner = self._planner
-        with planner.locked():
-            if planner.cluster.set_avoided(job_uid, nodes):
-                planner.job_changed(job_uid)
+        state = self._state
+        with state.locked():
+            if state.cluster.set_avoided(job_uid, nodes):
+                state.job_changed(job_uid)
 
     def set_rescale(
         self, job_uid: str, rescale: ProfileRescale | None, *, has_run: bool = False
     ) -> None:
         """A job's rescale began, went a step further, or ended (``None``)."""
-        planner = self._planner
-        with planner.locked() as now:
+        state = self._state
+        with state.locked() as now:
             if has_run:
-                planner.cluster.have_run.add(job_uid)
-            if planner.cluster.rescales.get(job_uid) != rescale:
-                planner.queue.cached.pop(job_uid, None)  # its pods may list the new counts
-            planner.cluster.set_rescale(job_uid, rescale)
-            planner.rescales.follow(now.monotonic)
-        planner.reserve_for_rescales()
-        planner.changes.notify()
+                state.cluster.have_run.add(job_uid)
+            if state.cluster.rescales.get(job_uid) != rescale:
+                state.queue.cached.pop(job_uid, None)  # its pods may list the new counts
+            state.cluster.set_rescale(job_uid, rescale)
+            state.rescales.follow(now.monotonic)
+        state.reserve_for_rescales()
+        state.changes.notify()
 
 
 def _differ(before: Pod, after: Pod) -> bool:

@@ -66,28 +66,28 @@ class Offers:
     """By job. Not thread-safe; time is an argument (monotonic, in seconds)."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, _JobOffers] = {}
+        self.jobs: dict[str, _JobOffers] = {}
         self.next_end = _FOREVER
         """No back-off ends before this time."""
 
     def absent(self, job_uid: str) -> Mapping[PodShape, frozenset[str]]:
         """The nodes that a job's pods are not offered, as far as that is known."""
-        known = self._jobs.get(job_uid)
+        known = self.jobs.get(job_uid)
         return {} if known is None else {shape: frozenset(a) for shape, a in known.absent.items()}
 
     def asks(self, job_uid: str) -> bool:
         """Whether all pods of the job are to be offered nodes before any is answered."""
-        known = self._jobs.get(job_uid)
+        known = self.jobs.get(job_uid)
         return known is not None and known.asks
 
     def was_offered(self, job_uid: str, pod_uid: str) -> bool:
         """Whether the pod has been offered nodes since its job's pods are asked about."""
-        known = self._jobs.get(job_uid)
+        known = self.jobs.get(job_uid)
         return known is not None and pod_uid in known.offered
 
     def has_refused(self, job_uid: str) -> bool:
         """Whether the job once did not fit on what it was offered."""
-        known = self._jobs.get(job_uid)
+        known = self.jobs.get(job_uid)
         return known is not None and known.refusals > 0
 
     def begin(self, job_uid: str, now: float) -> float:
@@ -96,12 +96,12 @@ class Offers:
 
     def waits(self, job_uid: str) -> bool:
         """Whether what the job is offered changes so often that it is not planned for a while."""
-        known = self._jobs.get(job_uid)
+        known = self.jobs.get(job_uid)
         return known is not None and known.waits
 
     def back_off_ends(self, job_uid: str) -> float | None:
         """When the job is asked about again (monotonic), if it backs off."""
-        known = self._jobs.get(job_uid)
+        known = self.jobs.get(job_uid)
         return None if known is None or known.until == _FOREVER else known.until
 
     def record(self, pod: Pod, absent: Iterable[str], now: float) -> None:
@@ -127,7 +127,7 @@ class Offers:
 
     def does_not_fit(self, job_uid: str, now: float, longest_seconds: float) -> None:
         """The gang does not fit on what it is offered: the back-off begins, unless it runs."""
-        known = self._jobs.get(job_uid)
+        known = self.jobs.get(job_uid)
         if known is not None and known.absent and known.until == _FOREVER:
             known.until = now + min(FIRST_SECONDS * 2.0**known.refusals, longest_seconds)
             known.refusals = min(known.refusals + 1, 20)
@@ -140,18 +140,18 @@ class Offers:
 
     def expire(self, now: float) -> tuple[str, ...]:
         """The jobs whose back-off has ended: their pods are asked about again."""
-        ended = tuple(uid for uid, known in self._jobs.items() if known.until <= now)
+        ended = tuple(uid for uid, known in self.jobs.items() if known.until <= now)
         for uid in ended:
-            known = self._jobs[uid]
+            known = self.jobs[uid]
             known.absent, known.offered = {}, set()
             known.until, known.since, known.waits = _FOREVER, -_FOREVER, False
-        self.next_end = min((known.until for known in self._jobs.values()), default=_FOREVER)
+        self.next_end = min((known.until for known in self.jobs.values()), default=_FOREVER)
         return ended
 
     def node_changed(self, node: str) -> tuple[str, ...]:
         """A node has changed: it may be offered again; the jobs that this concerns."""
         concerned = []
-        for uid, known in self._jobs.items():
+        for uid, known in self.jobs.items():
             known.unbound_answers = {
                 key: n for key, n in known.unbound_answers.items() if key[1] != node
             }
@@ -165,13 +165,13 @@ class Offers:
 
     def forget_pod(self, job_uid: str, pod_uid: str) -> None:
         """A pod is bound or gone."""
-        known = self._jobs.get(job_uid)
+        known = self.jobs.get(job_uid)
         if known is not None:
             known.offered.discard(pod_uid)
 
     def forget(self, job_uid: str) -> None:
         """A job has changed or is gone."""
-        self._jobs.pop(job_uid, None)
+        self.jobs.pop(job_uid, None)
 
     def _of(self, job_uid: str, now: float) -> _JobOffers:
-        return self._jobs.setdefault(job_uid, _JobOffers(now))
+        return self.jobs.setdefault(job_uid, _JobOffers(now))

@@ -18,8 +18,7 @@ from optimus.kube.pods import Pod
 from optimus.nodes import Node
 from optimus.nodes import refusal as admission_refusal
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import DoesNotFit, Gang, Placement
-from optimus.placement.theorem1 import Theorem1
+from optimus.placement.gang import DoesNotFit, Gang, GangRule, Placement
 from optimus.resources import NONE, Resources
 
 _LOG = logging.getLogger(__name__)
@@ -58,7 +57,7 @@ class _Tracked:
 class Search:
     """A search for room, and what it is made on; it needs no lock."""
 
-    rule: Theorem1
+    rule: GangRule
     rescale: ProfileRescale
     gang: Gang
     nodes: tuple[Node, ...]
@@ -91,7 +90,7 @@ class RescaleReservations:
     """What is reserved for rescales. Not thread-safe."""
 
     def __init__(
-        self, cluster: Cluster, reservations: Reservations, rule: Theorem1, max_seconds: float
+        self, cluster: Cluster, reservations: Reservations, rule: GangRule, max_seconds: float
     ) -> None:
         self._cluster, self._reservations, self._rule = cluster, reservations, rule
         self._max_seconds = max_seconds

@@ -57,7 +57,7 @@ class Reservations:
         """By what is asked for: up to which change, and the nodes that leave less than that."""
         self._held_priorities: dict[str, int] = {}
         """Of the jobs with reservations, when these were made."""
-        self._passing: dict[str, tuple[frozenset[str], float]] = {}
+        self.passing: dict[str, tuple[frozenset[str], float]] = {}
         """By UID of a pod of no job, the jobs whose room it may take and until when it may."""
 
     def free(self) -> Capacity:
@@ -228,18 +228,18 @@ class Reservations:
         jobs = {job_uid for node in nodes for job_uid in self.ledger.jobs_on(node)}
         if priority < SYSTEM_CRITICAL_PRIORITY:
             jobs = {each for each in jobs if self._cluster.priority_of(each) < priority}
-        self._passing[pod_uid] = frozenset(jobs), until
+        self.passing[pod_uid] = frozenset(jobs), until
 
     def pod_changed(self, pod_uid: str) -> None:
         """A pod is bound or gone, or kube-scheduler has written that its attempt failed."""
-        self._passing.pop(pod_uid, None)
+        self.passing.pop(pod_uid, None)
 
     def may_be_taken(self, job_uid: str, now: float) -> bool:
         """Whether a pod of no job may be about to take what is reserved for this job."""
-        if not self._passing:
+        if not self.passing:
             return False  # as nearly always
-        self._passing = {uid: known for uid, known in self._passing.items() if known[1] > now}
-        return any(job_uid in jobs for jobs, _ in self._passing.values())
+        self.passing = {uid: known for uid, known in self.passing.items() if known[1] > now}
+        return any(job_uid in jobs for jobs, _ in self.passing.values())
 
     def _full(self, resources: Resources) -> set[str]:
         """The nodes with reservations that leave less than so much, corrected node by node."""

@@ -43,6 +43,8 @@ class UnknownRules:
 
     def __init__(self) -> None:
         self.last: LRUCache[NodeConstraints, Compared] = LRUCache(_MOST)
+        self.any_missing = False
+        """Whether a node has ever been missing: otherwise nothing applies."""
         self._marks = [(float("-inf"), 0), (float("-inf"), 0)]
         """How many pods had left nodes ``LAG_SECONDS`` ago or earlier, and later; with the time."""
 
@@ -60,6 +62,7 @@ class UnknownRules:
         """Record the result of comparing a list; returns whether it differs from the last."""
         last = self.last.get(constraints)
         wait = VALID_SECONDS if is_complete else RECHECK_SECONDS
+        self.any_missing |= not is_complete
         self.last[constraints] = Compared(is_complete, now + wait)
         return last is None or last.is_complete != is_complete
 

@@ -7,7 +7,7 @@ models."""
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -57,6 +57,9 @@ class ContainerState(NamedTuple):
 
 
 _NEW_CONTAINER = ContainerState()
+
+FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
+"""Of a pod that has ended: it takes no room any more."""
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -115,7 +118,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def finished(self) -> bool:
         """Whether it has ended, so that it takes no room any more."""
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in FINISHED_PHASES
 
     @property
     def running(self) -> bool:

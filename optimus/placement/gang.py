@@ -208,12 +208,16 @@ def job_does_not_fit(job: Job, counts: Counts) -> DoesNotFit:
     return DoesNotFit(f"job {job.key} ({shape(roles)}) does not fit as a whole")
 
 
-class PlacementRule(Protocol):
+class GangRule(Protocol):
     """A rule that places one gang on what is free."""
 
     def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         """Choose nodes for the gang's unbound replicas; takes nothing."""
         ...
+
+
+class PlacementRule(GangRule, Protocol):
+    """A rule that places gangs, and whole jobs of which nothing runs."""
 
     def place_job(
         self, job: Job, counts: Counts, capacity: Capacity, *, evenly: bool = False

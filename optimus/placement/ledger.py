@@ -29,7 +29,7 @@ class Ledger:
         self._by_job: dict[str, dict[ReplicaId, Reservation]] = {}
         self._held: dict[str, Resources] = {}
         self._on_node: dict[str, dict[ReplicaId, Reservation]] = {}
-        self._next_expiry = float("inf")  # nothing expires before: most calls need not look
+        self.next_expiry = float("inf")  # nothing expires before: most calls need not look
 
     def __len__(self) -> int:
         return sum(len(held) for held in self._by_job.values())
@@ -43,11 +43,15 @@ class Ledger:
             self._by_job.setdefault(replica.job_uid, {})[replica] = reservation
             self._held[node] = self.held_on(node) + reservation.resources
             self._on_node.setdefault(node, {})[replica] = reservation
-            self._next_expiry = min(self._next_expiry, reservation.expires_at)
+            self.next_expiry = min(self.next_expiry, reservation.expires_at)
 
     def get(self, replica: ReplicaId) -> Reservation | None:
         """What is held for a replica."""
         return self._by_job.get(replica.job_uid, {}).get(replica)
+
+    def holds_all(self, replicas: Iterable[ReplicaId]) -> bool:
+        """Whether something is held for each of the replicas."""
+        return all(replica in self._by_job.get(replica.job_uid, ()) for replica in replicas)
 
     def holds(self, job_uid: str) -> bool:
         """Whether anything is held for a job."""
@@ -84,14 +88,14 @@ class Ledger:
 
     def expire(self, now: float) -> tuple[Reservation, ...]:
         """Release what has run out, and return it."""
-        if now < self._next_expiry:
+        if now < self.next_expiry:
             return ()
         every = [held for job in self._by_job.values() for held in job.values()]
         expired = [held for held in every if held.expires_at <= now]
         for reservation in expired:
             self.release(reservation.replica)
         later = (held.expires_at for held in every if held.expires_at > now)
-        self._next_expiry = min(later, default=float("inf"))
+        self.next_expiry = min(later, default=float("inf"))
         return tuple(sorted(expired, key=lambda reservation: reservation.replica))
 
     def extend(self, job_uid: str, expires_at: float) -> None:
@@ -107,7 +111,7 @@ class Ledger:
         if held is not None:
             renewed = replace(held, expires_at=expires_at)
             self._by_job[replica.job_uid][replica] = self._on_node[held.node][replica] = renewed
-            self._next_expiry = min(self._next_expiry, expires_at)
+            self.next_expiry = min(self.next_expiry, expires_at)
 
     def release(self, replica: ReplicaId) -> Reservation | None:
         """Release what is held for a replica, and return it."""

@@ -47,9 +47,8 @@ from optimus.placement.request import (
     fits,
     waiting_replicas,
 )
-from optimus.placement.rule_search import place_by_rules
-from optimus.placement.rules import Surroundings
 from optimus.placement.topology import NodePreferences
+from optimus.placement.whole_gang import WholeGangRule
 from optimus.snapshot import ReplicaId
 
 _MOST_NODES_FOR_FIXED = 8
@@ -67,27 +66,7 @@ class Theorem1:
 
     def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         """Choose nodes for the gang's unbound replicas; takes nothing."""
-        if gang.avoided and gang.unbound:
-            answer = self._place_preferred(gang.without_avoided(), capacity)
-            if isinstance(answer, Placement):
-                return answer
-        return self._place_preferred(gang, capacity)
-
-    def _place_preferred(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
-        answer = self._place_anywhere(gang, capacity)
-        if self.preferences is None or isinstance(answer, DoesNotFit):
-            return answer
-        return self.preferences.place(gang, capacity, answer, self._place_anywhere)
-
-    def _place_anywhere(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
-        if gang.surroundings is not None and gang.unbound:
-            return place_by_rules(gang, gang.surroundings, capacity, self._place_without_rules)
-        answer = self._place_without_rules(gang, capacity)
-        if isinstance(answer, DoesNotFit) and gang.differs_within_roles:
-            # Theorem 1 knows one kind of PS and one of workers: the largest amount, on nodes that
-            # admit all of them.
-            return place_by_rules(gang, Surroundings(), capacity, self._place_without_rules)
-        return answer
+        return WholeGangRule(self._place_without_rules, self.preferences).place(gang, capacity)
 
     def _place_without_rules(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         request = Request.of_gang(gang, capacity) if gang.unbound else None

@@ -17,11 +17,12 @@ import autoscaler.settings
 import autoscaler.web
 import extender.metrics
 import extender.settings
+from extender.filter import REFUSALS
 from extender.http.app import Endpoints, RoutedApp, Verbs, create_app
 from optimus.cli import job_table, speed_table
 from optimus.interval import Action
 from optimus.jobs import Counts
-from optimus.kube.contract import WAITING_EVENT, Annotation, Phase
+from optimus.kube.contract import WAIT_ANNOTATION, WAITING_EVENT, Annotation, Phase
 from optimus.kube.errors import ErrorKind
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES, policy_named
@@ -44,7 +45,12 @@ _NOT_WRITTEN_BY_USERS: Final = {
     Annotation.REQUEUED,
     Annotation.GOAL_MET,
 }
-_LABELS_AND_TAINTS: Final = {"optimus.dl/pool", "optimus.dl/training", "optimus.dl/v1alpha1"}
+_NOT_ON_JOBS: Final = {
+    "optimus.dl/pool",
+    "optimus.dl/training",
+    "optimus.dl/v1alpha1",
+    WAIT_ANNOTATION,
+}
 _MISSPELT_ON_PURPOSE: Final = {"optimus.dl/target-los"}
 _PROGRAMS: Final = {
     "autoscaler": autoscaler.settings.Settings,
@@ -65,7 +71,7 @@ def test_every_annotation_that_users_write_is_in_the_reference() -> None:
 def test_no_page_names_an_annotation_that_is_not_there() -> None:
     for each in all_pages():
         named = set(re.findall(r"optimus\.dl/[a-z0-9]+(?:-[a-z0-9]+)*", each.text))
-        assert named <= _OURS | _LABELS_AND_TAINTS | _MISSPELT_ON_PURPOSE, each.name
+        assert named <= _OURS | _NOT_ON_JOBS | _MISSPELT_ON_PURPOSE, each.name
 
 
 @pytest.mark.parametrize("name", sorted(_NOT_WRITTEN_BY_USERS))
@@ -227,36 +233,14 @@ def test_the_causes_of_refusals_are_documented() -> None:
     (row,) = (
         row for row in _REFERENCE.rows("Metrics") if "optimus_extender_refusals_total" in row[0]
     )
-    assert set(spans(row[3])) == {cause for _, cause in _refusals()} | {"reserved"}
+    assert set(spans(row[3])) == {cause for _, cause in REFUSALS.values()} | {"reserved"}
 
 
 def test_every_sentence_of_a_refused_pod_is_in_the_extender_s_page() -> None:
     documented = "\n".join(" ".join(row) for row in _PROTOCOL.rows("Reasons of a refused pod"))
-    for sentence, _ in _refusals():
-        if sentence is not None:
-            assert re.search(_pattern(sentence), documented), ast.unparse(sentence)
-
-
-def _refusals() -> Iterator[tuple[ast.expr | None, str]]:
-    """The sentence, where it is written on the spot, and the cause of every refusal in the
-    extender's code."""
-    for call in _calls("extender"):
-        if isinstance(call.func, ast.Name) and call.func.id == "refuse":
-            _, sentence, cause = call.args
-            assert isinstance(cause, ast.Constant)
-            yield (
-                sentence if isinstance(sentence, ast.Constant | ast.JoinedStr) else None,
-                str(cause.value),
-            )
-
-
-def _pattern(sentence: ast.expr) -> str:
-    parts = sentence.values if isinstance(sentence, ast.JoinedStr) else [sentence]
-    return ".+".join(
-        "".join(
-            re.escape(str(part.value)) if isinstance(part, ast.Constant) else "\0" for part in parts
-        ).split("\0")
-    )
+    for sentence, _ in REFUSALS.values():
+        pattern = re.sub(r"\\{\w+\\}", ".+", re.escape(sentence))
+        assert re.search(pattern, documented), sentence
 
 
 def test_the_reference_lists_exactly_the_events_that_there_are() -> None:

@@ -8,12 +8,11 @@ from functools import partial
 import msgspec
 
 from extender.filter import FilterResult, filter_nodes
-from extender.gang_queue import Instant
-from extender.planner import Planner
+from extender.parts import Callbacks, Parts
 from extender.prioritize import score_nodes
 from extender.settings import Settings
 from extender.state.cluster import ProfileRescale
-from extender.state.event_handlers import EventHandlers
+from extender.state.gang_queue import Instant
 from optimus.jobs import Counts, FixedRole, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.pods import Owner, Pod
 from optimus.nodes import Node
@@ -35,17 +34,17 @@ class FakeCluster:
     leads: bool = True
 
     def __post_init__(self) -> None:
-        self.planner = Planner(
+        self.parts = Parts.of(
             self.settings,
-            clock=lambda: Instant(self.now, self.now),
-            observe_wait=self.waits.append,
-            plan_now=self.plan,
+            lambda: Instant(self.now, self.now),
+            Callbacks(observe_wait=self.waits.append, plan_now=self.plan),
         )
+        self.state, self.handlers, self.offers_check = self.parts[:3]
+        self.planner, self.nominations, self.adoption, self.gangs = self.parts[3:]
         # Planning takes no time: on a busy machine a search that does would rest.
         planning = self.planner._planning
         planning.plan = partial(planning.plan, clock=lambda: 0.0)  # type: ignore[method-assign]
-        self.handlers = EventHandlers(self.planner)
-        self.planner.leads = self.leads
+        self.state.leads = self.leads
         for name, cpu in list(self.nodes.items()):
             self.node(name, cpu)
 
@@ -133,10 +132,10 @@ class FakeCluster:
         return self.filter(pod, self.fitting(pod) if offered is None else offered)
 
     def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
-        return filter_nodes(self.planner, pod, names)
+        return filter_nodes(self.gangs, pod, names)
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:
-        return score_nodes(self.planner, pod, names)
+        return score_nodes(self.parts, pod, names)
 
     def fitting(self, pod: Pod) -> list[str]:
         return [node for node in sorted(self.nodes) if pod.resources["cpu"] <= self.free(node)]
@@ -175,11 +174,11 @@ class FakeCluster:
 
     def planned_nodes(self) -> dict[str, str]:
         """Planned node by pod, of the pods that wait."""
-        return {each.pod.name: each.node for each in self.planner.pending_nominations()}
+        return {each.pod.name: each.node for each in self.nominations.pending_nominations()}
 
     def assert_not_overcommitted(self) -> None:
         """Reservations exceed no node's room."""
-        assert self.planner.reservations.overcommitted() == ()
+        assert self.state.reservations.overcommitted() == ()
 
 
 def reasons(cluster: FakeCluster, name: str, *offered: str) -> set[str]:

@@ -48,8 +48,9 @@ class PreemptingCluster:
 
     def __post_init__(self) -> None:
         self.cluster = FakeCluster(self.nodes, settings=self.settings)
-        self.planner = self.cluster.planner
-        self.planner.leads = True
+        self.planner, self.state = self.cluster.planner, self.cluster.state
+        self.adoption, self.nominations = self.cluster.adoption, self.cluster.nominations
+        self.state.leads = True
         self.fields: dict[str, dict[str, Any]] = {}
         self.cpu: dict[str, int] = {}
         self.lead()
@@ -64,20 +65,21 @@ class PreemptingCluster:
             self._emit,
             lambda outcome, victims: self.counted.append((outcome, victims)),
         )
-        self.controller = PreemptionController(self.planner, access)
-        self.planner.before_leading = self.controller.adopt
+        self.controller = PreemptionController(self.state, access, self.settings)
+        self.adoption.before_leading = self.controller.adopt
 
     def restart(self) -> None:
         """Another process leads, which has to read everything again."""
         settings, pods, now = self.settings, dict(self.cluster.pods), self.cluster.now
         self.cluster = FakeCluster(self.nodes, settings=settings, now=now)
-        self.planner = self.cluster.planner
+        self.planner, self.state = self.cluster.planner, self.cluster.state
+        self.adoption, self.nominations = self.cluster.adoption, self.cluster.nominations
         for job in self.jobs.values():
             self.cluster.handlers.job(None, job)
         for pod in pods.values():
             self.cluster.change(pod)
         self.lead()
-        self.planner.adopt_nominations()
+        self.adoption.adopt_nominations()
 
     # --- what users and the operator do
 
@@ -194,7 +196,7 @@ class PreemptingCluster:
     def place_planned(self) -> None:
         """kube-scheduler tries every pod that is nominated, or whose reservation has expired."""
         planned = self.cluster.planned_nodes()
-        paused = {name for uid in self.planner.queue.paused for name in self._names(uid)}
+        paused = {name for uid in self.state.queue.paused for name in self._names(uid)}
         for name in sorted({*planned, *paused}):
             if self.cluster.pods[name].node is None:
                 self.cluster.place(name)

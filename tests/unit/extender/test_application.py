@@ -131,7 +131,7 @@ class Running:
         """What the threads do once; Events are written when it returns."""
         self.now += seconds
         self.nominate()
-        while self.application._planner.leads and self.application._planner.plan_slice():
+        while self.application._state.leads and self.application._planning._planner.plan_slice():
             pass
         self.nominate()
 

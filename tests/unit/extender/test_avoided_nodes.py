@@ -41,11 +41,11 @@ def test_a_time_that_ends_is_forgotten() -> None:
     cluster.handlers.set_avoided("uid-j", {"a": LATER, "b": LATER + 10})
     cluster.now = LATER
     cluster.planner.advance()
-    assert cluster.planner.cluster.avoided_by("uid-j") == {"b"}
+    assert cluster.state.cluster.avoided_by("uid-j") == {"b"}
     assert place_all(cluster, cluster.job("j", 1, 2)) == {"a"}
     cluster.now = LATER + 10
     cluster.planner.advance()
-    assert not cluster.planner.cluster.avoided
+    assert not cluster.state.cluster.avoided
 
 
 def test_a_gang_that_waits_may_use_the_node_once_the_time_is_over() -> None:
@@ -60,7 +60,7 @@ def test_a_gang_that_waits_may_use_the_node_once_the_time_is_over() -> None:
 
 
 def avoided_by_gang(cluster: FakeCluster) -> frozenset[str]:
-    found = cluster.planner.queue.find("uid-j")
+    found = cluster.state.queue.find("uid-j")
     assert found is not None
     return found.observed.gang.avoided
 
@@ -84,7 +84,7 @@ def test_the_room_of_a_rescale_is_reserved_on_other_nodes() -> None:
     (other,) = {"a", "b"} - {node}
     cluster.handlers.set_avoided("uid-j", {node: LATER})
     cluster.rescale("j", 1, 2, leaving=True)
-    assert cluster.planner.reservation_count() == 3
+    assert cluster.state.reservation_count() == 3
     waiting = cluster.job("waiting", 1, 1)
     assert cluster.ask(waiting[0], [other]).kept == ()
     cluster.delete(*old)
@@ -110,7 +110,7 @@ def test_avoided_nodes_go_with_their_job() -> None:
     cluster.spec("j", 1, 2)
     cluster.handlers.set_avoided("uid-j", {"a": LATER})
     cluster.handlers.set_job("uid-j", None)
-    assert not cluster.planner.cluster.avoided
+    assert not cluster.state.cluster.avoided
 
 
 def profile(*avoided: AvoidedNode) -> TrainingProfile:
@@ -133,6 +133,6 @@ def test_a_profile_that_is_removed_says_nothing() -> None:
     given = profile(AvoidedNode("a", "2026-01-01T00:00:00Z"))
     handlers._job_uids["TFJob", "ns", "j"] = "uid-j"
     handlers.profile(None, given)
-    assert cluster.planner.cluster.avoided_by("uid-j") == {"a"}
+    assert cluster.state.cluster.avoided_by("uid-j") == {"a"}
     handlers.profile(given, None)
-    assert cluster.planner.cluster.avoided_by("uid-j") == frozenset()
+    assert cluster.state.cluster.avoided_by("uid-j") == frozenset()

@@ -26,7 +26,7 @@ def busy_cluster(nodes: int) -> FakeCluster:
 
 def set_forecast(cluster: FakeCluster, job: str, seconds: float) -> None:
     """The job's profile says how long it needs from now on."""
-    cluster.planner.cluster.forecasts[f"uid-{job}"] = ProfileForecast(cluster.now, seconds)
+    cluster.state.cluster.forecasts[f"uid-{job}"] = ProfileForecast(cluster.now, seconds)
 
 
 def test_an_old_gang_that_needs_two_empty_nodes_leaves_the_others_to_small_gangs() -> None:
@@ -147,11 +147,11 @@ def test_a_forecast_ends_with_its_profile(status: dict[str, object] | None) -> N
     decided_at = "2026-01-01T00:00:00Z"
     before = profile(cluster, "j", decided_at=decided_at, remaining_seconds=5)
     cluster.handlers.profile(None, before)
-    (forecast,) = cluster.planner.cluster.forecasts.values()
+    (forecast,) = cluster.state.cluster.forecasts.values()
     assert forecast == ProfileForecast(1767225600.0, 5.0)
     after = None if status is None else profile(cluster, "j", **status)
     cluster.handlers.profile(before, after)
-    assert cluster.planner.cluster.forecasts == {}
+    assert cluster.state.cluster.forecasts == {}
 
 
 def test_the_plan_is_on_the_nodes_that_are_free_first_by_the_forecasts() -> None:

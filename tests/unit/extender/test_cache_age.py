@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from extender.cache_age import CacheAge
-from extender.gang_queue import Instant
+from extender.state.gang_queue import Instant
 from optimus.jobs import Counts, Role
 from optimus.kube.reflector import ReflectorConfig
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
@@ -93,7 +93,7 @@ class Stale(FakeCluster):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.planner.why_too_old = lambda: self.sentence
+        self.state.why_too_old = lambda: self.sentence
 
     def silence(self) -> None:
         self.sentence = SENTENCE
@@ -116,18 +116,18 @@ def test_nominations_of_the_last_leader_are_answered() -> None:
     names = cluster.job("j", 1, 1)
     for name in names:
         cluster.change(cluster.pods[name], nominated_node="a")
-    cluster.planner.adopt_nominations()
+    cluster.adoption.adopt_nominations()
     assert [cluster.place(name) for name in names] == ["a", "a"]
 
 
 def test_no_room_is_reserved_for_a_rescale() -> None:
     cluster = Stale({"a": 4})
-    cluster.planner.adopt_nominations()
+    cluster.adoption.adopt_nominations()
     cluster.spec("j", 1, 1)
     cluster.silence()
     cluster.rescale("j", 1, 3, leaving=False)
     cluster.planner.advance()
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
     for role, index in ((Role.PS, 0), (Role.WORKER, 0), (Role.WORKER, 1), (Role.WORKER, 2)):
         cluster.pod("j", role, index, Counts(1, 3))
     assert reasons(cluster, "j-ps-0") == {f"job ns/j is not planned: {SENTENCE}"}
@@ -151,7 +151,7 @@ def test_a_pod_is_requeued_whose_reason_is_out_of_date_once_the_cache_is_fresh()
     assert reasons(cluster, first) == {"job ns/j (1 PS + 1 worker) does not fit as a whole"}
     cluster.silence()
     assert reasons(cluster, first) == {f"job ns/j is not planned: {SENTENCE}"}
-    assert cluster.planner.outdated_refusals() == ()
+    assert cluster.nominations.outdated_refusals() == ()
     cluster.hear()
-    assert [pod.name for pod in cluster.planner.outdated_refusals()] == [first]
-    assert cluster.planner.outdated_refusals() == ()
+    assert [pod.name for pod in cluster.nominations.outdated_refusals()] == [first]
+    assert cluster.nominations.outdated_refusals() == ()

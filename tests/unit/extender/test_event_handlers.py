@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.planner import Planner
+from extender.parts import Parts
 from extender.settings import Settings
 from extender.state.cluster import ProfileRescale
-from extender.state.event_handlers import EventHandlers, rescale_of
+from extender.state.event_handlers import rescale_of
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
 from optimus.kube.eligibility import EligibilityConfig
@@ -22,10 +22,10 @@ from optimus.kube.volumes import Namespace
 RECORD = RescaleStatus("i7", "2026-01-01T00:00:00Z", 1, 2, 2, 4)
 
 
-def leading_planner() -> Planner:
-    planner = Planner(Settings())
-    planner.leads = True
-    return planner
+def leading_parts() -> Parts:
+    parts = Parts.of(Settings())
+    parts.state.leads = True
+    return parts
 
 
 def profile(**status: object) -> TrainingProfile:
@@ -143,26 +143,29 @@ NODE = decode_node(
 
 
 def test_from_events_to_a_plan_and_back() -> None:
-    planner = leading_planner()
-    handlers = EventHandlers(planner)
+    parts = leading_parts()
+    state, handlers = parts.state, parts.handlers
     handlers.node(None, NODE)
     handlers.job(None, job())
     handlers.pod(None, pod("u1", 0))
     handlers.pod(None, pod("u2", 1))
-    planner.advance()
-    assert {each.pod.name for each in planner.pending_nominations()} == {"j-ps-0", "j-worker-0"}
+    parts.planner.advance()
+    assert {each.pod.name for each in parts.nominations.pending_nominations()} == {
+        "j-ps-0",
+        "j-worker-0",
+    }
     # Recreated under its old name, bound, gone.
     handlers.pod(pod("u2", 1), pod("u3", 1))
-    planner.advance()
-    assert {each.pod.uid for each in planner.pending_nominations()} == {"u1", "u3"}
+    parts.planner.advance()
+    assert {each.pod.uid for each in parts.nominations.pending_nominations()} == {"u1", "u3"}
     handlers.pod(pod("u1", 0), pod("u1", 0, "n"))
-    assert {each.pod.uid for each in planner.pending_nominations()} == {"u3"}
+    assert {each.pod.uid for each in parts.nominations.pending_nominations()} == {"u3"}
     handlers.node(NODE, None)
-    assert planner.reservation_count() == 0
+    assert state.reservation_count() == 0
 
 
 def test_an_unusable_node_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    handlers = EventHandlers(Planner(Settings()))
+    handlers = Parts.of(Settings()).handlers
     bare = decode_node(b'{"metadata":{"name":"bare","uid":"b"},"status":{}}')
     assert bare.problem
     handlers.node(None, NODE)
@@ -184,14 +187,14 @@ SUSPENDING = RescaleStatus("i", "", 1, 1, 1, 1)
     ],
 )
 def test_a_profile_that_is_not_the_jobs_own_is_ignored(change: dict[str, Any]) -> None:
-    planner = leading_planner()
-    handlers = EventHandlers(planner)
+    parts = leading_parts()
+    state, handlers = parts.state, parts.handlers
     handlers.node(None, NODE)
     handlers.job(None, job())
     foreign = msgspec.structs.replace(profile(phase=Phase.RESIZING, rescale=SUSPENDING), **change)
     own = profile(phase=Phase.RESIZING, rescale=SUSPENDING)
     handlers.profile(None, foreign)
-    assert planner.reservation_count() == 0
+    assert state.reservation_count() == 0
     if (foreign.namespace, foreign.name, foreign.job.kind) == (
         own.namespace,
         own.name,
@@ -201,39 +204,39 @@ def test_a_profile_that_is_not_the_jobs_own_is_ignored(change: dict[str, Any]) -
     else:
         handlers.profile(None, own)
         handlers.profile(foreign, None)
-    assert planner.reservation_count() == 2
+    assert state.reservation_count() == 2
     handlers.profile(own, None)
-    assert planner.reservation_count() == 0
+    assert state.reservation_count() == 0
 
 
 def test_a_profile_may_be_seen_before_its_job() -> None:
-    planner = leading_planner()
-    handlers = EventHandlers(planner)
+    parts = leading_parts()
+    state, handlers = parts.state, parts.handlers
     handlers.node(None, NODE)
     handlers.profile(None, profile(phase=Phase.RESIZING, rescale=SUSPENDING))
-    assert planner.reservation_count() == 0
+    assert state.reservation_count() == 0
     handlers.job(None, job())
-    planner.advance()
-    assert planner.reservation_count() == 2
+    parts.planner.advance()
+    assert state.reservation_count() == 2
     handlers.job(job(), None)
-    assert planner.reservation_count() == 0
+    assert state.reservation_count() == 0
 
 
 def test_a_profile_that_turns_to_another_job_ends_the_rescale_of_the_first() -> None:
-    planner = leading_planner()
-    handlers = EventHandlers(planner)
+    parts = leading_parts()
+    state, handlers = parts.state, parts.handlers
     handlers.node(None, NODE)
     handlers.job(None, job())
     own = profile(phase=Phase.RESIZING, rescale=SUSPENDING)
     handlers.profile(None, own)
-    assert planner.reservation_count() == 2
+    assert state.reservation_count() == 2
     handlers.profile(own, msgspec.structs.replace(own, job=JobRef("TFJob", "j", "uid-k")))
-    assert planner.reservation_count() == 0
+    assert state.reservation_count() == 0
 
 
 def test_a_namespace_is_known_by_its_labels_until_it_is_gone() -> None:
-    planner = leading_planner()
-    handlers, known = EventHandlers(planner), planner.cluster.occupancy._of_namespaces
+    state, handlers = leading_parts()[:2]
+    known = state.cluster.occupancy._of_namespaces
     namespace = Namespace(name="x", labels=(("team", "t"),))
     handlers.namespace(None, namespace)
     assert known == {"x": (("team", "t"),)}
@@ -249,13 +252,13 @@ def test_a_namespace_is_known_by_its_labels_until_it_is_gone() -> None:
     ],
 )
 def test_a_job_that_ends_releases_its_reservations(after: TrainingJob | None) -> None:
-    planner = leading_planner()
-    handlers = EventHandlers(planner)
+    parts = leading_parts()
+    state, handlers = parts.state, parts.handlers
     handlers.node(None, NODE)
     handlers.job(None, job())
     handlers.profile(
         None, profile(phase=Phase.RESIZING, rescale=RescaleStatus("i", "", 1, 1, 1, 1))
     )
-    assert planner.reservation_count() == 2
+    assert state.reservation_count() == 2
     handlers.job(job(), after)
-    assert planner.reservation_count() == 0
+    assert state.reservation_count() == 0

@@ -24,7 +24,7 @@ def test_each_pod_of_a_gang_gets_exactly_its_planned_node() -> None:
         cluster.bind(name, result.kept[0])
         cluster.assert_not_overcommitted()
     assert Counter(pod.node for pod in cluster.pods.values()) == {"a": 3, "b": 3}
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
 
 
 def test_a_gang_that_does_not_fit_waits_as_a_whole_until_room_appears() -> None:
@@ -58,7 +58,7 @@ def test_a_probe_without_any_plan_is_refused() -> None:
     name = cluster.job("j", 1, 1)[0]
     cluster.change(cluster.pods[name], nominated_node="a")
     assert cluster.ask(name, ["a"]).kept == ()
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
 
 
 ASKED = {"waiting until every pod of job ns/j has been offered nodes"}
@@ -110,7 +110,7 @@ def test_a_gang_that_is_always_refused_is_asked_about_less_and_less_often(truth:
     while cluster.now < begun + 300:
         cluster.planner.advance()
         nominated = cluster.planned_nodes()
-        woken = [pod.name for pod in cluster.planner.pods_to_requeue()]
+        woken = [pod.name for pod in cluster.nominations.pods_to_requeue()]
         for name in [*nominated, *woken] if asked else names:
             asked.append(cluster.now - begun)
             result = cluster.ask(name, ["a"])
@@ -143,9 +143,9 @@ def test_a_node_that_was_not_offered_is_tried_again(
     change(cluster)
     cluster.planner.advance()
     if until_asked:
-        assert cluster.planner.pods_to_requeue() == (), "as of a new job's, kube-scheduler asks"
+        assert cluster.nominations.pods_to_requeue() == (), "as of a new job's, kube-scheduler asks"
         cluster.now += until_asked
-    for pod in cluster.planner.pods_to_requeue():
+    for pod in cluster.nominations.pods_to_requeue():
         cluster.ask(pod.name, ["a", "b"])
     assert cluster.planned_nodes() == dict.fromkeys(names, "a")
 
@@ -159,9 +159,9 @@ def test_offers_that_change_at_every_question_do_not_make_a_gang_spin() -> None:
         cluster.planner.advance()
         planned = cluster.planned_nodes().get(name)
         plans += planned is not None
-        if planned or cluster.planner.pods_to_requeue() or step == 0:
+        if planned or cluster.nominations.pods_to_requeue() or step == 0:
             cluster.ask(name, [node for node in "abcd" if node != planned])
-            cluster.planner.reservations.assumed.clear()
+            cluster.state.reservations.assumed.clear()
     assert plans <= 10
 
 
@@ -252,7 +252,7 @@ def test_a_binding_in_progress_holds_its_room_as_long_as_volumes_may_take() -> N
     assert cluster.place(second) == "a", "the rest is planned around it"
     cluster.now += 60
     cluster.planner.advance()
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
     assert cluster.ask(first, ["a"]).kept == (), "a did not bind it"
 
 
@@ -264,17 +264,17 @@ def test_a_binding_that_failed_holds_its_room_no_longer_than_a_plan() -> None:
     cluster.filter(cluster.change(cluster.pods[first], nominated_node="x"), ["x"])
     cluster.now += 60
     cluster.planner.advance()
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
 
 
 def test_a_deleted_job_releases_its_reservations() -> None:
     cluster = FakeCluster({"a": 2})
     names = cluster.job("j", 1, 1)
     cluster.ask(names[0])
-    assert cluster.planner.reservation_count() == 2
+    assert cluster.state.reservation_count() == 2
     cluster.delete(*names)
     cluster.handlers.set_job("uid-j", None)
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
     assert cluster.place(cluster.job("k", 1, 1)[0]) == "a"
 
 
@@ -290,12 +290,12 @@ def test_gangs_planned_on_a_lost_node_are_planned_again() -> None:
 
 def hold_what_others_leave(cluster: FakeCluster, job: str = "j") -> FilterResult:
     (name,) = cluster.job(job, 0, 1)
-    found = cluster.planner.queue.find(f"uid-{job}")
+    found = cluster.state.queue.find(f"uid-{job}")
     assert found is not None
     victim = cluster.pod(f"victim-of-{job}", Role.WORKER, 0, Counts(0, 1), node="a")
     leaving = Awaited(frozenset({victim.uid}), ("ns/victim",))
     plan = Placement(f"uid-{job}", {ReplicaId(f"uid-{job}", Role.WORKER, 0): "a"})
-    cluster.planner.hold_future(found.observed.gang, plan, leaving, cluster.now + 60)
+    cluster.state.hold_future(found.observed.gang, plan, leaving, cluster.now + 60)
     return cluster.ask(name, ["a"])
 
 

@@ -63,7 +63,7 @@ def test_its_room_counts_as_that_of_any_other_pod() -> None:
     pod = foreign(cluster, {"namespace": "attacker"})
     bound = msgspec.structs.replace(pod, node="a")
     cluster.handlers.pod(pod, bound)
-    assert cluster.planner.cluster.free("a")["cpu"] == 1
+    assert cluster.state.cluster.free("a")["cpu"] == 1
     cluster.handlers.pod(bound, None)
-    assert cluster.planner.cluster.free("a")["cpu"] == 2
+    assert cluster.state.cluster.free("a")["cpu"] == 2
     assert cluster.ask(own[0]).kept == ("a",)

@@ -16,7 +16,7 @@ def test_a_gang_waits_until_all_its_pods_exist_and_is_planned_by_its_last() -> N
     first = cluster.pod("j", Role.PS, 0, counts).name
     cluster.pod("j", Role.WORKER, 0, counts)
     assert reasons(cluster, first) == {"waiting for all pods of job ns/j"}
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
     last = cluster.pod("j", Role.WORKER, 1, counts).name
     assert cluster.ask(last).kept == ("a",)
     assert cluster.planned_nodes() == {"j-ps-0": "a", "j-worker-0": "a", "j-worker-1": "a"}
@@ -28,12 +28,12 @@ def test_a_refusal_as_incomplete_is_out_of_date_once_room_is_lacking() -> None:
     first = cluster.pod("j", Role.PS, 0, counts)
     cluster.ask(first.name)
     cluster.planner.advance()
-    assert cluster.planner.outdated_refusals() == ()
+    assert cluster.nominations.outdated_refusals() == ()
     cluster.pod("j", Role.WORKER, 0, counts)
     cluster.planner.advance()
-    assert cluster.planner.outdated_refusals() == (first,)
+    assert cluster.nominations.outdated_refusals() == (first,)
     cluster.planner.advance()
-    assert cluster.planner.outdated_refusals() == ()
+    assert cluster.nominations.outdated_refusals() == ()
 
 
 def test_a_gang_is_planned_by_the_thread_when_its_last_pod_is_seen_after_it_asked() -> None:
@@ -74,7 +74,7 @@ def test_a_pod_without_a_list_waits_until_its_job_is_seen() -> None:
     assert reasons(cluster, name) == {"job ns/j itself has not been seen yet"}
     cluster.planner.advance()
     assert cluster.prioritize(cluster.pods[name], ["a"]) == {"a": 10}
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
     cluster.spec("j", 0, 2)
     assert reasons(cluster, name) == {"waiting for all pods of job ns/j"}
     cluster.pod("j", Role.WORKER, 1, None)
@@ -92,7 +92,7 @@ def test_a_single_pod_of_a_job_that_cannot_be_read_is_a_gang_of_its_own() -> Non
 def test_pods_that_are_gone_before_the_watch_shows_them_are_forgotten(size: int) -> None:
     cluster = FakeCluster({"a": 9})
     seen = cluster.pod("seen", Role.PS, 0, Counts(1, 1))
-    planner, queue = cluster.planner, cluster.planner.queue
+    state, queue = cluster.state, cluster.state.queue
     for number in range(5):
         pod = cluster.pod(f"j{number}", Role.WORKER, 0, Counts(0, size))
         cluster.delete(pod.name)
@@ -106,8 +106,8 @@ def test_pods_that_are_gone_before_the_watch_shows_them_are_forgotten(size: int)
     assert [*queue.asked] == ["uid-seen"]
     assert {*queue.cached} <= {"uid-seen"}
     assert not queue.paused
-    assert {*planner._asked_at, *planner._answered_at, *planner.refused_for_now} == {seen.uid}
-    assert planner.reservation_count() == 0
+    assert {*state.asked_at, *state.answered_at, *state.refused_for_now} == {seen.uid}
+    assert state.reservation_count() == 0
 
 
 def test_a_pod_that_the_watch_shows_late_keeps_its_place() -> None:
@@ -119,7 +119,7 @@ def test_a_pod_that_the_watch_shows_late_keeps_its_place() -> None:
     assert cluster.filter(late, ["a"]).kept == ("a",)
     cluster.now += 14.0
     cluster.plan()
-    assert cluster.planner.reservation_count() == 2
+    assert cluster.state.reservation_count() == 2
 
 
 def test_a_job_that_only_a_wrong_owner_names_is_forgotten() -> None:
@@ -136,11 +136,11 @@ def test_a_job_that_only_a_wrong_owner_names_is_forgotten() -> None:
     for _ in range(20):
         cluster.now += 61.0
         cluster.plan()
-    planner, queue = cluster.planner, cluster.planner.queue
+    state, queue = cluster.state, cluster.state.queue
     assert not queue.asked.keys() - {"uid-j"}
     assert not queue.cached.keys() - {"uid-j"}
-    assert not planner._waited_for - {"uid-j"}
-    assert not planner.reservations.whole_jobs
+    assert not state.waited_for - {"uid-j"}
+    assert not state.reservations.whole_jobs
 
 
 LARGE = dict.fromkeys((Role.PS, Role.WORKER, Role.CHIEF, Role.MASTER, Role.EVALUATOR), 10000)
@@ -152,13 +152,13 @@ def test_a_list_of_replicas_that_never_come_is_counted_and_not_walked() -> None:
     pod = cluster.pod("large", Role.WORKER, 0, Counts(0, 2))
     large = cluster.change(pod, gang=LARGE).name
     cluster.planner.advance()
-    found = cluster.planner.queue.find("uid-large")
+    found = cluster.state.queue.find("uid-large")
     assert found is not None
     assert found.observed.gang.members == ()
     assert (found.observed.size, found.observed.complete) == (50_000, False)
     assert reasons(cluster, large) == {"waiting for all pods of job ns/large"}
     cluster.prioritize(cluster.pods[large], ["a"])
-    again = cluster.planner.queue.find("uid-large")
+    again = cluster.state.queue.find("uid-large")
     assert again is not None
     assert again.observed.gang.members == (), "nor where scores alone are asked for"
 

@@ -180,9 +180,9 @@ def test_a_gang_that_is_not_whole_preempts_nobody() -> None:
 
 def test_a_gang_that_kube_scheduler_refuses_for_another_reason_preempts_nobody() -> None:
     made = two_jobs()
-    made.planner.offers.does_not_fit("uid-high", made.cluster.now, 60.0)
-    made.planner.offers.offers_differ("uid-high", made.cluster.now, 60.0)
-    assert made.planner.offers.has_refused("uid-high") or made.planner.offers.waits("uid-high")
+    made.state.offers.does_not_fit("uid-high", made.cluster.now, 60.0)
+    made.state.offers.offers_differ("uid-high", made.cluster.now, 60.0)
+    assert made.state.offers.has_refused("uid-high") or made.state.offers.waits("uid-high")
     made.step(3)
     assert made.writes == []
 
@@ -211,7 +211,7 @@ def test_never_a_victim(
     elsewhere = fields.get("scheduler_name")
     made.run("low", **{name: each for name, each in fields.items() if name != "scheduler_name"})
     if elsewhere:
-        made.planner.queue.asked.clear()
+        made.state.queue.asked.clear()
         for pod in made.pods("low"):
             made.cluster.change(pod, scheduler_name=elsewhere)
     made.change_job("low", **job)
@@ -269,7 +269,7 @@ def test_a_victim_that_changes_meanwhile_is_left_alone_and_the_others_resumed() 
     made.refuses.add("two")
     made.step()
     assert made.preempted() == {"one"}
-    assert made.planner.reservation_count() == 0
+    assert made.state.reservation_count() == 0
     made.refuses.clear()
     made.settle()
     assert made.running() == {"one", "two"}
@@ -291,7 +291,7 @@ def test_nobody_is_suspended_where_the_room_is_taken_meanwhile() -> None:
     made.controller._access = replace(made.controller._access, budgets=budgets)
     made.step(3)
     assert made.writes == []
-    assert made.planner.reservation_count() == 0
+    assert made.state.reservation_count() == 0
 
 
 def test_pods_whose_jobs_are_not_known_yet_preempt_nobody() -> None:
@@ -310,9 +310,9 @@ def test_a_gang_that_keeps_apart_from_its_victims_gets_their_node() -> None:
     made.submit("high", priority=5, rules=apart)
     made.step()
     assert made.preempted() == {"low"}
-    made.planner.break_plan("uid-high")
+    made.state.break_plan("uid-high")
     made.step()
-    assert made.planner.reservation_count() == 2, "planned again while the victim's pods are there"
+    assert made.state.reservation_count() == 2, "planned again while the victim's pods are there"
     made.settle()
     assert made.running() == {"high"}
 
@@ -404,9 +404,9 @@ def test_a_gang_that_fits_by_now_is_left_to_the_planner() -> None:
     made.submit("high", priority=5)
     made.cluster.delete(*(pod.name for pod in made.pods("other")))
     made.controller.step()
-    assert made.planner.reservation_count() == 0
+    assert made.state.reservation_count() == 0
     made.step()
-    assert made.planner.reservation_count() == 2
+    assert made.state.reservation_count() == 2
     assert made.writes == []
 
 
@@ -471,7 +471,7 @@ def test_a_new_process_goes_on_between_suspension_and_binding() -> None:
     made.restart()
     made.submit("small", 1, 0)
     made.step()
-    assert made.planner.reservation_count() == 2
+    assert made.state.reservation_count() == 2
     made.settle()
     assert made.running() == {"high"}
     assert made.writes == ["suspend low", "resume low"]
@@ -484,13 +484,13 @@ def test_a_new_process_keeps_the_room_from_the_first_moment_to_the_end_of_the_ti
     made.operator()
     made.cluster.now += 100
     made.restart()
-    assert made.planner.reservation_count() == 2
+    assert made.state.reservation_count() == 2
     made.cluster.now += 229
     made.planner.advance()
-    assert made.planner.reservation_count() == 2
+    assert made.state.reservation_count() == 2
     made.cluster.now += 1
     made.planner.advance()
-    assert made.planner.reservation_count() == 0
+    assert made.state.reservation_count() == 0
 
 
 def test_victims_that_a_new_process_suspends_prolong_no_preemption() -> None:
@@ -501,7 +501,7 @@ def test_victims_that_a_new_process_suspends_prolong_no_preemption() -> None:
     assert made.preempted() == {"first", "second"}
     mark = read_preemption(made.jobs["first"].preempted_for or "")
     assert mark is not None
-    held = made.planner.reservations.ledger.of_job("uid-high")
+    held = made.state.reservations.ledger.of_job("uid-high")
     assert {each.expires_at for each in held} == {mark.at + made.settings.preempt_seconds + 30}
 
 
@@ -579,7 +579,7 @@ def test_victims_that_make_no_room_after_all_are_resumed() -> None:
     made.operator()
     made.operator()
     made.step(4)
-    assert made.planner.reservation_count() == 0
+    assert made.state.reservation_count() == 0
     made.cluster.node("a", 2)
     made.settle()
     assert made.event_reasons("low") == ["Preempted", "Resumed"]
@@ -593,7 +593,7 @@ def test_after_its_time_the_victims_are_resumed_and_the_gang_backs_off() -> None
     for pod in made.pods("low"):
         made.cluster.change(pod, leaving=True)
     made.step(12)
-    assert made.planner.reservation_count() == 0
+    assert made.state.reservation_count() == 0
     assert made.event_reasons("high") == ["Preempting", "PreemptionFailed"]
     made.operator()
     made.step(2)
@@ -631,17 +631,17 @@ def test_an_annotation_that_cannot_be_read_resumes_its_job() -> None:
 
 def test_a_process_that_does_not_lead_does_nothing() -> None:
     made = two_jobs()
-    made.planner.leads = False
+    made.state.leads = False
     made.step(3)
     assert made.writes == []
 
 
 def test_on_caches_that_are_too_old_nobody_is_preempted() -> None:
     made = two_jobs()
-    made.planner.why_too_old = lambda: "the copy of pods is 200 s old"
+    made.state.why_too_old = lambda: "the copy of pods is 200 s old"
     made.step(3)
     assert made.writes == []
-    made.planner.why_too_old = lambda: None
+    made.state.why_too_old = lambda: None
     made.step()
     assert made.writes == ["suspend low"]
 
@@ -691,7 +691,7 @@ def test_an_elastic_job_that_shrinks_is_not_preempted() -> None:
     made.cluster.rescale("low", 1, 1, leaving=False)
     made.step(2)
     assert {name.split("-")[0] for name in made.cluster.planned_nodes()} == {"high"}
-    assert made.planner.reservation_count() == 4
+    assert made.state.reservation_count() == 4
     assert made.writes == []
 
 
@@ -745,7 +745,7 @@ def test_nobody_else_is_preempted_while_the_elastic_job_is_being_rescaled() -> N
 
 
 def state_of(made: PreemptingCluster, name: str) -> tuple[GangState, str]:
-    (found,) = Inspector(made.planner).of_job(JobKey("ns", name))
+    (found,) = Inspector(made.planner, 600.0).of_job(JobKey("ns", name))
     return found.state, found.sentence
 
 
@@ -767,7 +767,7 @@ def test_inspection_reports_both_jobs() -> None:
 def test_inspection_still_names_the_victims_once_a_lost_reservation_is_made_again() -> None:
     made = two_jobs()
     made.step()
-    made.planner.break_plan("uid-high")
+    made.state.break_plan("uid-high")
     made.step()
     assert "of the pods of ns/low, whose" in state_of(made, "high")[1]
 

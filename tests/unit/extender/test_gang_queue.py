@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from extender.gang_queue import GangQueue, Instant
+from extender.state.gang_queue import GangQueue, Instant
 from optimus.jobs import Counts, Role
 from optimus.placement.queue_order import WaitingGang
 from optimus.resources import Resources
@@ -70,17 +70,17 @@ def test_a_gang_that_loses_one_of_its_reservations_is_planned_again() -> None:
     cluster.job("j", 2, 4)
     cluster.planner.advance()
     cluster.planner.advance()
-    lost = cluster.planner.reservations.ledger.of_job("uid-j")[0]
-    cluster.planner.reservations.release(lost.replica)
+    lost = cluster.state.reservations.ledger.of_job("uid-j")[0]
+    cluster.state.reservations.release(lost.replica)
     cluster.planner.advance()
-    assert cluster.planner.reservation_count() == 6
+    assert cluster.state.reservation_count() == 6
 
 
 # --- the queue itself
 
 
 def queue_of(cluster: FakeCluster) -> GangQueue:
-    return cluster.planner.queue
+    return cluster.state.queue
 
 
 def waiting(cluster: FakeCluster) -> set[str]:

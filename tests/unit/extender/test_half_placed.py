@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from extender.job_events import JobEvents, Notice
+from extender.notices import half_placed_notices
 from optimus.jobs import ConvergenceThreshold, Counts, Role
 from optimus.kube.events import EventType, Subject
 from tests.unit.extender.fake_cluster import FakeCluster
@@ -25,7 +26,7 @@ class EmittedEvents:
         self.events = JobEvents(self.find, self.emit)
 
     def find(self) -> list[Notice]:
-        return [each.notice(60.0) for each in self.cluster.planner.half_placed()]
+        return list(half_placed_notices(self.cluster.state, 60.0))
 
     def emit(
         self, job: Subject, kind: EventType, reason: str, message: str, annotations: object = ()
@@ -80,7 +81,7 @@ def test_a_rest_that_kube_scheduler_never_asks_about_again_is_an_event_too() -> 
 def test_no_event_is_written_on_a_job_that(case: str) -> None:
     emitted = EmittedEvents()
     cluster = emitted.cluster
-    job = cluster.planner.cluster.jobs["uid-j"]
+    job = cluster.state.cluster.jobs["uid-j"]
     if case == "managed":
         cluster.handlers.set_job("uid-j", replace(job, goal=ConvergenceThreshold(0.01)))
     elif case == "not bound at all":

@@ -27,7 +27,7 @@ class Inspected:
     )
 
     def __post_init__(self) -> None:
-        self.inspector = Inspector(self.cluster.planner)
+        self.inspector = Inspector(self.cluster.planner, 600.0)
 
     def submit(self, name: str, ps: int, workers: int, cpu: int = CPU, **fields: object) -> None:
         self.cluster.spec(name, ps, workers)
@@ -44,7 +44,7 @@ class Inspected:
         self.cluster.planner.advance()
 
     def set_forecast(self, name: str, seconds: float) -> None:
-        self.cluster.planner.cluster.forecasts[f"uid-{name}"] = ProfileForecast(
+        self.cluster.state.cluster.forecasts[f"uid-{name}"] = ProfileForecast(
             self.cluster.now, seconds
         )
 

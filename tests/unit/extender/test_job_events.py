@@ -11,7 +11,7 @@ from extender.gang_states import counts_by_state, oldest_waits
 from extender.inspection import Inspector
 from extender.job_events import LEAST_SECONDS, MOST_AT_ONCE, REPEAT_SECONDS, JobEvents, Notice
 from extender.metrics import Metrics
-from extender.waiting_notices import AFTER_SECONDS, INCOMPLETE_SECONDS, waiting_notices
+from extender.notices import AFTER_SECONDS, INCOMPLETE_SECONDS, waiting_notices
 from optimus.jobs import Counts, Role
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import NO_ANNOTATIONS, EventType, Subject
@@ -157,7 +157,7 @@ class Waiting:
     cluster: FakeCluster = field(default_factory=lambda: FakeCluster({"a": 2}))
 
     def notices(self) -> list[tuple[str, EventType, float]]:
-        found = waiting_notices(Inspector(self.cluster.planner).waiting(), {"uid-other"})
+        found = waiting_notices(Inspector(self.cluster.planner, 600.0).waiting(), {"uid-other"})
         return [(each.message, each.type, each.after_seconds) for each in found]
 
     def submit(self, name: str, cpu: int = 1) -> None:
@@ -195,9 +195,9 @@ def test_metrics_count_waiting_gangs_by_state_and_have_the_longest_wait_by_prior
     waiting.cluster.spec("high", 1, 1)
     waiting.cluster.job("high", 1, 1, 5, priority=7)
     waiting.cluster.planner.advance()
-    planner, metrics = waiting.cluster.planner, Metrics()
-    metrics.watch_by("waiting_gangs", "text", "state", lambda: counts_by_state(planner))
-    metrics.watch_by("oldest_wait_seconds", "text", "priority", lambda: oldest_waits(planner))
+    state, metrics = waiting.cluster.state, Metrics()
+    metrics.watch_by("waiting_gangs", "text", "state", lambda: counts_by_state(state))
+    metrics.watch_by("oldest_wait_seconds", "text", "priority", lambda: oldest_waits(state))
     text = metrics.text().decode()
     assert 'optimus_extender_waiting_gangs{state="waiting"} 2.0' in text
     assert 'optimus_extender_waiting_gangs{state="planned"} 1.0' in text
@@ -214,7 +214,7 @@ def placed(cluster: FakeCluster, name: str) -> None:
 
 def test_a_wait_is_observed_once_when_the_whole_gang_is_bound() -> None:
     cluster = FakeCluster({"a": 4})
-    cluster.planner.adopt_nominations()
+    cluster.adoption.adopt_nominations()
     cluster.spec("j", 1, 1)
     names = cluster.job("j", 1, 1)
     cluster.now += 7
@@ -233,7 +233,7 @@ def test_the_wait_of_a_gang_is_not_over_when_its_pods_are_deleted_or_another_lea
     cluster = FakeCluster({"a": 4}, leads=False)
     placed(cluster, "j")
     assert cluster.waits == []
-    cluster.planner.adopt_nominations()
+    cluster.adoption.adopt_nominations()
     cluster.delete(*cluster.job("k", 1, 1))
     one = cluster.pod("l", Role.PS, 0, Counts(1, 1))
     cluster.bind(one.name, "a")

@@ -17,7 +17,7 @@ def nominated(cluster: FakeCluster, **nodes: str) -> list[Pod]:
 def test_a_new_process_adopts_the_plans_of_complete_gangs_from_nominations() -> None:
     cluster = FakeCluster({"a": 1, "b": 1})
     nominated(cluster, ps="b", worker="a")
-    assert cluster.planner.adopt_nominations() == ()
+    assert cluster.adoption.adopt_nominations() == ()
     assert cluster.planned_nodes() == {"j-ps-0": "b", "j-worker-0": "a"}
 
 
@@ -26,8 +26,8 @@ def test_an_assumed_pod_does_not_count_as_a_nomination_of_the_rest() -> None:
     assumed, other = cluster.job("j", 1, 1)
     assert cluster.ask(assumed).kept == ("a",)
     cluster.change(cluster.pods[assumed], nominated_node="a")
-    cluster.planner.release_all()
-    assert cluster.planner.adopt_nominations() == ()
+    cluster.adoption.release_all()
+    assert cluster.adoption.adopt_nominations() == ()
     cluster.planner.advance()
     assert cluster.planned_nodes() == {assumed: "a", other: "a"}
 
@@ -35,19 +35,19 @@ def test_an_assumed_pod_does_not_count_as_a_nomination_of_the_rest() -> None:
 def test_nominations_without_room_are_returned_to_be_cleared() -> None:
     cluster = FakeCluster({"a": 1, "b": 1})
     pods = nominated(cluster, ps="a", worker="a")
-    assert list(cluster.planner.adopt_nominations()) == pods
-    assert cluster.planner.reservation_count() == 0
+    assert list(cluster.adoption.adopt_nominations()) == pods
+    assert cluster.state.reservation_count() == 0
 
 
 def test_a_binding_of_a_scheduler_that_stopped_is_not_waited_for_as_long() -> None:
     cluster = FakeCluster({"a": 2})
     assumed, _ = cluster.job("j", 1, 1)
     assert cluster.ask(assumed).kept == ("a",)
-    cluster.planner.release_all()
-    assert cluster.planner.reservation_count() == 1
+    cluster.adoption.release_all()
+    assert cluster.state.reservation_count() == 1
     cluster.now += 60
     cluster.planner.advance()
-    assert "uid-j" not in cluster.planner.reservations.ledger.jobs()
+    assert "uid-j" not in cluster.state.reservations.ledger.jobs()
 
 
 class LatePlans(FakeCluster):
@@ -75,7 +75,7 @@ def test_room_for_a_rescale_is_reserved_beside_the_nominations_of_the_last_leade
     cluster.rescale("r", 1, 1, leaving=False)
     for name in cluster.job("j", 1, 1):
         cluster.change(cluster.pods[name], nominated_node="a")
-    assert cluster.planner.adopt_nominations() == ()
+    assert cluster.adoption.adopt_nominations() == ()
     assert cluster.planned_nodes() == {"j-ps-0": "a", "j-worker-0": "a"}
     assert [cluster.place(name) for name in cluster.job("r", 1, 1)] == ["b", "b"]
 
@@ -87,7 +87,7 @@ def test_the_nominations_of_a_rescaled_job_are_adopted_as_they_are() -> None:
     names = cluster.job("r", 1, 1)
     for name in names:
         cluster.change(cluster.pods[name], nominated_node="b")
-    assert cluster.planner.adopt_nominations() == ()
+    assert cluster.adoption.adopt_nominations() == ()
     cluster.planner.advance()
     assert [cluster.place(name) for name in names] == ["b", "b"]
 
@@ -96,12 +96,12 @@ def test_a_follower_reserves_nothing_for_a_rescale() -> None:
     cluster = NotLeading({"a": 2}, leads=False)
     cluster.spec("r", 1, 1)
     cluster.rescale("r", 1, 1, leaving=False)
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
     cluster.lead()
-    assert cluster.planner.reservation_count() == 2
-    cluster.planner.release_all()
+    assert cluster.state.reservation_count() == 2
+    cluster.adoption.release_all()
     cluster.rescale("r", 1, 1, leaving=False)
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
 
 
 def test_no_gang_takes_what_the_last_leader_nominated_for_another() -> None:
@@ -119,11 +119,11 @@ class NotLeading(FakeCluster):
     """The planner's thread plans only once the nominations are adopted, as the real one does."""
 
     def plan(self) -> None:
-        if self.planner.leads:
+        if self.state.leads:
             self.planner.advance()
 
     def lead(self) -> None:
-        self.planner.adopt_nominations()
+        self.adoption.adopt_nominations()
         self.planner.advance()
 
 
@@ -131,10 +131,10 @@ def test_an_answer_of_an_earlier_term_gives_way_to_the_nomination_of_the_leader_
     cluster = FakeCluster({"a": 2, "b": 2})
     names = cluster.job("j", 1, 1)
     assert cluster.ask(names[0]).kept == ("a",)
-    cluster.planner.release_all()
+    cluster.adoption.release_all()
     for name in names:
         cluster.change(cluster.pods[name], nominated_node="b")
-    assert cluster.planner.adopt_nominations() == ()
+    assert cluster.adoption.adopt_nominations() == ()
     assert cluster.planned_nodes() == dict.fromkeys(names, "b")
     assert [cluster.place(name) for name in names] == ["b", "b"]
 

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.namespace_budgets import BURST_SECONDS, SHARE, NamespaceBudgets
+from extender.state.namespace_budgets import BURST_SECONDS, SHARE, NamespaceBudgets
 from optimus.jobs import Counts, Role
 from optimus.kube.pods import Pod
 from optimus.kube.volumes import Claim, StorageClass, Volume
@@ -36,7 +36,7 @@ def test_what_is_made_up_for_is_forgotten() -> None:
     assert budgets.is_over("tenant", 0.0)
     assert not budgets.is_over("tenant", 20.0)
     budgets.charge("tenant", 0.0, 40.0)
-    assert budgets._spent == {}
+    assert budgets.spent == {}
 
 
 # --- gangs that change
@@ -45,7 +45,7 @@ def test_what_is_made_up_for_is_forgotten() -> None:
 def observed(cluster: FakeCluster) -> list[str]:
     """The jobs whose gangs are looked at from now on."""
     found: list[str] = []
-    queue = cluster.planner.queue
+    queue = cluster.state.queue
     observe = queue.observe_waiting
 
     def noted(job_uid: str) -> object:
@@ -113,7 +113,7 @@ class Costly:
     def __init__(self, cluster: FakeCluster) -> None:
         self.now, self.searched, self._rule = 0.0, list[str](), Theorem1()
         planning = cluster.planner._planning
-        planning._rule = self  # type: ignore[assignment]
+        planning._rule = self
         plan = type(planning).plan
         planning.plan = partial(plan, planning, clock=lambda: self.now)  # type: ignore[method-assign]
 
@@ -205,7 +205,7 @@ def test_a_label_that_no_rule_selects_makes_no_refusal_out_of_date() -> None:
     apart = AffinityTerm("kubernetes.io/hostname", PodSelector((), namespaces=("ns",)))
     bound = cluster.other("bound", 1, "a")
     cluster.change(bound, rules=PodRules(anti_affinity=(apart,)))
-    occupancy = cluster.planner.cluster.occupancy
+    occupancy = cluster.state.cluster.occupancy
     before = occupancy.generation
     relabel(cluster, "bound", 1)
     cluster.change(cluster.pods["bound"], resource_version="2")

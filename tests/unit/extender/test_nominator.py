@@ -13,7 +13,7 @@ from extender.nominator import (
     QUEUE_MOVES_SECONDS,
     Nominator,
 )
-from extender.planner import PendingNomination
+from extender.planner.nominations import PendingNomination
 from extender.status_writes import StatusWrites
 from optimus.jobs import NodeConstraints
 from optimus.kube.errors import ErrorKind
@@ -108,6 +108,7 @@ class Setting:
 
     def nominator(self, *, nominate: bool = True) -> Nominator:
         return Nominator(
+            self.plans,
             self.plans,
             StatusWrites(self.writer, count_write=self.counted.append),
             lambda: self.leads,

@@ -9,13 +9,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from extender.planner import Planner
-from extender.planning import PlanningThread, Slice, Snapshot
+from extender.parts import Parts
+from extender.planner.slices import PlanningThread
+from extender.planning import Slice, Snapshot
 from extender.settings import Settings
-from extender.state.event_handlers import EventHandlers
 from optimus.jobs import Counts, Role
 from optimus.nodes import Node
-from optimus.placement.gang import Gang
+from optimus.placement.capacity import Capacity
+from optimus.placement.gang import DoesNotFit, Gang, Placement
 from optimus.placement.ledger import Reservation
 from optimus.placement.rules import HostPort, PodRules
 from optimus.placement.theorem1 import Theorem1
@@ -29,9 +30,9 @@ class CountingRule(Theorem1):
 
     placed: ClassVar[Counter[str]] = Counter()
 
-    def place(self, gang: Gang, capacity: object) -> object:  # type: ignore[override]
+    def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         self.placed[gang.key.name] += 1
-        return super().place(gang, capacity)  # type: ignore[arg-type]
+        return super().place(gang, capacity)
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def on_lock_use(cluster: FakeCluster, times: int, event: Callable[[], object]) -
         found = original(snapshot, *args, **options)  # type: ignore[arg-type]
         if left[0]:
             left[0] -= 1
-            assert not cluster.planner.lock.locked(), "planning goes on without the lock"
+            assert not cluster.state.lock.locked(), "planning goes on without the lock"
             event()
         return found
 
@@ -100,7 +101,7 @@ class SlowRule(CountingRule):
 
     seconds: ClassVar[float] = 0.0
 
-    def place(self, gang: Gang, capacity: object) -> object:  # type: ignore[override]
+    def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         SlowRule.seconds += 1.0
         return super().place(gang, capacity)
 
@@ -150,7 +151,7 @@ def test_refusals_are_those_of_planning_everything_again() -> None:
             cluster.planner.advance()
             cluster.assert_not_overcommitted()
             before = cluster.planned_nodes()
-            cluster.planner.room_grew()
+            cluster.state.room_grew()
             cluster.planner.advance()
             assert cluster.planned_nodes() == before, "a gang that fits was not planned"
 
@@ -176,15 +177,15 @@ def test_a_reservation_smaller_than_its_pod_is_planned_again() -> None:
 def test_the_invariant_checker_reports_a_node_with_less_than_is_reserved(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    planner = Planner(Settings(check_invariants=True))
-    EventHandlers(planner).set_node("a", Node("a", Resources(cpu=2, pods=9)))
+    state, handlers = Parts.of(Settings(check_invariants=True))[:2]
+    handlers.set_node("a", Node("a", Resources(cpu=2, pods=9)))
     replicas = [ReplicaId("j", Role.WORKER, index) for index in range(3)]
     for count, reported in ((2, False), (3, True)):
-        planner.reservations.ledger.hold_gang(
+        state.reservations.ledger.hold_gang(
             "j", [Reservation(each, "a", Resources(cpu=1), 9.0) for each in replicas[:count]]
         )
         caplog.clear()
-        with planner.locked():
+        with state.locked():
             pass
         assert ("node a has less than is reserved" in caplog.text) == reported
 
@@ -195,7 +196,7 @@ def test_the_invariant_checker_reports_a_node_with_less_than_is_reserved(
         pytest.param(lambda cluster: cluster.delete("j-worker-0"), id="loses a pod"),
         pytest.param(lambda cluster: cluster.lose_node("a"), id="loses its node"),
         pytest.param(lambda cluster: cluster.node("a", 2, pool="other"), id="is not admitted"),
-        pytest.param(lambda cluster: cluster.planner.release_all(), id="is another leader's"),
+        pytest.param(lambda cluster: cluster.adoption.release_all(), id="is another leader's"),
         pytest.param(
             lambda cluster: cluster.rescale("j", 1, 1, leaving=True), id="is about to be stopped"
         ),
@@ -212,7 +213,7 @@ def test_a_gang_that_changes_while_it_is_planned_is_not_reserved_as_it_was(
     on_lock_use(cluster, 1, lambda: event(cluster))
     cluster.planner.plan_slice()
     assert cluster.planned_nodes() == {}
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
     cluster.assert_not_overcommitted()
 
 
@@ -267,7 +268,7 @@ def test_filter_refuses_a_gang_that_is_not_planned_in_time() -> None:
 def test_filter_waits_for_a_plan_once_for_each_gang_and_without_the_lock() -> None:
     cluster = FakeCluster({"a": 2})
     waits: list[bool] = []
-    cluster.planner._plan_now = lambda: waits.append(cluster.planner.lock.locked())
+    cluster.planner._plan_now = lambda: waits.append(cluster.state.lock.locked())
     names = cluster.job("j", 1, 1)
     for name in names:
         cluster.ask(name)
@@ -278,7 +279,7 @@ def test_calls_events_and_planning_from_many_threads_never_overcommit() -> None:
     nodes = {f"n{at}": 4 for at in range(6)}
     cluster = FakeCluster(nodes)
     cluster.planner._plan_now = cluster.planner.urgent.set
-    cluster.planner.adopt_nominations()
+    cluster.adoption.adopt_nominations()
     thread = PlanningThread(cluster.planner)
     thread.start()
     faults: list[str] = []
@@ -286,8 +287,8 @@ def test_calls_events_and_planning_from_many_threads_never_overcommit() -> None:
 
     def check() -> None:
         while not stop.is_set():
-            with cluster.planner.lock:
-                faults.extend(cluster.planner.reservations.overcommitted())
+            with cluster.state.lock:
+                faults.extend(cluster.state.reservations.overcommitted())
 
     def run_jobs(number: int) -> None:
         own = FakeJobs(cluster, f"t{number}", np.random.default_rng(number))
@@ -336,7 +337,8 @@ def test_filter_and_events_hold_the_lock() -> None:
     cluster = FakeCluster({"a": 9})
     names = cluster.job("j", 1, 1)
     pod = cluster.pods[names[0]]
-    planner: Planner = cluster.planner
+    planner, state = cluster.planner, cluster.state
+    nominations, adoption = cluster.nominations, cluster.adoption
     planner.advance()
     calls: dict[str, Callable[[], object]] = {
         "filter": lambda: cluster.filter(pod, ["a"]),
@@ -346,10 +348,10 @@ def test_filter_and_events_hold_the_lock() -> None:
         "a node's event": lambda: cluster.node("b", 1),
         "a job's event": lambda: cluster.spec("k", 1, 1),
         "a rescale": lambda: cluster.rescale("k", 1, 1, leaving=False),
-        "nominations": planner.pending_nominations,
+        "nominations": nominations.pending_nominations,
         "a slice": planner.plan_slice,
-        "adoption": planner.adopt_nominations,
-        "release": planner.release_all,
+        "adoption": adoption.adopt_nominations,
+        "release": adoption.release_all,
     }
     for what, call in calls.items():
         done = threading.Event()
@@ -358,7 +360,7 @@ def test_filter_and_events_hold_the_lock() -> None:
             call()
             done.set()
 
-        with planner.lock:
+        with state.lock:
             thread = threading.Thread(target=run)
             thread.start()
             assert not done.wait(0.05), f"{what} did not wait for the lock"
@@ -391,7 +393,7 @@ def test_a_pod_that_is_being_bound_counts_where_it_goes_though_better_room_appea
     cluster.other("o", 1, other)
     cluster.plan()
     held = {
-        each.replica.role: each.node for each in cluster.planner.reservations.ledger.of_job("uid-j")
+        each.replica.role: each.node for each in cluster.state.reservations.ledger.of_job("uid-j")
     }
     assert held == {Role.PS: node, Role.WORKER: "c"}
 
@@ -402,9 +404,9 @@ def test_a_recreated_pod_of_the_same_name_is_not_the_one_that_was_answered() -> 
     assert cluster.ask(name).kept == ("a",)
     old = cluster.pods[name]
     rebuilt = cluster.change(old, uid="new")
-    assert cluster.planner.find_waiting(old) is None
+    assert cluster.nominations.find_waiting(old) is None
     cluster.plan()
-    (pending,) = cluster.planner.pending_nominations()
+    (pending,) = cluster.nominations.pending_nominations()
     assert (pending.pod, pending.assumed) == (rebuilt, False)
 
 

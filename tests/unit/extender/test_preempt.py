@@ -29,7 +29,7 @@ def running(cluster: FakeCluster, job: str, *nodes: str) -> list[Pod]:
 
 
 def allowed(cluster: FakeCluster, pod: Pod, offered: Mapping[str, Victims]) -> set[str]:
-    answer = allow_preemption(cluster.planner, pod, offered)
+    answer = allow_preemption(cluster.state, pod, offered)
     assert answer.items() <= dict(offered).items()
     return set(answer)
 

@@ -116,7 +116,7 @@ class Preemption(RuleBasedStateMachine):
         assert not any(job.suspended for job in self.made.jobs.values())
         waiting = sorted(self.made.jobs.keys() - self.made.running())
         for name in waiting:
-            assert self.made.planner.refusal(f"uid-{name}") is not None, name
+            assert self.made.state.refusals.get(f"uid-{name}") is not None, name
 
 
 TestPreemption = Preemption.TestCase

@@ -2,7 +2,7 @@
 
 import threading
 
-from extender.planner import WAIT_SECONDS
+from extender.planner.slices import WAIT_SECONDS
 from optimus.jobs import Counts, Role
 from tests.unit.extender.fake_cluster import FakeCluster
 
@@ -16,7 +16,7 @@ def test_by_score_alone_a_gang_is_planned_with_its_first_pod() -> None:
     cluster.spec("j", 2, 4)
     scores = cluster.prioritize(first, ["a", "b", "c"])
     assert sorted(scores.values()) == [0, 0, 10]
-    assert cluster.planner.reservation_count() == 6
+    assert cluster.state.reservation_count() == 6
 
 
 def test_by_score_alone_replicas_to_come_are_as_the_first_of_their_role() -> None:
@@ -24,7 +24,7 @@ def test_by_score_alone_replicas_to_come_are_as_the_first_of_their_role() -> Non
     cluster = FakeCluster({"a": 9})
     cluster.spec("j", 2, 2)
     cluster.prioritize(cluster.pod("j", Role.PS, 0, Counts(2, 2), cpu=2), ["a"])
-    held = cluster.planner.reservations.ledger.of_job("uid-j")
+    held = cluster.state.reservations.ledger.of_job("uid-j")
     asked = [(each.replica.role, each.resources["cpu"]) for each in held]
     assert sorted(asked) == [(Role.PS, 2), (Role.PS, 2), (Role.WORKER, 1), (Role.WORKER, 1)]
 
@@ -51,10 +51,10 @@ def test_a_question_about_a_gang_whose_reservations_have_expired_has_it_planned_
     cluster.prioritize(first, ["a", "b"])
     cluster.now += cluster.settings.reservation_seconds + 1
     cluster.planner.advance()
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
     cluster.prioritize(first, ["a", "b"])
     cluster.planner.advance()
-    assert cluster.planner.reservation_count() == 2
+    assert cluster.state.reservation_count() == 2
 
 
 def test_no_plan_is_waited_for_where_there_is_one_or_can_be_none() -> None:
@@ -93,11 +93,11 @@ def test_a_question_while_another_process_seems_to_lead_has_the_lease_read() -> 
 
     def read() -> None:
         reads.append("lease")
-        cluster.planner.adopt_nominations()
+        cluster.adoption.adopt_nominations()
 
-    cluster.planner.release_all()
+    cluster.adoption.release_all()
     cluster.planner._called_as_follower = read
     cluster.ask(cluster.job("j", 1, 2)[0])
-    assert cluster.planner.leads
+    assert cluster.state.leads
     cluster.ask(cluster.job("k", 1, 1)[0])
     assert reads == ["lease"]

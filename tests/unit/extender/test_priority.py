@@ -179,6 +179,6 @@ def test_a_rescaled_job_without_pods_keeps_its_priority() -> None:
     cluster.rescale("j", 1, 2, leaving=True)
     cluster.delete(*old)
     cluster.rescale("j", 1, 2, leaving=False)
-    assert cluster.planner.reservation_count() == 3
+    assert cluster.state.reservation_count() == 3
     assert cluster.filter(cluster.other("o", 1, priority=6), ["a"]).kept == ()
     assert cluster.filter(cluster.other("p", 1, priority=8), ["a"]).kept == ("a",)

@@ -15,7 +15,7 @@ def held_seconds(cluster: FakeCluster, job: str, seconds: int, *asked: str, ever
         for name in asked if at % every == 0 else ():
             cluster.ask(name)
         cluster.plan()
-        held += cluster.planner.reservations.ledger.holds(f"uid-{job}")
+        held += cluster.state.reservations.ledger.holds(f"uid-{job}")
         cluster.now += 1
     return held
 
@@ -62,7 +62,7 @@ def test_once_all_pods_were_asked_about_the_reservation_lasts_as_usual() -> None
     cluster.ask(second, ["b"])
     cluster.now += 59
     cluster.plan()
-    assert cluster.planner.reservation_count() == 2
+    assert cluster.state.reservation_count() == 2
 
 
 def test_it_lasts_longer_while_kube_scheduler_works_through_its_queue() -> None:
@@ -109,9 +109,9 @@ def test_pods_that_are_still_to_be_tried_are_requeued_in_case_an_event_was_lost(
     without_advance(cluster)
     first, second = submit(cluster, "other", "later")
     cluster.ask(first)
-    assert cluster.planner.pods_to_requeue() == ()
+    assert cluster.nominations.pods_to_requeue() == ()
     cluster.now += 2
-    assert [pod.name for pod in cluster.planner.pods_to_requeue()] == [second]
+    assert [pod.name for pod in cluster.nominations.pods_to_requeue()] == [second]
 
 
 def test_the_advance_comes_back() -> None:
@@ -151,10 +151,10 @@ def test_gangs_that_run_already_are_not_affected(kind: str) -> None:
 def test_a_binding_ends_the_pauses() -> None:
     cluster = FakeCluster(dict.fromkeys("abcdefgh", 2))
     names = cluster.job("j", 1, 1)
-    while not cluster.planner.queue.paused:
+    while not cluster.state.queue.paused:
         held_seconds(cluster, "j", 10, *names, every=10)
     cluster.bind(names[0], "a")
-    assert not cluster.planner.queue.paused
+    assert not cluster.state.queue.paused
     assert cluster.place(names[1])
 
 
@@ -165,4 +165,4 @@ def test_what_was_asked_is_forgotten_with_the_pod() -> None:
         cluster.ask(name)
     cluster.bind(names[0], "a")
     cluster.delete(names[1])
-    assert cluster.planner.questions.asked == {}
+    assert cluster.state.questions.asked == {}

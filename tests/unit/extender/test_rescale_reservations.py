@@ -34,7 +34,7 @@ def test_a_profile_that_stays_at_suspending_blocks_its_pods_for_a_limited_time(
 ) -> None:
     cluster = FakeCluster({"a": 4})
     cluster.spec("j", 1, 1)
-    job = cluster.planner.cluster.jobs["uid-j"]
+    job = cluster.state.cluster.jobs["uid-j"]
     cluster.handlers.set_job("uid-j", replace(job, suspended=suspended))
     cluster.rescale("j", 1, 1, leaving=True)
     names = cluster.job("j", 1, 1)
@@ -63,7 +63,7 @@ def test_a_rescaled_job_keeps_its_place_against_a_waiting_one() -> None:
     new = cluster.job("j", 1, 3)
     assert [cluster.place(name) for name in new] == ["a"] * 4
     cluster.handlers.set_rescale("uid-j", None)
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -89,9 +89,9 @@ def test_pods_that_a_rescale_is_about_to_delete_are_refused() -> None:
     assert reasons(cluster, names[0]) == {
         "job ns/j is being suspended, to resume with other counts"
     }
-    assert cluster.planner.reservation_count() == 4
+    assert cluster.state.reservation_count() == 4
     cluster.planner.advance()
-    assert cluster.planner.reservation_count() == 4
+    assert cluster.state.reservation_count() == 4
 
 
 def test_room_is_reserved_for_a_rescale_for_ten_minutes_at_most() -> None:
@@ -151,9 +151,9 @@ def test_what_a_job_may_return_to_is_free_once_its_rescale_is_over() -> None:
     cluster.delete(*old)
     cluster.rescale("j", 1, 4, leaving=False, kept=Counts(1, 2))
     cluster.job("j", 1, 4)
-    assert cluster.planner.reservation_count() == 3
+    assert cluster.state.reservation_count() == 3
     cluster.handlers.set_rescale("uid-j", None)
-    assert cluster.planner.reservation_count() == 0
+    assert cluster.state.reservation_count() == 0
 
 
 def test_room_that_was_a_jobs_own_is_not_taken_by_one_that_grows() -> None:
@@ -168,8 +168,8 @@ def test_room_that_was_a_jobs_own_is_not_taken_by_one_that_grows() -> None:
     cluster.delete(*old, *grows)
     cluster.rescale("a-grows", 1, 4, leaving=False, kept=Counts(1, 1))
     cluster.rescale("j", 1, 2, leaving=False)
-    with cluster.planner.locked():
-        cluster.planner.break_plan("uid-j")
+    with cluster.state.locked():
+        cluster.state.break_plan("uid-j")
     cluster.planner.advance()
     assert [cluster.place(name) for name in cluster.job("j", 1, 2)] == ["a"] * 3
 
@@ -207,14 +207,14 @@ class Search:
         self.large = self.cluster.other("large", 9, "c")
         bound_job(self.cluster, 1, 1)
         self.cluster.rescale("j", 1, 5, leaving=True)
-        self.rule = self.cluster.planner.rescales._rule = CountingRule()
+        self.rule = self.cluster.state.rescales._rule = CountingRule()
 
     def updates(self, times: int, every: float) -> int:
         before = len(self.rule.searched)
         for _ in range(times):
             self.cluster.now += every
-            with self.cluster.planner.locked() as now:
-                self.cluster.planner.update_rescales(now)
+            with self.cluster.state.locked() as now:
+                self.cluster.state.update_rescales(now)
         return len(self.rule.searched) - before
 
 
@@ -232,7 +232,7 @@ def test_a_rescale_that_does_not_fit_is_searched_for_at_once_where_room_appears(
     assert search.updates(5, 0.01) == 0, "nothing has grown"
     search.cluster.delete(search.other.name)
     assert search.updates(1, 0.01) == 1
-    assert search.cluster.planner.reservation_count() == 6
+    assert search.cluster.state.reservation_count() == 6
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class InterruptedRule(Theorem1):
 
     def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         assert self.cluster is not None
-        assert not self.cluster.planner.lock.locked()
+        assert not self.cluster.state.lock.locked()
         if self.happens:
             self.happens.pop()()
         return super().place(gang, capacity)
@@ -259,7 +259,7 @@ class InterruptedRule(Theorem1):
         pytest.param(
             lambda cluster: cluster.handlers.set_rescale("uid-j", None), {}, id="it is undone"
         ),
-        pytest.param(lambda cluster: cluster.planner.release_all(), {}, id="another leads"),
+        pytest.param(lambda cluster: cluster.adoption.release_all(), {}, id="another leads"),
         pytest.param(
             lambda cluster: cluster.rescale("j", 1, 1, leaving=True), {"b": 2}, id="to fewer"
         ),
@@ -279,13 +279,13 @@ def test_room_for_a_rescale_is_searched_for_without_the_lock(
     cluster.spec("j", 1, 1)
     for name in cluster.job("j", 1, 1):
         cluster.bind(name, "a")
-    cluster.planner.rescales._rule = InterruptedRule(
+    cluster.state.rescales._rule = InterruptedRule(
         cluster=cluster, happens=[lambda: happens(cluster)]
     )
     cluster.rescale("j", 1, 3, leaving=True)
     cluster.assert_not_overcommitted()
     found: Counter[str] = Counter()
-    for each in cluster.planner.reservations.ledger.of_job("uid-j"):
+    for each in cluster.state.reservations.ledger.of_job("uid-j"):
         found[each.node] += each.resources["cpu"]
     assert found == held
 
@@ -295,11 +295,11 @@ def test_room_that_appears_after_ten_minutes_is_not_reserved_for_a_rescale() -> 
     search.cluster.now += 599.5
     assert search.updates(1, 0.4) == 1
     search.cluster.delete(search.other.name)
-    search.cluster.planner.rescales.plan_again("uid-j")
+    search.cluster.state.rescales.plan_again("uid-j")
     search.cluster.now += 0.1
-    with search.cluster.planner.locked() as now:
-        search.cluster.planner.rescales.update(now.monotonic)
-    assert search.cluster.planner.reservation_count() == 0
+    with search.cluster.state.locked() as now:
+        search.cluster.state.rescales.update(now.monotonic)
+    assert search.cluster.state.reservation_count() == 0
 
 
 @pytest.mark.parametrize("leaving", [True, False])
@@ -318,15 +318,15 @@ def test_an_old_pod_does_not_release_what_is_held_for_its_successor(
     names = cluster.job("j", 1, 1)
     cluster.rescale("j", 1, 1, leaving=True)
     cluster.planner.advance()
-    assert cluster.planner.reservation_count() == 2
+    assert cluster.state.reservation_count() == 2
     if not leaving:
         for name in names:
             cluster.change(cluster.pods[name], leaving=True)
         cluster.rescale("j", 1, 1, leaving=False)
         cluster.planner.advance()
-    held = cluster.planner.reservations.ledger.of_job("uid-j")
+    held = cluster.state.reservations.ledger.of_job("uid-j")
     cluster.change(cluster.pods[names[1]], **change)
-    assert cluster.planner.reservations.ledger.of_job("uid-j") == held
+    assert cluster.state.reservations.ledger.of_job("uid-j") == held
 
 
 def test_room_that_an_old_pod_leaves_is_held_in_the_very_moment() -> None:
@@ -350,7 +350,7 @@ def test_a_node_that_shrinks_while_old_pods_leave_it_is_planned_around() -> None
         cluster.delete(name)
         cluster.assert_not_overcommitted()
     cluster.planner.advance()
-    held = cluster.planner.reservations.ledger.of_job("uid-j")
+    held = cluster.state.reservations.ledger.of_job("uid-j")
     assert {each.node for each in held} == {"b"}
 
 
@@ -359,7 +359,7 @@ def test_what_is_reserved_during_a_search_stays_where_it_is() -> None:
     others = {name: cluster.other(f"on-{name}", 4, name) for name in "bc"}
     bound_job(cluster, 1, 1)
     cluster.rescale("j", 1, 3, leaving=True)
-    rescales = cluster.planner.rescales
+    rescales = cluster.state.rescales
     cluster.delete(others["b"].name)
     search = rescales.search("uid-j", cluster.now + 1)
     assert search is not None
@@ -369,8 +369,8 @@ def test_what_is_reserved_during_a_search_stays_where_it_is() -> None:
     cluster.other("again-on-b", 4, "b")
     cluster.delete(others["c"].name)
     rescales.update(cluster.now + 2)
-    held = cluster.planner.reservations.ledger.of_job("uid-j")
+    held = cluster.state.reservations.ledger.of_job("uid-j")
     assert {each.node for each in held} == {"c"}
     cluster.delete("again-on-b")
     rescales.settle(search, found)
-    assert cluster.planner.reservations.ledger.of_job("uid-j") == held
+    assert cluster.state.reservations.ledger.of_job("uid-j") == held

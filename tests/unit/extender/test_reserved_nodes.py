@@ -12,7 +12,7 @@ from tests.unit.extender.fake_cluster import FakeCluster
 
 def too_full_in_full(cluster: FakeCluster, resources: Resources) -> set[str]:
     """The same, from every node: gangs and pods here have one priority."""
-    reservations = cluster.planner.reservations
+    reservations = cluster.state.reservations
     return {
         node
         for node in reservations.ledger.held_by_node()
@@ -44,7 +44,7 @@ def test_the_nodes_are_those_that_a_look_at_every_node_finds(seed: int) -> None:
             cluster.node(f"n{random.randrange(8)}", random.randint(2, 6))
         for cpu in (1, 2, 3):
             asked = Resources(cpu=cpu, pods=1)
-            found = cluster.planner.reservations.nodes_too_full(asked, tuple(cluster.nodes), 0)
+            found = cluster.state.reservations.nodes_too_full(asked, tuple(cluster.nodes), 0)
             assert found == too_full_in_full(cluster, asked)
 
 
@@ -64,9 +64,9 @@ class CountingReservations(Reservations):
 
 def test_a_pod_of_no_job_costs_a_look_at_the_nodes_that_have_changed() -> None:
     cluster = FakeCluster({})
-    counting = CountingReservations(cluster.planner.cluster)
-    vars(cluster.planner)["reservations"] = counting
-    for part in (cluster.planner.queue, cluster.planner.rescales):
+    counting = CountingReservations(cluster.state.cluster)
+    vars(cluster.state)["reservations"] = counting
+    for part in (cluster.state.queue, cluster.state.rescales):
         vars(part)["_reservations"] = counting
     for index in range(100):
         cluster.node(f"n{index}", 4)

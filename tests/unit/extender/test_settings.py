@@ -82,6 +82,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
                 "--preempt=maybe",
                 "--leader-lease=a/b/c",
                 "--node-selector=pool",
+                "--placement=nowhere",
                 "--log-level=loud",
             ],
             {},
@@ -99,6 +100,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         "--health-listen 'host:99999': ADDRESS:PORT is expected",
         "--leader-lease 'a/b/c': NAMESPACE/NAME, or nothing, is expected",
         "--node-selector 'pool': key=value,... is expected",
+        "--placement 'nowhere': pack, spread or theorem1 is expected",
         "extender.access-log 'yes': off, plain or json is expected",
         "--log-level 'loud': debug, info, warning or error is expected",
     ]

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from extender.gang_queue import Instant
-from extender.planning import RoomCopy, Shortage, Shortfall, Snapshot, shortages
+from extender.planning import RoomCopy, Snapshot
+from extender.state.gang_queue import Instant
 from optimus.jobs import JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Gang, Member
+from optimus.placement.shortfall import Shortage, Shortfall, shortages
 from optimus.resources import Resources
 
 ANYWHERE = NodeConstraints()

@@ -90,7 +90,7 @@ def test_a_gang_of_which_a_pod_is_being_bound_keeps_its_plan_where_a_node_is_lef
     cluster = FakeCluster(NODES)
     binding, planned = cluster.job("first", 1, 1)
     assert cluster.ask(binding, ALL).kept
-    cluster.planner.unknown_rules.last.clear()  # as where many others were compared since
+    cluster.state.unknown_rules.last.clear()  # as where many others were compared since
     second = cluster.job("second", 1, 1)
     assert cluster.ask(second[0], ["a"]).kept == ()
     assert {*cluster.planned_nodes()} == {binding, planned}
@@ -100,9 +100,9 @@ def test_where_pods_are_only_scored_no_list_is_waited_for() -> None:
     cluster = FakeCluster(NODES)
     names = cluster.job("j", 1, 1)
     cluster.planner.advance()
-    assert not any(each.compared for each in cluster.planner.pending_nominations())
+    assert not any(each.compared for each in cluster.nominations.pending_nominations())
     cluster.prioritize(cluster.pods[names[0]], ALL)
-    assert all(each.compared for each in cluster.planner.pending_nominations())
+    assert all(each.compared for each in cluster.nominations.pending_nominations())
 
 
 def test_what_kube_scheduler_has_seen_is_what_happened_so_long_ago() -> None:
@@ -146,7 +146,13 @@ class Writer:
 def test_pods_are_nominated_once_a_list_has_been_compared() -> None:
     """kube-scheduler offers a nominated pod that node alone, which tells nothing."""
     cluster, writer = FakeCluster(NODES), Writer()
-    nominator = Nominator(cluster.planner, StatusWrites(writer), lambda: True, nominate=True)
+    nominator = Nominator(
+        cluster.nominations,
+        cluster.adoption,
+        StatusWrites(writer),
+        lambda: True,
+        nominate=True,
+    )
     first, *others = cluster.job("j", 1, 3)
     cluster.planner.advance()
     nominator.run_once(cluster.now)

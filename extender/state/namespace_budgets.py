@@ -26,21 +26,21 @@ class NamespaceBudgets:
     """By namespace. Not thread-safe; time is an argument (monotonic, in seconds)."""
 
     def __init__(self) -> None:
-        self._spent: dict[str, _Spent] = {}
+        self.spent: dict[str, _Spent] = {}
         """Of the namespaces that have spent something that is not made up for yet."""
 
     def charge(self, namespace: str, seconds: float, now: float) -> None:
         """Something has been done for a namespace that took so long."""
         left = self._left_of(namespace, now) + seconds
         if left > 0:
-            self._spent[namespace] = _Spent(left, now)
+            self.spent[namespace] = _Spent(left, now)
         else:
-            self._spent.pop(namespace, None)
+            self.spent.pop(namespace, None)
 
     def is_over(self, namespace: str, now: float) -> bool:
         """Whether the namespace has spent more than it may."""
-        return namespace in self._spent and self._left_of(namespace, now) > BURST_SECONDS
+        return namespace in self.spent and self._left_of(namespace, now) > BURST_SECONDS
 
     def _left_of(self, namespace: str, now: float) -> float:
-        spent = self._spent.get(namespace)
+        spent = self.spent.get(namespace)
         return 0.0 if spent is None else max(spent.seconds - SHARE * (now - spent.at), 0.0)

@@ -1,12 +1,14 @@
 """The gangs that wait to be planned, in the order of ``optimus.placement.queue_order``."""
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import itemgetter
 from typing import Final, NamedTuple
 
-from extender.gang_membership import Known, ObservedGang, observe_gang
-from extender.namespace_budgets import SECONDS_PER_REPLICA, NamespaceBudgets
 from extender.state.cluster import Cluster, is_waiting
+from extender.state.gang_membership import Known, ObservedGang, observe_gang
+from extender.state.namespace_budgets import SECONDS_PER_REPLICA, NamespaceBudgets
 from extender.state.offers import Offers
 from extender.state.questions import Questions
 from extender.state.rescale_reservations import RescaleReservations
@@ -27,11 +29,24 @@ class Instant(NamedTuple):
     epoch: float
 
 
-class QueuedGang(NamedTuple):
+@dataclass(frozen=True)
+class QueuedGang:
     """A gang that waits to be planned."""
 
     observed: ObservedGang
-    waiting: WaitingGang
+    ran_before: bool
+    """Whether its job has had a bound pod or a rescale."""
+
+    @cached_property
+    def waiting(self) -> WaitingGang:
+        """What decides on its place in the queue.
+
+        Its wait begins with the last of its pods; the lowest priority of them counts."""
+        observed, gang = self.observed, self.observed.gang
+        pods = [*observed.pods.values()]
+        since = max([pod.created_at for pod in pods if is_waiting(pod)], default=0.0)
+        priority = min([pod.priority for pod in pods])
+        return WaitingGang(gang.job_uid, gang.demand(), since, self.ran_before, priority)
 
 
 class GangQueue:
@@ -71,15 +86,18 @@ class GangQueue:
         known = Known(
             self._cluster.jobs.get(job_uid),
             None if rescale is None else rescale.target,
-            self._offers.absent(job_uid),
+            self._offers.absent(job_uid) if job_uid in self._offers.jobs else {},
             self.schedulers,
             self.asked.get(job_uid, False),
         )
         observed = observe_gang(pod, others, known)
-        beyond_plan = observed.beyond_plan or self._cluster.occupancy.is_beyond_plan(observed.gang)
-        gang = self._reservations.with_assumed(observed.gang)
+        gang, beyond_plan = observed.gang, observed.beyond_plan
+        if gang.surroundings is not None:  # some pod has rules
+            beyond_plan |= self._cluster.occupancy.is_beyond_plan(gang)
+        if not observed.pods.keys().isdisjoint(self._reservations.assumed):
+            gang = self._reservations.with_assumed(gang)
         gang = replace(gang, avoided=self._cluster.avoided_by(job_uid))
-        constraints = frozenset(member.spec.constraints for member in gang.unbound)
+        constraints = frozenset([member.spec.constraints for member in gang.unbound])
         return replace(observed, gang=gang, beyond_plan=beyond_plan, constraints=constraints)
 
     def observe_waiting(self, job_uid: str) -> ObservedGang | None:
@@ -87,12 +105,13 @@ class GangQueue:
         known.
 
         The newest pod's list is the one of the generation that waits."""
+        has_job = self._cluster.may_run(job_uid)
         pods = [
-            pod
+            (pod.created_at, pod.uid, pod)
             for pod in (*self._cluster.waiting_pods(job_uid), *self._unseen_of(job_uid))
-            if pod.scheduler_name in self.schedulers and self._cluster.knows_gang_of(pod)
+            if pod.scheduler_name in self.schedulers and (pod.gang or has_job)
         ]
-        newest = max(pods, key=lambda pod: (pod.created_at, pod.uid), default=None)
+        newest = max(pods, key=itemgetter(0, 1))[2] if pods else None
         return None if newest is None else self.observe(newest)
 
     def waiting(self, now: Instant) -> list[QueuedGang]:
@@ -165,7 +184,7 @@ class GangQueue:
         job_uid, assumed = observed.gang.job_uid, self._reservations.assumed
         if not (
             observed.beyond_plan
-            or self._offers.asks(job_uid)
+            or (job_uid in self._offers.jobs and self._offers.asks(job_uid))
             or self._may_have_unknown_rules(observed)
         ):
             return ()
@@ -179,6 +198,8 @@ class GangQueue:
 
     def _may_have_unknown_rules(self, observed: ObservedGang) -> bool:
         """Whether pods like those of a gang are not offered nodes that a plan may use."""
+        if not self._unknown_rules.any_missing:
+            return False  # as nearly always
         may_apply = self._unknown_rules.may_apply
         return any(may_apply(constraints) for constraints in observed.constraints)
 
@@ -216,7 +237,7 @@ class GangQueue:
                 namespace, now = observed.gang.key.namespace, self._clock().monotonic
                 self._budgets.charge(namespace, cost, now)
         found = self.cached[job_uid]
-        if found is not None and found.waiting.ran_before != (job_uid in self._cluster.have_run):
+        if found is not None and found.ran_before != (job_uid in self._cluster.have_run):
             self.cached[job_uid] = found = self.queued(found.observed)
         return found
 
@@ -301,13 +322,8 @@ class GangQueue:
         return () if pod is None or pod.uid in self._cluster.pods else (pod,)
 
     def queued(self, observed: ObservedGang) -> QueuedGang:
-        """The gang's wait begins with the last of its pods; the lowest priority of them counts."""
-        created = (pod.created_at for pod in observed.pods.values() if is_waiting(pod))
-        gang, since = observed.gang, max(created, default=0.0)
-        ran_before = gang.job_uid in self._cluster.have_run
-        priority = min(pod.priority for pod in observed.pods.values())
-        waiting = WaitingGang(gang.job_uid, gang.demand(), since, ran_before, priority)
-        return QueuedGang(observed, waiting)
+        """The gang with what its job has done before."""
+        return QueuedGang(observed, observed.gang.job_uid in self._cluster.have_run)
 
     def is_held(self, observed: ObservedGang) -> bool:
         """Whether room is reserved for every replica that is not bound."""
@@ -317,4 +333,4 @@ class GangQueue:
             return len(ledger.of_job(gang.job_uid)) + bound >= observed.size
         if not ledger.holds(gang.job_uid):  # as most that wait
             return all(member.node is not None for member in gang.members)
-        return all(ledger.get(gang.replica(member)) is not None for member in gang.unbound)
+        return ledger.holds_all([gang.replica(member) for member in gang.unbound])

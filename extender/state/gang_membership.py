@@ -121,9 +121,8 @@ def observe_gang(pod: Pod, others: Iterable[Pod], known: Known) -> ObservedGang:
     pods[pod.replica] = pod
     first = _first_of_roles(pods)
     templates = _templates(first, counts, known.job)
-    missing = sum(counts.values()) - sum(
-        replica.index < counts.get(replica.role, 0) for replica in pods
-    )
+    listed = [replica for replica in pods if replica.index < counts.get(replica.role, 0)]
+    missing = sum(counts.values()) - len(listed)
     disagrees = _disagreement(gang, counts, known)
     foreign = _other_schedulers(pods.values(), known.schedulers)
     waits_for = disagrees

@@ -1,0 +1,135 @@
+"""What users of jobs are told by Events: why a gang waits, that a job is bound in part, that its
+pods are placed one by one.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from extender.gang_report import GangReport, cause, wait_of
+from extender.gang_states import GangState
+from extender.job_events import Notice
+from extender.state.extender_state import ExtenderState
+from optimus.kube.contract import WAITING_EVENT
+from optimus.kube.events import EventType
+from optimus.kube.job_kinds import REPLICA_INDEX, REPLICA_TYPE
+from optimus.kube.pods import Pod
+
+AFTER_SECONDS: Final = 10.0
+"""A gang that is placed within this time needs no Event."""
+
+INCOMPLETE_SECONDS: Final = 60.0
+"""The training operator creates pods one after the other; a gate may take a while."""
+
+_NOTICE_AFTER: Final = {
+    GangState.INCOMPLETE: INCOMPLETE_SECONDS,
+    GangState.WAITING: AFTER_SECONDS,
+    GangState.BACKING_OFF: AFTER_SECONDS,
+    GangState.PAUSED: AFTER_SECONDS,
+}
+"""The other states last for moments."""
+
+
+def waiting_notices(
+    reports: Iterable[GangReport], besides: Collection[str] = ()
+) -> Iterator[Notice]:
+    """A notice for each gang that waits; for the jobs in ``besides`` (UIDs) there is another Event.
+
+    Those that would never fit come with a warning."""
+    for report in reports:
+        after = _NOTICE_AFTER.get(report.state)
+        if after is None or report.uid in besides:
+            continue
+        never = report.fits_without_other_jobs is False or report.state is GangState.PAUSED
+        yield Notice(
+            report.kind,
+            report.namespace,
+            report.job,
+            report.uid,
+            EventType.WARNING if never else EventType.NORMAL,
+            WAITING_EVENT,
+            report.sentence,
+            cause(report),
+            after,
+            wait_of(report).annotations(),
+        )
+
+
+def half_placed_notices(state: ExtenderState, after_seconds: float) -> tuple[Notice, ...]:
+    """The jobs of which a part is bound while the rest fits nowhere, due after a time.
+
+    The autoscaler takes such a job back where it manages it. Other jobs stay so, since the extender
+    deletes no pod: their users are told what would help."""
+    with state.lock:
+        found = (_half_placed(state, uid, after_seconds) for uid in state.cluster.waiting_jobs())
+        return tuple(notice for notice in found if notice is not None)
+
+
+def _half_placed(state: ExtenderState, job_uid: str, after_seconds: float) -> Notice | None:
+    job, reason = state.cluster.jobs.get(job_uid), _why_not_whole(state, job_uid)
+    if job is None or job.managed or not reason:
+        return None
+    pods = [pod for pod in state.cluster.pods_of(job_uid).values() if not pod.leaving]
+    bound = sum(pod.bound() is not None for pod in pods)
+    if not bound:
+        return None
+    message = (
+        f"{bound} of {len(pods)} pods are bound and hold their resources; the rest waits: {reason}."
+        " Free capacity on the nodes that its pods may use, or suspend and resume the job so that"
+        " it is placed again as a whole"
+    )
+    return Notice(
+        job.kind,
+        job.key.namespace,
+        job.key.name,
+        job_uid,
+        EventType.WARNING,
+        "HalfPlaced",
+        message,
+        reason,
+        after_seconds,
+    )
+
+
+def _why_not_whole(state: ExtenderState, job_uid: str) -> str:
+    """Why the rest of a gang is not planned; empty where it is, or is about to be."""
+    refusal, not_offered = state.refusals.get(job_uid), state.offers.has_refused(job_uid)
+    if refusal is not None and not not_offered:
+        return refusal.answer.reason
+    if job_uid in state.queue.paused:
+        return (
+            "what was reserved for it ended before kube-scheduler bound it; the Events of its pods"
+            " say why"
+        )
+    return "kube-scheduler does not offer nodes that hold it" if not_offered else ""
+
+
+_NOT_RECOGNIZED: Final = (
+    f"its pods are placed one by one, not as a gang: the labels {REPLICA_TYPE} and {REPLICA_INDEX}"
+    " of pod {name} name no replica. The training operator sets them from version 1.6 on"
+)
+
+
+def unrecognized_notices(state: ExtenderState) -> Iterator[Notice]:
+    """A notice for each job whose pods are placed one by one, since their labels name no replica.
+
+    Training operators before 1.6 label pods otherwise."""
+    with state.lock:
+        schedulers = frozenset(state.queue.schedulers)
+        every = tuple(next(iter(pods.values())) for pods in state.cluster.unrecognized.values())
+    return (_not_recognized(pod) for pod in every if pod.scheduler_name in schedulers)
+
+
+def _not_recognized(pod: Pod) -> Notice:
+    assert pod.owner is not None
+    owner = pod.owner
+    return Notice(
+        owner.kind,
+        pod.namespace,
+        owner.name,
+        owner.uid,
+        EventType.WARNING,
+        "GangNotRecognized",
+        _NOT_RECOGNIZED.format(name=pod.name),
+        cause="",
+        after_seconds=0.0,
+    )

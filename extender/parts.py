@@ -1,0 +1,82 @@
+"""The parts that decide, wired over one state: what the application, benchmarks and tests use."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from extender.planner.adoption import Adoption
+from extender.planner.gang_view import GangViews
+from extender.planner.nominations import Nominations
+from extender.planner.offers_check import OffersCheck
+from extender.planner.slices import Planner
+from extender.settings import Settings
+from extender.state.event_handlers import EventHandlers
+from extender.state.extender_state import ExtenderState, StateConfig, read_clocks
+from extender.state.gang_queue import Instant
+from optimus.placement import rule_on_cluster
+from optimus.placement.topology import NodePreferences
+
+
+class Callbacks(NamedTuple):
+    """What the parts tell others."""
+
+    observe_wait: Callable[[float], None] = lambda _: None
+    """Gets how many seconds a gang had waited when all of it was bound."""
+
+    plan_now: Callable[[], None] | None = None
+    """Called when a call of kube-scheduler waits for a plan. Default: the planning thread wakes."""
+
+    called_as_follower: Callable[[], None] = lambda: None
+    """Called when that happens while this process does not lead."""
+
+    count_searches: Callable[[int], object] = lambda _: None
+    """Gets for how many waiting gangs a slice has searched for nodes."""
+
+
+class Parts(NamedTuple):
+    """Everything over one state."""
+
+    state: ExtenderState
+    handlers: EventHandlers
+    offers_check: OffersCheck
+    planner: Planner
+    nominations: Nominations
+    adoption: Adoption
+    gangs: GangViews
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        clock: Callable[[], Instant] = read_clocks,
+        callbacks: Callbacks | None = None,
+    ) -> "Parts":
+        """The parts of one process."""
+        calls = callbacks or Callbacks()
+        config = StateConfig(
+            scheduler_name=settings.scheduler_name,
+            reservation_seconds=settings.reservation_seconds,
+            binding_seconds=settings.binding_seconds,
+            exclusion_seconds=settings.exclusion_seconds,
+            rescale_hold_seconds=settings.rescale_hold_seconds,
+            check_invariants=settings.check_invariants,
+        )
+        preferences = NodePreferences(settings.topology_labels, settings.one_kind)
+        rule = rule_on_cluster(settings.placement, preferences)
+        state = ExtenderState(config, rule, clock=clock, observe_wait=calls.observe_wait)
+        check = OffersCheck(state)
+        planner = Planner(
+            state,
+            settings.age_limit_seconds,
+            plan_now=calls.plan_now,
+            called_as_follower=calls.called_as_follower,
+            count_searches=calls.count_searches,
+        )
+        return cls(
+            state,
+            EventHandlers(state),
+            check,
+            planner,
+            Nominations(state, check),
+            Adoption(state),
+            GangViews(state, check, planner),
+        )

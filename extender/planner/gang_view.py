@@ -1,0 +1,220 @@
+"""What ``filter`` has to know of the gang of a pod that kube-scheduler asks about, as one value."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from extender.planner.offers_check import OffersCheck
+from extender.planner.slices import Planner
+from extender.state.extender_state import ExtenderState
+from extender.state.gang_queue import Instant, QueuedGang
+from optimus.kube.pods import Pod
+from optimus.snapshot import ReplicaId
+
+
+class Standing(Enum):
+    """Where a gang stands, from the point of view of one of its pods."""
+
+    NO_GANG = auto()
+    """The pod is of no training job."""
+    BOUND = auto()
+    RESCALING = auto()
+    """The pod is about to be deleted."""
+    PREEMPTING = auto()
+    """Pods that are about to end still take its nodes."""
+    PASSED = auto()
+    """A pod of a higher priority may be about to take them."""
+    PLANNED = auto()
+    """The pod's node is offered."""
+    PROBE = auto()
+    """The nominated node alone is offered, and it is not the pod's node, or not any more."""
+    ORDERED = auto()
+    """The pod's node opens once others of its gang are bound."""
+    UNKNOWN = auto()
+    """Neither the pod nor its job says who belongs to the gang."""
+    CACHE_TOO_OLD = auto()
+    CHANGING = auto()
+    """It changes more often than its namespace may have looked at."""
+    INCOMPLETE = auto()
+    OFFERING = auto()
+    """kube-scheduler is to ask about each of its pods first."""
+    NOT_OFFERED = auto()
+    """It does not fit on the nodes that kube-scheduler offers."""
+    NOT_PLANNED = auto()
+    REFUSED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class GangView:
+    """The gang of a pod that is asked about."""
+
+    standing: Standing
+    nodes: tuple[str, ...] = ()
+    """The pod's planned node; without a gang, the nodes with capacity that is not reserved."""
+
+    reason: str = ""
+    """Why it is not planned, where that differs from gang to gang."""
+
+
+_BOUND: Final = GangView(Standing.BOUND)
+
+
+class GangViews:
+    """Looks at gangs over one state, and records what kube-scheduler asks."""
+
+    def __init__(self, state: ExtenderState, offers_check: OffersCheck, planner: Planner) -> None:
+        self._state, self._offers_check, self._planner = state, offers_check, planner
+
+    def look(self, pod: Pod, names: Sequence[str]) -> GangView:
+        """The gang of a pod that is offered these nodes. Takes the lock."""
+        with self._state.locked() as now:
+            view = self._view(pod, names, now)
+        if view.standing not in _ANSWERED:
+            self._state.changes.notify()
+        return view
+
+    def wait_for_plan(self, pod: Pod) -> None:
+        """Wait, without the lock, until the pod's gang is planned or refused; not for long."""
+        assert pod.replica is not None
+        self._planner.wait_for_plan(pod.replica.job_uid)
+
+    def _view(self, pod: Pod, names: Sequence[str], now: Instant) -> GangView:
+        state, replica = self._state, pod.replica
+        # 1. Release what has expired, so that no answer depends on it.
+        state.expire(now)
+
+        # 2. A pod of no training job passes, except on nodes whose free capacity is reserved.
+        if replica is None or not state.cluster.controls(pod):
+            return self._passing(pod, names, now)
+
+        # Pods that must not be placed: kube-scheduler's cache or the job's counts are out of date.
+        state.asked(pod, replica, now)
+        hindrance = self._hindrance(pod, replica, now)
+        if hindrance is not None:
+            return hindrance
+
+        # A list of nodes is compared with what plans use: mostly one was, not long ago.
+        last = state.unknown_rules.last.get(pod.constraints)
+        if last is None or now.monotonic >= last.recheck_at:
+            self._offers_check.compare_offer(pod, names, now)
+
+        # 3. The pod has a reservation: its node, where that is offered.
+        held = state.reservation_for(pod, replica)
+        if held is not None and held.node in names:
+            state.assume(pod, held, now)
+            return GangView(Standing.PLANNED, (held.node,))
+
+        # 4. A probe offers the nominated node alone. It is refused and causes no new plan: the
+        # other nodes are missing from the list although they may suit the pod. kube-scheduler
+        # offers all nodes next, in the same attempt.
+        if list(names) == [pod.nominated_node]:
+            return GangView(Standing.PROBE)
+        if held is not None and state.depends_on_own_gang(pod, replica):
+            # Its node is offered once the others are bound that it must be beside or balance.
+            return GangView(Standing.ORDERED)
+        if held is not None:
+            self._offers_check.rule_out(pod, held, names, now)
+        return self._unplanned(pod, replica, names, now)
+
+    def _passing(self, pod: Pod, names: Sequence[str], now: Instant) -> GangView:
+        state = self._state
+        state.questions.record(pod, now.monotonic)
+        kept, taken = state.reservations.nodes_for(pod.resources, names, pod.priority)
+        if taken:
+            until = now.monotonic + state.config.reservation_seconds
+            state.reservations.let_pass(pod.uid, pod.priority, taken, until)
+        return GangView(Standing.NO_GANG, kept)
+
+    def _hindrance(self, pod: Pod, replica: ReplicaId, now: Instant) -> GangView | None:
+        """Why the pod gets no node, whatever is reserved for it."""
+        state, job_uid = self._state, replica.job_uid
+        known = state.cluster.pods.get(pod.uid)
+        if known is not None and known.node is not None:
+            return _BOUND
+        if job_uid in state.cluster.rescales and state.rescales.is_leaving(job_uid, now.monotonic):
+            return GangView(Standing.RESCALING)
+        future = state.future_room
+        if job_uid in future.awaited and future.awaits(job_uid) is not None:
+            return GangView(Standing.PREEMPTING)
+        reservations = state.reservations
+        if reservations.passing and reservations.may_be_taken(job_uid, now.monotonic):
+            return GangView(Standing.PASSED)
+        return None
+
+    def _unplanned(
+        self, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Instant
+    ) -> GangView:
+        state, job_uid = self._state, replica.job_uid
+        if not state.cluster.knows_gang_of(pod):
+            return GangView(Standing.UNKNOWN)
+        state.queue.ask(pod)
+
+        # 5. On a cache that is too old no new plan is made: nodes may have been taken meanwhile.
+        too_old = state.why_too_old()
+        if too_old is not None:
+            return self._for_now(pod, Standing.CACHE_TOO_OLD, too_old)
+
+        # 6. A gang waits until all its pods exist: until then their requests are not all known. It
+        # is not looked at while its namespace is over its budget.
+        if state.queue.defers(job_uid):
+            return self._for_now(pod, Standing.CHANGING)
+        queued = state.queue.find(job_uid)
+        if queued is not None and self._is_missing(pod, queued):
+            queued = self._offers_check.record_offer(pod, names, now)
+        if queued is None or not queued.observed.complete or replica not in queued.observed.pods:
+            reason = "" if queued is None else queued.observed.waits_for
+            return self._for_now(pod, Standing.INCOMPLETE, reason)
+
+        # 7. No pod is answered before each was asked about, where kube-scheduler knows rules that a
+        # plan does not (some of the gang would be bound and the others could not), or where it has
+        # not asked about pods that capacity was reserved for. From the first back-off on the text
+        # is one, whether the pods are asked about again or not.
+        must_ask = bool(state.queue.pods_to_ask_about(queued.observed))
+        must_ask |= job_uid in state.offers.jobs and state.offers.waits(job_uid)
+        refusal = state.refusals.get(job_uid)
+        if (must_ask or refusal is not None) and state.offers.has_refused(job_uid):
+            return GangView(Standing.NOT_OFFERED)
+        if must_ask:
+            return GangView(Standing.OFFERING)
+        if refusal is not None:
+            return GangView(Standing.REFUSED, reason=refusal.answer.reason)
+        return self._to_be_planned(pod, queued, names, now)
+
+    def _is_missing(self, pod: Pod, queued: QueuedGang) -> bool:
+        """Whether kube-scheduler was to ask about the pod, to show which nodes it offers."""
+        return pod.uid in [each.uid for each in self._state.queue.not_offered_yet(queued.observed)]
+
+    def _for_now(self, pod: Pod, standing: Standing, reason: str = "") -> GangView:
+        """A refusal after which the pod is tried again once its users should read another."""
+        self._state.refused_for_now[pod.uid] = pod
+        return GangView(standing, reason=reason)
+
+    def _to_be_planned(
+        self, pod: Pod, queued: QueuedGang, names: Sequence[str], now: Instant
+    ) -> GangView:
+        # 8. The planner's thread plans it, after the gangs before it in the queue. What was
+        # reserved for a rescale was for other counts: the thread would reserve them again. A new
+        # leader reserves for rescales with the nominations that it adopts.
+        assert pod.replica is not None
+        state, job_uid = self._state, pod.replica.job_uid
+        is_rescaled = state.leads and job_uid in state.cluster.rescales
+        if is_rescaled and state.plan_at_once(queued, now):
+            held = state.reservations.ledger.get(pod.replica)
+            if held is not None and held.node in names:
+                state.assume(pod, held, now)
+                return GangView(Standing.PLANNED, (held.node,))
+        return GangView(Standing.NOT_PLANNED)
+
+
+_ANSWERED: Final = frozenset(
+    {
+        Standing.NO_GANG,
+        Standing.BOUND,
+        Standing.RESCALING,
+        Standing.PREEMPTING,
+        Standing.PASSED,
+        Standing.PLANNED,
+    }
+)
+"""Nothing is to be planned or nominated because of these."""

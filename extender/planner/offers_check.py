@@ -1,0 +1,131 @@
+"""Compares the nodes that kube-scheduler offers with those that plans use."""
+
+import logging
+from collections.abc import Sequence
+
+from extender.state.extender_state import ExtenderState
+from extender.state.gang_queue import Instant, QueuedGang
+from optimus.kube.pods import Pod
+from optimus.placement.capacity import is_admitted
+from optimus.placement.ledger import Reservation
+
+_LOG = logging.getLogger(__name__)
+
+
+class OffersCheck:
+    """Over one state, whose lock callers hold."""
+
+    def __init__(self, state: ExtenderState) -> None:
+        self._state = state
+
+    def offered(self, pod: Pod, names: Sequence[str], now: Instant) -> QueuedGang | None:
+        """A pod is offered these nodes: record it where its gang is asked about; gives the gang."""
+        assert pod.replica is not None
+        queued = self._state.queue.find(pod.replica.job_uid)
+        missing = () if queued is None else self._state.queue.not_offered_yet(queued.observed)
+        if pod.uid in [each.uid for each in missing]:
+            return self.record_offer(pod, names, now)
+        return queued
+
+    def record_offer(
+        self, pod: Pod, names: Sequence[str], now: Instant, planned: str | None = None
+    ) -> QueuedGang | None:
+        """Record which nodes a pod is not offered; gives its gang as it is then.
+
+        Nodes that are full with what is reserved for others are not recorded as not offered.
+
+        kube-scheduler counts nominated pods too, and room that is released would stay unused."""
+        assert pod.replica is not None
+        absent = self._state.cluster.nodes.keys() - names
+        full = self._state.reservations.nodes_too_full(pod.resources, absent, pod.priority)
+        ruled_out = absent - full if planned is None else {*(absent - full), planned}
+        self._state.offers.record(pod, ruled_out, now.monotonic)
+        self._state.job_changed(pod.replica.job_uid)
+        return self._state.queue.find(pod.replica.job_uid)
+
+    def compare_offer(self, pod: Pod, names: Sequence[str], now: Instant) -> None:
+        """See whether a pod is offered every node that a plan may use; a probe cannot show it."""
+        if pod.rules is not None or pod.beyond_plan:
+            return
+        known = self._state.unknown_rules
+        last = known.last.get(pod.constraints)
+        if last is not None and now.monotonic < last.recheck_at:
+            return
+        if list(names) == [pod.nominated_node]:
+            return
+        missing = self._missing(pod, names, now)
+        if known.record(pod.constraints, now.monotonic, is_complete=missing is None):
+            self._offers_differ(pod, missing)
+
+    def scored(self, pod: Pod, now: Instant) -> None:
+        """A pod is scored. Without a filter before, no list is compared: nothing is refused."""
+        if not self.is_compared(pod):
+            self._state.unknown_rules.record(pod.constraints, now.monotonic, is_complete=True)
+            self._offers_differ(pod, None)
+
+    def _missing(self, pod: Pod, names: Sequence[str], now: Instant) -> str | None:
+        """A node that admits a pod, has had the room for a while, and is not offered.
+
+        What is reserved for its own gang does not count: none of its pods is nominated yet, or
+        kube-scheduler would count them."""
+        assert pod.replica is not None
+        job_uid, nodes = pod.replica.job_uid, self._state.cluster.nodes
+        seen = self._state.unknown_rules.releases_seen(now.monotonic)
+        for name in sorted(nodes.keys() - names):
+            if (
+                self._state.cluster.released_at.get(name, 0) <= seen
+                and is_admitted(nodes[name], pod.constraints)
+                and pod.resources.fits_in(self._state.cluster.free(name))
+                and pod.resources.fits_in(self._state.reservations.left(name, besides=job_uid))
+            ):
+                return name
+        return None
+
+    def _offers_differ(self, pod: Pod, missing: str | None) -> None:
+        """Another thing is known about pods with these constraints."""
+        held = [
+            job_uid
+            for job_uid in self._state.reservations.ledger.jobs()
+            if any(each.constraints == pod.constraints for each in self._unanswered(job_uid))
+        ]
+        self._state.reservations.touched_jobs.update(held)
+        if missing is None:
+            return
+        _LOG.info(
+            "node %s is not offered to pod %s/%s, which it admits and has room for: kube-scheduler"
+            " has rules that plans do not know. No pod like it is answered before all pods of its"
+            " gang have been offered nodes",
+            missing,
+            pod.namespace,
+            pod.name,
+        )
+        for job_uid in held:
+            if not self._state.offers.asks(job_uid):
+                self._state.break_plan(job_uid)
+
+    def _unanswered(self, job_uid: str) -> list[Pod]:
+        """The waiting pods of a job of which none is being bound."""
+        pods = self._state.cluster.waiting_pods(job_uid)
+        is_binding = any(pod.replica in self._state.reservations.assumed for pod in pods)
+        return [] if is_binding else pods
+
+    def rule_out(self, pod: Pod, held: Reservation, names: Sequence[str], now: Instant) -> None:
+        """kube-scheduler does not offer a pod's planned node: record its offer, break the plan."""
+        job_uid = held.replica.job_uid
+        _LOG.info("job %s: planned node %s is not offered", job_uid, held.node)
+        differs = self._state.offers.was_offered(job_uid, pod.uid)
+        self._state.break_plan(job_uid)
+        self.record_offer(pod, names, now, planned=held.node)
+        if differs:
+            self._state.offers.offers_differ(
+                job_uid, now.monotonic, self._state.config.exclusion_seconds
+            )
+
+    def is_compared(self, pod: Pod) -> bool:
+        """Whether a nomination does not keep the pod from being offered all nodes once."""
+        return (
+            pod.rules is not None
+            or pod.beyond_plan
+            or (pod.replica is not None and self._state.offers.asks(pod.replica.job_uid))
+            or pod.constraints in self._state.unknown_rules.last
+        )

@@ -1,0 +1,271 @@
+"""Plans waiting gangs in slices, and commits what still holds.
+
+Nothing is searched under the lock for the whole queue. ``plan_slice`` takes a snapshot under the
+lock, plans without it (``extender.planning``), and reserves under the lock what still fits: a gang
+is all or nothing because its room is checked and reserved in one step. What does not fit any more
+is planned again, and so is everything behind it in the queue: a gang never takes the room that one
+before it needs.
+
+A refusal is remembered until nodes have gained what the gang lacked: while a job waits,
+kube-scheduler asks about each of its pods again and again.
+"""
+
+import logging
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from extender.backfill import FuturePlan, RunningJobs
+from extender.planning import PlannedGang, Planning, RefusedGang, Slice, Snapshot
+from extender.state.extender_state import ExtenderState
+from extender.state.gang_queue import Instant, QueuedGang
+from optimus.placement.gang import Gang
+from optimus.placement.shortfall import Refusal
+
+_LOG = logging.getLogger(__name__)
+
+WAIT_SECONDS: Final = 0.02
+"""How long a call of kube-scheduler waits for a gang to be planned that has just become complete.
+kube-scheduler has one scheduling thread: so each gang is waited for once."""
+
+SCORE_WAIT_SECONDS: Final = 1.0
+"""The same where kube-scheduler only asks for scores: it binds the pod next, plan or no plan."""
+
+PAUSE_SECONDS: Final = 0.025
+"""Between two slices, unless a call of kube-scheduler waits for one. Each looks at the jobs that
+events have changed since the last one: many events together cost little more than one."""
+
+SWITCH_SECONDS: Final = 0.0005
+"""How long one thread of the process runs while others want to."""
+
+LEAD_SECONDS: Final = 1.0
+"""How long the first call waits for that of a kube-scheduler that has just begun to lead."""
+
+
+class Planner:
+    """Over one state, whose lock no caller may hold."""
+
+    def __init__(
+        self,
+        state: ExtenderState,
+        age_limit_seconds: float,
+        *,
+        plan_now: Callable[[], None] | None = None,
+        called_as_follower: Callable[[], None] = lambda: None,
+        count_searches: Callable[[int], object] = lambda _: None,
+    ) -> None:
+        """``plan_now`` is called when a call of kube-scheduler waits for a plan; by default it
+        wakes the thread that plans. ``called_as_follower`` is called when that happens while the
+        process does not lead: only a kube-scheduler that leads asks. ``count_searches`` gets for
+        how many waiting gangs a slice has searched for nodes."""
+        self.state, self._count_searches = state, count_searches
+        self.urgent = threading.Event()
+        """Set while a call of kube-scheduler waits for a plan."""
+        self._plan_now, self._called_as_follower = plan_now or self.urgent.set, called_as_follower
+        self._planning = Planning(state.rule, age_limit_seconds)
+        self._one_slice, self._considered = threading.Lock(), threading.Condition(state.lock)
+        self._node_generation = -1
+        self.future_plans: Mapping[str, FuturePlan] = {}
+        """By job UID, where the gangs that close nodes will be placed; replaced, never changed."""
+
+    def advance(self) -> None:
+        """Reserve for rescales and plan every gang that waits."""
+        while self.plan_slice():
+            pass
+
+    def plan_slice(self) -> bool:
+        """Plan for some milliseconds; returns whether more gangs wait to be considered.
+
+        Nothing is planned on caches that are too old, and nothing new is reserved."""
+        if self.state.why_too_old() is not None:
+            with self.state.locked() as now:
+                self.state.expire(now)
+            return False
+        with self._one_slice:
+            # 1. What is waiting, and what is left.
+            self.urgent.clear()
+            with self.state.locked() as now:
+                self.state.expire(now)
+            self.state.reserve_for_rescales()
+            self._observe_changed()
+            with self.state.locked() as now:
+                self.state.unknown_rules.mark(now.monotonic, self.state.cluster.releases)
+                snapshot = self._snapshot(now)
+            # 2. Plans and refusals.
+            found = self._planning.plan(snapshot, self)
+            self._count_searches(found.searches)
+            # 3. What still holds.
+            with self.state.locked() as now:
+                whole = self._commit(snapshot, found, now)
+                if not found.more:
+                    self.future_plans = found.future_plans
+                self._considered.notify_all()
+        if found.answers:
+            self.state.changes.notify()
+        return found.more or not whole
+
+    def _observe_changed(self) -> None:
+        """Look at the gangs that have changed, each under the lock for itself."""
+        with self.state.lock:
+            changed = self.state.queue.unobserved()
+        for job_uid in changed:
+            with self.state.lock:
+                self.state.queue.find(job_uid)
+
+    def _snapshot(self, now: Instant) -> Snapshot:
+        cluster, queue = self.state.cluster, self.state.queue.waiting(now)
+        nodes = None
+        if self._node_generation != cluster.node_generation:
+            self._node_generation, nodes = cluster.node_generation, dict(cluster.nodes)
+        gangs = [each.observed.gang for each in queue]
+        own = {gang.job_uid: self.state.reservations.own_room(gang) for gang in gangs}
+        return Snapshot(
+            now=now,
+            queue=queue,
+            refusals=dict(self.state.refusals),
+            left=self.state.reservations.read_changes(),
+            nodes=nodes,
+            own={job_uid: room for job_uid, room in own.items() if room},
+            remaining_seconds={
+                gang.job_uid: cluster.forecasts[gang.job_uid].remaining_seconds
+                for gang in gangs
+                if gang.job_uid in cluster.forecasts
+            },
+            rules_generation=cluster.occupancy.generation,
+            rules_openings=cluster.occupancy.openings,
+            release_count=self.state.release_count,
+        )
+
+    def with_surroundings(self, gang: Gang) -> Gang:
+        """The gang with what other pods mean for it, now."""
+        with self.state.lock:
+            return self.state.reservations.with_surroundings(gang)
+
+    def running_jobs(self) -> RunningJobs:
+        """What will end, and what is left beside it."""
+        with self.state.lock:
+            ledger, nodes = self.state.reservations.ledger, self.state.cluster.nodes
+            return RunningJobs(
+                tuple(nodes.values()),
+                self.state.reservations.left_by_node(),
+                tuple(self.state.cluster.pods.values()),
+                tuple(held for job_uid in ledger.jobs() for held in ledger.of_job(job_uid)),
+                {uid: sum(forecast) for uid, forecast in self.state.cluster.forecasts.items()},
+            )
+
+    def _commit(self, snapshot: Snapshot, found: Slice, now: Instant) -> bool:
+        """Reserve and refuse what still holds; returns whether that is all of it."""
+        whole, fits = True, snapshot.release_count == self.state.release_count
+        for answer in found.answers:
+            queued, job_uid = answer.queued, answer.queued.waiting.job_uid
+            current = fits and self._is_current(queued, now)
+            if isinstance(answer, RefusedGang):
+                if current and whole:
+                    self._refuse(job_uid, answer.refusal, now)
+                    continue
+            elif current and self._still_fits(answer, snapshot):
+                self.state.hold(answer.gang, answer.placement, now)
+                continue
+            else:
+                # Refusals behind a plan that is not reserved were found on less room than there is;
+                # plans behind it hold, unless it needs other room now.
+                whole, fits = False, fits and not current
+            self.state.refusals.pop(job_uid, None)
+        return whole
+
+    def _still_fits(self, planned: PlannedGang, snapshot: Snapshot) -> bool:
+        gang, generation = planned.gang, self.state.cluster.occupancy.generation
+        if generation != snapshot.rules_generation:
+            now = self.state.reservations.with_surroundings(planned.queued.observed.gang)
+            if now.surroundings != gang.surroundings:
+                return False
+        return self.state.reservations.still_fits(gang, planned.placement)
+
+    def _refuse(self, job_uid: str, refusal: Refusal, now: Instant) -> None:
+        self.state.refusals[job_uid] = refusal
+        self.state.offers.does_not_fit(job_uid, now.monotonic, self.state.config.exclusion_seconds)
+
+    def _is_current(self, queued: QueuedGang, now: Instant) -> bool:
+        """Whether a gang is still as it was when it was planned, and waits."""
+        job_uid = queued.waiting.job_uid
+        return (
+            self.state.queue.cached.get(job_uid) is queued
+            and job_uid not in self.state.queue.paused
+            and not self.state.rescales.is_leaving(job_uid, now.monotonic)
+            and not self.state.queue.is_held(queued.observed)
+        )
+
+    def wait_for_plan(self, job_uid: str, limit_seconds: float = WAIT_SECONDS) -> None:
+        """Wait, without the lock, until a gang is planned or refused; once, and not for long."""
+        if self.state.why_too_old() is not None:
+            return  # no plan comes
+        with self.state.lock:
+            found = self.state.queue.find(job_uid)
+            namespace = "" if found is None else found.observed.gang.key.namespace
+            budgets = self._planning.budgets
+            deferred = bool(budgets.spent) and budgets.is_over(
+                namespace, self.state.clock().monotonic
+            )
+            if job_uid in self.state.waited_for or deferred:
+                return
+            self.state.waited_for.add(job_uid)
+        if not self.state.leads:
+            limit_seconds = self._begin_to_lead(limit_seconds)
+        self._plan_now()
+        self.state.changes.notify()
+        with self._considered:
+            self._considered.wait_for(lambda: self._is_considered(job_uid), limit_seconds)
+
+    def _begin_to_lead(self, limit_seconds: float) -> float:
+        """kube-scheduler asks, so it seems to lead now; returns how long to wait for a plan.
+
+        Reading its Lease takes a while. Each pod that is refused meanwhile costs kube-scheduler a
+        second attempt."""
+        self._called_as_follower()
+        if self.state.waited_to_lead:
+            return limit_seconds
+        self.state.waited_to_lead = True
+        return max(limit_seconds, LEAD_SECONDS)
+
+    def _is_considered(self, job_uid: str) -> bool:
+        found = self.state.queue.find(job_uid)
+        held = found is not None and self.state.queue.is_held(found.observed)
+        return held or job_uid in self.state.refusals
+
+
+class PlanningThread:
+    """Plans in slices whenever something changed, and at least every second, while this process
+    leads."""
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="planner", daemon=True)
+
+    def start(self) -> None:
+        """Begin, on a thread of its own."""
+        # A call of kube-scheduler gets the interpreter within this time, however long a search
+        # takes: with Python's default, 5 ms, each call beside a search took as long.
+        sys.setswitchinterval(SWITCH_SECONDS)
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float = 5.0) -> None:
+        """End the thread."""
+        self._stopping.set()
+        self._planner.urgent.set()
+        self._planner.state.changes.notify()
+        if self._thread.is_alive():
+            self._thread.join(timeout_seconds)
+
+    def _run(self) -> None:
+        planner, count, more = self._planner, -1, False
+        while not self._stopping.is_set():
+            count = planner.state.changes.wait(count, 0.0 if more else 1.0)
+            try:
+                more = planner.state.leads and planner.plan_slice()
+            except Exception:  # noqa: BLE001 - the thread goes on: the next slice starts from what is there then
+                _LOG.exception("planning failed")
+                more = False
+            # Many events are handled together, unless a call waits for its gang's plan.
+            planner.urgent.wait(0.0 if more else PAUSE_SECONDS)

@@ -1,0 +1,466 @@
+"""The state of the extender: the cluster as the watches show it, what is reserved on it, and the
+gangs that wait. One lock guards all of it; events change it.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from extender.state.cluster import Cluster
+from extender.state.future_room import Awaited, FutureRoom
+from extender.state.gang_membership import gang_counts
+from extender.state.gang_queue import GangQueue, Instant, QueuedGang
+from extender.state.offers import Offers
+from extender.state.rescale_reservations import RescaleReservations
+from extender.state.reservations import Reservations
+from extender.state.unknown_rules import UnknownRules
+from optimus.jobs import Role
+from optimus.kube.pods import Pod
+from optimus.kube.store import Changes
+from optimus.placement.gang import Gang, GangRule, Placement, gang_shape
+from optimus.placement.ledger import Reservation
+from optimus.placement.shortfall import Refusal
+from optimus.snapshot import ReplicaId
+
+_LOG = logging.getLogger(__name__)
+
+UNSEEN_SECONDS: Final = 60.0
+"""A pod that kube-scheduler has asked about and that the watch has not shown for this long, or up
+to twice as long, was deleted before."""
+
+_MOST_SEARCHES: Final = 3
+"""Searches in a row for a rescale's room, where the cluster changes meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateConfig:
+    """How long what is reserved lasts, in seconds; see ``extender.settings``."""
+
+    scheduler_name: str
+    reservation_seconds: float
+    binding_seconds: float
+    exclusion_seconds: float
+    rescale_hold_seconds: float
+    check_invariants: bool = False
+
+
+def read_clocks() -> Instant:
+    """The time now: monotonic, and seconds since the epoch."""
+    return Instant(time.monotonic(), time.time())
+
+
+class ExtenderState:
+    """Callers hold ``lock``, except for ``reserve_for_rescales`` and ``reservation_count``."""
+
+    def __init__(
+        self,
+        config: StateConfig,
+        rule: GangRule,
+        *,
+        clock: Callable[[], Instant] = read_clocks,
+        observe_wait: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """``observe_wait`` gets how many seconds a gang had waited when all of it was bound."""
+        self.config, self.rule, self.clock, self._observe_wait = config, rule, clock, observe_wait
+        self.lock, self.changes = threading.Lock(), Changes()
+        """``changes`` wakes the threads that may have something to plan or to nominate."""
+        self.why_too_old: Callable[[], str | None] = lambda: None
+        """Which cache of the cluster is too old for new plans; set once, before the threads run."""
+        self.cluster = Cluster()
+        self.reservations = Reservations(self.cluster)
+        self.future_room = FutureRoom(self.cluster, self.reservations)
+        self.offers, self.unknown_rules = Offers(), UnknownRules()
+        self.rescales = RescaleReservations(
+            self.cluster, self.reservations, rule, config.rescale_hold_seconds
+        )
+        self.queue = GangQueue(
+            self.cluster,
+            self.reservations,
+            self.rescales,
+            self.offers,
+            self.unknown_rules,
+            clock,
+        )
+        self.questions, self.queue.schedulers = self.queue.questions, {config.scheduler_name}
+        self.release_count = 0
+        """How often everything was released: plans of an earlier time are void."""
+        self.leads = self.waited_to_lead = False
+        """Whether the nominations of the last leader have been adopted, so that gangs may be
+        planned; and whether a call has waited for that."""
+        self.refusals: dict[str, Refusal] = {}
+        """By job UID, why gangs do not fit, as far as that is known."""
+        self.waited_for: set[str] = set()
+        """Jobs for whose plan a call of kube-scheduler has waited."""
+        self.answered_at: dict[str, float] = {}
+        """By pod UID, when kube-scheduler was last answered with its planned node (monotonic)."""
+        self.asked_at: dict[str, float] = {}
+        """By pod UID, when kube-scheduler asked last and was answered with no node."""
+        self._unbound: set[str] = set()
+        """Jobs that have been seen with all their pods waiting, until all are bound."""
+        self.refused_for_now: dict[str, Pod] = {}
+        """Pods, by UID, last refused because their gang was not complete or a cache was too old."""
+        # When asked pods were last looked for that the watch has not shown, and their UIDs.
+        self._looked_at, self._unseen = float("-inf"), set[str]()
+
+    @contextmanager
+    def locked(self) -> Iterator[Instant]:
+        """Hold the lock for one event or call; yields the time now."""
+        with self.lock:
+            yield self.clock()
+            if self.config.check_invariants:
+                for node in self.reservations.overcommitted():
+                    _LOG.error("invariant broken: node %s has less than is reserved on it", node)
+
+    def room_grew(self) -> None:
+        """Drop every refusal: more may have changed than what is left of nodes."""
+        self.refusals.clear()
+        self.waited_for.clear()
+
+    def job_changed(self, job_uid: str) -> None:
+        """Drop what is cached about one job."""
+        self.refusals.pop(job_uid, None)
+        self.waited_for.discard(job_uid)
+        self.queue.changed(job_uid)
+
+    def node_changed(self, node: str) -> None:
+        """A node has changed, and perhaps the reason for which kube-scheduler ruled it out."""
+        for job_uid in self.offers.node_changed(node):
+            self.job_changed(job_uid)
+
+    def job_spec_changed(self, job_uid: str) -> None:
+        """A job's spec has changed: what its pods were offered before says nothing."""
+        self.offers.forget(job_uid)
+        self.end_pause(job_uid)
+        self.job_changed(job_uid)
+
+    def asked(self, pod: Pod, replica: ReplicaId, now: Instant) -> None:
+        """kube-scheduler asks about a pod: the last answer did not lead to a binding."""
+        self.refused_for_now.pop(pod.uid, None)
+        self.asked_at[pod.uid] = now.monotonic  # until it is answered with a node
+        if self.queue.paused:
+            self.queue.resume(replica.job_uid)
+        self._note_question(pod, now)
+        node = self.reservations.assumed.get(replica)
+        self.settled(replica)
+        if node is not None:
+            self.hold_assumed(replica, now, self.config.reservation_seconds)
+        if node is not None and self.offers.was_not_bound(replica, node, now.monotonic):
+            _LOG.info(
+                "pod %s/%s: was not bound to node %s, repeatedly: the node is excluded",
+                pod.namespace,
+                pod.name,
+                node,
+            )
+            self.offers.exclude(pod, node, now.monotonic)
+            self.break_plan(replica.job_uid)
+            self._pause(replica.job_uid, now, until_asked=False)
+
+    def _note_question(self, pod: Pod, now: Instant) -> None:
+        assert pod.replica is not None
+        if self.questions.record(pod, now.monotonic):
+            until = now.monotonic + self.config.reservation_seconds
+            self.reservations.ledger.extend(pod.replica.job_uid, until)
+
+    def _pause(self, job_uid: str, now: Instant, *, until_asked: bool) -> None:
+        """What was reserved for a gang was not used: reserve nothing for a while, longer each time,
+        or until kube-scheduler asks about a pod (a volume may be missing)."""
+        seconds = self.questions.unused(job_uid, self.cluster.waiting_pods(job_uid), now.monotonic)
+        if seconds:
+            self.queue.paused[job_uid] = now.monotonic + seconds
+        elif until_asked:
+            self.queue.paused[job_uid] = float("inf")
+
+    def end_pause(self, job_uid: str) -> None:
+        """A pod of the job is bound, or what kept its pods from being bound has changed."""
+        self.questions.used(job_uid)
+        if self.queue.paused.get(job_uid) != float("inf"):
+            self.queue.paused.pop(job_uid, None)
+
+    def answered(self, pod: Pod, now: Instant) -> None:
+        """kube-scheduler is answered with a pod's planned node."""
+        if pod.replica is not None:
+            self.reservations.touched_jobs.add(pod.replica.job_uid)
+        self.answered_at[pod.uid] = now.monotonic
+        self.asked_at.pop(pod.uid, None)
+
+    def assume(self, pod: Pod, held: Reservation, now: Instant) -> None:
+        """kube-scheduler is answered one node: the replica counts as placed until it settles."""
+        self.answered(pod, now)
+        self.reservations.assumed[held.replica] = held.node
+        self.hold_assumed(held.replica, now, self.config.binding_seconds)
+        self.queue.cached.pop(held.replica.job_uid, None)
+
+    def hold_assumed(self, replica: ReplicaId, now: Instant, seconds: float) -> None:
+        """Let what is reserved for an assumed replica end in so many seconds."""
+        self.reservations.ledger.expire_at(replica, now.monotonic + seconds)
+
+    def settled(self, replica: ReplicaId) -> None:
+        """A replica is no longer assumed: it is bound, gone, or asked about again."""
+        self.reservations.touched_jobs.add(replica.job_uid)
+        if self.reservations.assumed.pop(replica, None) is not None:
+            self.queue.cached.pop(replica.job_uid, None)
+
+    def observe_wait(self, job_uid: str, now: Instant) -> None:
+        """A job's pods have changed: its wait is over once a whole gang of them is bound."""
+        pods, waiting = self.cluster.pods_of(job_uid), self.cluster.waiting_count(job_uid)
+        if waiting:
+            if waiting == len(pods):
+                self._unbound.add(job_uid)
+            return
+        if job_uid not in self._unbound:
+            return
+        self._unbound.discard(job_uid)
+        bound = [pod for pod in pods.values() if pod.node is not None and not pod.leaving]
+        ours = any(pod.scheduler_name in self.queue.schedulers for pod in bound)
+        if not bound or not ours or not self.leads:
+            return
+        size = sum(gang_counts(bound[0], self.cluster.jobs.get(job_uid)).values())
+        if len(bound) >= size:
+            since = max(pod.created_at for pod in bound)
+            self._observe_wait(max(now.epoch - since, 0.0))
+
+    def no_longer_waits(self, pod: Pod, replica: ReplicaId) -> None:
+        """A pod is bound or gone: drop the answers about it."""
+        self.settled(replica)
+        self.queue.forget_unseen(replica.job_uid)
+        self.offers.forget_pod(replica.job_uid, pod.uid)
+        self.questions.forget_pod(replica.job_uid, pod.uid)
+        if not self.cluster.waiting_count(replica.job_uid):
+            self.offers.forget(replica.job_uid)
+        self.answered_at.pop(pod.uid, None)
+        self.asked_at.pop(pod.uid, None)
+        self.refused_for_now.pop(pod.uid, None)
+
+    def pod_changed(self, pod: Pod, now: Instant) -> None:
+        """A pod has changed or is gone: what is reserved on its room no longer overlaps with it,
+        and gangs that waited for its end alone may be bound."""
+        self.reservations.pod_changed(pod.uid)
+        replica = pod.replica
+        if replica is not None and self.rescales.pod_changed(replica.job_uid) and pod.node:
+            self.fit_reservations(pod.node)
+        if not self.future_room.is_awaited(pod.uid):
+            return
+        for job_uid in self.future_room.pod_changed(pod.uid):
+            self._room_is_free(job_uid, now)
+        if pod.node is not None:
+            self.fit_reservations(pod.node)
+
+    def forget(self, job_uid: str) -> None:
+        """A job is gone."""
+        self.job_changed(job_uid)
+        self.offers.forget(job_uid)
+        self.queue.forget(job_uid)
+        self.questions.forget(job_uid)
+        self.future_room.forget(job_uid)
+        self.cluster.forecasts.pop(job_uid, None)
+        self.cluster.set_avoided(job_uid, {})
+        assumed = self.reservations.assumed
+        for replica in [replica for replica in assumed if replica.job_uid == job_uid]:
+            del assumed[replica]
+        self.reservations.release_job(job_uid)
+
+    def expire(self, now: Instant) -> None:
+        """End reservations and back-offs that have run out."""
+        if now.monotonic - self._looked_at >= UNSEEN_SECONDS:
+            self._looked_at = now.monotonic
+            self._forget_unseen()
+        if now.monotonic >= self.offers.next_end:
+            for job_uid in self.offers.expire(now.monotonic):
+                self.job_changed(job_uid)
+            self.changes.notify()
+        self._extend_advances(now)
+        is_due = now.monotonic >= self.reservations.ledger.next_expiry  # seldom
+        expired = self.reservations.expire(now.monotonic) if is_due else ()
+        if expired or (self.queue.paused and self.queue.end_pauses(now.monotonic)):
+            self.changes.notify()
+        for held in expired:
+            self.settled(held.replica)
+            for pod in self.cluster.waiting_pods(held.replica.job_uid):
+                if pod.replica == held.replica and pod.uid in self.answered_at:
+                    # kube-scheduler got this node and did not bind the pod: try another one.
+                    self.offers.exclude(pod, held.node, now.monotonic)
+                    self.job_changed(held.replica.job_uid)
+        for job_uid in {held.replica.job_uid for held in expired}:
+            _LOG.warning("job %s: reservations ended before all its pods were bound", job_uid)
+            self.rescales.plan_again(job_uid)
+            self._pause(job_uid, now, until_asked=True)
+
+    def _extend_advances(self, now: Instant) -> None:
+        if now.monotonic >= self.questions.next_end:
+            for job_uid, until in self.questions.extend_advances(now.monotonic).items():
+                self.reservations.ledger.extend(job_uid, until)
+
+    def _forget_unseen(self) -> None:
+        """Drop what was recorded of pods and jobs that no watch shows: no event will end it."""
+        pods, holds = self.cluster.pods, self.reservations.ledger.holds
+        jobs = {job_uid for job_uid in self.queue.unknown_jobs() if not holds(job_uid)}
+        by_pod: tuple[dict[str, Any], ...] = (
+            self.asked_at,
+            self.answered_at,
+            self.refused_for_now,
+            self.questions.asked,
+        )
+        unseen = {uid for recorded in by_pod for uid in recorded.keys() - pods.keys()}
+        waiting = self.queue.unseen_pods()
+        unseen |= {uid for uid, job_uid in waiting.items() if not holds(job_uid)}
+        unseen |= jobs
+        gone, self._unseen = unseen & self._unseen, unseen - self._unseen
+        for uid in gone & jobs:
+            self.forget(uid)
+        for uid in gone:
+            for recorded in by_pod:
+                recorded.pop(uid, None)
+            job_uid = waiting.get(uid)
+            if job_uid is not None and not holds(job_uid):
+                self.queue.forget_unseen(job_uid)
+                self.job_changed(job_uid)
+                if not self.cluster.pods_of(job_uid):
+                    self.queue.forget(job_uid)
+                    self.offers.forget(job_uid)
+
+    def reservation_for(self, pod: Pod, replica: ReplicaId) -> Reservation | None:
+        """The reservation of a pod's replica.
+
+        One for other counts (the job was rescaled again) or for less than the pod requests (its
+        template has changed) is out of date: its plan is broken."""
+        held = self.reservations.ledger.get(replica)
+        if held is None:
+            return None
+        fits = pod.resources is held.resources or pod.resources.fits_in(held.resources)
+        rescale = self.cluster.rescales.get(replica.job_uid)
+        if rescale is not None:
+            if not self.rescales.is_whole(replica.job_uid):
+                return None
+            counts = gang_counts(pod, self.cluster.jobs.get(replica.job_uid))
+            fits &= (counts.get(Role.PS, 0), counts.get(Role.WORKER, 0)) == rescale.target
+        if not fits:
+            self.break_plan(replica.job_uid)
+            return None
+        return held
+
+    def depends_on_own_gang(self, pod: Pod, replica: ReplicaId) -> bool:
+        """Whether a pod's node may be closed to it only until others of its gang are bound: it
+        wants to be beside pods, or spread among them, and not all others are bound."""
+        if pod.rules is None or not (pod.rules.affinity or pod.rules.spread):
+            return False
+        return any(
+            held.replica != replica for held in self.reservations.ledger.of_job(replica.job_uid)
+        )
+
+    def break_plan(self, job_uid: str, *, also_assumed: bool = False) -> None:
+        """Release the reservations of a job; it is planned again from the queue.
+
+        Assumed replicas, which kube-scheduler is about to bind, stay reserved, and the others are
+        planned around them, unless ``also_assumed``."""
+        for held in self.reservations.ledger.of_job(job_uid):
+            if also_assumed:
+                self.settled(held.replica)
+            if held.replica not in self.reservations.assumed:
+                self.reservations.release(held.replica)
+        self.job_changed(job_uid)
+        self.rescales.plan_again(job_uid)
+
+    def fit_reservations(self, node: str) -> None:
+        """Break plans while a node has less than is reserved on it: other pods were bound there.
+
+        Gangs of the lowest priority go first. Assumed replicas go last: their binding may have
+        failed, or it shows in the cluster soon."""
+        if not self.reservations.is_overcommitted(node):
+            return
+        jobs = self.reservations.ledger.jobs_on(node)
+        by_priority = sorted(jobs, key=lambda job_uid: (self.cluster.priority_of(job_uid), job_uid))
+        for also_assumed in (False, True):
+            for job_uid in by_priority:
+                if not self.reservations.is_overcommitted(node):
+                    return
+                _LOG.info("node %s is overcommitted: job %s is planned again", node, job_uid)
+                self.break_plan(job_uid, also_assumed=also_assumed)
+
+    def plan_at_once(self, queued: QueuedGang, now: Instant) -> bool:
+        """Plan one gang under the lock, past the queue; returns whether it fits."""
+        gang = self.reservations.with_surroundings(queued.observed.gang)
+        answer = self.rule.place(gang, self.reservations.free_for(gang))
+        if isinstance(answer, Placement):
+            self.hold(gang, answer, now)
+        return isinstance(answer, Placement)
+
+    def hold(
+        self, gang: Gang, placement: Placement, now: Instant, *, adopted: bool = False
+    ) -> None:
+        """Reserve what a gang is planned on; ``adopted`` from the last leader."""
+        self.future_room.forget(gang.job_uid)
+        self.reservations.hold(gang, placement, self._end_of(gang, now, adopted=adopted))
+        if not self.rescales.is_whole(gang.job_uid):
+            self.rescales.adopt(gang.job_uid)
+        self.job_changed(gang.job_uid)
+        nodes = ", ".join(sorted({*placement.nodes.values()}))
+        _LOG.info("job %s (%s) is planned on %s", gang.key, gang_shape(gang), nodes)
+
+    def _end_of(self, gang: Gang, now: Instant, *, adopted: bool) -> float:
+        """When a gang's reservation ends: sooner where nothing of it is placed yet and
+        kube-scheduler has not asked about every pod."""
+        job_uid, longest = gang.job_uid, self.config.reservation_seconds
+        is_placed_in_part = any(member.node is not None for member in gang.members)
+        is_rescaled, is_early = job_uid in self.cluster.rescales, self.queue.asked.get(job_uid)
+        if adopted or is_placed_in_part or is_rescaled or is_early:
+            self.questions.end_advance(job_uid)
+            return now.monotonic + longest
+        pods = self.cluster.waiting_pods(job_uid)
+        return self.questions.begin_advance(job_uid, pods, now.monotonic, longest)
+
+    def hold_future(
+        self, gang: Gang, placement: Placement, awaited: Awaited, expires_at: float
+    ) -> None:
+        """Reserve room for a gang that pods still take; it is bound once they are gone."""
+        if self.future_room.hold(gang, placement, awaited, expires_at):
+            self.job_changed(gang.job_uid)
+        else:
+            self._room_is_free(gang.job_uid, self.clock())
+        _LOG.info("job %s: room is reserved that %d pods leave", gang.key, len(awaited.pods))
+
+    def _room_is_free(self, job_uid: str, now: Instant) -> None:
+        self.future_room.forget(job_uid)
+        until = now.monotonic + self.config.reservation_seconds
+        for held in self.reservations.ledger.of_job(job_uid):
+            self.reservations.ledger.expire_at(held.replica, until)
+        self.job_changed(job_uid)
+        self.changes.notify()
+
+    def update_rescales(self, now: Instant) -> None:
+        """Reserve capacity for the target counts of every job that is being rescaled.
+
+        Only the leader does, after it has adopted the nominations, and on caches that are recent:
+        what is reserved is answered."""
+        if self.rescales.update(now.monotonic, reserve=self.may_plan()):
+            self.changes.notify()
+
+    def reserve_for_rescales(self) -> None:
+        """The same as ``update_rescales``, with the searches outside the lock."""
+        with self.locked() as now:
+            if self.rescales.follow(now.monotonic):
+                self.changes.notify()
+            unreserved = self.rescales.unreserved()
+        for job_uid in unreserved:
+            for _ in range(_MOST_SEARCHES):
+                with self.locked() as now:
+                    may_plan = self.may_plan()
+                    search = self.rescales.search(job_uid, now.monotonic) if may_plan else None
+                if search is None:
+                    break
+                answer = search.find()
+                with self.locked():
+                    if self.may_plan():
+                        self.rescales.settle(search, answer)
+
+    def may_plan(self) -> bool:
+        """Whether this process leads, on caches that are recent."""
+        return self.leads and self.why_too_old() is None
+
+    def reservation_count(self) -> int:
+        """The number of replicas with a reservation."""
+        with self.lock:
+            return len(self.reservations.ledger)
