@@ -35,7 +35,7 @@ _MOST_CHARACTERS: Final = 1024
 STEADY_SECONDS: Final = 60.0
 """A speed that was measured for less time is not held against earlier runs."""
 SIGMAS: Final = 3.0
-"""How many standard deviations a run may be off what earlier runs let expect."""
+"""How many standard deviations a run may be off what earlier runs predict."""
 _POINTS_OUTSIDE: Final = 3
 """How many losses in a row have to be on one side."""
 _BETWEEN_RUNS: Final = 0.1
@@ -170,7 +170,7 @@ def applicable(runs: Iterable[EarlierRun], job: Job, at: float) -> tuple[Earlier
 
 
 def why_differs(job: Job, progress: TrainingProgress) -> str | None:
-    """Why a job is not what earlier runs of its workload let expect, as a sentence with both
+    """Why a job is not what earlier runs of its workload predict, as a sentence with both
     figures; ``None`` while it is.
 
     1. Speed: at some counts, measured for a minute at least, the log of own / expected speed is
@@ -198,7 +198,7 @@ def _why_speed(job: Job, progress: TrainingProgress) -> str | None:
         if abs(found.log_ratio) > SIGMAS * found.spread:
             counts, speed = own.counts[found.entry], own.steps_per_second[found.entry]
             return (
-                f"{speed:.3g} steps/s at {counts}, where earlier runs let expect "
+                f"{speed:.3g} steps/s at {counts}, where earlier runs predict "
                 f"{found.expected:.3g} (up to {math.expm1(SIGMAS * found.spread):.0%} off)"
             )
     return None
@@ -227,7 +227,7 @@ def _why_loss(progress: TrainingProgress) -> str | None:
             loss, course = math.exp(logs[end - 1]), math.exp(expected[end - 1])
             return (
                 f"a loss of {loss:.4g} after {places[end - 1]:.4g} {series.unit}, where earlier "
-                f"runs let expect {course:.4g} (up to {math.expm1(SIGMAS * spread):.0%} off)"
+                f"runs predict {course:.4g} (up to {math.expm1(SIGMAS * spread):.0%} off)"
             )
     return None
 

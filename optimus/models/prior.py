@@ -88,7 +88,7 @@ def with_earlier(
 
 
 class SpeedDifference(NamedTuple):
-    """One entry of the job's own samples beside what earlier runs let expect there."""
+    """One entry of the job's own samples beside what earlier runs predict there."""
 
     entry: int
     log_ratio: float

@@ -133,7 +133,7 @@ def test_a_job_that_differs_gets_an_event_and_is_measured_itself(
     harness.run(200)
     (dropped,) = events(cluster, "second", "EarlierRunsDropped")
     assert "steps/s at" in dropped
-    assert "where earlier runs let expect" in dropped
+    assert "where earlier runs predict" in dropped
     assert harness.status("second").earlier_runs == 0
     harness.restart()
     harness.run(30)

@@ -193,7 +193,7 @@ class TestDiffers:
     def test_losses_on_one_side_of_the_band_are_said_with_both_figures(self) -> None:
         found = why_differs(JOB, with_run(scaled(after(10), loss=2.0)))
         assert found is not None
-        assert "a loss of 1.45 after 3 epochs, where earlier runs let expect 0.725" in found
+        assert "a loss of 1.45 after 3 epochs, where earlier runs predict 0.725" in found
 
     def test_two_losses_outside_are_not_enough(self) -> None:
         assert why_differs(JOB, with_run(scaled(after(2), loss=2.0))) is None
