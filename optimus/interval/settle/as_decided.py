@@ -16,7 +16,8 @@ No change is weighed against its restart.
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from itertools import count
+from typing import Final, Self
 
 from optimus.allocation import AllocationProblem, Grant
 from optimus.allocation.policy import ClusterAllocation, Refusal, grants
@@ -25,6 +26,11 @@ from optimus.interval.classify import Action, Classified, Eligibility, classify_
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
 from optimus.interval.share import Pool, in_queue_order, namespace_shares, pools_of
 from optimus.jobs import NO_COUNTS, Counts, Job, ReplicaSpec
+
+MOST_ATTEMPTS: Final = 8
+"""How often jobs are placed anew beside those that cannot be paused; then no running job moves."""
+
+KEEPS_ITS_NODES: Final = "it keeps its nodes, as no job is paused"
 
 
 def settle(undecided: Undecided) -> Settled:
@@ -116,7 +122,7 @@ class _Fit:
         """Place all jobs that do not stay where they are."""
         staying = [each for each in jobs if self._stays(each)]
         kept = dict[str, str]()
-        while True:
+        for attempt in count(1):
             self.counts, self.reasons, self.actions, self.kinds = {}, {}, {}, {}
             self.plan = self.undecided.plan.copy()
             for each in staying:
@@ -127,8 +133,9 @@ class _Fit:
                 for each in unplaced:
                     self._pause(each)
                 return
-            for each in unplaced:
-                kept[each.job.uid] = "it keeps its nodes, as no job is paused"
+            if attempt == MOST_ATTEMPTS:
+                unplaced = [each for each in moving if self.plan_holds(each.job.uid)]
+            kept |= {each.job.uid: KEEPS_ITS_NODES for each in unplaced}
             staying += unplaced
 
     def _stays(self, job: Classified) -> bool:

@@ -40,6 +40,7 @@ class ControllerHarness:
         poll_seconds: float = 1,
         stragglers: ReplacementConfig | None = None,
         expects: bool = True,
+        policy: str = "optimus",
         page: PageFeed | None = None,
     ) -> None:
         self.cluster = cluster
@@ -51,13 +52,14 @@ class ControllerHarness:
         self._stragglers = stragglers
         self._timing = timing
         self._expects = expects
+        self._policy = policy
         self.restart()
 
     def restart(self) -> None:
         cluster, self.metrics = self.cluster, Metrics()
         logs = LogPoller(cluster, readers=1, poll_seconds=self._poll_seconds, last_read_seconds=60)
         self.decisions = decision_config = DecisionConfig(
-            policy_named("optimus"),
+            policy_named(self._policy),
             Theorem1(),
             forecast_job,
             stale_seconds=130,

@@ -1,10 +1,13 @@
 """All counts as a policy decides them, from scratch: who stays, who is placed where, who pauses."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from optimus.allocation import (
     NO_MEMORY,
@@ -37,6 +40,7 @@ from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cluster import KnownForecasts, bind, job, nodes, steps
+from tests.unit.properties import examples
 
 AT = 10_000.0
 READS_NONE = PolicyTraits(placed_by="theorem1", reads_forecasts=False)
@@ -231,3 +235,38 @@ class TestTheQuestion:
         (pool,) = policy.asked[0].pools
         assert [each.job.key.name for each in pool.allocation.candidates] == ["b"]
         assert pool.allocation.available["cpu"] == 5000
+
+
+SIZES = st.tuples(st.integers(1, 3), st.integers(1, 3))
+
+
+@examples(60)
+@given(
+    given_jobs=st.lists(st.tuples(SIZES, SIZES, st.integers(-1, 2)), min_size=1, max_size=6),
+    may_pause=st.booleans(),
+)
+def test_no_node_is_over_committed_and_none_loses_its_nodes_unless_it_is_paused(
+    given_jobs: list[tuple[tuple[int, int], tuple[int, int], int]], may_pause: bool
+) -> None:
+    """Jobs of these counts on one node each, or none, with grants of other counts."""
+    cluster, used, jobs = nodes(3, 6), dict[int, int](), list[tuple[Job, list[str]]]()
+    for number, (counts, _, node) in enumerate(given_jobs):
+        runs = node >= 0 and used.get(node, 0) + sum(counts) <= 6
+        if runs:
+            used[node] = used.get(node, 0) + sum(counts)
+        jobs.append((job(f"j{number}", counts), on(f"node-{node:02}", sum(counts)) if runs else []))
+    policy = granting(
+        READS_NONE, **{f"j{number}": each for number, (_, each, _) in enumerate(given_jobs)}
+    )
+    found = Round(policy, jobs, cluster, may_pause=may_pause).plan()
+    held = found.capacity_plan.held
+    tasks = Counter(each.node for uid in held for each in held[uid])
+    assert all(count <= 6 for count in tasks.values())
+    again = Round(policy, jobs[::-1], cluster[::-1], may_pause=may_pause).plan()
+    assert again.decisions == found.decisions
+    runs_now = {each.uid for each, where in jobs if where}
+    for each in found.decisions:
+        if each.uid in held:
+            assert len(held[each.uid]) == sum(each.counts)
+        assert (each.action is Action.PAUSE) <= may_pause
+        assert each.uid in held or each.uid not in runs_now or each.action is Action.PAUSE

@@ -744,3 +744,14 @@ class TestRounds:
         (decided,) = step(driver, cluster_of(FakeManagedJob(job("a"))), 0.0)
         assert isinstance(decided, IntervalDecided)
         assert [each.action for each in decided.plan.decisions] == [Action.KEEP]
+
+    def test_there_each_begins_once_its_target_fits(self) -> None:
+        driver = self.driver(pauses=False, together=False)
+        cluster = cluster_of(FakeManagedJob(job("a")), FakeManagedJob(job("b")), cores=7)
+        _, begun = step(driver, cluster, 0.0)
+        assert isinstance(begun, BeginRescale)
+        assert set(driver.state.pending) == {"uid-a", "uid-b"} - {begun.uid}
+        cluster.finish_rescale(begun.uid)
+        (other,) = step(driver, cluster, 2.0)
+        assert isinstance(other, BeginRescale)
+        assert other.uid != begun.uid
