@@ -509,7 +509,7 @@ def test_when_a_job_is_not_stopped(
     harness.run(3)
     state = state_of(harness)
     for name, value in change.items():
-        setattr(state, name, value)
+        setattr(state.gang if hasattr(state.gang, name) else state, name, value)
     assert _why_not_now(state, cluster.at) == why
 
 
