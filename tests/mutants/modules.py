@@ -102,7 +102,6 @@ _OWN: Final = {
     "extender/state/volumes.py": ("volumes",),
     "extender/status_writes.py": ("status_writes",),
     "extender/waiting_notices.py": ("gang_report", "job_events"),
-    "autoscaler/executor.py": ("executor",),
     "optimus/rescale/machine.py": ("machine", "observed", "verify"),
     "optimus/interval/capacity_plan.py": ("headroom", "interval", "quota", "starting"),
     "optimus/interval/classify.py": (
