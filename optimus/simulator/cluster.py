@@ -13,8 +13,6 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Final
 
-from msgspec import structs
-
 from optimus import lifecycle
 from optimus.allocation import JobHistory
 from optimus.allocation.policy import KindCapacity, Service
@@ -376,7 +374,7 @@ class SimulatedCluster:
         self._placed.update(state)
         state.restarts += had_pods and trained
         state.stopped_at = at if had_pods and trained else None
-        state.record = structs.replace(state.record, profiling_since=None)
+        state.record = replace(state.record, profiling_since=None)
         if clear_at <= at:
             self._bind(state)
         self._schedule(state)
@@ -403,7 +401,7 @@ class SimulatedCluster:
         state.phase, state.phase_ends_at = Phase.CLEARING, self.now + leaving
         self._placed.update(state)
         pauses = state.record.pauses + 1
-        state.record = structs.replace(state.record, profiling_since=None, pauses=pauses)
+        state.record = replace(state.record, profiling_since=None, pauses=pauses)
         self._schedule(state)
 
     def _stop(self, state: JobState) -> float:
@@ -488,7 +486,7 @@ class SimulatedCluster:
 
     def _end(self, state: JobState, at: float) -> None:
         state.phase, state.phase_ends_at = Phase.ENDED, math.inf
-        state.record = structs.replace(lifecycle.service_ended(state.record, at), ended_at=at)
+        state.record = replace(lifecycle.service_ended(state.record, at), ended_at=at)
         state.pods = state.coming = ()
         self._placed.update(state)
         state.version += 1

@@ -9,10 +9,8 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-
-from msgspec import structs
 
 from optimus import lifecycle
 from optimus.interval import IntervalConfig, IntervalPlan, Strategies
@@ -167,7 +165,7 @@ class LiveScheduler:
                     self._log_forecasts(view, plan)
                 case EndProfilingRun(uid=uid):
                     state = view.managed[uid]
-                    state.record = structs.replace(state.record, profiling_since=None)
+                    state.record = replace(state.record, profiling_since=None)
                 case BeginRescale(uid=uid):
                     self._begin(cluster, view.managed[uid], instruction)
         self._begin_awaited(cluster)
@@ -346,7 +344,7 @@ class _Workloads:
 def _compare(state: JobState) -> None:
     differs = why_differs(state.job, state.progress(0.0))
     if differs is not None:
-        state.record = structs.replace(state.record, differs=differs)
+        state.record = replace(state.record, differs=differs)
         state.earlier = NOTHING_PROVIDED
 
 

@@ -9,6 +9,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 TESTS: Final = {
     "extender": ("tests/unit/extender",),
     "optimus/placement": ("tests/unit/placement",),
+    "optimus/lifecycle": ("tests/unit/lifecycle",),
     "optimus/rescale": ("tests/unit/rescale",),
     "optimus/interval": ("tests/unit/interval", "tests/unit/profiling"),
 }
