@@ -12,11 +12,10 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
+from autoscaler.assembly import ClusterAccess, ControllerConfig, Process, assemble
 from autoscaler.cluster import Caches
-from autoscaler.completion import CompletionRequester
-from autoscaler.controller import Clock, Components, Controller, Timing
-from autoscaler.decide import Decider, DecisionConfig
-from autoscaler.executor import Access, Rescales
+from autoscaler.controller import Clock, Controller, Timing
+from autoscaler.decide import DecisionConfig
 from autoscaler.jobs.managed import Holds
 from autoscaler.leadership import (
     Election,
@@ -34,11 +33,8 @@ from autoscaler.leadership import (
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import READ_BYTES, WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.profile.events import JobEvents
-from autoscaler.profile.workloads import WorkloadRecorder
-from autoscaler.profile.writer import ProfileRecorder, Writer
 from autoscaler.settings import Settings, fairness_of, parse, parse_budget
-from autoscaler.stragglers import ReplacementConfig, StragglerReplacer
+from autoscaler.stragglers import ReplacementConfig
 from autoscaler.web import create_app
 from autoscaler.web.copies import copy_of_profiles
 from autoscaler.web.feed import PageFeed
@@ -332,8 +328,6 @@ def _controller(
     logs: "_Logs",
     reports: _Reports,
 ) -> Controller:
-    instance, metrics = reports.instance, reports.metrics
-    events = JobEvents(EventWriter(client, "optimus-autoscaler"), metrics)
     decisions = _decision_config(settings)
     decides_by = ClusterSettings(
         decisions.settings,
@@ -342,19 +336,16 @@ def _controller(
         names_in(settings.ignored_resources),
         settings.policy_options.get(settings.policy, {}),
     )
-    recorder = ProfileRecorder(
+    access = ClusterAccess(
+        caches,
+        LiveReader(client, _eligibility_config(settings)),
+        JobWriter(client, reports.instance),
         ProfileWriter(client),
-        events,
-        spacing_seconds=settings.report_seconds,
-        writer=Writer(instance, decides_by),
+        EventWriter(client, "optimus-autoscaler"),
+        PodWriter(client),
+        WorkloadProfileWriter(client),
     )
-    reader, config = LiveReader(client, _eligibility_config(settings)), _rescale_config(settings)
-    access = Access(reader, JobWriter(client, instance), recorder, events, logs.poller)
-    rescales = Rescales(access, config)
-    decider = Decider(decisions, metrics, dry_run=settings.dry_run)
-    workloads = WorkloadRecorder(WorkloadProfileWriter(client), metrics, instance=instance)
-    completion = CompletionRequester(PodWriter(client), events)
-    stragglers = None
+    replacement = None
     if settings.replacements_per_day and not settings.once:
         replacement = ReplacementConfig(
             detection=logs.rotation.config,
@@ -363,20 +354,6 @@ def _controller(
             per_day=settings.replacements_per_day,
             hold_seconds=decisions.hold_seconds,
         )
-        stragglers = StragglerReplacer(logs.rotation, events, metrics, replacement)
-    components = Components(
-        caches,
-        logs.poller,
-        decider,
-        rescales,
-        recorder,
-        events,
-        metrics,
-        workloads,
-        completion,
-        stragglers,
-        reports.page,
-    )
     timing = Timing(
         tick_seconds=settings.tick_seconds,
         half_bound_seconds=settings.start_timeout_seconds,
@@ -392,7 +369,25 @@ def _controller(
             frozenset({PauseReason.POLICY} if decisions.policy.traits.preempts else ()),
         ),
     )
-    return Controller(components, timing, Clock(), dry_run=settings.dry_run, instance=instance)
+    config = ControllerConfig(
+        decisions,
+        _rescale_config(settings),
+        timing,
+        decides_by,
+        settings.report_seconds,
+        replacement,
+    )
+    process = Process(
+        reports.metrics,
+        Clock(),
+        logs.poller,
+        logs.rotation,
+        logs.poller,
+        reports.page,
+        reports.instance,
+        settings.dry_run,
+    )
+    return assemble(access, config, process)
 
 
 def _eligibility_config(settings: Settings) -> EligibilityConfig:

@@ -8,11 +8,9 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
-
-from msgspec.structs import replace
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.state import JobState

@@ -13,9 +13,8 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from dataclasses import replace as replaced
 from typing import Final
-
-from msgspec.structs import replace as replaced
 
 from autoscaler.cluster import Observation
 from autoscaler.decide import claims_of

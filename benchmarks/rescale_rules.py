@@ -21,7 +21,6 @@ from statistics import fmean
 from typing import Final
 
 import numpy as np
-from msgspec import structs
 from numpy.random import Generator
 
 from benchmarks.fairness import jain
@@ -79,13 +78,13 @@ def limit_lifetime(cluster: SimulatedCluster) -> None:
     """No move after so many of them, and any number within an hour."""
     for state in cluster.states.values():
         spent = state.record.rescales >= LIFETIME_MOVES
-        state.record = structs.replace(state.record, moves=(math.inf,) * 64 if spent else ())
+        state.record = replace(state.record, moves=(math.inf,) * 64 if spent else ())
 
 
 def keep_growth(cluster: SimulatedCluster) -> None:
     """It is not known which counts a user has set."""
     for state in cluster.states.values():
-        state.record = structs.replace(state.record, user_counts=None)
+        state.record = replace(state.record, user_counts=None)
 
 
 @dataclass(slots=True)
@@ -107,7 +106,7 @@ class Losses:
                 del self.replaced[uid]
             if state is not None and uid not in self.replaced:
                 record = before.record
-                state.record = structs.replace(
+                state.record = replace(
                     state.record,
                     rescales=record.rescales,
                     moves=record.moves,

@@ -4,10 +4,8 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
-
-from msgspec.structs import replace
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.state import JobLimits, JobState

@@ -4,11 +4,9 @@ import dataclasses
 import logging
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import Final, Self
-
-from msgspec.structs import replace
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.forecasts import Forecasts

@@ -5,6 +5,7 @@ goal is met, and when it has ended. What cannot be written waits in memory, is t
 minute, and is said once: a missing CRD or right costs the jobs this feature and nothing else.
 """
 
+import dataclasses
 import logging
 import time
 from collections import defaultdict
@@ -98,7 +99,7 @@ class WorkloadRecorder:
         workload, reached = state.job.workload, _reached(state)
         if workload is None or reached <= state.record.shared:
             return
-        state.record = msgspec.structs.replace(state.record, shared=int(reached))
+        state.record = dataclasses.replace(state.record, shared=int(reached))
         outcome = state.training_job.outcome
         succeeded = outcome == "Succeeded" or (outcome is None and reached >= Shared.GOAL)
         run = run_of(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from functools import cache
 from math import inf
 from operator import attrgetter
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from cachetools import TTLCache
@@ -43,17 +43,6 @@ class Profiles(Protocol):
         """Replace the whole status; CONFLICT where the profile has changed since it was read."""
 
 
-class Writer(NamedTuple):
-    """The autoscaler that writes; its ``settings`` are stored with each job, for the command line's
-    answers."""
-
-    instance: str = ""
-    settings: ClusterSettings | None = None
-
-
-UNNAMED: Final = Writer()
-
-
 class ProfileRecorder:
     """Writes profiles; ``timer`` times the back-off after a refusal, and how long writes take."""
 
@@ -63,12 +52,15 @@ class ProfileRecorder:
         events: JobEvents,
         *,
         spacing_seconds: float,
-        writer: Writer = UNNAMED,
+        instance: str = "",
+        settings: ClusterSettings | None = None,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._profiles, self._events, self._instance = profiles, events, writer.instance
+        """``instance`` is the autoscaler that writes; its ``settings`` are stored with each job,
+        for the command line's answers."""
+        self._profiles, self._events, self._instance = profiles, events, instance
         # They do not change while this process runs: one value for each namespace.
-        self._decided_by = None if writer.settings is None else cache(writer.settings.stored)
+        self._decided_by = None if settings is None else cache(settings.stored)
         self._spacing_seconds, self._timer = spacing_seconds, timer
         self._job_uids: Collection[str] | None = None
         """Of all jobs; unknown before the first observation."""

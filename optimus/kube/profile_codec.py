@@ -25,7 +25,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.profiles import RescaleStatus
 from optimus.kube.times import format_instant, parse_instant
 from optimus.kube.training_jobs import TrainingJob
-from optimus.lifecycle import STORED_NAMES, JobRecord
+from optimus.lifecycle import JobRecord
 from optimus.models.expectation import expect_job, presentable
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.log import ProgressLog
@@ -47,13 +47,32 @@ StoredSettings = dict[str, Any]
 """As JSON has them."""
 
 
-class SavedState(msgspec.Struct, frozen=True, rename=STORED_NAMES):
+class SavedState(msgspec.Struct, frozen=True):
     """The profile's ``state``."""
 
     log: LogState = msgspec.field(default_factory=LogState)
     record: JobRecord = msgspec.field(default_factory=JobRecord)
     decided_by: StoredSettings | None = None
     """The settings by which the job's counts are decided (``kube.stored_settings``)."""
+
+
+class _Stored(msgspec.Struct, frozen=True, rename={"record": "deeds"}):
+    """The same as it is stored."""
+
+    log: LogState = msgspec.field(default_factory=LogState)
+    record: dict[str, Any] = {}
+    decided_by: StoredSettings | None = None
+
+
+_STORED_NAMES: Final = {
+    "checkpoint_missed": "waited_in_vain",
+    "placement_failures": "setbacks",
+    "gang_uids": "whole",
+}
+"""Stored names of the fields of ``JobRecord`` that are not their own: stored profiles stay
+readable."""
+
+_NAMES: Final = {stored: name for name, stored in _STORED_NAMES.items()}
 
 
 def pack(saved: SavedState, job: object = "") -> str:
@@ -74,7 +93,10 @@ def pack(saved: SavedState, job: object = "") -> str:
 
 
 def _packed(saved: SavedState) -> str:
-    return b64encode(zlib.compress(msgspec.json.encode(saved))).decode()
+    fields = msgspec.to_builtins(saved.record)
+    record = {_STORED_NAMES.get(name, name): value for name, value in fields.items()}
+    stored = _Stored(saved.log, record, saved.decided_by)
+    return b64encode(zlib.compress(msgspec.json.encode(stored))).decode()
 
 
 def unpack(state: str | None, job: object, at: float) -> SavedState:
@@ -87,8 +109,10 @@ def unpack(state: str | None, job: object, at: float) -> SavedState:
     try:
         # Bounded: a compressed text of unlimited length was not written here.
         text = zlib.decompressobj().decompress(b64decode(state, validate=True), _MOST_BYTES)
-        saved = msgspec.json.decode(text, type=SavedState)
-        return SavedState(_sharing(saved.log), _until(saved.record, at), saved.decided_by)
+        stored = msgspec.json.decode(text, type=_Stored)
+        fields = {_NAMES.get(name, name): value for name, value in stored.record.items()}
+        record = msgspec.convert(fields, JobRecord)
+        return SavedState(_sharing(stored.log), _until(record, at), stored.decided_by)
     except (ValueError, zlib.error, msgspec.MsgspecError) as error:
         _LOG.warning(
             "job %s: saved state cannot be decoded, its speed is measured again: %s", job, error
@@ -142,7 +166,7 @@ def _sharing(log: LogState) -> LogState:
 
 def _until(record: JobRecord, at: float) -> JobRecord:
     failures = record.placement_failures
-    return msgspec.structs.replace(
+    return replace(
         record,
         last_rescaled_at=_past(record.last_rescaled_at, at),
         moves=tuple(min(each, at) for each in record.moves),

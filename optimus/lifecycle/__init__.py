@@ -1,7 +1,6 @@
 """The life of one job: what was done to it, what it received and cost, what its workload keeps."""
 
 from optimus.lifecycle.record import (
-    STORED_NAMES,
     Avoided,
     EndedRescale,
     JobRecord,
@@ -15,7 +14,6 @@ from optimus.lifecycle.record import (
 )
 
 __all__ = (
-    "STORED_NAMES",
     "Avoided",
     "EndedRescale",
     "JobRecord",

@@ -6,11 +6,8 @@ simulation), UTC.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
-
-import msgspec
-from msgspec.structs import replace
 
 from optimus.allocation import FailedCounts, PlacementFailure
 from optimus.allocation.policy import Service
@@ -22,14 +19,6 @@ _MOST_PRICES: Final = 9
 
 _MOST_FAILED: Final = 16
 
-STORED_NAMES: Final = {
-    "record": "deeds",
-    "checkpoint_missed": "waited_in_vain",
-    "placement_failures": "setbacks",
-    "gang_uids": "whole",
-}
-"""Names in profiles of fields whose names have changed since: stored profiles stay readable."""
-
 
 class Avoided(NamedTuple):
     """A node that the job avoids until an instant, since a worker was slow there."""
@@ -38,7 +27,8 @@ class Avoided(NamedTuple):
     until: float
 
 
-class JobRecord(msgspec.Struct, frozen=True, rename=STORED_NAMES):
+@dataclass(frozen=True, slots=True)
+class JobRecord:
     """What was done to one job."""
 
     rescales: int = 0
@@ -107,13 +97,13 @@ class JobRecord(msgspec.Struct, frozen=True, rename=STORED_NAMES):
     received_seconds: float = 0.0
     """For which it held nodes with all its pods, up to the last stop."""
 
-    received: dict[str, float] = {}
+    received: Mapping[str, float] = field(default_factory=dict)
     """The same on each kind of nodes, divided by its workers where they are on several."""
 
     served_since: float | None = None
     """When it was placed on the nodes that it holds; ``None`` while it is stopped."""
 
-    served_on: dict[str, int] = {}
+    served_on: Mapping[str, int] = field(default_factory=dict)
     """How many workers it had there on each kind of nodes."""
 
     pauses: int = 0

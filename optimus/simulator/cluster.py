@@ -12,8 +12,6 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Final
 
-from msgspec import structs
-
 from optimus import lifecycle
 from optimus.allocation import JobHistory
 from optimus.allocation.policy import Service
@@ -367,7 +365,7 @@ class SimulatedCluster:
         self._placed.update(state)
         state.restarts += had_pods and trained
         state.stopped_at = at if had_pods and trained else None
-        state.record = structs.replace(state.record, profiling_since=None)
+        state.record = replace(state.record, profiling_since=None)
         state.is_paused = False
         if clear_at <= at:
             self._bind(state)
@@ -395,7 +393,7 @@ class SimulatedCluster:
         state.phase, state.phase_ends_at = Phase.CLEARING, self.now + leaving
         self._placed.update(state)
         pauses = state.record.pauses + 1
-        state.record = structs.replace(state.record, profiling_since=None, pauses=pauses)
+        state.record = replace(state.record, profiling_since=None, pauses=pauses)
         state.is_paused = True
         self._schedule(state)
 
@@ -481,7 +479,7 @@ class SimulatedCluster:
 
     def _end(self, state: JobState, at: float) -> None:
         state.phase, state.phase_ends_at = Phase.ENDED, math.inf
-        state.record = structs.replace(lifecycle.service_ended(state.record, at), ended_at=at)
+        state.record = replace(lifecycle.service_ended(state.record, at), ended_at=at)
         state.pods = state.coming = ()
         self._placed.update(state)
         state.version += 1

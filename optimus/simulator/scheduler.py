@@ -12,10 +12,8 @@ alone, a new job waits for the next one, and jobs that are moved are stopped tog
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-
-from msgspec import structs
 
 from optimus import lifecycle
 from optimus.allocation import PolicyTraits
@@ -205,7 +203,7 @@ class SimulatedScheduler:
                         self._free_at = cluster.now + cluster.leaving_seconds
                 case EndProfilingRun(uid=uid):
                     state = view.managed[uid]
-                    state.record = structs.replace(state.record, profiling_since=None)
+                    state.record = replace(state.record, profiling_since=None)
                 case PauseJob(uid=uid):
                     if view.managed[uid].phase is not Phase.CLEARING:
                         cluster.pause(view.managed[uid])
@@ -394,7 +392,7 @@ class _Workloads:
 def _compare(state: JobState) -> None:
     differs = why_differs(state.job, state.progress(0.0))
     if differs is not None:
-        state.record = structs.replace(state.record, differs=differs)
+        state.record = replace(state.record, differs=differs)
         state.earlier = NOTHING_PROVIDED
 
 

@@ -1,16 +1,13 @@
 """An autoscaler that rules a cluster."""
 
-from autoscaler.completion import CompletionRequester
-from autoscaler.controller import Clock, Components, Controller, Timing
-from autoscaler.decide import Decider, DecisionConfig
-from autoscaler.executor import Access, LastReads, Rescales
+from autoscaler.assembly import ClusterAccess, ControllerConfig, Process, assemble
+from autoscaler.controller import Clock, Timing
+from autoscaler.decide import DecisionConfig
+from autoscaler.executor import LastReads
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
-from autoscaler.profile.events import JobEvents
-from autoscaler.profile.workloads import WorkloadRecorder
-from autoscaler.profile.writer import ProfileRecorder, Writer
-from autoscaler.stragglers import ReplacementConfig, StragglerReplacer
+from autoscaler.stragglers import ReplacementConfig
 from autoscaler.web.feed import PageFeed
 from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import DriverConfig
@@ -19,6 +16,7 @@ from optimus.kube.stored_settings import ClusterSettings
 from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
+from optimus.progress.stragglers import StragglerConfig
 from optimus.rescale.machine import RescaleConfig
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 
@@ -79,14 +77,6 @@ class ControllerHarness:
                 expects=self._expects,
             ),
         )
-        events = JobEvents(cluster, self.metrics, lambda: cluster.at)
-        reporting = ProfileRecorder(
-            cluster,
-            events,
-            spacing_seconds=5,
-            writer=Writer(self._instance, ClusterSettings(decision_config.settings)),
-            timer=lambda: cluster.at,
-        )
         config = RescaleConfig(
             fresh_seconds=10,
             break_grace_seconds=2,
@@ -95,37 +85,24 @@ class ControllerHarness:
             quiet_seconds=2,
             checkpoint_warning_seconds=100,
         )
-        last_reads = self._last_reads or logs
-        rescales = Rescales(Access(cluster, cluster, reporting, events, last_reads), config)
-        decider = Decider(decision_config, self.metrics, dry_run=self._dry_run)
-        workloads = WorkloadRecorder(cluster.workloads, self.metrics, timer=lambda: cluster.at)
-        parts = Components(
-            cluster,
-            logs,
-            decider,
-            rescales,
-            reporting,
-            events,
-            self.metrics,
-            workloads,
-            CompletionRequester(cluster, events),
-            self._replacer(events),
-            self.page,
+        workloads, stragglers = cluster.workloads, self._stragglers
+        access = ClusterAccess(cluster, cluster, cluster, cluster, cluster, cluster, workloads)
+        settings = ClusterSettings(decision_config.settings)
+        detection = StragglerConfig() if stragglers is None else stragglers.detection
+        self.controller = assemble(
+            access,
+            ControllerConfig(decision_config, config, self._timing, settings, 5, stragglers),
+            Process(
+                self.metrics,
+                Clock(lambda: cluster.at + cluster.day_offset, lambda: cluster.at),
+                logs,
+                WorkerRotation(cluster, detection),
+                self._last_reads or logs,
+                self.page,
+                self._instance,
+                self._dry_run,
+            ),
         )
-        self.controller = Controller(
-            parts,
-            self._timing,
-            Clock(lambda: cluster.at + cluster.day_offset, lambda: cluster.at),
-            dry_run=self._dry_run,
-            instance=self._instance,
-        )
-
-    def _replacer(self, events: JobEvents) -> StragglerReplacer | None:
-        config = self._stragglers
-        if config is None:
-            return None
-        rotation = WorkerRotation(self.cluster, config.detection)
-        return StragglerReplacer(rotation, events, self.metrics, config)
 
     @property
     def intervals(self) -> float:

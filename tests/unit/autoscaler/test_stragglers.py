@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
@@ -276,7 +275,7 @@ def test_nodes_that_are_avoided_already_are_no_room() -> None:
     state, observation = state_of(harness), cluster.observe(cluster.at)
     managed, replacer = harness.controller.managed.states, replacer_of(harness)
     assert replacer._why_no_room(managed, state, _Found(SLOW), observation) == ""
-    state.record = msgspec.structs.replace(state.record, avoided=(Avoided("n2", cluster.at + 1),))
+    state.record = dataclasses.replace(state.record, avoided=(Avoided("n2", cluster.at + 1),))
     why = replacer._why_no_room(managed, state, _Found(SLOW), observation)
     assert why == "it does not fit without n1, n2"
 
@@ -312,7 +311,7 @@ def test_a_worker_that_stays_slow_restarts_its_job_twice_a_day_at_most(
     assert fake.runs == 3
     state = state_of(harness)
     day_ago = harness.cluster.at - 86_401
-    state.record = msgspec.structs.replace(state.record, replacements=(day_ago, day_ago))
+    state.record = dataclasses.replace(state.record, replacements=(day_ago, day_ago))
     # With every slow node avoided in turn it has to fit on the rest.
     cluster.names = tuple(f"n{number}" for number in range(9))
     run_until(harness, lambda: fake.runs == 4, "a day later")
@@ -340,7 +339,7 @@ def test_the_limits_of_rescales_hold(
     fake = cluster.submit(job())
     harness.run(3)
     state = state_of(harness)
-    state.record = msgspec.structs.replace(
+    state.record = dataclasses.replace(
         state.record, last_rescaled_at=cluster.at, moves=(cluster.at,)
     )
     assert found(harness).endswith(f"; nothing is done: {why}")
@@ -441,7 +440,7 @@ def test_a_node_is_avoided_for_a_time(cluster: NodesCluster, harness: Controller
     run_until(harness, lambda: "Rescaled" in cluster.reasons("a"), "it was restarted")
     state = state_of(harness)
     assert harness.status("a").avoided_nodes
-    state.record = msgspec.structs.replace(state.record, avoided=(Avoided("n1", cluster.at + 2),))
+    state.record = dataclasses.replace(state.record, avoided=(Avoided("n1", cluster.at + 2),))
     harness.run(10)
     assert harness.status("a").avoided_nodes == ()
 
@@ -466,7 +465,7 @@ def test_an_avoided_node_is_shown_with_its_end() -> None:
     cluster.submit(job())
     harness.run(3)
     state, until = state_of(harness), START_AT + 1_000
-    state.record = msgspec.structs.replace(state.record, avoided=(Avoided("n1", until),))
+    state.record = dataclasses.replace(state.record, avoided=(Avoided("n1", until),))
     harness.run(2)
     assert harness.status("a").avoided_nodes == (AvoidedNode("n1", format_second(until)),)
 
@@ -510,7 +509,7 @@ def test_when_a_job_is_not_stopped(
     harness.run(3)
     state = state_of(harness)
     for name, value in change.items():
-        setattr(state, name, value)
+        setattr(state.gang if hasattr(state.gang, name) else state, name, value)
     assert _why_not_now(state, cluster.at) == why
 
 
@@ -535,7 +534,7 @@ def test_a_job_that_was_moved_to_be_measured_may_still_return_to_its_counts(
     cluster.submit(job())
     harness.run(1)
     state = state_of(harness)
-    state.record = msgspec.structs.replace(state.record, own_counts=Counts(1, 2))
+    state.record = dataclasses.replace(state.record, own_counts=Counts(1, 2))
     state.begin("i", cluster.at, Counts(1, 3), "why", RescalePurpose.STRAGGLER)
     assert state.rescale is not None
     state.rescale_ended(End(Outcome.REACHED, state.rescale.record, "over"), cluster.at)
@@ -573,7 +572,7 @@ def test_a_restart_has_to_save_more_than_it_costs(
     harness.run(3)
     state = state_of(harness)
     state.forecasts.current = Forecast(ConstantSpeed(), remaining_steps, goal_met=goal_met)
-    state.record = msgspec.structs.replace(state.record, prices=(price_seconds,) * 2)
+    state.record = dataclasses.replace(state.record, prices=(price_seconds,) * 2)
     assert replacer_of(harness)._why_not_worth_it(state, SLOW) == why
 
 

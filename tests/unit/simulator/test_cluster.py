@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-from msgspec import structs
-
 from optimus.allocation.policy import Service
 from optimus.interval.capacity_plan import Held
 from optimus.jobs import Counts, Role
@@ -165,9 +163,7 @@ class TestARescale:
 
     def test_the_users_own_counts_are_reported_until_an_interval_changes_them(self) -> None:
         cluster, state = running()
-        state.record = structs.replace(
-            state.record, profiled=(Counts(1, 2),), own_counts=Counts(1, 1)
-        )
+        state.record = replace(state.record, profiled=(Counts(1, 2),), own_counts=Counts(1, 1))
         reported = [state.history(0.0).own_counts]
         for purpose, node in (
             (RescalePurpose.PROFILING, "node-1"),

@@ -1,0 +1,97 @@
+"""Puts a controller together, on whatever cluster it is given access to."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from autoscaler.completion import CompletionRequester, PodAnnotator
+from autoscaler.controller import Clock, Components, Controller, Observer, Page, Timing
+from autoscaler.decide import Decider, DecisionConfig
+from autoscaler.executor import Access, LastReads, Reader, Rescales, Writer
+from autoscaler.logs.poller import LogPoller
+from autoscaler.logs.rotation import WorkerRotation
+from autoscaler.metrics import Metrics
+from autoscaler.profile.events import Events, JobEvents
+from autoscaler.profile.workloads import WorkloadRecorder, Workloads
+from autoscaler.profile.writer import ProfileRecorder, Profiles
+from autoscaler.stragglers import ReplacementConfig, StragglerReplacer
+from optimus.kube.stored_settings import ClusterSettings
+from optimus.rescale.machine import RescaleConfig
+
+
+class ClusterAccess(NamedTuple):
+    """All reads and writes of a cluster."""
+
+    observer: Observer
+    reader: Reader
+    jobs: Writer
+    profiles: Profiles
+    events: Events
+    pods: PodAnnotator
+    workloads: Workloads
+
+
+class ControllerConfig(NamedTuple):
+    """By what a controller decides and acts."""
+
+    decisions: DecisionConfig
+    rescales: RescaleConfig
+    timing: Timing
+    settings: ClusterSettings
+    """Stored with each job, for the command line's answers."""
+
+    report_seconds: float
+    """The least seconds between two writes of a profile that shows nothing urgent."""
+
+    replacement: ReplacementConfig | None = None
+    """``None``: workers are not compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What else a controller has around it."""
+
+    metrics: Metrics
+    clock: Clock
+    logs: LogPoller
+    rotation: WorkerRotation
+    last_reads: LastReads
+    page: Page | None = None
+    instance: str = ""
+    dry_run: bool = False
+
+
+def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) -> Controller:
+    """The controller with all its parts."""
+    metrics, instance, timer = process.metrics, process.instance, process.clock.timer
+    events = JobEvents(access.events, metrics, timer)
+    recorder = ProfileRecorder(
+        access.profiles,
+        events,
+        spacing_seconds=config.report_seconds,
+        instance=instance,
+        settings=config.settings,
+        timer=timer,
+    )
+    carried_out = Access(access.reader, access.jobs, recorder, events, process.last_reads)
+    components = Components(
+        access.observer,
+        process.logs,
+        Decider(config.decisions, metrics, dry_run=process.dry_run),
+        Rescales(carried_out, config.rescales),
+        recorder,
+        events,
+        metrics,
+        WorkloadRecorder(access.workloads, metrics, instance=instance, timer=timer),
+        CompletionRequester(access.pods, events),
+        _stragglers(config.replacement, process.rotation, events, metrics),
+        process.page,
+    )
+    return Controller(
+        components, config.timing, process.clock, dry_run=process.dry_run, instance=instance
+    )
+
+
+def _stragglers(
+    config: ReplacementConfig | None, rotation: WorkerRotation, events: JobEvents, metrics: Metrics
+) -> StragglerReplacer | None:
+    return None if config is None else StragglerReplacer(rotation, events, metrics, config)
