@@ -188,7 +188,7 @@ class GangQueue:
                 namespace, now = observed.gang.key.namespace, self._clock().monotonic
                 self._budgets.charge(namespace, cost, now)
         found = self.cached[job_uid]
-        if found is not None and found.waiting.ran_before != (job_uid in self._cluster.have_run):
+        if found is not None and found.waiting.ran_before != self._ran_before(found.observed):
             self.cached[job_uid] = found = self.queued(found.observed)
         return found
 
@@ -276,10 +276,26 @@ class GangQueue:
         """The gang's wait begins with the last of its pods; the lowest priority of them counts."""
         created = (pod.created_at for pod in observed.pods.values() if is_waiting(pod))
         gang, since = observed.gang, max(created, default=0.0)
-        ran_before = gang.job_uid in self._cluster.have_run
+        ran_before = self._ran_before(observed)
         priority = min(pod.priority for pod in observed.pods.values())
         waiting = WaitingGang(gang.job_uid, gang.demand(), since, ran_before, priority)
         return QueuedGang(observed, waiting)
+
+    def _ran_before(self, observed: ObservedGang) -> bool:
+        """Whether the job has run as it waits now, or a part of this very gang has been placed."""
+        gang, cluster = observed.gang, self._cluster
+        if gang.job_uid not in cluster.have_run:
+            return False
+        if cluster.ran_with(gang.job_uid, gang.demand()):
+            return True
+        lists = [pod.gang for pod in observed.pods.values() if is_waiting(pod)]
+        return any(
+            pod.node is not None
+            and pod.scheduler_name in self.schedulers
+            and pod.gang is not None
+            and pod.gang in lists
+            for pod in observed.pods.values()
+        )
 
     def is_held(self, observed: ObservedGang) -> bool:
         """Whether room is reserved for every replica that is not bound."""
