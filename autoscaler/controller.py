@@ -31,6 +31,7 @@ from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, alternating
 from optimus.kube.contract import Phase
 from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits
 from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.stopped_time import StoppedTime
 
 _LOG = logging.getLogger(__name__)
 _MOST_SLEW: Final = 0.1
@@ -153,6 +154,7 @@ class Controller:
         self._silent_since: float | None = None
         self._phases: Counter[Phase] | None = None
         self._not_reached: frozenset[str] = frozenset()
+        self._stopped_time = StoppedTime()
 
     def run(
         self, stopping: Callable[[float], bool], may_act: Callable[[], bool] = lambda: True
@@ -254,7 +256,11 @@ class Controller:
     def _advance_rescales(self, observation: Observation, now: float, *, may_begin: bool) -> None:
         if self._dry_run:
             return
-        budget = DisruptionBudget((each.job for each in self.managed), self._timing.disruption)
+        jobs, limits = [each.job for each in self.managed], self._timing.disruption
+        stopped = Counter(each.job.key.namespace for each in self.managed if each.is_stopped)
+        namespaces = len({job.key.namespace for job in jobs})
+        part = limits.cluster.of(len(jobs)) / max(namespaces, 1)
+        budget = DisruptionBudget(jobs, limits, self._stopped_time.note(stopped, part, now))
         for state in self.managed:
             stuck = state.is_stuck(now)
             budget.note(state.job, is_stopped=state.is_stopped, is_stuck=stuck)

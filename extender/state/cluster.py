@@ -15,6 +15,7 @@ from optimus.jobs import Counts, Job
 from optimus.kube.pods import FINISHED_PHASES, Pod
 from optimus.nodes import Node
 from optimus.resources import NONE, Resources
+from optimus.snapshot import BoundPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,10 @@ class Cluster:
         self.rescales: dict[str, ProfileRescale] = {}
         self.have_run: set[str] = set()
         """The UIDs of jobs that have had a bound pod or a rescale."""
+        self._held: dict[str, Resources] = {}
+        """By job UID, what its replicas take of nodes."""
+        self._most_held: dict[str, Resources] = {}
+        """By job UID, the most of it at any time, or what a rescale was to give it."""
         self.occupancy = Occupancy()
         """What pods on nodes mean for the rules of others."""
         self.forecasts: dict[str, ProfileForecast] = {}
@@ -124,6 +129,7 @@ class Cluster:
                 more, less = used + bound.resources, used - bound.resources
                 self._used[bound.node] = more if sign > 0 else less
                 self.changed_nodes.add(bound.node)
+                self._count_held(bound, sign)
         if before is not None and was is not None and (after is None or now is None):
             self.occupancy.remove(before.uid, before.namespace)
         elif after is not None and now is not None:
@@ -131,6 +137,29 @@ class Cluster:
                 after.uid,
                 Occupant(now.node, after.namespace, after.labels, after.rules, after.leaving),
             )
+
+    def _count_held(self, bound: BoundPod, sign: int) -> None:
+        if bound.replica is None:
+            return
+        job_uid, held = bound.replica.job_uid, self._held.get(bound.replica.job_uid, NONE)
+        self._held[job_uid] = held + bound.resources if sign > 0 else held - bound.resources
+        if not any(self._held[job_uid].values()):
+            del self._held[job_uid]
+        elif sign > 0:
+            self._note_most(job_uid, self._held[job_uid])
+
+    def _note_most(self, job_uid: str, held: Resources) -> None:
+        known = self._most_held.get(job_uid)
+        if known is None or not held.fits_in(known):
+            most = known or NONE
+            names = {*most, *held}
+            self._most_held[job_uid] = Resources({n: max(most[n], held[n]) for n in names})
+
+    def ran_with(self, job_uid: str, demand: Resources) -> bool:
+        """Whether a job has run, and not with less than this, as far as that is known: whoever
+        makes a job larger while it does not run waits like anybody with a new one."""
+        most = self._most_held.get(job_uid)
+        return most is None or job_uid in self.rescales or demand.fits_in(most)
 
     def _count_replica(self, pod: Pod, sign: int) -> None:
         if pod.replica is None:
@@ -186,6 +215,7 @@ class Cluster:
         rescale deletes all pods of a job."""
         if not self.may_run(job_uid) and job_uid not in self._pods_by_job:
             self.have_run.discard(job_uid)
+            self._most_held.pop(job_uid, None)
             self._priorities.pop(job_uid, None)
 
     def set_rescale(self, job_uid: str, rescale: ProfileRescale | None) -> None:
@@ -194,6 +224,8 @@ class Cluster:
         if rescale is not None:
             self.rescales[job_uid] = rescale
             self.have_run.add(job_uid)
+            if job_uid in self.jobs:
+                self._note_most(job_uid, self.jobs[job_uid].demand(rescale.target))
             self.priority_of(job_uid)  # remembered while the job has no pods
 
     def avoided_by(self, job_uid: str) -> frozenset[str]:

@@ -237,7 +237,7 @@ class GangQueue:
                 namespace, now = observed.gang.key.namespace, self._clock().monotonic
                 self._budgets.charge(namespace, cost, now)
         found = self.cached[job_uid]
-        if found is not None and found.ran_before != (job_uid in self._cluster.have_run):
+        if found is not None and found.ran_before != self._ran_before(found.observed):
             self.cached[job_uid] = found = self.queued(found.observed)
         return found
 
@@ -323,7 +323,23 @@ class GangQueue:
 
     def queued(self, observed: ObservedGang) -> QueuedGang:
         """The gang with what its job has done before."""
-        return QueuedGang(observed, observed.gang.job_uid in self._cluster.have_run)
+        return QueuedGang(observed, self._ran_before(observed))
+
+    def _ran_before(self, observed: ObservedGang) -> bool:
+        """Whether the job has run as it waits now, or a part of this very gang has been placed."""
+        gang, cluster = observed.gang, self._cluster
+        if gang.job_uid not in cluster.have_run:
+            return False
+        if cluster.ran_with(gang.job_uid, gang.demand()):
+            return True
+        lists = [pod.gang for pod in observed.pods.values() if is_waiting(pod)]
+        return any(
+            pod.node is not None
+            and pod.scheduler_name in self.schedulers
+            and pod.gang is not None
+            and pod.gang in lists
+            for pod in observed.pods.values()
+        )
 
     def is_held(self, observed: ObservedGang) -> bool:
         """Whether room is reserved for every replica that is not bound."""

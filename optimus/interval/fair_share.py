@@ -72,25 +72,29 @@ def fair_shares(jobs: Sequence[Job], fairness: Fairness) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class HeldCapacity:
-    """What the managed jobs of each namespace hold, and what is free; empty where there are not
-    several namespaces with such jobs, and for a policy that weighs no jobs."""
+    """What the managed jobs of each namespace hold, and what is free for them; empty where there
+    are not several namespaces with such jobs, and for a policy that weighs no jobs."""
 
     used: Mapping[str, Resources] = field(default_factory=dict)
-    free: Resources = NONE
+    free: Mapping[str, Resources] = field(default_factory=dict)
+    """On nodes that admit some replica of the namespace's jobs: a free pool of others is no use."""
     fairness: Fairness = field(default_factory=Fairness)
 
     @classmethod
     def of(cls, jobs: Sequence[Job], plan: CapacityPlan, fairness: Fairness | None) -> Self:
         """At the beginning of an interval."""
-        held: dict[str, list[Resources]] = {}
+        managed: dict[str, list[Job]] = {}
         for job in jobs:
             if job.managed and not job.suspended:
-                held.setdefault(job.key.namespace, []).append(plan.usage(job.uid))
-        if fairness is None or len(held) < 2:
+                managed.setdefault(job.key.namespace, []).append(job)
+        if fairness is None or len(managed) < 2:
             return cls()
-        free = plan.capacity.count_free(None)
-        room = total(plan.capacity.resources_of(each) * count for each, count in free.items())
-        return cls({name: total(each) for name, each in held.items()}, room, fairness)
+        used, free = dict[str, Resources](), dict[str, Resources]()
+        for name, own in managed.items():
+            used[name] = total(plan.usage(job.uid) for job in own)
+            asked = {spec.constraints for job in own for spec in (job.ps, job.worker)}
+            free[name] = plan.capacity.free_for(asked)
+        return cls(used, free, fairness)
 
     def gives(self, namespace: str, to: str) -> bool:
         """Whether one holds more than its part of what both hold and what is free, and the other
@@ -102,9 +106,10 @@ class HeldCapacity:
         return self._exceeds(namespace, to) and not self._exceeds(to, namespace)
 
     def _exceeds(self, one: str, other: str) -> bool:
-        """Whether one holds more, by its weight, than the other could in all that is free."""
+        """Whether one holds more, by its weight, than the other could in all that is free for
+        it."""
         weight, others = self.fairness.of_namespace(one), self.fairness.of_namespace(other)
-        free, most = self.free, self.used[other]
+        free, most = self.free.get(other, NONE), self.used[other]
         return any(
             amount * others > (most[name] + free[name]) * weight
             for name, amount in self.used[one].items()
@@ -115,7 +120,8 @@ class HeldCapacity:
         weights = {name: self.fairness.of_namespace(name) for name in self.used}
         least: dict[str, float] = {
             name: min(
-                (each[name] + self.free[name]) / weights[other] for other, each in self.used.items()
+                (each[name] + self.free.get(other, NONE)[name]) / weights[other]
+                for other, each in self.used.items()
             )
             for name in {name for each in self.used.values() for name in each}
         }

@@ -12,7 +12,7 @@ so that a plan is tried without a copy.
 
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
 from itertools import chain
@@ -291,6 +291,16 @@ class Capacity:
             if known is not None:
                 shapes = known if shapes is None else shapes & known
         return None if shapes is None else shapes[self._class_shapes[: len(self._rows)]]
+
+    def free_for(self, choices: Collection[NodeConstraints]) -> Resources:
+        """All that is free on the nodes that admit replicas with any of these constraints."""
+        self.distinguish(*choices)
+        admitted = np.zeros(len(self._rows), dtype=np.bool_)
+        for each in choices:
+            classes = self.admits(each)
+            admitted |= True if classes is None else classes
+        free = self.class_free[admitted] * self.class_sizes[admitted, np.newaxis]
+        return self.resources_of(tuple(free.sum(axis=0).tolist()))
 
     def able(self, amount: Vector, constraints: NodeConstraints) -> Mask:
         """Which classes admit a replica with these constraints and have room for it."""

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -61,11 +61,14 @@ class DisruptionBudget:
     A job counts from its suspension until all its pods have started. The budget is asked right
     before the suspension, in ``rescale_order``: a rescale that still waits for something else holds
     back no other. A job that is stuck counts in its own namespace alone: that its pods do not end
-    may be its user's doing, and would hold back all others for ever."""
+    may be its user's doing, and would hold back all others for ever. So do all jobs of a namespace
+    of which jobs have been stopped for too long (``StoppedTime``)."""
 
-    def __init__(self, jobs: Iterable[Job], limits: DisruptionLimits) -> None:
-        """``jobs`` are all managed jobs."""
-        self._limits = limits
+    def __init__(
+        self, jobs: Iterable[Job], limits: DisruptionLimits, over: Collection[str] = ()
+    ) -> None:
+        """``jobs`` are all managed jobs; ``over`` namespaces that have used too much."""
+        self._limits, self._over = limits, over
         self._jobs = Counter(job.key.namespace for job in jobs)
         self._stopped = dict[str, str]()
         self._stuck = set[str]()
@@ -85,7 +88,10 @@ class DisruptionBudget:
             return True
         namespace, limits = job.key.namespace, self._limits
         in_namespace = sum(each == namespace for each in self._stopped.values())
-        in_cluster = len(self._stopped) - len(self._stuck)
+        in_cluster = sum(
+            uid not in self._stuck and (name == namespace or name not in self._over)
+            for uid, name in self._stopped.items()
+        )
         return in_cluster < limits.cluster.of(
             self._jobs.total()
         ) and in_namespace < limits.namespace.of(self._jobs[namespace])

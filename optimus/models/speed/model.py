@@ -39,6 +39,9 @@ _SAMPLE_ERROR: Final = 0.05
 _PRIOR_SAMPLES: Final = (_SAMPLE_ERROR / _FACTOR_SPREAD) ** 2
 _ROUNDS: Final = 30
 _CLOSE: Final = 1e-3
+_LARGEST_LOG: Final = math.log(1e6)
+"""Of a kind's factor: speeds that a log makes up may differ by any amount."""
+
 _DEVIATION_SPREAD: Final = 0.04
 _LENGTH_SCALE: Final = 1.0
 """In doublings of a count."""
@@ -72,7 +75,7 @@ class NodeFactors:
                 here = np.array([each == kind for each in measured.kinds])
                 weights = fit_weights[here]
                 mean = weights @ logs[here] / (weights.sum() + _PRIOR_SAMPLES)
-                factors[kind] = float(np.exp(mean))
+                factors[kind] = float(np.exp(np.clip(mean, -_LARGEST_LOG, _LARGEST_LOG)))
             former, fitted = fitted, cls(terms.mode, MappingProxyType(factors))
             if max(abs(math.log(fitted.of(k) / former.of(k))) for k in kinds) < _CLOSE:
                 break

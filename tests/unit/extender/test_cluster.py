@@ -135,6 +135,21 @@ def test_a_job_has_run_until_it_is_gone() -> None:
     assert cluster.have_run == set()
 
 
+def test_a_job_has_run_with_what_it_held_or_was_to_have_by_a_rescale() -> None:
+    cluster = cluster_with(msgspec.structs.replace(REPLICA, node="a"))
+    held = REPLICA.resources
+    assert cluster.ran_with("job", held)
+    assert not cluster.ran_with("job", held + held)
+    cluster.set_job("job", JOB)
+    target = JOB.demand(RESCALE.target)
+    cluster.set_rescale("job", RESCALE)
+    assert cluster.ran_with("job", target * 9), "while it lasts"
+    cluster.set_rescale("job", None)
+    assert cluster.ran_with("job", target)
+    assert not cluster.ran_with("job", target * 9)
+    assert cluster.ran_with("of which nothing is known", target)
+
+
 def test_a_job_that_cannot_be_read_may_run_until_it_is_gone() -> None:
     cluster = cluster_with(REPLICA)
     assert not cluster.may_run("job")

@@ -53,6 +53,23 @@ def test_a_job_that_has_run_is_planned_before_a_new_one() -> None:
     assert set(cluster.planned_nodes()) == set(again)
 
 
+def test_a_job_that_was_made_larger_while_it_did_not_run_is_planned_as_a_new_one() -> None:
+    cluster = FakeCluster({"a": 4})
+    cluster.spec("ran", 1, 1)
+    ran = cluster.job("ran", 1, 1)
+    for name in ran:
+        cluster.place(name)
+    cluster.delete(*ran)
+    holder = cluster.other("o", 4, "a")
+    new = cluster.job("new", 1, 1)
+    cluster.spec("ran", 2, 2)
+    cluster.job("ran", 2, 2)
+    cluster.planner.advance()
+    cluster.delete(holder.name)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(new)
+
+
 def test_a_job_whose_profile_shows_later_that_it_has_run_is_planned_first() -> None:
     cluster = FakeCluster({"a": 4})
     holder = cluster.other("o", 4, "a")

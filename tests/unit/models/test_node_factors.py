@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
 
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
-from optimus.models.speed.curve import SpeedForm, mixed_kind
+from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms, mixed_kind
 from optimus.models.speed.model import NodeFactors, SpeedModel
 from optimus.progress.types import SpeedSample
 
@@ -135,3 +136,21 @@ class TestMixedKinds:
         assert model.on("fast*3,slow*2").at(Counts(5, 5)) == pytest.approx(
             both.steps_per_second, rel=0.02
         )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_speeds_of_any_size_have_factors(seed: int) -> None:
+    """A log may print whatever its writer likes."""
+    random = Random(seed)
+    samples = tuple(
+        SpeedSample(
+            Counts(1 + number % 8, 1 + number // 8),
+            random.choice([1e-6, 1.0, 1e6]) * random.random(),
+            60.0,
+            1000.0 + number,
+            f"kind-{number % 8}",
+        )
+        for number in range(64)
+    )
+    model = SpeedModel.of(MergedSamples.of(samples), SpeedTerms(TrainingMode.ASYNC, None))
+    assert isinstance(model, SpeedModel)

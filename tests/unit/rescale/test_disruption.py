@@ -1,5 +1,7 @@
 """The disruption budget: which jobs may be stopped for a rescale now, and which of them first."""
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -14,6 +16,7 @@ from optimus.rescale.disruption import (
     rescale_order,
 )
 from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.stopped_time import StoppedTime
 from tests.unit.interval.cluster import job
 
 
@@ -92,6 +95,35 @@ def test_a_job_that_is_stuck_counts_in_its_own_namespace_alone() -> None:
     assert not budget.allows(own, RescalePurpose.INTERVAL)
     budget.note(stuck, is_stopped=True)
     assert not budget.allows(other, RescalePurpose.INTERVAL)
+
+
+def test_jobs_of_a_namespace_that_has_used_too_much_hold_back_only_their_own() -> None:
+    managed = [*jobs(2, "a"), *jobs(2, "b")]
+    stopped, own, other, last = managed
+    budget = DisruptionBudget(managed, DisruptionLimits(Limit(number=1)), {"a"})
+    budget.note(stopped, is_stopped=True)
+    assert budget.allows(other, RescalePurpose.INTERVAL)
+    assert not budget.allows(own, RescalePurpose.INTERVAL)
+    budget.note(other, is_stopped=True)
+    assert not budget.allows(last, RescalePurpose.INTERVAL)
+
+
+def held_back_seconds(stopped: Callable[[int], int], part: float) -> int:
+    """For how many seconds of six hours a namespace counts against the cluster's limit."""
+    time = StoppedTime()
+    over = (time.note({"a": stopped(at)}, part, float(at)) for at in range(6 * 3600))
+    return sum("a" not in each for each in over)
+
+
+def test_a_namespace_whose_jobs_never_start_again_does_not_hold_back_the_others_for_ever() -> None:
+    """Whether it is one job, or another one every ten minutes."""
+    assert held_back_seconds(lambda _: 1, 0.5) == 1201
+    assert held_back_seconds(lambda at: int(at % 600 > 10), 0.5) < 1300
+
+
+def test_a_namespace_that_stops_its_part_may_do_so_all_the_time() -> None:
+    assert held_back_seconds(lambda at: int(at % 600 < 300), 0.5) == 6 * 3600
+    assert held_back_seconds(lambda _: 3, math.inf) == 6 * 3600
 
 
 def test_a_job_that_is_stopped_goes_on() -> None:
