@@ -115,11 +115,6 @@ class ExtenderState:
                 for node in self.reservations.overcommitted():
                     _LOG.error("invariant broken: node %s has less than is reserved on it", node)
 
-    def room_grew(self) -> None:
-        """Drop every refusal: more may have changed than what is left of nodes."""
-        self.refusals.clear()
-        self.waited_for.clear()
-
     def job_changed(self, job_uid: str) -> None:
         """Drop what is cached about one job."""
         self.refusals.pop(job_uid, None)

@@ -148,7 +148,8 @@ class Questions:
         The namespace loses the advance where kube-scheduler works and has not asked about a pod."""
         missing = self.not_asked(waiting)
         if missing and now - self._last_at <= ADVANCE_SECONDS and self._is_past(missing, now):
-            self._distrusted[missing[0].namespace] = now + DISTRUST_SECONDS
+            kept = {each: until for each, until in self._distrusted.items() if until > now}
+            self._distrusted = kept | {missing[0].namespace: now + DISTRUST_SECONDS}
         times = self._unused[job_uid] = min(self._unused.get(job_uid, 0) + 1, _MOST_DOUBLINGS)
         return 0.0 if times == 1 else min(FIRST_PAUSE_SECONDS * 2.0**times, LONGEST_PAUSE_SECONDS)
 

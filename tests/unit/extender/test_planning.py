@@ -151,7 +151,8 @@ def test_refusals_are_those_of_planning_everything_again() -> None:
             cluster.planner.advance()
             cluster.assert_not_overcommitted()
             before = cluster.planned_nodes()
-            cluster.state.room_grew()
+            cluster.state.refusals.clear()
+            cluster.state.waited_for.clear()
             cluster.planner.advance()
             assert cluster.planned_nodes() == before, "a gang that fits was not planned"
 
