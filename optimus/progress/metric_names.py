@@ -168,7 +168,7 @@ def core_words(name: str) -> tuple[str, ...]:
 
 def _meaning(name: str, words: list[str]) -> tuple[Meaning, bool | None]:
     joined = "".join(words)
-    if words == ["loss"] or joined == "cost":
+    if set(words) == {"loss"} or joined == "cost":
         return Meaning.LOSS, False
     if joined in ("lr", "learningrate") or (words[0] == "lr" and len(words) == 2):
         return Meaning.LEARNING_RATE, None

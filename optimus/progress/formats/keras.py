@@ -12,7 +12,6 @@ from optimus.progress.parsed_line import (
     ParsedLine,
     Saved,
     numbers,
-    without_prefix,
 )
 from optimus.progress.printed_numbers import VALUE
 from optimus.progress.types import Declared
@@ -26,7 +25,7 @@ _SAVING: Final = re.compile(r"Epoch (\d{1,9}): (finished saving|.{0,200}saving) 
 
 def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     """Parse one clean line; ``None`` where it is none of Keras'."""
-    plain = without_prefix(text)
+    plain = text
     header = _HEADER.search(plain)
     if header:
         declared = Declared(epochs=int(header[2])) if header[2] != "0" else None
