@@ -82,6 +82,8 @@ def _put_right(state: LogState, pod: PodState, former: int, *, of_steps: bool) -
 def settle_end(state: LogState, pod: PodState, parsed: ParsedLine) -> None:
     """Decide whether a line with an epoch alone ends it."""
     former, is_same = pod.doubtful, pod.doubtful == parsed.epoch
+    if former is None and pod.batch and pod.epoch == (parsed.epoch or 0) + state.epoch_offset:
+        return  # other lines have counted its batches: it sums them up
     again = is_same and not parsed.values.keys().isdisjoint(pod.doubtful_names)
     is_copy = again and parsed.checksum == pod.doubtful_checksum
     if again and not is_copy:

@@ -19,7 +19,7 @@ from optimus.progress import value_table
 from optimus.progress.counts import settle_count, settle_end
 from optimus.progress.formats import parse_body
 from optimus.progress.formats.settings import of_command
-from optimus.progress.metric_names import ValueName, core_words, describe
+from optimus.progress.metric_names import ValueName, core_words, describe, is_of_training
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
 from optimus.progress.pod_progress import (
     Move,
@@ -31,7 +31,7 @@ from optimus.progress.pod_progress import (
 )
 from optimus.progress.prefixes import Body, split_prefix
 from optimus.progress.printed_numbers import unclear_number
-from optimus.progress.records import joined
+from optimus.progress.records import joined, parts
 from optimus.progress.state import (
     LogState,
     MetricState,
@@ -177,7 +177,10 @@ class ProgressLog:
             pod.skips, self._known = skipped, None
 
     def _take_line(self, pod: PodState, line: LogLine) -> None:
-        text = clean(line.text)
+        for text in parts(clean(line.text)):
+            self._take_text(pod, line.at, text)
+
+    def _take_text(self, pod: PodState, at: float, text: str) -> None:
         body = joined(pod, split_prefix(text))
         parsed = self._parsed(pod, body, text)
         if parsed is None or parsed.loss is None or self._state.unclear_lines:
@@ -185,29 +188,46 @@ class ProgressLog:
         if self._on_line is not None:
             self._on_line(text, parsed)
         if parsed is None:
-            self._state.unread_lines += bool(line.text.strip())
+            self._state.unread_lines += bool(text.strip())
             return
         if parsed.end_is_doubtful:
             parsed.checksum = zlib.crc32(body.text.encode("utf-8", "replace"))
         if not _is_of_another(pod, parsed, body.stream):
-            self._take(pod, line.at, self._epoch_from_zero(parsed))
+            self._take(pod, at, self._epoch_from_zero(parsed))
 
     def _parsed(self, pod: PodState, body: Body, text: str) -> ParsedLine | None:
         if pod.opened:
             return ParsedLine(form="objects")
         parsed = parse_body(body.text, text, self.options) or self._of_table(pod, body.text)
-        if parsed is None or parsed.trained:
+        if parsed is None:
             return parsed
+        if parsed.form == "evaluation":
+            pod.below_evaluation = not parsed.evaluated
+        elif parsed.trained or parsed.heading is not None:
+            pod.below_evaluation = False
         if parsed.heading is not None:
             pod.heading = parsed.heading
             return None
-        if parsed.values and not pod.places_own:
+        if parsed.values and not parsed.trained:
             self._place_below(pod, parsed)
         return parsed
 
     def _place_below(self, pod: PodState, parsed: ParsedLine) -> None:
-        """Give values alone the position of the heading above them."""
+        """Give values alone the position of the heading above them.
+
+        Without one, metrics that rise, such as an AUC alone, are the result of an evaluation."""
         if parsed.epoch is not None or not (parsed.beside or parsed.loss is not None):
+            return
+        rises = all(each.rises for _, each in parsed.beside) and parsed.loss is None
+        is_result = rises and pod.places_own and not any(map(is_of_training, parsed.values))
+        if pod.below_evaluation or is_result:
+            known = {
+                name: value for name, value in parsed.values.items() if describe(name).is_metric
+            }
+            parsed.evaluated = {**parsed.evaluated, **known}
+            parsed.values, parsed.beside, parsed.loss = {}, (), None
+            return
+        if pod.places_own:
             return
         if pod.heading is not None:
             parsed.step = pod.heading
@@ -368,6 +388,8 @@ class ProgressLog:
         state = self._state
         if pod.saving is not None:
             self._note_saved(pod, at, replace(pod.saving, complete=True))
+        if parsed.step is not None and parsed.epoch is None and parsed.is_loose:
+            parsed.epoch, parsed.epoch_as_printed = pod.header, False
         self._number_epochs(pod, parsed)
         settle_count(state, pod, parsed)
         if parsed.end_is_doubtful:

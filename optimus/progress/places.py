@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from optimus.progress.metric_names import describe
 from optimus.progress.types import Declared
 
 
@@ -25,6 +26,8 @@ class Place:
     steps: int | None = None
     done: float | None = None
     """Epochs done since the start of training; else ``epoch`` is the number of the running one."""
+    ended: bool = False
+    """The line says that the epoch has ended."""
     loose: bool = False
     unclear: bool = False
     of_bar: bool = False
@@ -52,13 +55,23 @@ _EPOCH: Final = re.compile(
     r"(?:is\s)?(\d{1,9})(?![\d.,]*\d|\s?%|\s?s\b)(?:\s?(?:/|of)\s?(\d{1,9}))?[\])]?",
     re.IGNORECASE,
 )
+_ENDED: Final = re.compile(
+    r"[\s:,.-]{0,4}(?:is\s|has\s)?(?:done|end(?:ed)?|finished|completed?|summary|results?)\b",
+    re.IGNORECASE,
+)
 _EPOCHS_DONE: Final = re.compile(
     r"\bepochs?\s(?:completed|done|finished)\s?[:=]?\s?(\d{1,9}(?:\.\d{1,9})?)\b|"
     r"\b(?:completed|finished)\sepochs?\s?[:=#]?\s?(\d{1,9})\b",
     re.IGNORECASE,
 )
+_EPOCH_BEHIND: Final = re.compile(
+    r"\W{0,8}(\d{1,9})(?:\s?/\s?(\d{1,9}))?(?:st|nd|rd|th)?[\s*]{0,4}epoch\b"
+    r"(?::\w{1,16}:(?:\d{1,15}-)?(\d{1,15})batch)?",
+    re.IGNORECASE,
+)
+"""``1/10 * Epoch (train)``, ``1epoch:train:1-100batch``."""
 _WITHIN: Final = re.compile(r"[\s:,|\[(]{0,8}(\d{1,15})\s?/\s{0,4}(\d{1,15})\b(?![.,]\d)")
-_UNITS: Final = r"(batch(?:es)?|it(?:er(?:ation)?s?)?|steps?|updates?|rounds?)"
+_UNITS: Final = r"(batch(?:es)?|it(?:er(?:ation)?s?)?|steps?|updates?|up(?=\.)|rounds?|episodes?)"
 _COUNT: Final = re.compile(
     r"\b(?:mini-?|(?:current|cur|train(?:ing)?|num(?=_updates))[_ ])?"
     rf"{_UNITS}{_NUMBERED}(?:[\s:#.=\[(]{{0,8}}|\s?->\s?)(?:is\s)?"
@@ -69,6 +82,7 @@ _GLOBAL: Final = re.compile(
     r"\bglobal[_ -]?steps?(?:[\s:#=\[(]{0,8})(\d{1,15})(?![\d.,]*\d)(?:\s?(?:/|of)\s?(\d{1,15}))?",
     re.IGNORECASE,
 )
+_AT_END: Final = re.compile(r"[)\]|]\s{1,4}(\d{1,15})/(\d{1,15})\s{0,8}$")
 _COUNTED: Final = re.compile(rf"\b{_UNITS}[\s:=]{{1,3}}[\d.]", re.IGNORECASE)
 _TRAIN: Final = re.compile(r"^Train:\s{1,4}(\d{1,9})\s{1,4}\[\s{0,8}(\d{1,15})/(\d{1,15})\b")
 _BRACKETS: Final = re.compile(
@@ -78,6 +92,7 @@ _BRACKETS: Final = re.compile(
 _LEADING: Final = re.compile(
     r"\[\s{0,8}(\d{1,15})\s?/\s?(\d{1,15})\][\s:,|-]|\s{0,8}(\d{1,15})/(\d{1,15})[\s:,|]"
     r"|\[(\d{1,15})\]:?\s|(\d{1,15}):\t"
+    r"|[\[(]?([A-Za-z]{1,16})[\])]?\s?[\[(]?\s{0,8}(\d{1,15})/(\d{1,15})[\])]?(?=[\s:,])"
 )
 BAR: Final = re.compile(
     r"\b\d{1,3}%\|[^|]{0,400}\|\s{0,20}(\d{1,15})/(\d{1,15}) \[([^\]]{0,400})\]?"
@@ -128,8 +143,13 @@ def _by_words(text: str, place: Place) -> None:
         place.done = float(done[1] or done[2])
         return
     epoch = _EPOCH.search(text)
+    if epoch is None and (behind := _EPOCH_BEHIND.match(text)):
+        place.epoch, place.epochs = int(behind[1]), int(behind[2]) if behind[2] else None
+        place.batch = int(behind[3]) if behind[3] else None
+        return
     if epoch is not None:
         place.epoch, place.epochs = int(epoch[1]), int(epoch[2]) if epoch[2] else None
+        place.ended = _ENDED.match(text, epoch.end()) is not None
     found = _GLOBAL.search(text)
     if found is not None:
         place.step, place.steps = int(found[1]), int(found[2]) if found[2] else None
@@ -146,19 +166,25 @@ def _by_words(text: str, place: Place) -> None:
     unit, number = count[1].lower(), int(count[2])
     total = int(count[3]) if count[3] else None
     of_batches = unit.startswith("batch")
-    place.loose = epoch is not None and not of_batches
-    if of_batches or (epoch is not None and (total or not unit.startswith(("step", "update")))):
+    place.loose = not of_batches
+    if of_batches or (epoch is not None and (total or not unit.startswith(("step", "up")))):
         place.batch, place.batches = number, total
     else:
         place.step, place.steps = number, total
 
 
 def _by_beginning(text: str, place: Place) -> None:
-    """A number alone at the beginning: a fraction is of an epoch, ``[10]`` a round of boosting."""
+    """A number alone at the beginning: a fraction is of an epoch, ``[10]`` a round of boosting.
+
+    A fraction at the end, behind a bracket, is of an epoch, too."""
     found = _LEADING.match(text)
     if found is None:
+        if at_end := _AT_END.search(text):
+            place.batch, place.batches = int(at_end[1]), int(at_end[2])
         return
-    batch, batches = found[1] or found[3], found[2] or found[4]
+    batch, batches = found[1] or found[3] or found[8], found[2] or found[4] or found[9]
+    if found[7] and describe(found[7]).is_metric:
+        return
     if batch:
         place.batch, place.batches = int(batch), int(batches)
     else:

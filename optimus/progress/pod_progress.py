@@ -156,6 +156,8 @@ class PodState:
     heading: int | None = None
     """The step of a line without values: those below are of it, if ``places_own`` is false, which
     says that lines with a loss have a position of their own."""
+    below_evaluation: bool = False
+    """Values below are those of an evaluation, by the line above."""
     places_own: bool = False
     stream: str = ""
     """The process that is followed, where several share the log."""

@@ -11,7 +11,14 @@ from optimus.progress.pod_progress import PodState
 from optimus.progress.prefixes import Body
 
 _OPENS: Final = re.compile(r"\{\s*(?:$|['\"])")
+_GLUED: Final = re.compile(r"(?<=[\da-z%)\]}])Epoch(?=[ =:]{1,2}\d)|(?<=\d)epoch(?==\d)")
 _GOES_ON: Final = re.compile(r"\s{0,40}(?:['\"}\[\]]|[-\d.]+,?\s*$)|\s{1,40}\{")
+
+
+def parts(text: str) -> list[str]:
+    """The lines that a text is: where the end of one is lost, ``... loss: 0.5Epoch 2/10``."""
+    found = _GLUED.search(text, 1) if "poch" in text else None
+    return [text] if found is None else [text[: found.start()], text[found.start() :]]
 
 
 def joined(pod: PodState, body: Body) -> Body:

@@ -14,7 +14,6 @@ from optimus.progress.parsed_line import (
     numbers,
 )
 from optimus.progress.printed_numbers import VALUE
-from optimus.progress.types import Declared
 
 MARKERS: Final = ("/", "saving model to ")
 _HEADER: Final = re.compile(r"^Epoch (\d{1,9})/(\d{1,9})\s*$")
@@ -28,8 +27,9 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     plain = text
     header = _HEADER.search(plain)
     if header:
-        declared = Declared(epochs=int(header[2])) if header[2] != "0" else None
-        return ParsedLine(epoch=max(int(header[1]) - 1, 0), declared=declared)
+        return ParsedLine(
+            epoch=int(header[1]), epoch_as_printed=True, last_epoch=int(header[2]) or None
+        )
     if "saving model" in plain:
         found = _SAVING.search(plain)
         if found is None:

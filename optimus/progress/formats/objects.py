@@ -8,13 +8,15 @@ without a loss or metric is none of the training's (settings)."""
 import re
 from typing import Final
 
-from optimus.progress.metric_names import describe
+from optimus.progress.metric_names import EVALUATION_WORDS, describe
 from optimus.progress.named import kind_of, read_named
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
-from optimus.progress.printed_numbers import NUMBER
+from optimus.progress.places import place_in
+from optimus.progress.printed_numbers import NUMBER, number_of
 
 MARKERS: Final = ("{'", '{"', "{ ")
 _BEGINNING: Final = re.compile(r"\{\s{0,8}['\"]")
+_EVALUATED: Final = re.compile(rf"(?<![A-Za-z])(?:{EVALUATION_WORDS})(?![A-Za-z])", re.IGNORECASE)
 _TOKEN: Final = re.compile(
     rf"""(["'])([^"'\\]{{1,64}})\1\s{{0,8}}:\s{{0,8}}(?:(["']?)({NUMBER})\3(?=\s{{0,8}}[,}}\]]|\s*$)"""
     r"""|(["'])([^"'\\]{0,64})\5|([{\[]))|([{}\[\]])"""
@@ -31,12 +33,21 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     if begin is None or "Namespace(" in text:
         return None
     given, texts = content(text, begin.start())
+    if _EVALUATED.search(text, 0, begin.start()):
+        return ParsedLine(
+            evaluated=_numbers(given), evaluated_epoch=place_in(text).epoch, epoch_as_printed=True
+        )
     if "train_runtime" in given:
         return ParsedLine()  # the summary at the end, with the mean loss of the whole run
     label = next((texts[name] for name in _LABELS if name in texts), None)
     if label is not None and describe(label).is_metric:
         given = {(label if _VALUE.search(name) else name): number for name, number in given.items()}
     return _placed(read_named(_plainly(given), options), options)
+
+
+def _numbers(given: dict[str, str]) -> dict[str, float]:
+    numbers = {name: number_of(text) for name, text in given.items() if describe(name).is_metric}
+    return {name: number for name, number in numbers.items() if number is not None}
 
 
 def _placed(parsed: ParsedLine | None, options: LogFormatOptions) -> ParsedLine | None:

@@ -16,7 +16,6 @@ from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, po
 from optimus.progress.places import BAR, Place, place_in
 from optimus.progress.printed_numbers import NUMBER
 from optimus.progress.printed_values import printed_speed, printed_values
-from optimus.progress.types import Declared
 
 MARKERS: Final = ("",)
 _LOSS_AT: Final = re.compile(
@@ -25,7 +24,7 @@ _LOSS_AT: Final = re.compile(
 )
 _BEGINNING: Final = (
     r"^[\W_]{0,20}(?:(?:starting|start(?: of)?|begin(?:ning)?|training|running|train|now)"
-    r"[\s:]{1,4})?"
+    r"[\s:|]{1,4})?"
 )
 _HEADER: Final = re.compile(
     rf"{_BEGINNING}epoch[\s:#\[]{{0,4}}(\d{{1,9}})(?:\s?(?:/|of)\s?(\d{{1,9}}))?"
@@ -33,10 +32,11 @@ _HEADER: Final = re.compile(
     re.IGNORECASE,
 )
 _STEP_HEADER: Final = re.compile(
-    rf"{_BEGINNING}(?:global[_ ])?(?:step|iter(?:ation)?)[\s:#=\[]{{0,4}}(\d{{1,15}})"
+    rf"{_BEGINNING}(?:global[_ ]?)?(?:step|iter(?:ation)?)[\s:#=\[]{{0,4}}(\d{{1,15}})"
     r"(?![\d.,/]*\d)",
     re.IGNORECASE,
 )
+_EPOCH_HEADER: Final = re.compile(rf"{_BEGINNING}epoch[\s:#=\[]{{0,4}}\d", re.IGNORECASE)
 _RATE: Final = re.compile(
     r"\b(?:set|chang\w{1,3}|reduc\w{1,3}|decay\w{0,3}|updat\w{1,3})\b.{0,20}\blearning[ _-]rate\b"
     rf".{{0,40}}?(?:to|:|=)\s?({NUMBER})|^learning rate\b.{{0,40}}? ({NUMBER})$",
@@ -57,6 +57,7 @@ _COCO: Final = re.compile(
 )
 """The table of the COCO evaluation, which has a line for each metric."""
 _COCO_NAMES: Final = {"0.50:0.95": "AP", "0.50": "AP50", "0.75": "AP75"}
+_DARKNET: Final = re.compile(rf"\s{{0,8}}(\d{{1,15}}): ({NUMBER}), {NUMBER} avg(?: loss)?, ")
 _WHOLE: Final = re.compile(r"^train(?:ing)?\b(?! step)", re.IGNORECASE)
 _CHECKPOINT: Final = re.compile(r"\bcheckpoint(?:_step)?=(\d{1,15})\b")
 _SPEEDS: Final = ("samples_per_sec", "samples_per_second", "examples/sec")
@@ -78,13 +79,20 @@ def _fixed(text: str, options: LogFormatOptions) -> ParsedLine | None:
     if "earning" in text and (found := _RATE.search(text)):
         return ParsedLine(learning_rate=positive(float(found[1] or found[2])))
     if found := _HEADER.search(text):
-        declared = Declared(epochs=int(found[2])) if found[2] else None
-        return ParsedLine(epoch=int(found[1]), epoch_as_printed=True, declared=declared)
+        return header(int(found[1]), int(found[2]) if found[2] else None)
+    if " rate, " in text and (found := _DARKNET.match(text)):
+        parsed = ParsedLine(step=int(found[1]))
+        return parsed.with_values({"loss": float(found[2])}, options.loss_metric)
     if " at " in text and (found := _LOSS_AT.search(text)):
         return _loss_at(found, options)
     if "(AP) @[" in text and (found := _COCO.search(text)):
         return ParsedLine(evaluated={_COCO_NAMES[found[1]]: float(found[2])})
     return None
+
+
+def header(epoch: int, last: int | None) -> ParsedLine:
+    """The line that begins an epoch; where they count from 0, the last one is the total."""
+    return ParsedLine(epoch=epoch, epoch_as_printed=True, last_epoch=last or None)
 
 
 def _loss_at(found: re.Match[str], options: LogFormatOptions) -> ParsedLine:
@@ -140,8 +148,9 @@ def _of(
         batches=place.batches,
         step=place.step,
         is_loose=place.loose,
-        epoch_ended=ends or (place.of_bar and place.batch == place.batches),
-        end_is_doubtful=ends and place.known,
+        epoch_ended=ends
+        or (place.of_bar and place.batch is not None and place.batch == place.batches),
+        end_is_doubtful=ends and place.known and not place.ended,
         cumulative=place.of_bar,
         samples_per_second=printed_speed(text) if speed is None else speed,
         evaluated=evaluated,
@@ -179,5 +188,10 @@ def _place_alone(text: str, values: dict[str, float]) -> ParsedLine | None:
             samples_per_second=speed,
             saved=Saved(step=int(saved[1])) if saved else None,
         )
-    found = _STEP_HEADER.match(text)
-    return None if found is None else ParsedLine(heading=int(found[1]))
+    if found := _STEP_HEADER.match(text):
+        return ParsedLine(heading=int(found[1]))
+    if not _EPOCH_HEADER.match(text) or (place := place_in(text)).epoch is None:
+        return None
+    ends = place.ended and place.is_epoch
+    declared = place.declared
+    return ParsedLine(epoch=place.epoch, epoch_as_printed=True, epoch_ended=ends, declared=declared)
