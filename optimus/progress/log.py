@@ -218,7 +218,7 @@ class ProgressLog:
         Without one, metrics that rise, such as an AUC alone, are the result of an evaluation."""
         if parsed.epoch is not None or not (parsed.beside or parsed.loss is not None):
             return
-        rises = all(each.rises for _, each in parsed.beside) and parsed.loss is None
+        rises = any(each.rises for _, each in parsed.beside) and parsed.loss is None
         is_result = rises and pod.places_own and not any(map(is_of_training, parsed.values))
         if pod.below_evaluation or is_result:
             known = {

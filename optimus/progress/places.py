@@ -82,12 +82,15 @@ _GLOBAL: Final = re.compile(
     r"\bglobal[_ -]?steps?(?:[\s:#=\[(]{0,8})(\d{1,15})(?![\d.,]*\d)(?:\s?(?:/|of)\s?(\d{1,15}))?",
     re.IGNORECASE,
 )
-_AT_END: Final = re.compile(r"[)\]|]\s{1,4}(\d{1,15})/(\d{1,15})\s{0,8}$")
+_AT_END: Final = re.compile(
+    r"[)\]|]\s{1,4}(\d{1,15})/(\d{1,15})\s{0,8}$|(?<!%)\s\[\s{0,12}(\d{1,15})/(\d{1,15})\]\s{0,8}$"
+)
 _COUNTED: Final = re.compile(rf"\b{_UNITS}[\s:=]{{1,3}}[\d.]", re.IGNORECASE)
 _TRAIN: Final = re.compile(r"^Train:\s{1,4}(\d{1,9})\s{1,4}\[\s{0,8}(\d{1,15})/(\d{1,15})\b")
 _BRACKETS: Final = re.compile(
-    r"\[\s?(\d{1,9})/(\d{1,9})\]\s?\[\s{0,8}(\d{1,15})/(\d{1,15})\]"
-    r"|^\[(\d{1,9}),\s{1,8}(\d{1,15})\]"
+    r"\[\s?(\d{1,9})/(\d{1,9})\][\s,:]{0,3}(?:(?:step|iter|iteration|batch)[\s:]{0,2}\[?|\[)\s{0,8}"
+    r"(\d{1,15})/(\d{1,15})\b|^\[(\d{1,9}),\s{1,8}(\d{1,15})\]",
+    re.IGNORECASE,
 )
 _LEADING: Final = re.compile(
     r"\[\s{0,8}(\d{1,15})\s?/\s?(\d{1,15})\][\s:,|-]|\s{0,8}(\d{1,15})/(\d{1,15})[\s:,|]"
@@ -180,7 +183,7 @@ def _by_beginning(text: str, place: Place) -> None:
     found = _LEADING.match(text)
     if found is None:
         if at_end := _AT_END.search(text):
-            place.batch, place.batches = int(at_end[1]), int(at_end[2])
+            place.batch, place.batches = int(at_end[1] or at_end[3]), int(at_end[2] or at_end[4])
         return
     batch, batches = found[1] or found[3] or found[8], found[2] or found[4] or found[9]
     if found[7] and describe(found[7]).is_metric:

@@ -34,7 +34,9 @@ def header(text: str) -> tuple[str, ...]:
     bar = BAR.search(text) if "%|" in text else None
     plain = text if bar is None else re.sub(r":\s{0,9}$", "", text[: bar.start()])
     names = tuple(_cells(plain, of_words=True))
-    if not 2 <= len(names) <= _MOST_COLUMNS or not all(map(_WORDS.fullmatch, names)):
+    if not 2 <= len(names) <= _MOST_COLUMNS or not all(
+        map(_WORDS.fullmatch, names[not names[0] :])
+    ):
         return ()
     if len(set(names)) < len(names):
         return ()
@@ -61,8 +63,11 @@ def row(text: str, columns: tuple[str, ...], options: LogFormatOptions) -> Parse
     cells = _cells(text, of_words=bar is not None or columns[:1] == ("Class",))
     if not columns or len(cells) != len(columns):
         return None
-    given = dict(zip(map(_plain, columns), cells, strict=True))
-    if columns[0] == "Class":
+    plain = [_plain(name) for name in columns]
+    pairs = zip(plain, cells, strict=True)
+    # Of two runs in one file, it is not clear which is meant.
+    given = {name: cell for name, cell in pairs if plain.count(name) == 1}
+    if columns[0] == "Class" and "Class" in given:
         return _of_classes(given)
     total = None
     for name, cell in given.items():

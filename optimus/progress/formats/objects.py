@@ -23,6 +23,7 @@ _TOKEN: Final = re.compile(
 )
 _LABELS: Final = ("name", "key", "tag", "metric")
 _VALUES: Final = ("value", "val", "result")
+_BEFORE: Final = re.compile(r"([A-Za-z_]\w{0,63}):\s{0,4}$")
 _VALUE: Final = re.compile(r"(?:^|/)(?:value|result)$")
 _MOST_DEEP: Final = 8
 
@@ -33,13 +34,15 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     if begin is None or "Namespace(" in text:
         return None
     given, texts = content(text, begin.start())
-    if _EVALUATED.search(text, 0, begin.start()):
+    is_result = "global_step" in given and text.startswith("{'")  # as Estimator returns it
+    if is_result or _EVALUATED.search(text, 0, begin.start()):
         return ParsedLine(
             evaluated=_numbers(given), evaluated_epoch=place_in(text).epoch, epoch_as_printed=True
         )
     if "train_runtime" in given:
         return ParsedLine()  # the summary at the end, with the mean loss of the whole run
-    label = next((texts[name] for name in _LABELS if name in texts), None)
+    before = _BEFORE.search(text, 0, begin.start())
+    label = next((texts[name] for name in _LABELS if name in texts), before and before[1])
     if label is not None and describe(label).is_metric:
         given = {(label if _VALUE.search(name) else name): number for name, number in given.items()}
     return _placed(read_named(_plainly(given), options), options)

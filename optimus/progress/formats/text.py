@@ -19,7 +19,8 @@ from optimus.progress.printed_values import printed_speed, printed_values
 
 MARKERS: Final = ("",)
 _LOSS_AT: Final = re.compile(
-    rf"\bloss\b[^:=]{{0,60}}\bat (step|iteration|epoch) (\d{{1,15}})\s?[:=]\s?({NUMBER})",
+    r"\bloss\b[^:=]{0,60}\b(?:at|after|for|of|in) (?:the )?(step|iteration|epoch) (\d{1,15})"
+    rf"\s?[:=]\s?({NUMBER})",
     re.IGNORECASE,
 )
 _BEGINNING: Final = (
@@ -43,7 +44,7 @@ _RATE: Final = re.compile(
     re.IGNORECASE,
 )
 _SUMMARY: Final = re.compile(
-    r"^\W{0,8}(?:best|better|total|average|k-fold|target|goal|expected|previous|"
+    r"^\W{0,8}(?:best|better|total|average(?!\s(?:train\w*\s)?loss)|k-fold|target|goal|expected|previous|"
     r"early stop\w*|resum\w+|restor\w+|load\w+)\b",
     re.IGNORECASE,
 )
@@ -83,7 +84,7 @@ def _fixed(text: str, options: LogFormatOptions) -> ParsedLine | None:
     if " rate, " in text and (found := _DARKNET.match(text)):
         parsed = ParsedLine(step=int(found[1]))
         return parsed.with_values({"loss": float(found[2])}, options.loss_metric)
-    if " at " in text and (found := _LOSS_AT.search(text)):
+    if "oss" in text and (found := _LOSS_AT.search(text)):
         return _loss_at(found, options)
     if "(AP) @[" in text and (found := _COCO.search(text)):
         return ParsedLine(evaluated={_COCO_NAMES[found[1]]: float(found[2])})
@@ -98,7 +99,9 @@ def header(epoch: int, last: int | None) -> ParsedLine:
 def _loss_at(found: re.Match[str], options: LogFormatOptions) -> ParsedLine:
     number, values = int(found[2]), {"loss": float(found[3])}
     if found[1].lower() == "epoch":
-        parsed = ParsedLine(epoch=number, epoch_as_printed=True, epoch_ended=True)
+        parsed = ParsedLine(
+            epoch=number, epoch_as_printed=True, epoch_ended=True, end_is_doubtful=True
+        )
     else:
         parsed = ParsedLine(step=number)
     return parsed.with_values(values, options.loss_metric)
