@@ -10,18 +10,16 @@ from typing import Final
 
 from optimus.cli.cluster import add_arguments
 from optimus.cli.command import Answer, Implementation, Progress
+from optimus.cli.exports import what_is_missing
 from optimus.cli.table import table
 from optimus.cli.training_log import read_log_lines, read_progress
-from optimus.jobs import TrainingMode
-from optimus.progress import value_table
-from optimus.progress.formats import form_of, parse_line
 from optimus.progress.metric_names import describe
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, clean
+from optimus.progress.parsed_line import ParsedLine
 from optimus.progress.types import Declared, LossPoint, MetricSeries, TrainingProgress
 
 _LOG: Final = (
-    "a log as the trainer prints it, also packed (.gz, .xz, .bz2): what is read in it, as what, and"
-    " which line of code is missing; without it the cluster is examined"
+    "a log as the trainer prints it, also packed (.gz, .xz, .bz2), or - for standard input: what is"
+    " read in it, as what, and which line of code is missing; without it the cluster is examined"
 )
 _EXAMPLE_CHARACTERS: Final = 72
 _LINES_TO_ADD: Final = (
@@ -71,29 +69,24 @@ class Diagnosis:
     progress: TrainingProgress
     examples: dict[str, str]
     """The last line in which each thing was found."""
+    export: str = ""
+    """What an export lacks, as a sentence."""
 
     @classmethod
     def of(cls, file: Path, metric: str | None) -> "Diagnosis":
         """The diagnosis of a file; ``metric`` is the name of the loss, where it is another."""
         texts = read_log_lines(file)
-        options = LogFormatOptions(mode=TrainingMode.SYNC, loss_metric=metric)
         forms: Counter[str] = Counter()
         examples: dict[str, str] = {}
-        read = 0
-        columns: tuple[str, ...] = ()
-        for text in map(clean, texts):
-            parsed = parse_line(text, options)
-            form = "table"
-            if parsed is None:
-                columns = value_table.header(text) or columns
-                parsed = value_table.row(text, columns, options)
-            else:
-                form = form_of(text, options)
-            if parsed is not None:
-                read += 1
-                forms[form] += 1
-                examples |= dict.fromkeys(_recognised(parsed), text)
-        return cls(file, len(texts), read, forms, read_progress(texts, metric), examples)
+
+        def note(text: str, parsed: ParsedLine | None) -> None:
+            if parsed is not None and parsed.form:
+                forms[parsed.form] += 1
+                examples.update(dict.fromkeys(_recognised(parsed), text))
+
+        progress = read_progress(texts, metric, on_line=note)
+        export = "" if progress.losses else what_is_missing(texts, metric)
+        return cls(file, len(texts), forms.total(), forms, progress, examples, export)
 
     @property
     def missing(self) -> list[str]:
@@ -104,6 +97,8 @@ class Diagnosis:
             found.append("progress: no line has an epoch, or a step, with its values")
         if not progress.losses and self.other_goal is None:
             found.append(f"a training loss: no value of a line is one{_instead(progress)}")
+        if self.export:
+            found.append(self.export)
         if progress.diverged:
             found.append("finite losses: the last are nan or infinite")
         return found

@@ -4,10 +4,9 @@ import bz2
 import gzip
 import io
 import lzma
-import math
-import re
+import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final
@@ -15,7 +14,7 @@ from typing import IO, Final
 import numpy as np
 
 from optimus.cli.command import BadInput
-from optimus.cli.csv_table import Row, split_rows
+from optimus.cli.exports import as_lines, check_rows, header_of, is_csv, what_is_missing
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, Counts, LossGoal, Role, TargetMetric, TrainingMode
 from optimus.models.convergence import MEDIAN_OF, LearningRateSchedule, LossSeries
@@ -23,22 +22,18 @@ from optimus.models.forecast import schedule_of
 from optimus.models.goals import meets
 from optimus.models.metric_goal import MetricAsLoss, as_losses
 from optimus.progress.log import ProgressLog
-from optimus.progress.metric_names import core_words, describe
-from optimus.progress.parsed_line import LogFormatOptions
+from optimus.progress.metric_names import describe
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
 from optimus.progress.state import epoch_index
 from optimus.progress.types import (
     NOTHING_DECLARED,
     Declared,
     LogLine,
     LossPoint,
-    MetricSeries,
     TrainingProgress,
 )
 
 _ALL: Final = 10**9
-_LARGEST: Final = math.nextafter(1e30, 0)
-"""More counts as infinite, as in the logs of pods."""
-_RATES: Final = ("learning_rate", "lr")
 _Opener = Callable[[IO[bytes]], gzip.GzipFile | lzma.LZMAFile | bz2.BZ2File]
 _ARCHIVES: Final[tuple[tuple[str, str, bytes, _Opener], ...]] = (
     ("gzip", ".gz", b"\x1f\x8b", lambda packed: gzip.GzipFile(fileobj=packed)),
@@ -96,26 +91,23 @@ def read_training_log(file: Path, metric: str | None = None) -> TrainingLog:
         aim = TargetMetric(metric, 1.0, at_least=True, evaluated=describe(metric).evaluated or None)
         return read_metric(file, aim)[0]
     lines = read_log_lines(file)
-    if not _is_csv(lines):
-        progress = read_progress(lines, metric)
-        points = tuple(_of_log(file, lines, progress, metric))
-        return TrainingLog(file, points, progress.declared, _diverged(progress))
-    return TrainingLog(file, tuple(_of_csv(file, lines, metric)))
+    check_rows(file, lines, metric or "loss")
+    progress = read_progress(lines, metric)
+    points = tuple(_of_log(file, lines, progress, metric))
+    return TrainingLog(file, points, progress.declared, _diverged(progress))
 
 
 def read_metric(file: Path, goal: TargetMetric) -> tuple[TrainingLog, MetricAsLoss]:
     """The values that a goal is about, as losses, from a log or a CSV with a column of them."""
-    lines, declared, diverged = read_log_lines(file), NOTHING_DECLARED, ""
-    if _is_csv(lines):
-        names = _columns(file, lines, goal)
-        metrics: Sequence[MetricSeries] = [_column(file, lines, name) for name in names]
-    else:
-        progress = read_progress(lines, None, (goal.name,))
-        metrics, declared, diverged = progress.metrics, progress.declared, _diverged(progress)
-    found = as_losses(goal, metrics)
+    lines = read_log_lines(file)
+    progress = read_progress(lines, None, (goal.name,))
+    found = as_losses(goal, progress.metrics)
     if isinstance(found, NotReady):
+        if is_csv(lines):
+            expected = f"a column {goal.name!r} beside 'epoch' is expected"
+            raise BadInput(file, f"{expected}; it has {','.join(header_of(lines))[:80]!a}")
         raise BadInput(file, found.reason)
-    return TrainingLog(file, found.losses, declared, diverged), found
+    return TrainingLog(file, found.losses, progress.declared, _diverged(progress)), found
 
 
 def _diverged(progress: TrainingProgress) -> str:
@@ -147,33 +139,17 @@ def met_at(
     return float(k[first[0]]) if first.size else None
 
 
-def _columns(file: Path, lines: Sequence[str], goal: TargetMetric) -> list[str]:
-    """The columns of a CSV that a goal may be about."""
-    header = _names(next(line for line in lines if line.strip()))
-    wanted = set(core_words(goal.name))
-    named = [name for name in header if name != "epoch" and wanted <= set(core_words(name))]
-    if not named:
-        expected = f"a column {goal.name!r} beside 'epoch' is expected"
-        raise BadInput(file, f"{expected}; it has {','.join(header)[:80]!a}")
-    return named
-
-
-def _column(file: Path, lines: Sequence[str], name: str) -> MetricSeries:
-    described = describe(name)
-    points = tuple(_of_csv(file, lines, name, lowest=-_LARGEST))
-    return MetricSeries(name, described.evaluated, described.rises, points)
-
-
 def read_log_lines(file: Path) -> list[str]:
-    """The lines of a text file, which may be packed with gzip, xz or bzip2.
+    """The lines of a text file, which may be packed with gzip, xz or bzip2; ``-``: standard input.
 
-    Raises ``BadInput`` for an archive that is damaged, or holds more than 1 GiB."""
-    content = file.read_bytes()
+    Those of an export are as a program would print them (``exports``). Raises ``BadInput`` for an
+    archive that is damaged, or holds more than 1 GiB."""
+    content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     for name, suffix, beginning, unpack in _ARCHIVES:
         if file.suffix.lower() == suffix or content.startswith(beginning):
             content = _unpacked(file, content, name, unpack)
             break
-    return content.decode("utf-8", errors="replace").splitlines()
+    return as_lines(content)
 
 
 def _unpacked(file: Path, content: bytes, name: str, unpack: _Opener) -> bytes:
@@ -188,53 +164,14 @@ def _unpacked(file: Path, content: bytes, name: str, unpack: _Opener) -> bytes:
     return text
 
 
-def _is_csv(lines: Sequence[str]) -> bool:
-    header = _names(next((line for line in lines if line.strip()), ""))
-    return len(header) > 1 and ("epoch" in header or _is_row(header))
-
-
-def _is_row(cells: Sequence[str]) -> bool:
-    """Whether this is a row of a CSV that has no header: an epoch and a loss."""
-    return len(cells) == 2 and all(re.fullmatch(r"[-+.\deE]+", cell) for cell in cells)
-
-
-def _names(header: str) -> list[str]:
-    return [name.strip().strip("\"'").lower() for name in header.lstrip("\ufeff").split(",")]
-
-
-def _of_csv(
-    file: Path, lines: Sequence[str], metric: str | None, lowest: float = 0.0
-) -> Iterator[LossPoint]:
-    name, previous, shift = (metric or "loss").lower(), -math.inf, 0.0
-    rows = list(split_rows(file, lines))
-    header = _names(",".join(rows[0][1]))
-    if _is_row(header):
-        rows, header = [rows[0], *rows], ["epoch", "loss"]
-    if name not in header:
-        expected = f"a column {name!r} beside 'epoch' is expected (--metric names another)"
-        raise BadInput(file, expected, rows[0][0])
-    if len(rows) == 1:
-        raise BadInput(file, "rows of epoch and loss are expected below the header", rows[0][0])
-    rate_column = next((each for each in _RATES if each in header), None)
-    for line, cells in rows[1:]:
-        row = Row(file, line, dict(zip(header, cells, strict=False)))
-        epoch, loss = row.number("epoch", -_LARGEST, _LARGEST), row.number(name, lowest, _LARGEST)
-        if epoch < max(previous, 0):
-            raise row.error(f"epochs from 0 on that do not fall are expected, found {epoch:g}")
-        shift = 1.0 if previous == -math.inf and epoch == 0 else shift
-        previous, rate = epoch, None
-        if rate_column and row.cells.get(rate_column):
-            rate = row.number(rate_column, 0, _LARGEST)
-        yield LossPoint(loss, epoch + shift, learning_rate=rate)
-
-
 def _of_log(
     file: Path, lines: Sequence[str], progress: TrainingProgress, metric: str | None
 ) -> Sequence[LossPoint]:
     if not progress.losses:
         named = f"named {metric!r} " if metric else ""
         found = progress.diagnostic or f"no training loss {named}was found in {len(lines)} lines"
-        raise BadInput(file, f"{_FORMATS}; {found} (here: --metric NAME)")
+        expected = what_is_missing(lines, metric) or f"{_FORMATS}; {found} (here: --metric NAME)"
+        raise BadInput(file, expected, 1 if is_csv(lines) else None)
     for index, point in enumerate(progress.losses, 1):
         if point.loss < 0:
             loss = f"loss {index} is {point.loss:g}"
@@ -246,11 +183,16 @@ def _of_log(
 
 
 def read_progress(
-    lines: Sequence[str], metric: str | None, aims: tuple[str, ...] = ()
+    lines: Sequence[str],
+    metric: str | None,
+    aims: tuple[str, ...] = (),
+    on_line: Callable[[str, ParsedLine | None], None] | None = None,
 ) -> TrainingProgress:
-    """The progress as read from a pod's log, with all losses; ``aims`` are the goal's metrics."""
+    """The progress as read from a pod's log, with all losses; ``aims`` are the goal's metrics.
+
+    ``on_line`` is told of each line and what it says."""
     options = LogFormatOptions(mode=TrainingMode.SYNC, loss_metric=metric, aims=aims)
-    log = ProgressLog(options, max_losses=_ALL, max_values=_ALL)
+    log = ProgressLog(options, max_losses=_ALL, max_values=_ALL, on_line=on_line)
     stamped = [LogLine(float(second), text) for second, text in enumerate(lines)]
     log.observe("log", Role.WORKER, 0, Counts(1, 1), stamped, "file")
     return log.progress(float(len(lines)))

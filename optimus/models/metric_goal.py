@@ -94,12 +94,16 @@ def as_losses(goal: TargetMetric, metrics: Sequence[MetricSeries]) -> MetricAsLo
     if not goal.at_least:
         return MetricAsLoss(series, series.points, TargetLoss(goal.value), bounded=True)
     largest = max(point.loss for point in series.points)
-    bound = _PERCENT if series.is_percent or largest > 1 else 1.0
+    is_percent = largest > 1 or any(each.is_percent for each in metrics if each.is_part)
+    bound = _PERCENT if is_percent else 1.0
     value = goal.value
     if value <= 1 < bound:
         value *= _PERCENT
     elif bound == 1 < value <= _PERCENT:
-        value /= _PERCENT
+        return NotReady(
+            f"whether {series.name} is in percent is not clear yet, as it has not passed 1: aim at "
+            f"a part of 1, {goal.name}>={value / _PERCENT:g}, if it is not"
+        )
     losses = tuple(replace(point, loss=(bound - point.loss) / bound) for point in series.points)
     goal_loss = TargetLoss((bound - value) / bound)
     return MetricAsLoss(series, losses, goal_loss, max(largest, value) <= bound, bound)

@@ -8,17 +8,19 @@
 5. Each run at its counts gives one sample of speed."""
 
 import math
+import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Self
 
 from optimus.jobs import TRAINERS, Counts, Role
 from optimus.progress import value_table
-from optimus.progress.formats import parse_line
+from optimus.progress.counts import settle_count, settle_end
+from optimus.progress.formats import parse_body
 from optimus.progress.formats.settings import of_command
-from optimus.progress.metric_names import ValueName, core_words, describe
-from optimus.progress.parsed_line import NO_PROGRESS, LogFormatOptions, ParsedLine, Saved, clean
+from optimus.progress.metric_names import ValueName, core_words, describe, is_of_training
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
 from optimus.progress.pod_progress import (
     Move,
     PodState,
@@ -26,9 +28,10 @@ from optimus.progress.pod_progress import (
     new_lines,
     next_since,
     note_gap,
-    settle_doubt,
 )
+from optimus.progress.prefixes import Body, split_prefix
 from optimus.progress.printed_numbers import unclear_number
+from optimus.progress.records import joined, parts
 from optimus.progress.state import (
     LogState,
     MetricState,
@@ -78,7 +81,10 @@ class ProgressLog:
         options: LogFormatOptions,
         max_losses: int = MAX_LOSSES,
         max_values: int = MAX_VALUES,
+        on_line: Callable[[str, ParsedLine | None], None] | None = None,
     ) -> None:
+        """``on_line`` is told of each line and what it says."""
+        self._on_line = on_line
         self._max_losses, self._max_values = max_losses, max_values
         self._options = options
         self._state = LogState()
@@ -171,14 +177,64 @@ class ProgressLog:
             pod.skips, self._known = skipped, None
 
     def _take_line(self, pod: PodState, line: LogLine) -> None:
-        text = clean(line.text)
-        parsed = parse_line(text, self.options) or self._of_table(pod, text)
+        for text in parts(clean(line.text)):
+            self._take_text(pod, line.at, text)
+
+    def _take_text(self, pod: PodState, at: float, text: str) -> None:
+        body = joined(pod, split_prefix(text))
+        parsed = self._parsed(pod, body, text)
         if parsed is None or parsed.loss is None or self._state.unclear_lines:
             self._note_unclear(text, parsed)
-        if parsed is not None:
-            self._take(pod, line.at, self._epoch_from_zero(parsed))
-        elif line.text.strip():
-            self._state.unread_lines += 1
+        if self._on_line is not None:
+            self._on_line(text, parsed)
+        if parsed is None:
+            self._state.unread_lines += bool(text.strip())
+            return
+        if parsed.end_is_doubtful:
+            parsed.checksum = zlib.crc32(body.text.encode("utf-8", "replace"))
+        if not _is_of_another(pod, parsed, body.stream):
+            self._take(pod, at, self._epoch_from_zero(parsed))
+
+    def _parsed(self, pod: PodState, body: Body, text: str) -> ParsedLine | None:
+        if pod.opened:
+            return ParsedLine(form="objects")
+        parsed = parse_body(body.text, text, self.options) or self._of_table(pod, body.text)
+        if parsed is None:
+            return parsed
+        if parsed.form == "evaluation":
+            pod.below_evaluation = not parsed.evaluated
+        elif parsed.trained or parsed.heading is not None:
+            pod.below_evaluation = False
+        if parsed.heading is not None:
+            pod.heading = parsed.heading
+            return None
+        if parsed.values and not parsed.trained:
+            self._place_below(pod, parsed)
+        return parsed
+
+    def _place_below(self, pod: PodState, parsed: ParsedLine) -> None:
+        """Give values alone the position of the heading above them.
+
+        Without one, metrics that rise, such as an AUC alone, are the result of an evaluation."""
+        if parsed.epoch is not None or not (parsed.beside or parsed.loss is not None):
+            return
+        rises = any(each.rises for _, each in parsed.beside) and parsed.loss is None
+        is_result = rises and pod.places_own and not any(map(is_of_training, parsed.values))
+        if pod.below_evaluation or is_result:
+            known = {
+                name: value for name, value in parsed.values.items() if describe(name).is_metric
+            }
+            parsed.evaluated = {**parsed.evaluated, **known}
+            parsed.values, parsed.beside, parsed.loss = {}, (), None
+            return
+        if pod.places_own:
+            return
+        if pod.heading is not None:
+            parsed.step = pod.heading
+        elif pod.header is not None and not pod.header_assumed:
+            parsed.epoch, parsed.epoch_as_printed = pod.header, False
+            parsed.epoch_ended = parsed.end_is_doubtful = True
+        parsed.is_below = True
 
     def _note_unclear(self, text: str, parsed: ParsedLine | None) -> None:
         """Remember a number that is not understood, until a loss is read again."""
@@ -297,6 +353,8 @@ class ProgressLog:
         if 0 in (epoch, evaluated):
             self._state.first_epoch = 0
         first = self._state.first_epoch
+        if parsed.last_epoch is not None:
+            parsed.declared = Declared(epochs=parsed.last_epoch + 1 - first)
         parsed.epoch = None if epoch is None else max(epoch - first, 0)
         parsed.evaluated_epoch = None if evaluated is None else max(evaluated - first, 0)
         return parsed
@@ -304,12 +362,8 @@ class ProgressLog:
     def _of_table(self, pod: PodState, text: str) -> ParsedLine | None:
         """A row of a table, or its header, which is remembered."""
         found = value_table.row(text, pod.columns, self.options) if pod.columns else None
-        if (
-            found is None
-            and ("poch" in text or "tep" in text)
-            and (named := value_table.header(text))
-        ):
-            pod.columns, found = named, NO_PROGRESS
+        if found is None and (named := value_table.header(text)):
+            pod.columns, found = named, ParsedLine()
         return found
 
     def _take(self, pod: PodState, at: float, parsed: ParsedLine) -> None:
@@ -319,15 +373,7 @@ class ProgressLog:
         if parsed.learning_rate is not None and not parsed.trained:
             state.learning_rate = parsed.learning_rate
         if parsed.trained:
-            if pod.saving is not None:
-                self._note_saved(pod, at, replace(pod.saving, complete=True))
-            self._number_epochs(pod, parsed)
-            if parsed.end_is_doubtful:
-                settle_doubt(pod, parsed)
-            move = advance(pod, at, parsed, state.epoch_offset)
-            if move is not None:
-                pod.tells_loss = pod.tells_loss or parsed.loss is not None
-                self._follow_lead(pod, parsed, move)
+            self._train(pod, at, parsed)
         elif parsed.epoch is not None:
             pod.header, pod.header_batches, pod.header_assumed = parsed.epoch, None, False
         if parsed.declared is not None:
@@ -336,6 +382,25 @@ class ProgressLog:
             self._note_evaluated(parsed)
         if parsed.saved is not None:
             self._note_saved(pod, at, parsed.saved)
+
+    def _train(self, pod: PodState, at: float, parsed: ParsedLine) -> None:
+        """Take a line with a position in the training."""
+        state = self._state
+        if pod.saving is not None:
+            self._note_saved(pod, at, replace(pod.saving, complete=True))
+        if parsed.step is not None and parsed.epoch is None and parsed.is_loose:
+            parsed.epoch, parsed.epoch_as_printed = pod.header, False
+        self._number_epochs(pod, parsed)
+        settle_count(state, pod, parsed)
+        if parsed.end_is_doubtful:
+            settle_end(state, pod, parsed)
+        if parsed.steps_per_epoch:
+            state.clock.said = parsed.steps_per_epoch
+        pod.places_own = pod.places_own or (parsed.loss is not None and not parsed.is_below)
+        move = advance(pod, at, parsed, state.epoch_offset)
+        if move is not None:
+            pod.tells_loss = pod.tells_loss or parsed.loss is not None
+            self._follow_lead(pod, parsed, move)
 
     def _number_epochs(self, pod: PodState, parsed: ParsedLine) -> None:
         """Where a restarted script counts its epochs from the first again, count them on from the
@@ -563,6 +628,16 @@ def _note_printed_speeds(pod: PodState, at: float, parsed: ParsedLine) -> None:
             pod.speeds_since = at if pod.speeds_since is None else pod.speeds_since
             kept.append(value)
             del kept[1:-_MAX_PRINTED]  # the first, warm-up, stays in front
+
+
+def _is_of_another(pod: PodState, parsed: ParsedLine, stream: str) -> bool:
+    """Whether training on a line is that of another process than the one that is followed: the
+    first whose lines have a loss, until there is one the first of all."""
+    if not parsed.trained or stream == pod.stream:
+        return False
+    if not pod.stream or (parsed.loss is not None and not pod.tells_loss):
+        pod.stream = stream or pod.stream
+    return stream not in ("", pod.stream)
 
 
 def _goes_on(state: LogState, parsed: ParsedLine) -> bool | None:

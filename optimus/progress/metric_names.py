@@ -67,7 +67,7 @@ _SCOPES: Final = re.compile(
 )
 _RISING: Final = re.compile(
     r".*acc(?:uracy)?\d*|top\d*|[mw]?ap(?:50|75)?|.*map(?:50|75)?|m?ious?|.*iou|(?:micro|macro)?f\d|"
-    r"f1score|fscore|fmeasure|auc|.*auroc|auprc|roc|(?:sacre)?bleu\d*|rouge\w*|meteor|cider|spice|mcc|"
+    r"f1score|fb1|fscore|fmeasure|auc|.*auroc|auprc|roc|(?:sacre)?bleu\d*|rouge\w*|meteor|cider|spice|mcc|"
     r"precision|recall|em|match|pearson\w*|spearman\w*|corr(?:elation)?|r2|dice|psnr|ssim|ndcg\d*|mrr|"
     r"hits|score|rewards?|returns?|uas|las|pckh?|oks|delta|mota|idf1|cmc|rank1|kappa|specificity|"
     r"sensitivity"
@@ -82,6 +82,10 @@ _CRITERION: Final = re.compile(
     r"box|cls|obj|dfl|elbo|triplet"
 )
 _ENTROPY: Final = re.compile(r"(?:softmax)?crossentropy|xent|xentropy")
+_GLUED: Final = re.compile(
+    r"\b(train(?:ing)?|val(?:id(?:ation)?)?|test|eval|dev)(?=[A-Z][A-Za-z]|loss|acc|auc|err|ppl)"
+)
+"""``valLoss``, ``testacc``."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SPLIT: Final = re.compile(r"[^a-z0-9]+")
 _LOOKED_UP: Final = (
@@ -99,6 +103,7 @@ def describe(name: str) -> ValueName:
     Cached, since names are the same on every line of a log; bounded, as lines are."""
     if len(name) > MAX_NAME_CHARACTERS:
         return _OTHER
+    name = _GLUED.sub(r"\1_", name)
     words = [word for word in _SPLIT.split(name.lower()) if word and not word.isdigit()]
     evaluated = any(map(_EVALUATION.fullmatch, words))
     rest = [word for word in words if not (_SCOPES.fullmatch(word) or _EVALUATION.fullmatch(word))]
@@ -168,7 +173,7 @@ def core_words(name: str) -> tuple[str, ...]:
 
 def _meaning(name: str, words: list[str]) -> tuple[Meaning, bool | None]:
     joined = "".join(words)
-    if words == ["loss"] or joined == "cost":
+    if set(words) == {"loss"} or joined == "cost":
         return Meaning.LOSS, False
     if joined in ("lr", "learningrate") or (words[0] == "lr" and len(words) == 2):
         return Meaning.LEARNING_RATE, None

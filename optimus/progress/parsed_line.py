@@ -19,12 +19,8 @@ MAX_CHARACTERS: Final = 4096
 _MAX_RAW: Final = 16 * MAX_CHARACTERS
 """Of a longer line, only so much is looked at: it may have megabytes."""
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_LAUNCHER: Final = re.compile(r"^\[\d+,\d+\]<std(?:out|err)>:\s?")
-_STAMP: Final = re.compile(
-    r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\s+)?"
-    r"(?:[A-Z]+:[\w.]+:\s?(?:\d\d:\d\d:\d\d\s)?)?(?:[IWEF]\d{4} [\d:.]+\s+\d+ [^\s:]+:\d+\] )?"
-)
 _INVISIBLE: Final = " \t\b\n\v\f\0\ufeff"
+_PARTS: Final = 10_000
 _INTEGER: Final = re.compile(r"\+?\d{1,15}(?:\.0*)?")
 _PAIR: Final = re.compile(rf"(?:^|[\s,])([A-Za-z][\w./|-]*)=({VALUE})")
 
@@ -102,11 +98,23 @@ class ParsedLine:
     epoch_ended: bool = False
     end_is_doubtful: bool = False
     """Something on the line may say how far the epoch is, so that it may not have ended."""
+    checksum: int = 0
+    """Of the text of a line whose end is doubtful: loggers may print it twice."""
     batch: int | None = None
     """Batches of ``batches`` done in this epoch by the process that prints."""
     batches: int | None = None
     step: int | None = None
     """The job's global step."""
+    is_loose: bool = False
+    """The step may begin again in each epoch, or the batch may go on over the epochs."""
+    last_epoch: int | None = None
+    """The number of the run's last epoch, as printed."""
+    is_below: bool = False
+    """Its position is that of a line above."""
+    heading: int | None = None
+    """The step of a line that has no values, which may follow on lines of their own."""
+    steps_per_epoch: float | None = None
+    """As the line says, or as its step and the epochs done say."""
     loss: float | None = None
     loss_rank: int = 0
     """Where lines of one log give different losses, those of the lowest rank count."""
@@ -130,6 +138,8 @@ class ParsedLine:
     """The epoch that was evaluated, as printed; ``None``: the current one."""
     declared: Declared | None = None
     """What the program said of the whole run."""
+    form: str = field(default="", compare=False)
+    """What has parsed the line, for people."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -140,6 +150,18 @@ class ParsedLine:
     def trained(self) -> bool:
         """Whether the line gives a position in the training."""
         return self.step is not None or self.batch is not None or self.epoch_ended
+
+    def at_epochs_done(self, done: float, steps_per_epoch: float | None) -> None:
+        """Put this line at the epochs done since the start of training, in parts.
+
+        Without a step it is a position in ten thousandths of an epoch, where no more is known."""
+        if self.step is not None:
+            self.steps_per_epoch = self.step / done if done > 0 and self.step > 0 else None
+            return
+        parts = round(steps_per_epoch or _PARTS) or 1
+        self.epoch, self.epoch_as_printed = max(math.ceil(done) - 1, 0), False
+        self.batch, self.batches = round((done - self.epoch) * parts), parts
+        self.epoch_ended, self.end_is_doubtful = self.batch == parts, False
 
     def with_values(self, values: Mapping[str, float], loss_metric: str | None) -> Self:
         """This line with the loss, the learning rate and all values.
@@ -154,10 +176,6 @@ class ParsedLine:
         for name in names.rate:
             self.learning_rate = positive(values[name])
         return self
-
-
-NO_PROGRESS: Final = ParsedLine()
-"""A known line without training progress, such as the result of an evaluation."""
 
 
 def clean(raw: str) -> str:
@@ -179,11 +197,6 @@ def _last_part(raw: str) -> str:
         return end.partition("\r")[2]
     begin = raw.rfind("\r") + 1
     return raw[begin : begin + _MAX_RAW]
-
-
-def without_prefix(text: str) -> str:
-    """The line without the prefixes of launchers and loggers (time, level, source)."""
-    return _STAMP.sub("", _LAUNCHER.sub("", text), count=1)
 
 
 def parse_integer(text: str) -> int | None:

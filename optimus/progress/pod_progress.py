@@ -138,9 +138,31 @@ class PodState:
     """Batches of an epoch."""
     ended: bool = False
     doubtful: int | None = None
-    """The epoch of the last line of which it was doubtful whether it ends its epoch; with
-    ``within``, an epoch has had several such lines, and none of them does."""
+    """The epoch of the last line of which it was doubtful whether it ends its epoch, with the names
+    on such lines of it, and the checksum of the last. ``within``: an epoch has had several, and
+    none of them does; ``one_each``: two epochs have had one each, which does."""
+    doubtful_names: tuple[str, ...] = ()
+    doubtful_checksum: int = 0
     within: bool = False
+    one_each: bool = False
+    count_epoch: int | None = None
+    """The epoch of the last line with a count that may be of the epoch or of the run; its
+    ``count``, the distance of two of them, the last one of the epoch before, and the one at which
+    the last two epochs have ended, if it is one."""
+    count: int = 0
+    count_distance: int = 0
+    former_count: int = 0
+    full_count: int | None = None
+    heading: int | None = None
+    """The step of a line without values: those below are of it, if ``places_own`` is false, which
+    says that lines with a loss have a position of their own."""
+    below_evaluation: bool = False
+    """Values below are those of an evaluation, by the line above."""
+    places_own: bool = False
+    stream: str = ""
+    """The process that is followed, where several share the log."""
+    opened: str = ""
+    """What was read of an object that goes on."""
     before: float = 0.0
     """The process's own batches in earlier epochs."""
     header: int | None = None
@@ -229,16 +251,6 @@ def next_since(pod: PodState) -> float | None:
         return pod.read_until
     is_ahead = pod.read_until > pod.news_at + _AHEAD_SECONDS
     return pod.news_at - _AHEAD_SECONDS if is_ahead else pod.read_until
-
-
-def settle_doubt(pod: PodState, parsed: ParsedLine) -> None:
-    """Decide whether a line that may be within its epoch ends it: it does where the log has one
-    such line for each epoch, which the first line cannot show."""
-    former, pod.doubtful = pod.doubtful, parsed.epoch
-    pod.within = pod.within or former == parsed.epoch
-    if former is None or pod.within:
-        parsed.epoch_ended = False
-        parsed.batch = pod.batch + 1 if former == parsed.epoch else 1
 
 
 def advance(pod: PodState, at: float, parsed: ParsedLine, epoch_offset: int = 0) -> Move | None:

@@ -40,13 +40,13 @@ _FULL_WIDTH: Final = re.compile("[！-～]")
 _FOREIGN: Final = re.compile(r"(?![0-9])\d")
 _ASCII: Final = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _WRAPPED: Final = re.compile(
-    rf"\b(?:tensor|(?:np|numpy)\.\w{{1,16}}|array)\(\s?\[?({NUMBER})\]?(?:,[^()]{{0,200}})?\)"
+    rf"\b(?:(?:tf\.)?[Tt]ensor|(?:np|numpy)\.\w{{1,16}}|(?:Device)?[Aa]rray)\(\s?\[?({NUMBER})\]?(?:,(?:[^()]|\(\d*,?\)){{0,200}})?\)"
 )
 _GROUPED: Final = re.compile(
     r"(?<![\w.,'\u2019])[1-9]\d{0,2}(?:['\u2019\xa0\u2009\u202f]\d{3})+(?!['\u2019\w])"
 )
 _GROUPS: Final = re.compile(r"[^\d]")
-_RANGE: Final = re.compile(r"(@0?\.\d{1,4}):(0?\.\d{1,4})(?!\d)")
+_RANGE: Final = re.compile(r"([@_]0?\.\d{1,4}):(0?\.\d{1,4})(?!\d)")
 _COMMA: Final = re.compile(r",\d")
 _WITH_COMMA: Final = re.compile(
     r"(?<![\w.,\[({'\"])(?<!\d:)(?=[\d.]{1,40},\d)(?>\d+(?:[.,]\d+)*)"
@@ -72,9 +72,9 @@ def plain(text: str) -> str:
     if "'" in text or not is_ascii:
         # "1'369.8", and thousands with spaces that are no blanks.
         text = _GROUPED.sub(lambda found: _GROUPS.sub("", found[0]), text)
-    if "tensor(" in text or "np." in text or "numpy." in text or "array(" in text:
+    if "ensor(" in text or "np." in text or "numpy." in text or "rray(" in text:
         text = _WRAPPED.sub(r"\1", text)
-    if "@" in text:
+    if "@" in text or "_0." in text:
         # "mAP@.5:.95" is a name, not a value of "mAP@.5".
         text = _RANGE.sub(r"\1-\2", text)
     return _without_commas(text) if "," in text and _COMMA.search(text) is not None else text

@@ -11,7 +11,9 @@ from optimus.progress.metric_names import EVALUATION_WORDS, describe
 from optimus.progress.printed_numbers import NUMBER, VALUE
 
 _VALUE: Final = re.compile(
-    rf"(?<![\w@/.'-])((?>[A-Za-z_][\w@/.'-]*))[\"']?(?>\s?[=:]\s*[\"']?|\s+)({VALUE})"
+    r"(?<![\w@/.'-])((?>[A-Za-z_][\w@/.'-]*(?:\([A-Z]\))?))[\"']?"
+    r"(?>(?:\s?\((?:%|[a-z]{1,8})\))?\s?(?:[=:]|[-=]>)\s*[\"']?|\s+(?:is\s+)?(?!is\s))"
+    rf"(?:\[\s?(?=[^\s\[\],]{{1,30}}\s?\]))?({VALUE})"
 )
 """``Accuracy: 9850/10000`` does not match. Words are atomic and begin where a word begins: the time
 is linear in the line's length."""
@@ -62,8 +64,10 @@ def _by_side(text: str) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _name(text: str, found: re.Match[str]) -> str:
-    """The word before the number, with the words before it."""
+    """The word before the number, with the words before it; of ``name=value`` only the name."""
     start = found.start()
+    if text[found.end(1) : found.end(1) + 1] == "=" and text[found.start(2) - 1] == "=":
+        return found[1]
     if not start or text[start - 1] != " " or found[1].lower() in _POSITIONS:
         return found[1]
     before = _BEFORE.search(text, max(0, start - _LOOK_BACK), start)

@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ class EpochClock:
     first: tuple[int, int] | None = None
     """The first change, as (epoch, step); ``last`` is the latest."""
     last: tuple[int, int] | None = None
+    said: float | None = None
+    """The steps of an epoch, where lines have both the step and the epochs done."""
 
     def tick(self, epoch: int, step: int) -> None:
         """Record the current position."""
@@ -58,6 +60,8 @@ class EpochClock:
     @property
     def steps_per_epoch(self) -> float | None:
         """Steps of the job from one change to the next; after one change, those since step 0."""
+        if self.said is not None:
+            return self.said
         if self.first is None or self.last is None or self.last[0] <= 0:
             return None
         if self.last[1] <= self.first[1]:
@@ -94,6 +98,9 @@ class LogState:
     losses: list[LossPoint] = field(default_factory=list)
     samples: list[SpeedSample] = field(default_factory=list)
     clock: EpochClock = field(default_factory=EpochClock)
+    count_kind: Literal["", "epoch", "run"] = ""
+    """What steps or iterations beside an epoch count, once it shows: those of each epoch, or of the
+    run."""
     first_epoch: int = 1
     """The number that the log gives to the first epoch: 1 until a 0 is seen."""
     epoch_offset: int = 0
@@ -177,11 +184,15 @@ def add_loss(
 ) -> None:
     """Append a point; ``cumulative``: it is the mean since its epoch began and replaces that."""
     index = epoch_index(point)
-    if replace_last and points:
+    if replace_last and points and _place(points[-1]) == _place(point):
         points.pop()
     while cumulative and index is not None and points and epoch_index(points[-1]) == index:
         points.pop()
     points.append(point)
+
+
+def _place(point: LossPoint) -> tuple[float | None, int | None]:
+    return (None if point.step is not None else point.epoch), point.step
 
 
 def add_epoch_mean(points: list[LossPoint], point: LossPoint, *, of_all: bool) -> None:

@@ -1,9 +1,12 @@
 """What is known of one job's training at one instant: the values that models are fitted to."""
 
+import re
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Self
 
 from optimus.jobs import Counts, Goal
+
+_OF_WHOLE: Final = re.compile(r"acc|top-?_?\d|precision|recall|auc|f1|iou|map\b", re.IGNORECASE)
 
 
 class LogLine(NamedTuple):
@@ -67,6 +70,13 @@ class MetricSeries:
     """Whether better values are larger; ``None`` where the name does not say."""
     points: tuple[LossPoint, ...] = ()
     """Its values (as ``loss``) in training order, mostly one for each epoch."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is a part of a whole, which one log prints as others: all in percent or none.
+
+        Accuracies and the like are, and neither BLEU nor a reward."""
+        return self.rises is True and _OF_WHOLE.search(self.name) is not None
 
     @property
     def is_percent(self) -> bool:

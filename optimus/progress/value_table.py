@@ -1,58 +1,114 @@
-"""Tables of values: a header, then a row for each evaluation.
+"""Tables of values: a header, then a row for each evaluation; on standard output or in a file.
 
-Hugging Face's notebook table (``Epoch | Training Loss | Validation Loss``), fastai's columns and
-CSV on standard output. Only the header says what a row is, so the reader of a log remembers it. The
-columns are separated by ``|``, tabs, semicolons, commas, or two blanks and more. ``Epoch`` and
-``Step`` are the position; cells that are no number (``No log``) are left out."""
+Hugging Face's notebook table (``Epoch | Training Loss | Validation Loss``), fastai's columns, CSV
+of Keras, ultralytics, W&B and TensorBoard, YOLO's columns before a progress bar. Only the header
+says what a row is, so the reader of a log remembers it. The columns are separated by ``|``, tabs,
+semicolons, commas, or blanks. Cells that are no number (``No log``) are left out."""
 
-import math
+import csv
 import re
 from typing import Final
 
-from optimus.progress.metric_names import core_words, describe, is_of_training, may_count
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, without_prefix
+from optimus.progress.metric_names import core_words, describe, is_of_training
+from optimus.progress.named import kind_of, read_named
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
+from optimus.progress.places import BAR
 from optimus.progress.printed_numbers import number_of
 
 _SEPARATORS: Final = ("|", "\t", ";", ",")
 _BLANKS: Final = re.compile(r"\s{2,}")
-_WORDS: Final = re.compile(r"[A-Za-z][\w ./@-]{0,63}")
-_EPOCHS: Final = ("epoch", "epochs")
-_STEPS: Final = ("step", "global_step", "steps", "iteration", "iter")
-_MOST_COLUMNS: Final = 32
+_WORDS: Final = re.compile(r"[A-Za-z_][\w ./@()%:+#&-]{0,95}")
+_PLACED: Final = re.compile(r"epoch|step|iter|round|wall time|\bclass\s", re.IGNORECASE)
+_OF_EPOCHS: Final = re.compile(r"(\d{1,9})/(\d{1,9})")
+_YOLO: Final = ("gpu_mem", "GPU_mem")
+_NO_VALUES: Final = frozenset({"all", "labels", "img_size", "instances", "size", *_YOLO})
+_SUMMARIES: Final = ("__MIN", "__MAX")
+"""W&B's columns beside that of a metric."""
+_MOST_COLUMNS: Final = 64
 
 
 def header(text: str) -> tuple[str, ...]:
-    """The columns that a clean line names; none where it is no header."""
-    lowered = text.lower()
-    if "epoch" not in lowered and "step" not in lowered and "iter" not in lowered:
+    """The columns that a line without its prefix names; none where it is no header."""
+    if _PLACED.search(text) is None:
         return ()
-    names = tuple(_cells(text))
-    if not 2 <= len(names) <= _MOST_COLUMNS or not all(map(_WORDS.fullmatch, names)):
+    bar = BAR.search(text) if "%|" in text else None
+    plain = text if bar is None else re.sub(r":\s{0,9}$", "", text[: bar.start()])
+    names = tuple(_cells(plain, of_words=True))
+    if not 2 <= len(names) <= _MOST_COLUMNS or not all(
+        map(_WORDS.fullmatch, names[not names[0] :])
+    ):
         return ()
-    places = [name for name in names if name.lower() in (*_EPOCHS, *_STEPS)]
-    has_value = any(describe(name).is_metric for name in names)
-    return names if places and has_value and len(set(names)) == len(names) else ()
+    if len(set(names)) < len(names):
+        return ()
+    if names[0] == "Class":
+        return names
+    has_place = any(kind_of(name) in ("epoch", "step", "iteration") for name in names)
+    if any(name in names for name in _YOLO):
+        names = tuple(_loss_of(name) for name in names)
+    has_value = any(describe(_plain(name)).is_metric for name in names)
+    is_export = tuple(name.lower() for name in names) == ("wall time", "step", "value")
+    return names if has_place and (has_value or is_export) else ()
+
+
+def _loss_of(name: str) -> str:
+    """YOLO's ``box``, ``obj`` and ``cls`` are losses."""
+    return name if kind_of(name) or name.lower() in _NO_VALUES else f"{name}_loss"
 
 
 def row(text: str, columns: tuple[str, ...], options: LogFormatOptions) -> ParsedLine | None:
-    """Parse one clean line below a header; ``None`` where it is no row."""
-    cells = _cells(text)
+    """Parse one line below a header; ``None`` where it is no row."""
+    bar = BAR.search(text) if "%|" in text else None
+    if bar is not None:
+        text = re.sub(r":\s{0,9}$", "", text[: bar.start()])
+    cells = _cells(text, of_words=bar is not None or columns[:1] == ("Class",))
     if not columns or len(cells) != len(columns):
         return None
-    pairs = zip(columns, cells, strict=True)
-    numbers = ((name, number_of(cell)) for name, cell in pairs)
-    given = {name: number for name, number in numbers if number is not None}
-    parsed = _at({name.lower(): value for name, value in given.items()})
-    if parsed is None:
+    plain = [_plain(name) for name in columns]
+    pairs = zip(plain, cells, strict=True)
+    # Of two runs in one file, it is not clear which is meant.
+    given = {name: cell for name, cell in pairs if plain.count(name) == 1}
+    if columns[0] == "Class" and "Class" in given:
+        return _of_classes(given)
+    total = None
+    for name, cell in given.items():
+        if kind_of(name) == "epoch" and (found := _OF_EPOCHS.fullmatch(cell)):
+            given[name], total = found[1], int(found[2])
+    if not any(kind_of(name) and (number_of(given[name]) or 0) >= 0 for name in given):
         return None
-    sides = _evaluated(columns)
-    values = {name: value for name, value in given.items() if name.lower() not in _PLACES}
-    trained = {name: value for name, value in values.items() if name not in sides}
-    parsed.evaluated = {name: value for name, value in values.items() if name in sides}
-    if parsed.epoch_ended and parsed.batch is None:
-        parsed.end_is_doubtful = any(may_count(name, value) for name, value in trained.items())
-    is_own = options.loss_metric in parsed.evaluated  # a user may name one of an evaluation
-    return parsed.with_values(values if is_own else trained, options.loss_metric)
+    parsed = read_named(given, options, frozenset(_evaluated(tuple(given))))
+    if parsed is None or not (
+        parsed.trained or parsed.evaluated_epoch is not None or not parsed.values
+    ):
+        return None
+    parsed.form = "table"
+    if bar is not None:
+        _within(parsed, bar, total)
+    return parsed
+
+
+def _within(parsed: ParsedLine, bar: re.Match[str], total: int | None) -> None:
+    """The row of a progress bar, whose values are means since the epoch began."""
+    parsed.batch, parsed.batches, parsed.cumulative = int(bar[1]), int(bar[2]), True
+    parsed.epoch_ended, parsed.end_is_doubtful = parsed.batch == parsed.batches, False
+    parsed.last_epoch = total
+
+
+def _of_classes(given: dict[str, str]) -> ParsedLine | None:
+    """The row of all classes in YOLO's table of an evaluation."""
+    if given["Class"] != "all":
+        return None
+    numbers = {name: number_of(cell) for name, cell in given.items()}
+    evaluated = {
+        name: number
+        for name, number in numbers.items()
+        if number is not None and describe(name).is_metric
+    }
+    return ParsedLine(evaluated=evaluated, form="table") if evaluated else None
+
+
+def _plain(name: str) -> str:
+    """A column's name without the run's, which W&B puts in front."""
+    return "" if name.endswith(_SUMMARIES) else name.rpartition(" - ")[2]
 
 
 def _evaluated(columns: tuple[str, ...]) -> set[str]:
@@ -72,36 +128,15 @@ def _evaluated(columns: tuple[str, ...]) -> set[str]:
     }
 
 
-_PLACES: Final = frozenset((*_EPOCHS, *_STEPS))
-
-
-def _cells(text: str) -> list[str]:
-    plain = without_prefix(text).strip()
+def _cells(text: str, *, of_words: bool) -> list[str]:
+    plain = text.strip()
+    if '"' in plain:
+        try:
+            return [cell.strip() for cell in next(csv.reader([plain]), [])]
+        except csv.Error:
+            return []
     separator = next((each for each in _SEPARATORS if each in plain), None)
-    if separator is None:
-        return _BLANKS.split(plain)
-    return [cell.strip() for cell in plain.strip("|").split(separator)]
-
-
-def _at(given: dict[str, float]) -> ParsedLine | None:
-    """The position of a row: its step, its epoch, or the parts of an epoch that both give.
-
-    With a step the epoch is what is done (0.5: half of the first), as Hugging Face counts."""
-    epoch = next((given[name] for name in _EPOCHS if name in given), None)
-    step = next((_whole(given[name]) for name in _STEPS if name in given), None)
-    if step is not None and step > 0 and epoch is not None and 0 < epoch < 1e9:
-        batches, running = max(round(step / epoch), 1), math.ceil(epoch) - 1
-        done = min(max(step - running * batches, 1), batches)
-        return ParsedLine(
-            epoch=running, batch=done, batches=batches, epoch_ended=epoch.is_integer()
-        )
-    if step is not None:
-        return ParsedLine(step=step)
-    number = None if epoch is None else _whole(epoch)
-    if number is None:
-        return None
-    return ParsedLine(epoch=number, epoch_as_printed=True, epoch_ended=True, evaluated_epoch=number)
-
-
-def _whole(value: float) -> int | None:
-    return int(value) if 0 <= value < 1e15 and value.is_integer() else None
+    if separator is not None:
+        return [cell.strip() for cell in plain.strip("|").split(separator)]
+    cells = _BLANKS.split(plain)
+    return plain.split() if of_words and (len(cells) < 3 or "@" in plain or "/" in plain) else cells

@@ -1,130 +1,126 @@
 """All log formats: one clean line in, one parsed line out.
 
-The first format that matches a line parses it; each is tried only on lines with its markers.
-A user's own formats come on top: ``metrics-format`` decides the loss, ``checkpoint-format`` which
-line reports a complete save."""
+A line is read without what stands in front of it (``prefixes``). The first format that matches it
+parses it; each is tried only on lines with its markers. A user's own formats come on top:
+``metrics-format`` decides the loss, ``checkpoint-format`` which line reports a complete save."""
 
 import re
 from dataclasses import replace
 from typing import Final
 
-from optimus.progress.formats import (
-    boosting,
-    dictionary,
-    free_text,
-    keras,
-    mxnet,
-    name_value,
-    progress_bar,
-    settings,
-    tensorflow,
-)
+from optimus.progress.formats import checkpoints, keras, mxnet, objects, settings, tensorflow, text
 from optimus.progress.metric_names import EVALUATION_WORDS, describe
-from optimus.progress.parsed_line import (
-    LogFormatOptions,
-    ParsedLine,
-    Saved,
-    parse_integer,
-    without_prefix,
-)
-from optimus.progress.printed_numbers import plain
+from optimus.progress.named import read_named
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, parse_integer
+from optimus.progress.prefixes import split_prefix
+from optimus.progress.printed_numbers import is_whole, number_of, plain
 from optimus.progress.printed_values import printed_values
 
 _FORMATS = (
     (mxnet.MARKERS, mxnet.parse),
     (tensorflow.MARKERS, tensorflow.parse),
     (keras.MARKERS, keras.parse),
-    (progress_bar.MARKERS, progress_bar.parse),
-    (boosting.MARKERS, boosting.parse),
-    (dictionary.MARKERS, dictionary.parse),
+    (checkpoints.MARKERS, checkpoints.parse),
+    (objects.MARKERS, objects.parse),
     (settings.MARKERS, settings.parse),
-    (name_value.MARKERS, name_value.parse),
-    (free_text.MARKERS, free_text.parse),
+    (text.MARKERS, text.parse),
 )
-"""The first that parses a line; the last two read free text."""
+"""The first that parses a line; the last reads free text."""
 
 _EVALUATION: Final = f"(?:{EVALUATION_WORDS})"
 _MARKED: Final = re.compile(
-    rf"^[\W_]*{_EVALUATION}\b(?!\s*=)|\[\s*{_EVALUATION}\s*\]"
-    rf'|\b(?:mode|phase|split|stage|subset|dataset)"?\s*[=:]\s*"?{_EVALUATION}\b',
+    rf"^[\W_]*(?:(?:running|start(?:ing)?|begin(?:ning)?|doing)\s)?{_EVALUATION}\b(?!\s*=)"
+    rf"|\[\s*{_EVALUATION}\s*\]"
+    rf'|\b(?:mode|phase|split|stage|subset|dataset)["\']?\s*[=:]\s*["\']?{_EVALUATION}\b',
     re.IGNORECASE,
 )
 """``Validation: loss=0.3``, ``[eval] step=5``, ``"mode": "eval"``, ``phase=val``."""
 
 
-def parse_line(text: str, options: LogFormatOptions) -> ParsedLine | None:
+def parse_line(line: str, options: LogFormatOptions) -> ParsedLine | None:
     """Parse one clean line; ``None`` where it is not about the training.
 
     A line of an evaluation is known, and says nothing of the training."""
-    line = plain(text)
-    if is_evaluation(line):
-        values, evaluated = printed_values(line)
-        parsed: ParsedLine | None = ParsedLine(evaluated=_metrics({**values, **evaluated}))
+    return parse_body(split_prefix(line).text, line, options)
+
+
+def parse_body(body: str, line: str, options: LogFormatOptions) -> ParsedLine | None:
+    """The same of a line that is given without its prefix, too."""
+    body = plain(body)
+    if is_evaluation(body):
+        parsed: ParsedLine | None = _evaluation(body)
     else:
-        parsed = _first_form(line, text, options)
+        parsed = _first_form(body, line, options)
         if options.metrics_format is not None:
-            parsed = _with_user_metrics(text, parsed, options)
+            parsed = _with_user_metrics(line, parsed, options)
     if options.checkpoint_format is not None:
-        groups = options.checkpoint_format.search(text)
+        groups = options.checkpoint_format.search(line)
         if groups is not None:
             step = parse_integer(groups[0]) if groups and groups[0] else None
-            parsed = replace(parsed or ParsedLine(), saved=Saved(step=step))
+            parsed = replace(parsed or ParsedLine(form="your own"), saved=Saved(step=step))
     return parsed
 
 
-def _first_form(text: str, raw: str, options: LogFormatOptions) -> ParsedLine | None:
-    parsed = None
+def _evaluation(body: str) -> ParsedLine:
+    values, evaluated = printed_values(body)
+    if "{" in body:
+        given, _ = objects.content(body, body.index("{"))
+        numbers = {name: number_of(number) for name, number in given.items()}
+        values |= {name: number for name, number in numbers.items() if number is not None}
+    return ParsedLine(evaluated=_metrics({**values, **evaluated}), form="evaluation")
+
+
+def _first_form(body: str, line: str, options: LogFormatOptions) -> ParsedLine | None:
     for markers, parse in _FORMATS:
         for marker in markers:
-            if marker in text:
+            if marker in body:
                 break
         else:
             continue
         # Lists of settings have commas, and are no numbers.
-        parsed = parse(raw if parse is settings.parse else text, options) or parsed
-        # A loss in pairs may have its position in other words, which a later form reads.
-        if parsed is not None and (
-            parsed.loss is None
-            or (parsed.trained and not parsed.end_is_doubtful)
-            or (parsed.epoch is not None and not parsed.end_is_doubtful)
-        ):
+        parsed = parse(split_prefix(line).text if parse is settings.parse else body, options)
+        if parsed is not None:
+            parsed.form = parsed.form or parse.__module__.rpartition(".")[2]
             return parsed
-    return parsed
+    return None
 
 
-def form_of(text: str, options: LogFormatOptions) -> str:
-    """The name of the form that parses a line which ``parse_line`` knows, for people."""
-    line = plain(text)
-    if is_evaluation(line):
-        return "evaluation"
-    for markers, parse in _FORMATS:
-        own = text if parse is settings.parse else line
-        if any(marker in own for marker in markers) and parse(own, options) is not None:
-            return parse.__module__.rpartition(".")[2].replace("_", " ")
-    return "your own"
-
-
-def is_evaluation(text: str) -> bool:
+def is_evaluation(body: str) -> bool:
     """Whether a line says that its values are of an evaluation."""
-    lowered = text.lower()
+    lowered = body.lower()
     # One of these is in every word of an evaluation; looking for them is quick.
     if "val" not in lowered and "test" not in lowered and "dev" not in lowered:
         return False
-    return _MARKED.search(without_prefix(text)) is not None
+    return _MARKED.search(body) is not None
 
 
 def _metrics(values: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if describe(name).is_metric}
 
 
+def user_metrics(line: str, options: LogFormatOptions) -> dict[str, str]:
+    """The pairs that a user's ``metrics-format`` finds: its first two groups, name and value."""
+    if options.metrics_format is None:
+        return {}
+    pairs = options.metrics_format.pairs(line)
+    return {
+        each.name: each.value
+        for each in pairs
+        if is_whole(line, each.start, each.end) and number_of(each.value) is not None
+    }
+
+
 def _with_user_metrics(
-    text: str, parsed: ParsedLine | None, options: LogFormatOptions
+    line: str, parsed: ParsedLine | None, options: LogFormatOptions
 ) -> ParsedLine | None:
-    values = name_value.user_metrics(text, options)
+    values = user_metrics(line, options)
     if not values:
         return parsed and replace(parsed, loss=None)
-    own = name_value.from_values(values, options)
+    own = read_named(values, options)
+    if own is None:
+        return parsed and replace(parsed, loss=None)
     if parsed is None:
+        own.form = "your own"
         return own
     step = parsed.step if own.step is None else own.step
     return replace(parsed, loss=own.loss, step=step, values=own.values)

@@ -12,10 +12,8 @@ from optimus.progress.parsed_line import (
     ParsedLine,
     Saved,
     numbers,
-    without_prefix,
 )
 from optimus.progress.printed_numbers import VALUE
-from optimus.progress.types import Declared
 
 MARKERS: Final = ("/", "saving model to ")
 _HEADER: Final = re.compile(r"^Epoch (\d{1,9})/(\d{1,9})\s*$")
@@ -26,11 +24,12 @@ _SAVING: Final = re.compile(r"Epoch (\d{1,9}): (finished saving|.{0,200}saving) 
 
 def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     """Parse one clean line; ``None`` where Keras does not print it."""
-    plain = without_prefix(text)
+    plain = text
     header = _HEADER.search(plain)
     if header:
-        declared = Declared(epochs=int(header[2])) if header[2] != "0" else None
-        return ParsedLine(epoch=max(int(header[1]) - 1, 0), declared=declared)
+        return ParsedLine(
+            epoch=int(header[1]), epoch_as_printed=True, last_epoch=int(header[2]) or None
+        )
     if "saving model" in plain:
         found = _SAVING.search(plain)
         if found is None:

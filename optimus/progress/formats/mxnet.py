@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Final
 
 from optimus.progress.parsed_line import (
-    NO_PROGRESS,
     LogFormatOptions,
     ParsedLine,
     Saved,
@@ -93,7 +92,7 @@ def _validation(found: _Match, _: LogFormatOptions) -> ParsedLine:
 
 
 def _validation_batch(_: _Match, __: LogFormatOptions) -> ParsedLine:
-    return NO_PROGRESS
+    return ParsedLine()
 
 
 def _epoch_speed(found: _Match, options: LogFormatOptions) -> ParsedLine:
@@ -113,6 +112,16 @@ def _module(found: _Match, options: LogFormatOptions) -> ParsedLine:
     if subject == "Time ":
         return parsed
     return parsed.with_values({name: float(value)}, options.loss_metric)
+
+
+def _epoch_of_r(found: _Match, options: LogFormatOptions) -> ParsedLine:
+    """``[1] Train-accuracy=0.35``, as MXNet's R front end ends an epoch; it counts from 1."""
+    parsed = ParsedLine(epoch=int(found[1]) - 1, epoch_ended=True, epoch_line_is_mean=True)
+    return parsed.with_values({f"Train-{found[2]}": float(found[3])}, options.loss_metric)
+
+
+def _validation_of_r(found: _Match, _: LogFormatOptions) -> ParsedLine:
+    return ParsedLine(evaluated={found[2]: float(found[3])}, evaluated_epoch=int(found[1]) - 1)
 
 
 def _train_metric(found: _Match, options: LogFormatOptions) -> ParsedLine:
@@ -179,6 +188,8 @@ _FORMS: Final[tuple[tuple[str, re.Pattern[str], _Parser], ...]] = tuple(
         ("raining", rf"\[Epoch {_INT}\] [Tt]raining(?: cost)?: (.*)", _epoch_mean),
         ("alidation", rf"\[Epoch {_INT}\] [Vv]alidation: (.+)", _validation),
         ("] speed: ", rf"\[Epoch {_INT}\] speed: ", _epoch_time),
+        ("] Train-", rf"^\[{_INT}\] Train-([\w./-]+)=({NUMBER})", _epoch_of_r),
+        ("] Validation-", rf"^\[{_INT}\] Validation-([\w./-]+)=({NUMBER})", _validation_of_r),
         ("Batch [", rf"^(?:INFO:\w+:)?Batch \[{_INT}\]/\[{_INT}\]: ", _validation_batch),
         ("Saving ", rf"\[(?:Epoch|step) {_INT}\] Saving (?:parameters|checkpoints) to ", _saving),
         ("[step ", rf"\[step {_INT}\]\s(.*)", _step),

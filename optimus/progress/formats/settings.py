@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, without_prefix
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
 from optimus.progress.types import NOTHING_DECLARED, Declared
 
 MARKERS: Final = (
@@ -142,7 +142,7 @@ def _by_name(pattern: re.Pattern[str], text: str) -> dict[str, str]:
 
 def _one_setting(text: str) -> Mapping[str, str]:
     """A line of one setting alone: ``num_epochs: 200``, ``| milestones | [30, 60] |``."""
-    found = _ONE_SETTING.fullmatch(without_prefix(text))
+    found = _ONE_SETTING.fullmatch(text)
     if found is None or found[1].lower() not in _KNOWN:
         return {}
     value = found[2].strip(" |\t'\"")

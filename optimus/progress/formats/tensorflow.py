@@ -5,14 +5,14 @@ LoggingTensorHook's ``loss = 2.3, step = 100 (0.500 sec)`` is a line of pairs (`
 import re
 from typing import Final
 
+from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import (
-    NO_PROGRESS,
     LogFormatOptions,
     ParsedLine,
     Saved,
-    without_prefix,
 )
 from optimus.progress.printed_numbers import NUMBER
+from optimus.progress.printed_values import printed_values
 
 MARKERS: Final = ("step/sec: ", "global step", "aving checkpoint", "final step:")
 _INT: Final = r"(\d{1,15})"
@@ -26,16 +26,22 @@ _DIST_MNIST: Final = re.compile(
 _SLIM: Final = re.compile(rf"global step {_INT}: loss = ({NUMBER}) \(({NUMBER}) sec/step\)")
 
 
+def _is_metric(name: str) -> bool:
+    return describe(name).is_metric
+
+
 def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     """Parse one clean line; ``None`` where TensorFlow does not print it."""
     for pattern, complete in ((_SAVED, True), (_SAVING, False)):
         if found := pattern.search(text):
             return ParsedLine(saved=Saved(step=int(found[1]), complete=complete))
-    if _EVALUATED.search(text):
-        return NO_PROGRESS
+    if found := _EVALUATED.search(text):
+        values, evaluated = printed_values(text[found.end() :])
+        known = {name: each for name, each in {**values, **evaluated}.items() if _is_metric(name)}
+        return ParsedLine(evaluated=known if found[1] else {})
     if found := _SPEED.search(text):
         return ParsedLine(steps_per_second=float(found[1]))
-    if found := _DIST_MNIST.search(without_prefix(text)):
+    if found := _DIST_MNIST.search(text):
         return ParsedLine(step=int(found[1]))
     if found := _SLIM.search(text):
         values = {"loss": float(found[2])}

@@ -3,7 +3,7 @@
 import pytest
 
 from optimus.progress.formats import parse_line
-from optimus.progress.parsed_line import NO_PROGRESS, LogFormatOptions
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
 from tests.unit.progress.jobs import job
 
 OPTIONS = LogFormatOptions()
@@ -28,7 +28,7 @@ KATIB = LogFormatOptions.of(job(metrics_format=r"([\w-]+)=([\d.]+)"))
     ],
 )
 def test_an_evaluation_says_nothing_of_the_training(text: str, options: LogFormatOptions) -> None:
-    assert parse_line(text, options) == NO_PROGRESS
+    assert parse_line(text, options) == ParsedLine()
 
 
 @pytest.mark.parametrize(

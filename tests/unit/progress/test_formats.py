@@ -190,7 +190,7 @@ TENSORFLOW = [
 ]
 
 KERAS = [
-    pytest.param("Epoch 3/10", {"epoch": 2, "batch": None}, id="header"),
+    pytest.param("Epoch 3/10", {"epoch": 3, "last_epoch": 10, "batch": None}, id="header"),
     pytest.param(
         "70/70 - 5s - loss: 0.3000 - accuracy: 0.9100 - 5s/epoch - 71ms/step",
         {"batch": 70, "batches": 70, "epoch_ended": True, "loss": 0.3, "cumulative": True},

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.progress.parsed_line import MAX_CHARACTERS, clean, without_prefix
+from optimus.progress.parsed_line import MAX_CHARACTERS, clean
+from optimus.progress.prefixes import split_prefix
 
 
 @pytest.mark.parametrize(
@@ -70,4 +71,4 @@ def test_any_text_is_cleaned(raw: str) -> None:
     ],
 )
 def test_what_launchers_and_loggers_put_in_front_goes(prefix: str) -> None:
-    assert without_prefix(prefix + "Epoch 3/10") == "Epoch 3/10"
+    assert split_prefix(prefix + "Epoch 3/10").text == "Epoch 3/10"

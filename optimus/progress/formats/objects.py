@@ -1,0 +1,99 @@
+"""Objects as Python and JSON print them: ``{'loss': 0.69, 'epoch': 0.32}``, nested ones, records.
+
+``{"step": 5, "loss": "0.25"}`` (Katib's form), ``train | {"epoch": 1, "train_loss": "5.9"}``
+(fairseq), ``{"name": "loss", "data": {"step": 1, "value": 1.9}}``, ``{"key": "eval_accuracy",
+"value": 0.7, "metadata": {"epoch_num": 4}}`` (MLLOG). What is in a list is not read. An object
+without a loss or metric is none of the training's (settings)."""
+
+import re
+from typing import Final
+
+from optimus.progress.metric_names import EVALUATION_WORDS, describe
+from optimus.progress.named import kind_of, read_named
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
+from optimus.progress.places import place_in
+from optimus.progress.printed_numbers import NUMBER, number_of
+
+MARKERS: Final = ("{'", '{"', "{ ")
+_BEGINNING: Final = re.compile(r"\{\s{0,8}['\"]")
+_EVALUATED: Final = re.compile(rf"(?<![A-Za-z])(?:{EVALUATION_WORDS})(?![A-Za-z])", re.IGNORECASE)
+_TOKEN: Final = re.compile(
+    rf"""(["'])([^"'\\]{{1,64}})\1\s{{0,8}}:\s{{0,8}}(?:(["']?)({NUMBER})\3(?=\s{{0,8}}[,}}\]]|\s*$)"""
+    r"""|(["'])([^"'\\]{0,64})\5|([{\[]))|([{}\[\]])"""
+)
+_LABELS: Final = ("name", "key", "tag", "metric")
+_VALUES: Final = ("value", "val", "result")
+_BEFORE: Final = re.compile(r"([A-Za-z_]\w{0,63}):\s{0,4}$")
+_VALUE: Final = re.compile(r"(?:^|/)(?:value|result)$")
+_MOST_DEEP: Final = 8
+
+
+def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
+    """Parse one line without its prefix; ``None`` where it is no such object."""
+    begin = _BEGINNING.search(text, 0, 120)
+    if begin is None or "Namespace(" in text:
+        return None
+    given, texts = content(text, begin.start())
+    is_result = "global_step" in given and text.startswith("{'")  # as Estimator returns it
+    if is_result or _EVALUATED.search(text, 0, begin.start()):
+        return ParsedLine(
+            evaluated=_numbers(given), evaluated_epoch=place_in(text).epoch, epoch_as_printed=True
+        )
+    if "train_runtime" in given:
+        return ParsedLine()  # the summary at the end, with the mean loss of the whole run
+    before = _BEFORE.search(text, 0, begin.start())
+    label = next((texts[name] for name in _LABELS if name in texts), before and before[1])
+    if label is not None and describe(label).is_metric:
+        given = {(label if _VALUE.search(name) else name): number for name, number in given.items()}
+    return _placed(read_named(_plainly(given), options), options)
+
+
+def _numbers(given: dict[str, str]) -> dict[str, float]:
+    numbers = {name: number_of(text) for name, text in given.items() if describe(name).is_metric}
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
+def _placed(parsed: ParsedLine | None, options: LogFormatOptions) -> ParsedLine | None:
+    if parsed is None or parsed.trained or parsed.loss is not None or options.loss_metric:
+        return parsed
+    # Without a position and a loss it is a result: {'exact_match': 81.3, 'f1': 88.6}.
+    described = [describe(name) for name in parsed.values]
+    known = all(each.rises for each in described if each.is_metric)
+    return ParsedLine(evaluated={**parsed.evaluated, **_metrics(parsed)}) if known else None
+
+
+def _metrics(parsed: ParsedLine) -> dict[str, float]:
+    return {name: value for name, value in parsed.values.items() if describe(name).is_metric}
+
+
+def content(text: str, begin: int) -> tuple[dict[str, str], dict[str, str]]:
+    """The numbers and the texts of an object by name, that of a nested one behind the outer's."""
+    given: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    outer: list[str | None] = []
+    for found in _TOKEN.finditer(text, begin):
+        name, number, word, opens, bracket = found[2], found[4], found[6], found[7], found[8]
+        is_read = len(outer) <= _MOST_DEEP and None not in outer
+        if name is None or opens:
+            bracket = opens or bracket
+            if bracket == "[":
+                outer.append(None)
+            elif bracket == "{":
+                outer.append(name or "")
+            elif outer:
+                outer.pop()
+            if not outer and bracket in "}]":
+                break
+        elif is_read and number is not None:
+            given["/".join([*filter(None, outer), name])] = number
+        elif is_read:
+            texts.setdefault(name, word)
+    return given, texts
+
+
+def _plainly(given: dict[str, str]) -> dict[str, str]:
+    """The same with positions by their own names: ``data/step`` is ``step``."""
+    return {
+        name.rpartition("/")[2] if kind_of(name.rpartition("/")[2]) else name: number
+        for name, number in given.items()
+    }

@@ -1,0 +1,200 @@
+"""Lines in free text and of pairs: a position, then names and numbers.
+
+``Epoch 3 iteration 250/3981: training loss 0.110``, ``Epoch: [0][10/5005] Loss 6.9 (7.0)``,
+``| epoch 1 | 200/2983 batches | lr 20.0 | loss 7.6``, ``Step 100: loss = 0.5``,
+``epoch=3 step=1200 loss=0.41``, ``loss = 2.3, step = 100 (0.500 sec)``,
+``Epoch 3:  50%|###   | 235/469 [00:05<00:05, 45.3it/s, loss=0.25]``,
+``[10]\\ttrain-rmse:0.20\\teval-rmse:0.30``. Of COCO's table of average precisions those over all
+areas are read. A line counts if it has a loss or a known metric. With an epoch and no position
+within it, its values may be those of the whole epoch: the log decides."""
+
+import re
+from typing import Final
+
+from optimus.progress.metric_names import describe, is_of_training
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, positive
+from optimus.progress.places import BAR, Place, place_in
+from optimus.progress.printed_numbers import NUMBER
+from optimus.progress.printed_values import printed_speed, printed_values
+
+MARKERS: Final = ("",)
+_LOSS_AT: Final = re.compile(
+    r"\bloss\b[^:=]{0,60}\b(?:at|after|for|of|in) (?:the )?(step|iteration|epoch) (\d{1,15})"
+    rf"\s?[:=]\s?({NUMBER})",
+    re.IGNORECASE,
+)
+_BEGINNING: Final = (
+    r"^[\W_]{0,20}(?:(?:starting|start(?: of)?|begin(?:ning)?|training|running|train|now)"
+    r"[\s:|]{1,4})?"
+)
+_HEADER: Final = re.compile(
+    rf"{_BEGINNING}epoch[\s:#\[]{{0,4}}(\d{{1,9}})(?:\s?(?:/|of)\s?(\d{{1,9}}))?"
+    r"[\s\]:.=*_~-]{0,40}$",
+    re.IGNORECASE,
+)
+_STEP_HEADER: Final = re.compile(
+    rf"{_BEGINNING}(?:global[_ ]?)?(?:step|iter(?:ation)?)[\s:#=\[]{{0,4}}(\d{{1,15}})"
+    r"(?![\d.,/]*\d)",
+    re.IGNORECASE,
+)
+_EPOCH_HEADER: Final = re.compile(rf"{_BEGINNING}epoch[\s:#=\[]{{0,4}}\d", re.IGNORECASE)
+_RATE: Final = re.compile(
+    r"\b(?:set|chang\w{1,3}|reduc\w{1,3}|decay\w{0,3}|updat\w{1,3})\b.{0,20}\blearning[ _-]rate\b"
+    rf".{{0,40}}?(?:to|:|=)\s?({NUMBER})|^learning rate\b.{{0,40}}? ({NUMBER})$",
+    re.IGNORECASE,
+)
+_SUMMARY: Final = re.compile(
+    r"^\W{0,8}(?:best|better|total|average(?!\s(?:train\w*\s)?loss)|k-fold|target|goal|expected|previous|"
+    r"early stop\w*|resum\w+|restor\w+|load\w+)\b",
+    re.IGNORECASE,
+)
+"""A result over the whole run, or one that is no result of this run's training."""
+_DUMPS: Final = ("Namespace(", "dict(", "Config(", "Args(", "Arguments(")
+_EVALUATED_ONLY: Final = re.compile(r"m?(?:AP|IoU)\w*|BLEU|bleu")
+"""Metrics that are not computed in training: alone on a line they are of an evaluation."""
+_COCO: Final = re.compile(
+    r"\(AP\) @\[ IoU=(0\.50:0\.95|0\.50|0\.75)\s{0,8}\| area=\s{0,4}all \|.{0,24}\] = "
+    r"(\d\.\d{1,9})\b"
+)
+"""The table of the COCO evaluation, which has a line for each metric."""
+_COCO_NAMES: Final = {"0.50:0.95": "AP", "0.50": "AP50", "0.75": "AP75"}
+_DARKNET: Final = re.compile(rf"\s{{0,8}}(\d{{1,15}}): ({NUMBER}), {NUMBER} avg(?: loss)?, ")
+_WHOLE: Final = re.compile(r"^train(?:ing)?\b(?! step)", re.IGNORECASE)
+_CHECKPOINT: Final = re.compile(r"\bcheckpoint(?:_step)?=(\d{1,15})\b")
+_SPEEDS: Final = ("samples_per_sec", "samples_per_second", "examples/sec")
+_LEARN: Final = re.compile(r"\blearn: ")
+
+
+def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
+    """Parse one line without its prefix; ``None`` where it says nothing that is known."""
+    if text[:1] == "{":
+        return None
+    fixed = _fixed(text, options)
+    if fixed is not None or _SUMMARY.match(text) or any(dump in text for dump in _DUMPS):
+        return fixed
+    return _free(text, options)
+
+
+def _fixed(text: str, options: LogFormatOptions) -> ParsedLine | None:
+    """Lines of a few fixed forms."""
+    if "earning" in text and (found := _RATE.search(text)):
+        return ParsedLine(learning_rate=positive(float(found[1] or found[2])))
+    if found := _HEADER.search(text):
+        return header(int(found[1]), int(found[2]) if found[2] else None)
+    if " rate, " in text and (found := _DARKNET.match(text)):
+        parsed = ParsedLine(step=int(found[1]))
+        return parsed.with_values({"loss": float(found[2])}, options.loss_metric)
+    if "oss" in text and (found := _LOSS_AT.search(text)):
+        return _loss_at(found, options)
+    if "(AP) @[" in text and (found := _COCO.search(text)):
+        return ParsedLine(evaluated={_COCO_NAMES[found[1]]: float(found[2])})
+    return None
+
+
+def header(epoch: int, last: int | None) -> ParsedLine:
+    """The line that begins an epoch; where they count from 0, the last one is the total."""
+    return ParsedLine(epoch=epoch, epoch_as_printed=True, last_epoch=last or None)
+
+
+def _loss_at(found: re.Match[str], options: LogFormatOptions) -> ParsedLine:
+    number, values = int(found[2]), {"loss": float(found[3])}
+    if found[1].lower() == "epoch":
+        parsed = ParsedLine(
+            epoch=number, epoch_as_printed=True, epoch_ended=True, end_is_doubtful=True
+        )
+    else:
+        parsed = ParsedLine(step=number)
+    return parsed.with_values(values, options.loss_metric)
+
+
+def _free(text: str, options: LogFormatOptions) -> ParsedLine | None:
+    bar, words = BAR.search(text) if "%|" in text else None, text
+    if bar is not None:
+        words = f"{text[: bar.start()]} {bar[3]} {text[bar.end() :]}"
+    elif "\tlearn: " in text:
+        # CatBoost names the sides and not the metric, which is the loss function.
+        words = _LEARN.sub("loss: ", text.partition("\tbest:")[0])
+        words = words.replace("\ttest: ", "\ttest_loss: ")
+    values, evaluated = printed_values(words.replace("'s ", "_"))
+    evaluated = {name: value for name, value in evaluated.items() if describe(name).is_metric}
+    is_metric = any(describe(name).is_metric for name in values)
+    is_of_sides = any(map(is_of_training, values))
+    if not (is_metric or evaluated or is_of_sides or options.loss_metric in values):
+        return _place_alone(text, values)
+    place = place_in(text, bar)
+    if not is_metric and not (place.is_epoch and is_of_sides) and options.loss_metric not in values:
+        # An evaluation; its batches are not the training's.
+        return _evaluation(evaluated, place)
+    if not place.known and _WHOLE.search(text) is None:
+        alone = {name: values[name] for name in values if _EVALUATED_ONLY.fullmatch(name)}
+        if alone:
+            return _evaluation(alone, place)
+    return _of(place, values, evaluated, text, options)
+
+
+def _of(
+    place: Place,
+    values: dict[str, float],
+    evaluated: dict[str, float],
+    text: str,
+    options: LogFormatOptions,
+) -> ParsedLine:
+    # "train Loss: 0.56 Acc: 0.72" below the header of its epoch.
+    ends = (place.is_epoch and not place.unclear) or (
+        not place.known and _WHOLE.search(text) is not None
+    )
+    speed = _speed(values)
+    parsed = ParsedLine(
+        epoch=place.epoch,
+        epoch_as_printed=True,
+        batch=place.batch,
+        batches=place.batches,
+        step=place.step,
+        is_loose=place.loose,
+        epoch_ended=ends
+        or (place.of_bar and place.batch is not None and place.batch == place.batches),
+        end_is_doubtful=ends and place.known and not place.ended,
+        cumulative=place.of_bar,
+        samples_per_second=printed_speed(text) if speed is None else speed,
+        evaluated=evaluated,
+        evaluated_epoch=place.epoch,
+        declared=place.declared,
+    )
+    if place.done is not None:
+        parsed.at_epochs_done(place.done, options.steps_per_epoch)
+    if (found := _CHECKPOINT.search(text)) and int(found[1]):
+        parsed.saved = Saved(step=int(found[1]))
+    # A user may name a value of an evaluation as the loss.
+    is_own = options.loss_metric in evaluated
+    return parsed.with_values({**values, **evaluated} if is_own else values, options.loss_metric)
+
+
+def _speed(values: dict[str, float]) -> float | None:
+    return next((values[name] for name in _SPEEDS if name in values), None)
+
+
+def _evaluation(values: dict[str, float], place: Place) -> ParsedLine | None:
+    if not values:
+        return None
+    return ParsedLine(evaluated=values, evaluated_epoch=place.epoch, epoch_as_printed=True)
+
+
+def _place_alone(text: str, values: dict[str, float]) -> ParsedLine | None:
+    """A step of a line without a loss or metric: of a save, or of the values on the lines below."""
+    saved, speed = _CHECKPOINT.search(text), _speed(values)
+    if (saved or speed is not None) and (place := place_in(text)).step is not None:
+        return ParsedLine(
+            epoch=place.epoch,
+            epoch_as_printed=True,
+            step=place.step,
+            is_loose=place.loose,
+            samples_per_second=speed,
+            saved=Saved(step=int(saved[1])) if saved else None,
+        )
+    if found := _STEP_HEADER.match(text):
+        return ParsedLine(heading=int(found[1]))
+    if not _EPOCH_HEADER.match(text) or (place := place_in(text)).epoch is None:
+        return None
+    ends = place.ended and place.is_epoch
+    declared = place.declared
+    return ParsedLine(epoch=place.epoch, epoch_as_printed=True, epoch_ended=ends, declared=declared)

@@ -1,0 +1,136 @@
+"""What stands in front of a line: time stamps, levels, names of loggers, processes and pods.
+
+``2026-01-02 03:00:00,123 - trainer - INFO - ``, ``I0401 16:50:17.6 140 hooks.py:260] ``,
+``[INFO|trainer.py:398] 2021-01-15 10:00:50,371 >> ``, ``[rank0]: ``, ``(pid=1) ``,
+``[pod/a-worker-0/tensorflow] ``, of stern, compose, pdsh, containerd and docker. Parts are taken
+off one by one from the front, in any order, until none is found. A part that names a process gives
+the line's stream, since several processes may share one log."""
+
+import json
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+_MOST_PARTS: Final = 12
+_LEVEL: Final = (
+    r"(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|TRACE"
+    r"|(?:[Dd]ebug|[Ii]nfo|[Ww]arning)(?=[\]:]))"
+)
+_CLOCK: Final = r"\d\d:\d\d:\d\d(?:[.,:]\d{1,9})?"
+_DATE: Final = r"(?:\d{4}([-/.])\d\d\1\d\d|\d\d([-/.])\d\d(?:\2\d{2,4})?)"
+_SOURCE: Final = (
+    r"[\w./<>-]{1,80}\.(?:py|cc|cpp|cu|go|java|scala|R)[:(]\d{1,6}\)?(?::[\w<>]{1,60})?"
+)
+_KEPT: Final = (
+    r"(?:train(?:ing|_inner)?|test(?:ing)?|val(?:id\w*)?|eval\w*|dev|epochs?|steps?|iter\w*|batch)"
+    r"\b"
+)
+_PARTS: Final = (
+    # Clocks.
+    (
+        rf"[\[(]?{_DATE}[T _,]\s?{_CLOCK}(?:\s?(?:[AP]M|Z|UTC|[+-]\d\d:?\d\d))?[\])]?"
+        r"(?:\sstd(?:out|err)\s[FP]\s)?"
+    ),
+    (
+        rf"\[?(?:[A-Z][a-z]{{2}}\s)?[A-Z][a-z]{{2}}\s[\s\d]\d\s{_CLOCK}(?:\s\d{{4}})?\]?"
+        r"(?:\s[\w.-]{1,64}\s[\w./-]{1,64}\[\d{1,9}\]:)?"
+    ),
+    rf"[\[(]{_CLOCK}[\])]|{_CLOCK}(?=[\s|])",
+    rf"\[\d{{4}}\s{_CLOCK}\s@[\w.]{{1,64}}:\d{{1,6}}\]",
+    rf"\[[\w.-]{{1,64}}\](?=\s\[?\d{{4}}[-/.]\d\d[-/.]\d\d[T\s]{_CLOCK})",
+    rf"\([\w.]{{1,64}}:\d{{1,6}}\)(?=\s{{1,4}}{_LEVEL})",
+    r"\[[IWED]\s[\d-]{8,10}\s[\d:.,]{8,16}[^\]]{0,40}\]",
+    r"\[\d\dd\d\dh\d\dm\d\ds\]",
+    rf"[IWEF]\d{{4,8}}\s{_CLOCK}\s{{1,8}}\d{{1,20}}\s[^\s:]{{1,80}}:\d{{1,6}}\]",
+    # Levels, loggers and sources.
+    rf"{_LEVEL}:[\w.]{{1,64}}:(?:{_CLOCK}(?=\s))?",
+    rf"\[{_LEVEL}\|[^\]]{{1,100}}\]",
+    rf"[\[(<]?{_LEVEL}[\])>]?(?=[\s:|\[\-])",
+    rf"[\[(]?{_SOURCE}[\])]?(?=[\s:|\->])",
+    r"[\w.<>]{1,64}:[\w<>]{1,64}:\d{1,6}(?=\s[-|])",
+    (
+        rf"[\[(]?(?!{_KEPT})[A-Za-z_][\w.-]{{0,63}}[\])]?\s{{0,8}}[-|:]?\s{{0,8}}"
+        rf"(?=[\[(<]?{_LEVEL}[\])>:|\s-])"
+    ),
+    rf"(?<=[-|]\s)(?!{_KEPT})[A-Za-z_][\w.]{{0,63}}(?=\s[-|]\s)",
+    # Processes.
+    r"(?P<rank>\[\d{1,6},\d{1,6}\]<std(?:out|err)>:)",
+    (
+        r"(?P<ranked>[\[(]?(?:[Rr]ank|RANK|default|local_rank|Worker|worker|GPU|gpu)[\s:=\[_-]?\d{1,6}\]?"
+        r"[\])]?(?=[:,|]))"
+    ),
+    (
+        r"(?P<bracket>[\[(](?:[Rr]ank|RANK|default|worker|Worker|local_rank|GPU|gpu|proc)"
+        r"[\s:=_-]?\d{1,6}[\])])"
+    ),
+    r"(?P<pid>\((?:[\w.]{1,64}\s)?pid=\d{1,9}[^)]{0,80}\))",
+    r"(?P<pod>\[pod/[^\]]{1,200}\])",
+    (
+        r"(?P<stern>[a-z0-9](?:[a-z0-9-]{0,80}-)(?:(?:worker|chief|master|ps|evaluator|launcher)"
+        r"-\d{1,4}|(?=[a-z]*\d)[a-z0-9]{5})\s{1,4}[a-z][a-z0-9-]{1,40}(?=\s))"
+    ),
+    r"(?P<compose>[a-z][\w.-]{0,60}[-_]\d{1,4}\s{1,12}\|(?=\s))",
+    r"(?P<arrow>\+\s[\w.-]{1,80}\s[›?]\s[\w.-]{1,60}(?=\s))",
+    (
+        rf"(?P<host>(?:(?!{_KEPT})[a-z][\w.]{{0,40}}-[\w.-]{{0,40}}\d|\d{{1,3}}(?:\.\d{{1,3}}){{3}}):"
+        r"(?=\s[A-Za-z\[{]))"
+    ),
+    r"\[(?:MainThread|MainProcess|Thread-\d{1,4}|__main__|root)\]",
+    r">>+",
+    r"(?:time|ts)=\S{1,40}\slevel=\w{1,10}\smsg=\"?",
+    rf"(?<=\s)\[(?!{_KEPT}|loss)[a-z_][\w.]{{0,63}}\](?=\s{{1,8}}[A-Za-z{{\[])",
+)
+_PART: Final = re.compile(rf"(?:{'|'.join(_PARTS)})\s{{0,8}}(?:[-|:,]\s{{1,8}}|:(?=\S))?")
+_LONGEST: Final = 200
+"""A prefix is not longer."""
+_AS_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
+_STREAMS: Final = ("rank", "ranked", "bracket", "pid", "pod", "stern", "arrow", "compose", "host")
+_WRAPPED: Final = ('"log"', '"message"', '"msg"')
+
+
+class Body(NamedTuple):
+    """A line without its prefix."""
+
+    text: str
+    stream: str = ""
+    """The process that prints it, as the prefix names it, if it does."""
+
+
+def split_prefix(text: str) -> Body:
+    """A clean line without its prefix, and the process of which it is."""
+    if text[:1] == "{" and any(each in text for each in _WRAPPED):
+        text = _unwrapped(text)
+    head = text[:_LONGEST].encode("ascii", "replace").translate(_AS_ZEROS)
+    end, first, last = _extent(head.decode("ascii"))
+    return Body(text[end:], text[first:last])
+
+
+@lru_cache(maxsize=4096)
+def _extent(text: str) -> tuple[int, int, int]:
+    """Where the prefix ends, and where in it the stream begins and ends.
+
+    Cached, with zeros for all digits: the lines of a log differ in their numbers."""
+    at = begin = len(text) - len(text.lstrip())
+    stream = (0, 0)
+    for _ in range(_MOST_PARTS):
+        found = _PART.match(text, at)
+        if found is None or found.end() == at:
+            break
+        if found.lastgroup in _STREAMS and stream == (0, 0):
+            stream = found.span(found.lastgroup)
+        at = found.end()
+    return (at if at > begin else 0), *stream
+
+
+def _unwrapped(text: str) -> str:
+    """The message of a record that docker or a logger writes as JSON."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(document, dict):
+        return text
+    inner = next(
+        (document[each.strip('"')] for each in _WRAPPED if each.strip('"') in document), ""
+    )
+    return inner.rstrip("\n") if isinstance(inner, str) and inner.strip() else text
