@@ -170,7 +170,7 @@ class TestDiffers:
         assert found is not None
         expected = speed(Counts(2, 2))
         assert found.startswith(f"{factor * expected:.3g} steps/s at 2 PS + 2 workers, where")
-        assert f"expect {expected:.3g} (up to " in found
+        assert f"predict {expected:.3g} (up to " in found
 
     def test_a_speed_of_a_few_seconds_is_not_held_against_it(self) -> None:
         short = tuple(replace(each, seconds=30.0) for each in samples(Counts(2, 2)))
