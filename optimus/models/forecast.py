@@ -458,7 +458,8 @@ def _until(
     seen = 0.0 if isinstance(curve, NotReady) else curve.seen
     done = seen if known is None else max(float(known), 0.0)
     # Where the curve has passed the goal but the losses have not, the running epoch may meet it.
-    least = math.floor(done) + 1 - done if in_epochs else 1.0
+    # (So many epochs that one more makes no difference are what a log or annotation makes up.)
+    least = (math.floor(done) + 1 - done or 1.0) if in_epochs else 1.0
     left, low, high = (
         max(end - done, least) for end in (time_to_goal.point, time_to_goal.low, time_to_goal.high)
     )

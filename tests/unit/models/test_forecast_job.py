@@ -330,3 +330,11 @@ def test_any_progress_gives_a_forecast_or_a_reason(
     seconds = found.remaining_seconds(np.arange(1, 5)[:, None], np.arange(1, 5)[None, :])
     assert (seconds >= 0).all()
     assert np.isfinite(seconds).all()
+
+
+@pytest.mark.parametrize("epochs", [1e16, 1e30])
+def test_so_many_epochs_that_one_more_makes_no_difference_are_no_error(epochs: float) -> None:
+    """As a log may print, or tiny steps-per-epoch make of steps."""
+    found = forecast_job(JOB, after(15, epoch=epochs))
+    assert isinstance(found, Forecast)
+    assert found.remaining_epochs == 1.0
