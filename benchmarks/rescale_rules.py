@@ -29,7 +29,7 @@ from optimus.jobs import Counts, Role
 from optimus.rescale.disruption import DEFAULT_LIMITS, UNLIMITED, DisruptionLimits, Limit
 from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.engine import simulate
-from optimus.simulator.presets import preset, with_disruption_limits
+from optimus.simulator.presets import preset, with_loop
 from optimus.simulator.results import Simulation
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate
@@ -155,7 +155,7 @@ class Stopped:
 def run(setting: Setting, jobs: int, seed: int, loss_seconds: float) -> dict[str, float]:
     """The figures of one simulation."""
     config = replace(preset("optimus"), measures_prices=setting.measures_prices)
-    config = with_disruption_limits(config, setting.limits)
+    config = with_loop(config, disruption=setting.limits)
     stopped = Stopped()
     changes: list[Change] = [stopped]
     if setting.limits_lifetime:

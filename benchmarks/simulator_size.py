@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from optimus.cli.arguments import whole_number, whole_numbers
 from optimus.simulator.engine import simulate
-from optimus.simulator.presets import preset, with_look_seconds
+from optimus.simulator.presets import preset, with_loop
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import FIGURES
 from optimus.simulator.workload import (
@@ -57,7 +57,7 @@ def measured(policy: str, size: int, jobs: int, look_and_seed: tuple[float, int]
     maker = RandomWorkload("poisson", arrivals, WorkloadConfig(machines=size))
     workload = maker(jobs, stream(seed, Purpose.WORKLOAD))
     began = time.process_time()
-    found = simulate(workload, with_look_seconds(preset(policy), look_seconds), seed)
+    found = simulate(workload, with_loop(preset(policy), look_seconds=look_seconds), seed)
     seconds = time.process_time() - began
     figures = {name: figure(found) for name, figure in FIGURES.items()}
     return {

@@ -37,11 +37,9 @@ from optimus.simulator.jobs import Checkpoints, WorkloadMaker
 from optimus.simulator.presets import (
     PUBLISHED_RULES,
     preset,
-    with_disruption_limits,
-    with_look_seconds,
+    with_loop,
     with_pre_run,
     with_published_forecasts,
-    without_earlier_runs,
 )
 from optimus.simulator.report import report_page
 from optimus.simulator.results import GPU, Simulation
@@ -131,13 +129,14 @@ class Comparison:
         config = preset(policy, forecasts, rule, rules, self.options.get(policy, {}))
         if self.equal_terms:
             config = with_published_forecasts(config, rules)
-        if not self.uses_earlier_runs:
-            config = without_earlier_runs(config)
         if self.pre_run:
             config = with_pre_run(config, rules.pre_run)
-        if self.look_seconds:
-            config = with_look_seconds(config, self.look_seconds)
-        config = with_disruption_limits(config, self.disruption)
+        config = with_loop(
+            config,
+            uses_earlier_runs=self.uses_earlier_runs,
+            look_seconds=self.look_seconds,
+            disruption=self.disruption,
+        )
         if self.stops.measures_prices:
             config = replace(config, measures_prices=True)
         return simulate(workload, config, seed)

@@ -7,7 +7,7 @@ that the paper's authors released (pengyanghua/optimus): it is the stronger base
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from optimus.allocation import Policy
 from optimus.allocation.options import Options
@@ -20,7 +20,6 @@ from optimus.placement import PLACEMENT_RULES
 from optimus.placement.gang import PlacementRule
 from optimus.policies import policy_named
 from optimus.progress.types import TrainingProgress
-from optimus.rescale.disruption import DisruptionLimits
 from optimus.simulator.forecasts import (
     EquationForecasts,
     FittedForecasts,
@@ -152,7 +151,7 @@ def preset(
         placement=placement or PLACEMENT_RULES[policy.traits.placed_by],
         loop=LoopConfig(driver=live_driver(measures=measures))
         if is_live
-        else LoopConfig(driver=rounds_driver(policy.traits), uses_earlier_runs=False),
+        else LoopConfig(driver=rounds_driver(policy.traits)),
         forecasts=forecasts,
         pre_run=pre_run,
     )
@@ -171,24 +170,14 @@ def with_published_forecasts(
     return replace(with_pre_run(usual, rules.pre_run), forecasts=forecasts)
 
 
-def without_earlier_runs(usual: SchedulerConfig) -> SchedulerConfig:
-    """The same configuration, in which jobs of one workload learn nothing from one another."""
-    return replace(usual, loop=replace(usual.loop, uses_earlier_runs=False))
-
-
-def with_look_seconds(usual: SchedulerConfig, seconds: float) -> SchedulerConfig:
-    """The same configuration, in which our autoscaler looks at the cluster at most so often."""
-    return replace(usual, loop=replace(usual.loop, look_seconds=seconds))
-
-
-def with_disruption_limits(usual: SchedulerConfig, limits: DisruptionLimits) -> SchedulerConfig:
-    """The same configuration, in which our autoscaler stops at most so many jobs at once."""
-    return replace(usual, loop=replace(usual.loop, disruption=limits))
+def with_loop(usual: SchedulerConfig, **changes: Any) -> SchedulerConfig:
+    """The same configuration with these settings of ``LoopConfig``, which policies that decide in
+    rounds do not read."""
+    return replace(usual, loop=replace(usual.loop, **changes))
 
 
 def with_pre_run(usual: SchedulerConfig, pre_run: PreRun) -> SchedulerConfig:
     """The same configuration with a pre-run instead of profiling runs."""
     driver = usual.loop.driver
     interval = replace(driver.interval, profiling=replace(driver.interval.profiling, runs=0))
-    loop = replace(usual.loop, driver=replace(driver, interval=interval))
-    return replace(usual, loop=loop, pre_run=pre_run)
+    return replace(with_loop(usual, driver=replace(driver, interval=interval)), pre_run=pre_run)

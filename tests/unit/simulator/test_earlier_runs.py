@@ -8,7 +8,7 @@ import pytest
 from optimus.simulator.cluster import SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.jobs import SimulatedJob
-from optimus.simulator.presets import SchedulerConfig, preset, without_earlier_runs
+from optimus.simulator.presets import SchedulerConfig, preset, with_loop
 from optimus.simulator.results import Simulation
 from optimus.simulator.scheduler import LoopConfig, live_driver
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
@@ -67,7 +67,9 @@ def test_it_ends_sooner_than_without_earlier_runs(
     usual: tuple[Simulation, Mapping[str, int], set[str]],
 ) -> None:
     with_them, _, _ = usual
-    alone, profiled, _ = run(without_earlier_runs(PROFILED), a_run("second", SECOND_AT))
+    alone, profiled, _ = run(
+        with_loop(PROFILED, uses_earlier_runs=False), a_run("second", SECOND_AT)
+    )
     assert profiled["second"] >= 2
     first, second = (
         {each.uid: each.finished_at for each in found.jobs} for found in (with_them, alone)

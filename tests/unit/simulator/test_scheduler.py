@@ -19,7 +19,7 @@ from optimus.rescale.purpose import RescalePurpose
 from optimus.simulator.cluster import AwaitedRescale, JobState, Phase, SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import TrueForecasts
-from optimus.simulator.presets import SchedulerConfig, preset, with_disruption_limits
+from optimus.simulator.presets import SchedulerConfig, preset, with_loop
 from optimus.simulator.results import Simulation
 from optimus.simulator.scheduler import LoopConfig, _claims, live_driver
 from optimus.simulator.streams import Purpose, stream
@@ -237,7 +237,7 @@ class FixedPolicy:
 
 def limited(limits: DisruptionLimits, usual: SchedulerConfig | None = None) -> SchedulerConfig:
     by_seconds = scheduler_config(FixedPolicy(), IntervalConfig(fairness=None))
-    return with_disruption_limits(usual or by_seconds, limits)
+    return with_loop(usual or by_seconds, disruption=limits)
 
 
 ONE = DisruptionLimits(Limit(number=1))
