@@ -4,22 +4,29 @@
 Reads each ``*.log`` and ``*.log.xz`` as the log of a pod, and counts those that give progress and a
 value to aim at: a loss, or a metric of which the direction is known. Then lines of these logs are
 mutated (characters deleted, doubled, moved, replaced by bytes of any kind; runs of up to 100,000
-characters) and parsed: the slowest shows whether the time of a line is bounded. Times are processor
-time. The result is one JSON object.
+characters) and parsed: the slowest shows whether the time of a line is bounded, and no value may be
+read that is no token of its line. ``--forms FILE`` mutates whole logs, too, of which no goal may be
+met by a number that they do not have. Times are processor time. The result is one JSON object.
 """
 
 import argparse
 import json
 import lzma
+import math
 import random
+import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from optimus.jobs import Counts, Role, TrainingMode
 from optimus.progress.formats import parse_line
 from optimus.progress.log import ProgressLog
-from optimus.progress.parsed_line import LogFormatOptions, clean
+from optimus.progress.metric_names import describe
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, clean
+from optimus.progress.printed_numbers import number_of, plain
+from optimus.progress.records import parts
 from optimus.progress.types import LogLine, TrainingProgress
 
 OPTIONS = LogFormatOptions(mode=TrainingMode.SYNC)
@@ -31,11 +38,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--mutated", type=int, default=10_000, help="lines to be mutated")
+    parser.add_argument("--forms", type=Path, help="logs as JSON lines, such as forms.jsonl")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     files = sorted([*given.folder.glob("*.log"), *given.folder.glob("*.log.xz")])
     logs = {file.name: lines_of(file) for file in files}
-    print(json.dumps(figures(logs, given.mutated, given.seed), indent=2))
+    found = figures(logs, given.mutated, given.seed)
+    if given.forms is not None:
+        forms = [json.loads(line)["lines"] for line in given.forms.read_text().splitlines()]
+        lines = [line for each in forms for line in each]
+        found["invented in forms"] = len(invented(lines, given.mutated, given.seed))
+        found["wrongly met"] = len(wrongly_met(forms, given.mutated // 10, given.seed))
+    print(json.dumps(found, indent=2))
 
 
 def lines_of(file: Path) -> list[str]:
@@ -61,13 +75,16 @@ def figures(logs: dict[str, list[str]], mutated: int, seed: int) -> dict[str, ob
         "not read": kinds["nothing"],
         "microseconds a line": round(seconds / max(len(lines), 1) * 1e6, 1),
         "mutated lines": mutated,
+        "invented": len(invented(lines, mutated, seed)),
         "milliseconds of the slowest": round(slowest(lines, mutated, seed) * 1e3, 1),
     }
 
 
-def progress_of(lines: Sequence[str]) -> TrainingProgress:
+def progress_of(
+    lines: Sequence[str], on_line: Callable[[str, ParsedLine | None], None] | None = None
+) -> TrainingProgress:
     """The progress as of a pod whose log this is."""
-    log = ProgressLog(OPTIONS)
+    log = ProgressLog(OPTIONS, on_line=on_line)
     stamped = [LogLine(float(second), text) for second, text in enumerate(lines)]
     log.observe("log", Role.WORKER, 0, Counts(1, 1), stamped, "file")
     return log.progress(float(len(lines)))
@@ -91,6 +108,70 @@ def slowest(lines: Sequence[str], count: int, seed: int) -> float:
         parse_line(clean(line), OPTIONS)
         longest = max(longest, time.process_time() - began)
     return longest
+
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_IN_A_TOKEN = re.compile(r"\w|[.,:/+-]+\d")
+
+
+def whole_numbers(text: str) -> set[float]:
+    """The numbers that are tokens of a text: nothing of a number or a word is around them."""
+    return {
+        float(found[0])
+        for found in _NUMBER.finditer(text)
+        if not _IN_A_TOKEN.match(text, found.end())
+        and not re.match(r"\w", text[max(found.start() - 1, 0) : found.start()])
+    }
+
+
+def invented(lines: Sequence[str], count: int, seed: int) -> list[str]:
+    """The mutated lines in which a value is read that is no token of them."""
+    found = []
+    for mutated in mutated_lines(lines, count, random.Random(seed)):
+        text = clean(mutated)
+        parsed = parse_line(text, OPTIONS)
+        if parsed is not None and len(text) <= 2000 and not _values(parsed) <= _tokens(text):
+            found.append(text)
+    return found
+
+
+def _values(parsed: ParsedLine) -> set[float]:
+    read = [*parsed.values.items(), *parsed.evaluated.items()]
+    return {value for name, value in read if math.isfinite(value) and describe(name).is_metric}
+
+
+def _tokens(text: str) -> set[float]:
+    cells = (
+        map(number_of, re.split(r"[,;|\t]", text.replace('"', ""))) if text.count(",") > 1 else ()
+    )
+    return {
+        *whole_numbers(plain(text).replace("'s ", "_")),
+        *(cell for cell in cells if cell is not None),
+    }
+
+
+def _note(read: list[ParsedLine], _: str, parsed: ParsedLine | None) -> None:
+    if parsed is not None:
+        read.append(parsed)
+
+
+def wrongly_met(logs: Sequence[Sequence[str]], count: int, seed: int) -> list[list[str]]:
+    """The logs with mutated lines of which a value is read that they do not have, by which a goal
+    might be met."""
+    draw, found = random.Random(seed), []
+    for _ in range(count):
+        lines = list(draw.choice(logs))
+        for _ in range(draw.randint(1, 3)):
+            at = draw.randrange(len(lines))
+            lines[at] = next(mutated_lines([lines[at]], 1, draw))
+        read: list[ParsedLine] = []
+        progress = progress_of(lines, partial(_note, read))
+        values = {value for each in read for value in _values(each)}
+        losses = {point.loss for point in progress.losses} - {each.loss for each in read}
+        tokens = {token for line in lines for text in parts(clean(line)) for token in _tokens(text)}
+        if losses or not values <= tokens:
+            found.append(lines)
+    return found
 
 
 def mutated_lines(lines: Sequence[str], count: int, draw: random.Random) -> Iterator[str]:

@@ -25,6 +25,9 @@ _NEEDED: Final = 3
 """Values that have to be known before a goal can be met: by then a log that prints percent has
 printed one beyond 1."""
 
+_CLEAR: Final = 5
+"""Values none of which is beyond 1, after which they are taken for parts of 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class MetricAsLoss:
@@ -94,16 +97,20 @@ def as_losses(goal: TargetMetric, metrics: Sequence[MetricSeries]) -> MetricAsLo
     if not goal.at_least:
         return MetricAsLoss(series, series.points, TargetLoss(goal.value), bounded=True)
     largest = max(point.loss for point in series.points)
-    is_percent = largest > 1 or any(each.is_percent for each in metrics if each.is_part)
+    siblings = (each for each in metrics if each.is_part)
+    beyond = (point.loss > 1 for each in siblings for point in each.points)
+    is_percent = largest > 1 or (series.is_part and any(beyond))
     bound = _PERCENT if is_percent else 1.0
     value = goal.value
     if value <= 1 < bound:
         value *= _PERCENT
     elif bound == 1 < value <= _PERCENT:
-        return NotReady(
-            f"whether {series.name} is in percent is not clear yet, as it has not passed 1: aim at "
-            f"a part of 1, {goal.name}>={value / _PERCENT:g}, if it is not"
-        )
+        if len(series.points) < _CLEAR:
+            return NotReady(
+                f"whether {series.name} is in percent is not clear yet, as it has not passed 1: "
+                f"aim at a part of 1, {goal.name}>={value / _PERCENT:g}, if it is not"
+            )
+        value /= _PERCENT
     losses = tuple(replace(point, loss=(bound - point.loss) / bound) for point in series.points)
     goal_loss = TargetLoss((bound - value) / bound)
     return MetricAsLoss(series, losses, goal_loss, max(largest, value) <= bound, bound)

@@ -79,6 +79,23 @@ def test_it_is_met_by_two_epochs_in_a_row(values: tuple[float, ...], met: bool) 
     assert (not isinstance(found, NotReady) and found.goal_met) is met
 
 
+def test_percent_is_told_by_a_sibling() -> None:
+    goal = replace(ACCURACY, name="acc-top1", value=40.0)
+    top1, top5 = series("acc-top1", 0.4, 0.5, 0.6), series("acc-top5", 1.2, 1.25, 1.28)
+    assert not goal_is_met(goal, shows(top1, top5, epochs=3))
+    assert not goal_is_met(replace(goal, value=0.4), shows(top1, top5, epochs=3))
+
+
+def test_where_percent_cannot_be_told_nothing_is_met_and_the_job_is_asked() -> None:
+    goal = replace(ACCURACY, value=40.0)
+    progress = shows(series("accuracy", 0.5, 0.6, 0.7), epochs=3)
+    assert not goal_is_met(goal, progress)
+    found = forecast_job(JOB, progress, goal)
+    assert isinstance(found, NotReady)
+    assert "percent is not clear yet" in found.reason
+    assert "accuracy>=0.4" in found.reason
+
+
 def test_what_rises_without_a_bound_has_no_forecast_until_it_is_met() -> None:
     goal = TargetMetric("reward", 500, at_least=True)
     below = shows(series("reward", 20, 100, 200, 300, 350, 400, 420, 430))
