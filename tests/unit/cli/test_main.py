@@ -223,9 +223,7 @@ def loaded_by(program: str, *libraries: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "words", [["--help"], ["top", "--help"], ["why", "--help"], ["pause", "--help"]], ids=" ".join
-)
+@pytest.mark.parametrize("words", [["--help"], ["top", "--help"]], ids=" ".join)
 def test_help_loads_no_numerical_library(words: list[str]) -> None:
     program = f"from optimus.cli.main import main\nmain({words!r})"
     assert loaded_by(program, "numpy", "scipy", "kubernetes") == []

@@ -22,9 +22,7 @@ from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.presets import SchedulerConfig, preset, with_loop
 from optimus.simulator.results import Simulation
 from optimus.simulator.scheduler import LoopConfig, _claims, live_driver
-from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.training import Training
-from optimus.simulator.workload import WORKLOADS
 from optimus.snapshot import BoundPod
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
 
@@ -346,14 +344,6 @@ class TestDisruption:
         assert list(_claims([state])) == [Claim(truth.job, target)] * is_kept
         assert state.history(0.0).rescaling_to == target
         assert not state.is_stopped
-
-    def test_all_jobs_end_under_the_default_limits(self) -> None:
-        bursts = WORKLOADS["bursts"](4, stream(3, Purpose.WORKLOAD))
-        stops = Stops()
-        config = limited(DEFAULT_LIMITS, preset("optimus", TrueForecasts()))
-        found = simulate(bursts, config, 3, stops)
-        assert len(found.jobs) == 4
-        assert stops.most["all"] <= 2
 
 
 def test_a_change_that_is_not_worth_its_restart_is_not_made() -> None:
