@@ -24,8 +24,13 @@ from autoscaler.profile.workloads import WorkloadRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.stragglers import StragglerReplacer
 from optimus.interval import IntervalPlan
-from optimus.interval.driver import UNLIMITED, DisruptionBudget, DisruptionLimits, RescalePurpose
-from optimus.interval.stopped_time import StoppedTime
+from optimus.interval.driver import (
+    UNLIMITED,
+    DisruptionBudget,
+    DisruptionLimits,
+    RescalePurpose,
+    StoppedTime,
+)
 from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, alternating
 from optimus.kube.contract import Phase
 

@@ -13,9 +13,9 @@ from optimus.interval.driver import (
     DisruptionLimits,
     Limit,
     RescalePurpose,
+    StoppedTime,
     rescale_order,
 )
-from optimus.interval.stopped_time import StoppedTime
 from optimus.jobs import Counts, Job, JobKey
 from tests.unit.interval.cluster import job
 
