@@ -29,9 +29,13 @@ from autoscaler.stragglers import StragglerReplacer
 from optimus.interval import IntervalPlan
 from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, alternating
 from optimus.kube.contract import Phase
-from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits
+from optimus.rescale.disruption import (
+    UNLIMITED,
+    DisruptionBudget,
+    DisruptionLimits,
+    StoppedTime,
+)
 from optimus.rescale.purpose import RescalePurpose
-from optimus.rescale.stopped_time import StoppedTime
 
 _LOG = logging.getLogger(__name__)
 _MOST_SLEW: Final = 0.1

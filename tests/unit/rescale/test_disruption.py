@@ -13,10 +13,10 @@ from optimus.rescale.disruption import (
     DisruptionBudget,
     DisruptionLimits,
     Limit,
+    StoppedTime,
     rescale_order,
 )
 from optimus.rescale.purpose import RescalePurpose
-from optimus.rescale.stopped_time import StoppedTime
 from tests.unit.interval.cluster import job
 
 
