@@ -79,6 +79,17 @@ class GangViews:
         assert pod.replica is not None
         self._planner.wait_for_plan(pod.replica.job_uid)
 
+    def offered(self, pod: Pod, names: Sequence[str], now: Instant) -> QueuedGang | None:
+        """The gang of a pod; which nodes the pod is offered is recorded where it was asked about to
+        show that. Under the lock."""
+        assert pod.replica is not None
+        queue = self._state.queue
+        queued = queue.find(pod.replica.job_uid)
+        missing = () if queued is None else queue.not_offered_yet(queued.observed)
+        if pod.uid in [each.uid for each in missing]:
+            return self._offers_check.record_offer(pod, names, now)
+        return queued
+
     def _view(self, pod: Pod, names: Sequence[str], now: Instant) -> GangView:
         state, replica = self._state, pod.replica
         # 1. Release what has expired, so that no answer depends on it.
@@ -159,9 +170,7 @@ class GangViews:
         # is not looked at while its namespace is over its budget.
         if state.queue.defers(job_uid):
             return self._for_now(pod, Standing.CHANGING)
-        queued = state.queue.find(job_uid)
-        if queued is not None and self._is_missing(pod, queued):
-            queued = self._offers_check.record_offer(pod, names, now)
+        queued = self.offered(pod, names, now)
         if queued is None or not queued.observed.complete or replica not in queued.observed.pods:
             reason = "" if queued is None else queued.observed.waits_for
             return self._for_now(pod, Standing.INCOMPLETE, reason)
@@ -180,10 +189,6 @@ class GangViews:
         if refusal is not None:
             return GangView(Standing.REFUSED, reason=refusal.answer.reason)
         return self._to_be_planned(pod, queued, names, now)
-
-    def _is_missing(self, pod: Pod, queued: QueuedGang) -> bool:
-        """Whether kube-scheduler was to ask about the pod, to show which nodes it offers."""
-        return pod.uid in [each.uid for each in self._state.queue.not_offered_yet(queued.observed)]
 
     def _for_now(self, pod: Pod, standing: Standing, reason: str = "") -> GangView:
         """A refusal after which the pod is tried again once its users should read another."""

@@ -18,15 +18,6 @@ class OffersCheck:
     def __init__(self, state: ExtenderState) -> None:
         self._state = state
 
-    def offered(self, pod: Pod, names: Sequence[str], now: Instant) -> QueuedGang | None:
-        """A pod is offered these nodes: record it where its gang is asked about; gives the gang."""
-        assert pod.replica is not None
-        queued = self._state.queue.find(pod.replica.job_uid)
-        missing = () if queued is None else self._state.queue.not_offered_yet(queued.observed)
-        if pod.uid in [each.uid for each in missing]:
-            return self.record_offer(pod, names, now)
-        return queued
-
     def record_offer(
         self, pod: Pod, names: Sequence[str], now: Instant, planned: str | None = None
     ) -> QueuedGang | None:
