@@ -8,6 +8,7 @@ from optimus.kube.client import path_of
 from optimus.kube.contract import EXTENDER_COMPONENT, WAITING_EVENT
 from optimus.kube.errors import decode
 from optimus.kube.list_watch import ListWatch
+from optimus.kube.metadata import ObjectMetadata
 
 
 class WaitingEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,17 +22,12 @@ class WaitingEvent(msgspec.Struct, frozen=True, kw_only=True):
     """RFC 3339."""
 
 
-class _Metadata(msgspec.Struct):
-    name: str
-    namespace: str = ""
-
-
 class _Subject(msgspec.Struct):
     uid: str = ""
 
 
 class _RawEvent(msgspec.Struct, rename="camel"):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     involved_object: _Subject
     message: str = ""
     last_timestamp: str | None = None
