@@ -438,7 +438,7 @@ class JobState:
     ) -> None:
         """Begin a rescale; of a job that is paused, its resume."""
         self.goal_changed = False
-        if self.pause is not None:
+        if self.pause is not None and target != NO_COUNTS:
             self.rescale = resume(observed_job(self.training_job), self.pause, at, target, why)
             return
         before, pause = self.job.counts, PauseReason.GOAL if target == NO_COUNTS else None

@@ -7,6 +7,7 @@ import msgspec
 from optimus.jobs import Requirement
 from optimus.kube.client import Client, path_of
 from optimus.kube.errors import ErrorKind, decode
+from optimus.kube.metadata import ObjectMetadata
 from optimus.kube.podspec import LabelSelector, label_requirements
 from optimus.kube.results import Refused, answer_of
 from optimus.placement.rules import Labels, all_hold
@@ -33,11 +34,6 @@ class Budget:
         )
 
 
-class _Metadata(msgspec.Struct):
-    name: str
-    namespace: str = ""
-
-
 class _Spec(msgspec.Struct):
     selector: LabelSelector | None = None
 
@@ -47,7 +43,7 @@ class _Status(msgspec.Struct, rename="camel"):
 
 
 class _Stored(msgspec.Struct):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Status = msgspec.field(default_factory=_Status)
 

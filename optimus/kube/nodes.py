@@ -7,6 +7,7 @@ import msgspec
 from optimus.kube.client import path_of
 from optimus.kube.errors import decode
 from optimus.kube.list_watch import ListWatch
+from optimus.kube.metadata import ObjectMetadata
 from optimus.kube.quantity import Amount, offered
 from optimus.nodes import Node, Taint
 
@@ -27,11 +28,6 @@ class ClusterNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return ""
 
 
-class _Metadata(msgspec.Struct, gc=False, rename="camel"):
-    name: str
-    labels: dict[str, str] | None = None
-
-
 class _Taint(msgspec.Struct, gc=False):
     key: str
     effect: str
@@ -48,7 +44,7 @@ class _Status(msgspec.Struct, gc=False):
 
 
 class _RawNode(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     spec: _Spec | None = None
     status: _Status | None = None
 

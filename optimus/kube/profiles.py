@@ -12,6 +12,7 @@ from optimus.kube.custom_resource import CustomResource
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
 from optimus.kube.job_kinds import API_VERSION
 from optimus.kube.list_watch import ListWatch
+from optimus.kube.metadata import ObjectMetadata
 from optimus.kube.results import Refused, Written, answer_of
 from optimus.kube.training_jobs import TrainingJob
 
@@ -177,20 +178,12 @@ class NameTaken:
         return f"the TrainingProfile {profile} belongs to {job.kind} {job.name} ({job.uid})"
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    name: str
-    uid: str
-    namespace: str = ""
-    resource_version: str = ""
-    generation: int = 0
-
-
 class _Spec(msgspec.Struct, rename="camel"):
     job_ref: JobRef
 
 
 class _RawProfile(msgspec.Struct):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     spec: _Spec
     status: ProfileStatus | None = None
 

@@ -13,6 +13,7 @@ import msgspec
 from optimus.kube.client import path_of
 from optimus.kube.errors import decode
 from optimus.kube.list_watch import ListWatch
+from optimus.kube.metadata import ObjectMetadata
 from optimus.kube.quantity import Amount, requested
 from optimus.resources import CPU, PODS, Resources
 
@@ -73,11 +74,6 @@ class PriorityClass(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
 
-class _Metadata(msgspec.Struct, gc=False):
-    name: str
-    namespace: str = ""
-
-
 class _ScopeRequirement(msgspec.Struct, rename="camel"):
     scope_name: str
     operator: str = "Exists"
@@ -99,7 +95,7 @@ class _QuotaStatus(msgspec.Struct):
 
 
 class _RawQuota(msgspec.Struct):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     spec: _QuotaSpec | None = None
     status: _QuotaStatus | None = None
 
@@ -118,12 +114,12 @@ class _RangeSpec(msgspec.Struct):
 
 
 class _RawRange(msgspec.Struct):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     spec: _RangeSpec | None = None
 
 
 class _RawClass(msgspec.Struct, rename="camel"):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     value: int = 0
     global_default: bool | None = None
 

@@ -9,6 +9,7 @@ from optimus.jobs import Requirement
 from optimus.kube.client import path_of
 from optimus.kube.errors import decode
 from optimus.kube.list_watch import ListWatch
+from optimus.kube.metadata import ObjectMetadata
 from optimus.kube.podspec import LabelSelector, NodeSelector, label_requirements, node_terms
 from optimus.kube.quantity import Amount, parse_quantity
 from optimus.placement.rules import Labels, NodeTerms
@@ -84,14 +85,6 @@ class Namespace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return ""
 
 
-class _Metadata(msgspec.Struct, gc=False, rename="camel"):
-    name: str
-    namespace: str = ""
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    deletion_timestamp: str | None = None
-
-
 class _Requests(msgspec.Struct, gc=False):
     requests: dict[str, Amount] | None = None
 
@@ -110,7 +103,7 @@ class _Phase(msgspec.Struct, gc=False):
 
 
 class _RawClaim(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     spec: _ClaimSpec
     status: _Phase | None = None
 
@@ -135,7 +128,7 @@ class _VolumeSpec(msgspec.Struct, gc=False, rename="camel"):
 
 
 class _RawVolume(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     spec: _VolumeSpec
     status: _Phase | None = None
 
@@ -150,14 +143,14 @@ class _TopologyTerm(msgspec.Struct, gc=False, rename="camel"):
 
 
 class _RawStorageClass(msgspec.Struct, gc=False, rename="camel"):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: list[_TopologyTerm] | None = None
 
 
 class _RawNamespace(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
 
 
 _CLAIMS = msgspec.json.Decoder(_RawClaim)

@@ -12,6 +12,7 @@ from optimus.kube.contract import EXTENDER_COMPONENT, WAIT_ANNOTATION, WAITING_E
 from optimus.kube.errors import Malformed, decode
 from optimus.kube.events import LONGEST_MESSAGE
 from optimus.kube.list_watch import ListWatch
+from optimus.kube.metadata import ObjectMetadata
 
 
 class JobAhead(msgspec.Struct, frozen=True, rename="camel"):
@@ -55,18 +56,12 @@ class WaitingEvent(msgspec.Struct, frozen=True, kw_only=True):
     """RFC 3339."""
 
 
-class _Metadata(msgspec.Struct):
-    name: str
-    namespace: str = ""
-    annotations: dict[str, str] = {}
-
-
 class _Subject(msgspec.Struct):
     uid: str = ""
 
 
 class _RawEvent(msgspec.Struct, rename="camel"):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     involved_object: _Subject
     message: str = ""
     last_timestamp: str | None = None
@@ -95,7 +90,7 @@ def decode_waiting_event(raw: bytes | msgspec.Raw) -> WaitingEvent:
 
 def _wait(event: _RawEvent) -> Wait:
     """Without an annotation that can be read, the sentence alone. Any user may write either."""
-    annotation = event.metadata.annotations.get(WAIT_ANNOTATION, "{}")
+    annotation = (event.metadata.annotations or {}).get(WAIT_ANNOTATION, "{}")
     try:
         wait = decode(_WAITS, annotation.encode(), "a wait")
     except Malformed:

@@ -16,6 +16,7 @@ from optimus.kube.contract import GROUP, VERSION, WORKLOAD_PROFILE_KIND, WORKLOA
 from optimus.kube.custom_resource import CustomResource
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
 from optimus.kube.list_watch import ListWatch
+from optimus.kube.metadata import ObjectMetadata
 from optimus.kube.results import Refused, Written, answer_of
 from optimus.kube.times import created_at, format_instant, parse_instant
 from optimus.models.earlier_runs import KEPT_SECONDS, MOST_LOSSES, MOST_RUNS, MOST_SAMPLES
@@ -86,16 +87,8 @@ class WorkloadProfile(msgspec.Struct, frozen=True, kw_only=True):
         return at - self.newest_at >= KEPT_SECONDS
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    name: str
-    uid: str
-    namespace: str = ""
-    resource_version: str = ""
-    creation_timestamp: str | None = None
-
-
 class _RawProfile(msgspec.Struct):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     status: WorkloadStatus | None = None
 
 

@@ -1,5 +1,6 @@
 """Executes a rescale's instructions on a simulated job, with faults injected at any call."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -7,30 +8,26 @@ from enum import Enum, auto
 from autoscaler.profile.events import JobEvent, rescale_event
 from optimus.jobs import NO_COUNTS, Counts
 from optimus.kube.profile_codec import pack_rescale, unpack_rescale
-from optimus.rescale.machine import Rescale, RescaleConfig, adopt, advance, resume
+from optimus.rescale.execution import run_rescale
+from optimus.rescale.machine import Rescale, RescaleConfig, adopt, resume
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import (
-    CheckpointSeen,
+    CountsFailed,
     CountsFound,
     End,
-    Event,
-    FindCounts,
-    Instruction,
     Notify,
-    Observe,
     Observed,
     PatchAnswered,
     PatchResult,
     PauseReason,
+    PlacementFailed,
     ProfileWritten,
     RescaleRecord,
     ResizeAndResume,
     Step,
     Suspend,
-    Tick,
     Unmark,
     UserIntent,
-    WriteProfile,
 )
 from tests.unit.rescale.simulated_job import BEFORE, TARGET, SimulatedJob
 
@@ -70,7 +67,7 @@ class RescaleHarness:
     target: Counts = TARGET
     faults: Iterator[Fault | None] = field(default_factory=lambda: iter(()))
     before_call: Callable[[int], None] = lambda _: None
-    state: Rescale | None = None
+    rescale: Rescale | None = None
     stored: RescaleRecord | None = None
     ends: list[End] = field(default_factory=list)
     calls: int = 0
@@ -81,7 +78,7 @@ class RescaleHarness:
     def __post_init__(self) -> None:
         self.was_paused = self.job.suspended
         if self.was_paused:
-            self.state = resume(self.job.observed(), self.pause, 1000.0, self.target, "its turn")
+            self.rescale = resume(self.job.observed(), self.pause, 1000.0, self.target, "its turn")
             return
         stays = self.target == self.job.counts
         record = RescaleRecord(
@@ -95,56 +92,66 @@ class RescaleHarness:
             purpose=RescalePurpose.STRAGGLER if stays else RescalePurpose.INTERVAL,
             pause=self.pause if self.target == NO_COUNTS else None,
         )
-        self.state = Rescale(record, self.needs_checkpoint)
+        self.rescale = Rescale(record, self.needs_checkpoint)
 
     @property
     def over(self) -> bool:
-        return bool(self.ends) or (self.state is None and self.stored is None)
+        return bool(self.ends) or (self.rescale is None and self.stored is None)
 
     def tick(self) -> None:
         self.job.at += 2.0
         try:
-            if self.state is None:
+            if self.rescale is None:
                 if self.stored is None:
                     return
-                self.state = Rescale(self.stored, self.needs_checkpoint, written=True)
-            if self.job.checkpoint_at is not None:
-                self.feed(CheckpointSeen(self.job.checkpoint_at))
-            self.feed(Tick(self.job.at))
+                self.rescale = Rescale(self.stored, self.needs_checkpoint, written=True)
+            since = self.job.checkpoint_at
+            run_rescale(self, -math.inf if since is None else since, self.job.at, CONFIG)
         except Crashed:
-            self.state = None
+            self.rescale = None
 
-    def feed(self, event: Event) -> None:
-        assert self.state is not None
+    def user_intent(self, _: RescaleRecord) -> UserIntent:
         unwanted = "its user does not want it any more" if self.job.unwanted else None
-        self.state, _ = advance(self.state, UserIntent(self.needs_checkpoint, unwanted), CONFIG)
-        self.state, instructions = advance(self.state, event, CONFIG)
-        for instruction in instructions:
-            answer = self.carry_out(instruction)
-            if answer is not None:
-                self.feed(answer)
+        return UserIntent(self.needs_checkpoint, unwanted)
 
-    def carry_out(self, instruction: Instruction) -> Event | None:
-        match instruction:
-            case WriteProfile(record=record):
-                fault = self.called()
-                if fault not in {Fault.NOT_SENT, Fault.CRASH_BEFORE, Fault.CONFLICT}:
-                    self.stored = unpack_rescale(pack_rescale(record), "j", self.job.at)
-                self.crash_if(fault)
-                return ProfileWritten(fault is None)
-            case Observe():
-                pods = self.job.observed_pods()
-                fault = self.called()
-                self.crash_if(fault)
-                return Observed(self.job.at, self.job.observed(), pods) if fault is None else None
-            case FindCounts(most=most):
-                return CountsFound(self.job.at, most if sum(most) <= self.job.capacity else None)
-            case Suspend() | ResizeAndResume() | Unmark():
-                return self.patch(instruction)
-            case End():
-                self.ends.append(instruction)
-                self.stored = None
-        return None
+    def write_profile(self, record: RescaleRecord) -> ProfileWritten:
+        fault = self.called()
+        if fault not in {Fault.NOT_SENT, Fault.CRASH_BEFORE, Fault.CONFLICT}:
+            self.stored = unpack_rescale(pack_rescale(record), "j", self.job.at)
+        self.crash_if(fault)
+        return ProfileWritten(fault is None)
+
+    def observe(self, *, uncached: bool) -> Observed | None:
+        del uncached
+        pods = self.job.observed_pods()
+        fault = self.called()
+        self.crash_if(fault)
+        return Observed(self.job.at, self.job.observed(), pods) if fault is None else None
+
+    def find_counts(self, most: Counts) -> CountsFound:
+        return CountsFound(self.job.at, most if sum(most) <= self.job.capacity else None)
+
+    def suspend(self, patch: Suspend) -> PatchAnswered:
+        return self.patch(patch)
+
+    def resize_and_resume(self, patch: ResizeAndResume) -> PatchAnswered:
+        return self.patch(patch)
+
+    def unmark(self, patch: Unmark) -> PatchAnswered:
+        return self.patch(patch)
+
+    def notify(self, told: Notify) -> None:
+        rescale_event(told)  # each has its sentence
+
+    def placement_failed(self, _: PlacementFailed) -> None:
+        pass
+
+    def counts_failed(self, _: CountsFailed) -> None:
+        pass
+
+    def end(self, end: End) -> None:
+        self.ends.append(end)
+        self.stored = self.rescale = None
 
     def called(self) -> Fault | None:
         self.calls += 1
@@ -159,7 +166,7 @@ class RescaleHarness:
         if fault is Fault.CRASH_AFTER:
             raise Crashed
 
-    def patch(self, instruction: Suspend | ResizeAndResume | Unmark) -> Event:
+    def patch(self, instruction: Suspend | ResizeAndResume | Unmark) -> PatchAnswered:
         fault = self.called()
         if fault is Fault.CONFLICT:
             self.job.change()
@@ -234,6 +241,6 @@ class RescaleHarness:
         """A job that its user resumes when all is over may still carry our mark: found by the next
         observation."""
         if not self.job.suspended and not self.job.finished:
-            self.state = adopt(self.job.observed(), self.job.at)
+            self.rescale = adopt(self.job.observed(), self.job.at)
             self.ends.clear()
             self.settle()
