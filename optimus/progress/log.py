@@ -430,7 +430,7 @@ class ProgressLog:
     def _follow_lead(self, pod: PodState, parsed: ParsedLine, move: Move) -> None:
         """Where the lead pod moved, update step, epoch and losses of the job."""
         state, former = self._state, self._state.lead
-        state.lead = min(state.pods, key=_lead_rank).name
+        state.lead = pod.name if len(state.pods) == 1 else min(state.pods, key=_lead_rank).name
         if state.lead != pod.name:
             return
         if move.back or former != pod.name:
@@ -620,6 +620,8 @@ class ProgressLog:
 
 
 def _note_printed_speeds(pod: PodState, at: float, parsed: ParsedLine) -> None:
+    if parsed.samples_per_second is None and parsed.steps_per_second is None:
+        return
     for value, kept in (
         (parsed.samples_per_second, pod.samples_per_second),
         (parsed.steps_per_second, pod.steps_per_second),
