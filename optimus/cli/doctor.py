@@ -21,6 +21,10 @@ _LOG: Final = (
     "a log as the trainer prints it, also packed (.gz, .xz, .bz2), or - for standard input: what is"
     " read in it, as what, and which line of code is missing; without it the cluster is examined"
 )
+_NO_CHECKPOINT: Final = (
+    "no line says that a checkpoint is complete: by default a job is moved only right after one; "
+    "print checkpoint=STEP after each save"
+)
 _EXAMPLE_CHARACTERS: Final = 72
 _LINES_TO_ADD: Final = (
     (
@@ -110,10 +114,7 @@ class Diagnosis:
         """What the log does not have and a job may need, as sentences."""
         if "saved" in self.examples or "progress" not in self.examples or is_csv(self.first_lines):
             return []
-        return [
-            "no line says that a checkpoint is complete: by default a job is moved only right after"
-            " one; print checkpoint=STEP after each save"
-        ]
+        return [_NO_CHECKPOINT]
 
     @property
     def other_goal(self) -> str | None:
