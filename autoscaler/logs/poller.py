@@ -117,6 +117,13 @@ class Run:
     counts: Counts
     pods: tuple[Pod, ...]
     node_kind: str | None = None
+    evaluator: Pod | None = None
+    """Its log is read, too; it trains nothing."""
+
+    @property
+    def read(self) -> tuple[Pod, ...]:
+        """All whose logs are read, those that train first."""
+        return self.pods if self.evaluator is None else (*self.pods, self.evaluator)
 
 
 def run_of(pods: Sequence[Pod], counts: Counts, node_kinds: Mapping[str, str]) -> Run | None:
@@ -131,10 +138,12 @@ def run_of(pods: Sequence[Pod], counts: Counts, node_kinds: Mapping[str, str]) -
     read = tuple(pod for pod in (*leaders, *workers[:_SAMPLED_WORKERS]) if pod.running)
     if not read:
         return None
+    evaluators = [pod for pod in pods if roles[pod.uid] is Role.EVALUATOR and pod.running]
     gang = read[0].gang
     made_with = counts if gang is None else Counts(gang.get(Role.PS, 0), gang.get(Role.WORKER, 0))
     node_kind = _node_kind(workers or leaders, node_kinds)
-    return Run((leaders or workers)[0].uid, made_with, read, node_kind)
+    evaluator = next(iter(evaluators), None)
+    return Run((leaders or workers)[0].uid, made_with, read, node_kind, evaluator)
 
 
 def _node_kind(trainers: Sequence[Pod], node_kinds: Mapping[str, str]) -> str:
@@ -487,7 +496,7 @@ class LogPoller:
             if self._ended or self._last or self._hanging or not _are_same(polled, self._polled):
                 self._polled = polled
                 self._update_sources(
-                    {pod.uid: _Source(log, run, pod) for log, run in polled for pod in run.pods}
+                    {pod.uid: _Source(log, run, pod) for log, run in polled for pod in run.read}
                 )
         self._intake.begin_tick()
         self._take_done()
@@ -681,7 +690,7 @@ class LogPoller:
         with self._changed:
             asked = [
                 pod
-                for pod in run.pods
+                for pod in run.read
                 if _node_of(pod) not in hanging and not self._throttle.is_silent(_node_of(pod))
             ]
         return [self._submit_last(_Source(log, run, pod)) for pod in asked]

@@ -10,7 +10,7 @@ from typing import Final
 
 from optimus.cli.cluster import add_arguments
 from optimus.cli.command import Answer, Implementation, Progress
-from optimus.cli.exports import what_is_missing
+from optimus.cli.exports import is_csv, what_is_missing
 from optimus.cli.table import table
 from optimus.cli.training_log import read_log_lines, read_progress
 from optimus.progress.metric_names import describe
@@ -20,6 +20,10 @@ from optimus.progress.types import Declared, LossPoint, MetricSeries, TrainingPr
 _LOG: Final = (
     "a log as the trainer prints it, also packed (.gz, .xz, .bz2), or - for standard input: what is"
     " read in it, as what, and which line of code is missing; without it the cluster is examined"
+)
+_NO_CHECKPOINT: Final = (
+    "no line says that a checkpoint is complete: by default a job is moved only right after one; "
+    "print checkpoint=STEP after each save"
 )
 _EXAMPLE_CHARACTERS: Final = 72
 _LINES_TO_ADD: Final = (
@@ -69,6 +73,7 @@ class Diagnosis:
     progress: TrainingProgress
     examples: dict[str, str]
     """The last line in which each thing was found."""
+    first_lines: tuple[str, ...] = ()
     export: str = ""
     """What an export lacks, as a sentence."""
 
@@ -86,7 +91,8 @@ class Diagnosis:
 
         progress = read_progress(texts, metric, on_line=note)
         export = "" if progress.losses else what_is_missing(texts, metric)
-        return cls(file, len(texts), forms.total(), forms, progress, examples, export)
+        first = tuple(texts[:1])
+        return cls(file, len(texts), forms.total(), forms, progress, examples, first, export)
 
     @property
     def missing(self) -> list[str]:
@@ -102,6 +108,13 @@ class Diagnosis:
         if progress.diverged:
             found.append("finite losses: the last are nan or infinite")
         return found
+
+    @property
+    def notes(self) -> list[str]:
+        """What the log does not have and a job may need, as sentences."""
+        if "saved" in self.examples or "progress" not in self.examples or is_csv(self.first_lines):
+            return []
+        return [_NO_CHECKPOINT]
 
     @property
     def other_goal(self) -> str | None:
@@ -224,6 +237,7 @@ def _value(found: Diagnosis) -> dict[str, object]:
             {"what": each.what, "value": each.value, "line": each.line} for each in found.findings()
         ],
         "missing": found.missing,
+        "notes": found.notes,
         "add": dict(_LINES_TO_ADD) if found.missing else {},
     }
 
@@ -243,6 +257,9 @@ def _lines(found: Diagnosis) -> Iterator[str]:
     for sentence in found.missing:
         yield ""
         yield f"missing: {sentence}"
+    for sentence in found.notes:
+        yield ""
+        yield f"note: {sentence}"
     if found.missing:
         yield ""
         yield "Add one line to the training, or name the loss with optimus.dl/loss-metric:"

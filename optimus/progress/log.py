@@ -65,6 +65,7 @@ MAX_SAMPLES: Final = 64
 MAX_PODS: Final = 8
 _MAX_PRINTED: Final = 32
 _MAX_METRICS: Final = 12
+_READ: Final = (*TRAINERS, Role.EVALUATOR)
 _MAX_LOSS: Final = 1e30
 """A larger loss counts as infinite: sums of such would be."""
 _LINES_WITHOUT_LOSS: Final = 20
@@ -128,8 +129,8 @@ class ProgressLog:
         """Take what a read of one pod's log returned; lines that were read before are skipped.
 
         ``run`` is one incarnation of the job's pods, or its name, at ``counts``; it changes with
-        each resume. Lines of the run before, read late, and of roles that do not train are
-        skipped."""
+        each resume. Lines of the run before, read late, and of roles that neither train nor
+        evaluate are skipped."""
         deque(self.observing(pod, role, index, counts, lines, run), maxlen=0)
 
     def observing(
@@ -145,7 +146,7 @@ class ProgressLog:
 
         It ends early where another run has begun meanwhile."""
         run = PodRun(run) if isinstance(run, str) else run
-        if role not in TRAINERS or run.name == self._state.former_run:
+        if role not in _READ or run.name == self._state.former_run:
             return
         is_new = run.name != self._state.run
         if is_new:
@@ -368,6 +369,9 @@ class ProgressLog:
 
     def _take(self, pod: PodState, at: float, parsed: ParsedLine) -> None:
         state = self._state
+        if pod.role is Role.EVALUATOR:
+            self._note_evaluated(parsed)
+            return
         _note_printed_speeds(pod, at, parsed)
         state.epoch_line_is_mean = state.epoch_line_is_mean or parsed.epoch_line_is_mean
         if parsed.learning_rate is not None and not parsed.trained:
@@ -430,7 +434,8 @@ class ProgressLog:
     def _follow_lead(self, pod: PodState, parsed: ParsedLine, move: Move) -> None:
         """Where the lead pod moved, update step, epoch and losses of the job."""
         state, former = self._state, self._state.lead
-        state.lead = min(state.pods, key=_lead_rank).name
+        trainers = [each for each in state.pods if each.role is not Role.EVALUATOR]
+        state.lead = pod.name if len(trainers) == 1 else min(trainers, key=_lead_rank).name
         if state.lead != pod.name:
             return
         if move.back or former != pod.name:
@@ -620,6 +625,8 @@ class ProgressLog:
 
 
 def _note_printed_speeds(pod: PodState, at: float, parsed: ParsedLine) -> None:
+    if parsed.samples_per_second is None and parsed.steps_per_second is None:
+        return
     for value, kept in (
         (parsed.samples_per_second, pod.samples_per_second),
         (parsed.steps_per_second, pod.steps_per_second),

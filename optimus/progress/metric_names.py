@@ -67,7 +67,7 @@ _SCOPES: Final = re.compile(
 )
 _RISING: Final = re.compile(
     r".*acc(?:uracy)?\d*|top\d*|[mw]?ap(?:50|75)?|.*map(?:50|75)?|m?ious?|.*iou|(?:micro|macro)?f\d|"
-    r"f1score|fb1|fscore|fmeasure|auc|.*auroc|auprc|roc|(?:sacre)?bleu\d*|rouge\w*|meteor|cider|spice|mcc|"
+    r"f1score|fscore|fmeasure|auc|.*auroc|auprc|roc|(?:sacre)?bleu\d*|rouge\w*|meteor|cider|spice|mcc|"
     r"precision|recall|em|match|pearson\w*|spearman\w*|corr(?:elation)?|r2|dice|psnr|ssim|ndcg\d*|mrr|"
     r"hits|score|rewards?|returns?|uas|las|pckh?|oks|delta|mota|idf1|cmc|rank1|kappa|specificity|"
     r"sensitivity"
@@ -104,7 +104,8 @@ def describe(name: str) -> ValueName:
     if len(name) > MAX_NAME_CHARACTERS:
         return _OTHER
     name = _GLUED.sub(r"\1_", name)
-    words = [word for word in _SPLIT.split(name.lower()) if word and not word.isdigit()]
+    parts = _SPLIT.split(name.lower().replace("fb1", "f1"))  # conlleval's name
+    words = [word for word in parts if word and not word.isdigit()]
     evaluated = any(map(_EVALUATION.fullmatch, words))
     rest = [word for word in words if not (_SCOPES.fullmatch(word) or _EVALUATION.fullmatch(word))]
     if "best" in words or "time" in words or ("cost" in words and not _TIMED.isdisjoint(words)):

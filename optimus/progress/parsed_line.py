@@ -19,6 +19,7 @@ MAX_CHARACTERS: Final = 4096
 _MAX_RAW: Final = 16 * MAX_CHARACTERS
 """Of a longer line, only so much is looked at: it may have megabytes."""
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_CONTROL: Final = re.compile(r"[\r\b\x1b\0\v\f]")
 _INVISIBLE: Final = " \t\b\n\v\f\0\ufeff"
 _PARTS: Final = 10_000
 _INTEGER: Final = re.compile(r"\+?\d{1,15}(?:\.0*)?")
@@ -183,6 +184,8 @@ def clean(raw: str) -> str:
 
     A progress bar rewrites itself with carriage returns and backspaces, so hundreds of its states
     share one line; colours may be between a name and its number."""
+    if len(raw) <= MAX_CHARACTERS and raw.isascii() and _CONTROL.search(raw) is None:
+        return raw.rstrip("\n") if raw.strip() else ""
     raw = _last_part(raw) if len(raw) > _MAX_RAW else raw
     states = (state for state in reversed(raw.rstrip("\n").split("\r")) if state.strip(_INVISIBLE))
     text = _ANSI.sub("", next(states, "")).replace("\b", "").replace("\0", "").lstrip("\ufeff")

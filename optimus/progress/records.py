@@ -4,6 +4,7 @@ What is open is kept with the pod's state, at most a line's length; a line that 
 ends it unread."""
 
 import re
+from string import ascii_lowercase
 from typing import Final
 
 from optimus.progress.parsed_line import MAX_CHARACTERS
@@ -11,14 +12,19 @@ from optimus.progress.pod_progress import PodState
 from optimus.progress.prefixes import Body
 
 _OPENS: Final = re.compile(r"\{\s*(?:$|['\"])")
-_GLUED: Final = re.compile(r"(?<=[\da-z%)\]}])Epoch(?=[ =:]{1,2}\d)|(?<=\d)epoch(?==\d)")
+_GLUED: Final = re.compile(r"Epoch[ =:]{1,2}\d|(?<=\d)epoch=\d")
+_BEFORE: Final = frozenset("0123456789%)]}" + ascii_lowercase)
 _GOES_ON: Final = re.compile(r"\s{0,40}(?:['\"}\[\]]|[-\d.]+,?\s*$)|\s{1,40}\{")
 
 
-def parts(text: str) -> list[str]:
+def parts(text: str) -> tuple[str, ...]:
     """The lines that a text is: where the end of one is lost, ``... loss: 0.5Epoch 2/10``."""
-    found = _GLUED.search(text, 1) if "poch" in text else None
-    return [text] if found is None else [text[: found.start()], text[found.start() :]]
+    at = text.find("poch", 2)
+    while at >= 0:
+        if text[at - 2] in _BEFORE and (found := _GLUED.match(text, at - 1)):
+            return text[: found.start()], text[found.start() :]
+        at = text.find("poch", at + 4)
+    return (text,)
 
 
 def joined(pod: PodState, body: Body) -> Body:

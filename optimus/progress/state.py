@@ -374,7 +374,10 @@ def _trainers(options: LogFormatOptions, workers: int) -> int:
 
 
 def _lead(state: LogState) -> PodState | None:
-    return next((pod for pod in state.pods if pod.name == state.lead), None)
+    for pod in state.pods:
+        if pod.name == state.lead:
+            return pod
+    return None
 
 
 def _learned(state: LogState, options: LogFormatOptions) -> float | None:

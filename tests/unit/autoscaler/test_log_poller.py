@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator
 
 from autoscaler.logs.poller import LogPoller, Run
-from optimus.jobs import Counts
+from autoscaler.logs.poller import run_of as poller_run_of
+from optimus.jobs import Counts, Role
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 from optimus.progress.log import ProgressLog
@@ -272,3 +273,13 @@ def test_a_large_read_has_room_beside_any_number_of_small_ones_that_wait(logs: L
             break
     assert long.progress(AT).step is not None
     poller.close()
+
+
+def test_an_evaluators_log_is_read_beside_the_trainers() -> None:
+    chief, evaluator = (
+        pod(f"a-{role.value}-0", role=role, node="n") for role in (Role.CHIEF, Role.EVALUATOR)
+    )
+    run = poller_run_of([evaluator, chief], Counts(1, 0), {})
+    assert run is not None
+    assert (run.pods, run.read) == ((chief,), (chief, evaluator))
+    assert poller_run_of([evaluator], Counts(1, 0), {}) is None

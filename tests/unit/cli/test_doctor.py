@@ -184,3 +184,11 @@ def test_what_the_suggested_lines_print_is_read(line: str) -> None:
     assert parsed is not None
     assert parsed.trained
     assert parsed.loss is not None
+
+
+def test_a_log_without_a_checkpoint_gets_a_note(doctor: Doctor) -> None:
+    lines = ["step=10 loss=0.9", "step=20 loss=0.8"]
+    assert "checkpoint is complete" in doctor.json(doctor.log(*lines))[1]["notes"][0]
+    saved = doctor.log(*lines, "Saved checkpoint for step 20: ckpt/1")
+    assert doctor.json(saved)[1]["notes"] == []
+    assert doctor.json(doctor.log("epoch,loss", "1,0.5", "2,0.4"))[1]["notes"] == []

@@ -44,3 +44,16 @@ def test_the_jobs_batch_is_shared_among_all_who_train(chief_trains: bool, share:
     printed = stamped(["loss=1 samples_per_sec=640"] * 4)
     log.observe("worker", Role.WORKER, 0, Counts(1, 4), printed, "r")
     assert log.progress(LATER).samples[0].steps_per_second == 640 / share
+
+
+def test_an_evaluators_log_gives_evaluations_alone() -> None:
+    log = ProgressLog(LogFormatOptions())
+    trained = [f"loss = 0.{9 - n}, step = {n}00" for n in range(5)]
+    result = "Saving dict for global step 400: auc = 0.71, global_step = 400, loss = 0.4"
+    log.observe("e", Role.EVALUATOR, 0, Counts(1, 1), stamped([result, *trained]), "run")
+    log.observe("c", Role.CHIEF, 0, Counts(1, 1), stamped(trained), "run")
+    log.observe("e", Role.EVALUATOR, 0, Counts(1, 1), stamped([result], start=START + 99), "run")
+    progress = log.progress(LATER)
+    assert [point.loss for point in progress.losses] == [0.9, 0.8, 0.7, 0.6, 0.5]
+    auc = next(each for each in progress.metrics if each.name == "auc")
+    assert (auc.evaluated, auc.points[-1].loss, auc.points[-1].step) == (True, 0.71, 400)
