@@ -267,7 +267,7 @@ def test_a_large_read_has_room_beside_any_number_of_small_ones_that_wait(logs: L
     for _ in range(3):
         poller.poll([*small, (long, run)], AT, timeout_seconds=TIMEOUT_SECONDS)
     logs.printed[run.pods[0].name] = [f"step={step} loss=2" for step in range(1, 601)]
-    for number in range(1, 9):
+    for number in range(1, 81):
         poller.poll([*small, (long, run)], AT + 10 * number, timeout_seconds=0.5)
         if long.progress(AT).step is not None:
             break
