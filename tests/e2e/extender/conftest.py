@@ -20,14 +20,6 @@ def own(shown: Shown) -> Iterator[LocalCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="package")
-def six(shown: Shown) -> Iterator[LocalCluster]:
-    """Six nodes of four CPUs, for modules that start the two processes for each test."""
-    nodes = numbered_nodes(6, {"cpu": "4", "memory": "8Gi"})
-    with LocalCluster("six-nodes", nodes) as cluster, shown(cluster):
-        yield cluster
-
-
 @pytest.fixture
 def api(own: LocalCluster) -> Iterator[Api]:
     """As administrator of that cluster."""

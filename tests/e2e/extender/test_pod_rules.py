@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
+from localcluster.specs import numbered_nodes
+from localcluster.testing.clusters import Shown
 from tests.e2e.extender.scheduler import TrainingJobs, nodes_of, scheduler_processes, tfjob
 from tests.harness.api import CORE, Api, in_namespace
 from tests.harness.waiting import wait_until
@@ -21,11 +23,15 @@ SELECTOR = {"matchLabels": {"group": "rules"}}
 
 
 @pytest.fixture(scope="module")
-def own(six: LocalCluster) -> LocalCluster:
-    """The six nodes in two zones; these tests fill them."""
-    for node, zone in ZONES.items():
-        six.kubectl("label", "node", node, f"zone={zone}", f"{HOST}={node}", "--overwrite")
-    return six
+def own(shown: Shown) -> Iterator[LocalCluster]:
+    """Six nodes of four CPUs in two zones, shared with nobody: these tests fill them."""
+    with (
+        LocalCluster("rules", numbered_nodes(6, {"cpu": "4", "memory": "8Gi"})) as cluster,
+        shown(cluster),
+    ):
+        for node, zone in ZONES.items():
+            cluster.kubectl("label", "node", node, f"zone={zone}", f"{HOST}={node}", "--overwrite")
+        yield cluster
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
+from localcluster.specs import numbered_nodes
+from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import holds_for
 from tests.e2e.extender.binding_policies import BindingPolicies
 from tests.e2e.extender.scheduler import TrainingJobs
@@ -24,9 +26,13 @@ for good measure."""
 
 
 @pytest.fixture(scope="module")
-def own(six: LocalCluster) -> LocalCluster:
-    """The six nodes."""
-    return six
+def own(shown: Shown) -> Iterator[LocalCluster]:
+    """Six nodes of four CPUs, shared with nobody."""
+    with (
+        LocalCluster("refusing", numbered_nodes(6, {"cpu": "4", "memory": "8Gi"})) as cluster,
+        shown(cluster),
+    ):
+        yield cluster
 
 
 def offer_only_labelled(document: dict[str, Any]) -> None:
