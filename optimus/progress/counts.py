@@ -21,6 +21,15 @@ _MOST_NAMES: Final = 8
 Kind = Literal["", "epoch", "run"]
 
 
+def below_header(pod: PodState, parsed: ParsedLine) -> None:
+    """Give a step below the header of an epoch that epoch; one with a total is of the epoch."""
+    parsed.epoch, parsed.epoch_as_printed = pod.header, False
+    total = None if parsed.declared is None else parsed.declared.steps
+    if total and pod.step is None:
+        parsed.batch, parsed.batches = parsed.step, total
+        parsed.step = parsed.declared = None
+
+
 def settle_count(state: LogState, pod: PodState, parsed: ParsedLine) -> None:
     """Decide what the loose count on a line counts, and make the line say so."""
     count = parsed.batch if parsed.step is None else parsed.step
@@ -90,14 +99,14 @@ def settle_end(state: LogState, pod: PodState, parsed: ParsedLine) -> None:
         pod.within = True
     if not is_same:
         if former is not None and not (pod.within or pod.one_each):
-            pod.one_each = True
+            pod.one_each = state.one_each = True
             if parsed.epoch is not None and parsed.epoch > former:
                 _end_former(state, pod, former + state.epoch_offset)
         pod.doubtful, pod.doubtful_names = parsed.epoch, ()
     new = [name for name in parsed.values if name not in pod.doubtful_names]
     pod.doubtful_names = (*pod.doubtful_names, *new)[:_MOST_NAMES]
     pod.doubtful_checksum = parsed.checksum
-    if pod.within or not pod.one_each:
+    if pod.within or not (pod.one_each or state.one_each):
         parsed.epoch_ended = False
         parsed.batch = pod.batch + (1 if again and not is_copy else 0) if is_same else 1
 

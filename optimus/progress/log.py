@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from optimus.jobs import TRAINERS, Counts, Role
 from optimus.progress import value_table
-from optimus.progress.counts import settle_count, settle_end
+from optimus.progress.counts import below_header, settle_count, settle_end
 from optimus.progress.formats import parse_body
 from optimus.progress.formats.settings import of_command
 from optimus.progress.metric_names import ValueName, core_words, describe, is_of_training
@@ -392,8 +392,8 @@ class ProgressLog:
         state = self._state
         if pod.saving is not None:
             self._note_saved(pod, at, replace(pod.saving, complete=True))
-        if parsed.step is not None and parsed.epoch is None and parsed.is_loose:
-            parsed.epoch, parsed.epoch_as_printed = pod.header, False
+        if parsed.is_loose and parsed.epoch is None and pod.header is not None:
+            below_header(pod, parsed)
         self._number_epochs(pod, parsed)
         settle_count(state, pod, parsed)
         if parsed.end_is_doubtful:

@@ -72,8 +72,8 @@ _PARTS: Final = (
     r"(?P<compose>[a-z][\w.-]{0,60}[-_]\d{1,4}\s{1,12}\|(?=\s))",
     r"(?P<arrow>\+\s[\w.-]{1,80}\s[›?]\s[\w.-]{1,60}(?=\s))",
     (
-        rf"(?P<host>(?:(?!{_KEPT})[a-z][\w.]{{0,40}}-[\w.-]{{0,40}}\d|\d{{1,3}}(?:\.\d{{1,3}}){{3}}):"
-        r"(?=\s[A-Za-z\[{]))"
+        rf"(?P<host>(?!{_KEPT})[a-z][\w.]{{0,40}}-[\w.-]{{0,40}}\d:"
+        r"(?=\s{1,4}(?:[A-Za-z\[{('\"|=]|\d{1,9}[/:,;\t]))|\d{1,3}(?:\.\d{1,3}){3}:(?=\s))"
     ),
     r"\[(?:MainThread|MainProcess|Thread-\d{1,4}|__main__|root)\]",
     r">>+",
@@ -98,28 +98,36 @@ class Body(NamedTuple):
 
 def split_prefix(text: str) -> Body:
     """A clean line without its prefix, and the process of which it is."""
-    if text[:1] == "{" and any(each in text for each in _WRAPPED):
-        text = _unwrapped(text)
+    body = _split(text)
+    if body.text[:1] == "{" and any(each in body.text for each in _WRAPPED):
+        inner = _split(_unwrapped(body.text))
+        return Body(inner.text, body.stream + inner.stream)
+    return body
+
+
+def _split(text: str) -> Body:
     head = text[:_LONGEST].encode("ascii", "replace").translate(_AS_ZEROS)
-    end, first, last = _extent(head.decode("ascii"))
-    return Body(text[end:], text[first:last])
+    end, streams = _extent(head.decode("ascii"))
+    if not end:
+        return Body(text)
+    return Body(text[end:], "".join([text[first:last] for first, last in streams]))
 
 
 @lru_cache(maxsize=4096)
-def _extent(text: str) -> tuple[int, int, int]:
-    """Where the prefix ends, and where in it the stream begins and ends.
+def _extent(text: str) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """Where the prefix ends, and where in it the parts are that name a process.
 
     Cached, with zeros for all digits: the lines of a log differ in their numbers."""
     at = begin = len(text) - len(text.lstrip())
-    stream = (0, 0)
+    streams: tuple[tuple[int, int], ...] = ()
     for _ in range(_MOST_PARTS):
         found = _PART.match(text, at)
         if found is None or found.end() == at:
             break
-        if found.lastgroup in _STREAMS and stream == (0, 0):
-            stream = found.span(found.lastgroup)
+        if found.lastgroup in _STREAMS:
+            streams = (*streams, found.span(found.lastgroup))
         at = found.end()
-    return (at if at > begin else 0), *stream
+    return (at if at > begin else 0), streams
 
 
 def _unwrapped(text: str) -> str:

@@ -101,6 +101,8 @@ class LogState:
     count_kind: Literal["", "epoch", "run"] = ""
     """What steps or iterations beside an epoch count, once it shows: those of each epoch, or of the
     run."""
+    one_each: bool = False
+    """A line with an epoch alone ends it, as a run has shown."""
     first_epoch: int = 1
     """The number that the log gives to the first epoch: 1 until a 0 is seen."""
     epoch_offset: int = 0

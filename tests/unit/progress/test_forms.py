@@ -138,3 +138,20 @@ def test_a_dictionary_over_several_lines_is_one() -> None:
         "loss=0.8",
     ]
     assert said(lines)["losses"] == [2, 0.9, 0.8]
+
+
+LINES: Final = [form for form in FORMS if not form["lines"][0].startswith('{"loss"')]
+
+
+@pytest.mark.parametrize(("number", "form"), list(enumerate(LINES)))
+def test_a_form_is_read_behind_a_prefix_as_without_it(number: int, form: dict[str, Any]) -> None:
+    several = [each for each in PREFIXES if not each.startswith("node")]  # a host's may be a name's
+    prefix = several[number % len(several)]
+    assert said([prefix + line for line in form["lines"]]) == said(form["lines"])
+
+
+def test_steps_with_a_total_below_the_header_of_an_epoch_are_of_the_epoch() -> None:
+    steps = [f"Step {n}/30, loss: 0.{9 - n // 10}" for n in (10, 20, 30)]
+    found = said([line for epoch in (1, 2) for line in (f"Epoch {epoch}/5", *steps)])
+    assert (found["epochs"], found["declared epochs"]) == (2, 5)
+    assert "declared steps" not in found
