@@ -41,6 +41,7 @@ class ControllerHarness:
         policy: str = "optimus",
         forecast: ForecastFn = forecast_job,
         interval_seconds: float = 20,
+        measures: bool = True,
         page: PageFeed | None = None,
     ) -> None:
         self.cluster = cluster
@@ -52,7 +53,7 @@ class ControllerHarness:
         self._stragglers = stragglers
         self._timing, self._expects = timing, expects
         self._policy, self._forecast = policy_named(policy), forecast
-        self._interval_seconds = interval_seconds
+        self._interval_seconds, self._measures = interval_seconds, measures
         self.restart()
 
     def restart(self) -> None:
@@ -76,6 +77,7 @@ class ControllerHarness:
                 ),
                 interval_seconds=self._interval_seconds,
                 early_interval_seconds=5,
+                measures=self._measures,
                 expects=self._expects,
                 pauses=self._policy.traits.preempts,
             ),
