@@ -33,10 +33,12 @@ def srtf_on(cluster: FakeCluster, holds: Holds = PAUSES) -> ControllerHarness:
     )
 
 
-def submit(cluster: FakeCluster, name: str, **annotations: str) -> FakeJob:
+def submit(cluster: FakeCluster, name: str, **annotations: str | None) -> FakeJob:
     """A job that fills the cluster of four cores."""
     cluster.cpus = 4
-    return cluster.submit(tf_job(name, 1, 3, **{**USUAL, **annotations}))
+    job = cluster.submit(tf_job(name, 1, 3))
+    job.annotate(**{**USUAL, **annotations})
+    return job
 
 
 def end(cluster: FakeCluster, job: FakeJob) -> None:
@@ -143,3 +145,21 @@ def test_with_a_policy_that_does_not_pause_it_is_resumed(cluster: FakeCluster) -
     other = ControllerHarness(cluster, policy="drf", instance="one")
     other.run_until("long", Phase.TRAINING)
     assert (long.suspended, mark_of(long)) == (False, "")
+
+
+def test_without_a_fit_a_long_job_is_paused_by_what_is_expected_of_it(
+    cluster: FakeCluster,
+) -> None:
+    harness = ControllerHarness(
+        cluster, policy="srtf", timing=replace(TIMING, holds=PAUSES), instance="one"
+    )
+    long = submit(cluster, "long", target_loss=None, target_steps="100000")
+    harness.run_until("long", Phase.TRAINING)
+    harness.run(60)
+    short = submit(cluster, "short", target_loss=None, target_steps="1000")
+    harness.run_until("long", Phase.PAUSED)
+    harness.run_until("short", Phase.TRAINING)
+    harness.run(200)
+    assert (long.runs, short.runs, long.suspended, short.suspended) == (1, 1, True, False)
+    end(cluster, short)
+    harness.run_until("long", Phase.TRAINING)

@@ -140,15 +140,13 @@ def end(harness: ControllerHarness, name: str) -> None:
 
 
 def submit(cluster: FakeCluster, name: str, bounds: CountBounds) -> None:
-    annotations = {
-        "min_ps": bounds.min_ps,
-        "max_ps": bounds.max_ps,
-        "min_workers": bounds.min_workers,
-        "max_workers": bounds.max_workers,
-    }
     usual = {"training_mode": "async", "target_loss": "0.001", "rescale": "any"}
-    texts = {key: str(value) for key, value in annotations.items()}
-    cluster.submit(tf_job(name, *bounds.minimum, **usual, **texts))
+    cluster.submit(tf_job(name, bounds.min_ps, bounds.min_workers, **usual)).annotate(
+        min_ps=str(bounds.min_ps),
+        max_ps=str(bounds.max_ps),
+        min_workers=str(bounds.min_workers),
+        max_workers=str(bounds.max_workers),
+    )
 
 
 def decisions_of(plan: IntervalPlan) -> Decisions:
