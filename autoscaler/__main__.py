@@ -56,7 +56,7 @@ from optimus.kube.workload_profiles import WorkloadProfileWriter
 from optimus.kube.write_guard import Guard
 from optimus.kube.writer import JobWriter, PodWriter
 from optimus.models.forecast import forecast_job
-from optimus.placement.theorem1 import Theorem1
+from optimus.placement import PLACEMENT_RULES
 from optimus.policies import policy_named
 from optimus.progress.stragglers import StragglerConfig
 from optimus.rescale.disruption import NO_LIMIT, DisruptionLimits, Limit
@@ -411,9 +411,10 @@ def _decision_config(settings: Settings) -> DecisionConfig:
             run_limit_seconds=5 * settings.profiling_seconds,
         ),
     )
+    policy = policy_named(settings.policy, settings.policy_options.get(settings.policy, {}))
     return DecisionConfig(
-        policy_named(settings.policy, settings.policy_options.get(settings.policy, {})),
-        Theorem1(),
+        policy,
+        PLACEMENT_RULES[settings.placement or policy.traits.placed_by],
         forecast_job,
         # Later than the Event that names a checkpoint line: after two intervals.
         stale_seconds=STALE_INTERVALS * settings.interval_seconds,
@@ -422,6 +423,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
             interval_seconds=settings.interval_seconds,
             early_interval_seconds=settings.early_interval_seconds,
             expects=settings.expected_gain_percent < 100 and not settings.once,
+            pauses=policy.traits.preempts,
         ),
         hold_seconds=settings.start_timeout_seconds,
     )

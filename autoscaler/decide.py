@@ -38,12 +38,12 @@ from optimus.nodes import Node
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
 from optimus.rescale.checkpoints import longest_checkpoint_wait
-from optimus.rescale.words import CountsFound, Step
+from optimus.rescale.words import CountsFound, PauseReason, Step
 from optimus.snapshot import ClusterSnapshot
 
 _LOG = logging.getLogger(__name__)
 
-_NOT_BUILT: Final = "the autoscaler neither pauses jobs nor binds them to a kind of nodes"
+_NOT_BUILT: Final = "the autoscaler does not bind jobs to a kind of nodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +200,9 @@ class Decider:
                     state = managed[uid]
                     state.record = replace(state.record, profiling_since=None)
                     _LOG.info("job %s: profiling run is over: %s", state.job.key, reason)
-                case PauseJob(uid=uid):
-                    _LOG.error("job %s is not paused: %s", managed[uid].job.key, _NOT_BUILT)
+                case PauseJob():
+                    if not self._dry_run:
+                        _begin_pause(managed[instruction.uid], instruction, observation.at)
                 case BeginRescale(kind=str(kind)):
                     job = managed[instruction.uid].job
                     _LOG.error("job %s is not moved to nodes of %s: %s", job.key, kind, _NOT_BUILT)
@@ -306,6 +307,12 @@ def _without_checkpoint(progress: TrainingProgress) -> TrainingProgress:
         checkpoint_since=None,
         read_interval_seconds=0.0,
     )
+
+
+def _begin_pause(state: JobState, paused: PauseJob, at: float) -> None:
+    state.begin_pause(paused.id, at, PauseReason.POLICY, paused.reason)
+    state.record = replace(state.record, profiling_since=None)
+    _LOG.info("job %s: pause %s begins: %s", state.job.key, paused.id, paused.reason)
 
 
 def _begin(state: JobState, begun: BeginRescale, at: float) -> None:

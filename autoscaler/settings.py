@@ -13,6 +13,7 @@ from optimus.allocation.fairness import PROPORTIONAL, Fairness
 from optimus.allocation.options import Options
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.kube.quotas import budget_amounts
+from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES, policy_named
 from optimus.rescale.disruption import DEFAULT_LIMITS, Limit
 from optimus.resources import Resources
@@ -104,6 +105,9 @@ class AutoscalerConfig:
     priority_weights: Mapping[str, float] = field(default_factory=dict)
     """Weights of the jobs of a PriorityClass within their namespace: {high: 3}. Others weigh 1."""
 
+    max_stopped_per_namespace: str = str(DEFAULT_LIMITS.namespace)
+    """How many managed jobs of one namespace may be stopped at once, as --max-stopped of all."""
+
     replacements_per_day: int = 2
     """How often within 24 h a job is restarted because one of its workers is far slower than the
     others (a straggler). 0: workers are not compared."""
@@ -167,6 +171,10 @@ class Settings(AutoscalerConfig):
     policy: str = "optimus"
     """The allocation policy."""
 
+    placement: str = ""
+    """The placement rule by which counts are planned: theorem1, spread or pack. That of the
+    extender has to be the same. Default: the one that goes with the policy."""
+
     dry_run: bool = False
     """Decide and print, but change no job and write no profile."""
 
@@ -201,9 +209,6 @@ class Settings(AutoscalerConfig):
     there is always at least one. Rescales that gain most begin first. A job whose pods have not
     ended within 600 s counts in its own namespace alone."""
 
-    max_stopped_per_namespace: str = str(DEFAULT_LIMITS.namespace)
-    """The same for the jobs of each namespace."""
-
     namespace_budget: tuple[str, ...] = ()
     """What the training jobs of a namespace may request together:
     NAMESPACE:cpu=40,nvidia.com/gpu=8. May be given several times, once for each namespace."""
@@ -233,6 +238,11 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
 def _contradictions(settings: Settings) -> list[Problem]:
     return [
         *not_run(settings.policy),
+        *(
+            not_one_of("placement", settings.placement, sorted(PLACEMENT_RULES))
+            if settings.placement
+            else []
+        ),
         *not_positive(
             settings,
             "tick_seconds",
@@ -319,12 +329,11 @@ def _not_a_fairness(text: str) -> list[Problem]:
 
 _NOT_DONE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "preempts": "pauses running jobs so that others run",
         "time_shared": "lets jobs take turns on the same nodes",
+        "reads_kinds": "binds jobs to kinds of nodes",
     }
 )
-"""Traits that need what the autoscaler does not do -> what that is. It suspends a job only to
-resize it, and at its goal."""
+"""Traits that need what the autoscaler does not do -> what that is."""
 
 
 def not_run(policy: str) -> list[Problem]:

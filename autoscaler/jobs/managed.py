@@ -10,7 +10,7 @@ from typing import Final
 from autoscaler.cluster import Observation
 from autoscaler.jobs.state import JobLimits, JobState
 from autoscaler.windows import Window, why_closed
-from optimus.jobs import Job, Manage
+from optimus.jobs import Job, Manage, RescaleRule
 from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import observed_job
 from optimus.kube.profiles import TrainingProfile
@@ -182,7 +182,8 @@ class ManagedJobs:
         Else nobody would: a job whose user wants nothing changed is not paused either."""
         if pause.is_final:
             return True
-        may_pause = state.job.managed and pause in self._holds.pauses
+        may_change = state.job.managed and state.job.rescale is not RescaleRule.NEVER
+        may_pause = may_change and pause in self._holds.pauses
         return may_pause and not self._holds.why(state.job, at)
 
     @staticmethod

@@ -419,6 +419,7 @@ class JobState:
             lost_seconds=self._lost_seconds(at),
             workload_known=self.forecasts.earlier.speed_is_known,
             completion_overdue=self.is_overdue(at),
+            paused=self.is_paused,
         )
 
     def progress(self, now: float) -> TrainingProgress:
@@ -432,6 +433,14 @@ class JobState:
         if mark is None or (mark.pause is PauseReason.GOAL and not self.record.suspended_at_target):
             return None  # at its goal: since then it has another one
         return mark.pause
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is paused, or about to be, until the autoscaler resumes it."""
+        pause = self.pause
+        if self.rescale is not None and self.rescale.record.pauses:
+            pause = self.rescale.record.pause
+        return pause is not None and not pause.is_final
 
     def begin(
         self, rescale_id: str, at: float, target: Counts, why: str, purpose: RescalePurpose

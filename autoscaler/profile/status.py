@@ -282,8 +282,7 @@ def _reason(state: JobState) -> str:
         why = f"{record.change}: {record.why}"
         return f"returning to {record.before} ({why})" if record.rolling_back else why
     if state.training_job.suspended:
-        pause = state.pause
-        return why_suspended(state.job) if pause is None else _PAUSED[pause]
+        return _why_suspended(state)
     if state.waits_for:
         return state.waits_for
     if state.gang.run is not None and state.record.profiling_since is not None:
@@ -293,6 +292,15 @@ def _reason(state: JobState) -> str:
             return str(state.decision.recommended)
         return state.held or f"{state.decision.reason}{_prospects(state)}"
     return str(state.forecasts.current) if isinstance(state.forecasts.current, NotReady) else ""
+
+
+def _why_suspended(state: JobState) -> str:
+    pause, decision = state.pause, state.decision
+    if pause is None:
+        return why_suspended(state.job)
+    if pause is not PauseReason.POLICY or decision is None or not decision.reason:
+        return _PAUSED[pause]
+    return f"{_PAUSED[pause]}: {decision.reason}"
 
 
 def _prospects(state: JobState) -> str:

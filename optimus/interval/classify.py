@@ -483,7 +483,8 @@ def _in_rescale(view: JobView) -> Classified | None:
     if target is None:
         return None
     if target == Counts(0, 0):
-        return view.suspended("being suspended: its goal is met")
+        why = "being paused" if view.history.paused else "being suspended: its goal is met"
+        return view.suspended(why)
     reason = f"in the middle of a rescale to {target}"
     classified = Classified(view.job, Eligibility.FIXED, target, reason, target, rescaling=True)
     back = _larger(target, view.history.own_counts or view.job.counts)
@@ -533,6 +534,8 @@ def _goal_met(view: JobView) -> Classified | None:
         return view.fixed("its goal is met, and it is requested to end")
     if view.job.at_target is not AtTarget.SUSPEND or view.history.suspended_at_target:
         return None  # suspended once already, and it runs: its user has resumed it
+    if view.history.paused:
+        return view.suspended("paused, and its goal is met")
     return view.suspended("its goal is met, and at-target is suspend", Eligibility.TO_SUSPEND)
 
 

@@ -5,7 +5,7 @@ One step, at any instant:
    after ``interval_seconds``, or earlier where something has changed that is worth it. A policy
    that decides all counts anew is asked once in each whole round of that length.
 2. Begin the decided rescales whose capacity is free: shrink first, then grow. Drop stale ones.
-   Where jobs can be paused, those of a policy that decides anew are stopped together instead.
+   Where all that move are stopped together, as published, they begin at once instead.
 3. End the profiling runs that have measured enough and begin the next ones.
 The caller asks ``optimus.rescale`` when a rescale that has begun may stop its job.
 The driver reads no clock and does no I/O. Its instructions are values, and the caller (the
@@ -82,9 +82,12 @@ class DriverConfig:
     """Whether a job without a forecast is decided by what is to be expected of it."""
 
     pauses: bool = False
-    """Whether jobs can be paused. All that such an interval moves are stopped together, as the
-    published policies are run. Without, each is stopped only once its target fits, and none is
-    stopped for nothing."""
+    """Whether jobs can be paused. Without, a job that would be paused keeps its nodes."""
+
+    stops_together: bool = False
+    """Whether all jobs that an interval of a policy moves that decides anew are stopped at once, as
+    the published policies are run. Without, each is stopped or resumed only once its target fits,
+    and none is stopped for nothing."""
 
     seed: int = 0
     """What a policy draws at random follows from this and from the number of the interval."""
@@ -178,9 +181,10 @@ class BeginRescale:
 
 @dataclass(frozen=True, slots=True)
 class PauseJob:
-    """Stop a job until it is granted something again."""
+    """Stop a job until it is granted something again. ``id`` is the interval's."""
 
     uid: str
+    id: str
     reason: str
 
 
@@ -195,6 +199,9 @@ pods are placed: something else may keep them from it."""
 UNPLACEABLE_SECONDS: Final = 3600.0
 """How long nothing is done for a job of which no pod was placed for ``PROMISE_SECONDS`` although
 all of them fit."""
+
+_STOPS: Final = frozenset({Action.SUSPEND, Action.PAUSE})
+"""After which a job holds no capacity."""
 
 ROUND_SLACK: Final = 1e-9
 """Part of a round by which its beginning may be missed by rounding."""
@@ -422,7 +429,7 @@ class IntervalDriver:
         state.pending = {
             each.uid: PendingRescale(plan.interval_id, each, cluster.managed[each.uid].job)
             for each in plan.decisions
-            if each.uid in histories and (each.rescales or each.action is Action.SUSPEND)
+            if each.uid in histories and (each.rescales or each.action in _STOPS)
         }
         state.promised = self._promised(cluster, plan)
         before = self._early_interval_trigger(cluster, histories)
@@ -435,7 +442,7 @@ class IntervalDriver:
     @property
     def _stops_together(self) -> bool:
         """Whether all jobs that an interval moves are stopped before any of them starts."""
-        return self._config.pauses and not self._weighs_restarts
+        return self._config.stops_together and not self._weighs_restarts
 
     def _promised(
         self, cluster: ManagedCluster, plan: IntervalPlan
@@ -517,7 +524,7 @@ class IntervalDriver:
 
     def _begin_pending(
         self, cluster: ManagedCluster, histories: _Histories
-    ) -> Iterator[BeginRescale]:
+    ) -> Iterator[BeginRescale | PauseJob]:
         """Begin what has its capacity: what shrinks has it, what grows once others gave it up."""
         free, pending = self._headroom(cluster, histories), self.state.pending
         snapshot = cluster.snapshot()
@@ -526,6 +533,10 @@ class IntervalDriver:
                 del pending[uid]
                 continue
             decision, managed = each.decision, cluster.managed[uid]
+            if decision.action is Action.PAUSE:
+                del pending[uid]
+                yield PauseJob(uid, each.interval_id, decision.reason)
+                continue
             suspends = decision.action is Action.SUSPEND
             runs = any(snapshot.bound_counts(uid))
             purpose = self._purpose(cluster, decision, histories[uid], runs=runs)
@@ -554,7 +565,7 @@ class IntervalDriver:
         self, cluster: ManagedCluster, decision: Decision, history: JobHistory, *, runs: bool
     ) -> RescalePurpose:
         """What the rescale that an interval decided is for."""
-        if decision.action is Action.SUSPEND:
+        if decision.action in {Action.SUSPEND, Action.RESUME}:
             return RescalePurpose.INTERVAL
         managed, profiling = cluster.managed[decision.uid], self._config.interval.profiling
         progress = managed.progress(cluster.at)
@@ -680,7 +691,7 @@ class IntervalDriver:
         decided = [
             Claim(cluster.managed[uid].job, each.decision.counts)
             for uid, each in (self.state.pending if measures else {}).items()
-            if uid in histories and each.decision.action is not Action.SUSPEND
+            if uid in histories and each.decision.action not in _STOPS
         ]
         claims = [*cluster.claims(snapshot), *promises, *returns, *decided]
         return headroom(snapshot, self._strategies.placement, claims)
@@ -717,7 +728,7 @@ def _begin_together(plan: IntervalPlan) -> Iterator[Instruction]:
     """Stop all jobs that a plan pauses or moves; those that it moves start where it placed them."""
     for each in plan.decisions:
         if each.action is Action.PAUSE:
-            yield PauseJob(each.uid, each.reason)
+            yield PauseJob(each.uid, plan.interval_id, each.reason)
         elif each.action is Action.SUSPEND:
             yield BeginRescale(
                 uid=each.uid,

@@ -64,7 +64,13 @@ def live_driver(
 def rounds_driver(traits: PolicyTraits) -> DriverConfig:
     """The driver's settings for a policy that decides all counts anew: as published."""
     seconds = traits.round_seconds
-    return DriverConfig(interval_seconds=seconds, measures=False, expects=False, pauses=True)
+    return DriverConfig(
+        interval_seconds=seconds,
+        measures=False,
+        expects=False,
+        pauses=True,
+        stops_together=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,7 +155,8 @@ def _planned_now(question: Arriving) -> tuple[Counts, tuple[str, ...]] | None:
         return settings.usable(None if known is None else known.forecast)
 
     def planned(on: ClusterSnapshot) -> IntervalPlan:
-        inputs = IntervalInput(on, progress, history)
+        may_pause = strategies.policy.traits.preempts
+        inputs = IntervalInput(on, progress, history, may_pause=may_pause)
         return plan_interval("what-if", inputs, strategies, settings.interval)
 
     strategies = Strategies(settings.policy, settings.placement, forecast)
@@ -168,7 +169,7 @@ def _planned_now(question: Arriving) -> tuple[Counts, tuple[str, ...]] | None:
     shrinks = [
         str(each.key)
         for each in plan.decisions
-        if each.action in (Action.SHRINK, Action.CHANGE, Action.SUSPEND)
+        if each.action in (Action.SHRINK, Action.CHANGE, Action.PAUSE, Action.SUSPEND)
         and each.uid != job.uid
         and before.get(each.uid) != each.counts
     ]

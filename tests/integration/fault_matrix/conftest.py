@@ -14,7 +14,11 @@ from tests.harness.faults.fault_scenario import FaultScenario
 from tests.harness.faults.processes import TUNING
 from tests.harness.faults.setup import fault_scenario
 from tests.harness.optimus_cluster import training_nodes
-from tests.integration.fault_matrix.matrix_scenario import MatrixScenario, ProfilingScenario
+from tests.integration.fault_matrix.matrix_scenario import (
+    MatrixScenario,
+    PausingScenario,
+    ProfilingScenario,
+)
 
 # An autoscaler that is killed leaves its Lease: the next one waits for so long.
 _LEASE = {"lease_seconds": "6"}
@@ -28,13 +32,22 @@ _PROFILING = {
 }
 
 
+# The long job is decided by what is expected of it, soon after it has begun to train.
+_PAUSING = {
+    "policy": "srtf",
+    "interval_seconds": "2",
+    "log_poll_seconds": "0.5",
+    "profiling_seconds": "1",
+}
+
+
 @contextmanager
 def _fault_scenario(
-    name: str, folder: Path, settings: Mapping[str, str]
+    name: str, folder: Path, settings: Mapping[str, str], *cpus: str
 ) -> Iterator[FaultScenario]:
     tuning = replace(TUNING, autoscaler={**TUNING.autoscaler, **_LEASE, **settings})
     with (
-        LocalCluster(name, training_nodes("4", "4"), backend=Backend.EMBEDDED) as cluster,
+        LocalCluster(name, training_nodes(*cpus), backend=Backend.EMBEDDED) as cluster,
         fault_scenario(cluster, folder, tuning=tuning) as made,
     ):
         yield made
@@ -43,12 +56,21 @@ def _fault_scenario(
 @pytest.fixture(scope="package")
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MatrixScenario]:
     """The cluster, and the points of an undisturbed rescale."""
-    with _fault_scenario("matrix", tmp_path_factory.mktemp("matrix"), {}) as made:
+    with _fault_scenario("matrix", tmp_path_factory.mktemp("matrix"), {}, "4", "4") as made:
         yield MatrixScenario(made)
 
 
 @pytest.fixture(scope="package")
 def profiling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProfilingScenario]:
     """The cluster, and the points of undisturbed profiling."""
-    with _fault_scenario("profiling", tmp_path_factory.mktemp("profiling"), _PROFILING) as made:
+    folder = tmp_path_factory.mktemp("profiling")
+    with _fault_scenario("profiling", folder, _PROFILING, "4", "4") as made:
         yield ProfilingScenario(made)
+
+
+@pytest.fixture(scope="package")
+def pausing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PausingScenario]:
+    """The cluster, and the points of an undisturbed pause and of a resume."""
+    folder = tmp_path_factory.mktemp("pausing")
+    with _fault_scenario("pausing", folder, _PAUSING, "4", "4", "4", "4") as made:
+        yield PausingScenario(made)

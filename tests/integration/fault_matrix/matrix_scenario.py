@@ -12,7 +12,7 @@ from tests.harness.faults.processes import AUTOSCALER
 from tests.harness.faults.state_recorder import GONE
 from tests.harness.job_recorder import Counts
 from tests.harness.light_jobs import LightJob
-from tests.harness.small_jobs import bounds, small_job
+from tests.harness.small_jobs import bounds, counted_job, small_job
 from tests.harness.training_runs import Run, violations
 from tests.integration.fault_matrix.call_points import CallPoint, call_points
 
@@ -40,6 +40,7 @@ class Course:
 
 RESCALE = Course(frozenset({SMALL, LARGE}), runs=1, suspensions=2)
 PROFILING = Course(frozenset({_OWN, _MEASURED}), runs=3, suspensions=3)
+PAUSE = Course(frozenset({(1, 3), (1, 1)}), runs=1, suspensions=2)
 NOT_PROFILED = replace(PROFILING, runs=2)
 """The run at the other counts was refused: it trains at its own again."""
 
@@ -188,6 +189,45 @@ class ProfilingScenario(MatrixScenario):
 
     def _comparable(self, runs: list[Run], since: Before) -> list[Run]:
         return runs[since.runs :]
+
+
+class PausingScenario(MatrixScenario):
+    """A long job that is paused for a short one, and goes on when that is deleted."""
+
+    _LONG, _SHORT = counted_job("long", (1, 3), 1_000_000), counted_job("short", (1, 1), 10_000)
+
+    def _enumerate(self) -> tuple[CallPoint, ...]:
+        self._scenario.submit(self._LONG)
+        self._scenario.wait_training(self._LONG)
+        self._proxy.inject()
+        self._pause_and_resume()
+        calls = [each for each in self._proxy.calls if "/short" not in each.call.target]
+        return call_points(calls)
+
+    def play(self, point: CallPoint, effect: Effect) -> list[str]:
+        """Pause the job and resume it while this point meets the effect. Return what was wrong
+        afterwards."""
+        self._proxy.inject()
+        self._scenario.wait_training(self._LONG)
+        before = self._scenario.now(self._LONG)
+        self._early_resumes.clear()
+        self._proxy.inject(Fault(point.call, effect, after=point.after))
+        self._pause_and_resume()
+        return list(self._harm(self._LONG, before, PAUSE))
+
+    def _pause_and_resume(self) -> None:
+        scenario = self._scenario
+        scenario.submit(self._SHORT)
+        scenario.wait(lambda: self._is_served(self._SHORT), "the short job has nodes")
+        assert not scenario.pods(self._LONG)
+        scenario.delete(self._SHORT)
+        scenario.wait_training(self._LONG)
+
+    def _is_served(self, job: LightJob) -> bool:
+        try:
+            return len(self._scenario.bound(job)) == job.pods
+        except GONE:
+            return False
 
 
 def _profiled_job(number: int) -> LightJob:

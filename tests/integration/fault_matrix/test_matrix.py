@@ -1,8 +1,9 @@
-"""Each API call of a rescale, and of a new job's profiling, meets each kind of fault: the job ends
-where it would have ended, and nothing is lost.
+"""Each API call of a rescale, of a pause and a resume, and of a new job's profiling, meets each
+kind of fault: the job ends where it would have ended, and nothing is lost.
 
 With OPTIMUS_FAULT_MATRIX=all each point meets each effect, which takes about two hours. Otherwise
-each point of a rescale meets one effect in turn, and each of its writes loses its reply; of
+each point of a rescale, a pause and a resume meets one effect in turn, and each write loses its
+reply; of
 profiling, which is the rescale twice, a third of the points."""
 
 import os
@@ -16,6 +17,7 @@ from tests.integration.fault_matrix.call_points import CallPoint
 from tests.integration.fault_matrix.matrix_scenario import (
     REFUSED,
     MatrixScenario,
+    PausingScenario,
     ProfilingScenario,
 )
 
@@ -80,6 +82,13 @@ def test_profiling_ends_as_without_a_fault_where_a_call(
     _play(profiling, effect, profiling_cases(profiling.points, effect))
 
 
+@EACH_EFFECT
+def test_a_pause_and_a_resume_end_as_without_a_fault_where_a_call(
+    pausing: PausingScenario, effect: Effect
+) -> None:
+    _play(pausing, effect, cases(pausing.points, effect))
+
+
 def _play(matrix: MatrixScenario, effect: Effect, points: Sequence[CallPoint]) -> None:
     violations: dict[str, list[str]] = {}
     happened = 0
@@ -101,6 +110,11 @@ def test_the_points_are_all_that_a_rescale_does(matrix: MatrixScenario) -> None:
 def test_the_points_are_all_that_profiling_does(profiling: ProfilingScenario) -> None:
     """Likewise; before the first rescale its profile is created."""
     _assert_written(profiling, (*_WRITES, "POST /apis/optimus.dl"))
+
+
+def test_the_points_are_all_that_a_pause_and_a_resume_do(pausing: PausingScenario) -> None:
+    """Likewise."""
+    _assert_written(pausing, (*_WRITES, "Paused", "Resumed"))
 
 
 _WRITES: Final = ('"suspend": true', '"suspend": false', "Suspending", "Resizing", "Starting")

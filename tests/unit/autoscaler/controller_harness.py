@@ -13,8 +13,8 @@ from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import DriverConfig
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.stored_settings import ClusterSettings
-from optimus.models.forecast import forecast_job
-from optimus.placement.theorem1 import Theorem1
+from optimus.models.forecast import ForecastFn, forecast_job
+from optimus.placement import PLACEMENT_RULES
 from optimus.policies import policy_named
 from optimus.progress.stragglers import StragglerConfig
 from optimus.rescale.machine import RescaleConfig
@@ -39,6 +39,9 @@ class ControllerHarness:
         stragglers: ReplacementConfig | None = None,
         expects: bool = True,
         policy: str = "optimus",
+        forecast: ForecastFn = forecast_job,
+        interval_seconds: float = 20,
+        measures: bool = True,
         page: PageFeed | None = None,
     ) -> None:
         self.cluster = cluster
@@ -48,18 +51,18 @@ class ControllerHarness:
         self._last_reads = last_reads
         self._dry_run = dry_run
         self._stragglers = stragglers
-        self._timing = timing
-        self._expects = expects
-        self._policy = policy
+        self._timing, self._expects = timing, expects
+        self._policy, self._forecast = policy_named(policy), forecast
+        self._interval_seconds, self._measures = interval_seconds, measures
         self.restart()
 
     def restart(self) -> None:
         cluster, self.metrics = self.cluster, Metrics()
         logs = LogPoller(cluster, readers=1, poll_seconds=self._poll_seconds, last_read_seconds=60)
         self.decisions = decision_config = DecisionConfig(
-            policy_named(self._policy),
-            Theorem1(),
-            forecast_job,
+            self._policy,
+            PLACEMENT_RULES[self._policy.traits.placed_by],
+            self._forecast,
             stale_seconds=130,
             driver=DriverConfig(
                 interval=IntervalConfig(
@@ -72,9 +75,11 @@ class ControllerHarness:
                         max_replicas=6,
                     ),
                 ),
-                interval_seconds=20,
+                interval_seconds=self._interval_seconds,
                 early_interval_seconds=5,
+                measures=self._measures,
                 expects=self._expects,
+                pauses=self._policy.traits.preempts,
             ),
         )
         config = RescaleConfig(

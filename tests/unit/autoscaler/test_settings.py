@@ -43,7 +43,7 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
     [
         pytest.param(
             ["--policy", "best"],
-            "--policy 'best': drf, fifo, optimus, optimus-paper or tetris is expected",
+            "--policy 'best': drf, fifo, optimus, optimus-paper, srtf or tetris is expected",
             id="a policy that does not exist",
         ),
         pytest.param(
@@ -171,22 +171,22 @@ def test_by_default_the_logarithms_count_and_for_other_policies_the_seconds() ->
     assert fairness_of(parse(["--policy", "drf"], {})) is None
 
 
-def test_a_policy_that_preempts_is_refused_with_its_trait() -> None:
-    refused = r"--policy 'srtf': the policy pauses running jobs so that others run \(its trait "
-    refused += r"preempts\), which the autoscaler does not do; .* optimus-paper or tetris is"
-    with pytest.raises(SettingsError, match=refused):
-        parse(["--policy", "srtf"], {})
-
-
-def test_of_a_policy_that_needs_more_than_one_thing_all_are_named() -> None:
-    refused = r"--policy 'gavel-las': the policy pauses running jobs .* \(its trait preempts\) and "
-    refused += r"lets jobs take turns on the same nodes \(its trait time_shared\), which"
+def test_a_policy_that_takes_turns_on_kinds_of_nodes_is_refused_with_its_traits() -> None:
+    refused = r"--policy 'gavel-las': the policy lets jobs take turns on the same nodes \(its "
+    refused += r"trait time_shared\) and binds jobs to kinds of nodes \(its trait reads_kinds\), "
+    refused += r"which the autoscaler does not do; .* optimus-paper, srtf or tetris is"
     with pytest.raises(SettingsError, match=refused):
         parse(["--policy", "gavel-las"], {})
 
 
-@pytest.mark.parametrize("policy", ["drf", "fifo", "optimus", "optimus-paper", "tetris"])
-def test_a_policy_that_only_chooses_counts_is_run(policy: str) -> None:
+def test_a_placement_rule_that_does_not_exist_is_refused() -> None:
+    assert parse(["--policy", "drf"], {"OPTIMUS_PLACEMENT": "pack"}).placement == "pack"
+    with pytest.raises(SettingsError, match=r"--placement 'even'.*pack, spread or theorem1"):
+        parse(["--placement", "even"], {})
+
+
+@pytest.mark.parametrize("policy", ["drf", "fifo", "optimus", "optimus-paper", "srtf", "tetris"])
+def test_a_policy_that_chooses_counts_or_pauses_jobs_is_run(policy: str) -> None:
     assert parse(["--policy", policy], {}).policy == policy
 
 

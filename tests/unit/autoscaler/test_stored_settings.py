@@ -2,21 +2,26 @@
 
 from pathlib import Path
 
+import pytest
+
 from autoscaler.__main__ import _decision_config
 from autoscaler.settings import Settings, parse
 from optimus.errors import NotReady
 from optimus.kube.profile_codec import unpack
 from optimus.kube.stored_settings import ClusterSettings, settings_of
-from optimus.policies import policy_named
+from optimus.placement.per_pod import SPREAD
+from optimus.placement.theorem1 import Theorem1
+from optimus.policies import POLICIES, policy_named
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
 
 
-def test_each_profile_stores_the_settings_of_its_decisions() -> None:
+@pytest.mark.parametrize("policy", ["optimus", "drf"])
+def test_each_profile_stores_the_settings_of_its_decisions(policy: str) -> None:
     cluster = FakeCluster(cpus=12)
     cluster.submit(tf_job("a", 1, 2, target_loss="0.12"))
-    harness = ControllerHarness(cluster)
+    harness = ControllerHarness(cluster, policy=policy)
     harness.run(4)
     stored = unpack(harness.status("a").state, "a", cluster.at).decided_by
     found = settings_of(stored, "ns")
@@ -38,6 +43,13 @@ def test_the_options_of_the_policy_are_those_of_the_file_also_where_a_profile_is
     assert found.stored("ns") == stored
     unknown = settings_of({**stored, "policy_options": {"later": 1}}, "ns")
     assert isinstance(unknown, NotReady)
+
+
+def test_without_a_placement_rule_counts_are_planned_by_that_of_the_policy() -> None:
+    assert _decision_config(Settings(policy="drf")).placement == SPREAD
+    assert _decision_config(Settings(policy="drf", placement="theorem1")).placement == Theorem1()
+    pausing = [name for name in POLICIES if _decision_config(Settings(policy=name)).driver.pauses]
+    assert pausing == ["srtf", "gavel-las"]
 
 
 def test_what_the_operator_sets_is_what_is_decided_by(tmp_path: Path) -> None:

@@ -711,8 +711,16 @@ class TestRounds:
             wanted = {each.job.uid: Counts(1, 2) for each in problem.candidates}
             return Allocation({} if self.pauses else wanted)
 
-    def driver(self, *, pauses: bool, together: bool = True) -> IntervalDriver:
-        config = replace(NO_MEASURING, interval_seconds=600.0, expects=False, pauses=together)
+    def driver(
+        self, *, pauses: bool, together: bool = True, pausing: bool = False
+    ) -> IntervalDriver:
+        config = replace(
+            NO_MEASURING,
+            interval_seconds=600.0,
+            expects=False,
+            pauses=pausing or together,
+            stops_together=together,
+        )
         strategies = Strategies(per_pool(self.Anew(pauses)), Theorem1(), KnownForecasts({}))
         return IntervalDriver(strategies, config)
 
@@ -737,7 +745,14 @@ class TestRounds:
     def test_a_job_without_a_grant_is_paused(self) -> None:
         driver, cluster = self.driver(pauses=True), cluster_of(FakeManagedJob(job("a")))
         _, paused = step(driver, cluster, 0.0)
-        assert paused == PauseJob("uid-a", "")
+        assert paused == PauseJob("uid-a", "10000-1", "")
+
+    def test_a_job_is_paused_where_jobs_are_not_stopped_together(self) -> None:
+        driver = self.driver(pauses=True, together=False, pausing=True)
+        cluster = cluster_of(FakeManagedJob(job("a")))
+        _, paused = step(driver, cluster, 0.0)
+        assert paused == PauseJob("uid-a", "10000-1", "")
+        assert not driver.state.pending
 
     def test_where_no_job_can_be_paused_it_stays(self) -> None:
         driver = self.driver(pauses=True, together=False)

@@ -1,0 +1,162 @@
+"""The same workload gets the same counts and pauses from the autoscaler as in the simulator, in
+each round."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from autoscaler.jobs.managed import Holds
+from optimus.errors import NotReady
+from optimus.interval import IntervalPlan
+from optimus.jobs import CountBounds, Counts, Job
+from optimus.models.forecast import Forecast, ForecastFn
+from optimus.placement import PLACEMENT_RULES
+from optimus.policies import policy_named
+from optimus.progress.types import TrainingProgress
+from optimus.rescale.words import PauseReason
+from optimus.simulator.cluster import SimulatedCluster
+from optimus.simulator.engine import simulate
+from optimus.simulator.forecasts import GroundTruth
+from optimus.simulator.presets import SchedulerConfig
+from optimus.simulator.scheduler import LoopConfig, rounds_driver
+from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import START_AT, tf_job
+from tests.unit.interval.cluster import steps
+from tests.unit.simulator.workloads import JobParameters, job, nodes, workload
+
+ROUND = 120
+CPUS = 8
+
+
+@dataclass(frozen=True)
+class ScriptedJob:
+    """When the job comes, how long it trains, and what is forecast of it all the while."""
+
+    arrives: float
+    epochs: int
+    work: float
+    bounds: CountBounds
+
+
+SCRIPT = {
+    "long": ScriptedJob(0.0, 250, 50_000, CountBounds(1, 2, 3, 4)),
+    "middle": ScriptedJob(190.0, 80, 5_000, CountBounds(1, 2, 2, 3)),
+    "short": ScriptedJob(430.0, 40, 500, CountBounds(1, 3, 3, 5)),
+    "late": ScriptedJob(1270.0, 40, 2_000, CountBounds(1, 1, 2, 2)),
+}
+
+Decisions = Mapping[str, Counts | None]
+"""By job that has not ended: its counts, ``None`` where it is to hold no nodes."""
+
+
+def scripted(job: Job, _: TrainingProgress, /) -> Forecast | NotReady:
+    return steps(SCRIPT[job.key.name].work)
+
+
+class ScriptedForecasts:
+    """The simulator's forecasts."""
+
+    def forecast_fn(self, _: GroundTruth, /) -> ForecastFn:
+        return scripted
+
+
+@dataclass
+class Simulated:
+    """What each job is to have after each round of a simulation."""
+
+    rounds: dict[int, Decisions] = field(default_factory=dict)
+
+    def __call__(self, cluster: SimulatedCluster) -> None:
+        number, beyond = divmod(cluster.now, ROUND)
+        if beyond == 0:
+            self.rounds[int(number)] = {
+                uid: None if state.is_paused else state.moving_to or state.job.counts
+                for uid, state in cluster.states.items()
+            }
+
+
+def in_the_simulator(policy: str) -> Mapping[int, Decisions]:
+    rule = policy_named(policy)
+    driver = replace(rounds_driver(rule.traits), interval_seconds=float(ROUND))
+    config = SchedulerConfig(
+        name=policy,
+        policy=rule,
+        placement=PLACEMENT_RULES[rule.traits.placed_by],
+        loop=LoopConfig(driver=driver),
+        forecasts=ScriptedForecasts(),
+    )
+    jobs = (
+        job(
+            name,
+            JobParameters(
+                arrives=each.arrives,
+                epochs=each.epochs,
+                counts=each.bounds.minimum,
+                bounds=each.bounds,
+            ),
+        )
+        for name, each in SCRIPT.items()
+    )
+    simulated = Simulated()
+    simulate(workload(*jobs, on=nodes(1, CPUS)), config, 1, watch=simulated)
+    return simulated.rounds
+
+
+def on_a_cluster(policy: str, ends: Mapping[int, Decisions]) -> Mapping[int, Decisions]:
+    """The autoscaler's decisions; jobs end before the round before which the simulated ones did."""
+    cluster = FakeCluster(cpus=CPUS, at=START_AT - 2)
+    holds = Holds(pauses=frozenset({PauseReason.POLICY}))
+    harness = ControllerHarness(
+        cluster,
+        policy=policy,
+        forecast=scripted,
+        timing=replace(TIMING, holds=holds),
+        interval_seconds=ROUND,
+        measures=False,
+        expects=False,
+    )
+    decided = dict[int, Decisions]()
+    for number, has_not_ended in ends.items():
+        at = START_AT + number * ROUND
+        harness.run(int(at - 20 - cluster.at), tick=4)
+        for name in cluster.jobs.keys() - has_not_ended.keys():
+            end(harness, name)
+        for name in has_not_ended.keys() - cluster.jobs.keys():
+            submit(cluster, name, SCRIPT[name].bounds)
+        harness.run(int(at - 2 - cluster.at))
+        cluster.pass_time(2.0)
+        plan = harness.controller.tick()
+        assert plan is not None
+        decided[number] = decisions_of(plan)
+    return decided
+
+
+def end(harness: ControllerHarness, name: str) -> None:
+    harness.cluster.jobs[name].pods.clear()
+    harness.controller.tick()  # its log is not read any more
+    del harness.cluster.jobs[name]
+
+
+def submit(cluster: FakeCluster, name: str, bounds: CountBounds) -> None:
+    usual = {"training_mode": "async", "target_loss": "0.001", "rescale": "any"}
+    cluster.submit(tf_job(name, bounds.min_ps, bounds.min_workers, **usual)).annotate(
+        min_ps=str(bounds.min_ps),
+        max_ps=str(bounds.max_ps),
+        min_workers=str(bounds.min_workers),
+        max_workers=str(bounds.max_workers),
+    )
+
+
+def decisions_of(plan: IntervalPlan) -> Decisions:
+    return {
+        each.key.name: each.counts if plan.capacity_plan.is_placed(each.uid) else None
+        for each in plan.decisions
+    }
+
+
+@pytest.mark.parametrize("policy", ["srtf", "drf", "fifo", "tetris", "optimus-paper"])
+def test_the_autoscaler_decides_as_the_simulator(policy: str) -> None:
+    simulated = in_the_simulator(policy)
+    assert on_a_cluster(policy, simulated) == simulated
