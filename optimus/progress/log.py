@@ -209,6 +209,8 @@ class ProgressLog:
         if parsed.heading is not None:
             pod.heading = parsed.heading
             return None
+        if parsed.epoch_ended and (parsed.epoch, parsed.batch) == (None, None):
+            pod.names_training = True  # "train loss: 0.5" below the header of its epoch
         if parsed.values and not parsed.trained:
             self._place_below(pod, parsed)
         return parsed
