@@ -209,6 +209,8 @@ class ProgressLog:
         if parsed.heading is not None:
             pod.heading = parsed.heading
             return None
+        if parsed.epoch_ended and (parsed.epoch, parsed.batch) == (None, None):
+            pod.names_training = True  # "train loss: 0.5" below the header of its epoch
         if parsed.values and not parsed.trained:
             self._place_below(pod, parsed)
         return parsed
@@ -219,8 +221,11 @@ class ProgressLog:
         Without one, metrics that rise, such as an AUC alone, are the result of an evaluation."""
         if parsed.epoch is not None or not (parsed.beside or parsed.loss is not None):
             return
-        rises = any(each.rises for _, each in parsed.beside) and parsed.loss is None
-        is_result = rises and pod.places_own and not any(map(is_of_training, parsed.values))
+        rises = any(each.rises for _, each in parsed.beside)
+        is_training = any(map(is_of_training, parsed.values))
+        pod.names_training = pod.names_training or is_training
+        has_own = pod.names_training or (pod.places_own and parsed.loss is None)
+        is_result = rises and not is_training and has_own
         if pod.below_evaluation or is_result:
             known = {
                 name: value for name, value in parsed.values.items() if describe(name).is_metric

@@ -158,6 +158,8 @@ class PodState:
     says that lines with a loss have a position of their own."""
     below_evaluation: bool = False
     """Values below are those of an evaluation, by the line above."""
+    names_training: bool = False
+    """Values alone that are of the training say so; others are not."""
     places_own: bool = False
     stream: str = ""
     """The process that is followed, where several share the log."""

@@ -11,7 +11,7 @@ from typing import Final
 from optimus.progress.metric_names import EVALUATION_WORDS, describe
 from optimus.progress.named import kind_of, read_named
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
-from optimus.progress.places import place_in
+from optimus.progress.places import Place, place_in
 from optimus.progress.printed_numbers import NUMBER, number_of
 
 MARKERS: Final = ("{'", '{"', "{ ")
@@ -24,6 +24,7 @@ _TOKEN: Final = re.compile(
 _LABELS: Final = ("name", "key", "tag", "metric")
 _VALUES: Final = ("value", "val", "result")
 _BEFORE: Final = re.compile(r"([A-Za-z_]\w{0,63}):\s{0,4}$")
+_NUMBER_ALONE: Final = re.compile(r"\s{0,8}\[?(\d{1,15})\]?\s{0,4}:?\s{0,4}")
 _VALUE: Final = re.compile(r"(?:^|/)(?:value|result)$")
 _MOST_DEEP: Final = 8
 
@@ -45,12 +46,25 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     label = next((texts[name] for name in _LABELS if name in texts), before and before[1])
     if label is not None and describe(label).is_metric:
         given = {(label if _VALUE.search(name) else name): number for name, number in given.items()}
-    return _placed(read_named(_plainly(given), options), options)
+    parsed = read_named(_plainly(given), options)
+    if parsed is not None and parsed.loss is not None and not (parsed.trained or parsed.epoch):
+        _place(parsed, text[: begin.start()])
+    return _placed(parsed, options)
 
 
 def _numbers(given: dict[str, str]) -> dict[str, float]:
     numbers = {name: number_of(text) for name, text in given.items() if describe(name).is_metric}
     return {name: number for name, number in numbers.items() if number is not None}
+
+
+def _place(parsed: ParsedLine, before: str) -> None:
+    """Give an object without a position the one in front of it: ``step 100: {'loss': 0.5}``."""
+    number = _NUMBER_ALONE.fullmatch(before)
+    place = Place(step=int(number[1])) if number else place_in(before)
+    parsed.epoch, parsed.epoch_as_printed = place.epoch, True
+    parsed.batch, parsed.batches, parsed.step = place.batch, place.batches, place.step
+    parsed.is_loose = place.loose
+    parsed.epoch_ended = parsed.end_is_doubtful = place.is_epoch and not place.unclear
 
 
 def _placed(parsed: ParsedLine | None, options: LogFormatOptions) -> ParsedLine | None:

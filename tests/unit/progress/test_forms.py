@@ -155,3 +155,20 @@ def test_steps_with_a_total_below_the_header_of_an_epoch_are_of_the_epoch() -> N
     found = said([line for epoch in (1, 2) for line in (f"Epoch {epoch}/5", *steps)])
     assert (found["epochs"], found["declared epochs"]) == (2, 5)
     assert "declared steps" not in found
+
+
+@pytest.mark.parametrize("before", ["step {}: ", "{}: ", "[{}] "])
+def test_an_object_has_the_position_in_front_of_it(before: str) -> None:
+    lines = [before.format(n) + f"{{'loss': 0.{9 - n}, 'accuracy': 0.{n}}}" for n in (1, 2, 3)]
+    assert said(lines) == {
+        "losses": [3, 0.8, 0.6],
+        "epochs": None,
+        "steps": 3,
+        "metrics": ["accuracy"],
+    }
+
+
+def test_beside_values_that_say_training_the_others_are_an_evaluations() -> None:
+    lines = [f"Epoch={n} start\nTrain loss: 0.{9 - n}\n[Metrics] AUC: 0.{n}5" for n in (1, 2, 3)]
+    found = said([line for each in lines for line in each.split("\n")])
+    assert (found["losses"], found["epochs"], found["evaluated"]) == ([3, 0.8, 0.6], 3, ["AUC"])
