@@ -436,11 +436,10 @@ class JobState:
 
     @property
     def is_paused(self) -> bool:
-        """Whether it is paused, or about to be, until the autoscaler resumes it."""
-        pause = self.pause
-        if self.rescale is not None and self.rescale.record.pauses:
-            pause = self.rescale.record.pause
-        return pause is not None and not pause.is_final
+        """Whether its policy has paused it, or is about to."""
+        record = None if self.rescale is None else self.rescale.record
+        pause = record.pause if record is not None and record.pauses else self.pause
+        return pause is PauseReason.POLICY
 
     def begin(
         self, rescale_id: str, at: float, target: Counts, why: str, purpose: RescalePurpose

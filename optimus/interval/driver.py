@@ -426,10 +426,12 @@ class IntervalDriver:
             yield from _begin_together(plan)
             return
         state.awaiting_forecast = {each.uid for each in plan.decisions if each.awaits_forecast}
+        snapshot = cluster.snapshot()
         state.pending = {
             each.uid: PendingRescale(plan.interval_id, each, cluster.managed[each.uid].job)
             for each in plan.decisions
-            if each.uid in histories and (each.rescales or each.action in _STOPS)
+            if each.uid in histories
+            if each.action in _STOPS or (each.rescales and not _stays(each, snapshot))
         }
         state.promised = self._promised(cluster, plan)
         before = self._early_interval_trigger(cluster, histories)
@@ -773,6 +775,13 @@ def _judged_on(goal: Goal, progress: TrainingProgress) -> object:
     losses, metrics = progress.losses, progress.metrics
     newest = [each.points[-1:] for each in metrics]
     return goal, len(losses), losses[-1:], [len(each.points) for each in metrics], newest
+
+
+def _stays(decision: Decision, snapshot: ClusterSnapshot) -> bool:
+    """Whether the job runs as decided, though the plan has it on other nodes."""
+    counts = decision.counts
+    is_same = decision.current == counts and decision.kind is None
+    return is_same and snapshot.bound_counts(decision.uid) == counts
 
 
 def _is_stale(pending: PendingRescale, job: Job, history: JobHistory) -> bool:

@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.jobs.managed import Holds
+from autoscaler.windows import parse_windows
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import Annotation, Phase
 from optimus.models.forecast import Forecast
 from optimus.progress.types import TrainingProgress
+from optimus.rescale.disruption import DisruptionLimits, Limit
 from optimus.rescale.words import PauseReason
 from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
@@ -18,7 +20,7 @@ from tests.unit.interval.cluster import steps
 
 COUNTS = {"min_ps": "1", "max_ps": "1", "min_workers": "3", "max_workers": "3"}
 USUAL = {"training_mode": "sync", "target_loss": "0.001", "rescale": "any", **COUNTS}
-STEPS = {"long": 20_000, "short": 100}
+STEPS = {"long": 20_000, "long-2": 20_000, "short": 100, "short-2": 100}
 PAUSES = Holds(pauses=frozenset({PauseReason.POLICY}))
 
 
@@ -133,6 +135,38 @@ def test_a_job_is_paused_only_after_its_next_checkpoint(cluster: FakeCluster) ->
     assert not long.suspended
     cluster.checkpoints = True
     harness.run_until("long", Phase.PAUSED)
+
+
+def test_no_job_is_paused_while_a_maintenance_window_is_closed(cluster: FakeCluster) -> None:
+    windows = parse_windows("deny 00:00-24:00") or ()
+    harness = srtf_on(cluster, replace(PAUSES, windows=windows))
+    long = submit(cluster, "long")
+    harness.run_until("long", Phase.TRAINING)
+    submit(cluster, "short")
+    harness.run(100)
+    assert (long.suspended, long.runs) == (False, 1)
+
+
+def test_as_many_jobs_are_stopped_at_once_as_the_disruption_budget_allows(
+    cluster: FakeCluster,
+) -> None:
+    timing = replace(TIMING, holds=PAUSES, disruption=DisruptionLimits(Limit(number=1)))
+    harness = ControllerHarness(
+        cluster, policy="srtf", forecast=by_name, timing=timing, instance="one"
+    )
+    longs = [submit(cluster, name) for name in ("long", "long-2")]
+    cluster.cpus, cluster.lingering_seconds = 8, 10.0
+    for job in longs:
+        harness.run_until(job.name, Phase.TRAINING)
+    for name in ("short", "short-2"):
+        submit(cluster, name)
+    cluster.cpus = 8
+    stopping = set[int]()
+    for _ in range(80):
+        harness.run(1, tick=1)
+        stopping.add(sum(each.is_stopped for each in harness.controller.managed))
+    assert all(job.suspended for job in longs)
+    assert max(stopping) == 1
 
 
 def test_with_a_policy_that_does_not_pause_it_is_resumed(cluster: FakeCluster) -> None:

@@ -760,6 +760,14 @@ class TestRounds:
         assert isinstance(decided, IntervalDecided)
         assert [each.action for each in decided.plan.decisions] == [Action.KEEP]
 
+    def test_there_a_job_that_is_trimmed_to_its_own_counts_stays(self) -> None:
+        driver = self.driver(pauses=False, together=False)
+        (decided,) = step(driver, cluster_of(FakeManagedJob(job("a")), cores=2), 0.0)
+        assert isinstance(decided, IntervalDecided)
+        (decision,) = decided.plan.decisions
+        assert "trimmed from 1 PS + 2 workers" in decision.reason
+        assert not driver.state.pending
+
     def test_there_each_begins_once_its_target_fits(self) -> None:
         driver = self.driver(pauses=False, together=False)
         cluster = cluster_of(FakeManagedJob(job("a")), FakeManagedJob(job("b")), cores=7)
