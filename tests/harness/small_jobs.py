@@ -42,8 +42,8 @@ def small_job(
 
 def counted_job(name: str, counts: Counts, steps: int) -> LightJob:
     """Return such a job whose goal is a number of steps, so that what is left of it is known. Each
-    of its replicas takes more than half of a node of four CPUs."""
-    wide = {"cpu": "2500m", "memory": "64Mi"}
+    of its replicas takes three CPUs of a node."""
+    wide = {"cpu": "3", "memory": "64Mi"}
     job = small_job(name, counts, requests={"PS": wide, "Worker": wide})
     own = {key: text for key, text in (job.annotations or {}).items() if "target" not in key}
     return replace(job, annotations={**own, "optimus.dl/target-steps": str(steps)})
