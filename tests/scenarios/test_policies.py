@@ -14,15 +14,15 @@ from tests.harness.small_jobs import SMALL, counted_job, small_job, wait_trainin
 
 @pytest.fixture
 def decided(optimus: OptimusCluster, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Both processes run by a policy and a placement rule, and no job is moved to be measured;
-    afterwards as before."""
+    """Both processes run by a policy and a placement rule, on nodes of all kinds alike, and no job
+    is moved to be measured; afterwards as before."""
     policy, placement = request.param
     before = optimus.tuning
     rules = {"policy": policy, "placement": placement, "profiling_samples": "1"}
     optimus.tuning = replace(
         before,
         autoscaler={**before.autoscaler, **rules},
-        extender={**before.extender, "placement": placement},
+        extender={**before.extender, "placement": placement, "one_kind": "false"},
     )
     optimus.deploy()
     yield
@@ -57,7 +57,7 @@ def test_a_long_job_is_paused_for_a_short_one_and_goes_on_from_its_checkpoint(
 @pytest.mark.embedded
 @pytest.mark.parametrize("decided", [("drf", "spread")], ids=["drf"], indirect=True)
 @pytest.mark.usefixtures("decided")
-def test_a_job_gets_its_fair_share(scenario: Scenario) -> None:
+def test_a_job_gets_its_fair_share_on_as_many_nodes_as_it_has_replicas(scenario: Scenario) -> None:
     job = small_job("shared", (1, 1), requests={"PS": SMALL, "Worker": SMALL})
     more = {"optimus.dl/max-ps": "2", "optimus.dl/max-workers": "2"}
     job = replace(job, annotations={**(job.annotations or {}), **more})
@@ -67,4 +67,5 @@ def test_a_job_gets_its_fair_share(scenario: Scenario) -> None:
         wait_training(scenario, recorder, grown)
         (rescale,) = recorder.rescales(job)
         assert rescale.why.startswith("its fair share by dominant resource is 2 PS + 2 workers")
+        assert [sum(each.values()) for each in scenario.placement(grown).values()] == [1] * 4
         assert not recorder.training_violations(job)
