@@ -315,11 +315,8 @@ def rescale_of(profile: TrainingProfile) -> ProfileRescale | None:
     if record is not None:
         had = record.origin
         kept = Counts(min(had.ps, target.ps), min(had.workers, target.workers))
-    kept, by_user = (
-        None if kept == target else kept,
-        record is not None and record.purpose in _USERS,
-    )
-    return ProfileRescale(profile.job.uid, name, target, leaving, kept, by_user)
+    kept = None if kept == target else kept
+    return ProfileRescale(profile.job.uid, name, target, leaving, kept, purpose in _USERS)
 
 
 def forecast_of(profile: TrainingProfile) -> ProfileForecast | None:
