@@ -10,12 +10,13 @@ holds, only later: pods are then requeued by an annotation.
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from extender.planner.nominations import PendingNomination
 from extender.status_writes import FIRST_SECONDS, StatusWrite, StatusWrites
+from optimus.jobs import alternating
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
@@ -33,7 +34,9 @@ cluster a longer pause costs more than it saves: kube-scheduler tries all nodes 
 not nominated meanwhile."""
 
 MOST_WRITES: Final = 32
-"""Pods that are nominated in one run: the next one begins where kube-scheduler has come to."""
+"""Pods that are nominated in one run: the next one begins where kube-scheduler has come to. So many
+are requeued, too, and of so many a nomination is cleared, those of each namespace in turn: one with
+thousands that wait does not keep the others from being nominated."""
 
 SEEN_AFTER_SECONDS: Final = 0.1
 """How long a nomination takes until kube-scheduler has seen it. While kube-scheduler works through
@@ -168,8 +171,13 @@ class Nominator:
         self._clear_unplanned(pending.keys(), now)
         self._requeue_outdated(pending.keys(), now)
         asked = (StatusWrite(pod, reason=_ASKED) for pod in self._plans.pods_to_requeue())
-        self._writes.write_all([write for write in asked if self._writes.is_due(write, now)], now)
+        self._writes.write_all(self._first_due(asked, now), now)
         self._report(now)
+
+    def _first_due(self, writes: Iterable[StatusWrite], now: float) -> list[StatusWrite]:
+        due = [write for write in writes if self._writes.is_due(write, now)]
+        due.sort(key=self._writes.last_at)
+        return alternating(due, lambda write: write.pod.namespace)[:MOST_WRITES]
 
     def _due(self, pending: Collection[PendingNomination], now: float) -> list[PendingNomination]:
         """The pods to be written to, in order of attempts, without those that kube-scheduler tries
@@ -239,8 +247,9 @@ class Nominator:
             waiting = self._plans.find_waiting(last.pod)
             if waiting is None or waiting.nominated_node != last.node:
                 del self._nominated[uid]
-            elif self._writes.is_due(StatusWrite(waiting), now):
+            else:
                 clears.append(StatusWrite(waiting))
+        clears = self._first_due(clears, now)
         for write, outcome in zip(clears, self._writes.write_all(clears, now), strict=True):
             if isinstance(outcome, Written) or (
                 outcome is not None and outcome.kind not in _TO_BE_TRIED_AGAIN
@@ -253,8 +262,9 @@ class Nominator:
             write = StatusWrite(pod, reason="its gang was planned again")
             if uid in pending or self._plans.find_waiting(pod) is None:
                 del self._to_requeue[uid]
-            elif self._writes.is_due(write, now):
+            else:
                 writes.append(write)
+        writes = self._first_due(writes, now)
         # Its status says that pods are missing: the next refusal says that room is.
         for write, outcome in zip(writes, self._writes.write_all(writes, now), strict=True):
             if outcome is not None and not _is_throttled(outcome):

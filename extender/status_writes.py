@@ -89,6 +89,11 @@ class StatusWrites:
         same = last.what == (write.node, write.reason)
         return now - last.at >= (last.wait_seconds if same else FIRST_SECONDS)
 
+    def last_at(self, write: StatusWrite) -> float:
+        """When its pod was last written to (monotonic); minus infinity where that is long ago."""
+        last = self._last.get(write.pod.uid)
+        return float("-inf") if last is None else last.at
+
     def write_all(
         self,
         writes: Sequence[StatusWrite],

@@ -18,6 +18,7 @@ from optimus.kube.suspension import SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
 from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.rescale.machine import adopt, resume
+from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import PauseReason
 
 _LOG = logging.getLogger(__name__)
@@ -168,8 +169,8 @@ class ManagedJobs:
         if mark.instance not in ("", self._instance) and not self._is_abandoned(state, mark, at):
             return
         if pause is not None:
-            why = "nothing pauses it any more"
-            state.rescale = resume(observed_job(job), pause, at, state.job.counts, why)
+            why, purpose = "nothing pauses it any more", RescalePurpose.RECOVERY
+            state.rescale = resume(observed_job(job), pause, at, state.job.counts, why, purpose)
             _LOG.info("job %s: paused, and %s: resumed", state.job.key, why)
             return
         state.rescale = adopt(observed_job(job), at)

@@ -527,8 +527,8 @@ def _for_record(end: End, at: float, *, happened: bool) -> lifecycle.EndedRescal
         target=record.target,
         happened=happened,
         reached=end.outcome is Outcome.REACHED,
-        # Profiling runs have a limit of their own.
-        is_counted=not is_profiling
+        # Profiling runs have a limit of their own; of a recovery nobody knows what was before it.
+        is_counted=not (is_profiling or purpose is RescalePurpose.RECOVERY)
         and not (is_turn and record.target in (NO_COUNTS, record.before)),
         is_profiling=is_profiling,
         measures=purpose.measures,

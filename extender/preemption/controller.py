@@ -29,7 +29,7 @@ from extender.state.cluster import is_waiting
 from extender.state.extender_state import ExtenderState
 from extender.state.future_room import Awaited
 from extender.state.gang_queue import Instant, QueuedGang
-from optimus.jobs import JobKey
+from optimus.jobs import JobKey, alternating
 from optimus.kube.budgets import Budget
 from optimus.kube.events import EventType
 from optimus.kube.pods import Pod
@@ -58,6 +58,12 @@ separately, and a pod that its copy still shows would fail the resumed job."""
 
 _MOST_LOOKED_AT: Final = 4
 """Maximum number of waiting gangs considered in one step: each takes some searches."""
+
+_MOST_AHEAD_SECONDS: Final = 60.0
+"""How far another process's clock may be ahead."""
+
+_MOST_STRANGERS: Final = 16
+"""Maximum number of jobs whose marks nobody here has set that are unmarked in one step."""
 
 _MOST_MISFITS: Final = 3
 """Misfits in a row, on what its victims leave, after which a preemption is given up."""
@@ -154,21 +160,28 @@ class PreemptionController:
         self._stuck: set[str] = set()
         """Pods that did not end while they were waited for."""
         self._empty_since: dict[str, float] = {}
+        self._victims: set[str] = set()
+        self._leads = False
 
     def step(self) -> None:
         """Everything that is to be done now."""
         if not self._state.leads:
             self._begun.clear()
+            self._leads = False
             return
         if self._state.why_too_old() is not None:
             return  # the caches are old: what they show may be over
         jobs = {job.uid: job for job in self._access.jobs()}
-        marked = _marked(jobs.values())
+        every = [job for job in jobs.values() if job.preempted_for and job.active is not None]
+        marked = _marked(self._victims_among(every))
         # 1. What has been begun.
         for uid in sorted(marked.keys() | self._begun.keys()):
             self._continue(uid, marked.get(uid, []), jobs)
+        strangers = [job for job in every if job.uid not in self._victims]
+        for job in alternating(strangers, lambda job: job.namespace)[:_MOST_STRANGERS]:
+            self._resume(job, None, PreemptorState.GONE, self._state.clock())
         # 2. What is to be completed, or begun.
-        self._forget({*jobs, *marked}, {each.uid for found in marked.values() for each in found})
+        self._forget({*jobs, *marked}, {job.uid for job in every})
         if self._settings.preempt:
             for uid in sorted(self._misfits.keys() & marked.keys()):
                 self._complete(uid, marked[uid], jobs)
@@ -176,13 +189,27 @@ class PreemptionController:
                 if self._preempt_for(queued, jobs):
                     break
 
+    def _victims_among(self, marked: Sequence[TrainingJob]) -> list[TrainingJob]:
+        """The jobs that this process has suspended, or had found suspended when it began to lead.
+
+        Anybody may write a mark on a job of his own: one that turns up later is no preemption."""
+        uids = {job.uid for job in marked}
+        if not self._leads:
+            self._leads, self._victims = True, uids
+        self._victims &= uids | {
+            each.job_uid for _, victims in self._begun.values() for each in victims
+        }
+        return [job for job in marked if job.uid in self._victims]
+
     def adopt(self, now: Instant) -> None:
         """Reserve room for gangs that others are suspended for, before anything is planned; under
         the lock."""
         marked = _marked(self._access.jobs())
         for uid, victims in sorted(marked.items()):
             mark = _mark(victims)
-            if mark is not None and self._preemptor_state(uid) is PreemptorState.WAITS:
+            if mark is None or self._is_over(mark, now):
+                continue
+            if self._preemptor_state(uid) is PreemptorState.WAITS:
                 self._keep_room(uid, victims, mark, now)
 
     # --- what has been begun
@@ -239,7 +266,9 @@ class PreemptionController:
 
     def _is_over(self, mark: PreemptionMark, now: Instant) -> bool:
         given_up = mark.at <= self._given_up.get(mark.uid, float("-inf"))
-        return given_up or now.epoch - mark.at >= self._settings.preempt_seconds
+        age_seconds = now.epoch - mark.at
+        is_young = -_MOST_AHEAD_SECONDS <= age_seconds < self._settings.preempt_seconds
+        return given_up or not is_young
 
     def _keep_room(
         self, uid: str, victims: Sequence[TrainingJob], mark: PreemptionMark, now: Instant
@@ -485,6 +514,7 @@ class PreemptionController:
         # 2. Suspend them; where one cannot be, the others are resumed.
         self._shrinks_since.pop(uid, None)
         for victim in victims:
+            self._victims.add(victim.job_uid)
             refused = self._suspend(jobs[victim.job_uid], mark, queued.waiting.priority)
             if refused is not None:
                 _LOG.warning("job %s preempts nobody: %s", job.key, refused)

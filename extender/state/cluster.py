@@ -34,6 +34,9 @@ class ProfileRescale:
     """What the job had before and is to have: reserved for it while the target does not fit.
     ``None``: the target itself."""
 
+    by_user: bool = False
+    """Whether its user has brought it about, by other counts or by a mark on a suspended job."""
+
 
 class ProfileForecast(NamedTuple):
     """How long a job needs to its end, as its profile says."""
@@ -219,14 +222,22 @@ class Cluster:
             self._priorities.pop(job_uid, None)
 
     def set_rescale(self, job_uid: str, rescale: ProfileRescale | None) -> None:
-        """Record a job's rescale; ``None``: none is in progress."""
+        """Record a job's rescale; ``None``: none is in progress.
+
+        One that its user has brought about counts for no more than the job has held: else it would
+        be a way around the queue."""
         self.rescales.pop(job_uid, None)
-        if rescale is not None:
+        if rescale is not None and not (rescale.by_user and self._is_larger(job_uid, rescale)):
             self.rescales[job_uid] = rescale
             self.have_run.add(job_uid)
             if job_uid in self.jobs:
                 self._note_most(job_uid, self.jobs[job_uid].demand(rescale.target))
             self.priority_of(job_uid)  # remembered while the job has no pods
+
+    def _is_larger(self, job_uid: str, rescale: ProfileRescale) -> bool:
+        """Whether its target is more than the job has held, as far as that is known."""
+        job, most = self.jobs.get(job_uid), self._most_held.get(job_uid)
+        return job is None or most is None or not job.demand(rescale.target).fits_in(most)
 
     def avoided_by(self, job_uid: str) -> frozenset[str]:
         """The nodes that a job goes to only where it does not fit on others."""

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Collection, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -21,12 +21,16 @@ from optimus.kube.times import parse_instant
 from optimus.kube.training_jobs import TrainingJob
 from optimus.kube.volumes import Claim, Namespace, StorageClass, Volume
 from optimus.nodes import Node
+from optimus.rescale.purpose import RescalePurpose
 from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
 
 _JobName: TypeAlias = tuple[str, str, str]
 """Kind, namespace and name of a job."""
+
+_USERS: Final = (RescalePurpose.RECOVERY, RescalePurpose.RESTART)
+"""Why a job is rescaled that its user has suspended or changed."""
 
 NO_COUNTS = Counts(0, 0)
 """The target of a job that is suspended for good."""
@@ -306,12 +310,13 @@ def rescale_of(profile: TrainingProfile) -> ProfileRescale | None:
         return None
     if target == NO_COUNTS or max(target) > MOST_REPLICAS:
         return None
-    name = status.interval_id if record is None else record.id
+    name, purpose = (status.interval_id, "") if record is None else (record.id, record.purpose)
     leaving, kept = status.phase is Phase.SUSPENDING, None
     if record is not None:
         had = record.origin
         kept = Counts(min(had.ps, target.ps), min(had.workers, target.workers))
-    return ProfileRescale(profile.job.uid, name, target, leaving, None if kept == target else kept)
+    kept = None if kept == target else kept
+    return ProfileRescale(profile.job.uid, name, target, leaving, kept, purpose in _USERS)
 
 
 def forecast_of(profile: TrainingProfile) -> ProfileForecast | None:

@@ -8,7 +8,7 @@
 With one namespace there are no shares.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,7 +22,7 @@ from optimus.allocation.greedy import (
     GrowthState,
     StepRule,
 )
-from optimus.allocation.problem import AllocationProblem, Amounts
+from optimus.allocation.problem import AllocationProblem, Amounts, Candidate, NamespaceShare
 from optimus.allocation.quota_demands import QuotaDemands
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources, total
@@ -51,7 +51,7 @@ class _SharedGrowth:
     def of(self, baseline: Baseline) -> tuple[Baseline, Growth]:
         """The last round's beginning and its growth."""
         weights = {each.namespace: each.weight for each in self.problem.shares}
-        due, is_first = self._first_due(weights), True
+        due, is_first = due_parts(self.problem.shares, self.problem.available), True
         while len(weights) > 1:
             begun = self.prepare(self._limited(baseline, due))
             growth = begun.grow(self.rule)
@@ -65,12 +65,6 @@ class _SharedGrowth:
             due = {name: held[name] + part for name, part in parts(weights, free).items()}
         begun = self.prepare(self._limited(baseline, {}))
         return begun, begun.grow(self.rule)
-
-    def _first_due(self, weights: Mapping[str, float]) -> dict[str, Resources]:
-        """What the candidates of each namespace are due together."""
-        shares = self.problem.shares
-        whole = parts(weights, self.problem.available + total(each.held for each in shares))
-        return {each.namespace: whole[each.namespace] - each.held for each in shares}
 
     def _limited(self, baseline: Baseline, due: Mapping[str, Resources]) -> Baseline:
         """The jobs as they are, within the quotas, and by namespace within what is due."""
@@ -125,6 +119,26 @@ def parts(weights: Mapping[str, float], amount: Resources) -> dict[str, Resource
         namespace: Resources({name: int(amount[name] * weight / whole) for name in amount})
         for namespace, weight in weights.items()
     }
+
+
+def due_parts(shares: Sequence[NamespaceShare], available: Resources) -> dict[str, Resources]:
+    """What the candidates of each namespace are due together, of what they may all use."""
+    held = {each.namespace: each.held for each in shares}
+    whole = parts(
+        {each.namespace: each.weight for each in shares}, available + total(held.values())
+    )
+    return {namespace: whole[namespace] - amount for namespace, amount in held.items()}
+
+
+def within_parts(candidates: Iterable[Candidate], due: Mapping[str, Resources]) -> list[Candidate]:
+    """Those whose minimum lies, in this order, within what their namespace is due."""
+    left, found = {**due}, list[Candidate]()
+    for each in candidates:
+        namespace, demand = each.job.key.namespace, each.job.demand(each.least)
+        if namespace in left and demand.fits_in(left[namespace]):
+            left[namespace] = left[namespace] - demand
+            found.append(each)
+    return found
 
 
 def _continued(begun: Baseline, growth: Growth) -> Baseline:

@@ -161,15 +161,23 @@ def share_pool(
 
 
 def namespace_shares(
-    pool: Pool, jobs: Iterable[Classified], plan: CapacityPlan, fairness: Fairness | None
+    pool: Pool,
+    jobs: Iterable[Classified],
+    plan: CapacityPlan,
+    fairness: Fairness | None,
+    *,
+    with_waiting: bool = False,
 ) -> tuple[NamespaceShare, ...]:
-    """The namespaces with jobs that may grow here; none where there are not several."""
-    candidates = {
-        each.job.uid: each.job.key.namespace
-        for each in pool.jobs
-        if each.candidate is not None and each.candidate.may_grow
-    }
-    namespaces = sorted({*candidates.values()})
+    """The namespaces with jobs that may grow here, or with jobs that wait, too; none where there
+    are not several."""
+    namespaces = sorted(
+        {
+            each.job.key.namespace
+            for each in pool.jobs
+            if (each.candidate is not None and each.candidate.may_grow)
+            or (with_waiting and each.eligibility is Eligibility.WAITING)
+        }
+    )
     if len(namespaces) < 2:
         return ()
     weigh, names = fairness or Fairness(), {node.name for node in pool.nodes}

@@ -6,6 +6,9 @@ long as its forecast says that they help. A running job that does not fit after 
 paused, and goes on when its turn comes (Schrage, Operations Research 16(3), 1968: on one machine
 this minimises the average completion time). A higher priority comes before a shorter time. Restarts
 are not weighed.
+
+Of several namespaces, the jobs within each one's part of the capacity, the shortest first, come
+before all others: by remaining times that are not true one would pause all jobs of another.
 """
 
 from collections.abc import Mapping
@@ -16,6 +19,7 @@ import numpy as np
 
 from optimus.allocation import Allocation, AllocationProblem, Candidate, PolicyTraits
 from optimus.allocation.greedy import SequentialGrowth, start_at_minimum
+from optimus.allocation.namespace_shares import due_parts, within_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +34,10 @@ class SrtfPolicy:
         """Counts for every candidate whose minimum fits after the shorter ones."""
         shortest = {each.job.uid: each.forecast.at(each.least) for each in problem.candidates}
         anew = tuple(map(_anew, problem.candidates))
+        turn = _turns(replace(problem, candidates=anew), shortest)
         baseline = start_at_minimum(
             replace(problem, candidates=anew),
-            lambda given, _: np.array([shortest[each.job.uid] for each in given.candidates]),
+            lambda given, _: np.array([turn[each.job.uid] for each in given.candidates]),
         )
         order = baseline.order(np.array([shortest[each.job.uid] for each in baseline.admitted]))
         rank = np.empty(len(order))
@@ -52,6 +57,20 @@ def _anew(candidate: Candidate) -> Candidate:
     """The candidate as if it did not run; one that keeps what it holds keeps it first."""
     running = candidate.holds is not None
     return candidate if candidate.running == running else replace(candidate, running=running)
+
+
+def _turns(problem: AllocationProblem, shortest: Mapping[str, float]) -> dict[str, float]:
+    """The order of admission among jobs of one priority, by UID."""
+    ordered = sorted(
+        problem.candidates,
+        key=lambda each: (-each.job.priority, shortest[each.job.uid], each.job.uid),
+    )
+    first = ordered
+    if problem.shares:
+        first = within_parts(ordered, due_parts(problem.shares, problem.available))
+    uids = {each.job.uid for each in first}
+    by_turn = sorted(ordered, key=lambda each: each.job.uid not in uids)
+    return {each.job.uid: float(turn) for turn, each in enumerate(by_turn)}
 
 
 def _left_out(

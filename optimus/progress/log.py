@@ -72,6 +72,8 @@ _LINES_WITHOUT_LOSS: Final = 20
 _UNREAD_LINES: Final = 200
 _BAD_LOSSES: Final = 3
 _UNCLEAR_LINES: Final = 3
+_MOST_UNCLEAR: Final = 40
+"""Characters of a number in a sentence."""
 
 
 class ProgressLog:
@@ -250,7 +252,7 @@ class ProgressLog:
             return
         unclear = unclear_number(text)
         if unclear is not None:
-            state.unclear = state.unclear or unclear
+            state.unclear = state.unclear or unclear[:_MOST_UNCLEAR]
             state.unclear_lines += 1
 
     def _note_read(self) -> None:

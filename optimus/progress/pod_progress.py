@@ -9,6 +9,7 @@ least 0.25 s apart, since buffered output arrives in bursts whose timestamps say
 interval between marks is warm-up, at about half the usual speed, and is left out. So are intervals
 far from the median speed (validation, a checkpoint, a stall); the others are averaged."""
 
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -24,6 +25,8 @@ _BACK_SECONDS: Final = 1.0
 _USUAL: Final = (0.5, 2.0)
 """An interval counts while its speed is within these factors of the median."""
 _MAX_TEXTS: Final = 8
+_MAX_KEPT: Final = 240
+"""Characters of each."""
 _AHEAD_SECONDS: Final = 60.0
 """A line with a later timestamp than this from now is from the future."""
 
@@ -107,7 +110,7 @@ class PodState:
     read_until: float | None = None
     """The timestamp of the last line taken."""
     texts: list[str] = field(default_factory=list)
-    """The lines with that timestamp, the last one last."""
+    """The lines with that timestamp, the last one last; of long ones the beginning."""
     columns: tuple[str, ...] = ()
     """Those of the table that the log prints, if it does."""
     news_at: float | None = None
@@ -215,23 +218,37 @@ def new_lines(pod: PodState, lines: Sequence[LogLine]) -> Iterator[LogLine]:
     back, and standard output and error may be a moment apart. Where that line is not among them,
     timestamps decide."""
     until, texts = pod.read_until, tuple(pod.texts)
-    last = LogLine(until, texts[-1]) if until is not None and texts else None
-    known = max((index for index, line in enumerate(lines) if line == last), default=None)
+    known = max(
+        (
+            index
+            for index, line in enumerate(lines)
+            if line.at == until and texts and _short(line.text) == texts[-1]
+        ),
+        default=None,
+    )
     pod.quiet_reads += 1
     for index, line in enumerate(lines):
         if known is not None:
             is_old = index <= known
         else:
             is_old = until is not None and (
-                line.at < until or (line.at == until and line.text in texts)
+                line.at < until or (line.at == until and _short(line.text) in texts)
             )
         if is_old:
             continue
         if line.at != pod.read_until:
             pod.read_until, pod.texts = line.at, []
-        pod.texts = [*pod.texts, line.text][-_MAX_TEXTS:]
+        pod.texts = [*pod.texts, _short(line.text)][-_MAX_TEXTS:]
         pod.quiet_reads, pod.news_at = 0, pod.read_at
         yield line
+
+
+def _short(text: str) -> str:
+    """What is kept of a line to know it again: lines of 16 kB would be most of a job's state."""
+    if len(text) <= _MAX_KEPT:
+        return text
+    checksum = zlib.crc32(text.encode("utf-8", "replace"))
+    return f"{text[:_MAX_KEPT]} {len(text)} {checksum:08x}"
 
 
 def note_gap(pod: PodState) -> None:

@@ -207,13 +207,26 @@ def adopt(job: ObservedJob, at: float) -> Rescale | None:
 
 
 def resume(
-    job: ObservedJob, pause: PauseReason, at: float, target: Counts, why: str
+    job: ObservedJob,
+    pause: PauseReason,
+    at: float,
+    target: Counts,
+    why: str,
+    purpose: RescalePurpose = RescalePurpose.INTERVAL,
 ) -> Rescale | None:
     """The resume of a job that is paused, at these counts; ``None`` where it is not paused."""
     if job.suspended_by is None or not job.suspended:
         return None
     record = RescaleRecord(
-        job.suspended_by, at, job.counts, target, why, Step.RESUME, at, pause=pause
+        job.suspended_by,
+        at,
+        job.counts,
+        target,
+        why,
+        Step.RESUME,
+        at,
+        purpose=purpose,
+        pause=pause,
     )
     return Rescale(record, needs_checkpoint=False)
 

@@ -19,13 +19,16 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, Self
 
-from optimus.allocation import AllocationProblem, Grant
+from optimus.allocation import AllocationProblem, Candidate, Grant
+from optimus.allocation.namespace_shares import due_parts, within_parts
 from optimus.allocation.policy import ClusterAllocation, Refusal, grants
+from optimus.allocation.problem import NamespaceShare
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
 from optimus.interval.classify import Action, Classified, Eligibility, classify_anew
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
 from optimus.interval.share import Pool, in_queue_order, namespace_shares, pools_of
 from optimus.jobs import NO_COUNTS, Counts, Job, ReplicaSpec
+from optimus.resources import Resources, total
 
 MOST_ATTEMPTS: Final = 8
 """How often jobs are placed anew beside those that cannot be paused; then no running job moves."""
@@ -70,7 +73,8 @@ class _Share:
 
     @classmethod
     def of(cls, pool: Pool, jobs: Sequence[Classified], undecided: Undecided) -> Self:
-        """Jobs without a forecast take their minimum first."""
+        """Jobs without a forecast take their minimum first; where jobs can be paused, not what
+        other namespaces are due for those that run."""
         plan, config, capacity = undecided.plan, undecided.config, pool.capacity
         candidates = tuple(each.candidate for each in pool.jobs if each.candidate is not None)
         holders = [each.job.uid for each in candidates if each.running]
@@ -78,6 +82,10 @@ class _Share:
         quotas = plan.quotas.copy()
         for each in candidates:
             quotas.release(each.job.uid)
+        shares = namespace_shares(
+            pool, jobs, plan, config.fairness, with_waiting=undecided.inputs.may_pause
+        )
+        kept = _kept(candidates, shares, available) if undecided.inputs.may_pause else []
         starting, refusals = dict[str, Grant](), dict[str, str]()
         queue = [
             each
@@ -87,21 +95,50 @@ class _Share:
         for waiting in in_queue_order(queue, capacity, config, undecided.at):
             uid, least = waiting.job.uid, waiting.minimum
             demand, beyond = waiting.job.demand(least), quotas.refusal(uid, least)
-            if beyond is None and demand.fits_in(available):
+            free = available - total(_kept_from(waiting.job, kept))
+            if beyond is None and demand.fits_in(free):
                 available = available - demand
                 quotas.charge(uid, least)
                 starting[uid] = Grant(least, reason=f"its {least} fit")
+                shares = _holding(shares, waiting.job.key.namespace, demand)
             else:
-                lacking = ", ".join(demand.lacking_in(available))
+                lacking = ", ".join(demand.lacking_in(free))
                 refusals[uid] = beyond or f"{least} do not fit: too little {lacking}"
         problem = AllocationProblem(
             available,
             capacity,
             candidates,
             quotas=quotas.remaining(),
-            shares=namespace_shares(pool, jobs, plan, config.fairness),
+            shares=shares,
         )
         return cls(pool, problem, starting, refusals)
+
+
+def _kept(
+    candidates: Sequence[Candidate], shares: Sequence[NamespaceShare], available: Resources
+) -> list[Candidate]:
+    """The running jobs that lie within what their namespaces are due, the shortest first."""
+    ordered = sorted(
+        (each for each in candidates if each.running),
+        key=lambda each: (-each.job.priority, each.forecast.at(each.least), each.job.uid),
+    )
+    return within_parts(ordered, due_parts(shares, available)) if shares else []
+
+
+def _kept_from(waiting: Job, kept: Sequence[Candidate]) -> Iterator[Resources]:
+    for each in kept:
+        is_first = each.job.priority >= waiting.priority
+        if is_first and each.job.key.namespace != waiting.key.namespace:
+            yield each.job.demand(each.least)
+
+
+def _holding(
+    shares: Sequence[NamespaceShare], namespace: str, amount: Resources
+) -> tuple[NamespaceShare, ...]:
+    return tuple(
+        replace(each, held=each.held + amount) if each.namespace == namespace else each
+        for each in shares
+    )
 
 
 @dataclass(slots=True)

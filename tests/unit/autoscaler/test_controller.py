@@ -310,14 +310,20 @@ def test_an_api_server_that_refuses_every_write_only_delays(
     harness.run_until("a", "AtTarget", seconds=900, tick=2)
 
 
+@pytest.mark.parametrize("mark", ["some-interval", "some-interval paused-by-policy"])
 def test_an_annotated_suspension_without_a_record_is_ended(
-    harness: ControllerHarness, cluster: FakeCluster
+    harness: ControllerHarness, cluster: FakeCluster, mark: str
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
     job.manifest["spec"]["runPolicy"]["suspend"] = True
-    job.manifest["metadata"]["annotations"]["optimus.dl/suspended-by"] = "some-interval"
-    harness.run(10)
+    job.manifest["metadata"]["annotations"]["optimus.dl/suspended-by"] = mark
+    harness.run_until("a", "Starting")
     assert not job.suspended
+    rescale = harness.status("a").rescale
+    assert rescale is not None
+    assert rescale.purpose == "recovery", "anybody may write the mark: no room is kept for it"
+    harness.run_until("a", "Training")
+    assert harness.status("a").rescales == 0
 
 
 def test_what_is_known_of_pods_is_what_observing_them_again_would_show() -> None:

@@ -84,6 +84,18 @@ def test_the_rescale_that_a_profile_shows(
     assert rescale_of(given) == rescale
 
 
+@pytest.mark.parametrize("purpose", ["recovery", "restart"])
+def test_a_rescale_that_its_user_brings_about_is_told_from_one_that_was_decided(
+    purpose: str,
+) -> None:
+    record = msgspec.structs.replace(RECORD, purpose=purpose)
+    found = rescale_of(profile(phase=Phase.STARTING, rescale=record))
+    decided = rescale_of(profile(phase=Phase.STARTING, rescale=RECORD))
+    assert found is not None
+    assert decided is not None
+    assert (found.by_user, decided.by_user) == (True, False)
+
+
 def pod(uid: str, index: int, node: str | None = None) -> Pod:
     cluster = {"cluster": {"ps": ["x"], "worker": ["y"]}}
     role = ("ps", "worker")[index]

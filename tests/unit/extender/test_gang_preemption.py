@@ -621,6 +621,29 @@ def test_a_suspension_without_the_annotation_is_its_users() -> None:
     assert made.jobs["low"].suspended
 
 
+def test_a_mark_that_its_user_writes_is_no_way_around_the_queue() -> None:
+    made = PreemptingCluster({"a": 4})
+    made.run("own", 2, 2)
+    made.submit("waits", 2, 2)
+    made.step()
+    made.submit("last", 2, 2)
+    made.step()
+    mark = PreemptionMark("ns/last", "uid-last", made.cluster.now).text
+    made.change_job("own", suspended=True, preempted_for=mark)
+    made.settle()
+    assert made.running() == {"waits"}
+    assert made.writes[-1] == "resume own"
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+def test_a_new_process_believes_no_mark_of_another_time(seconds: float) -> None:
+    made = two_jobs()
+    mark = PreemptionMark("ns/high", "uid-high", made.cluster.now + seconds).text
+    made.change_job("low", suspended=True, preempted_for=mark)
+    made.restart()
+    assert made.state.future_room.awaits("uid-high") is None
+
+
 def test_an_annotation_that_cannot_be_read_resumes_its_job() -> None:
     made = PreemptingCluster({"a": 2})
     made.submit("low")

@@ -13,6 +13,7 @@ from optimus.allocation import (
     NO_MEMORY,
     JobHistory,
     PlacementFailure,
+    Policy,
     PolicyMemory,
     PolicyTraits,
 )
@@ -34,10 +35,11 @@ from optimus.interval import (
     Strategies,
     plan_interval,
 )
-from optimus.jobs import CountBounds, Counts, Job, RescaleRule
+from optimus.jobs import CountBounds, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast
 from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.theorem1 import Theorem1
+from optimus.policies import policy_named
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cluster import KnownForecasts, bind, job, nodes, steps
 from tests.unit.properties import examples
@@ -74,7 +76,7 @@ class Granting:
 class Round:
     """One interval: jobs with the nodes of their pods (none: it waits)."""
 
-    policy: Granting
+    policy: Policy
     jobs: list[tuple[Job, list[str]]]
     nodes: list[Node] = field(default_factory=lambda: nodes(2, 4))
     known: dict[str, Forecast] = field(default_factory=dict)
@@ -109,6 +111,11 @@ def outcome(decided: Mapping[str, Decision]) -> dict[str, tuple[Action, tuple[in
     return {name: (each.action, tuple(each.counts)) for name, each in decided.items()}  # type: ignore[misc]
 
 
+def paused_of(case: Round) -> list[str]:
+    decided = case.decisions().items()
+    return sorted(name for name, each in decided if each.action is Action.PAUSE)
+
+
 class TestWhoStays:
     def test_a_job_whose_counts_stay_keeps_its_nodes_though_others_would_suit_it_better(
         self,
@@ -141,6 +148,23 @@ class TestWhoStays:
         policy = granting(a=(2, 2))
         case = Round(policy, [(held, on("node-00"))], history={"a": history})
         assert outcome(case.decisions()) == {"a": (Action.KEEP, (1, 1))}
+
+
+class TestNamespaces:
+    def test_jobs_without_a_forecast_pause_none_within_the_part_of_another_namespace(self) -> None:
+        silent: list[tuple[Job, list[str]]] = [
+            (job(f"silent-{number}", key=JobKey("a", f"silent-{number}")), [])
+            for number in range(9)
+        ]
+        honest = [(job(name, key=JobKey("b", name)), on("node-00")) for name in ("short", "long")]
+        honest.append((job("longest", key=JobKey("b", "longest")), on("node-01")))
+        known = {"short": steps(1e3), "long": steps(1e4), "longest": steps(1e6)}
+        case = Round(policy_named("srtf"), [*silent, *honest], known=known)
+        assert paused_of(case) == ["longest"]
+        case.jobs = [(replace(each, priority=1), where) for each, where in silent] + honest
+        assert paused_of(case) == ["long", "longest", "short"]
+        case.may_pause = False
+        assert not paused_of(case)
 
 
 class TestThePlace:

@@ -9,7 +9,7 @@ import pytest
 from optimus.jobs import Counts, Role
 from optimus.progress.log import MAX_STORED_LOSSES, ProgressLog
 from optimus.progress.state import LogState
-from optimus.progress.types import PodRun
+from optimus.progress.types import LogLine, PodRun
 from tests.unit.progress.jobs import START, stamped
 from tests.unit.progress.reads import DATA, LATER, SYNC, pairs
 
@@ -130,3 +130,15 @@ class TestKnownProgress:
         log = ProgressLog(SYNC)
         log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 9)), "r")
         assert log.progress(LATER) is log.progress(LATER + 2)
+
+
+def test_long_lines_are_known_again_and_not_stored() -> None:
+    lines = [LogLine(1000.0, f"step {n} loss {'1,23' * 900}") for n in range(8)]
+    told: list[str] = []
+    log = ProgressLog(SYNC, on_line=lambda text, _: told.append(text))
+    for _ in range(2):
+        log.observe("p", Role.WORKER, 0, Counts(1, 1), lines, "run")
+    assert len(told) == len(lines)
+    state = log.to_state()
+    assert sum(map(len, state.pods[0].texts)) < 8 * 300
+    assert 0 < len(state.unclear) <= 40
