@@ -288,7 +288,7 @@ def test_what_is_not_wanted_is_left_out(chart: Chart) -> None:
     [
         pytest.param('settings={"OPTIMUS_NODE_SELECTR":"a=b"}', "NODE_SELECTR", id="a misspelling"),
         pytest.param('settings={"OPTIMUS_LISTEN":":80"}', "OPTIMUS_LISTEN", id="an address"),
-        pytest.param('config={"autoscaler":{"tick":1}}', "autoscaler", id="an unknown key"),
+        pytest.param('config={"autoscaler":{"tick":1}}', "'tick'", id="an unknown key"),
         pytest.param('config={"autoscalr":{}}', "autoscalr", id="an unknown section"),
         pytest.param('placement.mode="second"', "placement/mode", id="a mode that there is not"),
         pytest.param("autoscaler.replicas=0", "autoscaler/replicas", id="no replica"),

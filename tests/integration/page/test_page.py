@@ -213,7 +213,7 @@ def test_it_is_asked_when_another_job_like_one_would_start_and_end(
     )
     browser.wait(f"{result}.textContent.includes('It would start')")
     browser.wait(f"{result}.textContent.includes('It would end at')")
-    assert "Ranges hold with 80 %" in browser.value(f"{result}.textContent")
+    assert "Ranges have a probability of 80 %" in browser.value(f"{result}.textContent")
     browser.value(f"{result}.scrollIntoView(); 0")
     keep(browser, "arrival-light-1360")
     assert browser.complaints == []
