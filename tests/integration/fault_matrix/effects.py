@@ -1,10 +1,8 @@
-"""Each API call of a rescale, of a pause and a resume, and of a new job's profiling, meets each
-kind of fault: the job ends where it would have ended, and nothing is lost.
+"""The faults that each API call of a rescale, a pause, a resume or of profiling meets.
 
 With OPTIMUS_FAULT_MATRIX=all each point meets each effect, which takes about two hours. Otherwise
 each point of a rescale, a pause and a resume meets one effect in turn, and each write loses its
-reply; of
-profiling, which is the rescale twice, a third of the points."""
+reply; of profiling, which is the rescale twice, a third of the points."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -14,14 +12,7 @@ import pytest
 
 from localcluster.faults.faults import Cut, Effect, ErrorResponse, Hang, Kill
 from tests.integration.fault_matrix.call_points import CallPoint
-from tests.integration.fault_matrix.matrix_scenario import (
-    REFUSED,
-    MatrixScenario,
-    PausingScenario,
-    ProfilingScenario,
-)
-
-pytestmark = pytest.mark.timeout(3600)
+from tests.integration.fault_matrix.matrix_scenario import REFUSED, MatrixScenario
 
 EFFECTS: Final[Mapping[str, Effect]] = {
     "conflicts": ErrorResponse(409),
@@ -37,6 +28,12 @@ EFFECTS: Final[Mapping[str, Effect]] = {
 }
 _IS_WHOLE: Final = os.environ.get("OPTIMUS_FAULT_MATRIX") == "all"
 
+EACH_EFFECT = pytest.mark.parametrize(
+    "effect", [pytest.param(each, id=name) for name, each in EFFECTS.items()]
+)
+
+WRITES: Final = ('"suspend": true', '"suspend": false', "Suspending", "Resizing", "Starting")
+"""The writes of the machine."""
 
 _PROFILING_SHARE: Final = 3
 
@@ -63,33 +60,7 @@ def profiling_cases(points: Sequence[CallPoint], effect: Effect) -> list[CallPoi
     ]
 
 
-EACH_EFFECT = pytest.mark.parametrize(
-    "effect", [pytest.param(each, id=name) for name, each in EFFECTS.items()]
-)
-
-
-@EACH_EFFECT
-def test_a_rescale_ends_as_without_a_fault_where_a_call(
-    matrix: MatrixScenario, effect: Effect
-) -> None:
-    _play(matrix, effect, cases(matrix.points, effect))
-
-
-@EACH_EFFECT
-def test_profiling_ends_as_without_a_fault_where_a_call(
-    profiling: ProfilingScenario, effect: Effect
-) -> None:
-    _play(profiling, effect, profiling_cases(profiling.points, effect))
-
-
-@EACH_EFFECT
-def test_a_pause_and_a_resume_end_as_without_a_fault_where_a_call(
-    pausing: PausingScenario, effect: Effect
-) -> None:
-    _play(pausing, effect, cases(pausing.points, effect))
-
-
-def _play(matrix: MatrixScenario, effect: Effect, points: Sequence[CallPoint]) -> None:
+def play(matrix: MatrixScenario, effect: Effect, points: Sequence[CallPoint]) -> None:
     violations: dict[str, list[str]] = {}
     happened = 0
     for point in points:
@@ -102,25 +73,7 @@ def _play(matrix: MatrixScenario, effect: Effect, points: Sequence[CallPoint]) -
     assert happened
 
 
-def test_the_points_are_all_that_a_rescale_does(matrix: MatrixScenario) -> None:
-    """The list is made from what was seen: it has at least the writes of the machine."""
-    _assert_written(matrix, _WRITES)
-
-
-def test_the_points_are_all_that_profiling_does(profiling: ProfilingScenario) -> None:
-    """Likewise; before the first rescale its profile is created."""
-    _assert_written(profiling, (*_WRITES, "POST /apis/optimus.dl"))
-
-
-def test_the_points_are_all_that_a_pause_and_a_resume_do(pausing: PausingScenario) -> None:
-    """Likewise."""
-    _assert_written(pausing, (*_WRITES, "Paused", "Resumed"))
-
-
-_WRITES: Final = ('"suspend": true', '"suspend": false', "Suspending", "Resizing", "Starting")
-
-
-def _assert_written(matrix: MatrixScenario, parts: Sequence[str]) -> None:
+def assert_written(matrix: MatrixScenario, parts: Sequence[str]) -> None:
     names = [str(each) for each in matrix.points]
     for part in parts:
         assert any(part in each.partition(" after ")[0] for each in names), names
