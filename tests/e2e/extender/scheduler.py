@@ -314,8 +314,8 @@ class TrainingJobs:
             if node is not None
         }
 
-    def wait_bound(self, name: str, pods: int) -> dict[str, str]:
-        wait_until(f"all pods of {name} are bound", lambda: len(self.nodes(name)) == pods)
+    def wait_bound(self, name: str, pods: int, seconds: float = 180) -> dict[str, str]:
+        wait_until(f"all pods of {name} are bound", lambda: len(self.nodes(name)) == pods, seconds)
         return self.nodes(name)
 
     def wait_refused(self, name: str, pods: int, sentence: str) -> None:
