@@ -154,11 +154,6 @@ _SYNONYMS: Final = {
 }
 
 
-def may_count(name: str, value: float) -> bool:
-    """Whether a value may be a position in an epoch: an integer with a name that says nothing."""
-    return value > 0 and value.is_integer() and describe(name).meaning is Meaning.OTHER
-
-
 def is_of_training(name: str) -> bool:
     """Whether a name says that the value is of the training."""
     return any(map(_TRAINING.fullmatch, _SPLIT.split(name.lower())))
