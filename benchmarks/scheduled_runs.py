@@ -37,13 +37,13 @@ from optimus.cli.convergence_evaluation import (
 )
 from optimus.errors import NotReady
 from optimus.models.convergence import (
-    AnnealedCurve,
     LearningRateSchedule,
     LossCurve,
     PublishedCurve,
     TimeToGoal,
 )
-from optimus.models.convergence.annealed import AnnealingConstants, CourseFamily
+from optimus.models.convergence.courses import CourseFamily
+from optimus.models.convergence.curve import CurveConstants
 from optimus.models.convergence.schedule import Shape
 from optimus.models.forecast import Curve
 from optimus.progress.types import Declared, LossPoint
@@ -55,8 +55,7 @@ CHOSEN_ON = ("0.3", "0.5", f"drop+{AFTER_DROP}")
 CHOSEN_TARGETS = (0.4, 0.55, 0.7, 0.85, 1.0)
 GUESS = 0.75
 CONSTANTS = [
-    AnnealingConstants(*each)
-    for each in product((0.1, 0.15, 0.2, 0.3), (0.0, 0.5, 1.0), (0.02, 0.05))
+    CurveConstants(*each) for each in product((0.1, 0.15, 0.2, 0.3), (0.0, 0.5, 1.0), (0.02, 0.05))
 ]
 FAMILIES = [CourseFamily(drop_lags=(lag, math.inf)) for lag in (0.1, 0.15, 0.2, 0.3)]
 GRID = list(product(FAMILIES, CONSTANTS))
@@ -220,9 +219,7 @@ def chosen(asked: Sequence[Asked], known: Sequence[Asked]) -> dict[str, object]:
     return {
         "best": _described(overall),
         "score_of_best": fmean(scores[overall].values()),
-        "score_of_product": fmean(
-            scores[GRID.index((CourseFamily(), AnnealingConstants()))].values()
-        ),
+        "score_of_product": fmean(scores[GRID.index((CourseFamily(), CurveConstants()))].values()),
         "left_out": {family: _described(n) for family, n in others.items()},
         "errors_of_left_out": {
             origin: _errors([each for each in unseen if each[0].origin == origin])
@@ -262,15 +259,15 @@ def _answers(run: Run, question: Question) -> list[TimeToGoal]:
 
 
 def _answer(
-    run: Run, question: Question, family: CourseFamily, constants: AnnealingConstants
+    run: Run, question: Question, family: CourseFamily, constants: CurveConstants
 ) -> TimeToGoal:
     curve = _fitted(run, question, family)
     return replace(curve, constants=constants).time_to_goal(question.goal)
 
 
-def _fitted(run: Run, question: Question, family: CourseFamily) -> AnnealedCurve:
-    curve = AnnealedCurve.fit(run.points[: question.seen], run.schedule, family)
-    if not isinstance(curve, AnnealedCurve):
+def _fitted(run: Run, question: Question, family: CourseFamily) -> LossCurve:
+    curve = LossCurve.under(run.points[: question.seen], run.schedule, family)
+    if not isinstance(curve, LossCurve):
         raise TypeError(f"{run.family}: {curve}")
     return curve
 
@@ -279,15 +276,16 @@ Fit = Callable[[Sequence[LossPoint], LearningRateSchedule], Curve | NotReady]
 
 
 def _with(family: CourseFamily) -> Fit:
-    return lambda points, schedule: AnnealedCurve.fit(points, schedule, family)
+    return lambda points, schedule: LossCurve.under(points, schedule, family)
 
 
 def _end_alone(points: Sequence[LossPoint], schedule: LearningRateSchedule) -> Curve | NotReady:
-    return AnnealedCurve.fit(points, LearningRateSchedule(schedule.end, Shape.CONSTANT))
+    return LossCurve.under(points, LearningRateSchedule(schedule.end, Shape.CONSTANT))
 
 
 ABLATIONS: Mapping[str, Fit] = {
-    "all": AnnealedCurve.fit,
+    "all": LossCurve.under,
+    "no losses since a drop alone": _with(CourseFamily(since_drop=False)),
     "no deeper drops": _with(CourseFamily(deeper=0.0)),
     "drops followed at once": _with(CourseFamily(drop_lags=(math.inf,))),
     "drops followed late": _with(CourseFamily(drop_lags=CourseFamily().drop_lags[:1])),
