@@ -19,7 +19,7 @@ from optimus.placement.capacity import Vector
 from optimus.placement.gang import DoesNotFit, Gang, GangRule, Placement, does_not_fit, gang_shape
 from optimus.placement.queue.backfill import Backfill, FuturePlan, Reader
 from optimus.placement.queue.budgets import NamespaceBudgets
-from optimus.placement.queue.free_copy import FreeCopy
+from optimus.placement.queue.capacity_copy import CapacityCopy
 from optimus.placement.queue.order import Instant, OrderKey, QueueEntry, WaitingGang, order_key
 from optimus.placement.queue.shortfall import Refusal, Shortfall, shortages
 from optimus.resources import NONE, Resources
@@ -113,7 +113,7 @@ class Planning:
     ) -> None:
         """``clock`` tells how long searches take, in seconds; without it none takes any time."""
         self._rule, self._age_limit, self._clock = rule, age_limit_seconds, clock
-        self._free = FreeCopy()
+        self._free = CapacityCopy()
         self._backfill = Backfill(rule)
         self._before: dict[str, Vector] = {}
         """Shared by the shortfalls since the last plan."""
@@ -282,7 +282,7 @@ class _Walk:
     def __init__(
         self,
         snapshot: Snapshot,
-        free: FreeCopy,
+        free: CapacityCopy,
         rule: GangRule,
         before: dict[str, Vector],
         shapes: "dict[object, _RefusedShape]",

@@ -8,7 +8,7 @@ from optimus.jobs import JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Gang, Member
-from optimus.placement.queue.free_copy import FreeCopy
+from optimus.placement.queue.capacity_copy import CapacityCopy
 from optimus.placement.queue.order import Instant
 from optimus.placement.queue.planning import Snapshot
 from optimus.placement.queue.shortfall import Shortage, Shortfall, shortages
@@ -140,12 +140,12 @@ def snapshot(left: Mapping[str, int | None], nodes: Mapping[str, Node] | None = 
     return Snapshot(Instant(0.0, 0.0), [], {}, amounts, nodes, {}, {}, 0, 0, 0)
 
 
-def free(room: FreeCopy) -> dict[str, int]:
+def free(room: CapacityCopy) -> dict[str, int]:
     return {name: each["cpu"] for name, each in room.capacity.free_by_name().items()}
 
 
-def two_nodes() -> FreeCopy:
-    room = FreeCopy()
+def two_nodes() -> CapacityCopy:
+    room = CapacityCopy()
     nodes = {"a": node("a"), "b": node("b")}
     assert room.update(snapshot({"a": 4, "b": 5}, nodes)) is None, "nothing to compare with"
     return room

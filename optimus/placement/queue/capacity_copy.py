@@ -22,7 +22,7 @@ class ChangedNodes(Protocol):
         ...
 
 
-class FreeChanges(NamedTuple):
+class CapacityChanges(NamedTuple):
     """What nodes had and have; nodes in ``altered`` may also admit what they did not."""
 
     before: Mapping[str, Vector]
@@ -30,7 +30,7 @@ class FreeChanges(NamedTuple):
     altered: Collection[str]
 
 
-class FreeCopy:
+class CapacityCopy:
     """What is left of each node, as of the last snapshot less what this slice has planned."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class FreeCopy:
         self._touched: dict[str, Vector] = {}
         """What the last snapshot left of nodes of which this slice has taken."""
 
-    def update(self, snapshot: ChangedNodes) -> "FreeChanges | None":
+    def update(self, snapshot: ChangedNodes) -> "CapacityChanges | None":
         """Take over a snapshot. ``None`` where nodes have other resources than before, so that
         nothing can be compared."""
         changed = self._touched.keys() | snapshot.left.keys()
@@ -66,7 +66,7 @@ class FreeCopy:
         if self.capacity.resources != resources:
             return None
         after = {name: self._vector(name) for name in before.keys() | altered}
-        return FreeChanges(before, after, altered)
+        return CapacityChanges(before, after, altered)
 
     def _rebuild(self) -> None:
         # What is left of a node may be in a snapshot before the node is, and after it.
