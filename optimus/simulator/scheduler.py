@@ -34,7 +34,7 @@ from optimus.jobs import Job
 from optimus.lifecycle.workloads import NOTHING_PROVIDED, provided, speeds_are_enough
 from optimus.models.earlier_runs import kept, run_of, why_differs
 from optimus.nodes import Node
-from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key
+from optimus.placement.queue.order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key
 from optimus.progress.types import EarlierRun
 from optimus.rescale.checkpoints import (
     is_fresh_checkpoint,

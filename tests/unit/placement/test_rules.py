@@ -10,7 +10,7 @@ from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Assignment, DoesNotFit, FixedAssignment, Placement, Server
 from optimus.placement.per_pod import PACK, SPREAD, PerPod
-from optimus.placement.queue_order import WaitingGang, blocks_others, order_key
+from optimus.placement.queue.order import WaitingGang, blocks_others, order_key
 from optimus.placement.scoring import free_room_scores, planned_scores
 from optimus.resources import Resources
 from tests.unit.placement.exhaustive_search import gang_of, overfull, spread_of

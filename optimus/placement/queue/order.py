@@ -8,7 +8,9 @@ large one.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
+from optimus.placement.gang import Gang
 from optimus.resources import Resources
 
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
@@ -16,6 +18,13 @@ SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 
 AGE_LIMIT_SECONDS = 600.0
 """A job waits at most one scheduling interval behind smaller ones that came later."""
+
+
+class Instant(NamedTuple):
+    """One instant on both clocks, in seconds: one times what is reserved, the other ages pods."""
+
+    monotonic: float
+    epoch: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,20 @@ class WaitingGang:
     def waited_seconds(self, now: float) -> float:
         """How long the gang has waited."""
         return max(now - self.since, 0.0)
+
+
+class QueueEntry(Protocol):
+    """A gang in the queue, with what decides on its place."""
+
+    @property
+    def gang(self) -> Gang:
+        """Its replicas."""
+        ...
+
+    @property
+    def waiting(self) -> WaitingGang:
+        """What decides on its place in the queue."""
+        ...
 
 
 OrderKey = tuple[int, int, float, float, str]
