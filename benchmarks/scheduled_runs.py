@@ -4,8 +4,9 @@ The runs are those of ``tests/data/curves/published_runs.json`` (GluonCV and Glu
 epoch, or the error of a metric, and what the script printed of the whole run. Forecasts see nothing
 after the epochs seen. For each origin: the mean error as a part of the run, the part of the 80 %
 intervals that hold the true epoch, and their width, over all questions and by family; beside them
-the model without a schedule, the paper's curve, the rule "twice the epochs seen", and three
-quarters of the declared end.
+the model without a schedule, the same that is told the rates so far and cut at the declared end,
+the paper's curve, the rule "twice the epochs seen", three quarters of the declared end, and three
+epochs after the last declared drop. ``error_interval``: 95 %, by a bootstrap over families.
 
 ``--choose`` selects the model's constants by cross-validation: for each family those that are best
 on all others, by the pinball loss of the median and of the interval's ends (a proper score:
@@ -27,6 +28,8 @@ from itertools import product
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
+
 from optimus.cli.convergence_evaluation import (
     EvaluatedForecast,
     Question,
@@ -37,6 +40,7 @@ from optimus.cli.convergence_evaluation import (
 )
 from optimus.errors import NotReady
 from optimus.models.convergence import (
+    QUIET_EPOCHS,
     LearningRateSchedule,
     LossCurve,
     PublishedCurve,
@@ -60,6 +64,7 @@ CONSTANTS = [
 FAMILIES = [CourseFamily(drop_lags=(lag, math.inf)) for lag in (0.1, 0.15, 0.2, 0.3)]
 GRID = list(product(FAMILIES, CONSTANTS))
 QUANTILES = (0.1, 0.5, 0.9)
+BOOTSTRAPS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +171,15 @@ def evaluated(asked: Sequence[Asked]) -> dict[str, object]:
             "without_schedule": round(fmean(each.error or 0.0 for each in plain), 4),
             "paper": round(fmean(each.paper_error or 0.0 for each in plain), 4),
             "twice": round(fmean(each.twice_error or 0.0 for each in plain), 4),
+            "with_rates": round(fmean(_with_rates(*each[:2]) for each in of_origin), 4),
             "three_quarters": round(fmean(_guess(*each[:2]) for each in of_origin), 4),
+            "after_last_drop": round(fmean(_after_last_drop(*each[:2]) for each in of_origin), 4),
+            "error_interval": error_interval(
+                [
+                    [each.error or 0.0 for run, _, each in of_origin if run.family == family]
+                    for family in families
+                ]
+            ),
             "families": {
                 family: summary([each for run, _, each in of_origin if run.family == family])
                 for family in families
@@ -185,9 +198,41 @@ def summary(found: Sequence[EvaluatedForecast]) -> dict[str, float]:
     }
 
 
+def error_interval(families: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """95 % of the mean error, by a bootstrap over families."""
+    rng, means = np.random.default_rng(1), []
+    for _ in range(BOOTSTRAPS):
+        drawn = rng.integers(len(families), size=len(families))
+        means.append(fmean(each for n in drawn for each in families[n]))
+    low, high = np.quantile(means, (0.025, 0.975))
+    return round(float(low), 4), round(float(high), 4)
+
+
 def _guess(run: Run, question: Question) -> float:
+    return _off(GUESS * run.schedule.end, question)
+
+
+def _after_last_drop(run: Run, question: Question) -> float:
+    """Three epochs after the last declared drop: when a threshold is met at the earliest."""
+    return _off(run.schedule.last_drop(run.schedule.end) + QUIET_EPOCHS, question)
+
+
+def _with_rates(run: Run, question: Question) -> float:
+    """The losses alone, cut at the drops and at the declared end."""
+    dropped = run.schedule.last_drop(question.seen)
+    seen = [
+        replace(point, learning_rate=run.schedule.factor if (point.epoch or 0) > dropped else 1.0)
+        for point in run.points[: question.seen]
+    ]
+    curve = LossCurve.fit(seen if dropped else run.points[: question.seen])
+    if isinstance(curve, NotReady):
+        return _off(run.schedule.end, question)
+    return _off(curve.time_to_goal(question.goal).within(run.schedule.end).point, question)
+
+
+def _off(epoch: float, question: Question) -> float:
     true = question.true or 0
-    return abs(max(GUESS * run.schedule.end, question.seen + 1) - true) / question.run
+    return min(abs(max(epoch, question.seen + 1) - true) / question.run, 1.0)
 
 
 def chosen(asked: Sequence[Asked], known: Sequence[Asked]) -> dict[str, object]:

@@ -114,6 +114,10 @@ class CurveConstants:
 
 
 _CONSTANTS: Final = CurveConstants()
+_AT_LAST_DROP: Final = 0.75
+"""The probability that a threshold is met as soon as its rule allows it after the last drop, which
+is when most runs meet it."""
+_INSTANT: Final = 0.01
 _FIRST_POWER: Final = 0.75
 _DOUBT_LOSSES: Final = 4.0
 
@@ -259,6 +263,9 @@ class LossCurve:
 
     def _before_end(self, goal: LossGoal, prior: TotalPrior | None, end: float) -> TimeToGoal:
         k, steps = self._ahead(end)
+        if isinstance(goal, ConvergenceThreshold) and self._first_quiet < end:
+            k = np.union1d(k, [self._first_quiet - _INSTANT, self._first_quiet])
+            steps = np.diff(k, prepend=self.seen)
         courses = self.courses.log_loss(k)
         before = (k / end) ** self.constants.lateness * steps
         if prior is not None:
@@ -274,6 +281,9 @@ class LossCurve:
             in_run = float(cdf[-1])
         total = float(found.sum())
         parts = found / total if total > 0 else np.zeros_like(found)
+        if isinstance(goal, ConvergenceThreshold) and self._waits_for_drop and total > 0:
+            parts *= 1 - _AT_LAST_DROP
+            parts[np.searchsorted(k, self._first_quiet)] += _AT_LAST_DROP
         parts += self.constants.by_chance * before / before.sum()
         places = np.concatenate([[self.seen], k])
         return TimeToGoal.of(places, parts, in_run, min(self.seen + self.spacing, end), end)
@@ -321,6 +331,19 @@ class LossCurve:
         places = np.concatenate([[self.seen], np.maximum(k, earliest)])
         return TimeToGoal.of(places, parts, in_run, earliest)
 
+    @property
+    def _first_quiet(self) -> float:
+        """The first epochs after now complete no streak that has not begun, and by the rule none
+        counts before the last declared drop and the end of the warm-up."""
+        declared = self.schedule
+        waits = () if declared is None else (declared.warmup, *declared.drops)
+        return max(self.seen, *waits) + QUIET_EPOCHS if waits else self.seen + QUIET_EPOCHS
+
+    @property
+    def _waits_for_drop(self) -> bool:
+        """Whether the last declared drop is still ahead."""
+        return self.schedule is not None and max((0.0, *self.schedule.drops)) > self.seen
+
     def _blurred(self, step: float, slower: float, cdf: Vector) -> Vector:
         """The distribution with a normal error added to the log of the time ahead, in which
         its places are so far apart."""
@@ -358,14 +381,9 @@ class LossCurve:
         former = np.concatenate([level, courses[:, :-1]], axis=1)
         falls = np.maximum(former - courses, 0.0) / steps
         rates = quiet_streak((fraction * self.start_loss / np.exp(courses) - falls) / self.noise)
-        # The first epochs after now complete no streak that has not begun, and by the rule none
-        # counts before the last declared drop and the end of the warm-up.
-        declared = self.schedule
-        wait = () if declared is None else (declared.warmup, *declared.drops)
-        losses, first = np.exp(courses), max(*wait, self.seen) + QUIET_EPOCHS if wait else 0.0
-        first = max(first, self.seen + QUIET_EPOCHS)
+        losses = np.exp(courses)
         may_hold = self.rule.may_hold(fraction, k, losses, falls * losses)
-        waiting = np.where((k >= first) & may_hold, rates * steps, 0.0)
+        waiting = np.where((k >= self._first_quiet) & may_hold, rates * steps, 0.0)
         return np.asarray(1 - np.exp(-np.cumsum(waiting, axis=1)), dtype=np.float64)
 
 

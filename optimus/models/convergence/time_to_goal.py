@@ -97,13 +97,6 @@ class TimeToGoal:
         """The same of the runs that meet the goal."""
         return self.quantile(probability * self.in_run)
 
-    def mean_until(self, k: float) -> float:
-        """The mean of the time at which the goal is met or ``k`` is reached."""
-        places = np.append(np.maximum(self.k[self.k < k], self.earliest), k)
-        left = 1 - np.interp(places, self.k, self.cdf, left=0.0)
-        means = (left[1:] + left[:-1]) / 2
-        return float(places[0] + means @ np.diff(places))
-
     def probability_by(self, k: float) -> float:
         """The probability that the goal is met by k."""
         return float(np.interp(k, self.k, self.cdf, left=0.0))

@@ -87,15 +87,11 @@ def test_earlier_runs_do_not_make_an_unlikely_goal_likely() -> None:
     assert found.point == END
 
 
-def test_a_mean_is_cut_where_it_is_asked_to_be() -> None:
-    found = TimeToGoal(np.array([10.0, 30.0, 50.0]), np.array([0.0, 0.5, 1.0]))
-    assert found.mean_until(100.0) == pytest.approx(30.0)
-    assert found.mean_until(10.0) == 10.0
-    # One half of the uniform distribution is below 30.
-    assert found.mean_until(30.0) == pytest.approx(25.0)
-    assert TimeToGoal.at(40.0).mean_until(100.0) == pytest.approx(40.0)
-    lost = TimeToGoal(np.array([10.0, 30.0]), np.array([0.0, 0.5]), end=50.0)
-    assert lost.mean_until(50.0) == pytest.approx(35.0)
+def test_only_the_lower_bound_of_a_wide_interval_says_something() -> None:
+    near, far = TotalPrior(math.log(300.0), 0.1), TotalPrior(math.log(300.0), 1.5)
+    assert not near.after(100.0).is_wide
+    assert far.after(100.0).is_wide
+    assert not far.after(100.0).within(400.0).is_wide
 
 
 FLAT = np.array([2.303, 2.302, 2.3025, 2.3018, 2.3021, 2.3019])
