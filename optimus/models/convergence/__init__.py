@@ -2,10 +2,11 @@
 
 ``curve`` is the product's model, a Bayesian average over ``courses`` of the loss: decays
 (``posterior``), and what goes away with the learning rate where its ``schedule`` is declared.
-``time_to_goal`` is the distribution that it gives; ``paper_curve`` the paper's, as published. Both
+``distribution`` is the one that it gives; ``paper_curve`` the paper's, as published. Both
 take losses in training order and give a ``TimeToGoal``, or the reason why there is none."""
 
 from optimus.models.convergence.curve import LossCurve
+from optimus.models.convergence.distribution import TimeToGoal, TotalPrior
 from optimus.models.convergence.paper_curve import PublishedCurve
 from optimus.models.convergence.schedule import LearningRateSchedule
 from optimus.models.convergence.series import (
@@ -18,7 +19,6 @@ from optimus.models.convergence.series import (
     needed_plateau,
     plateau_epochs,
 )
-from optimus.models.convergence.time_to_goal import TimeToGoal, TotalPrior
 
 __all__ = [
     "MEDIAN_OF",

@@ -37,6 +37,13 @@ from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
 from optimus.models import Matrix, Vector
 from optimus.models.convergence.courses import PRODUCT, CourseFamily, Courses
+from optimus.models.convergence.distribution import (
+    USUAL_EPOCHS,
+    TimeToGoal,
+    TotalPrior,
+    student,
+    usual_steps,
+)
 from optimus.models.convergence.schedule import LearningRateSchedule
 from optimus.models.convergence.series import (
     MEDIAN_OF,
@@ -49,13 +56,6 @@ from optimus.models.convergence.series import (
     pooled_noise,
     segment_since,
     since_last_drop,
-)
-from optimus.models.convergence.time_to_goal import (
-    USUAL_EPOCHS,
-    TimeToGoal,
-    TotalPrior,
-    student,
-    usual_steps,
 )
 from optimus.progress.types import LossPoint
 

@@ -20,9 +20,9 @@ from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
 from optimus.models import Vector
 from optimus.models.convergence.curve import NO_EPOCHS
+from optimus.models.convergence.distribution import TimeToGoal, TotalPrior
 from optimus.models.convergence.schedule import LearningRateSchedule
 from optimus.models.convergence.series import QUIET_EPOCHS, since_last_drop
-from optimus.models.convergence.time_to_goal import TimeToGoal, TotalPrior
 from optimus.progress.types import LossPoint
 
 _HORIZON: Final = 100

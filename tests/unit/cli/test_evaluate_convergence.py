@@ -108,7 +108,7 @@ class TestAccuracy:
         ]
         assert fmean(off) <= 0.27
         assert fmean(each["low"] <= each["true_epoch"] <= each["high"] for each in found) >= 0.75
-        assert fmean((each["high"] - each["low"]) / each["run_epochs"] for each in found) <= 0.31
+        assert fmean((each["high"] - each["low"]) / each["run_epochs"] for each in found) <= 0.7
 
     def test_targets_never_reached_have_lower_probabilities_than_others(
         self, command_line: CommandLine
