@@ -16,7 +16,7 @@ STEPS = 20
 
 
 def rare_saver() -> LightJob:
-    """A job that saves once an hour, and when it is stopped; it is moved after a checkpoint only."""
+    """A job that saves once an hour, and when it is stopped; moved after a checkpoint only."""
     job = small_job("saver", BEFORE)
     own = {**(job.annotations or {}), "optimus.dl/rescale": "checkpoint"}
     annotations = {**own, "optimus.dl/saves-on-stop": "true"}
