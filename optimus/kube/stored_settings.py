@@ -74,7 +74,6 @@ class ClusterSettings:
         )
         return found
 
-
     def beside(self, others: Iterable["ClusterSettings"]) -> Self:
         """With the budgets and weights of the namespaces of these profiles, too."""
         budgets, interval = dict(self.budgets), self.decision.interval

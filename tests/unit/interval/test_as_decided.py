@@ -35,11 +35,12 @@ from optimus.interval import (
     Strategies,
     plan_interval,
 )
-from optimus.jobs import CountBounds, Counts, Job, JobKey, RescaleRule
+from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec, RescaleRule
 from optimus.models.forecast import Forecast
 from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
+from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cluster import KnownForecasts, bind, job, nodes, steps
 from tests.unit.properties import examples
@@ -166,6 +167,19 @@ class TestNamespaces:
         case.may_pause = False
         assert not paused_of(case)
 
+    def test_a_job_within_its_part_is_not_paused_by_fragments_where_its_counts_change(self) -> None:
+        worker = ReplicaSpec(Resources(cpu=3000))
+        mine = job("mine", (2, 1), key=JobKey("a", "mine"), worker=worker)
+        small: list[tuple[Job, list[str]]] = [
+            (job(name, key=JobKey("b", name)), []) for name in ("b", "c")
+        ]
+        known = {"mine": steps(1e6), "b": steps(1.0), "c": steps(1.0)}
+        # Placed in ascending demand, the small ones leave two cores on each node.
+        policy = granting(READS, mine=(1, 1), b=(1, 1), c=(1, 1))
+        case = Round(policy, [(mine, ["node-00", "node-01", "node-00"]), *small], known=known)
+        decided = case.decisions()
+        assert outcome({"mine": decided["mine"]}) == {"mine": (Action.SHRINK, (1, 1))}
+
 
 class TestThePlace:
     def test_small_jobs_come_first_and_a_large_one_gets_fewer_tasks(self) -> None:
@@ -225,6 +239,25 @@ class TestPauses:
         for grants, expected in (({}, Action.WAIT), ({"a": (1, 1)}, Action.RESUME)):
             case = Round(granting(**grants), [(paused, [])], history={"a": PAUSED})  # type: ignore[arg-type]
             assert outcome(case.decisions()) == {"a": (expected, (1, 1))}
+
+    def test_a_paused_job_that_other_jobs_than_the_policys_keep_out_is_resumed_into_the_queue(
+        self,
+    ) -> None:
+        paused = job("a", suspended=True)
+        fixed = [
+            (job(f"f-{n}", (1, 3), rescale=RescaleRule.NEVER), on(f"node-{n:02}", 4))
+            for n in range(2)
+        ]
+        for policy in (granting(), granting(READS)):  # decided by the policy, or without a forecast
+            case = Round(policy, [(paused, []), *fixed], history={"a": PAUSED})
+            decided = case.decisions()["a"]
+            assert (decided.action, decided.counts) == (Action.RESUME, (1, 1))
+            assert decided.reason.endswith("its pods wait in the queue")
+        # What the policy grants to others is theirs.
+        running = [(replace(each, rescale=RescaleRule.ANY), where) for each, where in fixed]
+        policy = granting(**{each.key.name: (1, 3) for each, _ in running})
+        case = Round(policy, [(paused, []), *running], history={"a": PAUSED})
+        assert case.decisions()["a"].action is Action.WAIT
 
     def test_a_suspension_by_its_user_stays(self) -> None:
         case = Round(granting(a=(1, 1)), [(job("a", suspended=True), [])])
