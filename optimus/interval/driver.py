@@ -21,6 +21,7 @@ from typing import Final, Protocol
 from numpy.random import SeedSequence
 
 from optimus.allocation import NO_HISTORY, NO_MEMORY, JobHistory, PolicyMemory
+from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import Service
 from optimus.errors import NotReady
 from optimus.interval import (
@@ -241,6 +242,9 @@ class DriverState:
     forecasts: dict[str, Forecast | NotReady] = field(default_factory=dict)
     awaiting_forecast: set[str] = field(default_factory=set)
     memory: PolicyMemory = NO_MEMORY
+    owed: Owed = field(default_factory=Owed)
+    """What namespaces have used less than their part, where jobs are paused."""
+
     promised: dict[str, tuple[Counts, float]] = field(default_factory=dict)
     """By job that waits for its pods to be placed, the counts that the last interval found room
     for, and when one first did."""
@@ -423,11 +427,13 @@ class IntervalDriver:
                 received=cluster.received,
                 kind_label=self._config.kind_label,
                 may_pause=self._config.pauses,
+                owed=state.owed,
             ),
             forecast,
         )
         # As it is stored: plain data, which a restarted process could read.
         state.memory = PolicyMemory.from_json(plan.memory.as_json())
+        state.owed = plan.owed
         if self._stops_together:
             yield IntervalDecided(plan)
             yield from _begin_together(plan)

@@ -17,6 +17,8 @@ from optimus.allocation import (
     PolicyMemory,
     PolicyTraits,
 )
+from optimus.allocation.fairness import Fairness
+from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import (
     ClusterAllocation,
     ClusterProblem,
@@ -83,18 +85,22 @@ class Round:
     known: dict[str, Forecast] = field(default_factory=dict)
     history: dict[str, JobHistory] = field(default_factory=dict)
     may_pause: bool = True
+    at: float = AT
+    owed: Owed = field(default_factory=Owed)
+    fairness: Fairness = field(default_factory=Fairness)
 
     def plan(self) -> IntervalPlan:
         pods = [pod for each, where in self.jobs if where for pod in bind(each, where)]
-        snapshot = ClusterSnapshot.of(AT, [each for each, _ in self.jobs], self.nodes, pods)
+        snapshot = ClusterSnapshot.of(self.at, [each for each, _ in self.jobs], self.nodes, pods)
         inputs = IntervalInput(
             snapshot,
             history={f"uid-{name}": each for name, each in self.history.items()},
             received={"uid-a": Service(30.0)},
             may_pause=self.may_pause,
+            owed=self.owed,
         )
         strategies = Strategies(self.policy, Theorem1(), KnownForecasts(self.known))
-        return plan_interval("i7", inputs, strategies, IntervalConfig())
+        return plan_interval("i7", inputs, strategies, IntervalConfig(fairness=self.fairness))
 
     def decisions(self) -> dict[str, Decision]:
         return {each.key.name: each for each in self.plan().decisions}
@@ -180,6 +186,38 @@ class TestNamespaces:
         decided = case.decisions()
         assert outcome({"mine": decided["mine"]}) == {"mine": (Action.SHRINK, (1, 1))}
 
+    @pytest.mark.parametrize(("weight", "expected"), [(1.0, 2 / 3), (0.5, 4 / 9)])
+    def test_a_job_larger_than_its_namespaces_part_runs_that_part_of_the_time(
+        self, weight: float, expected: float
+    ) -> None:
+        large = job("large", (1, 5), key=JobKey("a", "large"), bounds=CountBounds(1, None, 5))
+        short = [job(f"s-{number}", (1, 1), key=JobKey("b", f"s-{number}")) for number in range(4)]
+        known = {"large": steps(1e9), **{each.key.name: steps(1.0) for each in short}}
+        fairness = Fairness(namespaces={"a": weight})
+        case = Round(policy_named("srtf"), [], known=known, fairness=fairness)
+        running, ran = {each.key.name: on("node-00") for each in short[:2]}, list[bool]()
+        running |= {each.key.name: on("node-01") for each in short[2:]}
+        for _ in range(90):
+            case.jobs = [
+                (
+                    replace(each, suspended=each.key.name not in running),
+                    running.get(each.key.name, []),
+                )
+                for each in (large, *short)
+            ]
+            case.history = {
+                each.key.name: PAUSED for each in (large, *short) if each.key.name not in running
+            }
+            plan = case.plan()
+            running = {
+                each.key.name: [one.node for one in plan.capacity_plan.held[each.uid]]
+                for each in plan.decisions
+                if each.action is not Action.PAUSE and plan.capacity_plan.is_placed(each.uid)
+            }
+            ran.append("large" in running)
+            case.at, case.owed = case.at + 600.0, plan.owed
+        assert ran.count(True) / len(ran) == pytest.approx(expected, abs=0.05)
+
 
 class TestThePlace:
     def test_small_jobs_come_first_and_a_large_one_gets_fewer_tasks(self) -> None:
@@ -255,7 +293,7 @@ class TestPauses:
             assert decided.reason.endswith("its pods wait in the queue")
         # What the policy grants to others is theirs.
         running = [(replace(each, rescale=RescaleRule.ANY), where) for each, where in fixed]
-        policy = granting(**{each.key.name: (1, 3) for each, _ in running})
+        policy = granting(READS_NONE, **{each.key.name: (1, 3) for each, _ in running})
         case = Round(policy, [(paused, []), *running], history={"a": PAUSED})
         assert case.decisions()["a"].action is Action.WAIT
 
