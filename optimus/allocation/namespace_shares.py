@@ -161,9 +161,7 @@ class Owed:
     def shares(self, shares: Iterable[NamespaceShare]) -> tuple[NamespaceShare, ...]:
         """The shares with what is owed to each."""
         known = self.seconds
-        return tuple(
-            replace(each, owed_seconds=known.get(each.namespace, 0.0)) for each in shares
-        )
+        return tuple(replace(each, owed_seconds=known.get(each.namespace, 0.0)) for each in shares)
 
     def after(
         self,

@@ -16,9 +16,9 @@ from typing import Final, Self
 
 from optimus.jobs import TRAINERS, Counts, Role
 from optimus.progress import value_table
-from optimus.progress.counts import below_header, settle_count, settle_end
 from optimus.progress.formats import parse_body
 from optimus.progress.formats.settings import of_command
+from optimus.progress.lines import Body, joined, split_prefix, whole_lines
 from optimus.progress.metric_names import ValueName, core_words, describe, is_of_training
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
 from optimus.progress.pod_progress import (
@@ -29,18 +29,19 @@ from optimus.progress.pod_progress import (
     next_since,
     note_gap,
 )
-from optimus.progress.prefixes import Body, split_prefix
-from optimus.progress.printed_numbers import unclear_number
-from optimus.progress.records import joined, parts
+from optimus.progress.printed_values import unclear_number
 from optimus.progress.state import (
     LogState,
     MetricState,
     add_epoch_mean,
     add_loss,
     add_metric,
+    below_header,
     drop_undone_losses,
     job_rate,
     keep_epoch_length,
+    settle_count,
+    settle_end,
     step_unit,
     steps_give_epochs,
     steps_per_epoch,
@@ -180,7 +181,7 @@ class ProgressLog:
             pod.skips, self._known = skipped, None
 
     def _take_line(self, pod: PodState, line: LogLine) -> None:
-        for text in parts(clean(line.text)):
+        for text in whole_lines(clean(line.text)):
             self._take_text(pod, line.at, text)
 
     def _take_text(self, pod: PodState, at: float, text: str) -> None:
