@@ -73,6 +73,8 @@ _LINES_WITHOUT_LOSS: Final = 20
 _UNREAD_LINES: Final = 200
 _BAD_LOSSES: Final = 3
 _UNCLEAR_LINES: Final = 3
+_FALLS: Final = 2
+"""As many falls from the same step show that the steps begin again by themselves."""
 _MOST_UNCLEAR: Final = 40
 """Characters of a number in a sentence."""
 
@@ -675,11 +677,21 @@ def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:
     return not pod.tells_loss, silent, TRAINERS.index(pod.role), pod.index
 
 
-def _unclear_text(unclear: str) -> str:
-    return (
-        f"the number {unclear} in the log may have a decimal comma or thousands, and is not read: "
-        "print it with a decimal point and without commas"
-    )
+def _unclear_text(state: LogState) -> str | None:
+    """What of the log may mean two things."""
+    if state.unclear_lines >= _UNCLEAR_LINES:
+        return (
+            f"the number {state.unclear} in the log may have a decimal comma or thousands, and is "
+            "not read: print it with a decimal point and without commas"
+        )
+    return _STEPS_BEGIN_AGAIN if any(pod.falls >= _FALLS for pod in state.pods) else None
+
+
+_STEPS_BEGIN_AGAIN: Final = (
+    "the log's steps begin again and again after the same step, and no line names the epoch, so "
+    "that what came before is taken for undone: print the epoch, too, such as 'epoch=3 step=10 "
+    "loss=0.5', or steps that go on"
+)
 
 
 def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
@@ -691,8 +703,9 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
     slow = _slow_pattern(options)
     if slow is not None:
         return slow
-    if state.unclear_lines >= _UNCLEAR_LINES:
-        return _unclear_text(state.unclear)
+    unclear = _unclear_text(state)
+    if unclear is not None:
+        return unclear
     if state.losses or (options.aims and state.series):
         return None
     named = f"named {options.loss_metric!r} " if options.loss_metric else ""
