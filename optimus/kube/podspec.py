@@ -184,6 +184,7 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     priority_class_name: str | None = None
     preemption_policy: str | None = None
     active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 _ONE_POD = Resources({PODS: 1})
@@ -304,6 +305,7 @@ def template_of(spec: PodSpec) -> Template:
                 resources=spec.resources,
                 priority_class_name=spec.priority_class_name,
                 active_deadline_seconds=spec.active_deadline_seconds,
+                termination_grace_period_seconds=spec.termination_grace_period_seconds,
             )
         )
     )
