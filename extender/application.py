@@ -55,7 +55,7 @@ from optimus.kube.volumes import (
 )
 from optimus.kube.writer import JobWriter, PodWriter
 from optimus.placement.queue.order import Instant
-from optimus.runtime.health import HealthServer
+from optimus.runtime.health import HealthServer, InTurns
 from optimus.runtime.settings import address, names_in
 
 _WRITERS: Final = 8
@@ -159,7 +159,7 @@ class Application:
         self._health = None
         if settings.health_listen:
             health_app = create_health_app(self._endpoints)
-            self._health = HealthServer(health_app, *address(settings.health_listen))
+            self._health = HealthServer(InTurns(health_app), *address(settings.health_listen))
         self.metrics.watch("reservations", "Replicas with a reservation.", state.reservation_count)
         self.metrics.watch(
             "leads",
