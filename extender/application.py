@@ -231,7 +231,9 @@ class Application:
         """What is reported to users by Events; called on their thread."""
         half_placed = half_placed_notices(self._state, self._settings.reservation_seconds)
         yield from half_placed
-        yield from waiting_notices(self._inspector.waiting(), {each.uid for each in half_placed})
+        today = format_second(self._state.clock().epoch)[:10]
+        told = {each.uid for each in half_placed}
+        yield from waiting_notices(self._inspector.waiting(), told, today)
         yield from unrecognized_notices(self._state)
 
     def _inspect(self, job: JobKey | None) -> bytes:
