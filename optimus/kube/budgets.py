@@ -6,8 +6,8 @@ import msgspec
 
 from optimus.jobs import Requirement
 from optimus.kube.client import Client, path_of
-from optimus.kube.errors import ErrorKind, decode
-from optimus.kube.metadata import ObjectMetadata
+from optimus.kube.errors import ErrorKind
+from optimus.kube.metadata import ApiObject, decoder_of
 from optimus.kube.podspec import LabelSelector, label_requirements
 from optimus.kube.results import Refused, answer_of
 from optimus.placement.rules import Labels, all_hold
@@ -42,17 +42,11 @@ class _Status(msgspec.Struct, rename="camel"):
     disruptions_allowed: int = 0
 
 
-class _Stored(msgspec.Struct):
-    metadata: ObjectMetadata
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
 class _List(msgspec.Struct):
-    items: list[_Stored] | None = None
+    items: list[ApiObject[_Spec, _Status]] | None = None
 
 
-_DECODER = msgspec.json.Decoder(_List)
+_list = decoder_of(_List, "a list of PodDisruptionBudgets")
 
 
 class BudgetReader:
@@ -75,8 +69,8 @@ class BudgetReader:
             Budget(
                 each.metadata.namespace,
                 each.metadata.name,
-                label_requirements(each.spec.selector),
-                each.status.disruptions_allowed,
+                label_requirements(each.spec.selector if each.spec else None),
+                each.status.disruptions_allowed if each.status else 0,
             )
-            for each in decode(_DECODER, body, "a list of PodDisruptionBudgets").items or ()
+            for each in _list(body).items or ()
         )

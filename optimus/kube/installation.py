@@ -4,21 +4,21 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import msgspec
 import yaml
 
 from optimus.kube.client import path_of
-from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.job_facts import read_list
 from optimus.kube.job_kinds import OPERATOR_GROUP
+from optimus.kube.metadata import ApiObject, decoder_of
 from optimus.kube.nodes import ClusterNode, decode_node
 from optimus.kube.rights import Poster
 from optimus.kube.server_clock import ServerClock
 from optimus.kube.times import parse_instant
 
-T = TypeVar("T")
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 
 
@@ -29,11 +29,6 @@ class Source(Poster, Protocol):
 
     def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
         """The body of a GET."""
-
-
-class _Metadata(msgspec.Struct):
-    name: str = ""
-    namespace: str = ""
 
 
 class _Named(msgspec.Struct):
@@ -82,13 +77,7 @@ class _Status(msgspec.Struct, rename="camel"):
     number_ready: int | None = None
 
 
-class _RawController(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-_CONTROLLERS: Final = msgspec.json.Decoder(_RawController)
+_deployment = decoder_of(ApiObject[_Spec, _Status], "a Deployment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,18 +263,22 @@ def _has_endpoint(client: Source, namespace: str, service: str) -> bool:
 
 
 def _controller(body: bytes | msgspec.Raw) -> PodController:
-    raw = _decoded(_CONTROLLERS, body, "a Deployment")
-    pod = raw.spec.template.spec
+    try:
+        raw = _deployment(body)
+    except Malformed as error:
+        raise KubeError(ErrorKind.INVALID, str(error)) from error
+    spec, status = raw.spec or _Spec(), raw.status or _Status()
+    pod = spec.template.spec
     containers = [*(pod.init_containers or ()), *(pod.containers or ())]
-    wanted = raw.status.desired_number_scheduled
+    wanted = status.desired_number_scheduled
     if wanted is None:
-        wanted = 1 if raw.spec.replicas is None else raw.spec.replicas
+        wanted = 1 if spec.replicas is None else spec.replicas
     sources = [source for each in containers for source in each.env_from or ()]
     return PodController(
         raw.metadata.namespace,
         raw.metadata.name,
         wanted,
-        raw.status.ready_replicas or raw.status.number_ready or 0,
+        status.ready_replicas or status.number_ready or 0,
         {each.name: each.image for each in containers},
         {item.name: item.value for each in containers for item in each.env or ()},
         tuple(flag for each in containers for flag in each.args or ()),
@@ -315,10 +308,3 @@ def _object(body: bytes | msgspec.Raw, what: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise KubeError(ErrorKind.INVALID, f"{what}: the answer is no JSON object")
     return found
-
-
-def _decoded(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str) -> T:
-    try:
-        return decode(decoder, body, what)
-    except Malformed as error:
-        raise KubeError(ErrorKind.INVALID, str(error)) from error

@@ -14,9 +14,9 @@ from optimus.jobs import ConvergenceThreshold, Counts, Goal, TargetLoss
 from optimus.kube.client import Client, path_of
 from optimus.kube.contract import GROUP, VERSION, WORKLOAD_PROFILE_KIND, WORKLOAD_PROFILES
 from optimus.kube.custom_resource import CustomResource
-from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.metadata import ObjectMetadata
+from optimus.kube.metadata import ApiObject, decoder_of
 from optimus.kube.results import Refused, Written, answer_of
 from optimus.kube.times import created_at, format_instant, parse_instant
 from optimus.models.earlier_runs import KEPT_SECONDS, MOST_LOSSES, MOST_RUNS, MOST_SAMPLES
@@ -87,12 +87,7 @@ class WorkloadProfile(msgspec.Struct, frozen=True, kw_only=True):
         return at - self.newest_at >= KEPT_SECONDS
 
 
-class _RawProfile(msgspec.Struct):
-    metadata: ObjectMetadata
-    status: WorkloadStatus | None = None
-
-
-_DECODER = msgspec.json.Decoder(_RawProfile)
+_profile = decoder_of(ApiObject[object, WorkloadStatus], f"a {WORKLOAD_PROFILE_KIND}")
 
 
 def decode_workload_profile(raw: bytes | msgspec.Raw) -> WorkloadProfile:
@@ -101,7 +96,7 @@ def decode_workload_profile(raw: bytes | msgspec.Raw) -> WorkloadProfile:
     Raises:
         Malformed: the JSON is no profile of this version.
     """
-    decoded = decode(_DECODER, raw, f"a {WORKLOAD_PROFILE_KIND}")
+    decoded = _profile(raw)
     metadata, status = decoded.metadata, decoded.status or WorkloadStatus()
     runs = (_run_from(each) for each in status.runs[-MOST_RUNS:])
     return WorkloadProfile(
