@@ -174,7 +174,7 @@ class Details:
             price_measured=bool(record.prices),
             profiling_runs=len(record.profiled),
             trained_seconds=round(status.trained_seconds, 1),
-            warnings=[each for each in warnings if each],
+            warnings=[warning for warning in warnings if warning],
         )
 
     def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> Told:
@@ -214,7 +214,7 @@ class Details:
         def duration(asked: Counts) -> TimeLeft | None:
             return duration_of(forecast, asked, trained)
 
-        limited = any(each.namespace == job.key.namespace for each in snapshot.quotas)
+        limited = any(quota.namespace == job.key.namespace for quota in snapshot.quotas)
         is_charged = any(job.uid in each.charges for each in snapshot.quotas)
         known = is_charged or not limited or any(each.uid == job.uid for each in snapshot.jobs)
         question = Arriving(
@@ -317,8 +317,8 @@ def _node_row(node: Node, kind: str, pods: Sequence[BoundPod], names: Mapping[st
         kind,
         node.cordoned,
         [
-            f"{each.key}{'=' if each.value else ''}{each.value}:{each.effect}"
-            for each in node.taints
+            f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}"
+            for taint in node.taints
         ],
         {name: (requested[name], amount) for name, amount in node.allocatable.items()},
         known[:_MOST_NAMED],

@@ -156,7 +156,7 @@ def _is_goal_met(copy: JobCopy) -> bool:
     return (
         copy.status.phase is Phase.AT_TARGET
         or (isinstance(copy.forecast, Forecast) and copy.forecast.goal_met)
-        or any((each.type, each.status) == met for each in copy.status.conditions)
+        or any((condition.type, condition.status) == met for condition in copy.status.conditions)
     )
 
 

@@ -151,7 +151,7 @@ def answer_of(
     assert job is not None
     now = cluster.snapshot.at
     like = template.like or _same(job, views)
-    running = {each.training_job.uid: known_job(each) for each in views if each.job is not None}
+    running = {view.training_job.uid: known_job(view) for view in views if view.job is not None}
     decision, lasts = assumed.settings.decision, partial(_duration, like)
     question = Arriving(job, cluster.snapshot, decision, running, duration=lasts)
     found, named = arrival(question), "" if like is None else str(like.training_job.key)
@@ -182,15 +182,15 @@ def answer_of(
 def _same(job: Job, views: "Sequence[JobView]") -> "JobView | None":
     """The newest job of the same workload that has trained; else one of the same name."""
     known = [
-        each
-        for each in views
-        if each.job is not None
-        and each.job.key.namespace == job.key.namespace
+        view
+        for view in views
+        if view.job is not None
+        and view.job.key.namespace == job.key.namespace
         and (
-            (job.workload is not None and each.job.workload == job.workload)
-            or each.job.key.name == job.key.name
+            (job.workload is not None and view.job.workload == job.workload)
+            or view.job.key.name == job.key.name
         )
-        and _duration(each, each.job.counts) is not None
+        and _duration(view, view.job.counts) is not None
     ]
     return max(known, key=lambda each: each.training_job.created_at, default=None)
 

@@ -46,7 +46,7 @@ class Assumed:
     def of(cls, views: Sequence[JobView], namespace: str, node_selector: str | None) -> "Assumed":
         """Those of the profile that was decided last, of this namespace where there is one;
         ``node_selector`` is used instead of the stored one where it is given."""
-        stored = [each for each in views if each.profile is not None and each.status.decided_at]
+        stored = [view for view in views if view.profile is not None and view.status.decided_at]
         own = [each for each in stored if each.training_job.namespace == namespace]
         newest = max(own or stored, key=lambda each: str(each.status.decided_at), default=None)
         found = settings_of(None, namespace) if newest is None else _settings(newest)

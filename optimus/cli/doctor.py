@@ -121,7 +121,9 @@ class Diagnosis:
     @property
     def other_goal(self) -> str | None:
         """A goal for a log without a training loss: a metric whose direction is known."""
-        known = [each for each in self.progress.metrics if each.rises is not None and each.points]
+        known = [
+            metric for metric in self.progress.metrics if metric.rises is not None and metric.points
+        ]
         best = max(known, key=lambda each: (each.evaluated, len(each.points)), default=None)
         if best is None or self.progress.losses:
             return None
@@ -186,7 +188,7 @@ def _recognised(parsed: ParsedLine) -> Iterator[str]:
 
 def _instead(progress: TrainingProgress) -> str:
     """What the log has in place of a training loss."""
-    training = [each for each in progress.metrics if not each.evaluated]
+    training = [metric for metric in progress.metrics if not metric.evaluated]
     falls = next((each.name for each in training if each.rises is False), None)
     if falls is not None:
         return f"; {falls} falls and can be named: optimus.dl/loss-metric: {falls}"
@@ -236,7 +238,8 @@ def _value(found: Diagnosis) -> dict[str, object]:
         "steps": progress.step,
         "losses": len(progress.losses),
         "findings": [
-            {"what": each.what, "value": each.value, "line": each.line} for each in found.findings()
+            {"what": finding.what, "value": finding.value, "line": finding.line}
+            for finding in found.findings()
         ],
         "missing": found.missing,
         "notes": found.notes,
@@ -248,7 +251,7 @@ def _lines(found: Diagnosis) -> Iterator[str]:
     forms = ", ".join(f"{name} {count}" for name, count in found.forms.most_common())
     read = f"{found.read} of {found.lines} lines are read" + (f" ({forms})" if forms else "")
     yield f"{found.file.name}: {read}"
-    rows = [(each.what, each.value, _cut(each.line)) for each in found.findings()]
+    rows = [(finding.what, finding.value, _cut(finding.line)) for finding in found.findings()]
     if rows:
         yield ""
         yield table("<<<", ("what", "value", "for example"), rows)

@@ -151,7 +151,7 @@ def _text(evaluated: Evaluated) -> str:
         by_origin.setdefault(each.question.origin, []).append(each)
     headings, rows = (
         ("from", "targets", *measures),
-        (_summary_row(*each) for each in by_origin.items()),
+        (_summary_row(*item) for item in by_origin.items()),
     )
     summary = table("<>>>>>>>>", (*headings, "reached above never"), rows)
     return (

@@ -32,7 +32,7 @@ def as_lines(content: bytes) -> list[str]:
     text = content.decode(encoding, errors="replace").lstrip("\ufeff")
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     if text.lstrip()[:1] in ("{", "[") and (records := list(_records(text))):
-        return [json.dumps(each) for each in records]
+        return [json.dumps(record) for record in records]
     first = next((line for line in lines if line.strip()), "")
     return ["epoch,loss", *lines] if _is_row(_names(first)) else lines
 

@@ -71,12 +71,12 @@ def check_names(file: Path, jobs: Sequence[SubmittedJob]) -> None:
     """Raises ``BadInput`` where two jobs have the same namespace and name, or one has a name that
     cannot be written into a file of results."""
     seen = set[JobKey]()
-    for each in jobs:
-        if not f"{each.key}{each.workload or ''}".isprintable():
-            raise BadInput(file, f"names that can be printed are expected, found {str(each.key)!a}")
-        if each.key in seen:
-            raise BadInput(file, f"each job once is expected, {each.key} is repeated")
-        seen.add(each.key)
+    for job in jobs:
+        if not f"{job.key}{job.workload or ''}".isprintable():
+            raise BadInput(file, f"names that can be printed are expected, found {str(job.key)!a}")
+        if job.key in seen:
+            raise BadInput(file, f"each job once is expected, {job.key} is repeated")
+        seen.add(job.key)
 
 
 def check_duration(row: Row, seconds: float) -> None:
@@ -124,7 +124,7 @@ def _submit_times(rows: Sequence[Row]) -> list[float]:
     """Seconds as they are; instants from the first of them on."""
     texts = [row.cells.get("submit_time", "") for row in rows]
     instants = [seconds_of(text) if "-" in text[1:] else None for text in texts]
-    given = [each for each in instants if each is not None]
+    given = [instant for instant in instants if instant is not None]
     if len(given) == len(rows):
         first = min(given)
         return [each - first for each in given]

@@ -144,7 +144,7 @@ class JobView:
     def forecast_at(self) -> float:
         """Until when the training is known on which the forecast rests."""
         samples = () if self.learned is None else self.learned.progress.samples
-        newest = max((each.at for each in samples), default=0.0)
+        newest = max((sample.at for sample in samples), default=0.0)
         return max(newest, instant_of(self.status.decided_at) or 0.0) or self.now
 
     @cached_property

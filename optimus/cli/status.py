@@ -47,9 +47,9 @@ def overview(found: "JobList", namespace: str | None) -> Answer:
     """How many jobs there are, and which of them need attention."""
     views = views_of(found)
     needs = [
-        (f"{each.training_job.namespace}/{each.training_job.name}", what, text)
-        for each in views
-        for what, text in attention(each)
+        (f"{view.training_job.namespace}/{view.training_job.name}", what, text)
+        for view in views
+        for what, text in attention(view)
     ]
     parts = [summary(views, namespace)]
     if needs:
@@ -105,7 +105,7 @@ def in_full(facts: "JobFacts") -> Answer:
     held = _held(facts.pods) if facts.pods_were_read else None
     view = JobView(facts.job, facts.profile, held, facts.now, facts.profile_was_read)
     samples = () if view.learned is None else view.learned.progress.samples
-    newest = sorted(samples, key=lambda each: -each.at)[:_MOST_SAMPLES]
+    newest = sorted(samples, key=lambda sample: -sample.at)[:_MOST_SAMPLES]
     lines = [*_decision(view), *_training(view), *_changes(view), *_pods(view, facts.pods)]
     lines += [(what, text) for what, text in attention(view) if what not in ("Failed", view.phase)]
     lines += [("incomplete", each) for each in incomplete(facts.not_readable)]
@@ -201,7 +201,7 @@ def _changes(view: "JobView") -> Iterator[tuple[str, str]]:
 
     status, record = view.status, view.record
     if status.phase is not None:
-        moves = [clock(each, view.now) for each in record.moves[-_MOST_MOVES:]]
+        moves = [clock(move, view.now) for move in record.moves[-_MOST_MOVES:]]
         when = f", the last at {', '.join(moves)} UTC" if moves and status.rescales else ""
         number = status.rescales or ("only to measure its speed" if record.profiled else "none")
         price = f"; a restart takes {duration(median(record.prices))}" if record.prices else ""
@@ -229,7 +229,7 @@ def _pods(view: "JobView", pods: "Sequence[PodFacts]") -> Iterator[tuple[str, st
 def _held(pods: "Sequence[PodFacts]") -> "Resources":
     from optimus.resources import total
 
-    return total(each.pod.resources for each in pods if each.pod.bound() is not None)
+    return total(pod.pod.resources for pod in pods if pod.pod.bound() is not None)
 
 
 def _rescale_value(view: "JobView") -> dict[str, object] | None:
@@ -248,13 +248,13 @@ def _rescale_value(view: "JobView") -> dict[str, object] | None:
 def _sample_table(samples: "Sequence[SpeedSample]", now: float) -> str:
     rows = [
         (
-            each.counts.ps,
-            each.counts.workers,
-            f"{each.steps_per_second:.4g}",
-            f"{each.seconds:.0f}",
-            clock(each.at, now),
+            sample.counts.ps,
+            sample.counts.workers,
+            f"{sample.steps_per_second:.4g}",
+            f"{sample.seconds:.0f}",
+            clock(sample.at, now),
         )
-        for each in samples
+        for sample in samples
     ]
     return table(">>>>>", ("PS", "workers", "steps/s", "over s", "at (UTC)"), rows)
 

@@ -34,8 +34,8 @@ def views_of(found: "JobList") -> "list[JobView]":
     from optimus.cli.job_view import JobView
 
     return [
-        JobView(each.job, each.profile, each.held, found.now, each.profile_was_read)
-        for each in found.jobs
+        JobView(job.job, job.profile, job.held, found.now, job.profile_was_read)
+        for job in found.jobs
     ]
 
 
@@ -44,7 +44,7 @@ def answer_of(found: "JobList", namespace: str | None) -> Answer:
     views = views_of(found)
     value = {
         "namespace": namespace,
-        "jobs": [each.value() for each in views],
+        "jobs": [view.value() for view in views],
         "notReadable": list(found.not_readable),
     }
     texts = []
@@ -65,7 +65,7 @@ def summary(views: "Sequence[JobView]", namespace: str | None) -> str:
     phases = Counter(each.phase for each in views)
     named = ", ".join(f"{count} {phase}" for phase, count in phases.most_common())
     jobs = "1 job" if len(views) == 1 else f"{len(views)} jobs"
-    held = [each.held for each in views if each.held is not None]
+    held = [view.held for view in views if view.held is not None]
     cpu = f"; they hold {sum(each[CPU] for each in held) / 1000:g} cpu" if held else ""
     return f"{jobs}: {named}{cpu}"
 
@@ -78,7 +78,7 @@ def _table(views: "Sequence[JobView]", *, with_namespace: bool, is_wide: bool) -
 
     if with_namespace:
         add("<", "namespace", [each.training_job.namespace for each in views])
-    add("<", "job", [each.training_job.name for each in views])
+    add("<", "job", [view.training_job.name for view in views])
     if is_wide:
         add("<", "kind", [each.training_job.kind for each in views])
     add("<", "phase", [_phase(each) for each in views])
@@ -94,7 +94,7 @@ def _table(views: "Sequence[JobView]", *, with_namespace: bool, is_wide: bool) -
         add(">", "rescales", [str(each.status.rescales) for each in views])
         add("<", "reason", [_cut(each.status.reason) or "-" for each in views])
     rows = zip(*(cells for _, _, cells in columns), strict=True)
-    return table("".join(each[0] for each in columns), [each[1] for each in columns], rows)
+    return table("".join(each[0] for each in columns), [column[1] for column in columns], rows)
 
 
 def _phase(view: "JobView") -> str:

@@ -261,7 +261,7 @@ def _slots(row: Row, amounts: object) -> Resources:
     """Requests of a replica from its slots of cores and of GPUs."""
     if not isinstance(amounts, list) or len(amounts) != 2:
         raise row.error("two numbers of slots, of cores and of GPUs, are expected")
-    cores, gpu_slots = (int(row.number("slots", 0, 1000, str(each))) for each in amounts)
+    cores, gpu_slots = (int(row.number("slots", 0, 1000, str(amount))) for amount in amounts)
     return Resources({CPU: cores * 1000, GPU: -(-gpu_slots // _DL2_GPU_SLOTS)})
 
 

@@ -67,10 +67,10 @@ class BudgetReader:
         body = self._client.get(what, path_of("policy", "v1", "poddisruptionbudgets"))
         return tuple(
             Budget(
-                each.metadata.namespace,
-                each.metadata.name,
-                label_requirements(each.spec.selector if each.spec else None),
-                each.status.disruptions_allowed if each.status else 0,
+                item.metadata.namespace,
+                item.metadata.name,
+                label_requirements(item.spec.selector if item.spec else None),
+                item.status.disruptions_allowed if item.status else 0,
             )
-            for each in _list(body).items or ()
+            for item in _list(body).items or ()
         )

@@ -217,8 +217,8 @@ def nodes_of(client: Source, selector: str) -> tuple[list[ClusterNode], int]:
     raws = read_list(client, "list nodes", path_of("", "v1", "nodes"), query)
     nodes = [decode_node(raw) for raw in raws]
     closed = [
-        each.node.cordoned or any(taint.key == _NOT_READY for taint in each.node.taints)
-        for each in nodes
+        node.node.cordoned or any(taint.key == _NOT_READY for taint in node.node.taints)
+        for node in nodes
     ]
     return nodes, sum(closed)
 
@@ -273,7 +273,7 @@ def _controller(body: bytes | msgspec.Raw) -> PodController:
     wanted = status.desired_number_scheduled
     if wanted is None:
         wanted = 1 if spec.replicas is None else spec.replicas
-    sources = [source for each in containers for source in each.env_from or ()]
+    sources = [source for container in containers for source in container.env_from or ()]
     return PodController(
         raw.metadata.namespace,
         raw.metadata.name,
@@ -282,7 +282,9 @@ def _controller(body: bytes | msgspec.Raw) -> PodController:
         {each.name: each.image for each in containers},
         {item.name: item.value for each in containers for item in each.env or ()},
         tuple(flag for each in containers for flag in each.args or ()),
-        tuple(each.config_map.name for each in pod.volumes or () if each.config_map is not None),
+        tuple(
+            volume.config_map.name for volume in pod.volumes or () if volume.config_map is not None
+        ),
         tuple(each.config_map_ref.name for each in sources if each.config_map_ref is not None),
     )
 

@@ -88,9 +88,9 @@ class JobFacts:
         if self.job.job is not None:
             counts = {Role.PS: self.job.job.counts.ps, Role.WORKER: self.job.job.counts.workers}
             counts |= {each.role: each.count for each in self.job.job.fixed}
-        for each in self.pods:
-            if not each.pod.leaving:
-                counts |= each.pod.gang or {}
+        for pod in self.pods:
+            if not pod.pod.leaving:
+                counts |= pod.pod.gang or {}
         return {role: count for role, count in sorted(counts.items()) if count}
 
 
@@ -214,7 +214,7 @@ class JobReader:
         job = self.job(namespace, name)
         found = self._or_none(lambda: self._pods(job))
         pods = found or ()
-        uids = {job.uid} | {each.pod.uid for each in pods}
+        uids = {job.uid} | {pod.pod.uid for pod in pods}
         events = self._or_none(lambda: self._events(namespace, uids))
         said = len(self._not_readable)
         profile = self._or_none(lambda: self._profile(job))
@@ -289,7 +289,7 @@ class JobReader:
         path = path_of("", "v1", "events", namespace)
         raws = read_list(self._client, f"list the Events of namespace {namespace}", path, [])
         events = decoded(raws, lambda raw: decode(_EVENTS, raw, "an Event"), self._not_readable)
-        own = [_event(each) for each in events if each.involved_object.uid in uids]
+        own = [_event(event) for event in events if event.involved_object.uid in uids]
         return tuple(sorted(own, key=lambda each: each.last_at))
 
     def _profile(self, job: TrainingJob) -> ProfileStatus | None:
@@ -308,15 +308,17 @@ def _pod(raw: msgspec.Raw) -> PodFacts:
     status = decode(_PODS, raw, "a pod").status
     refusal = next(
         (
-            each.message
-            for each in status.conditions or ()
-            if (each.type, each.status) == ("PodScheduled", "False")
+            condition.message
+            for condition in status.conditions or ()
+            if (condition.type, condition.status) == ("PodScheduled", "False")
         ),
         "",
     )
     containers = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-    waits = [each.state.waiting for each in containers if each.state.waiting is not None]
-    problems = [": ".join(filter(None, (each.reason, each.message))) for each in waits]
+    waits = [
+        container.state.waiting for container in containers if container.state.waiting is not None
+    ]
+    problems = [": ".join(filter(None, (wait.reason, wait.message))) for wait in waits]
     ordinary = ("", "ContainerCreating", "PodInitializing")
     problem = next((each for each in problems if each not in ordinary), "")
     return PodFacts(decode_pod(raw), refusal, problem)

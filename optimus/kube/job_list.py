@@ -64,12 +64,12 @@ def list_jobs(client: Source, namespace: str | None) -> JobList:
     held = _held(client, namespace, said)
     listed = [
         ListedJob(
-            each,
-            None if profiles is None else profiles.get(each.uid),
+            job,
+            None if profiles is None else profiles.get(job.uid),
             profiles is not None,
-            None if held is None else held.get((each.namespace, each.uid), NONE),
+            None if held is None else held.get((job.namespace, job.uid), NONE),
         )
-        for each in sorted(jobs, key=lambda each: (each.namespace, each.name, each.kind))
+        for job in sorted(jobs, key=lambda each: (each.namespace, each.name, each.kind))
     ]
     return JobList(client.server_clock.now(), tuple(listed), tuple(said))
 
@@ -79,7 +79,7 @@ def job_names(client: Source, namespace: str) -> list[str]:
 
     Raises:
         KubeError: as ``list_jobs``."""
-    return sorted({each.name for each in _jobs(client, namespace, [])})
+    return sorted({job.name for job in _jobs(client, namespace, [])})
 
 
 def _jobs(client: Source, namespace: str | None, said: list[str]) -> list[TrainingJob]:
@@ -93,7 +93,7 @@ def _jobs(client: Source, namespace: str | None, said: list[str]) -> list[Traini
             failures.append(error)
             continue
         found += (job for raw in raws if (job := _job(kind.name, raw, said)) is not None)
-    refused = [each for each in failures if each.kind is not ErrorKind.NOT_FOUND]
+    refused = [failure for failure in failures if failure.kind is not ErrorKind.NOT_FOUND]
     if len(failures) == len(JOB_KINDS):
         raise refused[0] if refused else KubeError(ErrorKind.NOT_FOUND, NO_JOBS)
     said += map(explained, refused)

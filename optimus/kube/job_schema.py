@@ -146,8 +146,8 @@ def _role(key: str, replica: _StoredReplicas) -> StoredRole:
 
 def mode_of(worker: StoredRole | None) -> TrainingMode:
     """The mode in the workers' command (MXNet's ``--kv-store``); asynchronous by default."""
-    found = _DIST_MODE.search(command_of(worker))
-    return TrainingMode(found.group(1)) if found else TrainingMode.ASYNC
+    match = _DIST_MODE.search(command_of(worker))
+    return TrainingMode(match.group(1)) if match else TrainingMode.ASYNC
 
 
 def command_of(replicas: StoredRole | None) -> str:

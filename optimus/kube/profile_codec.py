@@ -149,15 +149,15 @@ def _sharing(log: LogState) -> LogState:
     def shared(points: list[LossPoint]) -> list[LossPoint]:
         return [
             LossPoint(
-                each.loss,
-                each.epoch,
-                each.step,
-                seen.setdefault(each.weight, each.weight),
+                point.loss,
+                point.epoch,
+                point.step,
+                seen.setdefault(point.weight, point.weight),
                 None
-                if each.learning_rate is None
-                else seen.setdefault(each.learning_rate, each.learning_rate),
+                if point.learning_rate is None
+                else seen.setdefault(point.learning_rate, point.learning_rate),
             )
-            for each in points
+            for point in points
         ]
 
     series = [replace(each, points=shared(each.points)) for each in log.series]
@@ -169,12 +169,12 @@ def _until(record: JobRecord, at: float) -> JobRecord:
     return replace(
         record,
         last_rescaled_at=_past(record.last_rescaled_at, at),
-        moves=tuple(min(each, at) for each in record.moves),
-        replacements=tuple(min(each, at) for each in record.replacements),
+        moves=tuple(min(move, at) for move in record.moves),
+        replacements=tuple(min(replacement, at) for replacement in record.replacements),
         profiling_since=_past(record.profiling_since, at),
         measured_at=_past(record.measured_at, at),
         served_since=_past(record.served_since, at),
-        placement_failures=tuple(replace(each, at=min(each.at, at)) for each in failures),
+        placement_failures=tuple(replace(failure, at=min(failure.at, at)) for failure in failures),
     )
 
 

@@ -290,7 +290,9 @@ def _storable(status: ProfileStatus, generation: int) -> dict[str, object]:
     }
     if generation and status.conditions:
         conditions: list[dict[str, object]] = msgspec.to_builtins(status.conditions)
-        fields["conditions"] = [{**each, "observedGeneration": generation} for each in conditions]
+        fields["conditions"] = [
+            {**condition, "observedGeneration": generation} for condition in conditions
+        ]
     return {
         name: value if name == "state" else _cut(value)
         for name, value in fields.items()

@@ -164,10 +164,10 @@ def decode_quota(raw: bytes | msgspec.Raw) -> ResourceQuota:
     limited, hard = quota_amounts(spec.hard or {})
     _, used = quota_amounts((quota.status or _QuotaStatus()).used or {})
     selector = spec.scope_selector or _ScopeSelector()
-    scopes = [Scope(each) for each in spec.scopes or ()]
+    scopes = [Scope(scope) for scope in spec.scopes or ()]
     scopes += [
-        Scope(each.scope_name, each.operator, tuple(each.values or ()))
-        for each in selector.match_expressions or ()
+        Scope(expression.scope_name, expression.operator, tuple(expression.values or ()))
+        for expression in selector.match_expressions or ()
     ]
     return ResourceQuota(
         namespace=quota.metadata.namespace,
@@ -190,7 +190,7 @@ def decode_limit_range(raw: bytes | msgspec.Raw) -> LimitRange:
     return LimitRange(
         namespace=found.metadata.namespace,
         name=found.metadata.name,
-        bounds=tuple(_bounds(each) for each in items if each.type in ("Container", "Pod")),
+        bounds=tuple(_bounds(item) for item in items if item.type in ("Container", "Pod")),
     )
 
 

@@ -236,7 +236,7 @@ class Reflector(Generic[T]):
         while not self._stopping.is_set():
             answer = self._page(page)
             items = (self._decode(raw) for raw in answer.items or ())
-            objects.update((Key(each.namespace, each.name), each) for each in items if each)
+            objects.update((Key(item.namespace, item.name), item) for item in items if item)
             version, page = answer.metadata.resource_version, answer.metadata.next_page or ""
             if not page:
                 break
@@ -344,7 +344,7 @@ def _interrupt(response: urllib3.BaseHTTPResponse) -> None:
 
 def why_not_synced(reflectors: Iterable[Reflector[Any]]) -> str | None:
     """Which resources were not listed yet, and why; ``None`` from the first whole lists on."""
-    waiting = [each for each in reflectors if not each.synced]
+    waiting = [reflector for reflector in reflectors if not reflector.synced]
     if not waiting:
         return None
     why = next((f" ({each.failure})" for each in waiting if each.failure is not None), "")

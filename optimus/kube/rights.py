@@ -104,10 +104,10 @@ def lease_rights(lease: str) -> tuple[Right, ...]:
 
 def refused_right(error: KubeError) -> Right | None:
     """The right that the API server says the user lacks; ``None`` for any other error."""
-    found = _REFUSED.search(error.sentence) if error.kind is ErrorKind.FORBIDDEN else None
-    if found is None:
+    match = _REFUSED.search(error.sentence) if error.kind is ErrorKind.FORBIDDEN else None
+    if match is None:
         return None
-    verb, resource, group, namespace = found.group("verb", "resource", "group", "namespace")
+    verb, resource, group, namespace = match.group("verb", "resource", "group", "namespace")
     return Right(verb, group or "", resource, namespace or "")
 
 

@@ -57,7 +57,7 @@ def read_cluster(
     )
     raws = read_list(client, "list pods of all namespaces", path_of("", "v1", "pods"))
     ignored, listed = settings.ignored_resources, listed or list_jobs(client, None)
-    namespaces = {each.job.uid: each.job.namespace for each in listed.jobs}
+    namespaces = {job.job.uid: job.job.namespace for job in listed.jobs}
     pods = [_checked(pod.without(ignored), namespaces) for pod in _decoded(raws, decode_pod)]
     said: list[str] = []
     spaces = _spaces(client, namespace, said)
@@ -74,7 +74,7 @@ def read_cluster(
     snapshot = ClusterSnapshot.of(
         client.server_clock.now(),
         [each.active for each in here if each.active is not None],
-        [each.node for each in nodes],
+        [node.node for node in nodes],
         [pod for pod in placed if pod is not None],
     )
     quotas = admission.quotas(admitted, owned, spaces)

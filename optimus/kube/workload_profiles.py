@@ -119,13 +119,13 @@ def _run_from(stored: StoredRun) -> EarlierRun | None:
     try:
         samples = tuple(
             SpeedSample(
-                Counts(each.ps, each.workers),
-                each.steps_per_second,
-                each.seconds,
-                parse_instant(each.at),
-                each.node_kind,
+                Counts(sample.ps, sample.workers),
+                sample.steps_per_second,
+                sample.seconds,
+                parse_instant(sample.at),
+                sample.node_kind,
             )
-            for each in stored.samples[-MOST_SAMPLES:]
+            for sample in stored.samples[-MOST_SAMPLES:]
         )
         at = parse_instant(stored.at)
     except Malformed:
@@ -175,7 +175,7 @@ def _stored_run(run: EarlierRun) -> StoredRun:
         uid=run.uid,
         at=format_instant(run.at),
         conditions=run.conditions,
-        samples=tuple(_stored_sample(each) for each in run.samples[-MOST_SAMPLES:]),
+        samples=tuple(_stored_sample(sample) for sample in run.samples[-MOST_SAMPLES:]),
         counts_steps=not run.in_epochs,
         places=run.places,
         losses=run.losses,

@@ -62,7 +62,7 @@ class LogFormatOptions:
             chiefs=sum(chiefs) if job.chief_trains else 0,
             command=job.command,
             declared=_declared(job.lr_schedule),
-            aims=tuple(each.name for each in target_metrics(job.goal)),
+            aims=tuple(target_metric.name for target_metric in target_metrics(job.goal)),
         )
 
 

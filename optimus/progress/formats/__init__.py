@@ -103,9 +103,9 @@ def user_metrics(line: str, options: LogFormatOptions) -> dict[str, str]:
         return {}
     pairs = options.metrics_format.pairs(line)
     return {
-        each.name: each.value
-        for each in pairs
-        if is_whole(line, each.start, each.end) and number_of(each.value) is not None
+        pair.name: pair.value
+        for pair in pairs
+        if is_whole(line, pair.start, pair.end) and number_of(pair.value) is not None
     }
 
 

@@ -40,8 +40,8 @@ def parse(text: str, _: LogFormatOptions) -> ParsedLine | None:
     is_over = _OVER.search(text) is not None
     if not (is_over or _BEGINS.search(text)) or not _WHAT.search(text) or _NOT_YET.search(text):
         return None
-    found = _STEP.search(text)
-    step = int(found[1] or found[2]) if found else None
+    match = _STEP.search(text)
+    step = int(match[1] or match[2]) if match else None
     best = _HIGHER.search(text)
     return ParsedLine(
         saved=Saved(step=step, complete=is_over),
