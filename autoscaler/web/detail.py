@@ -12,7 +12,7 @@ from cachetools import LRUCache
 from autoscaler.web.charts import CurveChart, SpeedChart, curve_charts, speed_chart
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.history import CountsPoint, DecisionEntry, JobTimeline, RescaleEntry
-from autoscaler.web.rows import Row, row_of
+from autoscaler.web.rows import JobRow, row_of
 from autoscaler.web.what_if import Told, another, answer, come
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
@@ -26,7 +26,7 @@ from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.resources import amounts_text
 from optimus.snapshot import BoundPod
 from optimus.what_if.arrival import Arriving, duration_of
-from optimus.what_if.counts import KnownJob, Question
+from optimus.what_if.counts import CountsQuestion, DecisionBasis
 
 _MOST_REMEMBERED: Final = 32
 _MOST_PLANNED: Final = 100
@@ -47,7 +47,7 @@ class Replica(msgspec.Struct, frozen=True, rename="camel"):
     problem: str
 
 
-class Place(msgspec.Struct, frozen=True):
+class NodeReplicas(msgspec.Struct, frozen=True):
     """The replicas of a job on one node; without a name: those that have none."""
 
     node: str
@@ -66,13 +66,13 @@ class JobDetail(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The view of one job."""
 
     at: float
-    row: Row
+    row: JobRow
     reason: str
     left_alone: str
     facts: list[Fact]
     charts: list[CurveChart]
     speed: SpeedChart | None
-    places: list[Place]
+    places: list[NodeReplicas]
     counts: list[CountsPoint]
     rescales: list[RescaleEntry]
     decisions: list[DecisionEntry]
@@ -181,13 +181,13 @@ class Details:
         """When the job would be done at these counts."""
         known, snapshot = self._known(copy, found), copy.observation.snapshot
         return answer(
-            Question(found.job, known, counts, copy.at, self._settings, snapshot, copy.claims)
+            CountsQuestion(found.job, known, counts, copy.at, self._settings, snapshot, copy.claims)
         )
 
     def _price_seconds(self, copy: ClusterCopy, found: JobCopy) -> float:
         return self._settings.interval.price_seconds(self._known(copy, found).history)
 
-    def _known(self, copy: ClusterCopy, found: JobCopy) -> KnownJob:
+    def _known(self, copy: ClusterCopy, found: JobCopy) -> DecisionBasis:
         """What a decision about the job would rest on."""
         progress, forecast, record = self.learned(found, copy.at)
         forecast_at = found.decided_at or copy.at
@@ -197,7 +197,7 @@ class Details:
             history = JobHistory(
                 **recorded_history(record, found.job), held=found.held, rescaling_to=moving
             )
-        return KnownJob(forecast, forecast_at, progress or NOTHING, history)
+        return DecisionBasis(forecast, forecast_at, progress or NOTHING, history)
 
     def arrival(self, copy: ClusterCopy, found: JobCopy, job: Job, counts: Counts) -> Told:
         """When another job like this one would start and end at these counts, if it came now."""
@@ -266,7 +266,7 @@ def _facts(job: Job, found: JobCopy) -> list[Fact]:
     return [Fact(name, value) for name, value in named.items() if value]
 
 
-def _places(found: JobCopy, kinds: Mapping[str, str]) -> list[Place]:
+def _places(found: JobCopy, kinds: Mapping[str, str]) -> list[NodeReplicas]:
     by_node: dict[str, list[Replica]] = {}
     for pod in found.pods:
         if pod.finished:
@@ -276,7 +276,7 @@ def _places(found: JobCopy, kinds: Mapping[str, str]) -> list[Place]:
         replica = Replica(role, index, pod.phase, pod.leaving, state.restarts, state.error)
         by_node.setdefault(pod.node or "", []).append(replica)
     return [
-        Place(node, kinds.get(node, ""), sorted(each, key=lambda one: (one.role, one.index)))
+        NodeReplicas(node, kinds.get(node, ""), sorted(each, key=lambda one: (one.role, one.index)))
         for node, each in sorted(by_node.items())
     ]
 

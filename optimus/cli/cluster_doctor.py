@@ -16,7 +16,7 @@ from optimus.cli.table import table
 
 if TYPE_CHECKING:  # these need the packages of the extra "cluster"
     from optimus.kube.errors import KubeError
-    from optimus.kube.installation import PodController, Source
+    from optimus.kube.installation import InstallationSource, PodController
     from optimus.kube.rights import Right
 
 OLDEST: Final = (1, 32)
@@ -49,7 +49,7 @@ class Finding:
 class Examined:
     """The cluster, and what earlier checks have found of it."""
 
-    client: "Source"
+    client: "InstallationSource"
     namespace: str
     system: str
     """The namespace that Optimus is installed in."""

@@ -51,7 +51,7 @@ _LINES_TO_ADD: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LogFinding:
     """One thing that was found in a log."""
 
     what: str
@@ -131,7 +131,7 @@ class Diagnosis:
         validation = "" if said else "validation "
         return f"{validation}{best.name}{'>=' if best.rises else '<='}{best.points[-1].loss:.3g}"
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[LogFinding]:
         """All that was found, the most important first."""
         progress, example = self.progress, self.examples
         for what, number in (
@@ -140,16 +140,16 @@ class Diagnosis:
             ("steps of an epoch", progress.steps_per_epoch),
         ):
             if number is not None:
-                yield Finding(what, f"{number:.9g}", example.get("progress", ""))
+                yield LogFinding(what, f"{number:.9g}", example.get("progress", ""))
         if progress.losses:
-            yield Finding("training loss", _course(progress.losses), example.get("loss", ""))
+            yield LogFinding("training loss", _course(progress.losses), example.get("loss", ""))
         for series in progress.metrics:
             name = f"{'evaluated' if series.evaluated else 'metric'} {series.name}"
             line = example.get(f"{series.evaluated}{series.name}", "")
-            yield Finding(name, f"{_course(series.points)}{_direction(series)}", line)
+            yield LogFinding(name, f"{_course(series.points)}{_direction(series)}", line)
         for key, what in _BY_EXAMPLE:
             if key in example:
-                yield Finding(what, "", example[key])
+                yield LogFinding(what, "", example[key])
         yield from _declared(progress.declared, example.get("declared", ""))
 
 
@@ -160,12 +160,12 @@ _BY_EXAMPLE: Final = (
 )
 
 
-def _declared(declared: Declared, line: str) -> Iterator[Finding]:
+def _declared(declared: Declared, line: str) -> Iterator[LogFinding]:
     for field in fields(declared):
         value = getattr(declared, field.name)
         if value:
             text = ", ".join(f"{each:g}" for each in value) if field.name == "drops" else str(value)
-            yield Finding(f"declared {field.name.replace('_', ' ')}", text, line)
+            yield LogFinding(f"declared {field.name.replace('_', ' ')}", text, line)
 
 
 def _recognised(parsed: ParsedLine) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from optimus.cli.command import BadInput
-from optimus.cli.csv_table import Row, split_rows
+from optimus.cli.csv_table import CsvRow, split_rows
 
 _LARGEST: Final = math.nextafter(1e30, 0)
 """More counts as infinite, as in the logs of pods."""
@@ -114,7 +114,7 @@ def check_rows(file: Path, lines: Sequence[str], name: str) -> None:
         if [cell.lower() for cell in cells] == header:
             previous = 0.0  # a run that was resumed has written its header again
             continue
-        row = Row(file, line, dict(zip(header, cells, strict=False)))
+        row = CsvRow(file, line, dict(zip(header, cells, strict=False)))
         epoch = row.number("epoch", -_LARGEST, _LARGEST)
         row.number(name.lower(), 0.0, _LARGEST)
         if epoch < previous:

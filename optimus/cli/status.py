@@ -13,7 +13,7 @@ from optimus.errors import NotReady
 from optimus.times import clock, duration
 
 if TYPE_CHECKING:
-    from optimus.cli.job_view import JobView
+    from optimus.cli.job_view import ClusterJob
     from optimus.kube.job_facts import JobFacts, PodFacts
     from optimus.kube.job_list import JobList
     from optimus.progress.types import SpeedSample
@@ -66,7 +66,7 @@ def overview(found: "JobList", namespace: str | None) -> Answer:
     return Answer(value, "\n\n".join(parts), status=status_of(found.not_readable))
 
 
-def attention(view: "JobView") -> Iterator[tuple[str, str]]:
+def attention(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     """What a user may want to do something about, in a word and a sentence."""
     status, phase = view.status, view.phase
     if phase in ("Waiting", "Failed", "LeftAlone", "WaitingForCheckpoint"):
@@ -100,10 +100,10 @@ _UNMANAGED = (
 
 def in_full(facts: "JobFacts") -> Answer:
     """Everything about one job."""
-    from optimus.cli.job_view import JobView, amounts_value
+    from optimus.cli.job_view import ClusterJob, amounts_value
 
     held = _held(facts.pods) if facts.pods_were_read else None
-    view = JobView(facts.job, facts.profile, held, facts.now, facts.profile_was_read)
+    view = ClusterJob(facts.job, facts.profile, held, facts.now, facts.profile_was_read)
     samples = () if view.learned is None else view.learned.progress.samples
     newest = sorted(samples, key=lambda sample: -sample.at)[:_MOST_SAMPLES]
     lines = [*_decision(view), *_training(view), *_changes(view), *_pods(view, facts.pods)]
@@ -143,7 +143,7 @@ def in_full(facts: "JobFacts") -> Answer:
     return Answer(value, text, status=status_of(facts.not_readable))
 
 
-def _headline(view: "JobView") -> str:
+def _headline(view: "ClusterJob") -> str:
     if view.phase == "NotManaged":
         return _UNMANAGED
     if view.phase == "NoProfile":
@@ -152,7 +152,7 @@ def _headline(view: "JobView") -> str:
     return f"{view.phase}{paused}"
 
 
-def _decision(view: "JobView") -> Iterator[tuple[str, str]]:
+def _decision(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     from optimus.kube.times import instant_of
 
     status, counts = view.status, view.counts
@@ -172,7 +172,7 @@ def _decision(view: "JobView") -> Iterator[tuple[str, str]]:
         yield "paused", f"nothing is changed until `optimus resume {view.training_job.name}`"
 
 
-def _training(view: "JobView") -> Iterator[tuple[str, str]]:
+def _training(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     status = view.status
     if status.goal:
         yield "goal", status.goal
@@ -196,7 +196,7 @@ def _training(view: "JobView") -> Iterator[tuple[str, str]]:
         yield "trained", duration(status.trained_seconds)
 
 
-def _changes(view: "JobView") -> Iterator[tuple[str, str]]:
+def _changes(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     from optimus.kube.times import instant_of
 
     status, record = view.status, view.record
@@ -215,7 +215,7 @@ def _changes(view: "JobView") -> Iterator[tuple[str, str]]:
         yield "checkpoint", ", ".join(filter(None, (step, when)))
 
 
-def _pods(view: "JobView", pods: "Sequence[PodFacts]") -> Iterator[tuple[str, str]]:
+def _pods(view: "ClusterJob", pods: "Sequence[PodFacts]") -> Iterator[tuple[str, str]]:
     from optimus.resources import amounts_text
 
     own = [each.pod for each in pods if not each.pod.finished]
@@ -232,7 +232,7 @@ def _held(pods: "Sequence[PodFacts]") -> "Resources":
     return total(pod.pod.resources for pod in pods if pod.pod.bound() is not None)
 
 
-def _rescale_value(view: "JobView") -> dict[str, object] | None:
+def _rescale_value(view: "ClusterJob") -> dict[str, object] | None:
     found = view.status.rescale
     if found is None:
         return None

@@ -11,7 +11,7 @@ from optimus.cli.table import table
 from optimus.resources import CPU
 
 if TYPE_CHECKING:
-    from optimus.cli.job_view import JobView
+    from optimus.cli.job_view import ClusterJob
     from optimus.kube.job_list import JobList
 
 _LONGEST_REASON = 100
@@ -29,12 +29,12 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
         return answer_of(list_jobs(cluster.client, namespace), namespace)
 
 
-def views_of(found: "JobList") -> "list[JobView]":
+def views_of(found: "JobList") -> "list[ClusterJob]":
     """The jobs of a list as they are shown."""
-    from optimus.cli.job_view import JobView
+    from optimus.cli.job_view import ClusterJob
 
     return [
-        JobView(job.job, job.profile, job.held, found.now, job.profile_was_read)
+        ClusterJob(job.job, job.profile, job.held, found.now, job.profile_was_read)
         for job in found.jobs
     ]
 
@@ -57,7 +57,7 @@ def answer_of(found: "JobList", namespace: str | None) -> Answer:
     return Answer(value, texts[0], wide=texts[1], status=status_of(found.not_readable))
 
 
-def summary(views: "Sequence[JobView]", namespace: str | None) -> str:
+def summary(views: "Sequence[ClusterJob]", namespace: str | None) -> str:
     """The number of jobs by phase, and the CPU that they hold."""
     where = "any namespace" if namespace is None else f"namespace {namespace}"
     if not views:
@@ -70,7 +70,7 @@ def summary(views: "Sequence[JobView]", namespace: str | None) -> str:
     return f"{jobs}: {named}{cpu}"
 
 
-def _table(views: "Sequence[JobView]", *, with_namespace: bool, is_wide: bool) -> str:
+def _table(views: "Sequence[ClusterJob]", *, with_namespace: bool, is_wide: bool) -> str:
     columns: list[tuple[str, str, list[str]]] = []
 
     def add(align: str, heading: str, cells: list[str]) -> None:
@@ -97,11 +97,11 @@ def _table(views: "Sequence[JobView]", *, with_namespace: bool, is_wide: bool) -
     return table("".join(each[0] for each in columns), [column[1] for column in columns], rows)
 
 
-def _phase(view: "JobView") -> str:
+def _phase(view: "ClusterJob") -> str:
     return f"{view.phase}, paused" if view.is_paused and not view.is_over else view.phase
 
 
-def _count(view: "JobView", index: int) -> str:
+def _count(view: "ClusterJob", index: int) -> str:
     """``4``, or ``4 to 6`` during a rescale."""
     counts, status = view.counts, view.status
     target = (status.target_ps, status.target_workers)[index]
@@ -110,7 +110,7 @@ def _count(view: "JobView", index: int) -> str:
     return str(counts[index]) if target in (None, counts[index]) else f"{counts[index]} to {target}"
 
 
-def _value_now(view: "JobView") -> str:
+def _value_now(view: "ClusterJob") -> str:
     return view.status.metric or _number(view.status.loss)
 
 
@@ -118,7 +118,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _percent(view: "JobView") -> str:
+def _percent(view: "ClusterJob") -> str:
     percent = view.status.progress_percent
     return "-" if percent is None else f"{percent} %"
 

@@ -34,16 +34,16 @@ class Budget:
         )
 
 
-class _Spec(msgspec.Struct):
+class _BudgetSpec(msgspec.Struct):
     selector: LabelSelector | None = None
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _BudgetStatus(msgspec.Struct, rename="camel"):
     disruptions_allowed: int = 0
 
 
 class _List(msgspec.Struct):
-    items: list[ApiObject[_Spec, _Status]] | None = None
+    items: list[ApiObject[_BudgetSpec, _BudgetStatus]] | None = None
 
 
 _list = decoder_of(_List, "a list of PodDisruptionBudgets")

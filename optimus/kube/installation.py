@@ -22,7 +22,7 @@ from optimus.kube.times import parse_instant
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 
 
-class Source(Poster, Protocol):
+class InstallationSource(Poster, Protocol):
     """The part of ``optimus.kube.client.Client`` that is needed; see there."""
 
     server_clock: ServerClock
@@ -44,7 +44,7 @@ class _EnvSource(msgspec.Struct, rename="camel"):
     config_map_ref: _Named | None = None
 
 
-class _Container(msgspec.Struct, rename="camel"):
+class _ControllerContainer(msgspec.Struct, rename="camel"):
     name: str = ""
     image: str = ""
     args: list[str] | None = None
@@ -52,32 +52,32 @@ class _Container(msgspec.Struct, rename="camel"):
     env_from: list[_EnvSource] | None = None
 
 
-class _Volume(msgspec.Struct, rename="camel"):
+class _ControllerVolume(msgspec.Struct, rename="camel"):
     config_map: _Named | None = None
 
 
 class _PodSpec(msgspec.Struct, rename="camel"):
-    containers: list[_Container] | None = None
-    init_containers: list[_Container] | None = None
-    volumes: list[_Volume] | None = None
+    containers: list[_ControllerContainer] | None = None
+    init_containers: list[_ControllerContainer] | None = None
+    volumes: list[_ControllerVolume] | None = None
 
 
-class _Template(msgspec.Struct):
+class _ControllerTemplate(msgspec.Struct):
     spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
 
 
-class _Spec(msgspec.Struct):
+class _ControllerSpec(msgspec.Struct):
     replicas: int | None = None
-    template: _Template = msgspec.field(default_factory=_Template)
+    template: _ControllerTemplate = msgspec.field(default_factory=_ControllerTemplate)
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _ControllerStatus(msgspec.Struct, rename="camel"):
     ready_replicas: int | None = None
     desired_number_scheduled: int | None = None
     number_ready: int | None = None
 
 
-_deployment = decoder_of(ApiObject[_Spec, _Status], "a Deployment")
+_deployment = decoder_of(ApiObject[_ControllerSpec, _ControllerStatus], "a Deployment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class HeldLease:
     """By the holder's clock, seconds since the epoch."""
 
 
-def server_version(client: Source) -> tuple[str, tuple[int, int]]:
+def server_version(client: InstallationSource) -> tuple[str, tuple[int, int]]:
     """As ``v1.36.3``, and its first two numbers.
 
     Raises:
@@ -128,7 +128,7 @@ def version_numbers(text: str) -> tuple[int, int] | None:
     return None if match is None else (int(match[1]), int(match[2]))
 
 
-def resources_of(client: Source, group: str, version: str) -> frozenset[str]:
+def resources_of(client: InstallationSource, group: str, version: str) -> frozenset[str]:
     """The plurals that the API server has of a group's version; none without the group.
 
     Raises:
@@ -142,7 +142,9 @@ def resources_of(client: Source, group: str, version: str) -> frozenset[str]:
     return frozenset(str(each.get("name", "")) for each in found.get("resources") or ())
 
 
-def controller(client: Source, plural: str, namespace: str, name: str) -> PodController | None:
+def controller(
+    client: InstallationSource, plural: str, namespace: str, name: str
+) -> PodController | None:
     """A Deployment or DaemonSet; ``None``: there is none of that name.
 
     Raises:
@@ -152,7 +154,7 @@ def controller(client: Source, plural: str, namespace: str, name: str) -> PodCon
     return None if body is None else _controller(body)
 
 
-def training_operators(client: Source) -> list[PodController]:
+def training_operators(client: InstallationSource) -> list[PodController]:
     """The Deployments of the Kubeflow training operator, by their image.
 
     Raises:
@@ -162,7 +164,7 @@ def training_operators(client: Source) -> list[PodController]:
     return [each for each in found if any("training-operator" in i for i in each.images.values())]
 
 
-def config_map(client: Source, namespace: str, name: str) -> Mapping[str, str]:
+def config_map(client: InstallationSource, namespace: str, name: str) -> Mapping[str, str]:
     """The data of a ConfigMap.
 
     Raises:
@@ -172,7 +174,9 @@ def config_map(client: Source, namespace: str, name: str) -> Mapping[str, str]:
     return {str(key): str(value) for key, value in data.items()}
 
 
-def scheduler_configuration(client: Source, found: PodController) -> Mapping[str, Any] | None:
+def scheduler_configuration(
+    client: InstallationSource, found: PodController
+) -> Mapping[str, Any] | None:
     """The KubeSchedulerConfiguration that a Deployment mounts; ``None``: it mounts none.
 
     Raises:
@@ -188,7 +192,7 @@ def scheduler_configuration(client: Source, found: PodController) -> Mapping[str
     return None
 
 
-def held_lease(client: Source, lease: str) -> HeldLease | None:
+def held_lease(client: InstallationSource, lease: str) -> HeldLease | None:
     """The Lease NAMESPACE/NAME; ``None``: there is none.
 
     Raises:
@@ -208,7 +212,7 @@ def held_lease(client: Source, lease: str) -> HeldLease | None:
     return HeldLease(str(spec.get("holderIdentity") or ""), duration, renewed_at)
 
 
-def nodes_of(client: Source, selector: str) -> tuple[list[ClusterNode], int]:
+def nodes_of(client: InstallationSource, selector: str) -> tuple[list[ClusterNode], int]:
     """The nodes with these labels, and how many of them take no pods now.
 
     Raises:
@@ -223,7 +227,7 @@ def nodes_of(client: Source, selector: str) -> tuple[list[ClusterNode], int]:
     return nodes, sum(closed)
 
 
-def operator_webhooks(client: Source) -> list[tuple[str, str, bool]]:
+def operator_webhooks(client: InstallationSource) -> list[tuple[str, str, bool]]:
     """Webhooks that training jobs go through: configuration, service, and whether it has an
     endpoint that is ready.
 
@@ -250,7 +254,7 @@ def operator_webhooks(client: Source) -> list[tuple[str, str, bool]]:
     return sorted(set(found))
 
 
-def _has_endpoint(client: Source, namespace: str, service: str) -> bool:
+def _has_endpoint(client: InstallationSource, namespace: str, service: str) -> bool:
     path = path_of("discovery.k8s.io", "v1", "endpointslices", namespace)
     query = [("labelSelector", f"kubernetes.io/service-name={service}")]
     raws = read_list(client, f"list endpointslices of namespace {namespace}", path, query)
@@ -267,7 +271,7 @@ def _controller(body: bytes | msgspec.Raw) -> PodController:
         raw = _deployment(body)
     except Malformed as error:
         raise KubeError(ErrorKind.INVALID, str(error)) from error
-    spec, status = raw.spec or _Spec(), raw.status or _Status()
+    spec, status = raw.spec or _ControllerSpec(), raw.status or _ControllerStatus()
     pod = spec.template.spec
     containers = [*(pod.init_containers or ()), *(pod.containers or ())]
     wanted = status.desired_number_scheduled
@@ -289,7 +293,7 @@ def _controller(body: bytes | msgspec.Raw) -> PodController:
     )
 
 
-def _or_none(client: Source, what: str, path: str) -> bytes | None:
+def _or_none(client: InstallationSource, what: str, path: str) -> bytes | None:
     try:
         return client.get(what, path)
     except KubeError as error:
@@ -298,7 +302,7 @@ def _or_none(client: Source, what: str, path: str) -> bytes | None:
         raise
 
 
-def _json(client: Source, what: str, path: str) -> dict[str, Any]:
+def _json(client: InstallationSource, what: str, path: str) -> dict[str, Any]:
     return _object(client.get(what, path), what)
 
 

@@ -94,51 +94,51 @@ class JobFacts:
         return {role: count for role, count in sorted(counts.items()) if count}
 
 
-class _Waiting(msgspec.Struct):
+class _WaitingContainer(msgspec.Struct):
     reason: str = ""
     message: str = ""
 
 
 class _ContainerState(msgspec.Struct):
-    waiting: _Waiting | None = None
+    waiting: _WaitingContainer | None = None
 
 
-class _Container(msgspec.Struct):
+class _ShownContainer(msgspec.Struct):
     state: _ContainerState = msgspec.field(default_factory=_ContainerState)
 
 
-class _Condition(msgspec.Struct):
+class _ShownCondition(msgspec.Struct):
     type: str
     status: str
     message: str = ""
 
 
 class _PodStatus(msgspec.Struct, rename="camel"):
-    conditions: list[_Condition] | None = None
-    init_container_statuses: list[_Container] | None = None
-    container_statuses: list[_Container] | None = None
+    conditions: list[_ShownCondition] | None = None
+    init_container_statuses: list[_ShownContainer] | None = None
+    container_statuses: list[_ShownContainer] | None = None
 
 
-class _RawPod(msgspec.Struct):
+class _ShownPod(msgspec.Struct):
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
-class _Subject(msgspec.Struct):
+class _EventSubject(msgspec.Struct):
     name: str = ""
     uid: str = ""
 
 
-class _Source(msgspec.Struct):
+class _EventSource(msgspec.Struct):
     component: str = ""
 
 
-class _Series(msgspec.Struct, rename="camel"):
+class _EventSeries(msgspec.Struct, rename="camel"):
     count: int = 1
     last_observed_time: str | None = None
 
 
 class _Event(msgspec.Struct, rename="camel"):
-    involved_object: _Subject
+    involved_object: _EventSubject
     type: str = ""
     reason: str = ""
     message: str = ""
@@ -146,15 +146,15 @@ class _Event(msgspec.Struct, rename="camel"):
     last_timestamp: str | None = None
     event_time: str | None = None
     reporting_component: str = ""
-    source: _Source = msgspec.field(default_factory=_Source)
-    series: _Series | None = None
+    source: _EventSource = msgspec.field(default_factory=_EventSource)
+    series: _EventSeries | None = None
 
 
-_PODS: Final = msgspec.json.Decoder(_RawPod)
+_PODS: Final = msgspec.json.Decoder(_ShownPod)
 _EVENTS: Final = msgspec.json.Decoder(_Event)
 
 
-class Source(Protocol):
+class JobSource(Protocol):
     """The part of ``optimus.kube.client.Client`` that is needed; see there."""
 
     server_clock: ServerClock
@@ -164,7 +164,7 @@ class Source(Protocol):
 
 
 def read_list(
-    client: Source, what: str, path: str, query: Sequence[tuple[str, str]] = ()
+    client: JobSource, what: str, path: str, query: Sequence[tuple[str, str]] = ()
 ) -> list[msgspec.Raw]:
     """All objects of a list, not decoded yet.
 
@@ -201,7 +201,7 @@ def decoded(
 class JobReader:
     """Reads from the API server, without caches."""
 
-    def __init__(self, client: Source) -> None:
+    def __init__(self, client: JobSource) -> None:
         self._client = client
         self._not_readable: list[str] = []
 
@@ -325,7 +325,7 @@ def _pod(raw: msgspec.Raw) -> PodFacts:
 
 
 def _event(raw: _Event) -> EventFacts:
-    series = raw.series or _Series()
+    series = raw.series or _EventSeries()
     return EventFacts(
         raw.involved_object.name,
         raw.type,

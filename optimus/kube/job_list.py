@@ -13,7 +13,7 @@ from optimus.kube.client import path_of
 from optimus.kube.contract import GROUP, PROFILES, VERSION
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
-from optimus.kube.job_facts import Source, decoded, read_list
+from optimus.kube.job_facts import JobSource, decoded, read_list
 from optimus.kube.job_kinds import JOB_KINDS, JOB_NAME, OPERATOR_GROUP, OPERATOR_VERSION
 from optimus.kube.pods import decode_pod
 from optimus.kube.profiles import ProfileStatus, decode_profile
@@ -53,7 +53,7 @@ class JobList:
     """Sentences on what could not be read."""
 
 
-def list_jobs(client: Source, namespace: str | None) -> JobList:
+def list_jobs(client: JobSource, namespace: str | None) -> JobList:
     """The jobs of a namespace; ``None``: of all.
 
     Raises:
@@ -74,7 +74,7 @@ def list_jobs(client: Source, namespace: str | None) -> JobList:
     return JobList(client.server_clock.now(), tuple(listed), tuple(said))
 
 
-def job_names(client: Source, namespace: str) -> list[str]:
+def job_names(client: JobSource, namespace: str) -> list[str]:
     """The names of the jobs of a namespace.
 
     Raises:
@@ -82,7 +82,7 @@ def job_names(client: Source, namespace: str) -> list[str]:
     return sorted({job.name for job in _jobs(client, namespace, [])})
 
 
-def _jobs(client: Source, namespace: str | None, said: list[str]) -> list[TrainingJob]:
+def _jobs(client: JobSource, namespace: str | None, said: list[str]) -> list[TrainingJob]:
     found: list[TrainingJob] = []
     failures: list[KubeError] = []
     for kind in JOB_KINDS.values():
@@ -109,7 +109,7 @@ def _job(kind: str, raw: msgspec.Raw, said: list[str]) -> TrainingJob | None:
 
 
 def _profiles(
-    client: Source, namespace: str | None, said: list[str]
+    client: JobSource, namespace: str | None, said: list[str]
 ) -> Mapping[str, ProfileStatus] | None:
     """By the UID of the job; ``None``: they may not be read."""
     try:
@@ -124,7 +124,7 @@ def _profiles(
 
 
 def _held(
-    client: Source, namespace: str | None, said: list[str]
+    client: JobSource, namespace: str | None, said: list[str]
 ) -> dict[tuple[str, str], Resources] | None:
     """What the pods of each job take of nodes, by namespace and UID: a pod may name a job of
     another namespace as its owner."""

@@ -36,13 +36,13 @@ class Lease:
     uid: str = ""
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _LeaseSpec(msgspec.Struct, rename="camel"):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     lease_transitions: int | None = None
 
 
-_lease = decoder_of(ApiObject[_Spec, object], "a Lease")
+_lease = decoder_of(ApiObject[_LeaseSpec, object], "a Lease")
 
 
 class LeaseStore:
@@ -111,7 +111,7 @@ class LeaseStore:
             raw = _lease(body)
         except Malformed as error:
             raise KubeError(ErrorKind.INVALID, f"cannot read {self._what}: {error}") from error
-        spec, metadata = raw.spec or _Spec(), raw.metadata
+        spec, metadata = raw.spec or _LeaseSpec(), raw.metadata
         return Lease(
             spec.holder_identity or "",
             spec.lease_duration_seconds or 0,

@@ -27,16 +27,16 @@ class _Taint(msgspec.Struct, gc=False):
     value: str | None = None
 
 
-class _Spec(msgspec.Struct, gc=False):
+class _NodeSpec(msgspec.Struct, gc=False):
     unschedulable: bool | None = None
     taints: list[_Taint] | None = None
 
 
-class _Status(msgspec.Struct, gc=False):
+class _NodeStatus(msgspec.Struct, gc=False):
     allocatable: dict[str, Amount] | None = None
 
 
-_node = decoder_of(ApiObject[_Spec, _Status], "a node")
+_node = decoder_of(ApiObject[_NodeSpec, _NodeStatus], "a node")
 
 
 def decode_node(raw: bytes | msgspec.Raw) -> ClusterNode:
@@ -46,7 +46,11 @@ def decode_node(raw: bytes | msgspec.Raw) -> ClusterNode:
         Malformed: the JSON is not a node, or states an amount that is not a quantity.
     """
     found = _node(raw)
-    metadata, spec, status = found.metadata, found.spec or _Spec(), found.status or _Status()
+    metadata, spec, status = (
+        found.metadata,
+        found.spec or _NodeSpec(),
+        found.status or _NodeStatus(),
+    )
     node = Node(
         name=metadata.name,
         allocatable=offered(status.allocatable),

@@ -56,7 +56,7 @@ class SavedState(msgspec.Struct, frozen=True):
     """The settings by which the job's counts are decided (``kube.stored_settings``)."""
 
 
-class _Stored(msgspec.Struct, frozen=True, rename={"record": "deeds"}):
+class _StoredState(msgspec.Struct, frozen=True, rename={"record": "deeds"}):
     """The same as it is stored."""
 
     log: LogState = msgspec.field(default_factory=LogState)
@@ -95,7 +95,7 @@ def pack(saved: SavedState, job: object = "") -> str:
 def _packed(saved: SavedState) -> str:
     fields = msgspec.to_builtins(saved.record)
     record = {_STORED_NAMES.get(name, name): value for name, value in fields.items()}
-    stored = _Stored(saved.log, record, saved.decided_by)
+    stored = _StoredState(saved.log, record, saved.decided_by)
     return b64encode(zlib.compress(msgspec.json.encode(stored))).decode()
 
 
@@ -109,7 +109,7 @@ def unpack(state: str | None, job: object, at: float) -> SavedState:
     try:
         # Bounded: a compressed text of unlimited length was not written here.
         text = zlib.decompressobj().decompress(b64decode(state, validate=True), _MOST_BYTES)
-        stored = msgspec.json.decode(text, type=_Stored)
+        stored = msgspec.json.decode(text, type=_StoredState)
         fields = {_NAMES.get(name, name): value for name, value in stored.record.items()}
         record = msgspec.convert(fields, JobRecord)
         return SavedState(_sharing(stored.log), _until(record, at), stored.decided_by)

@@ -178,11 +178,11 @@ class NameTaken:
         return f"the TrainingProfile {profile} belongs to {job.kind} {job.name} ({job.uid})"
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _ProfileSpec(msgspec.Struct, rename="camel"):
     job_ref: JobRef
 
 
-_profile = decoder_of(ApiObject[_Spec, ProfileStatus], f"a {PROFILE_KIND}")
+_profile = decoder_of(ApiObject[_ProfileSpec, ProfileStatus], f"a {PROFILE_KIND}")
 
 
 def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:

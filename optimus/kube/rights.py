@@ -119,12 +119,12 @@ def explained(error: KubeError) -> str:
     return f"{MAY_NOT}{right}{'' if right.namespace else ' at the cluster scope'}"
 
 
-class _Status(msgspec.Struct):
+class _ReviewStatus(msgspec.Struct):
     allowed: bool = False
 
 
 class _Review(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
+    status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
 
 
 _DECODER: Final = msgspec.json.Decoder(_Review)

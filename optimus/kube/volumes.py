@@ -17,7 +17,7 @@ _BOUND = "pv.kubernetes.io/bind-completed"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 
-class Claim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class VolumeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A persistent volume claim. ``volume`` is the one that it is bound to, or asks for; ``bytes``
     what it requests."""
 
@@ -124,7 +124,7 @@ _storage_class = decoder_of(_RawStorageClass, "a storage class")
 _namespace = decoder_of(ApiObject[object, object], "a namespace")
 
 
-def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
+def decode_claim(raw: bytes | msgspec.Raw) -> VolumeClaim:
     """A claim from the JSON of one v1 PersistentVolumeClaim.
 
     Raises:
@@ -132,7 +132,7 @@ def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
     """
     found = _claim(raw)
     metadata, spec = found.metadata, found.spec or _ClaimSpec()
-    return Claim(
+    return VolumeClaim(
         namespace=metadata.namespace,
         name=metadata.name,
         storage_class=spec.storage_class_name or "",
@@ -202,7 +202,7 @@ def decode_namespace(raw: bytes | msgspec.Raw) -> Namespace:
     return Namespace(name=metadata.name, labels=_sorted(metadata.labels))
 
 
-def watched_claims() -> ListWatch[Claim]:
+def watched_claims() -> ListWatch[VolumeClaim]:
     """Persistent volume claims of every namespace."""
     return ListWatch(
         "persistentvolumeclaims", path_of("", "v1", "persistentvolumeclaims"), decode_claim

@@ -77,7 +77,7 @@ def _compiled(text: str | None, groups: int, timer: Callable[[], float]) -> Patt
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedCheckpoint:
     """A checkpoint on a line: at a global step, after some epochs, or at the current position."""
 
     step: int | None = None
@@ -128,7 +128,7 @@ class ParsedLine:
     steps_per_second: float | None = None
     """The speed of the whole job."""
     learning_rate: float | None = None
-    saved: Saved | None = None
+    saved: SavedCheckpoint | None = None
     values: Mapping[str, float] = field(default_factory=dict, compare=False)
     """All values on the line that are of the training, by name."""
     beside: tuple[tuple[str, ValueName], ...] = field(default=(), compare=False)

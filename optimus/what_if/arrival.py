@@ -24,7 +24,7 @@ from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast, TimeLeft, time_left
 from optimus.progress.types import TrainingProgress
 from optimus.snapshot import ClusterSnapshot
-from optimus.what_if.counts import KnownJob
+from optimus.what_if.counts import DecisionBasis
 
 ARRIVING_UID = "what-if"
 _MOST_TRIED = 8
@@ -41,7 +41,7 @@ class Arriving:
     job: Job
     snapshot: ClusterSnapshot
     settings: DecisionSettings
-    running: Mapping[str, KnownJob] = field(default_factory=dict)
+    running: Mapping[str, DecisionBasis] = field(default_factory=dict)
     """What is known of the jobs of the cluster, by their UIDs."""
 
     claims: Sequence[Claim] = ()

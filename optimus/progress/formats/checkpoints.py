@@ -8,7 +8,7 @@ checkpoint is of the step that the line names, else of the current position."""
 import re
 from typing import Final
 
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint
 from optimus.progress.printed_values import NUMBER
 
 MARKERS: Final = ("sav", "Sav", "SAV", "wrote", "Wrote", "written")
@@ -44,6 +44,6 @@ def parse(text: str, _: LogFormatOptions) -> ParsedLine | None:
     step = int(match[1] or match[2]) if match else None
     best = _HIGHER.search(text)
     return ParsedLine(
-        saved=Saved(step=step, complete=is_over),
+        saved=SavedCheckpoint(step=step, complete=is_over),
         evaluated={best[1]: float(best[2])} if best else {},
     )

@@ -10,7 +10,7 @@ from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import (
     LogFormatOptions,
     ParsedLine,
-    Saved,
+    SavedCheckpoint,
     numbers,
 )
 from optimus.progress.printed_values import VALUE
@@ -35,7 +35,7 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
         if match is None:
             return None
         complete = match[2] == "finished saving"
-        return ParsedLine(saved=Saved(epochs=int(match[1]), complete=complete))
+        return ParsedLine(saved=SavedCheckpoint(epochs=int(match[1]), complete=complete))
     return _bar(plain, options)
 
 

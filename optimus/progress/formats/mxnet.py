@@ -10,7 +10,7 @@ from typing import Final
 from optimus.progress.parsed_line import (
     LogFormatOptions,
     ParsedLine,
-    Saved,
+    SavedCheckpoint,
     pairs,
     positive,
 )
@@ -154,7 +154,7 @@ def _gluon_nlp_epoch(match: _Match, options: LogFormatOptions) -> ParsedLine:
 
 
 def _saving(_: _Match, __: LogFormatOptions) -> ParsedLine:
-    return ParsedLine(saved=Saved(complete=False))
+    return ParsedLine(saved=SavedCheckpoint(complete=False))
 
 
 def _step(match: _Match, options: LogFormatOptions) -> ParsedLine:
@@ -167,7 +167,7 @@ def _rate(match: _Match, _: LogFormatOptions) -> ParsedLine:
 
 def _saved(match: _Match, _: LogFormatOptions) -> ParsedLine:
     epochs = _SAVED_EPOCHS.search(match[1] or "")
-    return ParsedLine(saved=Saved(epochs=int(epochs[1]) if epochs else None))
+    return ParsedLine(saved=SavedCheckpoint(epochs=int(epochs[1]) if epochs else None))
 
 
 _FORMS: Final[tuple[tuple[str, re.Pattern[str], _Parser], ...]] = tuple(

@@ -9,7 +9,7 @@ from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import (
     LogFormatOptions,
     ParsedLine,
-    Saved,
+    SavedCheckpoint,
 )
 from optimus.progress.printed_values import NUMBER, printed_values
 
@@ -33,7 +33,7 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     """Parse one clean line; ``None`` where TensorFlow does not print it."""
     for pattern, complete in ((_SAVED, True), (_SAVING, False)):
         if match := pattern.search(text):
-            return ParsedLine(saved=Saved(step=int(match[1]), complete=complete))
+            return ParsedLine(saved=SavedCheckpoint(step=int(match[1]), complete=complete))
     if match := _EVALUATED.search(text):
         values, evaluated = printed_values(text[match.end() :])
         known = {name: each for name, each in {**values, **evaluated}.items() if _is_metric(name)}

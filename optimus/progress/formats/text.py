@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 from optimus.progress.metric_names import describe, line_names
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, positive
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, positive
 from optimus.progress.places import BAR, Place, place_in
 from optimus.progress.printed_values import NUMBER, printed_speed, printed_values
 
@@ -164,7 +164,7 @@ def _of(
     if place.done is not None:
         parsed.at_epochs_done(place.done, options.steps_per_epoch)
     if "checkpoint" in text and (match := _CHECKPOINT.search(text)) and int(match[1]):
-        parsed.saved = Saved(step=int(match[1]))
+        parsed.saved = SavedCheckpoint(step=int(match[1]))
     # A user may name a value of an evaluation as the loss.
     is_own = options.loss_metric in evaluated
     return parsed.with_values({**values, **evaluated} if is_own else values, options.loss_metric)
@@ -190,7 +190,7 @@ def _place_alone(text: str, values: dict[str, float]) -> ParsedLine | None:
             step=place.step,
             is_loose=place.loose,
             samples_per_second=speed,
-            saved=Saved(step=int(saved[1])) if saved else None,
+            saved=SavedCheckpoint(step=int(saved[1])) if saved else None,
         )
     if match := _STEP_HEADER.match(text):
         return ParsedLine(heading=int(match[1]))
