@@ -32,7 +32,7 @@ import numpy as np
 
 from optimus.cli.convergence_evaluation import (
     EvaluatedForecast,
-    Question,
+    ForecastQuestion,
     predict,
     questions_after_drops,
     questions_at,
@@ -94,7 +94,7 @@ class Run:
             str(found["family"]), found["value"] == "training loss", points, schedule, declared
         )
 
-    def questions(self, targets: Sequence[float] = TARGETS) -> Iterator[Question]:
+    def questions(self, targets: Sequence[float] = TARGETS) -> Iterator[ForecastQuestion]:
         """From parts of the run, and from some epochs after each declared drop."""
         yield from questions_at([point.loss for point in self.points], PARTS, targets)
         if not self.schedule.drops:
@@ -106,7 +106,7 @@ class Run:
         ]
         yield from questions_after_drops(named, AFTER_DROP, targets)
 
-    def converges(self, fraction: float) -> Iterator[Question]:
+    def converges(self, fraction: float) -> Iterator[ForecastQuestion]:
         """From parts of the run: when it converges by a threshold, if it does."""
         found = questions_of_threshold(self.points, PARTS, fraction, self.declared)
         return (question for question in found if question.true is not None)
@@ -115,7 +115,7 @@ class Run:
         return sum(drop <= epochs for drop in self.schedule.drops)
 
 
-Asked = tuple[Run, Question]
+Asked = tuple[Run, ForecastQuestion]
 
 
 def published_runs() -> list[Run]:
@@ -208,16 +208,16 @@ def error_interval(families: Sequence[Sequence[float]]) -> tuple[float, float]:
     return round(float(low), 4), round(float(high), 4)
 
 
-def _guess(run: Run, question: Question) -> float:
+def _guess(run: Run, question: ForecastQuestion) -> float:
     return _off(GUESS * run.schedule.end, question)
 
 
-def _after_last_drop(run: Run, question: Question) -> float:
+def _after_last_drop(run: Run, question: ForecastQuestion) -> float:
     """Three epochs after the last declared drop: when a threshold is met at the earliest."""
     return _off(run.schedule.last_drop(run.schedule.end) + QUIET_EPOCHS, question)
 
 
-def _with_rates(run: Run, question: Question) -> float:
+def _with_rates(run: Run, question: ForecastQuestion) -> float:
     """The losses alone, cut at the drops and at the declared end."""
     dropped = run.schedule.last_drop(question.seen)
     seen = [
@@ -230,7 +230,7 @@ def _with_rates(run: Run, question: Question) -> float:
     return _off(curve.time_to_goal(question.goal).within(run.schedule.end).point, question)
 
 
-def _off(epoch: float, question: Question) -> float:
+def _off(epoch: float, question: ForecastQuestion) -> float:
     true = question.true or 0
     return min(abs(max(epoch, question.seen + 1) - true) / question.run, 1.0)
 
@@ -278,7 +278,7 @@ def _described(n: int) -> dict[str, float]:
     return {"drop_lag": family.drop_lags[0], **asdict(constants)}
 
 
-def _errors(found: Sequence[tuple[Question, TimeToGoal | None]]) -> dict[str, float]:
+def _errors(found: Sequence[tuple[ForecastQuestion, TimeToGoal | None]]) -> dict[str, float]:
     """Means over forecasts; one that says "not reachable" is off by a whole run."""
     return {
         "error": fmean(
@@ -294,7 +294,7 @@ def _errors(found: Sequence[tuple[Question, TimeToGoal | None]]) -> dict[str, fl
     }
 
 
-def _answers(run: Run, question: Question) -> list[TimeToGoal]:
+def _answers(run: Run, question: ForecastQuestion) -> list[TimeToGoal]:
     """The forecast under each of the grid's; the fits of one family are the same."""
     curves = [_fitted(run, question, family) for family in FAMILIES]
     return [
@@ -304,13 +304,13 @@ def _answers(run: Run, question: Question) -> list[TimeToGoal]:
 
 
 def _answer(
-    run: Run, question: Question, family: CourseFamily, constants: CurveConstants
+    run: Run, question: ForecastQuestion, family: CourseFamily, constants: CurveConstants
 ) -> TimeToGoal:
     curve = _fitted(run, question, family)
     return replace(curve, constants=constants).time_to_goal(question.goal)
 
 
-def _fitted(run: Run, question: Question, family: CourseFamily) -> LossCurve:
+def _fitted(run: Run, question: ForecastQuestion, family: CourseFamily) -> LossCurve:
     curve = LossCurve.under(run.points[: question.seen], run.schedule, family)
     if not isinstance(curve, LossCurve):
         raise TypeError(f"{run.family}: {curve}")
@@ -359,13 +359,13 @@ def ablated(asked: Sequence[Asked], fit: Fit) -> dict[str, object]:
     }
 
 
-def _until(fit: Fit, run: Run, question: Question) -> TimeToGoal | None:
+def _until(fit: Fit, run: Run, question: ForecastQuestion) -> TimeToGoal | None:
     curve = fit(run.points[: question.seen], run.schedule)
     found = curve if isinstance(curve, NotReady) else curve.until(question.goal)
     return None if isinstance(found, NotReady) else found
 
 
-def pinball(found: TimeToGoal, question: Question) -> float:
+def pinball(found: TimeToGoal, question: ForecastQuestion) -> float:
     """The mean pinball loss of the three quantiles, as a part of the run."""
     true = float(question.true or 0)
     errors = zip(QUANTILES, (found.low, found.point, found.high), strict=True)
