@@ -103,7 +103,7 @@ class Simulated:
         number, beyond = divmod(cluster.now, ROUND)
         if beyond == 0:
             self.rounds[int(number)] = {
-                uid: None if state.is_paused else state.moving_to or state.job.counts
+                uid: None if state.is_paused else state.rescaling_to or state.job.counts
                 for uid, state in cluster.states.items()
             }
 
