@@ -28,7 +28,7 @@ from extender.settings import Settings
 from extender.state.cluster import is_waiting
 from extender.state.extender_state import ExtenderState
 from extender.state.future_room import Awaited
-from extender.state.gang_queue import Instant, QueuedGang
+from extender.state.gang_queue import QueuedGang
 from optimus.jobs import JobKey, alternating
 from optimus.kube.budgets import Budget
 from optimus.kube.events import EventType
@@ -37,7 +37,7 @@ from optimus.kube.results import Refused, Written
 from optimus.kube.suspension import PreemptionMark, read_preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.nodes import refusal as admission_refusal
-from optimus.placement.queue_order import order_key
+from optimus.placement.queue.order import Instant, order_key
 from optimus.resources import total
 
 _LOG = logging.getLogger(__name__)

@@ -263,6 +263,8 @@ class NamespaceShare:
     namespace: str
     weight: float = 1.0
     held: Resources = NONE
+    owed_seconds: float = 0.0
+    """What it has used less than its part, as a part of the whole times seconds."""
 
 
 @dataclass(frozen=True, slots=True)

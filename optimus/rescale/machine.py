@@ -601,7 +601,8 @@ def _not_placed(state: Rescale, found: CountsFound) -> Advance:
     waited_seconds = found.at - record.step_at
     failed = PlacementFailed(waited_seconds, lost=not found.target_fits)
     why = f"not placed within {waited_seconds:.0f} s"
-    if found.counts in (None, record.target) and record.before != record.target:
+    is_other = record.before != record.target or record.resumes
+    if found.counts in (None, record.target) and is_other:
         # Stopped again it would start no sooner: it waits in the queue, before new jobs, until the
         # next interval makes room for it.
         state, end = _finish(state, Outcome.ROLLED_BACK, f"{record.target} {why}: its pods wait")

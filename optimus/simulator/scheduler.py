@@ -14,13 +14,12 @@ alone, a new job waits for the next one, and jobs that are moved are stopped tog
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from optimus import lifecycle
 from optimus.allocation import PolicyTraits
 from optimus.allocation.policy import Service, grants
 from optimus.interval import Action, IntervalConfig, IntervalPlan, Strategies
-from optimus.interval.capacity_plan import CapacityPlan, Claim, reserve
+from optimus.interval.capacity_plan import CapacityPlan, Claim
 from optimus.interval.driver import (
     ROUND_SLACK,
     STALE_INTERVALS,
@@ -36,7 +35,6 @@ from optimus.jobs import NO_COUNTS, Job
 from optimus.lifecycle.workloads import NOTHING_PROVIDED, provided, speeds_are_enough
 from optimus.models.earlier_runs import kept, run_of, why_differs
 from optimus.nodes import Node
-from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key
 from optimus.progress.types import EarlierRun
 from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits, rescale_order
 from optimus.rescale.machine import Rescale, resume
@@ -45,6 +43,7 @@ from optimus.rescale.words import PauseReason, RescaleRecord, Step
 from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
 from optimus.simulator.executor import SimulatedExecutor, observed_job
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
+from optimus.simulator.queue import WaitingJobs
 from optimus.simulator.speeds import EmptyCluster
 from optimus.snapshot import ClusterSnapshot
 
@@ -147,6 +146,7 @@ class SimulatedScheduler:
         self._driver = IntervalDriver(strategies, config.driver)
         self._driver.state.planned_at = -1.0 if self._in_rounds else 0.0
         self._workloads = _Workloads()
+        self._waiting = WaitingJobs(strategies.placement)
         self._looked_at, self._look_due = -math.inf, math.inf
         self._worth = dict[str, float]()
         self._free_at = 0.0
@@ -223,25 +223,10 @@ class SimulatedScheduler:
         return self._driver.state.planned_at or 0.0
 
     def _place_waiting(self, cluster: SimulatedCluster) -> None:
-        waiting = [
-            state
-            for state in cluster.visible
-            if state.phase is Phase.WAITING and state.suspended_by is None
-        ]
-        if not waiting:
-            return
-        free, capacity = cluster.free_capacity(self._placement), cluster.capacity
-        gangs = {_gang(state): state for state in waiting}
-        order = partial(
-            order_key, capacity=capacity, now=cluster.now, age_limit_seconds=AGE_LIMIT_SECONDS
-        )
-        for gang in sorted(gangs, key=order):
-            state = gangs[gang]
-            placement = reserve(free, state.job, state.job.counts)
-            if placement is not None:
-                cluster.place(state, placement)
-            elif blocks_others(gang, cluster.now, AGE_LIMIT_SECONDS):
-                return
+        driver = self._driver.state
+        waiting = self._waiting.placements(cluster, driver.forecasts, driver.planned_at or 0.0)
+        for state, held in waiting:
+            cluster.place(state, held)
 
     def _begin(
         self, cluster: SimulatedCluster, state: JobState, begun: BeginRescale | PauseJob
@@ -413,14 +398,6 @@ def _compare(state: JobState) -> None:
     if differs is not None:
         state.record = replace(state.record, differs=differs)
         state.earlier = NOTHING_PROVIDED
-
-
-def _gang(state: JobState) -> WaitingGang:
-    ran_before = state.placed_at is not None
-    job = state.job
-    return WaitingGang(
-        job.uid, job.demand(), state.visible_at, ran_before=ran_before, priority=job.priority
-    )
 
 
 def _stops_any(view: _ManagedCluster, plan: IntervalPlan) -> bool:
