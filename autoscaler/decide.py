@@ -30,7 +30,7 @@ from optimus.interval.driver import (
     IntervalDriver,
     PauseJob,
 )
-from optimus.interval.rescale_claims import claims_of
+from optimus.interval.rescale_capacity import claims_of
 from optimus.jobs import Counts, Job
 from optimus.kube.times import format_second
 from optimus.models.expectation import expect_job

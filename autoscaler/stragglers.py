@@ -25,7 +25,7 @@ from autoscaler.profile.events import JobEvents
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import headroom
 from optimus.interval.classify import why_moved_enough
-from optimus.interval.rescale_claims import claims_of
+from optimus.interval.rescale_capacity import claims_of
 from optimus.jobs import RescaleRule, TrainingMode
 from optimus.kube.pods import Pod
 from optimus.lifecycle import Avoided

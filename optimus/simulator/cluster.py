@@ -86,8 +86,8 @@ class JobState:
     earlier: Provided = NOTHING_PROVIDED
     """What earlier jobs of its workload have shown; none once it was found to differ."""
 
-    stop_lost_seconds: float = 0.0
-    """Training that its last suspension lost."""
+    stop_lost_seconds: float | None = None
+    """Training that its last suspension lost; ``None``: it ended none."""
 
     missed_at: float | None = None
     """When a rescale was withdrawn that waited for a checkpoint; ``None`` since the job was
@@ -342,21 +342,21 @@ class SimulatedCluster:
 
     def suspend(self, state: JobState, by: str, pause: PauseReason | None = None) -> None:
         """Stop the job; its pods leave. ``pause``: why it is not resumed at once."""
-        at, truth, training = self.now, state.truth, state.training
+        at, training, seconds = self.now, state.training, state.truth.rescale_seconds
         state.record = lifecycle.service_ended(state.record, at)
-        state.stop_lost_seconds = training.stop(at)
-        if training.futile_stops > (
-            self.most_futile.training.futile_stops if self.most_futile else 0
-        ):
+        lost_seconds, most = training.stop(at), self.most_futile
+        if training.futile_stops > (0 if most is None else most.training.futile_stops):
             self.most_futile = state
+        trained = bool(state.pods) and training.trained_seconds > 0
+        state.stop_lost_seconds = lost_seconds if trained else None
         state.suspended_by, state.pause, state.missed_at = by, pause, None
         state.phase, state.phase_ends_at, state.ready_at = Phase.WAITING, math.inf, None
+        if trained and pause is None:
+            state.restarts += 1
+            seconds = training.draw_rescale_seconds()
         if state.pods:
-            trained, seconds = training.trained_seconds > 0, truth.rescale_seconds
             if pause is None:
-                state.restarts += trained
-                seconds = training.draw_rescale_seconds() if trained else seconds
-                state.ready_at = at + (seconds if trained else truth.start_seconds)
+                state.ready_at = at + (seconds if trained else state.truth.start_seconds)
             state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
             self._placed.update(state)
             state.phase = Phase.CLEARING

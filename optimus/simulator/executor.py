@@ -14,10 +14,10 @@ from optimus import lifecycle
 from optimus.interval.capacity_plan import CapacityPlan, Held, largest_fit, reserve
 from optimus.jobs import NO_COUNTS, Counts
 from optimus.rescale.checkpoints import must_wait_for_checkpoint
-from optimus.rescale.ended import ended_rescale
 from optimus.rescale.execution import run_rescale
 from optimus.rescale.machine import Rescale, RescaleConfig
 from optimus.rescale.purpose import why_unwanted
+from optimus.rescale.record import ended_rescale
 from optimus.rescale.words import (
     CountsFailed,
     CountsFound,
@@ -100,7 +100,7 @@ class SimulatedExecutor:
         needs_checkpoint = must_wait_for_checkpoint(
             job.rescale,
             record.purpose,
-            may_train=bool(self._state.pods),
+            may_lose=bool(self._state.pods),
             is_old=since is not None and self._cluster.now - since >= limit_seconds,
         )
         return UserIntent(needs_checkpoint, unwanted, self._may_stop)
@@ -172,10 +172,12 @@ class SimulatedExecutor:
         state.rescale = None
         ended, lost_seconds = ended_rescale(end, self._cluster.now), state.stop_lost_seconds
         price_seconds = None
-        if ended.price_seconds is not None and self._cluster.measures_prices:
+        if ended.price_seconds is not None and lost_seconds is not None:
             # What the stop lost is known here; a log shows when a checkpoint was saved.
             price_seconds = ended.price_seconds - ended.redone_seconds + lost_seconds
-        ended = replace(ended, price_seconds=price_seconds, redone_seconds=lost_seconds)
+        if not self._cluster.measures_prices:
+            price_seconds = None
+        ended = replace(ended, price_seconds=price_seconds, redone_seconds=lost_seconds or 0.0)
         state.record = lifecycle.rescale_ended(state.record, ended)
 
 

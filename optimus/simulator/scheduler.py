@@ -30,7 +30,7 @@ from optimus.interval.driver import (
     IntervalDriver,
     PauseJob,
 )
-from optimus.interval.rescale_claims import claims_of
+from optimus.interval.rescale_capacity import claims_of
 from optimus.jobs import NO_COUNTS, Job
 from optimus.lifecycle.workloads import NOTHING_PROVIDED, provided, speeds_are_enough
 from optimus.models.earlier_runs import kept, run_of, why_differs
