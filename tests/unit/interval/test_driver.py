@@ -383,7 +383,7 @@ def test_a_promise_ends_when_its_pods_are_placed_or_after_a_while() -> None:
     assert [each.uid for each in again if isinstance(each, BeginRescale)] == ["uid-c"]
 
 
-def test_a_growing_job_waits_while_another_rescale_capacity_the_capacity() -> None:
+def test_a_growing_job_waits_while_another_rescale_claims_the_capacity() -> None:
     driver, cluster = shrink_and_grow()
     step(driver, cluster, 0.0)
     cluster.finish_rescale("uid-a")
