@@ -457,7 +457,7 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     if spec.init_containers:
         sidecars = [each for each in spec.init_containers if each.restart_policy == "Always"]
         containers = [*containers, *sidecars]
-    found = set()
+    found = set[HostPort]()
     for container in containers[:_MOST_CONTAINERS]:
         for port in container.ports or ():
             if len(found) == MOST_ITEMS:
