@@ -264,7 +264,7 @@ def requests_of(
     if spec.resources is not None:
         stated = effective(_amounts(spec.resources), pod_level)
     amounts = tuple([asked(container) for container in containers])
-    before = tuple([_init_container(each, asked) for each in init_containers])
+    before = tuple([_init_container(container, asked) for container in init_containers])
     summed = _summed if len(amounts) + len(before) <= MOST_ITEMS else _summed.__wrapped__
     return _few_kinds(summed(amounts, before, stated, requested(spec.overhead)))
 
@@ -282,8 +282,8 @@ def limits_of(spec: PodSpec) -> Resources:
 
     def all_of(containers: Iterable[Container] | None) -> list[Container]:
         return [
-            msgspec.structs.replace(each, resources=as_requests(each.resources))
-            for each in containers or ()
+            msgspec.structs.replace(container, resources=as_requests(container.resources))
+            for container in containers or ()
         ]
 
     limits = requests_of(
@@ -310,8 +310,8 @@ def template_of(spec: PodSpec) -> Template:
 
     def amounts(containers: Iterable[Container] | None) -> list[Container]:
         return [
-            Container(resources=each.resources, restart_policy=each.restart_policy)
-            for each in containers or ()
+            Container(resources=container.resources, restart_policy=container.restart_policy)
+            for container in containers or ()
         ]
 
     encoded = msgspec.json.encode(
@@ -410,7 +410,9 @@ def _shared_constraints(
     tolerations: tuple[_Toleration, ...],
 ) -> NodeConstraints:
     """One object for thousands of pods."""
-    return NodeConstraints(selector, affinity, tuple(_toleration(each) for each in tolerations))
+    return NodeConstraints(
+        selector, affinity, tuple(_toleration(toleration) for toleration in tolerations)
+    )
 
 
 def rules_of(spec: PodSpec, namespace: str, labels: Labels) -> PodRules | None:
@@ -426,16 +428,16 @@ def rules_of(spec: PodSpec, namespace: str, labels: Labels) -> PodRules | None:
         affinity=_pod_terms(affinity.pod_affinity if affinity else None, namespace),
         anti_affinity=_pod_terms(affinity.pod_anti_affinity if affinity else None, namespace),
         spread=tuple(
-            _spread(each, namespace, labels)
-            for each in _few(spec.topology_spread_constraints)
-            if each.when_unsatisfiable == "DoNotSchedule"
+            _spread(constraint, namespace, labels)
+            for constraint in _few(spec.topology_spread_constraints)
+            if constraint.when_unsatisfiable == "DoNotSchedule"
         ),
     )
     if found.is_empty:
         return None
-    selectors = [each.selector for each in (*found.affinity, *found.anti_affinity)]
-    selectors += [each.selector for each in found.spread]
-    asked = sum(1 + _size_of(each.requirements or ()) for each in selectors)
+    selectors = [term.selector for term in (*found.affinity, *found.anti_affinity)]
+    selectors += [constraint.selector for constraint in found.spread]
+    asked = sum(1 + _size_of(selector.requirements or ()) for selector in selectors)
     return _shared_rules(found) if asked + len(ports) <= MOST_ITEMS else found
 
 
@@ -444,7 +446,7 @@ def beyond_plan(spec: PodSpec) -> bool:
 
     These are claims of devices (dynamic resource allocation), volume claims, and volumes in the
     pod's own spec of which a node holds only so many."""
-    return bool(spec.resource_claims) or any(each.is_ruled for each in spec.volumes or ())
+    return bool(spec.resource_claims) or any(volume.is_ruled for volume in spec.volumes or ())
 
 
 @lru_cache(maxsize=4096)
@@ -491,7 +493,9 @@ def label_requirements(selector: LabelSelector | None) -> tuple[Requirement, ...
         Requirement(key, "In", (value,))
         for key, value in sorted(_few((selector.match_labels or {}).items()))
     ]
-    further = [_requirement(each, field=False) for each in _few(selector.match_expressions)]
+    further = [
+        _requirement(expression, field=False) for expression in _few(selector.match_expressions)
+    ]
     return (*equal, *further)
 
 
@@ -545,7 +549,7 @@ def _term(term: _NodeSelectorTerm) -> tuple[Requirement, ...]:
 
 
 def _size_of(term: tuple[Requirement, ...]) -> int:
-    return sum(1 + len(each.values) for each in term)
+    return sum(1 + len(requirement.values) for requirement in term)
 
 
 def _requirement(raw: _NodeSelectorRequirement, *, field: bool) -> Requirement:
