@@ -15,7 +15,7 @@ from optimus.interval.capacity_plan import CapacityPlan, Held, largest_fit, rese
 from optimus.jobs import NO_COUNTS, Counts
 from optimus.rescale.checkpoints import must_wait_for_checkpoint
 from optimus.rescale.execution import run_rescale
-from optimus.rescale.machine import Rescale, RescaleConfig
+from optimus.rescale.machine import RescaleConfig
 from optimus.rescale.purpose import why_unwanted
 from optimus.rescale.record import ended_rescale
 from optimus.rescale.words import (
@@ -74,17 +74,8 @@ class SimulatedExecutor:
             state.training.advance(cluster.now)
         saved_at = state.training.saved.at
         since = -math.inf if saved_at is None else saved_at
-        run_rescale(self, since, cluster.now, _CONFIG)
+        run_rescale(self, state, since, cluster.now, _CONFIG)
         cluster.note_advanced(state)
-
-    @property
-    def rescale(self) -> Rescale | None:
-        """The job's rescale."""
-        return self._state.rescale
-
-    @rescale.setter
-    def rescale(self, rescale: Rescale | None) -> None:
-        self._state.rescale = rescale
 
     def user_intent(self, record: RescaleRecord) -> UserIntent:
         """What the job's user wants, by its annotations."""
