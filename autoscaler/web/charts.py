@@ -207,9 +207,7 @@ def _quantity(goal: Goal | None, progress: TrainingProgress) -> _Quantity | NotR
     return _Quantity(losses_with_epochs(progress), meant)
 
 
-def _fit(
-    found: _Quantity, schedule: LearningRateSchedule | None
-) -> LossCurve | NotReady:
+def _fit(found: _Quantity, schedule: LearningRateSchedule | None) -> LossCurve | NotReady:
     if found.metric is not None and not found.metric.bounded:
         return NotReady(f"{found.metric.series.name} rises without a bound")
     return LossCurve.fit(found.losses, schedule)
