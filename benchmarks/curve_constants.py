@@ -62,7 +62,7 @@ CONSTANTS: Final[Mapping[str, Sequence[object]]] = {
     "slower": (-0.3, 0.1, 0.25),
     "slower_first": (0.0, 3.0, 6.0),
     "by_chance": (0.01, 0.05),
-    "doubt": (0.1, 0.4),
+    "doubt": (0.05, 0.2),
 }
 """Values besides the product's, about half and twice as large."""
 MODULES: Final[Sequence[ModuleType]] = (series, posterior, courses, curve)

@@ -109,7 +109,7 @@ class CurveConstants:
     """Mean of that log, of a run of which many losses are seen."""
     slower_first: float = 4.5
     """What one fitted loss adds to it; n losses add n^-0.75 as much."""
-    doubt: float = 0.2
+    doubt: float = 0.1
     """The probability that no course holds, before any loss; it falls by e every 4 losses."""
 
 
