@@ -162,6 +162,15 @@ def claim(source: str) -> dict[str, Any]:
     return {"name": "v", source: {"claimName": "c"}}
 
 
+def test_claims_by_name_and_those_made_for_the_pod() -> None:
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}},
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+        {"name": "other", "emptyDir": {}},
+    ]
+    assert with_spec(volumes=volumes).claims == ("p-scratch", "shared")
+
+
 def test_a_volume_that_any_node_holds_is_no_rule() -> None:
     assert not with_spec(volumes=[{"name": "v", "emptyDir": {}}]).beyond_plan
 
