@@ -170,15 +170,6 @@ def test_an_expired_version_is_listed_again_and_what_is_gone_is_notified(
     assert sorted(observed[2:], key=str) == [("a", None), (None, "c")]
 
 
-def test_a_server_on_which_every_version_has_expired_is_not_listed_in_a_loop(
-    script: Script, reflect: Reflect
-) -> None:
-    script.watches = [gone() for _ in range(5)]
-    reflector = reflect()
-    until(reflector, lambda: len(script.watched()) == 6)
-    assert script.listed() == 6
-
-
 @pytest.mark.parametrize(
     "answer",
     [

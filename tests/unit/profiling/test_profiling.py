@@ -44,8 +44,6 @@ from tests.unit.profiling.situations import (
     plan,
 )
 
-BOUNDED_ANEW = job("a", (1, 2), bounds=CountBounds(min_workers=3))
-
 
 def test_a_young_job_is_measured_at_other_counts_than_its_own() -> None:
     (move,) = plan(cluster(YOUNG), {"a": FIRST})

@@ -6,46 +6,15 @@ import pytest
 
 from localcluster.embedded.apiserver.controllers import tainted
 from localcluster.embedded.apiserver.kinds import Json
-from localcluster.embedded.apiserver.wire import DeleteOptions
-from tests.unit.embedded.api_server import ApiServer, config_map, pod
+from tests.unit.embedded.api_server import ApiServer, config_map
 
 
 class TestNamespaces:
-    def test_a_new_one_gets_its_account_and_its_certificate(self) -> None:
-        server = ApiServer()
-        assert (server.names("serviceaccounts"), server.names("configmaps")) == (
-            ["default"],
-            ["kube-root-ca.crt"],
-        )
-
     def test_what_it_needs_comes_back(self) -> None:
         server = ApiServer()
         server.objects.delete(server.target("serviceaccounts", "default"))
         server.settle()
         assert server.names("serviceaccounts") == ["default"]
-
-    def test_it_goes_when_all_in_it_is_gone(self) -> None:
-        server = ApiServer()
-        server.create(
-            "widgets", {"metadata": {"name": "w", "finalizers": ["a.io/b"]}, "spec": {"size": 1}}
-        )
-        server.create("pods", pod())
-        server.objects.bind(server.target("pods", "p"), {"target": {"name": "n"}})
-        server.objects.delete(server.target("namespaces", "ns"))
-        server.settle()
-        namespace = server.get("namespaces", "ns") or {}
-        assert namespace["status"]["phase"] == "Terminating"
-        assert (server.names("configmaps"), server.names("pods"), server.names("widgets")) == (
-            [],
-            ["p"],
-            ["w"],
-        )
-        server.objects.delete(server.target("pods", "p"), DeleteOptions(grace_period_seconds=0))
-        free: Json = {"finalizers": []}
-        target = server.target("widgets", "w")
-        server.objects.change(target, lambda old: {**old, "metadata": {**old["metadata"], **free}})
-        server.settle()
-        assert server.get("namespaces", "ns") is None
 
 
 class TestDefinitions:

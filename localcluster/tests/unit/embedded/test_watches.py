@@ -79,21 +79,6 @@ def test_events_of_a_selection_lead_from_its_list_to_its_list(
     assert replayed(lines, known) == chosen()
 
 
-def test_what_leaves_a_selection_is_deleted_in_its_last_selected_state() -> None:
-    server, selection = ApiServer(), Selection(parse_labels("on=1"))
-    write(server, "a", "1")
-    write(server, "a", "0")
-    (change,) = server.store.since("configmaps", server.store.version - 1)
-    event = selected_event(change, selection)
-    assert event is not None
-    metadata = event[1].body["metadata"]
-    assert (event[0], metadata["labels"], metadata["resourceVersion"]) == (
-        "DELETED",
-        {"on": "1"},
-        str(server.store.version),
-    )
-
-
 class Watcher:
     """A watch of config maps, read in steps."""
 
@@ -124,53 +109,6 @@ class Watcher:
 
 def run(scenario: Callable[[ApiServer], Awaitable[Any]]) -> None:
     asyncio.run(scenario(ApiServer()))  # type: ignore[arg-type]  # every scenario is a coroutine
-
-
-def test_changes_between_list_and_watch_and_later_ones() -> None:
-    async def scenario(server: ApiServer) -> None:
-        version = server.store.version
-        write(server, "a", "0")
-        write(server, "b", "0")
-        watcher = Watcher(server, WatchQuery(version))
-        assert await watcher.read() == ["ADDED a", "ADDED b"]
-        reading = asyncio.ensure_future(watcher.read())
-        await asyncio.sleep(0.02)
-        write(server, "a", None)
-        assert await reading == ["DELETED a"]
-
-    run(scenario)
-
-
-def test_without_a_version_it_begins_with_what_there_is() -> None:
-    async def scenario(server: ApiServer) -> None:
-        write(server, "a", "0")
-        assert await Watcher(server, WatchQuery()).read() == ["ADDED a", "ADDED kube-root-ca.crt"]
-
-    run(scenario)
-
-
-def test_other_namespaces_and_other_kinds_are_not_sent() -> None:
-    async def scenario(server: ApiServer) -> None:
-        server.create("namespaces", {"metadata": {"name": "elsewhere"}})
-        watcher = Watcher(server, WatchQuery(server.store.version))
-        server.settle()
-        write(server, "mine", "0")
-        assert await watcher.read() == ["ADDED mine"]
-
-    run(scenario)
-
-
-def test_a_version_that_is_forgotten_is_an_error_inside_of_the_watch() -> None:
-    async def scenario(server: ApiServer) -> None:
-        server.store.compact()
-        watcher = Watcher(server, WatchQuery(1))
-        assert await watcher.read() == ["ERROR"]
-        status = watcher.seen[0]["object"]
-        assert (status["code"], status["reason"]) == (410, "Expired")
-        assert status["message"] == f"too old resource version: 1 ({server.store.version})"
-        assert await watcher.read() == []
-
-    run(scenario)
 
 
 def test_a_watch_ends_with_its_time_its_reader_or_the_server() -> None:
