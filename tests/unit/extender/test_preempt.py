@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from extender.preempt import Victims, allow_preemption
 from optimus.jobs import Counts, Role
 from optimus.kube.pods import Pod
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster
 
 HIGH = 1000
@@ -90,13 +91,13 @@ class TestOtherPods:
         offered = {"n1": victims(worker), "n2": victims(plain, budget_violations=1)}
         assert allowed(cluster, pod, offered) == {"n1"}
 
-    @pytest.mark.parametrize(
+    @cases(
         ("priority", "cpu", "expected"),
-        [
-            pytest.param(HIGH, 2, {"n"}, id="a lower gang's reservation does not count"),
-            pytest.param(10, 2, set(), id="a higher gang's does"),
-            pytest.param(10, 1, {"n"}, id="unless the victim leaves enough beside it"),
-        ],
+        {
+            "a lower gang's reservation does not count": (HIGH, 2, {"n"}),
+            "a higher gang's does": (10, 2, set()),
+            "unless the victim leaves enough beside it": (10, 1, {"n"}),
+        },
     )
     def test_where_room_stays_reserved_no_pod_is_evicted(
         self, priority: int, cpu: int, expected: set[str]

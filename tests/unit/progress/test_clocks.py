@@ -7,6 +7,7 @@ import pytest
 from optimus.jobs import Counts, Role
 from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, PodRun
+from tests.cases import cases
 from tests.unit.progress.jobs import START
 from tests.unit.progress.reads import LATER, SYNC
 
@@ -32,28 +33,18 @@ class TestClocks:
             log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, PodRun("r", read_at=START + now))
         return log
 
-    @pytest.mark.parametrize(
+    @cases(
         "stamp",
-        [
-            pytest.param(lambda step: START + step, id="the same clock"),
-            pytest.param(
-                lambda step: START + step + (7200 if step == 95 else 0), id="ahead for one line"
-            ),
-            pytest.param(
-                lambda step: START + step + (7200 if step < 95 else 0), id="ahead, then set right"
-            ),
-            pytest.param(
-                lambda step: START + step + (7200 if 35 < step < 95 else 0), id="ahead for a minute"
-            ),
-            pytest.param(
-                lambda step: START + step + (7200 if step > 95 else 0), id="ahead from then on"
-            ),
-            pytest.param(lambda step: START + step + 7200, id="always ahead"),
-            pytest.param(lambda step: START + step - 7200, id="always behind"),
-            pytest.param(
-                lambda step: START + step - (40 if step > 95 else 0), id="set back a little"
-            ),
-        ],
+        {
+            "the same clock": lambda step: START + step,
+            "ahead for one line": lambda step: START + step + (7200 if step == 95 else 0),
+            "ahead, then set right": lambda step: START + step + (7200 if step < 95 else 0),
+            "ahead for a minute": lambda step: START + step + (7200 if 35 < step < 95 else 0),
+            "ahead from then on": lambda step: START + step + (7200 if step > 95 else 0),
+            "always ahead": lambda step: START + step + 7200,
+            "always behind": lambda step: START + step - 7200,
+            "set back a little": lambda step: START + step - (40 if step > 95 else 0),
+        },
     )
     def test_no_clock_mutes_a_log_or_repeats_it(self, stamp: Callable[[int], float]) -> None:
         log = self.polled(stamp)

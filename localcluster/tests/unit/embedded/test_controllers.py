@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from localcluster.embedded.apiserver.controllers import tainted
 from localcluster.embedded.apiserver.kinds import Json
+from tests.cases import cases
 from tests.unit.embedded.api_server import ApiServer, config_map
 
 
@@ -67,15 +66,15 @@ def node(ready: str | None, *, unschedulable: bool = False, taints: tuple[str, .
 NOT_READY, CORDONED = "node.kubernetes.io/not-ready", "node.kubernetes.io/unschedulable"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "taints"),
-    [
-        pytest.param(node(None), [NOT_READY], id="a node that has not reported"),
-        pytest.param(node("True", taints=(NOT_READY,)), [], id="a node that has become ready"),
-        pytest.param(node("False"), [NOT_READY], id="a node that is no longer ready"),
-        pytest.param(node("True", unschedulable=True), [CORDONED], id="a cordoned node"),
-        pytest.param(node("True", taints=(CORDONED, "mine")), ["mine"], id="a user's taint stays"),
-    ],
+    {
+        "a node that has not reported": (node(None), [NOT_READY]),
+        "a node that has become ready": (node("True", taints=(NOT_READY,)), []),
+        "a node that is no longer ready": (node("False"), [NOT_READY]),
+        "a cordoned node": (node("True", unschedulable=True), [CORDONED]),
+        "a user's taint stays": (node("True", taints=(CORDONED, "mine")), ["mine"]),
+    },
 )
 def test_taints_follow_the_conditions_of_a_node(body: Json, taints: list[str]) -> None:
     found = tainted(body)
@@ -128,16 +127,14 @@ class TestVolumes:
         self.claim(server)
         assert self.bound(server) == "mine"
 
-    @pytest.mark.parametrize(
+    @cases(
         "spec",
-        [
-            pytest.param({"capacity": {"storage": "1Mi"}}, id="too small"),
-            pytest.param({"accessModes": ["ReadWriteOnce"]}, id="not for many"),
-            pytest.param({"storageClassName": "fast"}, id="of another class"),
-            pytest.param(
-                {"claimRef": {"namespace": "ns", "name": "other"}}, id="meant for another"
-            ),
-        ],
+        {
+            "too small": {"capacity": {"storage": "1Mi"}},
+            "not for many": {"accessModes": ["ReadWriteOnce"]},
+            "of another class": {"storageClassName": "fast"},
+            "meant for another": {"claimRef": {"namespace": "ns", "name": "other"}},
+        },
     )
     def test_one_that_does_not_fit_is_left(self, spec: Json) -> None:
         server = ApiServer()

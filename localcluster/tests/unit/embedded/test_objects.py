@@ -1,8 +1,7 @@
 """Objects are created, changed and deleted by the rules of a real server."""
 
-import pytest
-
 from localcluster.embedded.apiserver.kinds import Json
+from tests.cases import cases
 from tests.unit.embedded.api_server import ApiServer, config_map, patched, pod, refusal
 
 
@@ -24,19 +23,20 @@ class TestMetadata:
             "resourceVersion": after["resourceVersion"],
         }
 
-    @pytest.mark.parametrize(
+    @cases(
         ("plural", "name", "patch", "message"),
-        [
-            pytest.param(
+        {
+            "an old version": (
                 "configmaps",
                 "c",
                 {"metadata": {"resourceVersion": "1"}},
-                'Operation cannot be fulfilled on configmaps "c": the object has been modified; '
-                "please apply your"
-                " changes to the latest version and try again",
-                id="an old version",
+                (
+                    'Operation cannot be fulfilled on configmaps "c": the object has been '
+                    "modified; please apply your"
+                    " changes to the latest version and try again"
+                ),
             ),
-            pytest.param(
+            "another object of the name": (
                 "configmaps",
                 "c",
                 {"metadata": {"uid": "other"}},
@@ -44,12 +44,9 @@ class TestMetadata:
                     'ConfigMap "c" is invalid: metadata.uid: Invalid value: "other": field is '
                     "immutable"
                 ),
-                id="another object of the name",
             ),
-            pytest.param(
-                "pods", "none", {}, 'pods "none" not found', id="an object that is not there"
-            ),
-        ],
+            "an object that is not there": ("pods", "none", {}, 'pods "none" not found'),
+        },
     )
     def test_refused_changes(self, plural: str, name: str, patch: Json, message: str) -> None:
         server = ApiServer()

@@ -8,41 +8,24 @@ from localcluster.embedded.apiserver.logs import LogRequest
 from localcluster.embedded.apiserver.routes import COMPACT
 from localcluster.embedded.apiserver.watches import WatchRequest
 from localcluster.embedded.apiserver.wire import Request, target_of
+from tests.cases import cases
 from tests.unit.embedded.api_server import NS, ApiServer, pod
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "wanted"),
-    [
-        pytest.param("/api/v1/pods", ("pods", "", "", ""), id="a collection over all namespaces"),
-        pytest.param(
-            "/api/v1/namespaces/a/pods", ("pods", "a", "", ""), id="a collection in a namespace"
-        ),
-        pytest.param("/api/v1/namespaces/a/pods/p", ("pods", "a", "p", ""), id="an object"),
-        pytest.param(
-            "/api/v1/namespaces/a/pods/p/status",
-            ("pods", "a", "p", "status"),
-            id="a part of an object",
-        ),
-        pytest.param("/api/v1/namespaces", ("namespaces", "", "", ""), id="the namespaces"),
-        pytest.param(
-            "/api/v1/namespaces/pods", ("namespaces", "", "pods", ""), id="a namespace called pods"
-        ),
-        pytest.param(
-            "/api/v1/namespaces/a/status",
-            ("namespaces", "", "a", "status"),
-            id="a part of a namespace",
-        ),
-        pytest.param("/api/v1/nodes/n", ("nodes", "", "n", ""), id="an object without a namespace"),
-        pytest.param(
-            "/apis/apps/v1/namespaces/a/deployments",
-            ("deployments", "a", "", ""),
-            id="another group",
-        ),
-        pytest.param(
-            "/api/v1/namespaces/a/pods/x%2Fy", ("pods", "a", "x/y", ""), id="signs in a name"
-        ),
-    ],
+    {
+        "a collection over all namespaces": ("/api/v1/pods", ("pods", "", "", "")),
+        "a collection in a namespace": ("/api/v1/namespaces/a/pods", ("pods", "a", "", "")),
+        "an object": ("/api/v1/namespaces/a/pods/p", ("pods", "a", "p", "")),
+        "a part of an object": ("/api/v1/namespaces/a/pods/p/status", ("pods", "a", "p", "status")),
+        "the namespaces": ("/api/v1/namespaces", ("namespaces", "", "", "")),
+        "a namespace called pods": ("/api/v1/namespaces/pods", ("namespaces", "", "pods", "")),
+        "a part of a namespace": ("/api/v1/namespaces/a/status", ("namespaces", "", "a", "status")),
+        "an object without a namespace": ("/api/v1/nodes/n", ("nodes", "", "n", "")),
+        "another group": ("/apis/apps/v1/namespaces/a/deployments", ("deployments", "a", "", "")),
+        "signs in a name": ("/api/v1/namespaces/a/pods/x%2Fy", ("pods", "a", "x/y", "")),
+    },
 )
 def test_paths(path: str, wanted: tuple[str, str, str, str]) -> None:
     found = target_of(Kinds(), path)
@@ -110,18 +93,15 @@ class TestStreams:
         found = server.routes.handle(Request.of("GET", f"{NS}/pods/p/log", query, {}, b""))
         assert found == LogRequest(4, "/containerLogs/ns/p/c?tailLines=5&follow=true")
 
-    @pytest.mark.parametrize(
+    @cases(
         ("query", "message"),
-        [
-            pytest.param(
-                "?container=x", "container x is not valid for pod p", id="no such container"
-            ),
-            pytest.param(
+        {
+            "no such container": ("?container=x", "container x is not valid for pod p"),
+            "several to choose from": (
                 "",
                 "a container name must be specified for pod p, choose one of: [c d i]",
-                id="several to choose from",
             ),
-        ],
+        },
     )
     def test_a_container_that_cannot_be_chosen(self, query: str, message: str) -> None:
         server = ApiServer()

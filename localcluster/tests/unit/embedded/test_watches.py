@@ -22,6 +22,7 @@ from localcluster.embedded.apiserver.watches import (
     parse_watch,
     selected_event,
 )
+from tests.cases import cases
 from tests.unit.embedded.api_server import ApiServer, config_map
 
 CHANGES = st.lists(
@@ -140,17 +141,16 @@ def test_simultaneous_changes_come_in_one_piece() -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "wanted"),
-    [
-        pytest.param({}, WatchQuery(), id="nothing said"),
-        pytest.param({"resourceVersion": "0"}, WatchQuery(None), id="version 0 is any"),
-        pytest.param(
+    {
+        "nothing said": ({}, WatchQuery()),
+        "version 0 is any": ({"resourceVersion": "0"}, WatchQuery(None)),
+        "from a version, for a time": (
             {"resourceVersion": "7", "timeoutSeconds": "3", "allowWatchBookmarks": "true"},
             WatchQuery(7, 3.0, bookmarks=True),
-            id="from a version, for a time",
         ),
-    ],
+    },
 )
 def test_parameters(query: dict[str, str], wanted: WatchQuery) -> None:
     assert parse_watch(query) == wanted
@@ -162,13 +162,13 @@ def test_a_list_is_not_sent_as_a_watch() -> None:
     assert (refused.value.code, refused.value.reason) == (422, "Invalid")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seconds", "wanted"),
-    [
-        pytest.param(1800.0, 60.0, id="a minute after the last"),
-        pytest.param(30.0, 28.0, id="shortly before the end"),
-        pytest.param(2.0, 60.0, id="too late for a last one"),
-    ],
+    {
+        "a minute after the last": (1800.0, 60.0),
+        "shortly before the end": (30.0, 28.0),
+        "too late for a last one": (2.0, 60.0),
+    },
 )
 def test_when_a_bookmark_is_due(seconds: float, wanted: float) -> None:
     assert next_bookmark(100.0, 100.0 + seconds) == 100.0 + wanted

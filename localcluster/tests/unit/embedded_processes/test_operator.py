@@ -3,7 +3,6 @@ tests/conformance/operator."""
 
 import copy
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from localcluster.embedded.operator.jobs import MXJOB, TFJOB, read_job
 from localcluster.embedded.operator.reconcile import Create, WriteStatus
 from localcluster.embedded.operator.status_rules import with_condition
 from localcluster.embedded.raw_objects import Json
+from tests.cases import cases
 from tests.unit.embedded_processes.jobs import NOW, OperatorHarness, job_of, mxjob, running, tfjob
 
 LATER = "2026-01-01T00:01:00Z"
@@ -29,23 +29,19 @@ class TestReading:
             "ports" not in body["spec"]["tfReplicaSpecs"]["ps"]["template"]["spec"]["containers"][0]
         )
 
-    @pytest.mark.parametrize(
+    @cases(
         ("change", "why"),
-        [
-            pytest.param(
-                {"containers": []}, ": containers definition expected in Worker", id="no containers"
-            ),
-            pytest.param(
+        {
+            "no containers": ({"containers": []}, ": containers definition expected in Worker"),
+            "no image": (
                 {"containers": [{"name": "tensorflow"}]},
                 ": Image is undefined in the container of Worker",
-                id="no image",
             ),
-            pytest.param(
+            "another container": (
                 {"containers": [{"name": "main", "image": "i"}]},
                 ": There is no container named tensorflow in Worker",
-                id="another container",
             ),
-        ],
+        },
     )
     def test_what_is_not_valid_is_said(self, change: Json, why: str) -> None:
         body = tfjob({"Worker": 1})
