@@ -40,6 +40,7 @@ from optimus.kube.events import EventWriter
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.live_reader import LiveReader
+from optimus.kube.namespaces import watched_namespaces
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
 from optimus.kube.profiles import watched_profiles
@@ -47,15 +48,9 @@ from optimus.kube.reflector import Reflector, ReflectorConfig, why_not_synced
 from optimus.kube.store import Observer, T
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
-from optimus.kube.volumes import (
-    watched_claims,
-    watched_namespaces,
-    watched_storage_classes,
-    watched_volumes,
-)
 from optimus.kube.writer import JobWriter, PodWriter
 from optimus.placement.queue.order import Instant
-from optimus.runtime.health import HealthServer
+from optimus.runtime.health import HealthServer, InTurns
 from optimus.runtime.settings import address, names_in
 
 _WRITERS: Final = 8
@@ -107,9 +102,6 @@ class Application:
             ),
             *self._jobs,
             cache(watched_profiles(), handlers.profile),
-            cache(watched_claims(), handlers.claim),
-            cache(watched_volumes(), handlers.volume),
-            cache(watched_storage_classes(), handlers.storage_class),
             cache(watched_namespaces(), handlers.namespace),
         )
         self._cache_age = CacheAge(
@@ -159,7 +151,7 @@ class Application:
         self._health = None
         if settings.health_listen:
             health_app = create_health_app(self._endpoints)
-            self._health = HealthServer(health_app, *address(settings.health_listen))
+            self._health = HealthServer(InTurns(health_app), *address(settings.health_listen))
         self.metrics.watch("reservations", "Replicas with a reservation.", state.reservation_count)
         self.metrics.watch(
             "leads",
@@ -231,7 +223,9 @@ class Application:
         """What is reported to users by Events; called on their thread."""
         half_placed = half_placed_notices(self._state, self._settings.reservation_seconds)
         yield from half_placed
-        yield from waiting_notices(self._inspector.waiting(), {each.uid for each in half_placed})
+        today = format_second(self._state.clock().epoch)[:10]
+        told = {each.uid for each in half_placed}
+        yield from waiting_notices(self._inspector.waiting(), told, today)
         yield from unrecognized_notices(self._state)
 
     def _inspect(self, job: JobKey | None) -> bytes:

@@ -1,5 +1,6 @@
 """The report on one gang, as JSON and as a sentence with figures."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
@@ -7,8 +8,8 @@ from typing import Final
 import msgspec
 
 from extender.gang_states import GangState
-from extender.node_room import RoleRoom
-from optimus.jobs import Role
+from extender.node_places import Places
+from optimus.jobs import OF_ANOTHER_NAMESPACE, Role
 from optimus.kube.waiting_events import JobAhead, Wait
 from optimus.resources import CPU, MEMORY, PODS
 
@@ -34,7 +35,7 @@ class RoleReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     request: Mapping[str, int] = msgspec.field(default_factory=dict)
     """What one asks for: CPU in millicores, memory in bytes."""
 
-    room: RoleRoom | None = None
+    places: Places | None = None
     """How many nodes hold one; only while the gang waits."""
 
 
@@ -159,6 +160,29 @@ def wait_of(report: GangReport) -> Wait:
     )
 
 
+def for_users(report: GangReport, today: str = "") -> GangReport:
+    """The report as users of its namespace read it: without the names of others' jobs."""
+
+    def seen(job: str) -> str:
+        is_own = job.startswith(f"{report.namespace}/")
+        return job if is_own or not job else OF_ANOTHER_NAMESPACE
+
+    nodes = Counter[str]()
+    for each in report.ahead:
+        nodes[seen(each.job)] += each.keeps_nodes
+    expected = report.expected
+    if expected is not None:
+        expected = msgspec.structs.replace(expected, awaits=seen(expected.awaits))
+    found = msgspec.structs.replace(
+        report,
+        ahead=tuple(JobAhead(job, count) for job, count in nodes.items()),
+        expected=expected,
+        victims=tuple(dict.fromkeys(map(seen, report.victims))),
+        preempted_for=seen(report.preempted_for),
+    )
+    return msgspec.structs.replace(found, sentence=sentence(found, today))
+
+
 # --- as a sentence
 
 
@@ -240,23 +264,23 @@ def _lacking(role: RoleReport) -> str:
 
 def _limit(role: RoleReport) -> tuple[str, str]:
     """The resource that limits the places of a role, and how many nodes hold one."""
-    if role.room is None:
+    places = role.places
+    if places is None:
         return "", ""
-    room = role.room.all
-    if not room.admit_it:
+    if not places.admit_it:
         return "", "no node admits one: see its node selector, affinity and tolerations"
-    if role.room.not_offered:
-        limit = role.room.not_offered[0]
+    if places.not_offered:
+        limit = places.not_offered[0]
         return limit, (
             f"no node offers {limit}: a resource that another extender accounts for is to be named"
             " in OPTIMUS_IGNORED_RESOURCES"
         )
-    limit = next(iter(room.short_of), "")
-    if not room.hold_it_empty:
+    limit = next(iter(places.short_of), "")
+    if not places.hold_it_empty:
         short = f": too much {limit} is asked for" if limit else ""
-        return limit, f"none of {room.admit_it} nodes holds one even when empty{short}"
+        return limit, f"none of {places.admit_it} nodes holds one even when empty{short}"
     short = f"; {limit} is short" if limit else ""
-    return limit, f"{room.hold_it_now} of {room.admit_it} nodes hold one{short}"
+    return limit, f"{places.hold_it_now} of {places.admit_it} nodes hold one{short}"
 
 
 def _behind(report: GangReport) -> str:

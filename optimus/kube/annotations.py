@@ -43,7 +43,7 @@ _KNOWN: Final = frozenset(value for name, value in vars(Annotation).items() if n
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class AnnotationProblem:
     """A value that cannot be used; ``str()`` is the sentence for the job's Event."""
 
     annotation: str
@@ -66,6 +66,7 @@ class JobOptions:
     steps_per_epoch: float | None = None
     at_target: AtTarget = AtTarget.CONTINUE
     rescale: RescaleRule = RescaleRule.CHECKPOINT
+    saves_on_stop: bool | None = None
     manage: Manage = Manage.AUTO
     paused: bool = False
     workload: str | None = None
@@ -97,13 +98,13 @@ class ReadOptions(NamedTuple):
     With ``problems`` a job is not managed; what is ``ignored`` is left out."""
 
     options: JobOptions
-    problems: tuple[Problem, ...]
-    ignored: tuple[Problem, ...]
+    problems: tuple[AnnotationProblem, ...]
+    ignored: tuple[AnnotationProblem, ...]
 
 
 def read_options(annotations: Mapping[str, str]) -> ReadOptions:
     """What the annotations ask for."""
-    reader = _Reader(annotations)
+    reader = _AnnotationReader(annotations)
     options = JobOptions(
         goal=reader.goal(),
         finish_by=reader.deadline(),
@@ -113,6 +114,7 @@ def read_options(annotations: Mapping[str, str]) -> ReadOptions:
         steps_per_epoch=reader.positive(Annotation.STEPS_PER_EPOCH),
         at_target=reader.choice(Annotation.AT_TARGET, AtTarget) or AtTarget.CONTINUE,
         rescale=reader.choice(Annotation.RESCALE, RescaleRule) or RescaleRule.CHECKPOINT,
+        saves_on_stop=reader.stated(Annotation.SAVES_ON_STOP),
         manage=reader.choice(Annotation.MANAGE, Manage) or Manage.AUTO,
         paused=reader.flag(Annotation.PAUSE),
         workload=reader.name(Annotation.WORKLOAD),
@@ -125,13 +127,13 @@ def read_options(annotations: Mapping[str, str]) -> ReadOptions:
     return ReadOptions(options, tuple(reader.problems), tuple(reader.ignored))
 
 
-def unknown_annotations(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
+def unknown_annotations(annotations: Mapping[str, str]) -> tuple[AnnotationProblem, ...]:
     """The first unknown names under ``optimus.dl/``. They do no harm; most are misspelt."""
     unknown = nsmallest(
         _MOST_UNKNOWN,
         (name for name in annotations if name.startswith(f"{GROUP}/") and name not in _KNOWN),
     )
-    return tuple(Problem(name, annotations[name], _suggestion(name)) for name in unknown)
+    return tuple(AnnotationProblem(name, annotations[name], _suggestion(name)) for name in unknown)
 
 
 def _suggestion(name: str) -> str:
@@ -142,16 +144,16 @@ def _suggestion(name: str) -> str:
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
-class _Reader:
+class _AnnotationReader:
     """Reads one job's annotations and collects the problems."""
 
     def __init__(self, annotations: Mapping[str, str]) -> None:
         self._annotations = annotations
-        self.problems: list[Problem] = []
-        self.ignored: list[Problem] = []
+        self.problems: list[AnnotationProblem] = []
+        self.ignored: list[AnnotationProblem] = []
 
     def refuse(self, annotation: str, right: str) -> None:
-        self.problems.append(Problem(annotation, self._annotations[annotation], right))
+        self.problems.append(AnnotationProblem(annotation, self._annotations[annotation], right))
 
     def refuse_second(self, annotation: str, first: str) -> None:
         self.refuse(annotation, f"write either it or {first}, not both")
@@ -192,10 +194,15 @@ class _Reader:
             return None
 
     def flag(self, annotation: str) -> bool:
-        text = self._annotations.get(annotation, "false").strip().lower()
-        if text not in ("true", "false"):
+        return self.stated(annotation) or False
+
+    def stated(self, annotation: str) -> bool | None:
+        text = self._annotations.get(annotation)
+        if text is None:
+            return None
+        if text.strip().lower() not in ("true", "false"):
             self.refuse(annotation, '"true" or "false" is expected')
-        return text == "true"
+        return text.strip().lower() == "true"
 
     def text(self, annotation: str) -> str | None:
         if annotation not in self._annotations:
@@ -285,7 +292,7 @@ class _Reader:
             return None
 
     def _ignore(self, annotation: str, right: str) -> None:
-        self.ignored.append(Problem(annotation, self._annotations[annotation], right))
+        self.ignored.append(AnnotationProblem(annotation, self._annotations[annotation], right))
 
     def batch(self) -> Batch | None:
         job = self.count(Annotation.GLOBAL_BATCH_SIZE, 10**9)

@@ -274,7 +274,7 @@ def _view(raw: _RawPod) -> Pod:
         log_container=container,
         resource_version=metadata.resource_version or "",
         labels=labels,
-        rules=rules_of(raw.spec, metadata.namespace, metadata.name, labels),
+        rules=rules_of(raw.spec, metadata.namespace, labels),
         beyond_plan=beyond_plan(raw.spec),
         gates=tuple(gate.name for gate in raw.spec.scheduling_gates or ()),
         priority=raw.spec.priority or 0,
@@ -379,7 +379,7 @@ def gang_of(containers: Sequence[Container], first: str) -> Mapping[Role, int] |
     """Replicas by role in the pod's TF_CONFIG or MX_CONFIG, looked for in the container ``first``,
     then in the others; ``None`` without a whole gang."""
     if len(containers) > 1:
-        containers = sorted(containers, key=lambda each: each.name != first)
+        containers = sorted(containers, key=lambda container: container.name != first)
     found = environment_value(containers, _GANG_VARIABLES)
     if found is None:
         return None

@@ -135,11 +135,13 @@ class _Volume(msgspec.Struct, gc=False, rename="camel"):
     rbd: object = None
 
     @property
-    def is_limited(self) -> bool:
-        """Whether kube-scheduler limits how many of these, or which, are on one node."""
+    def is_ruled(self) -> bool:
+        """Whether kube-scheduler limits which nodes it is on, or how many of these are on one."""
         return any(
             each is not None
             for each in (
+                self.persistent_volume_claim,
+                self.ephemeral,
                 self.csi,
                 self.gce_persistent_disk,
                 self.aws_elastic_block_store,
@@ -182,6 +184,7 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     priority_class_name: str | None = None
     preemption_policy: str | None = None
     active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 _ONE_POD = Resources({PODS: 1})
@@ -261,8 +264,8 @@ def limits_of(spec: PodSpec) -> Resources:
 
     def all_of(containers: Iterable[Container] | None) -> list[Container]:
         return [
-            msgspec.structs.replace(each, resources=as_requests(each.resources))
-            for each in containers or ()
+            msgspec.structs.replace(container, resources=as_requests(container.resources))
+            for container in containers or ()
         ]
 
     limits = requests_of(
@@ -289,8 +292,8 @@ def template_of(spec: PodSpec) -> Template:
 
     def amounts(containers: Iterable[Container] | None) -> list[Container]:
         return [
-            Container(resources=each.resources, restart_policy=each.restart_policy)
-            for each in containers or ()
+            Container(resources=container.resources, restart_policy=container.restart_policy)
+            for container in containers or ()
         ]
 
     return _shared_template(
@@ -302,6 +305,7 @@ def template_of(spec: PodSpec) -> Template:
                 resources=spec.resources,
                 priority_class_name=spec.priority_class_name,
                 active_deadline_seconds=spec.active_deadline_seconds,
+                termination_grace_period_seconds=spec.termination_grace_period_seconds,
             )
         )
     )
@@ -381,27 +385,28 @@ def _shared_constraints(
     tolerations: tuple[_Toleration, ...],
 ) -> NodeConstraints:
     """One object for thousands of pods."""
-    return NodeConstraints(selector, affinity, tuple(_toleration(each) for each in tolerations))
+    return NodeConstraints(
+        selector, affinity, tuple(_toleration(toleration) for toleration in tolerations)
+    )
 
 
-def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRules | None:
-    """The rules of a pod that concern other pods, ports and volumes; ``None`` where it has none.
+def rules_of(spec: PodSpec, namespace: str, labels: Labels) -> PodRules | None:
+    """The rules of a pod that concern other pods and ports; ``None`` where it has none.
 
     Equal rules are one object, however many pods have them."""
     affinity = spec.affinity
-    ports, claims = _host_ports(spec), _claims(spec, name)
-    if not (ports or claims or affinity or spec.topology_spread_constraints):
+    ports = _host_ports(spec)
+    if not (ports or affinity or spec.topology_spread_constraints):
         return None  # as most pods
     found = PodRules(
         ports=ports,
         affinity=_pod_terms(affinity.pod_affinity if affinity else None, namespace),
         anti_affinity=_pod_terms(affinity.pod_anti_affinity if affinity else None, namespace),
         spread=tuple(
-            _spread(each, namespace, labels)
-            for each in spec.topology_spread_constraints or ()
-            if each.when_unsatisfiable == "DoNotSchedule"
+            _spread(constraint, namespace, labels)
+            for constraint in spec.topology_spread_constraints or ()
+            if constraint.when_unsatisfiable == "DoNotSchedule"
         ),
-        claims=claims,
     )
     return None if found.is_empty else _shared_rules(found)
 
@@ -409,9 +414,9 @@ def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRul
 def beyond_plan(spec: PodSpec) -> bool:
     """Whether kube-scheduler has rules about such a pod that the plan does not know.
 
-    These are claims of devices (dynamic resource allocation) and volumes in the pod's own spec of
-    which a node holds only so many."""
-    return bool(spec.resource_claims) or any(each.is_limited for each in spec.volumes or ())
+    These are claims of devices (dynamic resource allocation), volume claims, and volumes in the
+    pod's own spec of which a node holds only so many."""
+    return bool(spec.resource_claims) or any(volume.is_ruled for volume in spec.volumes or ())
 
 
 @lru_cache(maxsize=4096)
@@ -456,7 +461,9 @@ def label_requirements(selector: LabelSelector | None) -> tuple[Requirement, ...
         Requirement(key, "In", (value,))
         for key, value in sorted((selector.match_labels or {}).items())
     ]
-    further = [_requirement(each, field=False) for each in selector.match_expressions or ()]
+    further = [
+        _requirement(expression, field=False) for expression in selector.match_expressions or ()
+    ]
     return (*equal, *further)
 
 
@@ -475,16 +482,6 @@ def _spread(raw: _SpreadConstraint, namespace: str, labels: Labels) -> SpreadCon
         honours_affinity=raw.node_affinity_policy != "Ignore",
         honours_taints=raw.node_taints_policy == "Honor",
     )
-
-
-def _claims(spec: PodSpec, name: str) -> tuple[str, ...]:
-    found = set()
-    for volume in spec.volumes or ():
-        if volume.persistent_volume_claim is not None:
-            found.add(volume.persistent_volume_claim.claim_name)
-        elif volume.ephemeral is not None:
-            found.add(f"{name}-{volume.name}")  # Kubernetes names the claim of the pod so
-    return tuple(sorted(found))
 
 
 def replica_spec(spec: PodSpec) -> ReplicaSpec:

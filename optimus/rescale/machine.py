@@ -669,8 +669,11 @@ def _finish(state: Rescale, outcome: Outcome, reason: str) -> Advance:
     start_seconds = None
     if state.placed_at is not None and state.ran_at is not None:
         start_seconds = state.ran_at - state.placed_at
+    stop_seconds = None
+    if state.stopped_at is not None and state.emptied_at is not None:
+        stop_seconds = state.emptied_at - state.stopped_at
     price, lost = _price_seconds(state), state.lost_seconds
-    end = End(outcome, state.record, reason, price, start_seconds, lost)
+    end = End(outcome, state.record, reason, price, start_seconds, lost, stop_seconds)
     return replace(state, end=end), (end,)
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from optimus.progress.formats import parse_line
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, clean
 from optimus.progress.types import Declared
 from tests.cases import cases
 
@@ -136,11 +136,11 @@ TENSORFLOW = {
     "StepCounterHook": ("INFO:tensorflow:global_step/sec: 12.5", {"steps_per_second": 12.5}),
     "CheckpointSaverHook before the save": (
         "Saving checkpoints for 1200 into /tmp/model.ckpt.",
-        {"saved": Saved(step=1200, complete=False)},
+        {"saved": SavedCheckpoint(step=1200, complete=False)},
     ),
     "CheckpointSaverHook after the save": (
         "Calling checkpoint listeners after saving checkpoint 1200...",
-        {"saved": Saved(step=1200)},
+        {"saved": SavedCheckpoint(step=1200)},
     ),
     "CheckpointSaverHook, nothing done yet": (
         "Calling checkpoint listeners before saving checkpoint 1200...",
@@ -203,15 +203,15 @@ KERAS = {
     ),
     "ModelCheckpoint before": (
         "Epoch 00003: saving model to /m.h5",
-        {"saved": Saved(epochs=3, complete=False)},
+        {"saved": SavedCheckpoint(epochs=3, complete=False)},
     ),
     "ModelCheckpoint of the best model, before": (
         "Epoch 3: val_loss improved from 0.3 to 0.2, saving model to /m.keras",
-        {"saved": Saved(epochs=3, complete=False), "loss": None},
+        {"saved": SavedCheckpoint(epochs=3, complete=False), "loss": None},
     ),
     "ModelCheckpoint after the save": (
         "Epoch 3: finished saving model to /m.keras",
-        {"saved": Saved(epochs=3)},
+        {"saved": SavedCheckpoint(epochs=3)},
     ),
 }
 
@@ -223,12 +223,12 @@ PAIRS = {
             "step": 1200,
             "loss": 0.4123,
             "samples_per_second": 812.5,
-            "saved": Saved(step=1200),
+            "saved": SavedCheckpoint(step=1200),
         },
     ),
     "after a save": (
         "epoch=4 step=1210 checkpoint=1210",
-        {"step": 1210, "saved": Saved(step=1210)},
+        {"step": 1210, "saved": SavedCheckpoint(step=1210)},
     ),
     "Katib's JSON form": ('{"step": "5", "loss": "0.25", "done": true}', {"step": 5, "loss": 0.25}),
     "a loss alone": ("loss=1e-03", {"loss": 1e-3}),
@@ -249,16 +249,16 @@ PAIRS = {
 CHECKPOINTS = {
     "MXNet's do_checkpoint": (
         'Saved checkpoint to "/ck/mlp-0003.params"',
-        {"saved": Saved(epochs=3)},
+        {"saved": SavedCheckpoint(epochs=3)},
     ),
-    "Gluon, after the save": ("params saved in: ./x.params", {"saved": Saved()}),
+    "Gluon, after the save": ("params saved in: ./x.params", {"saved": SavedCheckpoint()}),
     "Gluon, before it": (
         "[Epoch 3] Saving parameters to x.params",
-        {"saved": Saved(complete=False)},
+        {"saved": SavedCheckpoint(complete=False)},
     ),
     "GluonNLP, before it": (
         "[step 250] Saving checkpoints to a.params, a.states.",
-        {"saved": Saved(complete=False)},
+        {"saved": SavedCheckpoint(complete=False)},
     ),
 }
 
