@@ -9,6 +9,7 @@ from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
+from tests.unit.properties import sampled
 
 
 def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(
@@ -94,7 +95,7 @@ def test_a_job_with_a_bad_annotation_is_left_alone_with_an_event(
     assert good.runs > 1, "the other job is profiled all the same"
 
 
-@pytest.mark.parametrize("second", range(1, 42, 8))
+@pytest.mark.parametrize("second", sampled(range(1, 42, 8)))
 def test_killed_at_any_second_the_next_one_continues(
     cluster: FakeCluster, harness: ControllerHarness, second: int
 ) -> None:

@@ -11,7 +11,7 @@ def declared_end(**annotations: str) -> str:
     cluster = FakeCluster()
     harness = ControllerHarness(cluster)
     cluster.submit(tf_job("a", 1, 2, min_ps="1", min_workers="1", **annotations))
-    harness.run(240, tick=1)
+    harness.run(240)
     return harness.status("a").declared_end
 
 
@@ -53,7 +53,7 @@ def test_an_unlikely_goal_is_said_everywhere_in_the_same_words() -> None:
             "a", 1, 2, min_ps="1", min_workers="1", target_loss="0.01", lr_schedule="constant:99"
         )
     )
-    harness.run(240, tick=1)
+    harness.run(240)
     status = harness.status("a")
     said = status.declared_end.partition("; ")[2]
     assert said.startswith("goal unlikely: ")

@@ -24,7 +24,7 @@ def test_jobs_are_rescaled_to_what_the_policy_chooses_and_stay_there(
     cluster.cpus = 12
     harness = ControllerHarness(cluster, policy=policy)
     jobs = [cluster.submit(tf_job(name, 1, 1, **USUAL)) for name in NAMES]
-    harness.run(400)
+    harness.run(400, tick=4)
     assert {tuple(job.counts) for job in jobs} == counts
     actions = set[Action]()
     for _ in range(60):

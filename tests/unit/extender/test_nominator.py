@@ -299,7 +299,8 @@ def test_pods_that_are_to_be_offered_nodes_are_requeued_until_they_are_ever_late
 
 @pytest.mark.parametrize("why", ["to be asked about", "refused", "nominated"])
 def test_pods_of_one_namespace_do_not_keep_those_of_others_from_being_written_to(why: str) -> None:
-    many = [pod(f"p{number}", "a") for number in range(5000)]
+    count = 5 * MOST_WRITES
+    many = [pod(f"p{number}", "a") for number in range(count)]
     pods = (*many, msgspec.structs.replace(pod("honest", "a"), namespace="other"))
     setting = Setting(FakePlans(waits={each.uid: each for each in pods}))
     if why == "to be asked about":
@@ -314,7 +315,7 @@ def test_pods_of_one_namespace_do_not_keep_those_of_others_from_being_written_to
     written += [name for name, _ in setting.writer.nominated]
     assert "honest" in written
     assert len(written) <= MOST_WRITES
-    for second in range(5000 // MOST_WRITES + 1):
+    for second in range(count // MOST_WRITES + 1):
         nominator.run_once(10.0 + second / 100)
     writes = [*(text.split(":")[0] for text in setting.writer.requeued)]
     assert {*writes, *(name for name, _ in setting.writer.nominated)} == {p.name for p in pods}

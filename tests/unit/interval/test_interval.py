@@ -28,21 +28,18 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING, SpeedSample, TrainingProgress
 from optimus.resources import NONE, Resources
 from optimus.snapshot import ClusterSnapshot
-from tests.unit.interval.cases import AT, CASES, ON_NODE_00, Case, on_two_nodes
+from tests.cases import cases
+from tests.unit.interval.cases import AT, CASES, ON_NODE_00, Case, Expected, on_two_nodes
 from tests.unit.interval.cluster import GOAL, TASK, bind, done, job, nodes, steps, strategies
 
 
-@pytest.mark.parametrize(
-    ("case", "expected"), [each[1:] for each in CASES], ids=[each[0] for each in CASES]
-)
-def test_decisions_of_a_small_cluster(
-    case: Case, expected: dict[str, tuple[Action, tuple[int, int], str]]
-) -> None:
+@cases(("case", "expected"), CASES)
+def test_decisions_of_a_small_cluster(case: Case, expected: dict[str, Expected]) -> None:
     decided = case.decisions()
     found = {name: (each.action, tuple(each.counts)) for name, each in decided.items()}
-    assert found == {name: (action, counts) for name, (action, counts, _) in expected.items()}
-    for name, (_, _, words) in expected.items():
-        assert words in decided[name].reason
+    assert found == {name: (each.action, each.counts) for name, each in expected.items()}
+    for name, each in expected.items():
+        assert each.reason in decided[name].reason
 
 
 def test_a_cordoned_node_gets_no_tasks() -> None:
@@ -120,8 +117,7 @@ def test_the_event_on_a_preempted_job_names_the_preempting_job(goal: Goal | None
 
 
 def test_shrinks_are_decided_before_grows() -> None:
-    cases = {sentence: case for sentence, case, _ in CASES}
-    plan = cases["a job at its goal gives its room to one that grows"].plan()
+    plan = CASES["a job at its goal gives its room to one that grows"][0].plan()
     actions = [each.action for each in plan.decisions]
     assert actions == [Action.SHRINK, Action.GROW]
 
