@@ -217,7 +217,7 @@ def test_fixed_roles_are_part_of_the_demand() -> None:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def any_case(draw: st.DrawFn) -> Case:
     cluster = nodes(draw(st.integers(1, 4)), draw(st.integers(2, 8)))
     free = {node.name: node.allocatable["cpu"] // 1000 for node in cluster}
     jobs: list[tuple[Job, list[str]]] = []
@@ -274,7 +274,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(jobs, known, cluster, history)
 
 
-@given(case=cases(), data=st.data())
+@given(case=any_case(), data=st.data())
 def test_the_plan_does_not_depend_on_the_order_of_jobs_and_nodes(
     case: Case, data: st.DataObject
 ) -> None:
@@ -286,7 +286,7 @@ def test_the_plan_does_not_depend_on_the_order_of_jobs_and_nodes(
     assert repr(shuffled.plan()) == repr(case.plan())
 
 
-@given(case=cases())
+@given(case=any_case())
 def test_the_counts_after_all_decisions_fit_the_cluster(case: Case) -> None:
     """The jobs' demand at their decided counts is at most the cluster's capacity."""
     decided = case.decisions()
@@ -307,7 +307,7 @@ def test_the_counts_after_all_decisions_fit_the_cluster(case: Case) -> None:
     assert used <= total_cores
 
 
-@given(case=cases())
+@given(case=any_case())
 def test_only_jobs_that_may_be_rescaled_are_rescaled_and_within_their_bounds(case: Case) -> None:
     decided = case.decisions()
     for each, where in case.jobs:
@@ -326,7 +326,7 @@ def test_only_jobs_that_may_be_rescaled_are_rescaled_and_within_their_bounds(cas
             assert not grows
 
 
-@given(case=cases())
+@given(case=any_case())
 def test_a_running_job_shrinks_only_with_a_reason(case: Case) -> None:
     """A running job shrinks only for another job, for changed bounds, or to finish sooner."""
     decided = case.decisions()
