@@ -106,7 +106,7 @@ def test_a_job_with_one_annotation_is_placed_by_the_extender_on_the_pool(
         assert TOLERATION in pod["spec"]["tolerations"]
 
 
-@pytest.mark.parametrize("body", [job("j"), mxjob("j")], ids=["TFJob", "MXJob"])
+@cases("body", {"TFJob": job("j"), "MXJob": mxjob("j")})
 def test_every_role_gets_what_it_lacks(own: LocalCluster, body: Json) -> None:
     before = templates(body)
     assert stored(own, body) == [{**each, **ADDED} for each in before]

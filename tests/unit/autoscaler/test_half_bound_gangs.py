@@ -116,9 +116,7 @@ def test_a_half_bound_job_with_rescale_never_is_not_taken_back(
     assert "HalfPlaced" in cluster.reasons("a")
 
 
-@pytest.mark.parametrize(
-    "annotations", [{}, {"target_loss": "0.001", "rescale": "never"}], ids=["unmanaged", "never"]
-)
+@cases("annotations", {"unmanaged": {}, "never": {"target_loss": "0.001", "rescale": "never"}})
 @cases(
     ("running", "advice"),
     {

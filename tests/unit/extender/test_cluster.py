@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import msgspec
-import pytest
 
 from extender.state.cluster import Cluster, ProfileRescale
 from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Requirement, Role
@@ -103,7 +102,7 @@ JOB = Job(
 RESCALE = ProfileRescale("job", "i1", Counts(1, 1), leaving=True)
 
 
-@pytest.mark.parametrize("job", [JOB, None], ids=["", "that cannot be read"])
+@cases("job", {"": JOB, "that cannot be read": None})
 def test_while_a_rescale_replaces_its_pods_a_job_keeps_its_priority_and_has_run(
     job: Job | None,
 ) -> None:

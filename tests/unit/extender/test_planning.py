@@ -362,10 +362,9 @@ def test_filter_and_events_hold_the_lock() -> None:
         assert done.is_set(), what
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topology", "planned"),
-    [((), {"a", "b"}), (("zone", "rack"), {"c", "d"})],
-    ids=["by what is free alone", "in one rack"],
+    {"by what is free alone": ((), {"a", "b"}), "in one rack": (("zone", "rack"), {"c", "d"})},
 )
 def test_a_gang_goes_into_one_rack_where_the_labels_are_given(
     topology: tuple[str, ...], planned: set[str]

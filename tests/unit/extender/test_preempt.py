@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +35,7 @@ def allowed(cluster: FakeCluster, pod: Pod, offered: Mapping[str, Victims]) -> s
 
 
 class TestGangs:
-    @pytest.mark.parametrize("whole", [False, True], ids=["in part", "whole"])
+    @cases("whole", {"in part": False, "whole": True})
     def test_nobody_is_evicted_for_a_pod_of_a_gang(self, whole: bool) -> None:
         cluster = FakeCluster({"n": 1})
         (low,) = running(cluster, "low", "n")

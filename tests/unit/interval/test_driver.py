@@ -424,7 +424,7 @@ def test_a_stale_pending_decision_is_dropped(change: Callable[[FakeManagedCluste
     assert driver.state.pending == {}
 
 
-@pytest.mark.parametrize("is_stale", [True, False], ids=["is stale", "lacks room"])
+@cases("is_stale", {"is stale": True, "lacks room": False})
 def test_a_pending_decision_that_cannot_begin_holds_back_no_other(is_stale: bool) -> None:
     """b and c wait until a has shrunk by 3 workers; a claim then leaves room for c alone."""
     counts = {"a": Counts(1, 1), "b": Counts(1, 3), "c": Counts(1, 2)}
@@ -508,7 +508,7 @@ def test_a_profiling_run_without_samples_ends_at_its_time_limit() -> None:
     assert types_of(step(driver, cluster, 2.0)) == [EndProfilingRun]
 
 
-@pytest.mark.parametrize("each_run", [False, True], ids=["its last run", "each run"])
+@cases("each_run", {"its last run": False, "each run": True})
 def test_a_profiling_run_ends_before_the_early_interval_that_it_causes(each_run: bool) -> None:
     record = JobHistory(profiled=(Counts(1, 1),), profiling_since=AT)
     cluster = cluster_of(FakeManagedJob(job("a"), NOTHING, record))
@@ -524,7 +524,7 @@ def test_a_step_that_does_not_decide_begins_no_profiling_run_and_no_interval() -
     assert step(driver_of(DriverConfig()), cluster, 0.0, decides=False) == []
 
 
-@pytest.mark.parametrize("each_run", [False, True], ids=["its last run", "each run"])
+@cases("each_run", {"its last run": False, "each run": True})
 def test_a_step_that_does_not_decide_ends_no_profiling_run(each_run: bool) -> None:
     record = JobHistory(profiled=(Counts(1, 1),), profiling_since=AT - RUN_LIMIT - 1)
     cluster = cluster_of(FakeManagedJob(job("a"), NOTHING, record))

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from optimus.allocation import FailedCounts, JobHistory
 from optimus.jobs import Batch, BatchScope, CountBounds, Counts, TrainingMode
 from optimus.models.forecast import Forecast
@@ -115,7 +113,7 @@ def test_an_interval_does_not_go_where_the_job_failed() -> None:
     assert growing.decisions()["a"].counts.workers < 3
 
 
-@pytest.mark.parametrize("known", [{}, {"a": steps(1000)}], ids=["no forecast", "a forecast"])
+@cases("known", {"no forecast": {}, "a forecast": {"a": steps(1000)}})
 def test_bounds_that_ask_for_counts_at_which_the_job_failed_are_not_followed(
     known: dict[str, Forecast],
 ) -> None:

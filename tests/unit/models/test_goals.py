@@ -21,7 +21,7 @@ class TestGoalMet:
         assert found.at(Counts(3, 3)) == 0.0
 
     @pytest.mark.parametrize(("target", "met"), [(0.25, True), (0.249, False)])
-    @pytest.mark.parametrize("epoch", [1.0, None], ids=["in epochs", "without epochs"])
+    @cases("epoch", {"in epochs": 1.0, "without epochs": None})
     def test_by_a_loss_that_is_the_target(
         self, target: float, met: bool, epoch: float | None
     ) -> None:

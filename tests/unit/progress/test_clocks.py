@@ -62,7 +62,7 @@ class TestClocks:
         )
         assert sample.steps_per_second == pytest.approx(1.0, rel=0.02)
 
-    @pytest.mark.parametrize("skew", [0, 7200, -7200], ids=["the same clock", "ahead", "behind"])
+    @cases("skew", {"the same clock": 0, "ahead": 7200, "behind": -7200})
     def test_a_checkpoint_is_younger_than_the_read_that_did_not_show_it(self, skew: float) -> None:
         log = ProgressLog(SYNC)
         for read_at, line in [
@@ -86,9 +86,7 @@ class TestClocks:
         log.observe("w0", Role.WORKER, 0, Counts(1, 2), lines, PodRun("r", read_at=START + 610))
         assert log.progress(LATER).checkpoint_since == START
 
-    @pytest.mark.parametrize(
-        ("stamp", "since"), [(-100, -100), (7200, 0)], ids=["of late", "from the future"]
-    )
+    @cases(("stamp", "since"), {"of late": (-100, -100), "from the future": (7200, 0)})
     def test_of_the_first_read_the_kubelets_clock_gives_the_age(
         self, stamp: float, since: float
     ) -> None:

@@ -3,8 +3,6 @@
 import math
 from dataclasses import replace
 
-import pytest
-
 from optimus.jobs import Counts
 from optimus.kube.events import EventType
 from optimus.rescale.machine import Rescale, RescaleConfig
@@ -92,8 +90,8 @@ def test_other_jobs_at_unchanged_counts_are_over_when_their_pods_run() -> None:
     assert outcome(instructions) is Outcome.REACHED
 
 
-@pytest.mark.parametrize("step", [START, VERIFY], ids=["while it starts", "once all run"])
-@pytest.mark.parametrize("pods", [ENDED, LOOPS], ids=["ended", "in CrashLoopBackOff"])
+@cases("step", {"while it starts": START, "once all run": VERIFY})
+@cases("pods", {"ended": ENDED, "in CrashLoopBackOff": LOOPS})
 def test_a_container_that_ends_with_an_error_undoes_it(step: Rescale, pods: ObservedPods) -> None:
     _, (event, failed, write) = observe(step, pods, 12)
     said = told(event)

@@ -74,7 +74,7 @@ def held(*jobs: SimulatedJob, until: float) -> Held:
     return watch
 
 
-@pytest.mark.parametrize("arrives", [0.0, 1500.0], ids=["beside it", "into a full cluster"])
+@cases("arrives", {"beside it": 0.0, "into a full cluster": 1500.0})
 @cases(
     ("speed", "epochs"),
     {
