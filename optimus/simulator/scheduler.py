@@ -165,11 +165,7 @@ class SimulatedScheduler:
         if not view.managed:
             return math.inf
         runs = (self._run_ends_at(state, cluster.now) for state in view.managed.values())
-        waits = (
-            min(self._withdrawn_at(state), self._asks_again_at(state, cluster.now))
-            for state in view.managed.values()
-            if state.awaits_stop
-        )
+        waits = (self._wait_ends_at(state, cluster.now) for state in view.managed.values())
         due = min([self._driver.next_interval_at(view), self._look_due, *runs, *waits])
         return max(due, earliest)
 
@@ -259,8 +255,9 @@ class SimulatedScheduler:
         ]
         if not moving:
             return
-        budget = DisruptionBudget((each.job for each in cluster.visible), self._config.disruption)
-        for each in () if self._unlimited else cluster.visible:
+        jobs = [] if self._unlimited else cluster.visible
+        budget = DisruptionBudget((each.job for each in jobs), self._config.disruption)
+        for each in jobs:
             budget.note(each.job, is_stopped=each.is_stopped)
         for state in sorted(moving, key=self._order):
             assert state.rescale is not None
@@ -307,10 +304,12 @@ class SimulatedScheduler:
         stale_seconds = STALE_INTERVALS * self._config.driver.interval_seconds
         return state.rescale.withdrawn_at(stale_seconds, missed=state.missed_at is not None)
 
-    def _asks_again_at(self, state: JobState, now: float) -> float:
-        """When capacity is looked for again that a rescale lacked."""
-        again_at = math.inf if state.rescale is None else state.rescale.asks_again_at
-        return again_at if again_at > now else math.inf
+    def _wait_ends_at(self, state: JobState, now: float) -> float:
+        """When a rescale that waits is withdrawn, or looks for capacity again that it lacked."""
+        if state.rescale is None:
+            return math.inf
+        again_at, withdrawn_at = state.rescale.asks_again_at, self._withdrawn_at(state)
+        return min(again_at, withdrawn_at) if again_at > now else withdrawn_at
 
     def _skip_empty_intervals(self, now: float) -> None:
         """Counts the intervals that passed while there was no job."""
