@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from optimus.jobs import NodeConstraints, Requirement, Role, Toleration
 from optimus.kube.errors import Malformed
 from optimus.kube.pods import ContainerState, Owner, Pod, decode_pod
+from optimus.kube.podspec import Container, PodSpec, ResourceRequirements, template_of
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ReplicaId
 from tests.cases import cases
@@ -345,3 +346,68 @@ def test_a_refused_pod(
 ) -> None:
     pod = decoded({"containers": [container()], **spec}, {"conditions": conditions})
     assert pod.refused is refused
+
+
+MANY = 20_000
+
+
+def named(number: int) -> dict[str, Any]:
+    return {"topologyKey": f"k{number}", "labelSelector": {"matchLabels": {"a": f"{number}"}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "metadata"),
+    [
+        pytest.param({}, {"labels": {f"k{n}": "v" for n in range(MANY)} | LABELS}, id="labels"),
+        pytest.param({"nodeSelector": {f"k{n}": "v" for n in range(MANY)}}, {}, id="a selector"),
+        pytest.param(
+            {"tolerations": [{"key": f"k{n}", "operator": "Exists"} for n in range(MANY)]},
+            {},
+            id="tolerations",
+        ),
+        pytest.param(
+            {
+                "affinity": {
+                    "podAntiAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": [
+                            named(number) for number in range(MANY)
+                        ]
+                    }
+                }
+            },
+            {},
+            id="anti-affinity",
+        ),
+        pytest.param(
+            {
+                "topologySpreadConstraints": [
+                    {**named(number), "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+                    for number in range(MANY)
+                ]
+            },
+            {},
+            id="spreads",
+        ),
+        pytest.param(
+            {
+                "containers": [
+                    {"name": "c", "resources": {"requests": {f"a.b/{n}": "1" for n in range(MANY)}}}
+                ]
+            },
+            {},
+            id="resources",
+        ),
+    ],
+)
+def test_what_is_kept_of_a_pod_is_bounded_whatever_its_user_writes(
+    spec: dict[str, Any], metadata: dict[str, Any]
+) -> None:
+    pod = decoded({"containers": [container("1")], **spec}, ownerReferences=[OWNER], **metadata)
+    assert len(repr(pod)) < 100_000
+    if metadata:
+        assert pod.replica == ReplicaId("u", Role.PS, 3)
+
+
+def test_no_version_of_a_large_template_is_remembered() -> None:
+    containers = [Container(resources=ResourceRequirements({"cpu": str(n)})) for n in range(MANY)]
+    assert template_of(PodSpec(containers=containers)).spec == PodSpec()
