@@ -37,11 +37,10 @@ from optimus.models.earlier_runs import kept, run_of, why_differs
 from optimus.nodes import Node
 from optimus.progress.types import EarlierRun
 from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits, rescale_order
-from optimus.rescale.machine import Rescale, resume
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import PauseReason, RescaleRecord, Step
 from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
-from optimus.simulator.executor import SimulatedExecutor, observed_job
+from optimus.simulator.executor import SimulatedExecutor, begin_rescale
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
 from optimus.simulator.queue import WaitingJobs
 from optimus.simulator.speeds import EmptyCluster
@@ -230,14 +229,8 @@ class SimulatedScheduler:
         """Begin a rescale; without a budget it goes as far as it may at once."""
         if self._in_rounds and state.phase is Phase.CLEARING:
             return  # it waits for the next round
-        record = _record_of(begun, state, cluster.now)
+        begin_rescale(state, _record_of(begun, state, cluster.now))
         placement = begun.placement if isinstance(begun, BeginRescale) else None
-        state.rescale = Rescale(record, needs_checkpoint=False)
-        if state.suspended_by is not None and not record.pauses:
-            pause = state.pause or PauseReason.POLICY
-            state.rescale = resume(
-                observed_job(state), pause, cluster.now, record.target, record.why
-            )
         state.record = replace(state.record, profiling_since=None)
         if isinstance(begun, BeginRescale) and begun.purpose.measures:
             state.record = lifecycle.profiling_began(state.record, begun.counts, begun.own_counts)
