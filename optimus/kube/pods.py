@@ -7,6 +7,7 @@ models."""
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,6 +19,7 @@ from optimus.kube.errors import decode
 from optimus.kube.job_kinds import JOB_KINDS, MOST_REPLICAS, OPERATOR_GROUP, replica_of, role_named
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.podspec import (
+    MOST_ITEMS,
     Allocated,
     Container,
     PodSpec,
@@ -338,8 +340,9 @@ def _is_infeasible(conditions: msgspec.Raw) -> bool:
 
 
 def _interned_labels(labels: Mapping[str, str] | None) -> Labels:
-    """Labels that share their parts: fifty thousand pods have some thousand different ones."""
-    return tuple([_pair(key, value) for key, value in sorted(labels.items())]) if labels else ()
+    """The first labels; they share their parts: fifty thousand pods have some thousand."""
+    first = sorted(islice((labels or {}).items(), MOST_ITEMS))
+    return tuple([_pair(key, value) for key, value in first])
 
 
 @lru_cache(maxsize=65536)
