@@ -516,6 +516,19 @@ def _spread(raw: _SpreadConstraint, namespace: str, labels: Labels) -> SpreadCon
     )
 
 
+def claims_of(spec: PodSpec, name: str) -> tuple[str, ...]:
+    """The persistent volume claims that a pod of this name mounts."""
+    if not spec.volumes:
+        return ()
+    claims = set()
+    for volume in spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            claims.add(volume.persistent_volume_claim.claim_name)
+        elif volume.ephemeral is not None:
+            claims.add(f"{name}-{volume.name}")  # Kubernetes names the claim of the pod so
+    return tuple(sorted(claims))
+
+
 def replica_spec(spec: PodSpec) -> ReplicaSpec:
     """What one replica with this template requests, and where it may go.
 
