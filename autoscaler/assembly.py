@@ -10,6 +10,7 @@ from autoscaler.executor import Access, LastReads, Reader, Rescales, Writer
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
+from autoscaler.preemption.controller import GangPreemption, PreemptionConfig, ReadBudgets
 from autoscaler.profile.events import Events, JobEvents
 from autoscaler.profile.workloads import WorkloadRecorder, Workloads
 from autoscaler.profile.writer import ProfileRecorder, Profiles
@@ -28,6 +29,7 @@ class ClusterAccess(NamedTuple):
     events: Events
     pods: PodAnnotator
     workloads: Workloads
+    budgets: ReadBudgets
 
 
 class ControllerConfig(NamedTuple):
@@ -42,6 +44,7 @@ class ControllerConfig(NamedTuple):
     report_seconds: float
     """The least seconds between two writes of a profile that shows nothing urgent."""
 
+    preemption: PreemptionConfig = PreemptionConfig()
     replacement: ReplacementConfig | None = None
     """``None``: workers are not compared."""
 
@@ -78,6 +81,7 @@ def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) 
         process.logs,
         Decider(config.decisions, metrics, dry_run=process.dry_run),
         Rescales(carried_out, config.rescales),
+        GangPreemption(config.preemption, access.budgets, events, metrics),
         recorder,
         events,
         metrics,

@@ -21,6 +21,7 @@ from autoscaler.jobs.managed import Holds, ManagedJobs
 from autoscaler.jobs.state import JobLimits, JobState, begin_order
 from autoscaler.logs.poller import LogPoller, run_of
 from autoscaler.metrics import Metrics
+from autoscaler.preemption.controller import GangPreemption
 from autoscaler.profile.events import JobEvents
 from autoscaler.profile.status import phase_of
 from autoscaler.profile.workloads import WorkloadRecorder
@@ -115,6 +116,7 @@ class Components:
     logs: LogPoller
     decider: Decider
     rescales: Rescales
+    preemption: GangPreemption
     recorder: ProfileRecorder
     events: JobEvents
     metrics: Metrics
@@ -147,6 +149,7 @@ class Controller:
                 timing.age_limit_seconds, timing.completion_seconds, timing.assumed_price_seconds
             ),
             holds=timing.holds,
+            preempts=components.preemption.goes_on,
             instance=instance,
         )
         self.last_tick_at: float | None = None
@@ -180,6 +183,8 @@ class Controller:
         continues what was decided. ``log_seconds``: how long it waits for logs, if not as usual."""
         now = self._clock.now()
         observation = self._components.observer.observe(now)
+        with self._guard("preemption"):
+            self._components.preemption.observe(observation)
         leaving = self.managed.update(observation)
         with self._guard("logs"):
             self._read_logs(self._timing.log_seconds if log_seconds is None else log_seconds)
@@ -189,6 +194,8 @@ class Controller:
                     state.compare_if_young(now)
         is_current = self._is_current(observation, now)
         self._replace_stragglers(observation, now, may_begin=is_current)
+        if is_current and not self._dry_run:
+            self._preempt(observation, now)
         self._advance_rescales(observation, now, may_begin=is_current)
         plan = None
         with self._guard("decisions"):
@@ -256,6 +263,17 @@ class Controller:
         if stragglers is not None and not self._dry_run:
             with self._guard("stragglers"):
                 stragglers.step(self.managed.states, observation, now, may_begin=may_begin)
+
+    def _preempt(self, observation: Observation, now: float) -> None:
+        """Before rescales are advanced: a job that is paused stops in this tick."""
+        decider, managed = self._components.decider, self.managed
+        with self._guard("preemption"):
+            self._components.preemption.step(
+                managed,
+                observation,
+                lambda: decider.free_capacity(managed.states, observation),
+                may_begin=not self._timing.holds.is_closed(now),
+            )
 
     def _advance_rescales(self, observation: Observation, now: float, *, may_begin: bool) -> None:
         if self._dry_run:

@@ -20,7 +20,7 @@ from optimus.allocation import FailedCounts, Policy
 from optimus.allocation.policy import Service
 from optimus.errors import NotReady
 from optimus.interval import IntervalPlan, Strategies
-from optimus.interval.capacity_plan import Claim, largest_fit
+from optimus.interval.capacity_plan import CapacityPlan, Claim, headroom, largest_fit
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.interval.driver import (
     BeginRescale,
@@ -173,6 +173,14 @@ class Decider:
         """What is free for one job at an observation."""
         cluster = _Cluster(observation, managed, self._config.hold_seconds)
         return Headroom(managed, cluster, self._driver)
+
+    def free_capacity(
+        self, managed: Mapping[str, JobState], observation: Observation
+    ) -> CapacityPlan:
+        """What is free at an observation, less what is kept for rescales in progress."""
+        cluster = _Cluster(observation, managed, self._config.hold_seconds)
+        snapshot = cluster.snapshot()
+        return headroom(snapshot, self._config.placement, tuple(cluster.claims(snapshot)))
 
     def step(
         self,

@@ -287,7 +287,9 @@ class JobExecutor:
     def _has_last_lines(self) -> bool:
         """Whether the job may be stopped as far as its log is concerned."""
         rescale, run = self.rescale, self._state.gang.run
-        if rescale is None or run is None or rescale.record.purpose is RescalePurpose.RESTART:
+        if rescale is None or run is None or not self._state.job.managed:
+            return True
+        if rescale.record.purpose is RescalePurpose.RESTART:
             return True  # the operator does not wait either
         return self._access.last_reads.read_now(self._state.log, run)
 
@@ -314,6 +316,9 @@ class JobExecutor:
         """Record it, and report it."""
         self._state.rescale_ended(end, self._at)
         self._access.events.rescale_ended(self._state, end)
+        was_preempted = end.record.pause is PauseReason.GANG and not self._state.preempted_by
+        if was_preempted and not self._state.job.managed:
+            self._access.recorder.discard(self._state)
 
 
 def _limits_event(job: TrainingJob, limits: Mapping[str, int]) -> JobEvent:
