@@ -95,7 +95,8 @@ class _Cluster:
 
     @property
     def received(self) -> Mapping[str, Service]:
-        return {}
+        at, managed = self.at, self.managed.items()
+        return {uid: lifecycle.received_until(state.record, at) for uid, state in managed}
 
     def snapshot(self) -> ClusterSnapshot:
         return self.observation.snapshot

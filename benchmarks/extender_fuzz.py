@@ -33,9 +33,9 @@ from extender.http.app import Endpoints, RoutedApp, Verbs, create_app
 from extender.metrics import Metrics
 from extender.parts import Callbacks, Parts
 from extender.settings import Settings
-from extender.state.gang_queue import Instant
 from optimus.kube.pods import Pod, decode_pod
 from optimus.nodes import Node
+from optimus.placement.queue.order import Instant
 
 RECORDED: Final = Path(__file__).resolve().parents[1] / "tests" / "data" / "wire"
 VERBS: Final = ("filter", "prioritize", "preempt")

@@ -22,11 +22,11 @@ from pathlib import Path
 
 from optimus.jobs import Counts, Role, TrainingMode
 from optimus.progress.formats import parse_line
+from optimus.progress.lines import whole_lines
 from optimus.progress.log import ProgressLog
 from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, clean
-from optimus.progress.printed_numbers import number_of, plain
-from optimus.progress.records import parts
+from optimus.progress.printed_values import number_of, plain
 from optimus.progress.types import LogLine, TrainingProgress
 
 OPTIONS = LogFormatOptions(mode=TrainingMode.SYNC)
@@ -168,7 +168,9 @@ def wrongly_met(logs: Sequence[Sequence[str]], count: int, seed: int) -> list[li
         progress = progress_of(lines, partial(_note, read))
         values = {value for each in read for value in _values(each)}
         losses = {point.loss for point in progress.losses} - {each.loss for each in read}
-        tokens = {token for line in lines for text in parts(clean(line)) for token in _tokens(text)}
+        tokens = {
+            token for line in lines for text in whole_lines(clean(line)) for token in _tokens(text)
+        }
         if losses or not values <= tokens:
             found.append(lines)
     return found

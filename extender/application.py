@@ -30,7 +30,6 @@ from extender.parts import Callbacks, Parts
 from extender.planner.slices import PlanningThread
 from extender.preempted_room import PreemptedRoom, PreemptedRoomThread
 from extender.settings import Settings
-from extender.state.gang_queue import Instant
 from extender.status_writes import StatusWrites
 from optimus.jobs import JobKey
 from optimus.kube.client import Client, connect
@@ -53,6 +52,7 @@ from optimus.kube.volumes import (
     watched_volumes,
 )
 from optimus.kube.writer import PodWriter
+from optimus.placement.queue.order import Instant
 from optimus.runtime.health import HealthServer
 from optimus.runtime.settings import address, names_in
 

@@ -10,8 +10,8 @@ it. What is reserved is still answered: kube-scheduler checks the node once more
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from extender.state.gang_queue import Instant
 from optimus.kube.times import format_second
+from optimus.placement.queue.order import Instant
 
 _SETTING: Final = "cache-age-limit-seconds"
 

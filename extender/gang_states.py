@@ -8,10 +8,11 @@ from typing import Final
 
 from extender.state.cluster import is_waiting
 from extender.state.extender_state import ExtenderState
-from extender.state.gang_queue import Instant, QueuedGang
+from extender.state.gang_queue import QueuedGang
 from optimus.jobs import Job, JobKey
 from optimus.placement.ledger import Reservation
-from optimus.placement.shortfall import Refusal
+from optimus.placement.queue.order import Instant
+from optimus.placement.queue.shortfall import Refusal
 from optimus.snapshot import ReplicaId
 
 

@@ -12,18 +12,17 @@ from typing import Final
 
 import msgspec
 
-from extender.backfill import Backfill, FuturePlan
 from extender.gang_report import Cause, Expectation, GangReport, RoleReport, sentence
 from extender.gang_states import IN_QUEUE, GangFacts, GangState, other_gang, waiting_gangs
 from extender.node_room import NodeRoom
 from extender.planner.slices import Planner
-from extender.state.gang_queue import Instant
 from optimus.jobs import Job, JobKey, ReplicaSpec, Role
 from optimus.kube.times import format_second
 from optimus.kube.waiting_events import JobAhead
 from optimus.nodes import Node
 from optimus.placement.gang import does_not_fit
-from optimus.placement.queue_order import order_key
+from optimus.placement.queue.backfill import Backfill, FuturePlan
+from optimus.placement.queue.order import Instant, order_key
 from optimus.resources import Resources
 
 MOST_MISSING: Final = 100

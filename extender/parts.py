@@ -11,8 +11,8 @@ from extender.planner.slices import Planner
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
 from extender.state.extender_state import ExtenderState, StateConfig, read_clocks
-from extender.state.gang_queue import Instant
 from optimus.placement import rule_on_cluster
+from optimus.placement.queue.order import Instant
 from optimus.placement.topology import NodePreferences
 
 

@@ -14,11 +14,12 @@ from typing import Final
 from extender.state.cluster import is_waiting, used_by_node
 from extender.state.extender_state import ExtenderState
 from extender.state.future_room import Awaited
-from extender.state.gang_queue import Instant, QueuedGang
+from extender.state.gang_queue import QueuedGang
 from optimus.kube.pods import Pod
 from optimus.kube.suspension import Preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.placement.gang import Placement
+from optimus.placement.queue.order import Instant
 
 _LOG = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from optimus.kube.budgets import Budget
 from optimus.kube.pods import Pod
 from optimus.kube.training_jobs import TrainingJob
 from optimus.placement.gang import Gang
-from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, order_key
+from optimus.placement.queue.order import AGE_LIMIT_SECONDS, WaitingGang, order_key
 from optimus.resources import NONE, Resources, total
 
 

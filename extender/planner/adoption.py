@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from extender.state.cluster import is_waiting
 from extender.state.extender_state import ExtenderState
-from extender.state.gang_queue import Instant
 from optimus.kube.pods import Pod
 from optimus.placement.gang import Placement
+from optimus.placement.queue.order import Instant
 
 
 class Adoption:

@@ -8,8 +8,9 @@ from typing import Final
 from extender.planner.offers_check import OffersCheck
 from extender.planner.slices import Planner
 from extender.state.extender_state import ExtenderState
-from extender.state.gang_queue import Instant, QueuedGang
+from extender.state.gang_queue import QueuedGang
 from optimus.kube.pods import Pod
+from optimus.placement.queue.order import Instant
 from optimus.snapshot import ReplicaId
 
 

@@ -4,10 +4,11 @@ import logging
 from collections.abc import Sequence
 
 from extender.state.extender_state import ExtenderState
-from extender.state.gang_queue import Instant, QueuedGang
+from extender.state.gang_queue import QueuedGang
 from optimus.kube.pods import Pod
 from optimus.placement.capacity import is_admitted
 from optimus.placement.ledger import Reservation
+from optimus.placement.queue.order import Instant
 
 _LOG = logging.getLogger(__name__)
 

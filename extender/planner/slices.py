@@ -1,10 +1,10 @@
 """Plans waiting gangs in slices, and commits what still holds.
 
 Nothing is searched under the lock for the whole queue. ``plan_slice`` takes a snapshot under the
-lock, plans without it (``extender.planning``), and reserves under the lock what still fits: a gang
-is all or nothing because its room is checked and reserved in one step. What does not fit any more
-is planned again, and so is everything behind it in the queue: a gang never takes the room that one
-before it needs.
+lock, plans without it (``optimus.placement.queue``), and reserves under the lock what still fits: a
+gang is all or nothing because its capacity is checked and reserved in one step. What does not fit
+any more is planned again, and so is everything behind it in the queue: a gang never takes the
+capacity that one before it needs.
 
 A refusal is remembered until nodes have gained what the gang lacked: while a job waits,
 kube-scheduler asks about each of its pods again and again.
@@ -13,15 +13,20 @@ kube-scheduler asks about each of its pods again and again.
 import logging
 import sys
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from extender.backfill import FuturePlan, RunningJobs
-from extender.planning import PlannedGang, Planning, RefusedGang, Slice, Snapshot
 from extender.state.extender_state import ExtenderState
-from extender.state.gang_queue import Instant, QueuedGang
+from optimus.kube.pods import Pod
 from optimus.placement.gang import Gang
-from optimus.placement.shortfall import Refusal
+from optimus.placement.ledger import Reservation
+from optimus.placement.queue.backfill import FuturePlan, JobUsage, RunningJobs
+from optimus.placement.queue.order import Instant, QueueEntry
+from optimus.placement.queue.planning import PlannedGang, Planning, RefusedGang, Slice, Snapshot
+from optimus.placement.queue.shortfall import Refusal
+from optimus.resources import NONE, Resources
+from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,7 +68,7 @@ class Planner:
         self.urgent = threading.Event()
         """Set while a call of kube-scheduler waits for a plan."""
         self._plan_now, self._called_as_follower = plan_now or self.urgent.set, called_as_follower
-        self._planning = Planning(state.rule, age_limit_seconds)
+        self._planning = Planning(state.rule, age_limit_seconds, time.perf_counter)
         self._one_slice, self._considered = threading.Lock(), threading.Condition(state.lock)
         self._node_generation = -1
         self.future_plans: Mapping[str, FuturePlan] = {}
@@ -145,21 +150,18 @@ class Planner:
     def running_jobs(self) -> RunningJobs:
         """What will end, and what is left beside it."""
         with self.state.lock:
-            ledger, nodes = self.state.reservations.ledger, self.state.cluster.nodes
-            return RunningJobs(
-                tuple(nodes.values()),
-                self.state.reservations.left_by_node(),
-                tuple(self.state.cluster.pods.values()),
-                tuple(held for job_uid in ledger.jobs() for held in ledger.of_job(job_uid)),
-                {uid: sum(forecast) for uid, forecast in self.state.cluster.forecasts.items()},
-            )
+            ledger, nodes = self.state.reservations.ledger, dict(self.state.cluster.nodes)
+            left, pods = self.state.reservations.left_by_node(), dict(self.state.cluster.pods)
+            held = [each for job_uid in ledger.jobs() for each in ledger.of_job(job_uid)]
+            ends_at = {uid: sum(each) for uid, each in self.state.cluster.forecasts.items()}
+        return RunningJobs(tuple(nodes.values()), left, _usage(pods.values(), held), ends_at)
 
     def _commit(self, snapshot: Snapshot, found: Slice, now: Instant) -> bool:
         """Reserve and refuse what still holds; returns whether that is all of it."""
         whole, fits = True, snapshot.release_count == self.state.release_count
         for answer in found.answers:
-            queued, job_uid = answer.queued, answer.queued.waiting.job_uid
-            current = fits and self._is_current(queued, now)
+            job_uid = answer.queued.waiting.job_uid
+            current = fits and self._is_current(answer.queued, now)
             if isinstance(answer, RefusedGang):
                 if current and whole:
                     self._refuse(job_uid, answer.refusal, now)
@@ -177,7 +179,7 @@ class Planner:
     def _still_fits(self, planned: PlannedGang, snapshot: Snapshot) -> bool:
         gang, generation = planned.gang, self.state.cluster.occupancy.generation
         if generation != snapshot.rules_generation:
-            now = self.state.reservations.with_surroundings(planned.queued.observed.gang)
+            now = self.state.reservations.with_surroundings(planned.queued.gang)
             if now.surroundings != gang.surroundings:
                 return False
         return self.state.reservations.still_fits(gang, planned.placement)
@@ -186,11 +188,13 @@ class Planner:
         self.state.refusals[job_uid] = refusal
         self.state.offers.does_not_fit(job_uid, now.monotonic, self.state.config.exclusion_seconds)
 
-    def _is_current(self, queued: QueuedGang, now: Instant) -> bool:
+    def _is_current(self, planned: QueueEntry, now: Instant) -> bool:
         """Whether a gang is still as it was when it was planned, and waits."""
-        job_uid = queued.waiting.job_uid
+        job_uid = planned.waiting.job_uid
+        queued = self.state.queue.cached.get(job_uid)
         return (
-            self.state.queue.cached.get(job_uid) is queued
+            queued is not None
+            and queued is planned
             and job_uid not in self.state.queue.paused
             and not self.state.rescales.is_leaving(job_uid, now.monotonic)
             and not self.state.queue.is_held(queued.observed)
@@ -269,3 +273,22 @@ class PlanningThread:
                 more = False
             # Many events are handled together, unless a call waits for its gang's plan.
             planner.urgent.wait(0.0 if more else PAUSE_SECONDS)
+
+
+def _usage(pods: Iterable[Pod], reserved: Iterable[Reservation]) -> dict[str, JobUsage]:
+    """What each job takes of the nodes, by its UID: bound pods and reservations."""
+    usage: dict[str, tuple[str, dict[str, Resources]]] = {}
+
+    def add(replica: ReplicaId, node: str, resources: Resources, namespace: str = "") -> None:
+        _, amounts = usage.setdefault(replica.job_uid, (namespace, {}))
+        amounts[node] = amounts.get(node, NONE) + resources
+
+    for pod in pods:
+        bound = pod.bound()
+        if pod.replica is not None:
+            usage.setdefault(pod.replica.job_uid, (pod.namespace, {}))
+            if bound is not None:
+                add(pod.replica, bound.node, bound.resources)
+    for each in reserved:
+        add(each.replica, each.node, each.resources)
+    return {uid: JobUsage(*each) for uid, each in usage.items() if each[1]}

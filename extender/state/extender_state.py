@@ -13,7 +13,7 @@ from typing import Any, Final
 from extender.state.cluster import Cluster
 from extender.state.future_room import Awaited, FutureRoom
 from extender.state.gang_membership import gang_counts
-from extender.state.gang_queue import GangQueue, Instant, QueuedGang
+from extender.state.gang_queue import GangQueue, QueuedGang
 from extender.state.offers import Offers
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
@@ -23,7 +23,8 @@ from optimus.kube.pods import Pod
 from optimus.kube.store import Changes
 from optimus.placement.gang import Gang, GangRule, Placement, gang_shape
 from optimus.placement.ledger import Reservation
-from optimus.placement.shortfall import Refusal
+from optimus.placement.queue.order import Instant
+from optimus.placement.queue.shortfall import Refusal
 from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)

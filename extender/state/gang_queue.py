@@ -1,14 +1,13 @@
-"""The gangs that wait to be planned, in the order of ``optimus.placement.queue_order``."""
+"""The gangs that wait to be planned, in the order of ``optimus.placement.queue.order``."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.gang_membership import Known, ObservedGang, observe_gang
-from extender.state.namespace_budgets import SECONDS_PER_REPLICA, NamespaceBudgets
 from extender.state.offers import Offers
 from extender.state.questions import Questions
 from extender.state.rescale_reservations import RescaleReservations
@@ -16,17 +15,12 @@ from extender.state.reservations import Reservations
 from extender.state.unknown_rules import UnknownRules
 from extender.state.volumes import ClaimName
 from optimus.kube.pods import Pod
-from optimus.placement.queue_order import WaitingGang
+from optimus.placement.gang import Gang
+from optimus.placement.queue.budgets import SECONDS_PER_REPLICA, NamespaceBudgets
+from optimus.placement.queue.order import Instant, WaitingGang
 
 NEW_POD_SECONDS: Final = 1.0
 """kube-scheduler asks about a new pod sooner than this, unless it is busy."""
-
-
-class Instant(NamedTuple):
-    """One instant on both clocks, in seconds: one times what is reserved, the other ages pods."""
-
-    monotonic: float
-    epoch: float
 
 
 @dataclass(frozen=True)
@@ -36,6 +30,11 @@ class QueuedGang:
     observed: ObservedGang
     ran_before: bool
     """Whether its job has had a bound pod or a rescale."""
+
+    @property
+    def gang(self) -> Gang:
+        """Its replicas."""
+        return self.observed.gang
 
     @cached_property
     def waiting(self) -> WaitingGang:

@@ -21,7 +21,7 @@ from extender.state.occupancy import Occupant
 from optimus.placement.capacity import Capacity, is_admitted
 from optimus.placement.gang import Gang, Placement
 from optimus.placement.ledger import Ledger, Reservation
-from optimus.placement.queue_order import SYSTEM_CRITICAL_PRIORITY
+from optimus.placement.queue.order import SYSTEM_CRITICAL_PRIORITY
 from optimus.resources import NONE, Resources, total
 from optimus.snapshot import ReplicaId
 

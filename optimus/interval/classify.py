@@ -27,7 +27,7 @@ from optimus.interval.growth import GrowthLimit, GrowthRule
 from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.models.speed.model import NEEDED_COUNTS
-from optimus.placement.queue_order import AGE_LIMIT_SECONDS
+from optimus.placement.queue.order import AGE_LIMIT_SECONDS
 from optimus.progress.types import TrainingProgress
 
 

@@ -32,7 +32,7 @@ from optimus.jobs import Counts, Job, NodeConstraints, ReplicaSpec
 from optimus.nodes import Node, refusal
 from optimus.placement.capacity import Capacity, Vector
 from optimus.placement.incremental import IncrementalPlacement, TightestFit
-from optimus.placement.queue_order import OrderKey, WaitingGang, order_key
+from optimus.placement.queue.order import OrderKey, WaitingGang, order_key
 from optimus.resources import Resources, total
 
 

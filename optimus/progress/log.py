@@ -16,9 +16,9 @@ from typing import Final, Self
 
 from optimus.jobs import TRAINERS, Counts, Role
 from optimus.progress import value_table
-from optimus.progress.counts import below_header, settle_count, settle_end
 from optimus.progress.formats import parse_body
 from optimus.progress.formats.settings import of_command
+from optimus.progress.lines import Body, joined, split_prefix, whole_lines
 from optimus.progress.metric_names import ValueName, core_words, describe, is_of_training
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
 from optimus.progress.pod_progress import (
@@ -29,18 +29,19 @@ from optimus.progress.pod_progress import (
     next_since,
     note_gap,
 )
-from optimus.progress.prefixes import Body, split_prefix
-from optimus.progress.printed_numbers import unclear_number
-from optimus.progress.records import joined, parts
+from optimus.progress.printed_values import unclear_number
 from optimus.progress.state import (
     LogState,
     MetricState,
     add_epoch_mean,
     add_loss,
     add_metric,
+    below_header,
     drop_undone_losses,
     job_rate,
     keep_epoch_length,
+    settle_count,
+    settle_end,
     step_unit,
     steps_give_epochs,
     steps_per_epoch,
@@ -72,6 +73,8 @@ _LINES_WITHOUT_LOSS: Final = 20
 _UNREAD_LINES: Final = 200
 _BAD_LOSSES: Final = 3
 _UNCLEAR_LINES: Final = 3
+_FALLS: Final = 2
+"""As many falls from the same step show that the steps begin again by themselves."""
 _MOST_UNCLEAR: Final = 40
 """Characters of a number in a sentence."""
 
@@ -180,7 +183,7 @@ class ProgressLog:
             pod.skips, self._known = skipped, None
 
     def _take_line(self, pod: PodState, line: LogLine) -> None:
-        for text in parts(clean(line.text)):
+        for text in whole_lines(clean(line.text)):
             self._take_text(pod, line.at, text)
 
     def _take_text(self, pod: PodState, at: float, text: str) -> None:
@@ -674,11 +677,21 @@ def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:
     return not pod.tells_loss, silent, TRAINERS.index(pod.role), pod.index
 
 
-def _unclear_text(unclear: str) -> str:
-    return (
-        f"the number {unclear} in the log may have a decimal comma or thousands, and is not read: "
-        "print it with a decimal point and without commas"
-    )
+def _unclear_text(state: LogState) -> str | None:
+    """What of the log may mean two things."""
+    if state.unclear_lines >= _UNCLEAR_LINES:
+        return (
+            f"the number {state.unclear} in the log may have a decimal comma or thousands, and is "
+            "not read: print it with a decimal point and without commas"
+        )
+    return _STEPS_BEGIN_AGAIN if any(pod.falls >= _FALLS for pod in state.pods) else None
+
+
+_STEPS_BEGIN_AGAIN: Final = (
+    "the log's steps begin again and again after the same step, and no line names the epoch, so "
+    "that what came before is taken for undone: print the epoch, too, such as 'epoch=3 step=10 "
+    "loss=0.5', or steps that go on"
+)
 
 
 def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
@@ -690,8 +703,9 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
     slow = _slow_pattern(options)
     if slow is not None:
         return slow
-    if state.unclear_lines >= _UNCLEAR_LINES:
-        return _unclear_text(state.unclear)
+    unclear = _unclear_text(state)
+    if unclear is not None:
+        return unclear
     if state.losses or (options.aims and state.series):
         return None
     named = f"named {options.loss_metric!r} " if options.loss_metric else ""

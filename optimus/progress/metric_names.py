@@ -230,23 +230,30 @@ class LineNames:
     """The learning rate, whichever is a number."""
     beside: tuple[tuple[str, ValueName], ...] = ()
     """The values that may be a goal beside the training loss."""
+    has_metric: bool = False
+    of_training: bool = False
+    """A name says that its value is of the training."""
 
 
 @lru_cache(maxsize=512)
 def line_names(names: tuple[str, ...]) -> LineNames:
-    """What a line's names say; a line of very many says nothing.
+    """What a line's names say; a line of very many has no loss.
 
     Its training loss is ``loss``, where it has one. Else the sum of its parts; a cross-entropy or a
     negative log-likelihood is the loss where it is the only one. Else the logarithm of the
     perplexity, or the error of a regression. Never an accuracy, an error rate, or a value of an
     evaluation."""
-    if len(names) > _MOST_NAMES:
-        return LineNames()
     described = [(name, describe(name)) for name in names]
+    has_metric = any(said.is_metric for _, said in described)
+    of_training = any(map(is_of_training, names))
+    if len(names) > _MOST_NAMES:
+        return LineNames(has_metric=has_metric, of_training=of_training)
     return LineNames(
         _chosen(names),
-        tuple(name for name, found in described if found.meaning is Meaning.LEARNING_RATE),
-        tuple((name, found) for name, found in described if found.is_beside),
+        tuple(name for name, said in described if said.meaning is Meaning.LEARNING_RATE),
+        tuple((name, said) for name, said in described if said.is_beside),
+        has_metric,
+        of_training,
     )
 
 

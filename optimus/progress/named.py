@@ -10,7 +10,7 @@ from typing import Final
 
 from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved
-from optimus.progress.printed_numbers import number_of
+from optimus.progress.printed_values import number_of
 from optimus.progress.types import Declared
 
 _FRONT: Final = re.compile(r"^(?:train(?:ing|er)?|current|cur|progress|data|metadata)_+(?=[a-z])")

@@ -9,7 +9,7 @@ from typing import Final, Self
 from optimus.jobs import Batch, Job, Role, TrainingMode, target_metrics
 from optimus.progress.metric_names import LossChoice, ValueName, line_names
 from optimus.progress.patterns import InvalidPattern, Pattern, compile_pattern, no_timer
-from optimus.progress.printed_numbers import VALUE
+from optimus.progress.printed_values import VALUE
 from optimus.progress.schedule import InvalidSchedule, parse_schedule
 from optimus.progress.types import Declared
 

@@ -142,18 +142,20 @@ def _of_bar(text: str, bar: re.Match[str]) -> Place:
 
 
 def _by_words(text: str, place: Place) -> None:
-    if done := _EPOCHS_DONE.search(text):
+    lowered = text.lower()  # looking for a word is quicker than a pattern
+    has_epoch = "epoch" in lowered
+    if has_epoch and (done := _EPOCHS_DONE.search(text)):
         place.done = float(done[1] or done[2])
         return
-    epoch = _EPOCH.search(text)
-    if epoch is None and (behind := _EPOCH_BEHIND.match(text)):
+    epoch = _EPOCH.search(text) if has_epoch or "ep" in lowered or "pass" in lowered else None
+    if has_epoch and epoch is None and (behind := _EPOCH_BEHIND.match(text)):
         place.epoch, place.epochs = int(behind[1]), int(behind[2]) if behind[2] else None
         place.batch = int(behind[3]) if behind[3] else None
         return
     if epoch is not None:
         place.epoch, place.epochs = int(epoch[1]), int(epoch[2]) if epoch[2] else None
         place.ended = _ENDED.match(text, epoch.end()) is not None
-    found = _GLOBAL.search(text)
+    found = _GLOBAL.search(text) if "global" in lowered else None
     if found is not None:
         place.step, place.steps = int(found[1]), int(found[2]) if found[2] else None
         return

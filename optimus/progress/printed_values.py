@@ -1,14 +1,170 @@
-"""Names and numbers in a line of free text: ``train avg loss 0.01, dev acc: 0.61 (93 samples/s)``.
+"""Numbers and named values as programs print them: ``train avg loss 0.01, dev acc: 0.61``.
 
-A name is a word and up to two words before it, then ``=``, ``:`` or a blank, then a number. What
-follows a word such as ``validation`` that stands by itself is of an evaluation, until a word such
-as ``train``."""
+All forms read the same text (``plain``) with the same pattern (``NUMBER``), so that what is a
+number is decided here alone:
+
+1. Full-width punctuation and digits become ASCII; ``tensor(0.68, ...)`` and ``np.float64(0.68)``
+   become ``0.68``.
+2. Digits with commas become a number where their notation is certain: ``0,4123`` and ``1.369,8``
+   have a decimal comma, ``1,369.8`` and ``1,234,567`` have thousands, ``step 4,000`` is a count.
+   ``1,369`` alone may be either: it follows the other numbers of its line, else it stays as it is.
+3. A number is read only as a whole token. ``1,369``, ``2026-01-02``, ``1:05`` and ``9850/10000``
+   are none, and neither is their beginning.
+4. A number with a unit of time behind it is a time, whatever name stands before it (``VALUE``).
+5. A name is a word and up to two words before it, then ``=``, ``:`` or a blank, then a number. What
+   follows a word such as ``validation`` that stands by itself is of an evaluation, until a word
+   such as ``train``."""
 
 import re
+import unicodedata
 from typing import Final
 
 from optimus.progress.metric_names import EVALUATION_WORDS, describe
-from optimus.progress.printed_numbers import NUMBER, VALUE
+
+NUMBER: Final = (
+    r"(?>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?i:nan|inf(?:inity)?))"
+    r"(?!\w|[.,:/+'-]++\d|[\u2070-\u207b]|\s?[*x\u00d7\u00b7]\s?\d)"
+)
+"""A whole number token, nan and inf included. Atomic: 1.9K does not parse as 1, nor does the 9 of
+9 x 10^2."""
+_UNIT: Final = (
+    r"(?!\s?[$€£¥]|\s?(?i:[kmgt]i?b|usd|eur|gbp)\b(?!\s?[=:]))"
+    r"(?!\s?(?>(?:(?:milli|micro|nano)?seconds?|[mnuµ]?secs?|[mnuµ]?s|minutes?|mins?|"
+    r"hrs?|hours?|days?)(?:/\w{1,16})?)"
+    r"\b(?!\s?[=:]|\s{1,4}[\d.+-]))"
+)
+"""No unit of time, memory or money follows; ``0.5 min 0.3`` and ``0.5 s=3`` have none."""
+_SPACED: Final = r"(?![+-]?[1-9]\d{0,2} \d{3}(?![\w/:%-]))"
+"""``1 369.8`` may be one number or two."""
+VALUE: Final = rf"{_SPACED}{NUMBER}{_UNIT}(?!\s?%\|)"
+"""A number that may be the value of a name: no time, and not the percent of a progress bar."""
+
+_FULL_WIDTH: Final = re.compile("[！-～]")
+_FOREIGN: Final = re.compile(r"(?![0-9])\d")
+_ASCII: Final = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+_WRAPPED: Final = re.compile(
+    rf"\b(?:(?:tf\.)?[Tt]ensor|(?:np|numpy)\.\w{{1,16}}|(?:Device)?[Aa]rray)\(\s?\[?({NUMBER})\]?(?:,(?:[^()]|\(\d*,?\)){{0,200}})?\)"
+)
+_GROUPED: Final = re.compile(
+    r"(?<![\w.,'\u2019])[1-9]\d{0,2}(?:['\u2019\xa0\u2009\u202f]\d{3})+(?!['\u2019\w])"
+)
+_GROUPS: Final = re.compile(r"[^\d]")
+_RANGE: Final = re.compile(r"([@_]0?\.\d{1,4}):(0?\.\d{1,4})(?!\d)")
+_COMMA: Final = re.compile(r",\d")
+_WITH_COMMA: Final = re.compile(
+    r"(?<![\w.,\[({'\"])(?<!\d:)(?=[\d.]{1,40},\d)(?>\d+(?:[.,]\d+)*)"
+    r"(?:[eE][+-]?\d+)?(?!\w|[:+-]\.?\d)"
+)
+_DECIMAL: Final = re.compile(r"0\d*,\d+|\d+,(?:\d{1,2}|\d{4,})|\d{4,},\d+|\d{1,3}(?:\.\d{3})+,\d+")
+_THOUSANDS: Final = re.compile(r"[1-9]\d{0,2}(?:(?:,\d{3})+\.\d+|(?:,\d{3}){2,})")
+_EITHER: Final = re.compile(r"[1-9]\d{0,2},\d{3}")
+_COUNTED: Final = re.compile(
+    r"(?:\b(?:(?:global|mini)?[_ -]?(?:steps?|batch(?:es)?)|it(?:er(?:ation)?s?)?|updates?"
+    r"|checkpoints?|samples?|examples?)[\s:#=]{1,4}|\d/)$",
+    re.IGNORECASE,
+)
+_BEFORE_A_COUNT: Final = 24
+_NAME: Final = re.compile(r"([A-Za-z][\w.@/-]{0,63})['\"]?[\s:=(\[]{1,4}$")
+
+
+def plain(text: str) -> str:
+    """A clean line with its numbers in the notation that the forms read."""
+    is_ascii = text.isascii()
+    if not is_ascii:
+        text = _in_ascii(text)
+    if "'" in text or not is_ascii:
+        # "1'369.8", and thousands with spaces that are no blanks.
+        text = _GROUPED.sub(lambda found: _GROUPS.sub("", found[0]), text)
+    if "ensor(" in text or "np." in text or "numpy." in text or "rray(" in text:
+        text = _WRAPPED.sub(r"\1", text)
+    if "@" in text or "_0." in text:
+        # "mAP@.5:.95" is a name, not a value of "mAP@.5".
+        text = _RANGE.sub(r"\1-\2", text)
+    return _without_commas(text) if "," in text and _COMMA.search(text) is not None else text
+
+
+def _in_ascii(text: str) -> str:
+    """Full-width punctuation, and the digits and separators of other scripts, in ASCII."""
+    if _FULL_WIDTH.search(text) is not None:
+        text = text.translate(_ASCII)
+    if _FOREIGN.search(text) is None:
+        return text
+    text = text.replace("\u066b", ".").replace("\u066c", "")
+    return _FOREIGN.sub(lambda found: str(unicodedata.decimal(found[0])), text)
+
+
+def number_of(text: str) -> float | None:
+    """The number that a whole cell is, in any notation; ``None`` for any other text."""
+    text = plain(text)
+    return float(text) if re.fullmatch(NUMBER, text) else None
+
+
+def is_whole(text: str, start: int, end: int) -> bool:
+    """Whether no part of a number stands right before or behind the text from start to end."""
+    behind = text[end : end + 2]
+    if behind[:1].isalnum() or (behind[:1] in tuple(".,:/+-") and behind[1:].isdigit()):
+        return False
+    before = text[max(start - 2, 0) : start]
+    return not (before[-1:].isalnum() or (before[-1:] in tuple(".,/") and before[:1].isdigit()))
+
+
+def unclear_number(text: str) -> str | None:
+    """Digits with a comma behind the name of a loss or metric that are not read as a number; what
+    they mean is not clear."""
+    if "," not in text or _COMMA.search(text) is None:
+        return None
+    for found in _WITH_COMMA.finditer(plain(text)):
+        if "," in found[0]:
+            name = _NAME.search(found.string, max(found.start() - 72, 0), found.start())
+            if name is not None and describe(name[1]).is_metric:
+                return found[0]
+    return None
+
+
+def _without_commas(text: str) -> str:
+    found = list(_WITH_COMMA.finditer(text))
+    if not found:
+        return text
+    decimal = any(_is_decimal(each[0]) for each in found)
+    thousands = any(_is_thousands(each[0]) for each in found)
+    parts, end = [], 0
+    for each in found:
+        parts += [text[end : each.start()], _as_number(each, decimal=decimal, thousands=thousands)]
+        end = each.end()
+    return "".join([*parts, text[end:]])
+
+
+def _mantissa(token: str) -> str:
+    return re.split("[eE]", token, maxsplit=1)[0]
+
+
+def _is_decimal(token: str) -> bool:
+    return _DECIMAL.fullmatch(_mantissa(token)) is not None
+
+
+def _is_thousands(token: str) -> bool:
+    return _THOUSANDS.fullmatch(_mantissa(token)) is not None
+
+
+def _as_number(found: re.Match[str], *, decimal: bool, thousands: bool) -> str:
+    """A token with commas as a number; as it is where it is none or may be two."""
+    token, start = found[0], found.start()
+    if _is_decimal(token):
+        return token.replace(".", "").replace(",", ".")
+    if _is_thousands(token):
+        return token.replace(",", "")
+    if _EITHER.fullmatch(token) is None:
+        return token
+    before, behind = (
+        found.string[max(start - _BEFORE_A_COUNT, 0) : start],
+        found.string[found.end() :],
+    )
+    if behind.startswith("/") or _COUNTED.search(before) is not None:
+        return token.replace(",", "")
+    if decimal == thousands:
+        return token
+    return token.replace(",", "." if decimal else "")
+
 
 _VALUE: Final = re.compile(
     r"(?<![\w@/.'-])((?>[A-Za-z_][\w@/.'-]*(?:\([A-Z]\))?))[\"']?"
@@ -42,8 +198,8 @@ def printed_values(text: str) -> tuple[dict[str, float], dict[str, float]]:
     lowered = text.lower()
     if any(mark in lowered for mark in _MARKS):
         return _by_side(text)
-    values = (found for found in _VALUE.finditer(text) if found[1] not in _FORMER)
-    return {_name(text, found): float(found[2]) for found in values}, {}
+    found = _VALUE.finditer(text)
+    return {_name(text, each): float(each[2]) for each in found if each[1] not in _FORMER}, {}
 
 
 def _by_side(text: str) -> tuple[dict[str, float], dict[str, float]]:

@@ -9,12 +9,11 @@ from dataclasses import replace
 from typing import Final
 
 from optimus.progress.formats import checkpoints, keras, mxnet, objects, settings, tensorflow, text
+from optimus.progress.lines import split_prefix
 from optimus.progress.metric_names import EVALUATION_WORDS, describe
 from optimus.progress.named import read_named
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, parse_integer
-from optimus.progress.prefixes import split_prefix
-from optimus.progress.printed_numbers import is_whole, number_of, plain
-from optimus.progress.printed_values import printed_values
+from optimus.progress.printed_values import is_whole, number_of, plain, printed_values
 
 _FORMATS = (
     (mxnet.MARKERS, mxnet.parse),

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved
-from optimus.progress.printed_numbers import NUMBER
+from optimus.progress.printed_values import NUMBER
 
 MARKERS: Final = ("sav", "Sav", "SAV", "wrote", "Wrote", "written")
 _WHAT: Final = re.compile(

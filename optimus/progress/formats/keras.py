@@ -13,7 +13,7 @@ from optimus.progress.parsed_line import (
     Saved,
     numbers,
 )
-from optimus.progress.printed_numbers import VALUE
+from optimus.progress.printed_values import VALUE
 
 MARKERS: Final = ("/", "saving model to ")
 _HEADER: Final = re.compile(r"^Epoch (\d{1,9})/(\d{1,9})\s*$")

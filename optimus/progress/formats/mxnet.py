@@ -14,8 +14,7 @@ from optimus.progress.parsed_line import (
     pairs,
     positive,
 )
-from optimus.progress.printed_numbers import NUMBER
-from optimus.progress.printed_values import printed_speed, printed_values
+from optimus.progress.printed_values import NUMBER, printed_speed, printed_values
 
 MARKERS: Final = ("[", "Saved checkpoint to ", "params saved in: ")
 _INT: Final = r"(\d{1,15})"

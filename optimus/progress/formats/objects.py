@@ -12,7 +12,7 @@ from optimus.progress.metric_names import EVALUATION_WORDS, describe
 from optimus.progress.named import kind_of, read_named
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
 from optimus.progress.places import Place, place_in
-from optimus.progress.printed_numbers import NUMBER, number_of
+from optimus.progress.printed_values import NUMBER, number_of
 
 MARKERS: Final = ("{'", '{"', "{ ")
 _BEGINNING: Final = re.compile(r"\{\s{0,8}['\"]")

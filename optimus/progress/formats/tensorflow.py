@@ -11,8 +11,7 @@ from optimus.progress.parsed_line import (
     ParsedLine,
     Saved,
 )
-from optimus.progress.printed_numbers import NUMBER
-from optimus.progress.printed_values import printed_values
+from optimus.progress.printed_values import NUMBER, printed_values
 
 MARKERS: Final = ("step/sec: ", "global step", "aving checkpoint", "final step:")
 _INT: Final = r"(\d{1,15})"

@@ -11,11 +11,10 @@ within it, its values may be those of the whole epoch: the log decides."""
 import re
 from typing import Final
 
-from optimus.progress.metric_names import describe, is_of_training
+from optimus.progress.metric_names import describe, line_names
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, positive
 from optimus.progress.places import BAR, Place, place_in
-from optimus.progress.printed_numbers import NUMBER
-from optimus.progress.printed_values import printed_speed, printed_values
+from optimus.progress.printed_values import NUMBER, printed_speed, printed_values
 
 MARKERS: Final = ("",)
 _LOSS_AT: Final = re.compile(
@@ -116,13 +115,15 @@ def _free(text: str, options: LogFormatOptions) -> ParsedLine | None:
         words = _LEARN.sub("loss: ", text.partition("\tbest:")[0])
         words = words.replace("\ttest: ", "\ttest_loss: ")
     values, evaluated = printed_values(words.replace("'s ", "_"))
-    evaluated = {name: value for name, value in evaluated.items() if describe(name).is_metric}
-    is_metric = any(describe(name).is_metric for name in values)
-    is_of_sides = any(map(is_of_training, values))
-    if not (is_metric or evaluated or is_of_sides or options.loss_metric in values):
+    if evaluated:
+        evaluated = {name: value for name, value in evaluated.items() if describe(name).is_metric}
+    names = line_names(tuple(values))
+    is_metric = names.has_metric
+    if not (is_metric or evaluated or names.of_training or options.loss_metric in values):
         return _place_alone(text, values)
     place = place_in(text, bar)
-    if not is_metric and not (place.is_epoch and is_of_sides) and options.loss_metric not in values:
+    is_of_epoch = place.is_epoch and names.of_training
+    if not (is_metric or is_of_epoch or options.loss_metric in values):
         # An evaluation; its batches are not the training's.
         return _evaluation(evaluated, place)
     if not place.known and _WHOLE.search(text) is None:
@@ -162,7 +163,7 @@ def _of(
     )
     if place.done is not None:
         parsed.at_epochs_done(place.done, options.steps_per_epoch)
-    if (found := _CHECKPOINT.search(text)) and int(found[1]):
+    if "checkpoint" in text and (found := _CHECKPOINT.search(text)) and int(found[1]):
         parsed.saved = Saved(step=int(found[1]))
     # A user may name a value of an evaluation as the loss.
     is_own = options.loss_metric in evaluated

@@ -10,6 +10,7 @@ from autoscaler.metrics import Metrics
 from autoscaler.preemption.controller import PreemptionConfig
 from autoscaler.stragglers import ReplacementConfig
 from autoscaler.web.feed import PageFeed
+from optimus.allocation import Policy
 from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import DriverConfig
 from optimus.kube.profiles import ProfileStatus
@@ -39,7 +40,7 @@ class ControllerHarness:
         poll_seconds: float = 1,
         stragglers: ReplacementConfig | None = None,
         expects: bool = True,
-        policy: str = "optimus",
+        policy: str | Policy = "optimus",
         forecast: ForecastFn = forecast_job,
         interval_seconds: float = 20,
         measures: bool = True,
@@ -55,7 +56,8 @@ class ControllerHarness:
         self._preemption = preemption or PreemptionConfig()
         self._stragglers = stragglers
         self._timing, self._expects = timing, expects
-        self._policy, self._forecast = policy_named(policy), forecast
+        self._policy = policy_named(policy) if isinstance(policy, str) else policy
+        self._forecast = forecast
         self._interval_seconds, self._measures = interval_seconds, measures
         self.restart()
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from autoscaler.jobs.managed import Holds
+from optimus.allocation import Policy, PolicyMemory, PolicyTraits
+from optimus.allocation.policy import ClusterAllocation, ClusterProblem, Grant, Pause, Refusal
 from optimus.errors import NotReady
 from optimus.interval import IntervalPlan
 from optimus.jobs import CountBounds, Counts, Job
@@ -47,6 +49,35 @@ SCRIPT = {
     "late": ScriptedJob(1270.0, 40, 2_000, CountBounds(1, 1, 2, 2)),
 }
 
+
+class LeastServed:
+    """The job that has received the least first, at its minimum, while it fits."""
+
+    name = "least-served"
+    traits = PolicyTraits(placed_by="pack", preempts=True)
+
+    def decide(
+        self, problem: ClusterProblem, memory: PolicyMemory, _: int
+    ) -> tuple[ClusterAllocation, PolicyMemory]:
+        answer = dict[str, Grant | Pause | Refusal]()
+        (pool,) = problem.pools
+        free = pool.allocation.available
+        for each in sorted(
+            pool.allocation.candidates,
+            key=lambda each: (problem.account(each.job.uid).received.seconds, each.job.key.name),
+        ):
+            demand = each.job.demand(each.least)
+            if demand.fits_in(free):
+                free = free - demand
+                answer[each.job.uid] = Grant(each.least, reason="it has received least")
+            else:
+                why = "others have received less"
+                answer[each.job.uid] = Pause(why) if each.running else Refusal(why)
+        return answer, memory
+
+
+POLICIES = (*map(policy_named, ("srtf", "drf", "fifo", "tetris", "optimus-paper")), LeastServed())
+
 Decisions = Mapping[str, Counts | None]
 """By job that has not ended: its counts, ``None`` where it is to hold no nodes."""
 
@@ -77,13 +108,12 @@ class Simulated:
             }
 
 
-def in_the_simulator(policy: str) -> Mapping[int, Decisions]:
-    rule = policy_named(policy)
-    driver = replace(rounds_driver(rule.traits), interval_seconds=float(ROUND))
+def in_the_simulator(policy: Policy) -> Mapping[int, Decisions]:
+    driver = replace(rounds_driver(policy.traits), interval_seconds=float(ROUND))
     config = SchedulerConfig(
-        name=policy,
-        policy=rule,
-        placement=PLACEMENT_RULES[rule.traits.placed_by],
+        name=policy.name,
+        policy=policy,
+        placement=PLACEMENT_RULES[policy.traits.placed_by],
         loop=LoopConfig(driver=driver),
         forecasts=ScriptedForecasts(),
     )
@@ -104,7 +134,7 @@ def in_the_simulator(policy: str) -> Mapping[int, Decisions]:
     return simulated.rounds
 
 
-def on_a_cluster(policy: str, ends: Mapping[int, Decisions]) -> Mapping[int, Decisions]:
+def on_a_cluster(policy: Policy, ends: Mapping[int, Decisions]) -> Mapping[int, Decisions]:
     """The autoscaler's decisions; jobs end before the round before which the simulated ones did."""
     cluster = FakeCluster(cpus=CPUS, at=START_AT - 2)
     holds = Holds(pauses=frozenset({PauseReason.POLICY}))
@@ -156,7 +186,7 @@ def decisions_of(plan: IntervalPlan) -> Decisions:
     }
 
 
-@pytest.mark.parametrize("policy", ["srtf", "drf", "fifo", "tetris", "optimus-paper"])
-def test_the_autoscaler_decides_as_the_simulator(policy: str) -> None:
+@pytest.mark.parametrize("policy", POLICIES, ids=[each.name for each in POLICIES])
+def test_the_autoscaler_decides_as_the_simulator(policy: Policy) -> None:
     simulated = in_the_simulator(policy)
     assert on_a_cluster(policy, simulated) == simulated

@@ -3,7 +3,6 @@ it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import msgspec
 
@@ -12,10 +11,10 @@ from extender.parts import Callbacks, Parts
 from extender.prioritize import score_nodes
 from extender.settings import Settings
 from extender.state.cluster import ProfileRescale
-from extender.state.gang_queue import Instant
 from optimus.jobs import Counts, FixedRole, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.pods import Owner, Pod
 from optimus.nodes import Node
+from optimus.placement.queue.order import Instant
 from optimus.resources import NONE, Resources, total
 from optimus.snapshot import ReplicaId
 
@@ -42,8 +41,7 @@ class FakeCluster:
         self.state, self.handlers, self.offers_check = self.parts[:3]
         self.planner, self.nominations, self.adoption, self.gangs = self.parts[3:]
         # Planning takes no time: on a busy machine a search that does would rest.
-        planning = self.planner._planning
-        planning.plan = partial(planning.plan, clock=lambda: 0.0)  # type: ignore[method-assign]
+        self.planner._planning._clock = lambda: 0.0
         self.state.leads = self.leads
         for name, cpu in list(self.nodes.items()):
             self.node(name, cpu)

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from extender.backfill import ENDLESS_SECONDS, MAX_CLOSING
 from extender.state.cluster import ProfileForecast
 from optimus.jobs import Requirement, Role
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.profiles import JobRef, ProfileStatus, TrainingProfile
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import decode_job
+from optimus.placement.queue.backfill import ENDLESS_SECONDS, MAX_CLOSING
 from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 

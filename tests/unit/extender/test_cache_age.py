@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from extender.cache_age import CacheAge
-from extender.state.gang_queue import Instant
 from optimus.jobs import Counts, Role
 from optimus.kube.reflector import ReflectorConfig
+from optimus.placement.queue.order import Instant
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 START = 1_700_000_000.0

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from extender.state.gang_queue import GangQueue, Instant
+from extender.state.gang_queue import GangQueue
 from optimus.jobs import Counts, Role
-from optimus.placement.queue_order import WaitingGang
+from optimus.placement.queue.order import Instant, WaitingGang
 from optimus.resources import Resources
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 

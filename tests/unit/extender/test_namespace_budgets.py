@@ -1,18 +1,17 @@
 """No namespace's changes keep the gangs of others waiting."""
 
 from collections.abc import Callable
-from functools import partial
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.state.namespace_budgets import BURST_SECONDS, SHARE, NamespaceBudgets
 from optimus.jobs import Counts, Role
 from optimus.kube.pods import Pod
 from optimus.kube.volumes import Claim, StorageClass, Volume
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, Placement
+from optimus.placement.queue.budgets import BURST_SECONDS, SHARE, NamespaceBudgets
 from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
 from optimus.placement.theorem1 import Theorem1
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
@@ -114,8 +113,7 @@ class Costly:
         self.now, self.searched, self._rule = 0.0, list[str](), Theorem1()
         planning = cluster.planner._planning
         planning._rule = self
-        plan = type(planning).plan
-        planning.plan = partial(plan, planning, clock=lambda: self.now)  # type: ignore[method-assign]
+        planning._clock = lambda: self.now
 
     def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         self.searched.append(gang.key.name)

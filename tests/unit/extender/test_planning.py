@@ -3,7 +3,6 @@
 import threading
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -11,13 +10,13 @@ import pytest
 
 from extender.parts import Parts
 from extender.planner.slices import PlanningThread
-from extender.planning import Slice, Snapshot
 from extender.settings import Settings
 from optimus.jobs import Counts, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, Placement
 from optimus.placement.ledger import Reservation
+from optimus.placement.queue.planning import Slice, Snapshot
 from optimus.placement.rules import HostPort, PodRules
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
@@ -112,10 +111,7 @@ def test_a_search_that_takes_long_and_finds_nothing_is_seldom_made(
     """Whenever the one node grows, its pods might fit; but each of them needs the same port."""
     cluster = FakeCluster({"a": 2})
     cluster.planner._planning._rule = SlowRule()
-    original = cluster.planner._planning.plan
-    cluster.planner._planning.plan = partial(  # type: ignore[method-assign]
-        original, clock=lambda: SlowRule.seconds
-    )
+    cluster.planner._planning._clock = lambda: SlowRule.seconds
     names = cluster.job("j", 1, 1, rules=PodRules(ports=(HostPort(80),)))
     for number in range(100):
         cluster.now += 0.5
@@ -242,10 +238,10 @@ def test_a_slice_ends_in_time_and_the_rest_is_planned_in_the_next() -> None:
     for at in range(5):
         cluster.job(f"j{at}", 1, 1)
     planning, ticks = cluster.planner._planning, iter(range(1000))
-    original = planning.plan
+    original, planning._clock = planning.plan, lambda: float(next(ticks))
 
     def plan(snapshot: Snapshot, running: object) -> Slice:
-        return original(snapshot, running, seconds=1.0, clock=lambda: float(next(ticks)))  # type: ignore[arg-type]
+        return original(snapshot, running, seconds=1.0)  # type: ignore[arg-type]
 
     planning.plan = plan  # type: ignore[method-assign,assignment]
     sizes = []

@@ -4,7 +4,7 @@ import pytest
 
 from optimus.jobs import Counts, Role
 from optimus.kube.pods import Pod
-from optimus.placement.queue_order import SYSTEM_CRITICAL_PRIORITY
+from optimus.placement.queue.order import SYSTEM_CRITICAL_PRIORITY
 from tests.unit.extender.fake_cluster import FakeCluster
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from optimus.progress.lines import split_prefix
 from optimus.progress.parsed_line import MAX_CHARACTERS, clean
-from optimus.progress.prefixes import split_prefix
 
 
 @pytest.mark.parametrize(

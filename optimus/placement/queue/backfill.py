@@ -19,12 +19,10 @@ from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from typing import Final, NamedTuple, Protocol
 
-from extender.state.gang_queue import Instant
-from optimus.kube.pods import Pod
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Gang, GangRule, Placement
-from optimus.placement.ledger import Reservation
+from optimus.placement.queue.order import Instant
 from optimus.resources import NONE, Resources
 
 READ_SECONDS: Final = 60.0
@@ -42,17 +40,24 @@ ENDLESS_SECONDS: Final = 3600.0
 after that they close them for their own namespace alone."""
 
 
+class JobUsage(NamedTuple):
+    """What a job takes of the nodes until it ends."""
+
+    namespace: str
+    amounts: Mapping[str, Resources]
+    """By node."""
+
+
 class RunningJobs(NamedTuple):
-    """What holds room of the cluster and will end, and what is left beside it, at one time."""
+    """What takes capacity of the cluster and will end, and what is left beside it, at one time."""
 
     nodes: Sequence[Node]
     left: Mapping[str, Resources]
     """By node."""
 
-    pods: Sequence[Pod]
-    """The pods of training jobs."""
+    usage: Mapping[str, JobUsage]
+    """By job UID."""
 
-    reserved: Sequence[Reservation]
     ends_at: Mapping[str, float]
     """By job UID, when its forecast has it end (epoch, seconds)."""
 
@@ -208,17 +213,16 @@ class Backfill:
         future = self._future
         if future is None or (again and now.monotonic - future.read_at >= _READ_AGAIN_SECONDS):
             jobs = reader.running_jobs()
-            namespaces = {pod.replica.job_uid: pod.namespace for pod in jobs.pods if pod.replica}
             left = Capacity(jobs.nodes, jobs.left)
             emptied = left.copy()
             endings = sorted(
                 _Ending(
                     max(jobs.ends_at.get(job_uid, _UNKNOWN), now.epoch),
                     job_uid,
-                    amounts,
-                    namespaces.get(job_uid, ""),
+                    usage.amounts,
+                    usage.namespace,
                 )
-                for job_uid, amounts in _by_job(jobs).items()
+                for job_uid, usage in jobs.usage.items()
             )
             for ending in endings:
                 _add_amounts(emptied, ending.amounts, 1)
@@ -305,22 +309,6 @@ def _in_turn(gangs: Iterable[Gang]) -> set[str]:
 
 _UNKNOWN: Final = float("inf")
 """The end of a job without a forecast: after all others."""
-
-
-def _by_job(jobs: RunningJobs) -> dict[str, dict[str, Resources]]:
-    """What each job gives back when it ends, by node."""
-    amounts: dict[str, dict[str, Resources]] = {}
-    held: list[tuple[str, str, Resources]] = [
-        (each.replica.job_uid, each.node, each.resources) for each in jobs.reserved
-    ]
-    for pod in jobs.pods:
-        bound = pod.bound()
-        if bound is not None and pod.replica is not None:
-            held.append((pod.replica.job_uid, bound.node, bound.resources))
-    for job_uid, node, resources in held:
-        of_job = amounts.setdefault(job_uid, {})
-        of_job[node] = of_job.get(node, NONE) + resources
-    return amounts
 
 
 def _add_amounts(capacity: Capacity, amounts: Mapping[str, Resources], sign: int) -> None:

@@ -8,7 +8,9 @@ large one.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
+from optimus.placement.gang import Gang
 from optimus.resources import Resources
 
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
@@ -16,6 +18,13 @@ SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 
 AGE_LIMIT_SECONDS = 600.0
 """A job waits at most one scheduling interval behind smaller ones that came later."""
+
+
+class Instant(NamedTuple):
+    """One instant on both clocks, in seconds: one times what is reserved, the other ages pods."""
+
+    monotonic: float
+    epoch: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,20 @@ class WaitingGang:
         return max(now - self.since, 0.0)
 
 
+class QueueEntry(Protocol):
+    """A gang in the queue, with what decides on its place."""
+
+    @property
+    def gang(self) -> Gang:
+        """Its replicas."""
+        ...
+
+    @property
+    def waiting(self) -> WaitingGang:
+        """What decides on its place in the queue."""
+        ...
+
+
 OrderKey = tuple[int, int, float, float, str]
 
 
@@ -51,8 +74,3 @@ def order_key(
     if now - gang.since > age_limit_seconds:
         return -gang.priority, 1, gang.since, share, gang.job_uid
     return -gang.priority, 2, share, gang.since, gang.job_uid
-
-
-def blocks_others(gang: WaitingGang, now: float, age_limit_seconds: float) -> bool:
-    """Whether the gang blocks those behind it although it does not fit yet."""
-    return gang.ran_before or now - gang.since > age_limit_seconds

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from extender.planning import RoomCopy, Snapshot
-from extender.state.gang_queue import Instant
 from optimus.jobs import JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Gang, Member
-from optimus.placement.shortfall import Shortage, Shortfall, shortages
+from optimus.placement.queue.capacity_copy import CapacityCopy
+from optimus.placement.queue.order import Instant
+from optimus.placement.queue.planning import Snapshot
+from optimus.placement.queue.shortfall import Shortage, Shortfall, shortages
 from optimus.resources import Resources
 
 ANYWHERE = NodeConstraints()
@@ -139,12 +140,12 @@ def snapshot(left: Mapping[str, int | None], nodes: Mapping[str, Node] | None = 
     return Snapshot(Instant(0.0, 0.0), [], {}, amounts, nodes, {}, {}, 0, 0, 0)
 
 
-def free(room: RoomCopy) -> dict[str, int]:
+def free(room: CapacityCopy) -> dict[str, int]:
     return {name: each["cpu"] for name, each in room.capacity.free_by_name().items()}
 
 
-def two_nodes() -> RoomCopy:
-    room = RoomCopy()
+def two_nodes() -> CapacityCopy:
+    room = CapacityCopy()
     nodes = {"a": node("a"), "b": node("b")}
     assert room.update(snapshot({"a": 4, "b": 5}, nodes)) is None, "nothing to compare with"
     return room

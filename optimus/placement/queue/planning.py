@@ -1,32 +1,28 @@
-"""Plans waiting gangs on a copy of the free room, without the planner's lock.
+"""Plans waiting gangs on a copy of the free capacity, in the order of the queue.
 
-The planner's thread takes a snapshot under the lock: the waiting gangs, and what is left of the
-nodes that have changed since the last one. It plans in slices of a few milliseconds, in the order
-of the queue, and the planner reserves under the lock what still fits.
+A snapshot has the waiting gangs, and what is left of the nodes that have changed since the last
+one. The extender takes it under a lock, plans in slices of a few milliseconds without the lock, and
+reserves under the lock what still fits.
 
 A refusal holds until a node that admits the gang can hold more of the replicas that it lacked:
 ``Shortfall`` records how many were lacking, and compares nodes that change with what they had then.
 So the end of a pod costs no planning while it frees less than any waiting gang lacks.
 """
 
-import logging
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from extender.backfill import Backfill, FuturePlan, Reader
-from extender.state.gang_queue import Instant, QueuedGang
-from extender.state.namespace_budgets import NamespaceBudgets
 from optimus.nodes import Node
-from optimus.placement.capacity import Capacity, Vector
+from optimus.placement.capacity import Vector
 from optimus.placement.gang import DoesNotFit, Gang, GangRule, Placement, does_not_fit, gang_shape
-from optimus.placement.queue_order import OrderKey, WaitingGang, order_key
-from optimus.placement.shortfall import Refusal, Shortfall, shortages
+from optimus.placement.queue.backfill import Backfill, FuturePlan, Reader
+from optimus.placement.queue.budgets import NamespaceBudgets
+from optimus.placement.queue.capacity_copy import CapacityCopy
+from optimus.placement.queue.order import Instant, OrderKey, QueueEntry, WaitingGang, order_key
+from optimus.placement.queue.shortfall import Refusal, Shortfall, shortages
 from optimus.resources import NONE, Resources
-
-_LOG = logging.getLogger(__name__)
 
 SLICE_SECONDS: Final = 0.005
 """A slice ends with the first gang after this time, so that what it planned is reserved soon."""
@@ -47,7 +43,7 @@ class Snapshot:
     """What one slice is planned on."""
 
     now: Instant
-    queue: Sequence[QueuedGang]
+    queue: Sequence[QueueEntry]
     """Complete gangs without a plan, in no particular order."""
 
     refusals: Mapping[str, Refusal]
@@ -78,7 +74,7 @@ class Snapshot:
 class PlannedGang(NamedTuple):
     """A gang with the nodes that it fits on."""
 
-    queued: QueuedGang
+    queued: QueueEntry
     gang: Gang
     """With what other pods meant for it."""
 
@@ -88,7 +84,7 @@ class PlannedGang(NamedTuple):
 class RefusedGang(NamedTuple):
     """A gang that does not fit."""
 
-    queued: QueuedGang
+    queued: QueueEntry
     refusal: Refusal
 
 
@@ -106,98 +102,18 @@ class Slice(NamedTuple):
     """For how many gangs nodes were searched for."""
 
 
-# --- the planning thread's own copy of what is left
-
-
-class RoomChanges(NamedTuple):
-    """What nodes had and have; nodes in ``altered`` may also admit what they did not."""
-
-    before: Mapping[str, Vector]
-    after: Mapping[str, Vector]
-    altered: Collection[str]
-
-
-class RoomCopy:
-    """What is left of each node, as of the last snapshot less what this slice has planned."""
-
-    def __init__(self) -> None:
-        self.capacity = Capacity((), {})
-        self.nodes: dict[str, Node] = {}
-        self._left: dict[str, Resources] = {}
-        self._touched: dict[str, Vector] = {}
-        """What the last snapshot left of nodes of which this slice has taken."""
-
-    def update(self, snapshot: Snapshot) -> "RoomChanges | None":
-        """Take over a snapshot. ``None`` where nodes have other resources than before, so that
-        nothing can be compared."""
-        changed = self._touched.keys() | snapshot.left.keys()
-        before = {name: self._touched.get(name) or self._vector(name) for name in changed}
-        altered: set[str] = set()
-        self._touched = {}
-        for name, left in snapshot.left.items():
-            if left is None:
-                self._left.pop(name, None)
-            else:
-                self._left[name] = left
-        resources = self.capacity.resources
-        if snapshot.nodes is not None:
-            altered = {
-                name for name, node in snapshot.nodes.items() if self.nodes.get(name) != node
-            }
-            self.nodes = dict(snapshot.nodes)
-            self._rebuild()
-        else:
-            mine = [name for name in changed if name in self._left]
-            if not all(self.capacity.set_free(name, self._left[name]) for name in mine):
-                self._rebuild()
-        if self.capacity.resources != resources:
-            return None
-        after = {name: self._vector(name) for name in before.keys() | altered}
-        return RoomChanges(before, after, altered)
-
-    def _rebuild(self) -> None:
-        # What is left of a node may be in a snapshot before the node is, and after it.
-        free = {name: self._left[name] for name in self.nodes if name in self._left}
-        self.capacity = Capacity(tuple(self.nodes.values()), free)
-
-    def _vector(self, name: str) -> Vector:
-        row = self.capacity.row_of.get(name)
-        nothing = (0,) * len(self.capacity.resources)
-        return nothing if row is None else self.capacity.free[row]
-
-    def add(self, amounts: Mapping[str, Resources], sign: int) -> None:
-        """Give (1) or take (-1) amounts on nodes; ``undo_to`` undoes it."""
-        for name, amount in amounts.items():
-            row, vector = self.capacity.row_of.get(name), self.capacity.vector(amount)
-            if row is not None and vector is not None:
-                self.capacity.take(row, tuple([-sign * each for each in vector]))
-
-    def close(self, names: Iterable[str]) -> None:
-        """Leave nothing on these nodes; ``undo_to`` undoes it."""
-        for row in (self.capacity.row_of.get(name) for name in sorted(names)):
-            if row is not None:
-                self.capacity.take(row, self.capacity.free[row])
-
-    def reserve(self, amounts: Mapping[str, Resources], sign: int = -1) -> None:
-        """Take (or give) amounts until the next snapshot."""
-        for name in amounts:
-            self._touched.setdefault(name, self._vector(name))
-        self.add(amounts, sign)
-
-    def touched(self) -> dict[str, Vector]:
-        """What is left of the nodes of which this slice has taken."""
-        return {name: self._vector(name) for name in self._touched}
-
-
 # --- one slice after the other
 
 
 class Planning:
     """The planning thread's state. ``plan`` is called by one thread at a time."""
 
-    def __init__(self, rule: GangRule, age_limit_seconds: float) -> None:
-        self._rule, self._age_limit = rule, age_limit_seconds
-        self._room = RoomCopy()
+    def __init__(
+        self, rule: GangRule, age_limit_seconds: float, clock: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        """``clock`` tells how long searches take, in seconds; without it none takes any time."""
+        self._rule, self._age_limit, self._clock = rule, age_limit_seconds, clock
+        self._free = CapacityCopy()
         self._backfill = Backfill(rule)
         self._before: dict[str, Vector] = {}
         """Shared by the shortfalls since the last plan."""
@@ -219,34 +135,35 @@ class Planning:
         reader: Reader,
         *,
         seconds: float = SLICE_SECONDS,
-        clock: Callable[[], float] = time.perf_counter,
     ) -> Slice:
         """Plan gangs in order, for about so many seconds; at least one."""
         self._update(snapshot)
         epoch, limit = snapshot.now.epoch, self._age_limit
         queue = self._in_order(snapshot)
-        until = clock() + seconds
+        until = self._clock() + seconds
         walk, considered = self._walk(snapshot), 0
         future_plans: dict[str, FuturePlan] = {}
         old = [each for each in queue if each.waiting.waited_seconds(epoch) > limit]
-        self._backfill.begin((each.observed.gang for each in old), snapshot.now)
+        self._backfill.begin((each.gang for each in old), snapshot.now)
         for queued in queue:
             job_uid = queued.waiting.job_uid
             known = snapshot.refusals.get(job_uid)
             if known is None and job_uid in self._resting:
                 continue
             if known is None or self._is_outdated(known, queued, walk):
-                gang = reader.with_surroundings(queued.observed.gang)
-                if (considered and clock() >= until) or walk.must_be_reserved_first(gang):
+                gang = reader.with_surroundings(queued.gang)
+                if (considered and self._clock() >= until) or walk.must_be_reserved_first(gang):
                     self._before = walk.before
                     return Slice(walk.answers, more=True, searches=walk.searches)
                 considered += 1
                 self._outdated.discard(job_uid)
-                began = clock()
+                began = self._clock()
                 known = walk.consider(queued, gang)
-                self._note_cost(queued, clock() - began, snapshot.now, refused=known is not None)
+                self._note_cost(
+                    queued, self._clock() - began, snapshot.now, refused=known is not None
+                )
             if known is not None and self._backfill.may_close(job_uid):
-                gang = queued.observed.gang
+                gang = queued.gang
                 closed = walk.closed_to(gang.key.namespace)
                 plan = self._backfill.future_plan(gang, closed, snapshot.now, reader)
                 if plan is not None:
@@ -255,10 +172,10 @@ class Planning:
         self._before = walk.before
         return Slice(walk.answers, False, future_plans, walk.searches)
 
-    def _note_cost(self, queued: QueuedGang, took: float, now: Instant, *, refused: bool) -> None:
+    def _note_cost(self, queued: QueueEntry, took: float, now: Instant, *, refused: bool) -> None:
         """Charge a long search to its namespace; a costly one that finds nothing is made again
         later."""
-        job_uid, namespace = queued.waiting.job_uid, queued.observed.gang.key.namespace
+        job_uid, namespace = queued.waiting.job_uid, queued.gang.key.namespace
         if took > SLICE_SECONDS:
             self.budgets.charge(namespace, took, now.monotonic)
         if refused and took > COSTLY_SECONDS:
@@ -270,11 +187,11 @@ class Planning:
         """Whether a namespace has taken so much of the time that its gangs come later."""
         return self.budgets.is_over(namespace, now)
 
-    def _in_order(self, snapshot: Snapshot) -> list[QueuedGang]:
+    def _in_order(self, snapshot: Snapshot) -> list[QueueEntry]:
         """The queue, first what goes first; among gangs of one priority those of a namespace last
         that is over its budget. Keys are kept: most gangs wait as they did before."""
         epoch, limit = snapshot.now.epoch, self._age_limit
-        capacity, keys = self._room.capacity.allocatable, self._keys
+        capacity, keys = self._free.capacity.allocatable, self._keys
         if capacity != self._keys_for:
             keys, self._keys_for = {}, capacity
         self._keys = {}
@@ -289,24 +206,24 @@ class Planning:
         now = snapshot.now.monotonic
         over = {
             namespace
-            for namespace in {each.observed.gang.key.namespace for each in queue}
+            for namespace in {each.gang.key.namespace for each in queue}
             if self.defers(namespace, now)
         }
         if over:
             queue.sort(
                 key=lambda each: (
                     -each.waiting.priority,
-                    each.observed.gang.key.namespace in over,
+                    each.gang.key.namespace in over,
                 )
             )
         return queue
 
     def _walk(self, snapshot: Snapshot) -> "_Walk":
-        return _Walk(snapshot, self._room, self._rule, self._before, self._shapes)
+        return _Walk(snapshot, self._free, self._rule, self._before, self._shapes)
 
     def _update(self, snapshot: Snapshot) -> None:
         """Take over what has changed; refusals become outdated where enough was gained."""
-        changed = self._room.update(snapshot)
+        changed = self._free.update(snapshot)
         refusals, now = snapshot.refusals, snapshot.now.monotonic
         self._outdated &= refusals.keys()
         # A change of its pods ends the rest of a gang, unless its namespace is over its budget.
@@ -325,7 +242,7 @@ class Planning:
         shortfalls |= {id(each.shortfall): each.shortfall for each in self._shapes.values()}
         baselines = {id(each.before): each.before for each in shortfalls.values()}
         baselines[id(self._before)] = self._before
-        nodes, nothing = self._room.nodes, (0,) * len(self._room.capacity.resources)
+        nodes, nothing = self._free.nodes, (0,) * len(self._free.capacity.resources)
         for baseline in baselines.values():
             for name, before in changed.before.items():
                 baseline.setdefault(name, before)
@@ -348,7 +265,7 @@ class Planning:
             or each.rules_openings not in (None, snapshot.rules_openings)
         }
 
-    def _is_outdated(self, known: Refusal, queued: QueuedGang, walk: "_Walk") -> bool:
+    def _is_outdated(self, known: Refusal, queued: QueueEntry, walk: "_Walk") -> bool:
         """Whether nodes have gained enough, or a node is open by now whose closing kept the gang
         from being planned."""
         job_uid = queued.waiting.job_uid
@@ -365,12 +282,12 @@ class _Walk:
     def __init__(
         self,
         snapshot: Snapshot,
-        room: RoomCopy,
+        free: CapacityCopy,
         rule: GangRule,
         before: dict[str, Vector],
         shapes: "dict[object, _RefusedShape]",
     ) -> None:
-        self._snapshot, self._room, self._rule = snapshot, room, rule
+        self._snapshot, self._free, self._rule = snapshot, free, rule
         self.before = before
         self._closed: dict[str | None, dict[str, float]] = {}
         """By namespace (``None``: for all) and node, when the gang that it is kept for can begin
@@ -393,9 +310,9 @@ class _Walk:
             self._every_closed[namespace] = frozenset(every.keys() | own.keys())
         return self._every_closed[namespace]
 
-    def closed_for(self, queued: QueuedGang) -> frozenset[str]:
+    def closed_for(self, queued: QueueEntry) -> frozenset[str]:
         """The nodes that are closed for a gang: not those where it ends before they are needed."""
-        namespace = queued.observed.gang.key.namespace
+        namespace = queued.gang.key.namespace
         closed = self.closed_to(namespace)
         remaining = self._snapshot.remaining_seconds.get(queued.waiting.job_uid)
         if remaining is None or not closed:
@@ -413,42 +330,42 @@ class _Walk:
             or any(member.rules for each in planned for member in each.members)
         )
 
-    def consider(self, queued: QueuedGang, gang: Gang) -> Refusal | None:
+    def consider(self, queued: QueueEntry, gang: Gang) -> Refusal | None:
         """Plan one gang on what is left."""
-        room = self._room
+        free = self._free
         own = self._snapshot.own.get(gang.job_uid, {})
         shape = None if own or _is_special(gang) else _shape(gang)
         if shape in self._shapes:
             return self._refuse(queued, gang, does_not_fit(gang), self._shapes[shape].shortfall)
         self.searches += 1
-        room.capacity.distinguish(*{member.spec.constraints for member in gang.members})
-        mark = room.capacity.mark()
-        room.add(own, 1)
-        answer = self._rule.place(gang, room.capacity)
+        free.capacity.distinguish(*{member.spec.constraints for member in gang.members})
+        mark = free.capacity.mark()
+        free.add(own, 1)
+        answer = self._rule.place(gang, free.capacity)
         closed: frozenset[str] = frozenset()
         if isinstance(answer, Placement):
             closed = self.closed_for(queued)
             if not closed.isdisjoint(answer.nodes.values()):
-                room.close(closed)
-                answer = self._rule.place(gang, room.capacity)
+                free.close(closed)
+                answer = self._rule.place(gang, free.capacity)
                 if isinstance(answer, DoesNotFit):
                     job = f"job {gang.key} ({gang_shape(gang)})"
                     answer = DoesNotFit(
                         f"{job} fits, but a job that has waited longer needs the capacity"
                     )
         if isinstance(answer, DoesNotFit):
-            lacking = shortages(gang, room.capacity)
-            room.capacity.undo_to(mark)
+            lacking = shortages(gang, free.capacity)
+            free.capacity.undo_to(mark)
             shortfall = Shortfall(lacking, self.before, closed)
             if shape is not None and not closed:
                 self._shapes[shape] = _RefusedShape(shortfall, self._snapshot.now.monotonic)
             return self._refuse(queued, gang, answer, shortfall)
-        room.capacity.undo_to(mark)
+        free.capacity.undo_to(mark)
         self._plan(queued, gang, answer, own)
         return None
 
     def _refuse(
-        self, queued: QueuedGang, gang: Gang, answer: DoesNotFit, shortfall: Shortfall
+        self, queued: QueueEntry, gang: Gang, answer: DoesNotFit, shortfall: Shortfall
     ) -> Refusal:
         at = self._snapshot.now.monotonic
         rules = None if gang.surroundings is None else self._snapshot.rules_openings
@@ -458,7 +375,7 @@ class _Walk:
 
     def _plan(
         self,
-        queued: QueuedGang,
+        queued: QueueEntry,
         gang: Gang,
         placement: Placement,
         own: Mapping[str, Resources],
@@ -467,10 +384,10 @@ class _Walk:
         for member in gang.unbound:
             node = placement.nodes[gang.replica(member)]
             amounts[node] = amounts.get(node, Resources()) + member.spec.resources
-        self._room.reserve(own, 1)
-        self._room.reserve(amounts)
+        self._free.reserve(own, 1)
+        self._free.reserve(amounts)
         # Refusals from here on are found on less: they compare with what is left now.
-        self.before = self._room.touched()
+        self.before = self._free.touched()
         self.answers.append(PlannedGang(queued, gang, placement))
 
 

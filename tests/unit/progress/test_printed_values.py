@@ -4,7 +4,7 @@ import pytest
 
 from optimus.jobs import TargetEpochs, TargetLoss
 from optimus.models.forecast import goal_is_met
-from optimus.progress.printed_numbers import number_of, plain
+from optimus.progress.printed_values import number_of, plain
 from tests.unit.progress.reads import read
 
 

@@ -1,5 +1,6 @@
-"""What stands in front of a line: time stamps, levels, names of loggers, processes and pods.
+"""Lines as programs mean them: without what stands in front, one from several, several from one.
 
+1. The prefix: time stamps, levels, names of loggers, processes and pods, as in
 ``2026-01-02 03:00:00,123 - trainer - INFO - ``, ``I0401 16:50:17.6 140 hooks.py:260] ``,
 ``[INFO|trainer.py:398] 2021-01-15 10:00:50,371 >> ``, ``[rank0]: ``, ``(pid=1) ``,
 ``[pod/a-worker-0/tensorflow] ``, of stern, compose, pdsh, containerd and docker. Parts are taken
@@ -9,7 +10,11 @@ the line's stream, since several processes may share one log."""
 import json
 import re
 from functools import lru_cache
+from string import ascii_lowercase
 from typing import Final, NamedTuple
+
+from optimus.progress.parsed_line import MAX_CHARACTERS
+from optimus.progress.pod_progress import PodState
 
 _MOST_PARTS: Final = 12
 _LEVEL: Final = (
@@ -142,3 +147,34 @@ def _unwrapped(text: str) -> str:
         (document[each.strip('"')] for each in _WRAPPED if each.strip('"') in document), ""
     )
     return inner.rstrip("\n") if isinstance(inner, str) and inner.strip() else text
+
+
+_OPENS: Final = re.compile(r"\{\s*(?:$|['\"])")
+_GLUED: Final = re.compile(r"Epoch[ =:]{1,2}\d|(?<=\d)epoch=\d")
+_BEFORE: Final = frozenset("0123456789%)]}" + ascii_lowercase)
+_GOES_ON: Final = re.compile(r"\s{0,40}(?:['\"}\[\]]|[-\d.]+,?\s*$)|\s{1,40}\{")
+
+
+def whole_lines(text: str) -> tuple[str, ...]:
+    """The lines that a text is: where the end of one is lost, ``... loss: 0.5Epoch 2/10``."""
+    at = text.find("poch", 2)
+    while at >= 0:
+        if text[at - 2] in _BEFORE and (found := _GLUED.match(text, at - 1)):
+            return text[: found.start()], text[found.start() :]
+        at = text.find("poch", at + 4)
+    return (text,)
+
+
+def joined(pod: PodState, body: Body) -> Body:
+    """The line, with the lines before it that it goes on; ``pod.opened`` is what goes on below."""
+    text = body.text
+    if pod.opened:
+        opened, pod.opened = pod.opened, ""
+        if _GOES_ON.match(text) and len(opened) + len(text) < MAX_CHARACTERS:
+            text = f"{opened} {text.strip()}"
+    elif "{" not in text:
+        return body
+    found = _OPENS.search(text, 0, 200)
+    if found is not None and text.count("{") > text.count("}") and len(text) < MAX_CHARACTERS:
+        pod.opened = text
+    return Body(text, body.stream)
