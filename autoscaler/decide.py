@@ -102,7 +102,13 @@ class _Cluster:
         return self.observation.snapshot
 
     def claims(self, snapshot: ClusterSnapshot, /) -> Iterator[Claim]:
-        return claims_of(self.managed, snapshot, self.at, self.hold_seconds)
+        yield from claims_of(self.managed, snapshot, self.at, self.hold_seconds)
+        preemptions = (state.preemption for state in self.managed.values())
+        served = {each.uid for each in preemptions if each is not None}
+        for job in snapshot.jobs if served else ():
+            if job.uid in served and snapshot.bound_counts(job.uid) != job.counts:
+                # Others are paused for it: what they leave is no other job's to grow into.
+                yield Claim(job, job.counts, keeps_pods=True, is_promised=True)
 
 
 def claims_of(
@@ -179,9 +185,9 @@ class Decider:
         self, managed: Mapping[str, JobState], observation: Observation
     ) -> CapacityPlan:
         """What is free at an observation, less what is kept for rescales in progress."""
-        cluster = _Cluster(observation, managed, self._config.hold_seconds)
-        snapshot = cluster.snapshot()
-        return headroom(snapshot, self._config.placement, tuple(cluster.claims(snapshot)))
+        snapshot, seconds = observation.snapshot, self._config.hold_seconds
+        claims = tuple(claims_of(managed, snapshot, observation.at, seconds))
+        return headroom(snapshot, self._config.placement, claims)
 
     def step(
         self,

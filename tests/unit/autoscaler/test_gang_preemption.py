@@ -596,3 +596,18 @@ def test_a_job_that_cannot_shrink_is_not_waited_for(annotations: dict[str, Any])
     made = elastic(**annotations)
     made.step()
     assert made.preempted() == {"low"}
+
+
+def test_what_paused_jobs_leave_is_not_for_others_to_grow_into() -> None:
+    made = PreemptingCluster({"a": 2, "b": 4})
+    made.submit_job(elastic_job(min_workers="1", rescale="any"), priority=9)
+    made.run("fixed")
+    made.submit("high", priority=5)
+    made.cluster.binds_high = False
+    made.step(2)
+    assert made.preempted() == {"fixed"}
+    controller = made.harness.controller
+    states, observation = controller.managed.states, made.cluster.observe(made.cluster.at)
+    free = controller._components.decider.headroom(states, observation)
+    found = free.counts_found(made.state("low"), Counts(1, 5), made.cluster.at)
+    assert found.counts == Counts(1, 3)
