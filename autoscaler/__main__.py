@@ -444,10 +444,10 @@ def _rescale_config(settings: Settings) -> RescaleConfig:
     )
 
 
-def _preemption_config(settings: Settings) -> PreemptionConfig:
+def _preemption_config(settings: Settings) -> PreemptionConfig | None:
+    if not settings.preempt or settings.recommend or settings.dry_run or settings.once:
+        return None
     return PreemptionConfig(
-        is_enabled=settings.preempt
-        and not (settings.recommend or settings.dry_run or settings.once),
         scheduler_name=settings.scheduler_name,
         protected=frozenset(settings.protected_classes),
         seconds=settings.preempt_seconds,

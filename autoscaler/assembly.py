@@ -44,7 +44,9 @@ class ControllerConfig(NamedTuple):
     report_seconds: float
     """The least seconds between two writes of a profile that shows nothing urgent."""
 
-    preemption: PreemptionConfig = PreemptionConfig()
+    preemption: PreemptionConfig | None = None
+    """``None``: no job is paused for a gang, and those that are paused for one are resumed."""
+
     replacement: ReplacementConfig | None = None
     """``None``: workers are not compared."""
 
@@ -81,7 +83,6 @@ def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) 
         process.logs,
         Decider(config.decisions, metrics, dry_run=process.dry_run),
         Rescales(carried_out, config.rescales),
-        GangPreemption(config.preemption, access.budgets, events, metrics),
         recorder,
         events,
         metrics,
@@ -89,10 +90,17 @@ def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) 
         CompletionRequester(access.pods, events),
         _stragglers(config.replacement, process.rotation, events, metrics),
         process.page,
+        _preemption(config.preemption, access.budgets, events, metrics),
     )
     return Controller(
         components, config.timing, process.clock, dry_run=process.dry_run, instance=instance
     )
+
+
+def _preemption(
+    config: PreemptionConfig | None, budgets: ReadBudgets, events: JobEvents, metrics: Metrics
+) -> GangPreemption | None:
+    return None if config is None else GangPreemption(config, budgets, events, metrics)
 
 
 def _stragglers(

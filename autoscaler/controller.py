@@ -30,6 +30,7 @@ from autoscaler.stragglers import StragglerReplacer
 from optimus.interval import IntervalPlan
 from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, alternating
 from optimus.kube.contract import Phase
+from optimus.kube.suspension import Preemption
 from optimus.rescale.disruption import (
     UNLIMITED,
     DisruptionBudget,
@@ -116,7 +117,6 @@ class Components:
     logs: LogPoller
     decider: Decider
     rescales: Rescales
-    preemption: GangPreemption
     recorder: ProfileRecorder
     events: JobEvents
     metrics: Metrics
@@ -128,6 +128,8 @@ class Components:
     """``None``: workers are not compared."""
     page: Page | None = None
     """``None``: there is no page."""
+    preemption: GangPreemption | None = None
+    """``None``: no job is paused for a gang."""
 
 
 class Controller:
@@ -149,7 +151,7 @@ class Controller:
                 timing.age_limit_seconds, timing.completion_seconds, timing.assumed_price_seconds
             ),
             holds=timing.holds,
-            preempts=components.preemption.goes_on,
+            preempts=_never if components.preemption is None else components.preemption.goes_on,
             instance=instance,
         )
         self.last_tick_at: float | None = None
@@ -183,8 +185,10 @@ class Controller:
         continues what was decided. ``log_seconds``: how long it waits for logs, if not as usual."""
         now = self._clock.now()
         observation = self._components.observer.observe(now)
-        with self._guard("preemption"):
-            self._components.preemption.observe(observation)
+        preemption = self._components.preemption
+        if preemption is not None:
+            with self._guard("preemption"):
+                preemption.observe(observation)
         leaving = self.managed.update(observation)
         with self._guard("logs"):
             self._read_logs(self._timing.log_seconds if log_seconds is None else log_seconds)
@@ -194,8 +198,8 @@ class Controller:
                     state.compare_if_young(now)
         is_current = self._is_current(observation, now)
         self._replace_stragglers(observation, now, may_begin=is_current)
-        if is_current and not self._dry_run:
-            self._preempt(observation, now)
+        if preemption is not None and is_current and not self._dry_run:
+            self._preempt(preemption, observation, now)
         self._advance_rescales(observation, now, may_begin=is_current)
         plan = None
         with self._guard("decisions"):
@@ -264,11 +268,11 @@ class Controller:
             with self._guard("stragglers"):
                 stragglers.step(self.managed.states, observation, now, may_begin=may_begin)
 
-    def _preempt(self, observation: Observation, now: float) -> None:
+    def _preempt(self, preemption: GangPreemption, observation: Observation, now: float) -> None:
         """Before rescales are advanced: a job that is paused stops in this tick."""
         decider, managed = self._components.decider, self.managed
         with self._guard("preemption"):
-            self._components.preemption.step(
+            preemption.step(
                 managed,
                 observation,
                 lambda: decider.free_capacity(managed.states, observation),
@@ -434,6 +438,10 @@ class Controller:
         except Exception:  # noqa: BLE001 - a fault of our own is logged, counted and retried
             self._components.metrics.faults.labels(where).inc()
             _LOG.exception("%s failed%s", where, f" for job {state.job.key}" if state else "")
+
+
+def _never(_: Preemption) -> bool:
+    return False
 
 
 def _longest_unwritten(state: JobState) -> tuple[bool, float]:

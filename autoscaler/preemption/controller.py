@@ -53,10 +53,9 @@ _MOST_MISFITS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionConfig:
-    """Whether jobs are paused for others, and how long that may take."""
+    """For whom and whom not jobs are paused, and how long that may take."""
 
-    is_enabled: bool = False
-    scheduler_name: str = ""
+    scheduler_name: str
     protected: frozenset[str] = frozenset()
     """PriorityClasses whose jobs are never paused for others."""
 
@@ -160,7 +159,7 @@ class GangPreemption:
     def goes_on(self, preemption: Preemption) -> bool:
         """Whether jobs are still to be paused for a gang, at the last observation."""
         observation, known = self._observation, self._memory.get(preemption.uid)
-        if observation is None or not self._config.is_enabled:
+        if observation is None:
             return False
         if known is not None and preemption.at <= known.given_up_at:
             return False
@@ -171,8 +170,6 @@ class GangPreemption:
     def observe(self, observation: Observation) -> None:
         """Take in an observation: preemptions whose gang has its nodes, or is gone, are over."""
         self._observation = observation
-        if not self._config.is_enabled:
-            return
         self._leaving.note(observation)
         for uid, known in list(self._memory.items()):
             if known.begun is not None and not self.goes_on(known.begun):
@@ -190,8 +187,6 @@ class GangPreemption:
     ) -> None:
         """Go on with the preemptions under way, and begin another where one is needed."""
         config = self._config
-        if not config.is_enabled:
-            return
         present = Present(observation, managed.states, config.scheduler_name, config.protected)
         tick = _Tick(managed, present, make_plan)
         self._take_over(managed)

@@ -137,6 +137,8 @@ class ProfileRecorder:
         if isinstance(outcome, Refused):
             self._events.refused(outcome)
         state.profile.discarded = profile.uid
+        if state.training_job.left_alone:
+            self._events.left_alone_unwritten(state.training_job)
 
     def _write(
         self, state: JobState, profile: TrainingProfile, status: ProfileStatus

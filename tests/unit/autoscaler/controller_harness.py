@@ -53,7 +53,7 @@ class ControllerHarness:
         self._poll_seconds = poll_seconds
         self._last_reads = last_reads
         self._dry_run = dry_run
-        self._preemption = preemption or PreemptionConfig()
+        self._preemption = preemption
         self._stragglers = stragglers
         self._timing, self._expects = timing, expects
         self._policy = policy_named(policy) if isinstance(policy, str) else policy

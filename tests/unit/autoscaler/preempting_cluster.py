@@ -1,6 +1,7 @@
 """Jobs with priorities on nodes that are too few, with a scheduler, and an autoscaler that may
 pause some for others."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,9 +25,9 @@ from optimus.rescale.words import PauseReason
 from optimus.resources import Resources
 from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
-from tests.unit.autoscaler.fake_job import FakeJob, tf_job
+from tests.unit.autoscaler.fake_job import FakeJob, pod_of, tf_job
 
-CONFIG = PreemptionConfig(is_enabled=True, scheduler_name="optimus-scheduler")
+CONFIG = PreemptionConfig(scheduler_name="optimus-scheduler")
 
 _REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 
@@ -43,6 +44,9 @@ class ScarceCluster(FakeCluster):
     stored_budgets: tuple[Budget, ...] | Refused = ()
     pod_specs: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By job, what the specs of its pods have besides."""
+
+    chiefs: Counter[str] = field(default_factory=Counter)
+    """By job, how many Chiefs it has."""
 
     patches: list[str] = field(default_factory=list)
     refuses: set[str] = field(default_factory=set)
@@ -62,12 +66,19 @@ class ScarceCluster(FakeCluster):
 
     def _make_pods(self, fake: FakeJob) -> None:
         super()._make_pods(fake)
+        fake.pods += [
+            pod_of(fake, "chief", index, "{}", self.at) for index in range(self.chiefs[fake.name])
+        ]
         for pod in fake.pods:
             del pod["spec"]["nodeName"]
             pod["metadata"]["creationTimestamp"] = format_second(self.at)
             pod["spec"] |= {"schedulerName": "optimus-scheduler", **self.pod_specs[fake.name]}
             pod["metadata"]["labels"]["app"] = fake.name
             pod["status"] = {"phase": "Pending"}
+
+    def _train(self, fake: FakeJob, seconds: float) -> None:
+        if fake.counts.workers:
+            super()._train(fake, seconds)
 
     def schedule(self) -> None:
         """Bind each gang that fits as a whole, and refuse the others."""
@@ -179,7 +190,7 @@ def _is_pending(pod: dict[str, Any]) -> bool:
 class PreemptingCluster:
     """A cluster with its autoscaler. Jobs ask for one CPU for each replica; all are in ``team``."""
 
-    def __init__(self, nodes: dict[str, int], config: PreemptionConfig = CONFIG) -> None:
+    def __init__(self, nodes: dict[str, int], config: PreemptionConfig | None = CONFIG) -> None:
         self.cluster = ScarceCluster(nodes=dict(nodes), instance="one")
         self.config, self.holds = config, Holds()
         self.restart()

@@ -118,7 +118,9 @@ def test_nobody_is_preempted_while_nothing_may_begin(holds: Holds) -> None:
 
 
 def test_without_the_setting_nobody_is_preempted() -> None:
-    made = two_jobs(is_enabled=False)
+    made = two_jobs()
+    made.config = None
+    made.restart()
     made.step(8)
     assert made.running() == {"low"}
 
@@ -411,7 +413,7 @@ def test_a_new_process_resumes_them_where_the_others_may_not_be_paused_any_more(
 
 def test_a_new_process_that_may_not_preempt_resumes_them() -> None:
     made = half_paused()
-    made.config = replace(CONFIG, is_enabled=False)
+    made.config = None
     made.restart()
     made.step(4)
     assert made.running() == {"first", "second"}
@@ -421,7 +423,7 @@ def test_a_new_process_that_may_not_preempt_resumes_them() -> None:
 def test_a_new_process_that_only_recommends_resumes_them() -> None:
     made = two_jobs()
     made.step(2, lingers=["low"])
-    made.config, made.holds = replace(CONFIG, is_enabled=False), Holds(recommend=True)
+    made.config, made.holds = None, Holds(recommend=True)
     made.restart()
     made.step(4)
     assert made.patches == ["suspend low", "resume low"]
@@ -516,7 +518,7 @@ def test_a_mark_that_its_user_writes_pauses_nobody(instance: str) -> None:
     made = PreemptingCluster({"a": 2})
     low = made.run("low")
     made.submit("waits", priority=5)
-    made.config = replace(CONFIG, is_enabled=False)
+    made.config = None
     made.restart()
     made.step()
     made.harness.restart()
@@ -611,3 +613,28 @@ def test_what_paused_jobs_leave_is_not_for_others_to_grow_into() -> None:
     free = controller._components.decider.headroom(states, observation)
     found = free.counts_found(made.state("low"), Counts(1, 5), made.cluster.at)
     assert found.counts == Counts(1, 3)
+
+
+def test_a_job_that_is_left_alone_has_its_profile_again() -> None:
+    made = PreemptingCluster({"a": 4})
+    made.submit_job(elastic_job(min_workers="none"))
+    made.step(2)
+    assert made.cluster.profiles["low"].status.phase is Phase.LEFT_ALONE
+    made.submit("high", priority=5)
+    made.step(8)
+    assert made.patches == ["suspend low", "resume low"]
+    made.step(20)
+    assert made.cluster.profiles["low"].status.phase is Phase.LEFT_ALONE
+
+
+def test_a_job_without_workers_is_paused_and_resumed_like_any_other() -> None:
+    made = PreemptingCluster({"a": 2})
+    low = made.submit("low", 0, 0)
+    low.replicas["Chief"] = {"replicas": 2, "template": low.replicas["Worker"]["template"]}
+    made.cluster.chiefs["low"] = 2
+    made.settle_scheduler()
+    assert made.running() == {"low"}
+    made.submit("high", priority=5)
+    made.step(6)
+    assert made.running() == {"high"}
+    assert (made.patches, made.mark_of("low")) == (["suspend low", "resume low"], "")
