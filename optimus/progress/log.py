@@ -52,6 +52,7 @@ from optimus.progress.types import (
     LogLine,
     LossPoint,
     PodRun,
+    RunStart,
     SpeedSample,
     TrainingProgress,
 )
@@ -306,6 +307,7 @@ class ProgressLog:
             node_kind=state.node_kind,
             metrics=tuple(series.frozen() for series in state.series),
             declared=self._declared(),
+            run_start=state.run_start,
         )
 
     def _declared(self) -> Declared:
@@ -331,6 +333,9 @@ class ProgressLog:
             state.samples = [*state.samples, sample][-MAX_SAMPLES:]
         state.trained_seconds += self._run_seconds()
         keep_epoch_length(state, self.options, counts.workers)
+        before = state.step_before
+        state.stopped_at, state.step_before = state.step, None
+        state.stopped_at_risk = max((before or 0) - (state.checkpoint_step or 0), 0)
         state.former_run, state.run = state.run, run
         state.ps, state.workers = counts
         state.pods, state.lead = [], None
@@ -448,10 +453,20 @@ class ProgressLog:
         state.lead = pod.name if len(trainers) == 1 else min(trainers, key=_lead_rank).name
         if state.lead != pod.name:
             return
+        if former is None:
+            self._note_run_start(move)
         if move.back or former != pod.name:
             self._restore(parsed, move)
         self._set_position(move)
         self._note_loss(parsed, move)
+
+    def _note_run_start(self, move: Move) -> None:
+        """Compare the first position of a run with the last one of the run before."""
+        state, stopped_at = self._state, self._state.stopped_at
+        if move.step is not None and stopped_at is not None and state.run is not None:
+            lost_steps = max(stopped_at - move.step, 0)
+            state.run_start = RunStart(state.run, lost_steps, state.stopped_at_risk)
+        state.stopped_at = None
 
     def _restore(self, parsed: ParsedLine, move: Move) -> None:
         """Training goes on from an earlier position, or a new run begins: what came after that
@@ -472,6 +487,8 @@ class ProgressLog:
         state = self._state
         if move.step is not None and move.epoch is not None:
             state.clock.tick(move.epoch, move.step)
+        if move.step != state.step:
+            state.step_before = state.step
         per_epoch = steps_per_epoch(state, self.options)
         state.steps_per_epoch = per_epoch
         if move.step is None:

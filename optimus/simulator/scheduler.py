@@ -251,7 +251,7 @@ class SimulatedScheduler:
         must_wait = must_wait_for_checkpoint(
             state.job.rescale,
             purpose,
-            may_train=bool(state.pods),
+            may_lose=bool(state.pods),
             is_old=state.record.served_since is not None
             and cluster.now - state.record.served_since >= age_limit_seconds,
         )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from optimus.jobs import Counts
 from optimus.rescale.words import Outcome, PauseReason, Step
+from tests.unit.properties import sampled
 from tests.unit.rescale.rescale_harness import Fault, RescaleHarness
 from tests.unit.rescale.simulated_job import BEFORE, TARGET, SimulatedJob
 
@@ -113,7 +114,7 @@ def calls_of(path: str) -> int:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.lower())
 def test_one_fault_at_every_call_changes_nothing(path: str, fault: Fault) -> None:
     outcome = run(on_path(path)).ends[0].outcome
-    for at_call in range(1, calls_of(path) + 1):
+    for at_call in sampled(range(1, calls_of(path) + 1)):
         harness = run(on_path(path, one_fault(at_call, fault)))
         nothing_was_recorded = not harness.ends
         assert nothing_was_recorded or harness.ends[0].outcome is outcome, (
@@ -140,7 +141,7 @@ USER_ACTS: dict[str, Callable[[SimulatedJob], None]] = {
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("act", USER_ACTS)
 def test_what_the_user_does_wins_at_every_call(path: str, act: str) -> None:
-    for at_call in range(1, calls_of(path) + 1):
+    for at_call in sampled(range(1, calls_of(path) + 1)):
         harness = on_path(path)
         job, target = harness.job, harness.target
         knew_of_suspension: list[bool] = []
@@ -173,7 +174,7 @@ def test_what_the_user_does_wins_at_every_call(path: str, act: str) -> None:
 @pytest.mark.parametrize("act", USER_ACTS)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.lower())
 def test_a_fault_at_the_call_before_which_the_user_acts(act: str, fault: Fault) -> None:
-    for at_call in range(1, 40):
+    for at_call in sampled(range(1, 40)):
         job = SimulatedJob()
 
         def user(call: int, at_call: int = at_call, job: SimulatedJob = job) -> None:
