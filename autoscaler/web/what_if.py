@@ -12,7 +12,7 @@ from optimus.resources import NONE
 from optimus.snapshot import ClusterSnapshot
 from optimus.what_if import counts as other_counts
 from optimus.what_if.arrival import Arrival, Arriving, arrival, arriving
-from optimus.what_if.counts import Question, WhatIf
+from optimus.what_if.counts import CountsQuestion, WhatIf
 from optimus.what_if.text import arrival_sentences, counts_sentences
 
 MOST_REPLICAS: Final = 10_000
@@ -27,7 +27,7 @@ class Told(msgspec.Struct, frozen=True):
     sentences: list[str]
 
 
-def answer(question: Question) -> Told:
+def answer(question: CountsQuestion) -> Told:
     """When the job would be done."""
     with _ONE_AT_A_TIME:
         answered = other_counts.answer(question)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from optimus.cli.assumptions import Assumed, known_job
 from optimus.cli.command import BadInput
-from optimus.cli.job_view import JobView
+from optimus.cli.job_view import ClusterJob
 from optimus.cli.top import views_of
 from optimus.errors import NotReady
 from optimus.kube.job_list import list_jobs
@@ -22,7 +22,7 @@ from optimus.simulator.cluster_jobs import ClusterWorkload, KnownJob, simulated
 from optimus.simulator.speeds import EmptyCluster
 
 if TYPE_CHECKING:
-    from optimus.kube.job_facts import Source
+    from optimus.kube.job_facts import JobSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class FoundWorkload:
 
 
 def read_workload(
-    client: "Source",
+    client: "JobSource",
     namespace: str | None,
     nodes: Sequence[Node] | None = None,
     node_selector: str | None = None,
@@ -75,7 +75,7 @@ def read_workload(
     return FoundWorkload(ClusterWorkload(tuple(jobs), servers), tuple(left_out))
 
 
-def _known(view: JobView, settings: ClusterSettings) -> KnownJob | NotReady:
+def _known(view: ClusterJob, settings: ClusterSettings) -> KnownJob | NotReady:
     job, learned = view.job, view.learned
     if job is None:
         return NotReady(view.training_job.left_alone or "its replicas cannot be read")
@@ -92,7 +92,7 @@ def _known(view: JobView, settings: ClusterSettings) -> KnownJob | NotReady:
 
 
 def _nodes(
-    client: "Source", uids: Collection[str], settings: ClusterSettings, namespace: str | None
+    client: "JobSource", uids: Collection[str], settings: ClusterSettings, namespace: str | None
 ) -> tuple[Node, ...]:
     """The nodes, less what pods take that are not of these jobs."""
     found = cluster_or_reason(client, settings, namespace or "default")

@@ -379,7 +379,7 @@ def gang_of(containers: Sequence[Container], first: str) -> Mapping[Role, int] |
     """Replicas by role in the pod's TF_CONFIG or MX_CONFIG, looked for in the container ``first``,
     then in the others; ``None`` without a whole gang."""
     if len(containers) > 1:
-        containers = sorted(containers, key=lambda each: each.name != first)
+        containers = sorted(containers, key=lambda container: container.name != first)
     found = environment_value(containers, _GANG_VARIABLES)
     if found is None:
         return None

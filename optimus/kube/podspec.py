@@ -264,8 +264,8 @@ def limits_of(spec: PodSpec) -> Resources:
 
     def all_of(containers: Iterable[Container] | None) -> list[Container]:
         return [
-            msgspec.structs.replace(each, resources=as_requests(each.resources))
-            for each in containers or ()
+            msgspec.structs.replace(container, resources=as_requests(container.resources))
+            for container in containers or ()
         ]
 
     limits = requests_of(
@@ -292,8 +292,8 @@ def template_of(spec: PodSpec) -> Template:
 
     def amounts(containers: Iterable[Container] | None) -> list[Container]:
         return [
-            Container(resources=each.resources, restart_policy=each.restart_policy)
-            for each in containers or ()
+            Container(resources=container.resources, restart_policy=container.restart_policy)
+            for container in containers or ()
         ]
 
     return _shared_template(
@@ -385,7 +385,9 @@ def _shared_constraints(
     tolerations: tuple[_Toleration, ...],
 ) -> NodeConstraints:
     """One object for thousands of pods."""
-    return NodeConstraints(selector, affinity, tuple(_toleration(each) for each in tolerations))
+    return NodeConstraints(
+        selector, affinity, tuple(_toleration(toleration) for toleration in tolerations)
+    )
 
 
 def rules_of(spec: PodSpec, namespace: str, labels: Labels) -> PodRules | None:
@@ -401,9 +403,9 @@ def rules_of(spec: PodSpec, namespace: str, labels: Labels) -> PodRules | None:
         affinity=_pod_terms(affinity.pod_affinity if affinity else None, namespace),
         anti_affinity=_pod_terms(affinity.pod_anti_affinity if affinity else None, namespace),
         spread=tuple(
-            _spread(each, namespace, labels)
-            for each in spec.topology_spread_constraints or ()
-            if each.when_unsatisfiable == "DoNotSchedule"
+            _spread(constraint, namespace, labels)
+            for constraint in spec.topology_spread_constraints or ()
+            if constraint.when_unsatisfiable == "DoNotSchedule"
         ),
     )
     return None if found.is_empty else _shared_rules(found)
@@ -414,7 +416,7 @@ def beyond_plan(spec: PodSpec) -> bool:
 
     These are claims of devices (dynamic resource allocation), volume claims, and volumes in the
     pod's own spec of which a node holds only so many."""
-    return bool(spec.resource_claims) or any(each.is_ruled for each in spec.volumes or ())
+    return bool(spec.resource_claims) or any(volume.is_ruled for volume in spec.volumes or ())
 
 
 @lru_cache(maxsize=4096)
@@ -459,7 +461,9 @@ def label_requirements(selector: LabelSelector | None) -> tuple[Requirement, ...
         Requirement(key, "In", (value,))
         for key, value in sorted((selector.match_labels or {}).items())
     ]
-    further = [_requirement(each, field=False) for each in selector.match_expressions or ()]
+    further = [
+        _requirement(expression, field=False) for expression in selector.match_expressions or ()
+    ]
     return (*equal, *further)
 
 

@@ -103,10 +103,10 @@ def lease_rights(lease: str) -> tuple[Right, ...]:
 
 def refused_right(error: KubeError) -> Right | None:
     """The right that the API server says the user lacks; ``None`` for any other error."""
-    found = _REFUSED.search(error.sentence) if error.kind is ErrorKind.FORBIDDEN else None
-    if found is None:
+    match = _REFUSED.search(error.sentence) if error.kind is ErrorKind.FORBIDDEN else None
+    if match is None:
         return None
-    verb, resource, group, namespace = found.group("verb", "resource", "group", "namespace")
+    verb, resource, group, namespace = match.group("verb", "resource", "group", "namespace")
     return Right(verb, group or "", resource, namespace or "")
 
 
@@ -118,12 +118,12 @@ def explained(error: KubeError) -> str:
     return f"{MAY_NOT}{right}{'' if right.namespace else ' at the cluster scope'}"
 
 
-class _Status(msgspec.Struct):
+class _ReviewStatus(msgspec.Struct):
     allowed: bool = False
 
 
 class _Review(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
+    status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
 
 
 _DECODER: Final = msgspec.json.Decoder(_Review)

@@ -20,10 +20,10 @@ from optimus.progress.formats import parse_body
 from optimus.progress.formats.settings import of_command
 from optimus.progress.lines import Body, joined, split_prefix, whole_lines
 from optimus.progress.metric_names import ValueName, core_words, describe, is_of_training
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, clean
 from optimus.progress.pod_progress import (
-    Move,
     PodState,
+    PositionChange,
     advance,
     new_lines,
     next_since,
@@ -446,7 +446,7 @@ class ProgressLog:
                 return
         state.numbered_run = state.run
 
-    def _follow_lead(self, pod: PodState, parsed: ParsedLine, move: Move) -> None:
+    def _follow_lead(self, pod: PodState, parsed: ParsedLine, move: PositionChange) -> None:
         """Where the lead pod moved, update step, epoch and losses of the job."""
         state, former = self._state, self._state.lead
         trainers = [each for each in state.pods if each.role is not Role.EVALUATOR]
@@ -460,7 +460,7 @@ class ProgressLog:
         self._set_position(move)
         self._note_loss(parsed, move)
 
-    def _note_run_start(self, move: Move) -> None:
+    def _note_run_start(self, move: PositionChange) -> None:
         """Compare the first position of a run with the last one of the run before."""
         state, stopped_at = self._state, self._state.stopped_at
         if move.step is not None and stopped_at is not None and state.run is not None:
@@ -468,7 +468,7 @@ class ProgressLog:
             state.run_start = RunStart(state.run, lost_steps, state.stopped_at_risk)
         state.stopped_at = None
 
-    def _restore(self, parsed: ParsedLine, move: Move) -> None:
+    def _restore(self, parsed: ParsedLine, move: PositionChange) -> None:
         """Training goes on from an earlier position, or a new run begins: what came after that
         position is undone."""
         state = self._state
@@ -483,7 +483,7 @@ class ProgressLog:
             # It was restored from an older checkpoint than the last one known.
             state.checkpoint_step = step or None
 
-    def _set_position(self, move: Move) -> None:
+    def _set_position(self, move: PositionChange) -> None:
         state = self._state
         if move.step is not None and move.epoch is not None:
             state.clock.tick(move.epoch, move.step)
@@ -502,7 +502,7 @@ class ProgressLog:
         else:
             state.epoch = None if move.epoch is None else move.epoch + 0.5
 
-    def _note_loss(self, parsed: ParsedLine, move: Move) -> None:
+    def _note_loss(self, parsed: ParsedLine, move: PositionChange) -> None:
         state = self._state
         self._note_metrics(parsed, move)
         if parsed.loss is None:
@@ -534,7 +534,7 @@ class ProgressLog:
             state.loss_rank = rank
         return rank == state.loss_rank
 
-    def _note_metrics(self, parsed: ParsedLine, move: Move) -> None:
+    def _note_metrics(self, parsed: ParsedLine, move: PositionChange) -> None:
         """The metrics of the training on a line."""
         state, closes = self._state, parsed.epoch_ended and parsed.batch is None
         is_mean = parsed.cumulative or (closes and state.epoch_line_is_mean)
@@ -574,7 +574,7 @@ class ProgressLog:
         words = set(core_words(name))
         return any(set(core_words(aim)) <= words for aim in self.options.aims)
 
-    def _note_saved(self, pod: PodState, at: float, saved: Saved) -> None:
+    def _note_saved(self, pod: PodState, at: float, saved: SavedCheckpoint) -> None:
         """Take a checkpoint that a pod's log names at ``at``: the job may be stopped right after a
         complete one without losing work.
 
@@ -620,7 +620,7 @@ class ProgressLog:
             return 0.0
         return pod.read_at - pod.read_before_at
 
-    def _saved_step(self, pod: PodState, saved: Saved) -> int | None:
+    def _saved_step(self, pod: PodState, saved: SavedCheckpoint) -> int | None:
         state = self._state
         if saved.step is not None:
             return saved.step

@@ -27,7 +27,7 @@ from optimus.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class KnownJob:
+class DecisionBasis:
     """What is known of a job of the cluster: its forecast, made at ``forecast_at``, and what the
     decision about it rests on."""
 
@@ -40,11 +40,11 @@ class KnownJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CountsQuestion:
     """A job, what is known of it, and the counts that are asked about."""
 
     job: Job | None
-    known: KnownJob
+    known: DecisionBasis
     counts: Counts
     at: float
     settings: DecisionSettings
@@ -100,7 +100,7 @@ class WhatIf:
     """What it requests more than now, in the units of resources; less is negative."""
 
 
-def answer(question: Question) -> WhatIf:
+def answer(question: CountsQuestion) -> WhatIf:
     """When the job would be done."""
     job, forecast, at = question.job, question.known.forecast, question.at
     counts = question.counts
@@ -147,7 +147,7 @@ def _outlook(counts: Counts, found: TimeLeft, left: float, price: float, at: flo
 
 
 def _why_not_moved(
-    question: Question, job: Job, forecast: Forecast, now_seconds: float, gain_seconds: float
+    question: CountsQuestion, job: Job, forecast: Forecast, now_seconds: float, gain_seconds: float
 ) -> str:
     """By the rules that an interval applies. A job that becomes slower is only moved to make room
     for another, which is not asked here."""
@@ -196,7 +196,7 @@ def _why_kept(job_class: Classified, counts: Counts) -> str:
     return job_class.why_excluded(counts) or ""
 
 
-def _refusal(question: Question, job: Job) -> str | None:
+def _refusal(question: CountsQuestion, job: Job) -> str | None:
     """Why the whole job has no place beside all others, by nodes and quotas; empty where it has
     one, ``None`` where it has none to try."""
     snapshot = question.snapshot

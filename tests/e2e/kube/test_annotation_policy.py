@@ -12,7 +12,7 @@ import yaml
 from localcluster.cluster import LocalCluster
 from localcluster.errors import KubectlError
 from localcluster.testing.waiting import wait_until
-from optimus.kube.annotations import Problem, read_options, unknown_annotations
+from optimus.kube.annotations import AnnotationProblem, read_options, unknown_annotations
 from optimus.kube.job_kinds import JOB_KINDS
 from tests.e2e.kube.conftest import MANIFESTS
 from tests.e2e.kube.test_real_api_server import replicas
@@ -184,7 +184,7 @@ def warned(api: Api) -> Warned:
     return Warned(api, "default")
 
 
-def refused(annotations: Mapping[str, str]) -> list[Problem]:
+def refused(annotations: Mapping[str, str]) -> list[AnnotationProblem]:
     """What the parser refuses, leaves out or does not know."""
     found = read_options(_full(annotations))
     return [*found.problems, *found.ignored, *unknown_annotations(_full(annotations))]

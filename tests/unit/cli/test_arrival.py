@@ -78,7 +78,7 @@ def asked(
     views = views_of(listed)
     assumed = Assumed.of(views, "ns", None)
     found = read_cluster(api, assumed.settings, "ns", job, listed)
-    return arrival.answer_of(arrival.Template(job, view), found, views, assumed)
+    return arrival.answer_of(arrival.ArrivingJob(job, view), found, views, assumed)
 
 
 def value(answer: Answer) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from optimus.allocation import JobHistory
 from optimus.allocation.deadline import DeadlineOutlook
 from optimus.interval import Action
-from optimus.jobs import CountBounds, Counts
+from optimus.jobs import CountBounds, Counts, JobKey
 from optimus.models.forecast import Forecast
 from tests.unit.interval.cases import AT, FULL, OFTEN, ON_NODE_00, Case
 from tests.unit.interval.cluster import Sync, done, job, nodes, steps
@@ -64,6 +64,14 @@ def test_others_shrink_for_it_down_to_what_the_policy_leaves_them() -> None:
     assert found["late"].action is Action.GROW
     assert found["late"].deadline is not None
     assert found["late"].deadline.is_met
+
+
+def test_its_reason_names_no_job_of_another_namespace() -> None:
+    late = job("late", finish_by=AT + 5000, key=JobKey("other", "late"))
+    case = Case([(job("big", (2, 4)), FULL[:6]), (late, FULL[6:])])
+    case.known = {"big": steps(1e6), "late": steps(1000)}
+    reason = case.decisions()["big"].reason
+    assert "releases capacity to a job of another namespace, which" in reason
 
 
 def test_one_that_is_in_time_with_less_gives_the_rest_to_a_job_that_grows() -> None:

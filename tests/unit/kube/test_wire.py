@@ -22,7 +22,7 @@ from optimus.kube.errors import (
 )
 from optimus.kube.list_watch import decode_event, decode_page
 from optimus.kube.logs import parse_log
-from optimus.kube.store import Changes, Key, Store
+from optimus.kube.store import Changes, Key, ObjectStore
 from optimus.progress.types import LogLine
 
 
@@ -140,7 +140,7 @@ def test_the_changes_add_up_to_the_content_of_the_store(steps: list[dict[Key, Th
         if after is not None:
             known[Key(after.namespace, after.name)] = after
 
-    store: Store[Thing] = Store(Changes(), follow)
+    store: ObjectStore[Thing] = ObjectStore(Changes(), follow)
     for step in steps:
         store.replace(step)
         assert known == step

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from optimus.progress.formats import parse_line
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, clean
 from optimus.progress.types import Declared
 
 MXNET = [
@@ -155,12 +155,12 @@ TENSORFLOW = [
     ),
     pytest.param(
         "Saving checkpoints for 1200 into /tmp/model.ckpt.",
-        {"saved": Saved(step=1200, complete=False)},
+        {"saved": SavedCheckpoint(step=1200, complete=False)},
         id="CheckpointSaverHook before the save",
     ),
     pytest.param(
         "Calling checkpoint listeners after saving checkpoint 1200...",
-        {"saved": Saved(step=1200)},
+        {"saved": SavedCheckpoint(step=1200)},
         id="CheckpointSaverHook after the save",
     ),
     pytest.param(
@@ -227,17 +227,17 @@ KERAS = [
     ),
     pytest.param(
         "Epoch 00003: saving model to /m.h5",
-        {"saved": Saved(epochs=3, complete=False)},
+        {"saved": SavedCheckpoint(epochs=3, complete=False)},
         id="ModelCheckpoint before",
     ),
     pytest.param(
         "Epoch 3: val_loss improved from 0.3 to 0.2, saving model to /m.keras",
-        {"saved": Saved(epochs=3, complete=False), "loss": None},
+        {"saved": SavedCheckpoint(epochs=3, complete=False), "loss": None},
         id="ModelCheckpoint of the best model, before",
     ),
     pytest.param(
         "Epoch 3: finished saving model to /m.keras",
-        {"saved": Saved(epochs=3)},
+        {"saved": SavedCheckpoint(epochs=3)},
         id="ModelCheckpoint after the save",
     ),
 ]
@@ -250,13 +250,13 @@ PAIRS = [
             "step": 1200,
             "loss": 0.4123,
             "samples_per_second": 812.5,
-            "saved": Saved(step=1200),
+            "saved": SavedCheckpoint(step=1200),
         },
         id="the line that the user guide recommends",
     ),
     pytest.param(
         "epoch=4 step=1210 checkpoint=1210",
-        {"step": 1210, "saved": Saved(step=1210)},
+        {"step": 1210, "saved": SavedCheckpoint(step=1210)},
         id="after a save",
     ),
     pytest.param(
@@ -286,18 +286,20 @@ PAIRS = [
 CHECKPOINTS = [
     pytest.param(
         'Saved checkpoint to "/ck/mlp-0003.params"',
-        {"saved": Saved(epochs=3)},
+        {"saved": SavedCheckpoint(epochs=3)},
         id="MXNet's do_checkpoint",
     ),
-    pytest.param("params saved in: ./x.params", {"saved": Saved()}, id="Gluon, after the save"),
+    pytest.param(
+        "params saved in: ./x.params", {"saved": SavedCheckpoint()}, id="Gluon, after the save"
+    ),
     pytest.param(
         "[Epoch 3] Saving parameters to x.params",
-        {"saved": Saved(complete=False)},
+        {"saved": SavedCheckpoint(complete=False)},
         id="Gluon, before it",
     ),
     pytest.param(
         "[step 250] Saving checkpoints to a.params, a.states.",
-        {"saved": Saved(complete=False)},
+        {"saved": SavedCheckpoint(complete=False)},
         id="GluonNLP, before it",
     ),
 ]

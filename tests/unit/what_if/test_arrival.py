@@ -24,7 +24,7 @@ from optimus.what_if.arrival import (
     arrival,
     duration_of,
 )
-from optimus.what_if.counts import KnownJob
+from optimus.what_if.counts import DecisionBasis
 from tests.unit.interval.cases import AT
 from tests.unit.interval.cluster import bind, done, expecting, job, nodes, steps
 
@@ -59,7 +59,7 @@ def asked(
     pods = [pod for each in placed for pod in bind(each, ["node-00"] * sum(each.counts))]
     snapshot = ClusterSnapshot.of(AT, [*placed, *waiting], nodes(1, cores), pods)
     known = {
-        each.uid: KnownJob(
+        each.uid: DecisionBasis(
             replace(steps(work[each.key.name]), late_factor=1.5)
             if each.key.name in work
             else NotReady("3 loss points, 5 needed"),
@@ -156,7 +156,7 @@ def test_others_shrink_only_as_the_policy_and_the_limits_of_the_decision_let_the
 
 def test_jobs_of_which_only_an_expectation_is_known_shrink_where_that_decides() -> None:
     large = job("a", (4, 4))
-    known = {large.uid: KnownJob(expecting(1000), AT)}
+    known = {large.uid: DecisionBasis(expecting(1000), AT)}
     snapshot = ClusterSnapshot.of(AT, [large], nodes(1, 8), bind(large, ["node-00"] * 8))
     for expects, shrinks in ((True, ("team/a",)), (False, ())):
         settings = replace(DEFAULT, expects=expects)
@@ -167,7 +167,7 @@ def test_room_that_is_kept_for_a_rescale_in_progress_is_not_counted_on() -> None
     a = running("a")
     snapshot = ClusterSnapshot.of(AT, [a], nodes(1, 8), bind(a, ["node-00"] * 4))
     target, no_forecast = Counts(2, 4), NotReady("3 loss points, 5 needed")
-    known = {a.uid: KnownJob(no_forecast, AT, history=JobHistory(rescaling_to=target))}
+    known = {a.uid: DecisionBasis(no_forecast, AT, history=JobHistory(rescaling_to=target))}
     claims = [Claim(a, target, keeps_pods=True)]
     assert arrival(Arriving(coming(), snapshot, DEFAULT, known)).starts == TimeLeft(0, 0, 0)
     assert arrival(Arriving(coming(), snapshot, DEFAULT, known, claims)).starts is None
@@ -200,7 +200,7 @@ def test_a_job_at_its_goal_ends_at_no_time_that_is_known() -> None:
     a, b = running("a"), running("b")
     pods = [pod for each in (a, b) for pod in bind(each, ["node-00"] * 4)]
     snapshot = ClusterSnapshot.of(AT, [a, b], nodes(1, 8), pods)
-    known = {a.uid: KnownJob(done(), AT), b.uid: KnownJob(steps(100), AT)}
+    known = {a.uid: DecisionBasis(done(), AT), b.uid: DecisionBasis(steps(100), AT)}
     found = arrival(
         Arriving(replace(coming(), goal=None), snapshot, DEFAULT, known, duration=lambda _: HOUR)
     )

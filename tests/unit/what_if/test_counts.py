@@ -25,7 +25,7 @@ from optimus.placement.gang import DoesNotFit
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
 from optimus.snapshot import ClusterSnapshot
-from optimus.what_if.counts import KnownJob, Outlook, Question, WhatIf, answer
+from optimus.what_if.counts import CountsQuestion, DecisionBasis, Outlook, WhatIf, answer
 from tests.unit.interval.cluster import KnownForecasts, bind, done, job, nodes
 
 AT = 5000.0
@@ -56,8 +56,8 @@ def ask(
     of: Job | None = None,
     snapshot: ClusterSnapshot | None = None,
 ) -> WhatIf:
-    known = KnownJob(forecast, made_at)
-    return answer(Question(of or job("a", NOW), known, counts, AT, SETTINGS, snapshot))
+    known = DecisionBasis(forecast, made_at)
+    return answer(CountsQuestion(of or job("a", NOW), known, counts, AT, SETTINGS, snapshot))
 
 
 def test_other_counts_take_their_own_time_and_the_price_of_the_rescale() -> None:
@@ -75,8 +75,8 @@ def test_other_counts_take_their_own_time_and_the_price_of_the_rescale() -> None
 def test_times_are_told_to_a_tenth_of_a_second() -> None:
     forecast = Forecast(Linear(), 401.2)
     history = JobHistory(prices=(30.46, 30.46))
-    known = KnownJob(forecast, AT, history=history)
-    found = answer(Question(job("a", NOW), known, MORE, AT, SETTINGS))
+    known = DecisionBasis(forecast, AT, history=history)
+    found = answer(CountsQuestion(job("a", NOW), known, MORE, AT, SETTINGS))
     assert found.now is not None
     assert found.then is not None
     assert found.now.remaining.median == 200.6
@@ -137,7 +137,7 @@ def test_a_job_that_has_no_speed_now_has_no_answer() -> None:
 
 
 def test_a_job_that_is_not_known_has_no_answer() -> None:
-    question = Question(None, KnownJob(FORECAST, AT), MORE, AT, SETTINGS)
+    question = CountsQuestion(None, DecisionBasis(FORECAST, AT), MORE, AT, SETTINGS)
     assert answer(question) == WhatIf(at=AT, problem="there is no forecast")
 
 
@@ -231,8 +231,8 @@ def test_it_says_what_an_interval_would_say_of_the_same_move(
     """The interval is planned with a policy that wants just these counts."""
     own = job("a", NOW)
     snapshot = ClusterSnapshot.of(AT, [own], nodes(1, 8), bind(own, ["node-00"] * 3))
-    known = KnownJob(FORECAST, AT, history=history)
-    found = answer(Question(own, known, WANTED, AT, decides, snapshot))
+    known = DecisionBasis(FORECAST, AT, history=history)
+    found = answer(CountsQuestion(own, known, WANTED, AT, decides, snapshot))
     assert fragment in found.why_not_moved
     inputs = IntervalInput(snapshot, history={own.uid: history})
     forecasts = KnownForecasts({"a": FORECAST})
@@ -245,22 +245,24 @@ def test_it_says_what_an_interval_would_say_of_the_same_move(
 
 def test_a_move_by_expectation_needs_more_or_is_not_made_at_all() -> None:
     own, expected = job("a", NOW), replace(FORECAST, is_expected=True)
-    known = KnownJob(expected, AT)
+    known = DecisionBasis(expected, AT)
     demanding = settings(expected_hysteresis_fraction=0.4)
-    found = answer(Question(own, known, WANTED, AT, demanding))
+    found = answer(CountsQuestion(own, known, WANTED, AT, demanding))
     assert "a move needs more than 140 s (40 % and 60 s for the restart)" in found.why_not_moved
-    found = answer(Question(own, known, WANTED, AT, replace(settings(), expects=False)))
+    found = answer(CountsQuestion(own, known, WANTED, AT, replace(settings(), expects=False)))
     assert "its speed is expected, not measured" in found.why_not_moved
 
 
 def test_a_policy_that_decides_anew_weighs_no_gain_and_knows_no_cooldown() -> None:
     own, decides = job("a", NOW), replace(settings(), policy=policy_named("drf"))
-    found = answer(Question(own, KnownJob(FORECAST, AT, history=COOLDOWN), WANTED, AT, decides))
+    found = answer(
+        CountsQuestion(own, DecisionBasis(FORECAST, AT, history=COOLDOWN), WANTED, AT, decides)
+    )
     assert found.why_not_moved == (
         "drf decides all counts anew in each round, whatever a change saves"
     )
-    held = KnownJob(FORECAST, AT, history=JobHistory(held="a window"))
-    assert answer(Question(own, held, WANTED, AT, decides)).why_not_moved == "a window"
+    held = DecisionBasis(FORECAST, AT, history=JobHistory(held="a window"))
+    assert answer(CountsQuestion(own, held, WANTED, AT, decides)).why_not_moved == "a window"
 
 
 def test_room_that_is_kept_for_a_rescale_in_progress_is_not_free() -> None:
@@ -268,9 +270,9 @@ def test_room_that_is_kept_for_a_rescale_in_progress_is_not_free() -> None:
     pods = [*bind(own, ["node-00"] * 3), *bind(other, ["node-00"] * 2)]
     snapshot = ClusterSnapshot.of(AT, [own, other], nodes(1, 8), pods)
     claims = [Claim(other, Counts(1, 3), keeps_pods=True)]
-    known, asked = KnownJob(FORECAST, AT), Counts(1, 4)
-    assert answer(Question(own, known, asked, AT, settings(), snapshot)).fits
-    assert not answer(Question(own, known, asked, AT, settings(), snapshot, claims)).fits
+    known, asked = DecisionBasis(FORECAST, AT), Counts(1, 4)
+    assert answer(CountsQuestion(own, known, asked, AT, settings(), snapshot)).fits
+    assert not answer(CountsQuestion(own, known, asked, AT, settings(), snapshot, claims)).fits
 
 
 def test_the_placement_rule_is_that_of_the_decision() -> None:
@@ -284,5 +286,5 @@ def test_the_placement_rule_is_that_of_the_decision() -> None:
     own = job("a", NOW)
     snapshot = ClusterSnapshot.of(AT, [own], nodes(1, 8), bind(own, ["node-00"] * 3))
     decides = replace(settings(), placement=Nowhere())
-    found = answer(Question(own, KnownJob(FORECAST, AT), WANTED, AT, decides, snapshot))
+    found = answer(CountsQuestion(own, DecisionBasis(FORECAST, AT), WANTED, AT, decides, snapshot))
     assert found.refusal == "this rule places nothing"
