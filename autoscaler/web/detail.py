@@ -13,7 +13,7 @@ from autoscaler.web.charts import CurveChart, SpeedChart, curve_charts, speed_ch
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.history import CountsPoint, DecisionEntry, JobTimeline, RescaleEntry
 from autoscaler.web.rows import JobRow, row_of
-from autoscaler.web.what_if import Told, another, answer, come
+from autoscaler.web.what_if import PageAnswer, another, answer, come
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
 from optimus.interval.decision_settings import DecisionSettings
@@ -177,7 +177,7 @@ class Details:
             warnings=[warning for warning in warnings if warning],
         )
 
-    def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> Told:
+    def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> PageAnswer:
         """When the job would be done at these counts."""
         known, snapshot = self._known(copy, found), copy.observation.snapshot
         return answer(
@@ -199,7 +199,7 @@ class Details:
             )
         return DecisionBasis(forecast, forecast_at, progress or NOTHING, history)
 
-    def arrival(self, copy: ClusterCopy, found: JobCopy, job: Job, counts: Counts) -> Told:
+    def arrival(self, copy: ClusterCopy, found: JobCopy, job: Job, counts: Counts) -> PageAnswer:
         """When another job like this one would start and end at these counts, if it came now."""
         progress, forecast, _ = self.learned(found, copy.at)
         trained = 0.0 if progress is None else progress.trained_seconds

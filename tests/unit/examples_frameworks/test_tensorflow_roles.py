@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from examples.tensorflow.train import read_role
+from examples.tensorflow.train import read_task
 
 CLUSTER = {"chief": ["c:2222"], "worker": ["w:2222"], "ps": ["p:2222"]}
 
@@ -19,7 +19,7 @@ def config(role: Any, **cluster: Any) -> str:
 
 @pytest.mark.parametrize("role", ["chief", "worker", "ps"])
 def test_a_role_of_the_cluster_is_taken(role: str) -> None:
-    assert read_role(config(role)) == role
+    assert read_task(config(role)) == (role, "c:2222")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_is_not_one_of_our_clusters_is_refused_with_a_sentence(
     text: str, sentence: str
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
-        read_role(text)
+        read_task(text)
 
 
 def test_a_refusal_is_one_line_and_a_status_without_a_traceback() -> None:
