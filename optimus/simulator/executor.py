@@ -15,7 +15,7 @@ from optimus.interval.capacity_plan import CapacityPlan, Held, largest_fit, rese
 from optimus.jobs import NO_COUNTS, Counts
 from optimus.rescale.checkpoints import must_wait_for_checkpoint
 from optimus.rescale.execution import run_rescale
-from optimus.rescale.machine import Rescale, RescaleConfig
+from optimus.rescale.machine import Rescale, RescaleConfig, resume
 from optimus.rescale.purpose import why_unwanted
 from optimus.rescale.record import ended_rescale
 from optimus.rescale.words import (
@@ -74,17 +74,8 @@ class SimulatedExecutor:
             state.training.advance(cluster.now)
         saved_at = state.training.saved.at
         since = -math.inf if saved_at is None else saved_at
-        run_rescale(self, since, cluster.now, _CONFIG)
+        run_rescale(self, state, since, cluster.now, _CONFIG)
         cluster.note_advanced(state)
-
-    @property
-    def rescale(self) -> Rescale | None:
-        """The job's rescale."""
-        return self._state.rescale
-
-    @rescale.setter
-    def rescale(self, rescale: Rescale | None) -> None:
-        self._state.rescale = rescale
 
     def user_intent(self, record: RescaleRecord) -> UserIntent:
         """What the job's user wants, by its annotations."""
@@ -116,7 +107,7 @@ class SimulatedExecutor:
         trains = phase is Phase.TRAINING
         bound = state.job.counts if trains or phase is Phase.STARTING else NO_COUNTS
         pods = ObservedPods(len(state.pods), bound, bound if trains else NO_COUNTS, trains=trains)
-        return Observed(self._cluster.now, observed_job(state), pods)
+        return Observed(self._cluster.now, _observed_job(state), pods)
 
     def find_counts(self, most: Counts) -> CountsFound:
         """Find counts that fit now; where the job is stopped already, its nodes are reserved."""
@@ -181,7 +172,15 @@ class SimulatedExecutor:
         state.record = lifecycle.rescale_ended(state.record, ended)
 
 
-def observed_job(state: JobState) -> ObservedJob:
+def begin_rescale(state: JobState, record: RescaleRecord) -> None:
+    """Begin a rescale; of a job that is paused and is to have pods, its resume."""
+    state.rescale = Rescale(record, needs_checkpoint=False)
+    if state.pause is not None and not record.pauses:
+        job, at = _observed_job(state), record.started_at
+        state.rescale = resume(job, state.pause, at, record.target, record.why)
+
+
+def _observed_job(state: JobState) -> ObservedJob:
     """The job as it is; a suspension is confirmed at once."""
     by = state.suspended_by
     return ObservedJob(by is not None, by, by is not None, state.job.counts, "")

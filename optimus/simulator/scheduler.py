@@ -37,11 +37,10 @@ from optimus.models.earlier_runs import kept, run_of, why_differs
 from optimus.nodes import Node
 from optimus.progress.types import EarlierRun
 from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits, rescale_order
-from optimus.rescale.machine import Rescale, resume
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import PauseReason, RescaleRecord, Step
 from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
-from optimus.simulator.executor import SimulatedExecutor, observed_job
+from optimus.simulator.executor import SimulatedExecutor, begin_rescale
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
 from optimus.simulator.queue import WaitingJobs
 from optimus.simulator.speeds import EmptyCluster
@@ -165,11 +164,7 @@ class SimulatedScheduler:
         if not view.managed:
             return math.inf
         runs = (self._run_ends_at(state, cluster.now) for state in view.managed.values())
-        waits = (
-            min(self._withdrawn_at(state), self._asks_again_at(state, cluster.now))
-            for state in view.managed.values()
-            if state.awaits_stop
-        )
+        waits = (self._wait_ends_at(state, cluster.now) for state in view.managed.values())
         due = min([self._driver.next_interval_at(view), self._look_due, *runs, *waits])
         return max(due, earliest)
 
@@ -234,14 +229,8 @@ class SimulatedScheduler:
         """Begin a rescale; without a budget it goes as far as it may at once."""
         if self._in_rounds and state.phase is Phase.CLEARING:
             return  # it waits for the next round
-        record = _record_of(begun, state, cluster.now)
+        begin_rescale(state, _record_of(begun, state, cluster.now))
         placement = begun.placement if isinstance(begun, BeginRescale) else None
-        state.rescale = Rescale(record, needs_checkpoint=False)
-        if state.suspended_by is not None and not record.pauses:
-            pause = state.pause or PauseReason.POLICY
-            state.rescale = resume(
-                observed_job(state), pause, cluster.now, record.target, record.why
-            )
         state.record = replace(state.record, profiling_since=None)
         if isinstance(begun, BeginRescale) and begun.purpose.measures:
             state.record = lifecycle.profiling_began(state.record, begun.counts, begun.own_counts)
@@ -259,8 +248,9 @@ class SimulatedScheduler:
         ]
         if not moving:
             return
-        budget = DisruptionBudget((each.job for each in cluster.visible), self._config.disruption)
-        for each in () if self._unlimited else cluster.visible:
+        jobs = [] if self._unlimited else cluster.visible
+        budget = DisruptionBudget((each.job for each in jobs), self._config.disruption)
+        for each in jobs:
             budget.note(each.job, is_stopped=each.is_stopped)
         for state in sorted(moving, key=self._order):
             assert state.rescale is not None
@@ -307,10 +297,12 @@ class SimulatedScheduler:
         stale_seconds = STALE_INTERVALS * self._config.driver.interval_seconds
         return state.rescale.withdrawn_at(stale_seconds, missed=state.missed_at is not None)
 
-    def _asks_again_at(self, state: JobState, now: float) -> float:
-        """When capacity is looked for again that a rescale lacked."""
-        again_at = math.inf if state.rescale is None else state.rescale.asks_again_at
-        return again_at if again_at > now else math.inf
+    def _wait_ends_at(self, state: JobState, now: float) -> float:
+        """When a rescale that waits is withdrawn, or looks for capacity again that it lacked."""
+        if state.rescale is None:
+            return math.inf
+        again_at, withdrawn_at = state.rescale.asks_again_at, self._withdrawn_at(state)
+        return min(again_at, withdrawn_at) if again_at > now else withdrawn_at
 
     def _skip_empty_intervals(self, now: float) -> None:
         """Counts the intervals that passed while there was no job."""

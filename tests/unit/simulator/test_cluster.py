@@ -7,12 +7,11 @@ from optimus.interval.capacity_plan import CapacityPlan, Held
 from optimus.jobs import NO_COUNTS, Counts, RescaleRule, Role
 from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.theorem1 import Theorem1
-from optimus.rescale.machine import Rescale, resume
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import PauseReason, RescaleRecord, Step
 from optimus.resources import NONE, Resources
 from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
-from optimus.simulator.executor import SimulatedExecutor, observed_job
+from optimus.simulator.executor import SimulatedExecutor, begin_rescale
 from optimus.simulator.training import Training
 from optimus.snapshot import ReplicaId
 from tests.unit.simulator.workloads import PS, WORKER, JobParameters, job, nodes
@@ -63,12 +62,7 @@ class Harness:
         self, *where: str, purpose: RescalePurpose = RescalePurpose.INTERVAL, free_at: float = 0.0
     ) -> None:
         """Begin to move it to one PS on the first of these nodes, and a worker on each other."""
-        target, now, state = Counts(1, len(where) - 1), self.cluster.now, self.state
-        if state.suspended_by is not None:
-            pause = state.pause or PauseReason.POLICY
-            state.rescale = resume(observed_job(state), pause, now, target, "its turn")
-        else:
-            self._begin(target, purpose)
+        self._begin(Counts(1, len(where) - 1), purpose)
         self.advance(held(*where), free_at)
 
     def pause(self) -> None:
@@ -82,7 +76,7 @@ class Harness:
         record = RescaleRecord(
             "i1", now, before, target, "why", Step.CHECKPOINT, now, purpose=purpose, pause=pause
         )
-        self.state.rescale = Rescale(record, needs_checkpoint=False)
+        begin_rescale(self.state, record)
 
 
 def held(*where: str) -> tuple[Held, ...]:

@@ -17,14 +17,9 @@ from optimus.policies import policy_named
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
-from optimus.what_if.arrival import (
-    ARRIVING_UID,
-    Arrival,
-    Arriving,
-    arrival,
-    duration_of,
-)
+from optimus.what_if.arrival import ARRIVING_UID, Arrival, Arriving, arrival, duration_of
 from optimus.what_if.counts import DecisionBasis
+from tests.cases import cases
 from tests.unit.interval.cases import AT
 from tests.unit.interval.cluster import bind, done, expecting, job, nodes, steps
 
@@ -207,15 +202,15 @@ def test_a_job_at_its_goal_ends_at_no_time_that_is_known() -> None:
     assert found.without_end == ("team/a",)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("forecast", "trained", "expected"),
-    [
-        pytest.param(None, 60.0, None, id="nothing is known"),
-        pytest.param(NotReady("3 samples, 5 needed"), 60.0, None, id="there is no forecast yet"),
-        pytest.param(replace(steps(100), is_expected=True), 60.0, None, id="a young job"),
-        pytest.param(done(), 0.0, None, id="at its goal before it was seen"),
-        pytest.param(done(), 60.0, TimeLeft(60, 60, 60), id="at its goal: as long as it trained"),
-    ],
+    {
+        "nothing is known": (None, 60.0, None),
+        "there is no forecast yet": (NotReady("3 samples, 5 needed"), 60.0, None),
+        "a young job": (replace(steps(100), is_expected=True), 60.0, None),
+        "at its goal before it was seen": (done(), 0.0, None),
+        "at its goal: as long as it trained": (done(), 60.0, TimeLeft(60, 60, 60)),
+    },
 )
 def test_a_duration_that_is_not_forecast(
     forecast: Forecast | NotReady | None, trained: float, expected: TimeLeft | None
@@ -260,13 +255,13 @@ def test_the_end_of_a_job_of_another_namespace_makes_no_room_in_a_quota() -> Non
     assert found.starts.median == pytest.approx(median_left(a, 1000), abs=0.1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("policy", "counts"),
-    [
-        pytest.param("drf", Counts(2, 2), id="equal parts"),
-        pytest.param("tetris", Counts(1, 1), id="short and small jobs first"),
-        pytest.param("srtf", Counts(1, 1), id="pauses the longer job"),
-    ],
+    {
+        "equal parts": ("drf", Counts(2, 2)),
+        "short and small jobs first": ("tetris", Counts(1, 1)),
+        "pauses the longer job": ("srtf", Counts(1, 1)),
+    },
 )
 def test_a_policy_that_decides_anew_frees_capacity_at_once(policy: str, counts: Counts) -> None:
     """It decides all counts from scratch, so that the job that holds the whole node gives way."""

@@ -26,6 +26,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
 from optimus.snapshot import ClusterSnapshot
 from optimus.what_if.counts import CountsQuestion, DecisionBasis, Outlook, WhatIf, answer
+from tests.cases import cases
 from tests.unit.interval.cluster import KnownForecasts, bind, done, job, nodes
 
 AT = 5000.0
@@ -95,14 +96,14 @@ def test_fewer_tasks_request_less_and_take_longer() -> None:
     assert (found.saves_seconds, found.more) == (200.0 - 430.0, {"cpu": -1000})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("made_at", "now", "then"),
-    [
-        pytest.param(AT - 50.0, 150.0, 75.0, id="a quarter is done since the forecast"),
-        pytest.param(AT - 200.0, 0.0, 0.0, id="all is done"),
-        pytest.param(AT - 900.0, 0.0, 0.0, id="no more than all"),
-        pytest.param(AT + 50.0, 200.0, 100.0, id="a forecast of later: nothing is done"),
-    ],
+    {
+        "a quarter is done since the forecast": (AT - 50.0, 150.0, 75.0),
+        "all is done": (AT - 200.0, 0.0, 0.0),
+        "no more than all": (AT - 900.0, 0.0, 0.0),
+        "a forecast of later: nothing is done": (AT + 50.0, 200.0, 100.0),
+    },
 )
 def test_what_was_done_since_the_forecast_is_done_at_any_counts(
     made_at: float, now: float, then: float
@@ -147,13 +148,7 @@ def test_it_says_whether_its_bounds_allow_the_counts() -> None:
     assert not ask(of=bounded).allowed
 
 
-@pytest.mark.parametrize(
-    ("workers", "fits"),
-    [
-        pytest.param(5, True, id="the free room and its own"),
-        pytest.param(6, False, id="one more"),
-    ],
-)
+@cases(("workers", "fits"), {"the free room and its own": (5, True), "one more": (6, False)})
 def test_it_says_whether_free_capacity_and_its_own_hold_the_job(workers: int, fits: bool) -> None:
     """A node of 8 cores, of which another job has 2."""
     own, other = job("a", NOW), job("b", (1, 1))
@@ -190,40 +185,34 @@ class WantsMore:
 COOLDOWN = JobHistory(last_rescaled_at=AT - 40.0, rescales=1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("decides", "history", "fragment"),
-    [
-        pytest.param(settings(), NO_HISTORY, "", id="a gain beyond price and least gain"),
-        pytest.param(
+    {
+        "a gain beyond price and least gain": (settings(), NO_HISTORY, ""),
+        "less than the least gain and the price": (
             settings(hysteresis_fraction=0.3),
             NO_HISTORY,
             "it would save 100 s of 200 s (50.0 %); a move needs more than 120 s (30 % and 60 s",
-            id="less than the least gain and the price",
         ),
-        pytest.param(
-            settings(hysteresis_fraction=0.3, rescale_seconds=2.0), NO_HISTORY, "", id="a low price"
-        ),
-        pytest.param(
+        "a low price": (settings(hysteresis_fraction=0.3, rescale_seconds=2.0), NO_HISTORY, ""),
+        "the job's own price": (
             settings(),
             JobHistory(prices=(95.0, 95.0)),
             "a move needs more than 105 s (5 % and 95 s for the restart)",
-            id="the job's own price",
         ),
-        pytest.param(
+        "a cooldown": (
             settings(),
             COOLDOWN,
             "cooldown: rescaled 40 s ago; next change possible in 260 s",
-            id="a cooldown",
         ),
-        pytest.param(settings(cooldown_seconds=30.0), COOLDOWN, "", id="a shorter cooldown"),
-        pytest.param(
+        "a shorter cooldown": (settings(cooldown_seconds=30.0), COOLDOWN, ""),
+        "rescaled often enough": (
             settings(moves_per_hour=1, cooldown_seconds=0.0),
             JobHistory(moves=(AT - 40.0,)),
             "rescaled 1 times within an hour",
-            id="rescaled often enough",
         ),
-        pytest.param(settings(), JobHistory(held="paused"), "paused", id="a job that is held"),
-    ],
+        "a job that is held": (settings(), JobHistory(held="paused"), "paused"),
+    },
 )
 def test_it_says_what_an_interval_would_say_of_the_same_move(
     decides: DecisionSettings, history: JobHistory, fragment: str
