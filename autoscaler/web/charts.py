@@ -117,7 +117,7 @@ class _Quantity:
     metric: MetricAsLoss | None = None
 
     def printed(self, losses: Sequence[float] | Vector) -> list[float]:
-        """As the log prints it, to five digits."""
+        """The values as the log prints them, to five digits."""
         values = (float(loss) for loss in losses)
         found = self.metric
         return [

@@ -179,15 +179,15 @@ class Details:
 
     def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> PageAnswer:
         """When the job would be done at these counts."""
-        known, snapshot = self._known(copy, found), copy.observation.snapshot
+        known, snapshot = self._basis(copy, found), copy.observation.snapshot
         return answer(
             CountsQuestion(found.job, known, counts, copy.at, self._settings, snapshot, copy.claims)
         )
 
     def _price_seconds(self, copy: ClusterCopy, found: JobCopy) -> float:
-        return self._settings.interval.price_seconds(self._known(copy, found).history)
+        return self._settings.interval.price_seconds(self._basis(copy, found).history)
 
-    def _known(self, copy: ClusterCopy, found: JobCopy) -> DecisionBasis:
+    def _basis(self, copy: ClusterCopy, found: JobCopy) -> DecisionBasis:
         """What a decision about the job would rest on."""
         progress, forecast, record = self.learned(found, copy.at)
         forecast_at = found.decided_at or copy.at
@@ -206,7 +206,7 @@ class Details:
         snapshot = copy.observation.snapshot
         new, with_it = another(job, counts, snapshot)
         running = {
-            each.uid: self._known(copy, each)
+            each.uid: self._basis(copy, each)
             for each in map(copy.jobs.get, (one.uid for one in snapshot.jobs))
             if each is not None
         }

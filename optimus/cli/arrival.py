@@ -135,7 +135,7 @@ def _fresh(stored: "TrainingJob", name: str, now: float) -> "TrainingJob":
 
 
 def with_counts(stored: "TrainingJob", options: argparse.Namespace) -> "TrainingJob":
-    """With the counts of ``--ps`` and ``--workers``."""
+    """Return the job with the counts of ``--ps`` and ``--workers``."""
     assert stored.job is not None
     counts = applied(stored.job.counts, options.ps, options.workers)
     return replace(stored, job=replace(stored.job, counts=counts))

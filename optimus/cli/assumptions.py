@@ -55,7 +55,7 @@ class Assumed:
     def of(
         cls, views: Sequence[ClusterJob], namespace: str, node_selector: str | None
     ) -> "Assumed":
-        """Those of the profile that was decided last, of this namespace where there is one;
+        """The settings in the profile that was decided last, of this namespace where it has one;
         ``node_selector`` is used instead of the stored one where it is given."""
         stored = [view for view in views if view.profile is not None and view.status.decided_at]
         own = [each for each in stored if each.training_job.namespace == namespace]

@@ -23,7 +23,7 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ForecastQuestion:
-    """From the first epochs of a run: when is a target met?"""
+    """Asks, from the first epochs of a run, when a target is met."""
 
     origin: str
     seen: int
@@ -76,7 +76,7 @@ class EvaluatedForecast:
 def questions_at(
     losses: Sequence[float], parts: Sequence[float], targets: Sequence[float]
 ) -> Iterator[ForecastQuestion]:
-    """From each part of the run: the targets that its running minimum meets only later."""
+    """Ask, from each part of the run, for the targets that its running minimum meets only later."""
     run, lowest = len(losses), np.minimum.accumulate(losses)
     for part in parts:
         for at in targets:
@@ -91,7 +91,7 @@ def questions_at(
 def questions_after_drops(
     points: Sequence[LossPoint], after: int, targets: Sequence[float]
 ) -> Iterator[ForecastQuestion]:
-    """From this many epochs after each drop of the learning rate: targets until the next one."""
+    """Ask, from so many epochs after each drop of the learning rate, for targets until the next."""
     losses = np.array([point.loss for point in points])
     starts = [drop.index for drop in learning_rate_drops(points)]
     for start, end in pairwise([*starts, len(points)]):
@@ -108,7 +108,7 @@ def questions_after_drops(
 def unreachable(
     asked: Sequence[ForecastQuestion], losses: Sequence[float], part: float
 ) -> Iterator[ForecastQuestion]:
-    """From each question's epochs: a target never reached, that part of the run's smallest loss."""
+    """Ask, from each question's epochs, for a target never reached: a part of the smallest loss."""
     for origin, seen in dict.fromkeys((question.origin, question.seen) for question in asked):
         yield ForecastQuestion(
             origin, seen, len(losses), TargetLoss(part * min(losses)), None, None
@@ -121,8 +121,8 @@ def questions_of_threshold(
     fraction: float,
     declared: Declared = NOTHING_DECLARED,
 ) -> Iterator[ForecastQuestion]:
-    """From each part of the run: when its losses converge by the threshold's rule, judged on the
-    whole run; nothing is asked after that epoch."""
+    """Ask, from each part of the run, when its losses converge by the threshold's rule, judged on
+    the whole run; nothing is asked after that epoch."""
     goal, run = ConvergenceThreshold(fraction), len(points)
     found = met_at(points, goal, declared)
     true = None if found is None else int(found)

@@ -67,7 +67,7 @@ class TableForecast(Forecast):
 
     @classmethod
     def stacked(cls, forecasts: Sequence["TableForecast"]) -> RemainingSeconds:
-        """The same for many jobs at once, each by its row (``optimus.allocation.problem``)."""
+        """Stack many jobs, each by its row (``optimus.allocation.problem``)."""
         steps = np.array([forecast.remaining_steps for forecast in forecasts], dtype=np.float64)
         terms = np.array([each.speed.terms for each in forecasts], dtype=np.float64).T.copy()
 

@@ -94,7 +94,7 @@ class ClusterJob:
 
     @property
     def phase(self) -> str:
-        """As in its profile."""
+        """The phase in its profile; without a profile why there is none."""
         if self.status.phase is not None:
             return str(self.status.phase)
         outcome = self.training_job.outcome
@@ -137,7 +137,7 @@ class ClusterJob:
 
     @property
     def forecast(self) -> Forecast | NotReady | None:
-        """By its own losses and speeds alone."""
+        """The forecast that its own losses and speeds give."""
         return None if self.learned is None else self.learned.forecast
 
     @property

@@ -187,7 +187,7 @@ class Namespaces:
         ranges: Iterable[LimitRange],
         classes: Iterable[PriorityClass],
     ) -> "Namespaces":
-        """From what the watches show."""
+        """Group what the watches show by namespace."""
         found = {kind.name: kind for kind in classes}
         defaults = sorted(
             (each for each in found.values() if each.is_default),
@@ -215,7 +215,7 @@ class Admission:
         self._budgets = {
             namespace: (tuple(amounts), amounts) for namespace, amounts in budgets.items()
         }
-        self._known: dict[str, tuple[TrainingJob, object, TrainingJob]] = {}
+        self._admitted: dict[str, tuple[TrainingJob, object, TrainingJob]] = {}
 
     def admitted(self, jobs: Iterable[TrainingJob], of: Namespaces) -> list[TrainingJob]:
         """The jobs with the requests and priority that admission gives their pods."""
@@ -227,13 +227,13 @@ class Admission:
             if job.job is None or not (ranges or any(priority)):
                 found.append(job)
                 continue
-            before = self._known.get(job.uid)
+            before = self._admitted.get(job.uid)
             if before is not None and before[0] is job and before[1] == basis:
                 known[job.uid] = before
             else:
                 known[job.uid] = job, basis, _with(job, job.job, ranges, priority)
             found.append(known[job.uid][2])
-        self._known = known
+        self._admitted = known
         return found
 
     def quotas(
@@ -250,9 +250,9 @@ class Admission:
             for quota in of.quotas.get(namespace, ()):
                 charges = _charges(members, pods, of, quota)
                 own = total(charge.held + charge.leaving for charge in charges.values())
-                room = quota.hard - _at_least_none(quota.used - own)
+                left = quota.hard - _at_least_none(quota.used - own)
                 title = f"quota {quota.name}"
-                found.append(Quota(namespace, title, quota.limited, room, charges, quota.hard))
+                found.append(Quota(namespace, title, quota.limited, left, charges, quota.hard))
             if namespace in self._budgets:
                 limited, amounts = self._budgets[namespace]
                 charges = _charges(members, pods, of, limited)

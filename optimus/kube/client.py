@@ -248,7 +248,7 @@ def connect(
 
 
 def connect_user(kubeconfig: Path | None, context: str | None, *, user_agent: str) -> Client:
-    """The same for a person: ``context`` names one of the kubeconfig's; default: its current one.
+    """Connect for a person: ``context`` names one of the kubeconfig's; default: its current one.
 
     Raises:
         KubeError: as ``connect``.

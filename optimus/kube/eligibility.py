@@ -37,7 +37,7 @@ class EligibilityConfig:
         operator_version: str,
         ignored_resources: frozenset[str] = frozenset(),
     ) -> "EligibilityConfig":
-        """From settings; the version is three numbers, with dots between them."""
+        """Read it from settings; the version is three numbers, with dots between them."""
         major, minor, patch = map(int, operator_version.split("."))
         return cls(scheduler_name, (major, minor, patch), ignored_resources)
 

@@ -113,7 +113,7 @@ class HeldLease:
 
 
 def server_version(client: InstallationSource) -> tuple[str, tuple[int, int]]:
-    """As ``v1.36.3``, and its first two numbers.
+    """The version, such as ``v1.36.3``, and its first two numbers.
 
     Raises:
         KubeError: the API server does not say."""

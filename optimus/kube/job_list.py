@@ -111,7 +111,7 @@ def _job(kind: str, raw: msgspec.Raw, said: list[str]) -> TrainingJob | None:
 def _profiles(
     client: JobSource, namespace: str | None, said: list[str]
 ) -> Mapping[str, ProfileStatus] | None:
-    """By the UID of the job; ``None``: they may not be read."""
+    """The profiles by the UID of the job; ``None``: they may not be read."""
     try:
         path = path_of(GROUP, VERSION, PROFILES, namespace)
         raws = read_list(client, f"list {PROFILES}{_where(namespace)}", path)

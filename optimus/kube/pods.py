@@ -164,7 +164,7 @@ class _OwnerReference(msgspec.Struct, gc=False, rename="camel"):
 
 
 class _Annotations(msgspec.Struct, gc=False, rename={"goal_met": Annotation.GOAL_MET}):
-    """Those that are read; pods have many others."""
+    """The annotations that are read; pods have many others."""
 
     goal_met: str = ""
 

@@ -57,7 +57,7 @@ class SavedState(msgspec.Struct, frozen=True):
 
 
 class _StoredState(msgspec.Struct, frozen=True, rename={"record": "deeds"}):
-    """The same as it is stored."""
+    """What was learned, as it is stored."""
 
     log: LogState = msgspec.field(default_factory=LogState)
     record: dict[str, Any] = {}

@@ -140,7 +140,7 @@ def _name(written: str) -> str | None:
 
 
 def budget_amounts(written: Mapping[str, Amount]) -> tuple[tuple[str, ...], Resources]:
-    """The same of a budget, in which extended resources have their plain names.
+    """The amounts of a budget, in which extended resources have their plain names.
 
     Raises:
         Malformed: an amount is no quantity.

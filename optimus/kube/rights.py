@@ -130,7 +130,7 @@ _DECODER: Final = msgspec.json.Decoder(_Review)
 
 
 def missing(client: Poster, rights: Iterable[Right], account: str = "") -> list[Right]:
-    """Those that the user lacks, or the ServiceAccount NAMESPACE/NAME.
+    """The rights that the user lacks, or the ServiceAccount NAMESPACE/NAME.
 
     Raises:
         KubeError: the API server does not say."""

@@ -75,7 +75,7 @@ class ClusterSettings:
         return found
 
     def beside(self, others: Iterable["ClusterSettings"]) -> Self:
-        """With the budgets and weights of the namespaces of these profiles, too."""
+        """Add the budgets and weights of the namespaces of these profiles."""
         budgets, interval = dict(self.budgets), self.decision.interval
         weights = dict(interval.fairness.namespaces) if interval.fairness else {}
         for each in others:
@@ -88,7 +88,7 @@ class ClusterSettings:
 
 
 def _weighing(interval: IntervalConfig, namespace: str) -> IntervalConfig:
-    """With the weight of this namespace alone."""
+    """Return the settings with the weight of this namespace alone."""
     fairness = interval.fairness
     if fairness is None:
         return interval

@@ -110,7 +110,7 @@ def decode_workload_profile(raw: bytes | msgspec.Raw) -> WorkloadProfile:
 
 
 def watched_workload_profiles() -> ListWatch[WorkloadProfile]:
-    """Those of every namespace, for a ``Reflector``; without their CRD there are none."""
+    """The profiles of every namespace, for a ``Reflector``; without their CRD there are none."""
     path = path_of(GROUP, VERSION, WORKLOAD_PROFILES)
     return ListWatch(WORKLOAD_PROFILES, path, decode_workload_profile, optional=True)
 

@@ -95,7 +95,7 @@ class ProgressLog:
         self._max_losses, self._max_values = max_losses, max_values
         self._options = options
         self._state = LogState()
-        self._known: TrainingProgress | None = None
+        self._current: TrainingProgress | None = None
         """The progress until a new line is observed."""
         self._newest_sample_at = -math.inf
 
@@ -106,7 +106,7 @@ class ProgressLog:
 
     @options.setter
     def options(self, options: LogFormatOptions) -> None:
-        self._options, self._known = options, None
+        self._options, self._current = options, None
 
     @classmethod
     def from_state(cls, options: LogFormatOptions, state: LogState) -> Self:
@@ -148,7 +148,7 @@ class ProgressLog:
         lines: Sequence[LogLine],
         run: PodRun | str,
     ) -> Iterator[None]:
-        """The same, a line at a time, so that the caller can limit the time that it takes at once.
+        """Take the lines one at a time, so that the caller can limit the time taken at once.
 
         It ends early where another run has begun meanwhile."""
         run = PodRun(run) if isinstance(run, str) else run
@@ -156,7 +156,7 @@ class ProgressLog:
             return
         is_new = run.name != self._state.run
         if is_new:
-            self._known = None
+            self._current = None
             self._begin_run(run.name, counts)
         self._note_node_kind(run, is_new=is_new)
         state = self._pod(pod, role, index)
@@ -166,7 +166,7 @@ class ProgressLog:
         state.behind = True
         self._note_gap(state, skipped=run.skipped)
         for line in new_lines(state, lines):
-            self._known = None
+            self._current = None
             self._take_line(state, line)
             yield
             if self._state.run != run.name:
@@ -181,7 +181,7 @@ class ProgressLog:
             if self._state.lead == pod.name:
                 self._state.clock.epoch = None  # the step at which it changes may be passed over
         if skipped != pod.skips:
-            pod.skips, self._known = skipped, None
+            pod.skips, self._current = skipped, None
 
     def _take_line(self, pod: PodState, line: LogLine) -> None:
         for text in whole_lines(clean(line.text)):
@@ -261,16 +261,18 @@ class ProgressLog:
 
     def _note_read(self) -> None:
         """What a read changes that brings no new line."""
-        known, since = self._known, self._checkpoint_since()
+        known, since = self._current, self._checkpoint_since()
         interval_seconds = self._read_interval_seconds()
         if known is None or (
             known.checkpoint_since == since and known.read_interval_seconds == interval_seconds
         ):
             return
-        self._known = replace(known, checkpoint_since=since, read_interval_seconds=interval_seconds)
+        self._current = replace(
+            known, checkpoint_since=since, read_interval_seconds=interval_seconds
+        )
 
     def next_since(self, pod: str) -> float | None:
-        """From when on to read the pod's log next, seconds since the epoch; ``None``: its start."""
+        """Where to read the pod's log from, seconds since the epoch; ``None``: its start."""
         return next((next_since(state) for state in self._state.pods if state.name == pod), None)
 
     def progress(self, now: float) -> TrainingProgress:
@@ -279,9 +281,9 @@ class ProgressLog:
 
         The same object as before where nothing was observed since: it is asked for several times at
         every tick."""
-        known = self._known
+        known = self._current
         if known is None:
-            known = self._known = self._progress()
+            known = self._current = self._progress()
             self._newest_sample_at = max((each.at for each in known.samples), default=-math.inf)
         if self._newest_sample_at <= now:
             return known
@@ -346,7 +348,7 @@ class ProgressLog:
             # A node that is gone while its pods are still listed does not make its kind unknown.
             return
         if kind != state.node_kind:
-            self._known = None
+            self._current = None
         if state.node_kind is None:
             # Samples from before the kind was determined are most likely of the same kind.
             state.samples = [replace(sample, node_kind=kind) for sample in state.samples]

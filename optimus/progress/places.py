@@ -34,7 +34,7 @@ class Place:
     """It is that of a progress bar, of which the values are means since the epoch began."""
 
     @property
-    def known(self) -> bool:
+    def is_placed(self) -> bool:
         """Whether the line has a position, be it only an epoch."""
         return (self.epoch, self.batch, self.step, self.done) != (None, None, None, None)
 
@@ -118,7 +118,7 @@ def place_in(text: str, bar: re.Match[str] | None = None) -> Place:
         place.epochs = int(epochs) if epochs else None
     else:
         _by_words(text, place)
-        if not place.known:
+        if not place.is_placed:
             _by_beginning(text, place)
     if place.batches is not None and place.batch is not None and place.batch > place.batches:
         place.batches = None

@@ -266,7 +266,7 @@ def note_gap(pod: PodState) -> None:
 
 
 def next_since(pod: PodState) -> float | None:
-    """From when on to read the pod's log next, seconds since the epoch; ``None``: from its start.
+    """Where to read the pod's log from, seconds since the epoch; ``None``: its start.
 
     Where the last line was from the future and nothing has come since, the node's clock may be
     right again: every second read begins a little before the one that brought that line."""

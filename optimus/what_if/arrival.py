@@ -224,7 +224,7 @@ class _Free:
 
     @classmethod
     def of(cls, question: Arriving) -> Self:
-        """As the snapshot has it."""
+        """Take the free capacity and the waiting jobs of the snapshot."""
         plan = headroom(question.snapshot, question.settings.placement, question.claims)
         waiting = [
             job
@@ -257,7 +257,7 @@ class _Free:
         return None if beside is None else f"{beside} beside the jobs that wait already"
 
     def needed(self, ended: list[str]) -> list[str]:
-        """Of the jobs that have ended by its start, those without whose end it has no place."""
+        """The jobs, of those that have ended by its start, without whose end it has no place."""
         kept = ended
         for uid in ended if len(ended) <= _MOST_TRIED else ():
             others = [each for each in kept if each != uid]

@@ -44,7 +44,7 @@ class CountsQuestion:
     """A job, what is known of it, and the counts that are asked about."""
 
     job: Job | None
-    known: DecisionBasis
+    basis: DecisionBasis
     counts: Counts
     at: float
     settings: DecisionSettings
@@ -102,7 +102,7 @@ class WhatIf:
 
 def answer(question: CountsQuestion) -> WhatIf:
     """When the job would be done."""
-    job, forecast, at = question.job, question.known.forecast, question.at
+    job, forecast, at = question.job, question.basis.forecast, question.at
     counts = question.counts
     if job is None or not isinstance(forecast, Forecast):
         reason = f": {forecast}" if isinstance(forecast, NotReady) else ""
@@ -112,11 +112,11 @@ def answer(question: CountsQuestion) -> WhatIf:
     now, then = time_left(forecast, job.counts), time_left(forecast, counts)
     if now is None or then is None:
         return WhatIf(at=at, problem=f"its speed at {counts if then is None else job.counts} is 0")
-    since = max(at - question.known.forecast_at, 0.0)
+    since = max(at - question.basis.forecast_at, 0.0)
     left = 1 - min(since / max(now.median, 1e-9), 1.0)
     price = 0.0
     if counts != job.counts:
-        price = question.settings.interval.price_seconds(question.known.history)
+        price = question.settings.interval.price_seconds(question.basis.history)
     present = _outlook(job.counts, now, left, 0.0, at)
     other = _outlook(counts, then, left, price, at)
     saves_seconds = present.remaining.median - other.remaining.median
@@ -149,9 +149,9 @@ def _outlook(counts: Counts, found: TimeLeft, left: float, price: float, at: flo
 def _why_not_moved(
     question: CountsQuestion, job: Job, forecast: Forecast, now_seconds: float, gain_seconds: float
 ) -> str:
-    """By the rules that an interval applies. A job that becomes slower is only moved to make room
+    """Apply the rules of an interval. A job that becomes slower is only moved to make room
     for another, which is not asked here."""
-    settings, known, counts = question.settings, question.known, question.counts
+    settings, known, counts = question.settings, question.basis, question.counts
     snapshot = question.snapshot
     runs = snapshot is None or snapshot.bound_counts(job.uid) != NO_COUNTS
     if counts == job.counts or not runs:

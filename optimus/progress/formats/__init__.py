@@ -49,7 +49,7 @@ def parse_line(line: str, options: LogFormatOptions) -> ParsedLine | None:
 
 
 def parse_body(body: str, line: str, options: LogFormatOptions) -> ParsedLine | None:
-    """The same of a line that is given without its prefix, too."""
+    """Parse a line that is given without its prefix, too."""
     body = plain(body)
     if is_evaluation(body):
         parsed: ParsedLine | None = _evaluation(body)

@@ -106,7 +106,7 @@ def content(text: str, begin: int) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _plainly(given: dict[str, str]) -> dict[str, str]:
-    """The same with positions by their own names: ``data/step`` is ``step``."""
+    """The values, with positions by their own names: ``data/step`` is ``step``."""
     return {
         name.rpartition("/")[2] if kind_of(name.rpartition("/")[2]) else name: number
         for name, number in given.items()

@@ -126,7 +126,7 @@ def _free(text: str, options: LogFormatOptions) -> ParsedLine | None:
     if not (is_metric or is_of_epoch or options.loss_metric in values):
         # An evaluation; its batches are not the training's.
         return _evaluation(evaluated, place)
-    if not place.known and _WHOLE.search(text) is None:
+    if not place.is_placed and _WHOLE.search(text) is None:
         alone = {name: values[name] for name in values if _EVALUATED_ONLY.fullmatch(name)}
         if alone:
             return _evaluation(alone, place)
@@ -142,7 +142,7 @@ def _of(
 ) -> ParsedLine:
     # "train Loss: 0.56 Acc: 0.72" below the header of its epoch.
     ends = (place.is_epoch and not place.unclear) or (
-        not place.known and _WHOLE.search(text) is not None
+        not place.is_placed and _WHOLE.search(text) is not None
     )
     speed = _speed(values)
     parsed = ParsedLine(
@@ -154,7 +154,7 @@ def _of(
         is_loose=place.loose,
         epoch_ended=ends
         or (place.of_bar and place.batch is not None and place.batch == place.batches),
-        end_is_doubtful=ends and place.known and not place.ended,
+        end_is_doubtful=ends and place.is_placed and not place.ended,
         cumulative=place.of_bar,
         samples_per_second=printed_speed(text) if speed is None else speed,
         evaluated=evaluated,
