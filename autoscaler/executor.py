@@ -14,6 +14,7 @@ from autoscaler.jobs.gang import other_gang
 from autoscaler.jobs.state import JobState
 from autoscaler.logs.poller import Run
 from autoscaler.profile.events import JobEvent, JobEvents
+from autoscaler.profile.stop_events import saving_event, slow_stop_event
 from autoscaler.profile.writer import ProfileRecorder
 from optimus.jobs import Counts, JobKey
 from optimus.kube.errors import ErrorKind
@@ -34,6 +35,7 @@ from optimus.rescale.words import (
     Notify,
     Observed,
     ObservedPods,
+    Outcome,
     Patch,
     PatchAnswered,
     PatchResult,
@@ -312,8 +314,16 @@ class JobExecutor:
 
     def end(self, end: End) -> None:
         """Record it, and report it."""
-        self._state.rescale_ended(end, self._at)
-        self._access.events.rescale_ended(self._state, end)
+        state, events, trusted = self._state, self._access.events, self._state.saves_on_stop
+        start = state.run_start(self._at) if end.outcome is Outcome.REACHED else None
+        state.rescale_ended(end, self._at, start)
+        events.rescale_ended(state, end)
+        saving = saving_event(state, start, trusted=trusted)
+        if saving is not None:
+            events.emit(state, saving)
+        slow = slow_stop_event(state.training_job, end)
+        if slow is not None:
+            events.emit_once(state, slow)
 
 
 def _limits_event(job: TrainingJob, limits: Mapping[str, int]) -> JobEvent:

@@ -97,6 +97,7 @@ class FuzzedExtender:
         self.parts = parts = Parts.of(
             Settings(), lambda: Instant(self.now, self.now), Callbacks(plan_now=plan_now)
         )
+        parts.planner.waits = False
         verbs = Verbs.of(parts)
         self.app = create_app(Endpoints(verbs, lambda: None, Metrics(), MOST_BYTES))
         self.names = [f"node-{at:05}" for at in range(NODES)]

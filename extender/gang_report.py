@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from extender.gang_states import GangState
-from extender.node_room import RoleRoom
+from extender.node_places import Places
 from optimus.jobs import Role
 from optimus.kube.waiting_events import JobAhead, Wait
 from optimus.resources import CPU, MEMORY, PODS
@@ -34,7 +34,7 @@ class RoleReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     request: Mapping[str, int] = msgspec.field(default_factory=dict)
     """What one asks for: CPU in millicores, memory in bytes."""
 
-    room: RoleRoom | None = None
+    places: Places | None = None
     """How many nodes hold one; only while the gang waits."""
 
 
@@ -240,23 +240,23 @@ def _lacking(role: RoleReport) -> str:
 
 def _limit(role: RoleReport) -> tuple[str, str]:
     """The resource that limits the places of a role, and how many nodes hold one."""
-    if role.room is None:
+    places = role.places
+    if places is None:
         return "", ""
-    room = role.room.all
-    if not room.admit_it:
+    if not places.admit_it:
         return "", "no node admits one: see its node selector, affinity and tolerations"
-    if role.room.not_offered:
-        limit = role.room.not_offered[0]
+    if places.not_offered:
+        limit = places.not_offered[0]
         return limit, (
             f"no node offers {limit}: a resource that another extender accounts for is to be named"
             " in OPTIMUS_IGNORED_RESOURCES"
         )
-    limit = next(iter(room.short_of), "")
-    if not room.hold_it_empty:
+    limit = next(iter(places.short_of), "")
+    if not places.hold_it_empty:
         short = f": too much {limit} is asked for" if limit else ""
-        return limit, f"none of {room.admit_it} nodes holds one even when empty{short}"
+        return limit, f"none of {places.admit_it} nodes holds one even when empty{short}"
     short = f"; {limit} is short" if limit else ""
-    return limit, f"{room.hold_it_now} of {room.admit_it} nodes hold one{short}"
+    return limit, f"{places.hold_it_now} of {places.admit_it} nodes hold one{short}"
 
 
 def _behind(report: GangReport) -> str:

@@ -14,12 +14,11 @@ import msgspec
 
 from extender.gang_report import Cause, Expectation, GangReport, RoleReport, sentence
 from extender.gang_states import IN_QUEUE, GangFacts, GangState, other_gang, waiting_gangs
-from extender.node_room import NodeRoom
+from extender.node_places import NodePlaces
 from extender.planner.slices import Planner
 from optimus.jobs import Job, JobKey, ReplicaSpec, Role
 from optimus.kube.times import format_second
 from optimus.kube.waiting_events import JobAhead
-from optimus.nodes import Node
 from optimus.placement.gang import does_not_fit
 from optimus.placement.queue.backfill import Backfill, FuturePlan
 from optimus.placement.queue.order import Instant, order_key
@@ -45,6 +44,7 @@ class _Context:
     """By job UID, where gangs that wait will be placed, as far as that was asked for."""
 
     jobs: Mapping[str, Job]
+    places: NodePlaces
 
     def name(self, job_uid: str) -> str:
         """A job as people know it."""
@@ -61,9 +61,7 @@ class Inspector:
         self._age_limit_seconds = age_limit_seconds
         self._one_report = threading.Lock()
         """Never taken while the planner's lock is held."""
-        self._room = NodeRoom()
         self._backfill = Backfill(planner.state.rule)
-        self._changes, self._node_generation = -1, -1
 
     def waiting(self) -> tuple[GangReport, ...]:
         """Every gang with pods that wait for a node: in the order of the queue, then the others."""
@@ -83,15 +81,15 @@ class Inspector:
             without: list[GangReport] = []
             if wanted is not None and not chosen:
                 chosen, without = self._read_other(wanted, now)
-            nodes, left = self._read_room()
+            nodes, left = dict(state.cluster.nodes), state.reservations.left_by_node()
             closing, jobs = self._planner.future_plans, dict(state.cluster.jobs)
-        self._room.update(nodes, left)
-        queue = self._in_order(facts, now)
+        places = NodePlaces(nodes, left)
+        queue = self._in_order(facts, places.allocatable, now)
         plans = self._plans(queue, {each.uid for each in chosen}, closing, now)
-        context = _Context(now, queue, closing, plans, jobs)
-        place = {each.uid: at for at, each in enumerate(queue)}
-        chosen.sort(key=lambda each: (place.get(each.uid, len(queue)), each.key))
-        return *(self._gang(each, place.get(each.uid), context) for each in chosen), *without
+        context = _Context(now, queue, closing, plans, jobs, places)
+        at = {each.uid: number for number, each in enumerate(queue)}
+        chosen.sort(key=lambda each: (at.get(each.uid, len(queue)), each.key))
+        return *(self._gang(each, at.get(each.uid), context) for each in chosen), *without
 
     def _read_other(self, key: JobKey, now: Instant) -> tuple[list[GangFacts], list[GangReport]]:
         state, found, without = self._state, [], []
@@ -104,19 +102,11 @@ class Inspector:
                     without.append(_without_pods(job, state.cluster.priority_of(uid)))
         return found, without
 
-    def _read_room(self) -> tuple[dict[str, Node] | None, dict[str, Resources]]:
-        """The nodes, where any has changed, and what is left of those that have changed."""
-        state, nodes = self._state, None
-        if self._node_generation != state.cluster.node_generation:
-            self._node_generation = state.cluster.node_generation
-            nodes = dict(state.cluster.nodes)
-        left = state.reservations.changed_since(self._changes)
-        self._changes = state.reservations.changes
-        return nodes, left
-
-    def _in_order(self, facts: Sequence[GangFacts], now: Instant) -> list[GangFacts]:
+    def _in_order(
+        self, facts: Sequence[GangFacts], capacity: Resources, now: Instant
+    ) -> list[GangFacts]:
         """The queue, as ``Planning.plan`` walks it."""
-        capacity, limit = self._room.allocatable, self._age_limit_seconds
+        limit = self._age_limit_seconds
         return sorted(
             (each for each in facts if each.state in IN_QUEUE),
             key=lambda each: order_key(each.queued.waiting, capacity, now.epoch, limit),
@@ -173,7 +163,7 @@ class Inspector:
             missing=tuple(_name(*each) for each in islice(observed.missing(), MOST_MISSING)),
             other_schedulers=observed.other_schedulers,
             gates=tuple(sorted({gate for pod in existing.values() for gate in pod.gates})),
-            roles=self._roles(facts),
+            roles=_roles(facts, context.places),
             nodes=dict(sorted(nodes.items())),
             since=format_second(waiting.since) if waiting.since else None,
             waited_seconds=round(waiting.waited_seconds(now.epoch), 1) if waiting.since else 0.0,
@@ -205,41 +195,37 @@ class Inspector:
         first = (*keepers, *others)[:MOST_AHEAD]
         return tuple(JobAhead(str(each.key), keep.get(each.uid, 0)) for each in first)
 
-    def _roles(self, facts: GangFacts) -> tuple[RoleReport, ...]:
-        observed = facts.queued.observed
-        tells_room = facts.state in IN_QUEUE or (
-            facts.state is GangState.INCOMPLETE
-            and observed.templates.keys() >= observed.counts.keys()
-        )
-        closed = facts.refusal.blocked_by if facts.refusal is not None else frozenset()
-        found = []
-        for role, expected in sorted(observed.counts.items()):
-            pods = [pod for replica, pod in observed.pods.items() if replica.role is role]
-            specs = observed.requests(role)
-            rooms = [
-                (count - room.all.places, room)
-                for spec, count in specs.items()
-                for room in (self._room.count(spec, count, closed),)
-                if tells_room
-            ]
-            # Where replicas of a role differ, the one that lacks most is shown.
-            most = max(rooms, key=lambda each: each[0], default=(0, None))[1]
-            shown = next(iter(specs), ReplicaSpec())
-            if most is not None:
-                shown = [*specs][[room for _, room in rooms].index(most)]
-            found.append(
-                RoleReport(
-                    role=role,
-                    expected=expected,
-                    exist=len(pods),
-                    gated=sum(bool(pod.gates) for pod in pods),
-                    bound=sum(pod.node is not None for pod in pods),
-                    lacking=sum(lacking for lacking, _ in rooms),
-                    request=dict(shown.resources),
-                    room=most,
-                )
+
+def _roles(facts: GangFacts, places: NodePlaces) -> tuple[RoleReport, ...]:
+    observed = facts.queued.observed
+    tells_places = facts.state in IN_QUEUE or (
+        facts.state is GangState.INCOMPLETE and observed.templates.keys() >= observed.counts.keys()
+    )
+    closed = facts.refusal.blocked_by if facts.refusal is not None else frozenset()
+    roles = []
+    for role, expected in sorted(observed.counts.items()):
+        pods = [pod for replica, pod in observed.pods.items() if replica.role is role]
+        specs = observed.requests(role)
+        counted = {
+            spec: places.count(spec, count, closed) for spec, count in specs.items() if tells_places
+        }
+        lacking = {spec: specs[spec] - each.places for spec, each in counted.items()}
+        # Where replicas of a role differ, the one that lacks most is shown.
+        first = next(iter(specs), ReplicaSpec())
+        shown = max(lacking, key=lambda spec: lacking[spec], default=first)
+        roles.append(
+            RoleReport(
+                role=role,
+                expected=expected,
+                exist=len(pods),
+                gated=sum(bool(pod.gates) for pod in pods),
+                bound=sum(pod.node is not None for pod in pods),
+                lacking=sum(lacking.values()),
+                request=dict(shown.resources),
+                places=counted.get(shown),
             )
-        return tuple(found)
+        )
+    return tuple(roles)
 
 
 def _is_for_want_of_room(facts: GangFacts) -> bool:

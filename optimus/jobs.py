@@ -329,6 +329,9 @@ class Job:
 
     at_target: AtTarget = AtTarget.CONTINUE
     rescale: RescaleRule = RescaleRule.CHECKPOINT
+    saves_on_stop: bool | None = None
+    """Whether it saves when it is stopped, as its user says; ``None``: that is not said."""
+
     manage: Manage = Manage.AUTO
     paused: bool = False
     """Its user wants no change of it for now."""

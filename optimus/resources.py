@@ -136,3 +136,19 @@ def total(amounts: Iterable[Resources]) -> Resources:
         for name, value in amount.items():
             sums[name] = sums.get(name, 0) + value
     return Resources(sums)
+
+
+def amounts_text(amounts: Mapping[str, int]) -> str:
+    """Amounts for people."""
+    named = [
+        _amount_text(name, amount) for name, amount in amounts.items() if amount and name != PODS
+    ]
+    return ", ".join(named) or "nothing"
+
+
+def _amount_text(name: str, amount: int) -> str:
+    if name == CPU:
+        return f"{amount / 1000:g} cpu"
+    if name == MEMORY:
+        return f"{amount / 2**30:.3g} Gi memory"
+    return f"{amount} {name}"

@@ -26,7 +26,7 @@ from optimus.models.earlier_runs import why_differs
 from optimus.models.forecast import Forecast
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
-from optimus.progress.types import TrainingProgress
+from optimus.progress.types import RunStart, TrainingProgress
 from optimus.rescale.checkpoints import awaits_next_checkpoint, must_wait_for_checkpoint
 from optimus.rescale.disruption import rescale_order
 from optimus.rescale.machine import Rescale, resume
@@ -315,7 +315,7 @@ class JobState:
         return must_wait_for_checkpoint(
             self.job.rescale,
             record.purpose,
-            may_train=self._may_train(at),
+            may_lose=self._may_train(at) and not self.saves_on_stop,
             is_old=self._is_old(at),
         )
 
@@ -324,11 +324,17 @@ class JobState:
         if (
             not self.record.checkpoint_missed
             or self.job.rescale is not RescaleRule.CHECKPOINT
+            or self.saves_on_stop
             or not self._may_train(at)
         ):
             return False
         interval_seconds = self.progress(at).read_interval_seconds
         return awaits_next_checkpoint(self.checkpoint_seen_at, at, interval_seconds)
+
+    @property
+    def saves_on_stop(self) -> bool:
+        """Whether it is trusted to save when it is stopped."""
+        return lifecycle.saves_on_stop(self.record, self.job.saves_on_stop)
 
     @property
     def watches_for_checkpoint(self) -> bool:
@@ -488,6 +494,11 @@ class JobState:
             failed = FailedCounts(rescale.target, rescale.before, why)
             self.record = lifecycle.counts_failed(self.record, failed)
 
+    def run_start(self, at: float) -> RunStart | None:
+        """How its current run went on from the one before; ``None`` while that does not show."""
+        start, run = self.progress(at).run_start, self.gang.run
+        return start if start is not None and run is not None and start.run == run.name else None
+
     def withdraw_rescale(self, at: float) -> None:
         """End a rescale for which nothing was done to the job."""
         if self.rescale is not None:
@@ -506,11 +517,16 @@ class JobState:
         self.measured_again_at = at + _MEASURED_AGAIN_SECONDS * 2.0**self.not_measured
         self.not_measured = min(self.not_measured + 1, _MOST_DOUBLED)
 
-    def rescale_ended(self, end: End, at: float) -> None:
-        """Record how a rescale ended."""
+    def rescale_ended(self, end: End, at: float, start: RunStart | None = None) -> None:
+        """Record how a rescale ended; ``start`` is how the job went on after it, where seen."""
         self.rescale = None
         if end.outcome is Outcome.ABANDONED:
             self._count_as_not_measured(end.record, at)
+        if start is not None:
+            self.record = lifecycle.went_on(self.record, start)
+        if start is not None and not start.lost and end.price_seconds is not None:
+            price_seconds = end.price_seconds - end.redone_seconds
+            end = replace(end, price_seconds=price_seconds, redone_seconds=0.0)
         happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.PAUSED)
         self.not_measured = 0 if happened else self.not_measured
         self.record = lifecycle.rescale_ended(self.record, _for_record(end, at, happened=happened))

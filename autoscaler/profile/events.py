@@ -100,6 +100,10 @@ class JobEvents:
         """Put an Event on a job."""
         self._emit(state.training_job, *event)
 
+    def emit_once(self, state: JobState, event: JobEvent) -> None:
+        """Put an Event on a job, unless it was the last one of its reason."""
+        self._emit_once(state.training_job, *event)
+
     def rescale_ended(self, state: JobState, end: End) -> None:
         """Count and log how a rescale ended, and put an Event on the job."""
         self._metrics.rescales.labels(end.outcome.value).inc()

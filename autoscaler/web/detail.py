@@ -13,7 +13,7 @@ from autoscaler.web.charts import CurveChart, SpeedChart, curve_charts, speed_ch
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.history import CountsPoint, DecisionEntry, JobTimeline, RescaleEntry
 from autoscaler.web.rows import Row, row_of
-from autoscaler.web.what_if import Arrival, WhatIf, another, answer, come
+from autoscaler.web.what_if import Told, another, answer, come
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
 from optimus.interval.decision_settings import DecisionSettings
@@ -23,7 +23,7 @@ from optimus.lifecycle import JobRecord, recorded_history
 from optimus.models.forecast import Forecast, TimeLeft
 from optimus.nodes import Node
 from optimus.progress.types import NOTHING, TrainingProgress
-from optimus.resources import CPU, MEMORY, PODS, Resources
+from optimus.resources import amounts_text
 from optimus.snapshot import BoundPod
 from optimus.what_if.arrival import Arriving, duration_of
 from optimus.what_if.counts import KnownJob, Question
@@ -177,7 +177,7 @@ class Details:
             warnings=[each for each in warnings if each],
         )
 
-    def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> WhatIf:
+    def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> Told:
         """When the job would be done at these counts."""
         known, snapshot = self._known(copy, found), copy.observation.snapshot
         return answer(
@@ -199,7 +199,7 @@ class Details:
             )
         return KnownJob(forecast, forecast_at, progress or NOTHING, history)
 
-    def arrival(self, copy: ClusterCopy, found: JobCopy, job: Job, counts: Counts) -> Arrival:
+    def arrival(self, copy: ClusterCopy, found: JobCopy, job: Job, counts: Counts) -> Told:
         """When another job like this one would start and end at these counts, if it came now."""
         progress, forecast, _ = self.learned(found, copy.at)
         trained = 0.0 if progress is None else progress.trained_seconds
@@ -226,7 +226,7 @@ class Details:
             duration,
             most_planned=_MOST_PLANNED,
         )
-        return come(question, quotas_known=known)
+        return come(question, job, quotas_known=known)
 
     def nodes(self, copy: ClusterCopy, text: str, offset: int, most: int) -> NodePage:
         """The nodes with a text in their name, kind or jobs, in the order of their names."""
@@ -253,8 +253,8 @@ def _facts(job: Job, found: JobCopy) -> list[Fact]:
         "rescale": f"{job.rescale}",
         "at target": f"{job.at_target}",
         "manage": "paused" if job.paused else f"{job.manage}",
-        "each PS": _amounts(job.ps.resources),
-        "each worker": _amounts(job.worker.resources),
+        "each PS": amounts_text(job.ps.resources),
+        "each worker": amounts_text(job.worker.resources),
         "workload": job.workload or "",
         "priority": f"{job.priority} {job.priority_class}".strip(),
         "checkpoint": ""
@@ -264,18 +264,6 @@ def _facts(job: Job, found: JobCopy) -> list[Fact]:
         "deadline": found.status.deadline,
     }
     return [Fact(name, value) for name, value in named.items() if value]
-
-
-def _amounts(resources: Resources) -> str:
-    return ", ".join(_amount(name, each) for name, each in resources.items() if name != PODS)
-
-
-def _amount(name: str, amount: int) -> str:
-    if name == CPU:
-        return f"{amount / 1000:g} cpu"
-    if name == MEMORY:
-        return f"{amount / 2**30:.3g} Gi memory"
-    return f"{amount} {name}"
 
 
 def _places(found: JobCopy, kinds: Mapping[str, str]) -> list[Place]:

@@ -13,10 +13,15 @@ from examples.light.settings import Settings
 Print = Callable[[str], None]
 
 
+def timed(text: str) -> str:
+    """The text with the UTC time in front."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{now} {text}"
+
+
 def print_line(text: str) -> None:
     """Print a line with the UTC time in front, at once."""
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    print(f"{now} {text}", flush=True)
+    print(timed(text), flush=True)
 
 
 class _Mean:
@@ -68,7 +73,11 @@ class Journal:
     def saved(self, step: int) -> None:
         """Say that the checkpoint of that step is complete."""
         self.checkpoint_step = step
-        self._write(f"epoch={self._epoch(step)} step={step} checkpoint={step}")
+        self._write(self.saved_line(step))
+
+    def saved_line(self, step: int) -> str:
+        """What says that the checkpoint of that step is complete."""
+        return f"epoch={self._epoch(step)} step={step} checkpoint={step}"
 
     def _line_due(self, step: int) -> bool:
         steps, seconds = self._settings.log_steps, self._settings.log_seconds

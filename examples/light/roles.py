@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from examples.light.cluster import Address, BadEnvironment, Task, bind_host, read_task, resolve_ipv4
 from examples.light.journal import print_line
@@ -13,15 +13,18 @@ from examples.light.settings import Settings, parse_settings
 from examples.light.shard import Shard
 from examples.light.trainer import Trainer
 
+OnStop = Callable[[Callable[[], str | None]], None]
+"""Takes what saves a checkpoint when the process is told to stop, and returns a line to print."""
 
-def run_task(arguments: list[str], environment: Mapping[str, str]) -> int:
+
+def run_task(arguments: list[str], environment: Mapping[str, str], on_stop: OnStop) -> int:
     """Run one task to its end and return its exit code, with a sentence on stderr where it is not
     0."""
     settings = parse_settings(arguments)
     try:
         task = read_task(environment)
         if task.role == "trainer":
-            return _run_trainer(task, settings)
+            return _run_trainer(task, settings, on_stop)
         return asyncio.run(
             _run_server(task, settings) if task.role == "ps" else _run_scheduler(task, settings)
         )
@@ -36,7 +39,7 @@ def _refuse(code: int, sentence: str) -> int:
     return code
 
 
-def _run_trainer(task: Task, settings: Settings) -> int:
+def _run_trainer(task: Task, settings: Settings, on_stop: OnStop) -> int:
     assert task.index is not None
     scheduler, silence_seconds = task.scheduler, settings.peer_timeout_seconds
 
@@ -46,7 +49,9 @@ def _run_trainer(task: Task, settings: Settings) -> int:
     print_line(
         f"trainer {task.index} of {task.trainer_count}, {task.ps_count} PSs, {settings.mode}"
     )
-    Trainer(task.index, task.trainer_count, settings, find_ps).run()
+    trainer = Trainer(task.index, task.trainer_count, settings, find_ps)
+    on_stop(trainer.save_held)
+    trainer.run()
     if scheduler is not None:
         _report_end(scheduler, task.index, silence_seconds)
     return 0

@@ -16,7 +16,7 @@ from examples.light.checkpoints import Checkpoint, restore, save
 from examples.light.cluster import Address
 from examples.light.costs import Link, sleep_until
 from examples.light.frames import Frame, Kind
-from examples.light.journal import Journal, Print, print_line
+from examples.light.journal import Journal, Print, print_line, timed
 from examples.light.peers import Patience, PeerLost, PsGroup, join_parameters
 from examples.light.problem import FEATURES, Gradient, Problem, Vector
 from examples.light.settings import Settings
@@ -64,6 +64,7 @@ class Trainer:
         self._link = Link(settings.costs)
         self._synchronous = settings.mode == "sync"
         self._journal: Journal | None = None
+        self._held: Position | None = None
         self._saved_step, self._saved_at_seconds = 0, time.monotonic()
         self._first_batch, self._batches_done = (
             0,
@@ -85,10 +86,23 @@ class Trainer:
                     self._write(f"waits for its peers: {loss}")
                 patience.wait(loss)
 
+    def save_held(self) -> str | None:
+        """Save what trainer 0 holds, as it is told to stop; the line that says so, or None where
+        there is nothing new.
+
+        A signal handler may call this anywhere: it asks no peer, as some may be gone already. In
+        sync mode the others wait for the one that leaves first, whatever they were told."""
+        held, folder = self._held, self._settings.checkpoint_dir
+        if self._index != 0 or folder is None or held is None or held.step <= self._saved_step:
+            return None
+        save(folder, Checkpoint(held.step, held.parameters))
+        return timed(self._journal.saved_line(held.step)) if self._journal else None
+
     def _train(self, group: PsGroup, patience: Patience) -> None:
         position = self._join(group)
         patience.satisfied()
         while position is not None:
+            self._held = position
             last_step = self._settings.last_step
             if last_step is not None and position.step >= last_step:
                 self._finish(group, position)

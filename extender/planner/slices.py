@@ -71,6 +71,8 @@ class Planner:
         self._planning = Planning(state.rule, age_limit_seconds, time.perf_counter)
         self._one_slice, self._considered = threading.Lock(), threading.Condition(state.lock)
         self._node_generation = -1
+        self.waits = True
+        """Whether calls wait for the thread that plans; not in a process without such a thread."""
         self.future_plans: Mapping[str, FuturePlan] = {}
         """By job UID, where the gangs that close nodes will be placed; replaced, never changed."""
 
@@ -218,6 +220,8 @@ class Planner:
             limit_seconds = self._begin_to_lead(limit_seconds)
         self._plan_now()
         self.state.changes.notify()
+        if not self.waits:
+            return
         with self._considered:
             self._considered.wait_for(lambda: self._is_considered(job_uid), limit_seconds)
 

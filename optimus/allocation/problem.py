@@ -224,6 +224,8 @@ class JobHistory:
     """Counts before it was moved to be measured, while nothing else has moved it since."""
     user_counts: Counts | None = None
     """The counts that its user set last; ``None`` where that is not known."""
+    saves_on_stop: bool = False
+    """It is trusted to save when it is stopped: nothing is lost without a checkpoint."""
     awaits_checkpoint: bool = False
     """Its wait for a checkpoint timed out: the job is not moved before the next one."""
     measured_at: float | None = None
@@ -263,6 +265,8 @@ class NamespaceShare:
     namespace: str
     weight: float = 1.0
     held: Resources = NONE
+    owed_seconds: float = 0.0
+    """What it has used less than its part, as a part of the whole times seconds."""
 
 
 @dataclass(frozen=True, slots=True)

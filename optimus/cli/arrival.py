@@ -4,7 +4,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from optimus.cli.cluster import connected, status_of
 from optimus.cli.command import Answer, BadInput
-from optimus.cli.times import clock, duration
 from optimus.cli.what_if import applied, view_of
 from optimus.jobs import Counts, Job
 from optimus.models.forecast import TimeLeft
 from optimus.what_if.arrival import (
     ARRIVING_UID,
-    Arrival,
     Arriving,
     arrival,
+    arriving,
     duration_of,
 )
+from optimus.what_if.text import arrival_sentences
 
 if TYPE_CHECKING:
     from optimus.cli.assumptions import Assumed
@@ -122,8 +122,6 @@ def _fresh(stored: "TrainingJob", name: str, now: float) -> "TrainingJob":
     if job is None:
         said = stored.left_alone or "its replicas cannot be read"
         raise BadInput(str(stored.key), said)
-    key = job.key._replace(name=name)
-    new = replace(job, key=key, uid=ARRIVING_UID, created_at=now, suspended=False, paused=False)
     return replace(
         stored,
         name=name,
@@ -132,7 +130,7 @@ def _fresh(stored: "TrainingJob", name: str, now: float) -> "TrainingJob":
         outcome=None,
         deleted=False,
         suspended=False,
-        job=new,
+        job=arriving(job, name, now),
     )
 
 
@@ -155,7 +153,8 @@ def answer_of(
     like = template.like or _same(job, views)
     running = {each.training_job.uid: known_job(each) for each in views if each.job is not None}
     decision, lasts = assumed.settings.decision, partial(_duration, like)
-    found = arrival(Arriving(job, cluster.snapshot, decision, running, duration=lasts))
+    question = Arriving(job, cluster.snapshot, decision, running, duration=lasts)
+    found, named = arrival(question), "" if like is None else str(like.training_job.key)
     value = {
         "namespace": job.key.namespace,
         "name": job.key.name,
@@ -164,16 +163,18 @@ def answer_of(
         "workers": found.counts.workers,
         "starts": _value(found.starts, now),
         "ends": _value(found.ends, now),
-        "refusal": str(found.refusal) or None,
+        "refusal": found.refusal or None,
         "waitsFor": list(found.waits_for),
         "shrinks": list(found.shrinks),
         "withoutEnd": list(found.without_end),
-        "like": None if like is None else str(like.training_job.key),
+        "like": named or None,
         "notReadable": list(cluster.not_readable),
         "notKnown": list(assumed.not_known),
     }
     title = f"{job.kind} {job.key} with {job.counts}, if it were submitted now:"
-    lines = [title, *_sentences(job, found, like, now), *_not_read(cluster), *assumed.sentences]
+    unread = [f"Not taken into account: {each}" for each in cluster.not_readable]
+    sentences = arrival_sentences(question, found, named)
+    lines = [title, *sentences, *unread, *assumed.sentences]
     status = status_of(cluster.not_readable) if found.starts else 1
     return Answer(value, "\n".join(lines), status=status)
 
@@ -216,46 +217,3 @@ def _value(found: TimeLeft | None, now: float) -> dict[str, object] | None:
             )
         },
     }
-
-
-def _sentences(job: Job, found: Arrival, like: "JobView | None", now: float) -> Iterator[str]:
-    if found.starts is None:
-        yield f"It would wait: {found.refusal}. No job with a known end frees enough capacity."
-    elif found.starts.median == 0 and not found.refusal:
-        yield "It would start at once."
-    else:
-        after = f", when {_and(found.waits_for)} ended" if found.waits_for else ""
-        yield f"It would start {_when(found.starts, now)}{after}; now {found.refusal}."
-    if found.shrinks:
-        yield f"{', '.join(found.shrinks)} would release capacity for it."
-    if found.counts != job.counts:
-        yield f"The next interval would start it with {found.counts}."
-    if found.ends is not None and like is not None:
-        yield f"It would end {_when(found.ends, now)}, by what {like.training_job.key} shows."
-    elif found.starts is not None:
-        why = "--like JOB names a job that has trained the same model"
-        yield f"When it would end is not known: {why}."
-    if found.without_end:
-        yield f"Jobs without a known end do not count: {', '.join(found.without_end)}."
-    if found.waits_for:
-        yield "Ranges have a probability of 80 %. Running jobs are assumed to keep their counts."
-    elif found.ends is not None:
-        yield "Ranges have a probability of 80 %."
-
-
-def _and(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    return f"{shown} {'has' if len(names) == 1 else 'have'}"
-
-
-def _when(found: TimeLeft, now: float) -> str:
-    early, at, late = (
-        clock(now + each, now) if math.isfinite(each) else "not known"
-        for each in (found.low, found.median, found.high)
-    )
-    return f"at {at} UTC ({early} to {late}), in {duration(found.median)}"
-
-
-def _not_read(cluster: "ReadCluster") -> Iterator[str]:
-    for each in cluster.not_readable:
-        yield f"Not taken into account: {each}"

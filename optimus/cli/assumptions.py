@@ -3,7 +3,7 @@
 Apart from ``job_view``: the policies take long to load, and most commands do without them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from optimus.allocation import NO_HISTORY, JobHistory
@@ -34,6 +34,15 @@ def _settings(view: JobView) -> ClusterSettings | NotReady:
     return settings_of(stored, view.training_job.namespace)
 
 
+def _of_namespaces(views: Sequence[JobView]) -> Iterator[ClusterSettings]:
+    """What each namespace's profile that was decided last has stored."""
+    newest = dict[str, JobView]()
+    for view in sorted(views, key=lambda each: str(each.status.decided_at)):
+        newest[view.training_job.namespace] = view
+    found = (_settings(view) for view in newest.values())
+    return (each for each in found if isinstance(each, ClusterSettings))
+
+
 @dataclass(frozen=True, slots=True)
 class Assumed:
     """The settings by which a question about a cluster is answered, and sentences on what of them
@@ -53,7 +62,9 @@ class Assumed:
         said = tuple[str, ...]()
         if isinstance(found, NotReady):
             said, found = (found.reason,), ClusterSettings()
-        elif not own:
+        else:
+            found = found.beside(_of_namespaces(stored))
+        if not said and not own:
             why = "no job in it has a TrainingProfile"
             said = (f"a budget of namespace {namespace} is not taken into account, as {why}",)
         if node_selector is not None:

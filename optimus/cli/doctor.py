@@ -107,6 +107,8 @@ class Diagnosis:
             found.append(self.export)
         if progress.diverged:
             found.append("finite losses: the last are nan or infinite")
+        elif progress.losses and progress.diagnostic:
+            found.append(progress.diagnostic)
         return found
 
     @property

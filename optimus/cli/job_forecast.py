@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from optimus.cli.cluster import connected
 from optimus.cli.command import Answer
-from optimus.cli.times import clock, duration
 from optimus.cli.what_if import view_of
 from optimus.errors import NotReady
 from optimus.models.convergence import TimeToGoal
 from optimus.models.forecast import Forecast, unlikely_text
+from optimus.times import clock, duration
 
 if TYPE_CHECKING:
     from optimus.cli.job_view import JobView

@@ -1,11 +1,9 @@
 """One job of a cluster as the commands show it: its profile, and the forecast that its saved state
 gives."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from optimus.cli.times import clock
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import Phase
@@ -15,7 +13,8 @@ from optimus.kube.times import format_second, instant_of
 from optimus.kube.training_jobs import TrainingJob
 from optimus.lifecycle import JobRecord
 from optimus.models.forecast import Forecast, TimeLeft, time_left
-from optimus.resources import CPU, MEMORY, PODS, Resources
+from optimus.resources import CPU, PODS, Resources
+from optimus.times import clock
 
 NOT_MANAGED = "NotManaged"
 """Shown for the phase of a job without a goal, which is only placed."""
@@ -201,17 +200,3 @@ def amounts_value(held: Resources) -> dict[str, int | float]:
     return {
         name: each / 1000 if name == CPU else each for name, each in held.items() if name != PODS
     }
-
-
-def amounts_text(held: Mapping[str, int]) -> str:
-    """Amounts for people."""
-    named = [_amount(name, each) for name, each in held.items() if each and name != PODS]
-    return ", ".join(named) or "nothing"
-
-
-def _amount(name: str, amount: int) -> str:
-    if name == CPU:
-        return f"{amount / 1000:g} cpu"
-    if name == MEMORY:
-        return f"{amount / 2**30:.3g} Gi memory"
-    return f"{amount} {name}"

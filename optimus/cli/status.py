@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from optimus.cli.cluster import add_arguments, add_job, connected, incomplete, status_of
 from optimus.cli.command import Answer, Implementation, Progress
 from optimus.cli.table import table
-from optimus.cli.times import clock, duration
 from optimus.cli.top import summary, views_of
 from optimus.errors import NotReady
+from optimus.times import clock, duration
 
 if TYPE_CHECKING:
     from optimus.cli.job_view import JobView
@@ -216,7 +216,7 @@ def _changes(view: "JobView") -> Iterator[tuple[str, str]]:
 
 
 def _pods(view: "JobView", pods: "Sequence[PodFacts]") -> Iterator[tuple[str, str]]:
-    from optimus.cli.job_view import amounts_text
+    from optimus.resources import amounts_text
 
     own = [each.pod for each in pods if not each.pod.finished]
     nodes = {pod.node for pod in own if pod.node is not None}

@@ -3,7 +3,6 @@
 
 import argparse
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,11 +10,10 @@ from optimus.cli.cluster import add_arguments, add_job, connected
 from optimus.cli.command import INCOMPLETE, Answer, BadInput, Implementation, Progress
 from optimus.cli.completion import job_names
 from optimus.cli.table import table
-from optimus.cli.times import duration
-from optimus.interval.capacity_plan import QuotaRefusal
 from optimus.jobs import Counts
-from optimus.models.forecast import Forecast
+from optimus.times import duration
 from optimus.what_if.counts import Outlook, Question, WhatIf, answer
+from optimus.what_if.text import counts_sentences
 
 if TYPE_CHECKING:
     from optimus.cli.assumptions import Assumed
@@ -150,22 +148,22 @@ def answer_of(
         "allowed": found.allowed,
         "fits": found.fits,
         "more": dict(found.more),
-        "expected": _is_expected(view),
-        "refusal": str(found.refusal) or None,
+        "expected": found.expected,
+        "refusal": found.refusal or None,
         "notReadable": [cluster] if isinstance(cluster, str) else list(cluster.not_readable),
         "notKnown": list(assumed.not_known),
     }
     title = f"{job.kind} {job.key} at {counts} instead of {view.counts}:"
     if problem:
         return Answer(value, f"{title} not known, as {problem}", status=1)
-    sentences = [*_sentences(view, found, counts, cluster), *assumed.sentences]
+    if isinstance(cluster, str):
+        unread = [f"Whether nodes hold it is not known: {cluster}"]
+    else:
+        unread = [f"Not taken into account: {each}" for each in cluster.not_readable]
+    sentences = [*counts_sentences(found), *unread, *assumed.sentences]
     parts = [title, _table(found, view.now), "\n".join(sentences)]
     lacks = isinstance(cluster, str) or cluster.not_readable
     return Answer(value, "\n\n".join(parts), status=INCOMPLETE if lacks else 0)
-
-
-def _is_expected(view: "JobView") -> bool:
-    return isinstance(view.forecast, Forecast) and view.forecast.is_expected
 
 
 def _value(found: Outlook) -> dict[str, object]:
@@ -190,43 +188,6 @@ def _table(found: WhatIf, now: float) -> str:
             end = End(now + left.median, now + left.low, now + left.high)
             rows.append((name, each.ps, each.workers, end.text(now), duration(left.median)))
     return table("<>><>", ("", "PS", "workers", "end (UTC)", "time left"), rows)
-
-
-def _sentences(
-    view: "JobView", found: WhatIf, counts: Counts, cluster: "ReadCluster | str"
-) -> Iterator[str]:
-    from optimus.cli.job_view import amounts_text
-
-    restart = f", {duration(found.price_seconds)} for the restart included"
-    if found.saves_seconds >= 0:
-        yield f"It saves {duration(found.saves_seconds)}{restart}."
-    else:
-        yield f"It takes {duration(-found.saves_seconds)} longer{restart}."
-    if found.why_not_moved:
-        yield f"Optimus would not move it by itself: {found.why_not_moved}."
-    more = {name: each for name, each in found.more.items() if each > 0}
-    less = {name: -each for name, each in found.more.items() if each < 0}
-    requests = [f"{amounts_text(more)} more"] * bool(more) + [f"{amounts_text(less)} less"] * bool(
-        less
-    )
-    if requests:
-        yield f"It requests {', '.join(requests)}."
-    if isinstance(cluster, str):
-        yield f"Whether nodes hold it is not known: {cluster}"
-    elif found.fits is not None:
-        yield _place(found)
-        yield from (f"Not taken into account: {each}" for each in cluster.not_readable)
-    if _is_expected(view):
-        yield "Its speed at counts at which it was not measured is expected, not fitted."
-    if not found.allowed and view.job is not None:
-        yield f"Its annotations optimus.dl/min-... and max-... do not allow {counts}."
-
-
-def _place(found: WhatIf) -> str:
-    if isinstance(found.refusal, QuotaRefusal):
-        return f"It would have to wait: {found.refusal}."
-    place = "have a place for it" if found.fits else "have no place for it as a whole"
-    return f"The nodes {place} now, beside all other jobs."
 
 
 IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

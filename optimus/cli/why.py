@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from optimus.cli.cluster import add_arguments, add_job, connected, incomplete, status_of
 from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.table import table
-from optimus.cli.times import clock, duration
+from optimus.times import clock, duration
 
 if TYPE_CHECKING:  # loaded only by this command: it needs the packages of the extra "cluster"
     from optimus.kube.job_facts import EventFacts, JobFacts, PodFacts

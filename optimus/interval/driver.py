@@ -21,6 +21,7 @@ from typing import Final, Protocol
 from numpy.random import SeedSequence
 
 from optimus.allocation import NO_HISTORY, NO_MEMORY, JobHistory, PolicyMemory
+from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import Service
 from optimus.errors import NotReady
 from optimus.interval import (
@@ -164,9 +165,9 @@ class BeginRescale:
     """Begin to move a job to these counts; (0, 0) suspends it for good.
 
     ``placement`` is where its replicas fit now, or once all that is stopped with it has left;
-    ``None`` where the job only frees capacity. ``kind`` is that of the nodes that it is bound to,
-    ``None`` for any. ``own_counts``: those to remember as the user's, of a job that is moved to be
-    measured.
+    ``None`` where the job only frees capacity, or its pods are to wait for some. ``kind`` is that
+    of the nodes that it is bound to, ``None`` for any. ``own_counts``: those to remember as the
+    user's, of a job that is moved to be measured.
     """
 
     uid: str
@@ -206,6 +207,10 @@ _STOPS: Final = frozenset({Action.SUSPEND, Action.PAUSE})
 ROUND_SLACK: Final = 1e-9
 """Part of a round by which its beginning may be missed by rounding."""
 
+QUEUE_INTERVALS: Final = 2
+"""After so many intervals a paused job that is to run is resumed although it does not fit: its pods
+wait in the queue of the extender, where those of other jobs have taken what became free."""
+
 STALE_INTERVALS: Final = 3
 """After so many intervals a rescale that could not stop its job is withdrawn and decided again: all
 the while its target's room is kept from others."""
@@ -237,9 +242,15 @@ class DriverState:
     forecasts: dict[str, Forecast | NotReady] = field(default_factory=dict)
     awaiting_forecast: set[str] = field(default_factory=set)
     memory: PolicyMemory = NO_MEMORY
+    owed: Owed = field(default_factory=Owed)
+    """What namespaces have used less than their part, where jobs are paused."""
+
     promised: dict[str, tuple[Counts, float]] = field(default_factory=dict)
     """By job that waits for its pods to be placed, the counts that the last interval found room
     for, and when one first did."""
+
+    resuming: dict[str, int] = field(default_factory=dict)
+    """By paused job that is to run and has not begun to, the first interval that said so."""
 
     fitting: dict[str, tuple[Counts, float]] = field(default_factory=dict)
     """By job without a placed pod, its counts, and since when they fit on what is free."""
@@ -416,11 +427,13 @@ class IntervalDriver:
                 received=cluster.received,
                 kind_label=self._config.kind_label,
                 may_pause=self._config.pauses,
+                owed=state.owed,
             ),
             forecast,
         )
         # As it is stored: plain data, which a restarted process could read.
         state.memory = PolicyMemory.from_json(plan.memory.as_json())
+        state.owed = plan.owed
         if self._stops_together:
             yield IntervalDecided(plan)
             yield from _begin_together(plan)
@@ -433,6 +446,8 @@ class IntervalDriver:
             if each.uid in histories
             if each.action in _STOPS or (each.rescales and not _stays(each, snapshot))
         }
+        resumes = {each.uid for each in plan.decisions if each.action is Action.RESUME}
+        state.resuming = {uid: state.resuming.get(uid, state.intervals) for uid in resumes}
         state.promised = self._promised(cluster, plan)
         before = self._early_interval_trigger(cluster, histories)
         yield IntervalDecided(plan)
@@ -545,7 +560,7 @@ class IntervalDriver:
             if purpose.measures and not self._has_place(cluster, histories):
                 continue
             placement = None if suspends else reserve(free, managed.job, decision.counts)
-            if placement is None and not suspends:
+            if placement is None and not (suspends or self._goes_to_the_queue(uid)):
                 continue  # one that shrinks, too: a node on which it runs may take no new pods
             del pending[uid]
             own_counts = histories[uid].own_counts or managed.job.counts
@@ -559,6 +574,11 @@ class IntervalDriver:
                 own_counts=own_counts if purpose.measures else None,
                 kind=decision.kind,
             )
+
+    def _goes_to_the_queue(self, uid: str) -> bool:
+        """Whether a paused job has waited for capacity long enough."""
+        intervals = self.state.intervals
+        return intervals - self.state.resuming.get(uid, intervals) >= QUEUE_INTERVALS
 
     def _has_place(self, cluster: ManagedCluster, histories: _Histories) -> bool:
         return has_place(cluster.snapshot(), histories, self._config.interval.profiling)
@@ -739,7 +759,7 @@ def _begin_together(plan: IntervalPlan) -> Iterator[Instruction]:
                 counts=NO_COUNTS,
                 reason=each.reason,
             )
-        elif each.rescales:
+        elif each.rescales and each.uid in plan.capacity_plan.held:
             yield BeginRescale(
                 uid=each.uid,
                 id=plan.interval_id,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from optimus.allocation import NO_MEMORY, JobHistory, Policy, PolicyMemory
+from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import ClusterAllocation, Service
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Decision
@@ -35,6 +36,9 @@ class IntervalInput:
 
     may_pause: bool = False
     """Whether a running job can be paused. Without, a job that would be paused keeps its nodes."""
+
+    owed: Owed = field(default_factory=Owed)
+    """What namespaces had used less than their part at the interval before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +72,6 @@ class IntervalPlan:
         default_factory=lambda: MappingProxyType({}), repr=False, compare=False
     )
     """The policy's, before it was fitted and settled."""
+
+    owed: Owed = field(default_factory=Owed)
+    """What namespaces have used less than their part; it goes into the next interval."""

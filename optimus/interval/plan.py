@@ -80,7 +80,9 @@ def plan_interval(
         for view, decision in decisions
     )
     at = inputs.snapshot.at
-    return IntervalPlan(interval_id, at, decided, plan, settled.memory, settled.answer)
+    return IntervalPlan(
+        interval_id, at, decided, plan, settled.memory, settled.answer, settled.owed
+    )
 
 
 def _views(

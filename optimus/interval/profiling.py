@@ -273,7 +273,7 @@ def decide_after_profiling(view: JobView, decision: Decision) -> Decision:
     target = return_counts(job, history)
     if target is None or _must_keep_counts(view, target):
         return decision
-    if _has_no_checkpoint(job, view.progress):
+    if _needs_checkpoint(job, history, view.progress):
         why = _why_return_without_checkpoints(view, decision, target)
     elif _has_no_forecast_after_profiling(view, decision):
         if not history.forecast_awaited:
@@ -303,7 +303,7 @@ def may_skip_checkpoint(
     limit_seconds = config.trained_limit_seconds
     is_short = since is not None and max(at - since, history.running_seconds) < limit_seconds
     was_moved = return_counts(job, history) is not None
-    return is_short and was_moved and _has_no_checkpoint(job, progress)
+    return is_short and was_moved and _needs_checkpoint(job, history, progress)
 
 
 def is_admission(history: JobHistory, progress: TrainingProgress, config: ProfilingConfig) -> bool:
@@ -372,8 +372,10 @@ def _why_return_without_checkpoints(
     return f"its log shows no checkpoint after which it could leave {decision.counts} again"
 
 
-def _has_no_checkpoint(job: Job, progress: TrainingProgress) -> bool:
-    return job.rescale is RescaleRule.CHECKPOINT and progress.checkpoint_at is None
+def _needs_checkpoint(job: Job, history: JobHistory, progress: TrainingProgress) -> bool:
+    """Whether it may be moved right after a checkpoint only, and its log has shown none."""
+    may_move = job.rescale is not RescaleRule.CHECKPOINT or history.saves_on_stop
+    return not may_move and progress.checkpoint_at is None
 
 
 def _oldest_first(jobs: Sequence[Job]) -> list[Job]:

@@ -66,6 +66,7 @@ class JobOptions:
     steps_per_epoch: float | None = None
     at_target: AtTarget = AtTarget.CONTINUE
     rescale: RescaleRule = RescaleRule.CHECKPOINT
+    saves_on_stop: bool | None = None
     manage: Manage = Manage.AUTO
     paused: bool = False
     workload: str | None = None
@@ -113,6 +114,7 @@ def read_options(annotations: Mapping[str, str]) -> ReadOptions:
         steps_per_epoch=reader.positive(Annotation.STEPS_PER_EPOCH),
         at_target=reader.choice(Annotation.AT_TARGET, AtTarget) or AtTarget.CONTINUE,
         rescale=reader.choice(Annotation.RESCALE, RescaleRule) or RescaleRule.CHECKPOINT,
+        saves_on_stop=reader.stated(Annotation.SAVES_ON_STOP),
         manage=reader.choice(Annotation.MANAGE, Manage) or Manage.AUTO,
         paused=reader.flag(Annotation.PAUSE),
         workload=reader.name(Annotation.WORKLOAD),
@@ -192,10 +194,15 @@ class _Reader:
             return None
 
     def flag(self, annotation: str) -> bool:
-        text = self._annotations.get(annotation, "false").strip().lower()
-        if text not in ("true", "false"):
+        return self.stated(annotation) or False
+
+    def stated(self, annotation: str) -> bool | None:
+        text = self._annotations.get(annotation)
+        if text is None:
+            return None
+        if text.strip().lower() not in ("true", "false"):
             self.refuse(annotation, '"true" or "false" is expected')
-        return text == "true"
+        return text.strip().lower() == "true"
 
     def text(self, annotation: str) -> str | None:
         if annotation not in self._annotations:

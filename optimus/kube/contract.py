@@ -41,6 +41,7 @@ class Annotation:
     MAX_WORKERS: Final = "optimus.dl/max-workers"
     WORKLOAD: Final = "optimus.dl/workload"
     RESCALE: Final = "optimus.dl/rescale"
+    SAVES_ON_STOP: Final = "optimus.dl/saves-on-stop"
     MANAGE: Final = "optimus.dl/manage"
     PAUSE: Final = "optimus.dl/pause"
     CHECKPOINT_FORMAT: Final = "optimus.dl/checkpoint-format"

@@ -274,7 +274,7 @@ def _view(raw: _RawPod) -> Pod:
         log_container=container,
         resource_version=metadata.resource_version or "",
         labels=labels,
-        rules=rules_of(raw.spec, metadata.namespace, metadata.name, labels),
+        rules=rules_of(raw.spec, metadata.namespace, labels),
         beyond_plan=beyond_plan(raw.spec),
         gates=tuple(gate.name for gate in raw.spec.scheduling_gates or ()),
         priority=raw.spec.priority or 0,

@@ -135,11 +135,13 @@ class _Volume(msgspec.Struct, gc=False, rename="camel"):
     rbd: object = None
 
     @property
-    def is_limited(self) -> bool:
-        """Whether kube-scheduler limits how many of these, or which, are on one node."""
+    def is_ruled(self) -> bool:
+        """Whether kube-scheduler limits which nodes it is on, or how many of these are on one."""
         return any(
             each is not None
             for each in (
+                self.persistent_volume_claim,
+                self.ephemeral,
                 self.csi,
                 self.gce_persistent_disk,
                 self.aws_elastic_block_store,
@@ -182,6 +184,7 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     priority_class_name: str | None = None
     preemption_policy: str | None = None
     active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 _ONE_POD = Resources({PODS: 1})
@@ -302,6 +305,7 @@ def template_of(spec: PodSpec) -> Template:
                 resources=spec.resources,
                 priority_class_name=spec.priority_class_name,
                 active_deadline_seconds=spec.active_deadline_seconds,
+                termination_grace_period_seconds=spec.termination_grace_period_seconds,
             )
         )
     )
@@ -384,13 +388,13 @@ def _shared_constraints(
     return NodeConstraints(selector, affinity, tuple(_toleration(each) for each in tolerations))
 
 
-def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRules | None:
-    """The rules of a pod that concern other pods, ports and volumes; ``None`` where it has none.
+def rules_of(spec: PodSpec, namespace: str, labels: Labels) -> PodRules | None:
+    """The rules of a pod that concern other pods and ports; ``None`` where it has none.
 
     Equal rules are one object, however many pods have them."""
     affinity = spec.affinity
-    ports, claims = _host_ports(spec), _claims(spec, name)
-    if not (ports or claims or affinity or spec.topology_spread_constraints):
+    ports = _host_ports(spec)
+    if not (ports or affinity or spec.topology_spread_constraints):
         return None  # as most pods
     found = PodRules(
         ports=ports,
@@ -401,7 +405,6 @@ def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRul
             for each in spec.topology_spread_constraints or ()
             if each.when_unsatisfiable == "DoNotSchedule"
         ),
-        claims=claims,
     )
     return None if found.is_empty else _shared_rules(found)
 
@@ -409,9 +412,9 @@ def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRul
 def beyond_plan(spec: PodSpec) -> bool:
     """Whether kube-scheduler has rules about such a pod that the plan does not know.
 
-    These are claims of devices (dynamic resource allocation) and volumes in the pod's own spec of
-    which a node holds only so many."""
-    return bool(spec.resource_claims) or any(each.is_limited for each in spec.volumes or ())
+    These are claims of devices (dynamic resource allocation), volume claims, and volumes in the
+    pod's own spec of which a node holds only so many."""
+    return bool(spec.resource_claims) or any(each.is_ruled for each in spec.volumes or ())
 
 
 @lru_cache(maxsize=4096)
@@ -475,16 +478,6 @@ def _spread(raw: _SpreadConstraint, namespace: str, labels: Labels) -> SpreadCon
         honours_affinity=raw.node_affinity_policy != "Ignore",
         honours_taints=raw.node_taints_policy == "Honor",
     )
-
-
-def _claims(spec: PodSpec, name: str) -> tuple[str, ...]:
-    found = set()
-    for volume in spec.volumes or ():
-        if volume.persistent_volume_claim is not None:
-            found.add(volume.persistent_volume_claim.claim_name)
-        elif volume.ephemeral is not None:
-            found.add(f"{name}-{volume.name}")  # Kubernetes names the claim of the pod so
-    return tuple(sorted(found))
 
 
 def replica_spec(spec: PodSpec) -> ReplicaSpec:

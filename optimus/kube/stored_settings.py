@@ -4,9 +4,9 @@ The command line answers by them what another decision would bring. A profile of
 stored none, or ones that this version does not understand, leaves the defaults, and that is said.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -43,7 +43,8 @@ class ClusterSettings:
     """Labels of the nodes whose capacity is allocated; empty: all nodes."""
 
     budgets: Mapping[str, Resources] = field(default_factory=dict)
-    """By namespace, with the names of quotas. A profile has that of its own namespace."""
+    """By namespace, with the names of quotas. A profile has that of its own namespace, and of the
+    weights of namespaces its own, too: others are none of its readers' business."""
 
     ignored_resources: frozenset[str] = frozenset()
     """What another extender accounts for: no job is planned by it."""
@@ -63,7 +64,7 @@ class ClusterSettings:
                 decision.policy.name,
                 _name_of(decision),
                 decision.expects,
-                decision.interval,
+                _weighing(decision.interval, namespace),
                 self.node_selector,
                 dict(self.budgets.get(namespace, {})),
                 tuple(sorted(self.ignored_resources)),
@@ -72,6 +73,27 @@ class ClusterSettings:
             enc_hook=dict,  # the read-only mappings of weights
         )
         return found
+
+    def beside(self, others: Iterable["ClusterSettings"]) -> Self:
+        """With the budgets and weights of the namespaces of these profiles, too."""
+        budgets, interval = dict(self.budgets), self.decision.interval
+        weights = dict(interval.fairness.namespaces) if interval.fairness else {}
+        for each in others:
+            budgets = {**each.budgets, **budgets}
+            if each.decision.interval.fairness is not None:
+                weights = {**each.decision.interval.fairness.namespaces, **weights}
+        if interval.fairness is not None:
+            interval = replace(interval, fairness=replace(interval.fairness, namespaces=weights))
+        return replace(self, budgets=budgets, decision=replace(self.decision, interval=interval))
+
+
+def _weighing(interval: IntervalConfig, namespace: str) -> IntervalConfig:
+    """With the weight of this namespace alone."""
+    fairness = interval.fairness
+    if fairness is None:
+        return interval
+    own = {name: each for name, each in fairness.namespaces.items() if name == namespace}
+    return replace(interval, fairness=replace(fairness, namespaces=own))
 
 
 def _name_of(decision: DecisionSettings) -> str:

@@ -9,8 +9,10 @@ from optimus.lifecycle.record import (
     received_until,
     recorded_history,
     rescale_ended,
+    saves_on_stop,
     service_began,
     service_ended,
+    went_on,
 )
 
 __all__ = (
@@ -22,6 +24,8 @@ __all__ = (
     "received_until",
     "recorded_history",
     "rescale_ended",
+    "saves_on_stop",
     "service_began",
     "service_ended",
+    "went_on",
 )

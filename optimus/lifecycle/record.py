@@ -13,11 +13,16 @@ from optimus.allocation import FailedCounts, PlacementFailure
 from optimus.allocation.policy import Service
 from optimus.allocation.problem import MOST_MOVES, is_forced
 from optimus.jobs import Counts, Job
+from optimus.progress.types import RunStart
 
 _MOST_PRICES: Final = 9
 """Of so many rescales what they cost is kept: nodes and images change."""
 
 _MOST_FAILED: Final = 16
+
+STOPS_NEEDED: Final = 2
+"""So many stops in a row show that a job saves when it is stopped, or that it does not. One can
+fall on a checkpoint that the log did not show in time."""
 
 
 class Avoided(NamedTuple):
@@ -51,6 +56,12 @@ class JobRecord:
     measured_at: float | None = None
     own_counts: Counts | None = None
     """The counts before its profiling runs: its user's, or an interval's."""
+
+    saved_stops: int = 0
+    """How often in a row it went on after a stop from what it had saved when it was stopped."""
+
+    lost_stops: int = 0
+    """How often in a row a stop lost training."""
 
     checkpoint_missed: bool = False
     """A rescale was withdrawn since no checkpoint came."""
@@ -189,6 +200,22 @@ def counts_failed(record: JobRecord, failed: FailedCounts) -> JobRecord:
     return replace(record, failed_counts=(*record.failed_counts, failed)[-_MOST_FAILED:])
 
 
+def went_on(record: JobRecord, start: RunStart) -> JobRecord:
+    """The job trains again after a stop of this software."""
+    if start.lost:
+        return replace(record, saved_stops=0, lost_stops=min(record.lost_stops + 1, STOPS_NEEDED))
+    if start.saved:
+        return replace(record, saved_stops=min(record.saved_stops + 1, STOPS_NEEDED), lost_stops=0)
+    return record
+
+
+def saves_on_stop(record: JobRecord, said: bool | None) -> bool:
+    """Whether a job is trusted to save when it is stopped; ``said`` is what its user says."""
+    if said is None:
+        return record.saved_stops >= STOPS_NEEDED
+    return said and record.lost_stops < STOPS_NEEDED
+
+
 def service_began(record: JobRecord, at: float, workers: Mapping[str, int]) -> JobRecord:
     """All pods of the job have nodes; ``workers`` are on each kind of them."""
     began_at = at if record.began_at is None else record.began_at
@@ -240,6 +267,7 @@ def recorded_history(record: JobRecord, job: Job) -> dict[str, Any]:
         "failed_counts": record.failed_counts,
         "floor": floor,
         "user_counts": record.user_counts,
+        "saves_on_stop": saves_on_stop(record, job.saves_on_stop),
     }
 
 

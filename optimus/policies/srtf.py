@@ -8,7 +8,8 @@ this minimises the average completion time). A higher priority comes before a sh
 are not weighed.
 
 Of several namespaces, the jobs within each one's part of the capacity, the shortest first, come
-before all others: by remaining times that are not true one would pause all jobs of another.
+before all others: by remaining times that are not true one would pause all jobs of another. A job
+larger than such a part comes first in its turns (``allocation.namespace_shares``).
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ import numpy as np
 
 from optimus.allocation import Allocation, AllocationProblem, Candidate, PolicyTraits
 from optimus.allocation.greedy import SequentialGrowth, start_at_minimum
-from optimus.allocation.namespace_shares import due_parts, within_parts
+from optimus.allocation.namespace_shares import protected
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,9 @@ def _turns(problem: AllocationProblem, shortest: Mapping[str, float]) -> dict[st
         problem.candidates,
         key=lambda each: (-each.job.priority, shortest[each.job.uid], each.job.uid),
     )
-    first = ordered
-    if problem.shares:
-        first = within_parts(ordered, due_parts(problem.shares, problem.available))
-    uids = {each.job.uid for each in first}
-    by_turn = sorted(ordered, key=lambda each: each.job.uid not in uids)
-    return {each.job.uid: float(turn) for turn, each in enumerate(by_turn)}
+    first = protected(ordered, problem.shares, problem.available)
+    by_turn = dict.fromkeys(each.job.uid for each in (*first, *ordered))
+    return {uid: float(turn) for turn, uid in enumerate(by_turn)}
 
 
 def _left_out(

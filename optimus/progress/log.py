@@ -52,6 +52,7 @@ from optimus.progress.types import (
     LogLine,
     LossPoint,
     PodRun,
+    RunStart,
     SpeedSample,
     TrainingProgress,
 )
@@ -73,6 +74,8 @@ _LINES_WITHOUT_LOSS: Final = 20
 _UNREAD_LINES: Final = 200
 _BAD_LOSSES: Final = 3
 _UNCLEAR_LINES: Final = 3
+_FALLS: Final = 2
+"""As many falls from the same step show that the steps begin again by themselves."""
 _MOST_UNCLEAR: Final = 40
 """Characters of a number in a sentence."""
 
@@ -304,6 +307,7 @@ class ProgressLog:
             node_kind=state.node_kind,
             metrics=tuple(series.frozen() for series in state.series),
             declared=self._declared(),
+            run_start=state.run_start,
         )
 
     def _declared(self) -> Declared:
@@ -329,6 +333,9 @@ class ProgressLog:
             state.samples = [*state.samples, sample][-MAX_SAMPLES:]
         state.trained_seconds += self._run_seconds()
         keep_epoch_length(state, self.options, counts.workers)
+        before = state.step_before
+        state.stopped_at, state.step_before = state.step, None
+        state.stopped_at_risk = max((before or 0) - (state.checkpoint_step or 0), 0)
         state.former_run, state.run = state.run, run
         state.ps, state.workers = counts
         state.pods, state.lead = [], None
@@ -446,10 +453,20 @@ class ProgressLog:
         state.lead = pod.name if len(trainers) == 1 else min(trainers, key=_lead_rank).name
         if state.lead != pod.name:
             return
+        if former is None:
+            self._note_run_start(move)
         if move.back or former != pod.name:
             self._restore(parsed, move)
         self._set_position(move)
         self._note_loss(parsed, move)
+
+    def _note_run_start(self, move: Move) -> None:
+        """Compare the first position of a run with the last one of the run before."""
+        state, stopped_at = self._state, self._state.stopped_at
+        if move.step is not None and stopped_at is not None and state.run is not None:
+            lost_steps = max(stopped_at - move.step, 0)
+            state.run_start = RunStart(state.run, lost_steps, state.stopped_at_risk)
+        state.stopped_at = None
 
     def _restore(self, parsed: ParsedLine, move: Move) -> None:
         """Training goes on from an earlier position, or a new run begins: what came after that
@@ -470,6 +487,8 @@ class ProgressLog:
         state = self._state
         if move.step is not None and move.epoch is not None:
             state.clock.tick(move.epoch, move.step)
+        if move.step != state.step:
+            state.step_before = state.step
         per_epoch = steps_per_epoch(state, self.options)
         state.steps_per_epoch = per_epoch
         if move.step is None:
@@ -675,11 +694,21 @@ def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:
     return not pod.tells_loss, silent, TRAINERS.index(pod.role), pod.index
 
 
-def _unclear_text(unclear: str) -> str:
-    return (
-        f"the number {unclear} in the log may have a decimal comma or thousands, and is not read: "
-        "print it with a decimal point and without commas"
-    )
+def _unclear_text(state: LogState) -> str | None:
+    """What of the log may mean two things."""
+    if state.unclear_lines >= _UNCLEAR_LINES:
+        return (
+            f"the number {state.unclear} in the log may have a decimal comma or thousands, and is "
+            "not read: print it with a decimal point and without commas"
+        )
+    return _STEPS_BEGIN_AGAIN if any(pod.falls >= _FALLS for pod in state.pods) else None
+
+
+_STEPS_BEGIN_AGAIN: Final = (
+    "the log's steps begin again and again after the same step, and no line names the epoch, so "
+    "that what came before is taken for undone: print the epoch, too, such as 'epoch=3 step=10 "
+    "loss=0.5', or steps that go on"
+)
 
 
 def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
@@ -691,8 +720,9 @@ def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
     slow = _slow_pattern(options)
     if slow is not None:
         return slow
-    if state.unclear_lines >= _UNCLEAR_LINES:
-        return _unclear_text(state.unclear)
+    unclear = _unclear_text(state)
+    if unclear is not None:
+        return unclear
     if state.losses or (options.aims and state.series):
         return None
     named = f"named {options.loss_metric!r} " if options.loss_metric else ""

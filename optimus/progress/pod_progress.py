@@ -129,6 +129,10 @@ class PodState:
     """Whether the last read passed over lines."""
     step: int | None = None
     """The job's global step where the log has it; else the fields that follow are used."""
+    fell_from: int | None = None
+    """The step before its last fall to an earlier one, and how many falls in a row were from it: a
+    program falls from the same step again and again where it counts its steps within epochs."""
+    falls: int = 0
     epoch: int | None = None
     """The running epoch, from 0."""
     batch: int = 0
@@ -297,6 +301,9 @@ def _to_step(pod: PodState, at: float, step: int, epoch: int | None) -> Move:
     former = pod.step
     if former is None:
         pod.meter.restart()  # what it holds, if anything, counts batches
+    elif step < former:
+        pod.falls = pod.falls + 1 if pod.fell_from == former else 1
+        pod.fell_from = former
     pod.step = step
     pod.meter.add(at, step)
     if former is None:

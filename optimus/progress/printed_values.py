@@ -17,6 +17,7 @@ number is decided here alone:
 
 import re
 import unicodedata
+from itertools import islice
 from typing import Final
 
 from optimus.progress.metric_names import EVALUATION_WORDS, describe
@@ -64,6 +65,8 @@ _COUNTED: Final = re.compile(
     re.IGNORECASE,
 )
 _BEFORE_A_COUNT: Final = 24
+_MOST_WITH_COMMAS: Final = 100
+"""A line with more numbers with commas keeps them as they are: what each means costs time."""
 _NAME: Final = re.compile(r"([A-Za-z][\w.@/-]{0,63})['\"]?[\s:=(\[]{1,4}$")
 
 
@@ -113,7 +116,7 @@ def unclear_number(text: str) -> str | None:
     they mean is not clear."""
     if "," not in text or _COMMA.search(text) is None:
         return None
-    for found in _WITH_COMMA.finditer(plain(text)):
+    for found in islice(_WITH_COMMA.finditer(plain(text)), _MOST_WITH_COMMAS):
         if "," in found[0]:
             name = _NAME.search(found.string, max(found.start() - 72, 0), found.start())
             if name is not None and describe(name[1]).is_metric:
@@ -122,8 +125,8 @@ def unclear_number(text: str) -> str | None:
 
 
 def _without_commas(text: str) -> str:
-    found = list(_WITH_COMMA.finditer(text))
-    if not found:
+    found = list(islice(_WITH_COMMA.finditer(text), _MOST_WITH_COMMAS + 1))
+    if not found or len(found) > _MOST_WITH_COMMAS:
         return text
     decimal = any(_is_decimal(each[0]) for each in found)
     thousands = any(_is_thousands(each[0]) for each in found)
@@ -155,11 +158,8 @@ def _as_number(found: re.Match[str], *, decimal: bool, thousands: bool) -> str:
         return token.replace(",", "")
     if _EITHER.fullmatch(token) is None:
         return token
-    before, behind = (
-        found.string[max(start - _BEFORE_A_COUNT, 0) : start],
-        found.string[found.end() :],
-    )
-    if behind.startswith("/") or _COUNTED.search(before) is not None:
+    before = found.string[max(start - _BEFORE_A_COUNT, 0) : start]
+    if found.string.startswith("/", found.end()) or _COUNTED.search(before) is not None:
         return token.replace(",", "")
     if decimal == thousands:
         return token

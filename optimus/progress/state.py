@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from optimus.jobs import BatchScope, Counts, TrainingMode
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
 from optimus.progress.pod_progress import PodState, Rate
-from optimus.progress.types import Declared, LossPoint, MetricSeries, SpeedSample
+from optimus.progress.types import Declared, LossPoint, MetricSeries, RunStart, SpeedSample
 
 _SLACK_EPOCHS: Final = 1e-6
 """An epoch that is step / steps per epoch may miss a whole number by rounding."""
@@ -133,6 +133,13 @@ class LogState:
     checkpoint_since: float | None = None
     checkpoint_pod: str | None = None
     """The pod whose log has the last checkpoint."""
+    step_before: int | None = None
+    """The step before ``step``, as the lead's lines have them."""
+    stopped_at: int | None = None
+    """The step at which the run before stopped; ``stopped_at_risk``: the steps that it had printed
+    since its last checkpoint, but for its last line."""
+    stopped_at_risk: int = 0
+    run_start: RunStart | None = None
     trained_seconds: float = 0.0
     bad_losses: int = 0
     """Losses in a row that are no finite number."""

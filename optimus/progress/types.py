@@ -167,6 +167,28 @@ NOTHING_DECLARED: Final = Declared()
 
 
 @dataclass(frozen=True, slots=True)
+class RunStart:
+    """Where a run went on, compared with where the run before it had stopped."""
+
+    run: str
+    lost_steps: int
+    """Steps that the run before had printed and this one did again; at most one is no loss."""
+    at_risk: int
+    """Steps that the run before had printed since its last known checkpoint; 0 where only its last
+    line came after it."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether training was lost. A line's step is the last one done, or the next one."""
+        return self.lost_steps > 1
+
+    @property
+    def saved(self) -> bool:
+        """Whether it went on from something that was saved after the last known checkpoint."""
+        return not self.lost and self.at_risk > 0
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingProgress:
     """The progress of one job, as far as its log shows it."""
 
@@ -199,6 +221,8 @@ class TrainingProgress:
     """What the log prints beside the training loss."""
     declared: Declared = NOTHING_DECLARED
     """What the program said of the whole run."""
+    run_start: RunStart | None = None
+    """How the current run, or else the last one for which it shows, went on from the one before."""
     earlier: tuple[EarlierRun, ...] = ()
     """What earlier jobs of its workload have shown, the newest last."""
 

@@ -20,14 +20,14 @@ between two intervals, and a few reads of the log."""
 
 
 def must_wait_for_checkpoint(
-    rule: RescaleRule, purpose: RescalePurpose, *, may_train: bool, is_old: bool
+    rule: RescaleRule, purpose: RescalePurpose, *, may_lose: bool, is_old: bool
 ) -> bool:
     """Whether a rescale has to wait for a checkpoint.
 
-    ``may_train``: its pods may train, so that there is something to lose. ``is_old``: more may be
-    lost than a profiling run may lose. A restart does not wait: the operator is about to fail the
-    job."""
-    if rule is not RescaleRule.CHECKPOINT or not may_train:
+    ``may_lose``: its pods may train, and it is not known to save when it is stopped. ``is_old``:
+    more may be lost than a profiling run may lose. A restart does not wait: the operator is about
+    to fail the job."""
+    if rule is not RescaleRule.CHECKPOINT or not may_lose:
         return False
     if purpose is RescalePurpose.RESTART:
         return False

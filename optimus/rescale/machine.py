@@ -572,7 +572,8 @@ def _not_placed(state: Rescale, found: CountsFound) -> Advance:
     waited_seconds = found.at - record.step_at
     failed = PlacementFailed(waited_seconds, lost=not found.target_fits)
     why = f"not placed within {waited_seconds:.0f} s"
-    if found.counts in (None, record.target) and record.before != record.target:
+    is_other = record.before != record.target or record.resumes
+    if found.counts in (None, record.target) and is_other:
         # Stopped again it would start no sooner: it waits in the queue, before new jobs, until the
         # next interval makes room for it.
         state, end = _finish(state, Outcome.ROLLED_BACK, f"{record.target} {why}: its pods wait")
@@ -668,8 +669,11 @@ def _finish(state: Rescale, outcome: Outcome, reason: str) -> Advance:
     start_seconds = None
     if state.placed_at is not None and state.ran_at is not None:
         start_seconds = state.ran_at - state.placed_at
+    stop_seconds = None
+    if state.stopped_at is not None and state.emptied_at is not None:
+        stop_seconds = state.emptied_at - state.stopped_at
     price, lost = _price_seconds(state), state.lost_seconds
-    end = End(outcome, state.record, reason, price, start_seconds, lost)
+    end = End(outcome, state.record, reason, price, start_seconds, lost, stop_seconds)
     return replace(state, end=end), (end,)
 
 

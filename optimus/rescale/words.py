@@ -434,6 +434,9 @@ class End:
     redone_seconds: float = 0.0
     """Training since the checkpoint that its stop lost."""
 
+    stop_seconds: float | None = None
+    """From the suspension to the end of the last pod; ``None`` where that was not seen."""
+
 
 @dataclass(frozen=True, slots=True)
 class CountsFailed:

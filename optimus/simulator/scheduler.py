@@ -13,7 +13,6 @@ alone, a new job waits for the next one, and jobs that are moved are stopped tog
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from optimus import lifecycle
 from optimus.allocation import PolicyTraits
@@ -34,7 +33,6 @@ from optimus.jobs import Job
 from optimus.lifecycle.workloads import NOTHING_PROVIDED, provided, speeds_are_enough
 from optimus.models.earlier_runs import kept, run_of, why_differs
 from optimus.nodes import Node
-from optimus.placement.queue.order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key
 from optimus.progress.types import EarlierRun
 from optimus.rescale.checkpoints import (
     is_fresh_checkpoint,
@@ -45,6 +43,7 @@ from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLi
 from optimus.rescale.purpose import RescalePurpose
 from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
+from optimus.simulator.queue import WaitingJobs
 from optimus.simulator.speeds import EmptyCluster
 from optimus.snapshot import ClusterSnapshot
 
@@ -146,6 +145,7 @@ class SimulatedScheduler:
         self._driver = IntervalDriver(strategies, config.driver)
         self._driver.state.planned_at = -1.0 if self._in_rounds else 0.0
         self._workloads = _Workloads()
+        self._waiting = WaitingJobs(strategies.placement)
         self._looked_at, self._look_due = -math.inf, math.inf
         self._worth = dict[str, float]()
         self._free_at = 0.0
@@ -221,21 +221,10 @@ class SimulatedScheduler:
         return self._driver.state.planned_at or 0.0
 
     def _place_waiting(self, cluster: SimulatedCluster) -> None:
-        waiting = [state for state in cluster.visible if state.phase is Phase.WAITING]
-        if not waiting:
-            return
-        free, capacity = cluster.free_capacity(self._placement), cluster.capacity
-        gangs = {_gang(state): state for state in waiting}
-        order = partial(
-            order_key, capacity=capacity, now=cluster.now, age_limit_seconds=AGE_LIMIT_SECONDS
-        )
-        for gang in sorted(gangs, key=order):
-            state = gangs[gang]
-            placement = reserve(free, state.job, state.job.counts)
-            if placement is not None:
-                cluster.move(state, Move(state.job.counts, placement, cluster.now))
-            elif blocks_others(gang, cluster.now, AGE_LIMIT_SECONDS):
-                return
+        driver = self._driver.state
+        waiting = self._waiting.placements(cluster, driver.forecasts, driver.planned_at or 0.0)
+        for state, held in waiting:
+            cluster.move(state, Move(state.job.counts, held, cluster.now))
 
     def _begin(self, cluster: SimulatedCluster, state: JobState, begun: BeginRescale) -> None:
         """Move the job, or let it wait: for a checkpoint, or until as few jobs are stopped as may
@@ -262,7 +251,7 @@ class SimulatedScheduler:
         must_wait = must_wait_for_checkpoint(
             state.job.rescale,
             purpose,
-            may_train=bool(state.pods),
+            may_lose=bool(state.pods),
             is_old=state.record.served_since is not None
             and cluster.now - state.record.served_since >= age_limit_seconds,
         )
@@ -400,14 +389,6 @@ def _compare(state: JobState) -> None:
     if differs is not None:
         state.record = replace(state.record, differs=differs)
         state.earlier = NOTHING_PROVIDED
-
-
-def _gang(state: JobState) -> WaitingGang:
-    ran_before = state.placed_at is not None
-    job = state.job
-    return WaitingGang(
-        job.uid, job.demand(), state.visible_at, ran_before=ran_before, priority=job.priority
-    )
 
 
 def _stops_any(view: _ManagedCluster, plan: IntervalPlan) -> bool:

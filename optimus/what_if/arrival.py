@@ -74,6 +74,12 @@ class Arrival:
     """Running jobs of which no end is known: their room is not counted on."""
 
 
+def arriving(job: Job, name: str, at: float) -> Job:
+    """A new job like this one."""
+    key = job.key._replace(name=name)
+    return replace(job, key=key, uid=ARRIVING_UID, created_at=at, suspended=False, paused=False)
+
+
 def arrival(question: Arriving) -> Arrival:
     """When the job would start and end."""
     job, free = question.job, _Free.of(question)
@@ -91,7 +97,7 @@ def arrival(question: Arriving) -> Arrival:
         counts=job.counts,
         starts=found,
         ends=None if found is None else _ends(found, question.duration(job.counts)),
-        refusal=refusal,
+        refusal=str(refusal),
         waits_for=free.named(free.needed(by_end[1][1])),
         without_end=free.named([uid for uid in free.holding if uid not in left]),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
-from optimus.interval.capacity_plan import Claim, headroom
+from optimus.interval.capacity_plan import Claim, QuotaRefusal, headroom
 from optimus.interval.classify import (
     Classified,
     Eligibility,
@@ -90,6 +90,12 @@ class WhatIf:
     refusal: str = ""
     """Why not: the quota that lacks, or what the nodes do."""
 
+    by_quota: bool = False
+    """Whether it is a quota that refuses it."""
+
+    expected: bool = False
+    """Whether its speed where it was not measured is expected, and not fitted."""
+
     more: Mapping[str, int] = field(default_factory=dict)
     """What it requests more than now, in the units of resources; less is negative."""
 
@@ -126,7 +132,9 @@ def answer(question: Question) -> WhatIf:
         ),
         allowed=job.bounds.allow(counts),
         fits=None if refusal is None else not refusal,
-        refusal=refusal or "",
+        refusal=str(refusal or ""),
+        by_quota=isinstance(refusal, QuotaRefusal),
+        expected=forecast.is_expected,
         more={name: each for name, each in (job.demand(counts) - job.demand()).items() if each},
     )
 

@@ -1,5 +1,5 @@
 // What other counts would mean: asked of the server, which has the forecast and the nodes.
-import { amount, clock, counts, duration, empty, h, panel, replace, resourceName } from "./dom.js";
+import { clock, counts, duration, empty, h, panel, replace } from "./dom.js";
 
 const ASK_MS = 200;
 
@@ -51,25 +51,23 @@ export function whatIf(namespace, name, box) {
     if (mine === number && box.isConnected && found) draw(found);
   }
 
-  function draw(found) {
-    if (found.problem || !found.then) {
-      replace(result, empty("Not known", found.problem));
+  function draw({ answer, sentences }) {
+    if (answer.problem || !answer.then) {
+      replace(result, empty("Not known", answer.problem));
       return;
     }
     if (!chosen) {
-      replace(result, h("p", { class: "caption" }, `Now: done at ${clock(found.now.endsAt, found.at)}, in ${duration(found.now.remaining.median)}. Choose another size, or click one above.`));
+      replace(result, h("p", { class: "caption" }, `Now: done at ${clock(answer.now.ends_at, answer.at)}, in ${duration(answer.now.remaining.median)}. Choose another size, or click one above.`));
       return;
     }
-    const { then, savesSeconds } = found;
-    const earlier = savesSeconds >= 0;
-    const extra = Object.entries(found.more).map(([resource, value]) => `${value < 0 ? "−" : "+"}${amount(resource, Math.abs(value))} ${resourceName(resource)}`);
+    const { then, saves_seconds: saved } = answer;
+    const earlier = saved >= 0;
     replace(result,
-      h("p", { class: "what-if-main" }, `With ${counts(then.ps, then.workers)}: done at `, h("strong", {}, clock(then.endsAt, found.at)),
-        h("span", { class: earlier ? "gain" : "loss" }, Math.abs(savesSeconds) < 1 ? "as now" : `${duration(Math.abs(savesSeconds))} ${earlier ? "earlier" : "later"}`)),
-      h("p", { class: "caption" }, [`in ${duration(then.remaining.median)}, ${duration(then.remaining.low)} to ${duration(then.remaining.high)} with 80 %`, `a restart of ${duration(found.priceSeconds)} included`, extra.join(", ")].filter(Boolean).join("; ")),
-      found.whyNotMoved && h("p", { class: "caption" }, `Optimus would not move it by itself: ${found.whyNotMoved}.`),
-      found.refusal && h("p", { class: "caption" }, found.refusal),
-      h("p", {}, !found.allowed && h("span", { class: "phase phase-bad" }, "out of its bounds"), " ", found.fits !== null && h("span", { class: `phase phase-${found.fits ? "good" : "wait"}` }, found.fits ? "fits on free capacity" : "does not fit now")));
+      h("p", { class: "what-if-main" }, `With ${counts(then.ps, then.workers)}: done at `, h("strong", {}, clock(then.ends_at, answer.at)),
+        h("span", { class: earlier ? "gain" : "loss" }, Math.abs(saved) < 1 ? "as now" : `${duration(Math.abs(saved))} ${earlier ? "earlier" : "later"}`)),
+      h("p", { class: "caption" }, `In ${duration(then.remaining.median)}, ${duration(then.remaining.low)} to ${duration(then.remaining.high)} with 80 %.`),
+      sentences.map((each) => h("p", { class: "caption" }, each)),
+      h("p", {}, !answer.allowed && h("span", { class: "phase phase-bad" }, "out of its bounds"), " ", answer.fits !== null && h("span", { class: `phase phase-${answer.fits ? "good" : "wait"}` }, answer.fits ? "fits on free capacity" : "does not fit now")));
   }
 
   return {
@@ -108,19 +106,7 @@ export function arrival(namespace, name, box) {
     }
   }
 
-  function draw(found) {
-    const { at, starts, ends } = found;
-    const when = (each) => [h("strong", {}, clock(at + each.median, at)), ` (${clock(at + each.low, at)} to ${each.high === null ? "not known" : clock(at + each.high, at)})`];
-    const lines = [];
-    if (!starts) lines.push(`It would wait: ${found.refusal}. No job with a known end frees enough capacity.`);
-    else if (!found.refusal) lines.push("It would start at once.");
-    else lines.push(["It would start at ", when(starts), found.waitsFor.length > 0 && `, when ${found.waitsFor.slice(0, 4).join(", ")}${found.waitsFor.length > 4 ? ` and ${found.waitsFor.length - 4} more` : ""} ended`, `; now ${found.refusal}.`]);
-    if (ends) lines.push(["It would end at ", when(ends), ", by what this job shows."]);
-    else if (starts) lines.push("When it would end is not known: this job has no forecast.");
-    if (found.shrinks.length > 0) lines.push(`${found.shrinks.join(", ")} would release capacity for it.`);
-    if (found.withoutEnd.length > 0) lines.push(`Jobs without a known end do not count: ${found.withoutEnd.slice(0, 4).join(", ")}${found.withoutEnd.length > 4 ? ` and ${found.withoutEnd.length - 4} more` : ""}.`);
-    if (!found.quotasKnown) lines.push("Quotas are not taken into account, since this job has ended.");
-    replace(result, lines.map((line) => h("p", {}, line)),
-      h("p", { class: "caption" }, [`With ${counts(found.ps, found.workers)}.`, (ends || found.waitsFor.length > 0) && "Ranges have a probability of 80 %.", found.waitsFor.length > 0 && "Running jobs are assumed to keep their counts."].filter(Boolean).join(" ")));
+  function draw({ answer, sentences }) {
+    replace(result, sentences.map((each) => h("p", {}, each)), h("p", { class: "caption" }, `With ${counts(...answer.counts)}.`));
   }
 }

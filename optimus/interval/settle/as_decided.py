@@ -4,23 +4,25 @@
    up to others. A job without a forecast that a policy needs starts at its minimum.
 2. Jobs whose counts stay keep their nodes. The others leave theirs and are placed again, by
    ascending demand; by descending demand where jobs are bound to kinds of nodes, since small ones
-   fit between large ones (Gavel, section 5).
+   fit between large ones (Gavel, section 5). Those within the part of their namespace come first.
 3. A job that does not fit gets fewer tasks; not in a policy that shares time, whose jobs have their
    turn with all of them.
 4. One that does not fit at its minimum is paused until the next interval. Where jobs cannot be
    paused it keeps its nodes, and the others are placed anew beside it.
+5. A paused job for which the policy leaves enough, and that does not fit because of jobs that it
+   does not decide on, or of how they lie, is resumed all the same: its pods wait in the queue.
 
 No change is weighed against its restart.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, Self
 
 from optimus.allocation import AllocationProblem, Candidate, Grant
-from optimus.allocation.namespace_shares import due_parts, within_parts
+from optimus.allocation.namespace_shares import Owed, protected, turns
 from optimus.allocation.policy import ClusterAllocation, Refusal, grants
 from optimus.allocation.problem import NamespaceShare
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
@@ -34,6 +36,7 @@ MOST_ATTEMPTS: Final = 8
 """How often jobs are placed anew beside those that cannot be paused; then no running job moves."""
 
 KEEPS_ITS_NODES: Final = "it keeps its nodes, as no job is paused"
+IN_THE_QUEUE: Final = "once it has waited for two intervals its pods wait in the queue"
 
 
 def settle(undecided: Undecided) -> Settled:
@@ -47,13 +50,16 @@ def settle(undecided: Undecided) -> Settled:
     wanted = {uid: grant for share in shares for uid, grant in share.starting.items()}
     wanted |= grants(answer)
     # 2. to 4. Fit
-    fit = _Fit(undecided, answer, wanted, trims=not traits.time_shared)
+    protected = frozenset(uid for share in shares for uid in share.protected)
+    paused = {uid for uid, history in undecided.inputs.history.items() if history.paused}
+    queues = frozenset(uid for share in shares for uid in share.left_out(wanted, paused))
+    refused = {uid: Refusal(why) for share in shares for uid, why in share.refusals.items()}
+    said = {**answer, **refused}
+    fit = _Fit(undecided, said, wanted, protected, queues, trims=not traits.time_shared)
     fit.place([each for each in jobs if _is_up(each)])
     plan.adopt(fit.plan)
-    reasons = {**fit.reasons}
-    for share in shares:
-        reasons |= share.refusals
-    return Settled(jobs, fit.counts, reasons, answer, memory, fit.actions, fit.kinds)
+    owed = Owed(undecided.at, {uid: most for share in shares for uid, most in share.owed.items()})
+    return Settled(jobs, fit.counts, fit.reasons, answer, memory, owed, fit.actions, fit.kinds)
 
 
 def _is_up(job: Classified) -> bool:
@@ -64,12 +70,15 @@ def _is_up(job: Classified) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Share:
     """The policy's problem in one pool; ``starting`` are grants of jobs that it does not decide on,
-    ``refusals`` the reasons of those that have none."""
+    ``refusals`` the reasons of those that have none. ``protected`` are the running jobs within the
+    parts of their namespaces, by UID."""
 
     pool: Pool
     problem: AllocationProblem
     starting: Mapping[str, Grant]
     refusals: Mapping[str, str]
+    protected: Sequence[str]
+    owed: Mapping[str, float]
 
     @classmethod
     def of(cls, pool: Pool, jobs: Sequence[Classified], undecided: Undecided) -> Self:
@@ -85,6 +94,8 @@ class _Share:
         shares = namespace_shares(
             pool, jobs, plan, config.fairness, with_waiting=undecided.inputs.may_pause
         )
+        owed = undecided.inputs.owed.after(undecided.at, shares, candidates, available)
+        shares = owed.shares(shares)
         kept = _kept(candidates, shares, available) if undecided.inputs.may_pause else []
         starting, refusals = dict[str, Grant](), dict[str, str]()
         queue = [
@@ -111,18 +122,37 @@ class _Share:
             quotas=quotas.remaining(),
             shares=shares,
         )
-        return cls(pool, problem, starting, refusals)
+        uids = [each.job.uid for each in kept]
+        return cls(pool, problem, starting, refusals, uids, owed.seconds)
+
+    def left_out(self, wanted: Mapping[str, Grant], paused: Container[str]) -> Iterator[str]:
+        """The paused jobs for which too little is left beside all that is granted, and enough would
+        be if other jobs held nothing: not the policy keeps them paused."""
+        jobs = {each.job.uid: each.job for each in self.pool.jobs}
+        granted = total(
+            jobs[uid].demand(each.counts) for uid, each in wanted.items() if uid in jobs
+        )
+        left, free = self.problem.capacity - granted, self.problem.available - granted
+        for each in sorted(self.pool.jobs, key=lambda one: one.job.created_at):
+            uid, demand = each.job.uid, each.job.demand(each.minimum)
+            is_paused = uid in paused and uid not in wanted
+            if is_paused and demand.fits_in(left) and not demand.fits_in(free):
+                left = left - demand
+                yield uid
 
 
 def _kept(
     candidates: Sequence[Candidate], shares: Sequence[NamespaceShare], available: Resources
 ) -> list[Candidate]:
-    """The running jobs that lie within what their namespaces are due, the shortest first."""
+    """The running jobs that lie within what their namespaces are due, the shortest first, and those
+    whose turn it is."""
     ordered = sorted(
-        (each for each in candidates if each.running),
+        candidates,
         key=lambda each: (-each.job.priority, each.forecast.at(each.least), each.job.uid),
     )
-    return within_parts(ordered, due_parts(shares, available)) if shares else []
+    due = {each.job.uid for each in turns(ordered, shares, available)}
+    first = [each for each in ordered if each.running or each.job.uid in due]
+    return protected(first, shares, available)
 
 
 def _kept_from(waiting: Job, kept: Sequence[Candidate]) -> Iterator[Resources]:
@@ -148,6 +178,8 @@ class _Fit:
     undecided: Undecided
     answer: ClusterAllocation
     wanted: Mapping[str, Grant]
+    protected: frozenset[str]
+    queues: frozenset[str]
     trims: bool
     plan: CapacityPlan = field(init=False)
     counts: dict[str, Counts] = field(default_factory=dict)
@@ -210,7 +242,12 @@ class _Fit:
         }
         demand = {uid: sign * job.demand().dominant(capacity)[1] for uid, job in jobs.items()}
         unplaced = list[Classified]()
-        for each in sorted(moving, key=lambda each: (demand[each.job.uid], each.job.uid)):
+
+        def turn(job: Classified) -> tuple[bool, float, str]:
+            uid = job.job.uid
+            return uid not in self.protected, demand[uid], uid
+
+        for each in sorted(moving, key=turn):
             uid = each.job.uid
             counts = self._fit(each, jobs[uid]) if uid in wanted else None
             if counts is not None:
@@ -218,9 +255,17 @@ class _Fit:
             elif self.plan_holds(uid):
                 unplaced.append(each)
             else:
-                self.counts[uid] = each.job.counts
-                self.reasons[uid] = self._why_not(uid)
+                self._leave_out(each)
         return unplaced
+
+    def _leave_out(self, job: Classified) -> None:
+        """It does not run, and does not fit."""
+        uid = job.job.uid
+        self.counts[uid], self.reasons[uid] = job.job.counts, self._why_not(uid)
+        queues = uid in self.wanted or uid in self.queues
+        if queues and self._is_paused(uid) and not self.plan.quotas.refusal(uid, job.minimum):
+            self.counts[uid], self.actions[uid] = job.minimum, Action.RESUME
+            self.reasons[uid] = f"{self.reasons[uid]}; {IN_THE_QUEUE}"
 
     def _fit(self, of: Classified, job: Job) -> Counts | None:
         """The counts at which the job was placed."""

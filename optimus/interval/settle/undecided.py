@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 from optimus.allocation import AllocationProblem, ClusterProblem, Policy, PolicyMemory
+from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import (
     ClusterAllocation,
     Holding,
@@ -105,6 +106,7 @@ class Settled:
     reasons: Mapping[str, str]
     answer: ClusterAllocation
     memory: PolicyMemory
+    owed: Owed = field(default_factory=Owed)
     actions: Mapping[str, Action] = field(default_factory=lambda: MappingProxyType({}))
     kinds: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -74,8 +74,3 @@ def order_key(
     if now - gang.since > age_limit_seconds:
         return -gang.priority, 1, gang.since, share, gang.job_uid
     return -gang.priority, 2, share, gang.since, gang.job_uid
-
-
-def blocks_others(gang: WaitingGang, now: float, age_limit_seconds: float) -> bool:
-    """Whether the gang blocks those behind it although it does not fit yet."""
-    return gang.ran_before or now - gang.since > age_limit_seconds

@@ -193,7 +193,9 @@ def test_it_is_asked_what_more_workers_would_mean(browser: Browser, page: Served
         ".find((each) => each.textContent === '+4 workers').click()"
     )
     browser.wait("document.querySelector('.what-if-main')?.textContent.includes('2 PS · 6 W')")
-    assert "restart of" in browser.value("document.querySelector('.what-if-result').textContent")
+    assert "for the restart" in browser.value(
+        "document.querySelector('.what-if-result').textContent"
+    )
     keep(browser, "what-if-light-1360")
     cell = "document.querySelectorAll('.surface tbody tr')[2].querySelectorAll('td')[3]"
     browser.value(f"{cell}.click()")

@@ -50,6 +50,8 @@ class FakeCluster:
     """The status of profiles is refused as what can never succeed."""
     checkpoints: bool = True
     checkpoints_of: set[str] | None = None
+    saving_on_stop: set[str] = field(default_factory=set)
+    """The jobs that save when they are stopped."""
     day_offset: float = 0.0
     quota: int | None = None
     most_lines: int = 1_000_000
@@ -99,6 +101,8 @@ class FakeCluster:
     def _end_pods(self, fake: FakeJob) -> None:
         if fake.pods and not fake.leaving:
             fake.left_at = self.at + self.lingering_seconds
+            if fake.name in self.saving_on_stop:
+                fake.saved = int(fake.step)
             for pod in fake.pods:
                 pod["metadata"]["deletionTimestamp"] = format_second(self.at)
         if self.at >= fake.left_at:

@@ -20,7 +20,7 @@ from tests.unit.interval.cluster import steps
 
 COUNTS = {"min_ps": "1", "max_ps": "1", "min_workers": "3", "max_workers": "3"}
 USUAL = {"training_mode": "sync", "target_loss": "0.001", "rescale": "any", **COUNTS}
-STEPS = {"long": 20_000, "long-2": 20_000, "short": 100, "short-2": 100}
+STEPS = {"long": 20_000, "long-2": 20_000, "short": 100, "short-2": 100, "stranger": 30_000}
 PAUSES = Holds(pauses=frozenset({PauseReason.POLICY}))
 
 
@@ -197,3 +197,23 @@ def test_without_a_fit_a_long_job_is_paused_by_what_is_expected_of_it(
     assert (long.runs, short.runs, long.suspended, short.suspended) == (1, 1, True, False)
     end(cluster, short)
     harness.run_until("long", Phase.TRAINING)
+
+
+def test_a_job_whose_place_is_taken_is_resumed_and_waits_in_the_queue(
+    cluster: FakeCluster,
+) -> None:
+    harness = srtf_on(cluster)
+    long = submit(cluster, "long")
+    harness.run_until("long", Phase.TRAINING)
+    short = submit(cluster, "short")
+    harness.run_until("long", Phase.PAUSED)
+    harness.run_until("short", Phase.TRAINING)
+    # Its pods are pending, and long has none.
+    stranger = submit(cluster, "stranger", rescale="never")
+    end(cluster, short)
+    harness.run(20)
+    assert harness.status("long").phase is Phase.PAUSED
+    harness.run_until("long", Phase.STARTING)
+    end(cluster, stranger)
+    harness.run_until("long", Phase.TRAINING)
+    assert long.runs == 2

@@ -42,7 +42,7 @@ def test_room_is_not_held_for_long_for_a_job_that_never_prints_a_checkpoint(
         cluster.submit(
             tf_job(name, 1, 2, target_loss="0.0501", training_mode="sync", global_batch_size="64")
         )
-    harness.run(700)
+    harness.run(400)
     runs, waited = cluster.jobs["a"].runs, 0
     for _ in range(100):
         harness.run(2)
@@ -96,25 +96,14 @@ def test_a_checkpoint_is_fresh_until_its_log_is_read_again(
     assert (job.counts == Counts(1, 2)) is moves
 
 
-def until_waiting(
-    cluster: FakeCluster, harness: ControllerHarness, counts: tuple[int, int] = (1, 2)
-) -> FakeJob:
+def until_waiting(cluster: FakeCluster, harness: ControllerHarness) -> FakeJob:
     """A job that is to grow at its next checkpoint, which does not come yet."""
-    job = cluster.submit(
-        tf_job("a", *counts, target_loss="0.0501", training_mode="sync", rescale="any")
-    )
-    for _ in range(300):
-        harness.run(1)
-        if (
-            len(harness.controller.managed.states["uid-a"].record.profiled) == 4
-            and harness.status("a").phase == "Training"
-        ):
-            break
+    goal = {"target_loss": "0.0501", "training_mode": "sync"}
+    job = cluster.submit(tf_job("a", 1, 2, **goal, max_ps="1", max_workers="2"))
+    harness.run_until("a", "Training")
     cluster.checkpoints = False
-    job.annotate(rescale="checkpoint", min_workers=str(job.counts.workers + 1))
+    job.annotate(min_workers="3", max_workers="3")
     harness.run_until("a", "WaitingForCheckpoint")
-    job.annotate(min_workers="1")
-    harness.run(1)
     return job
 
 
@@ -124,7 +113,7 @@ def until_waiting(
         pytest.param({"rescale": "never"}, [], id="never"),
         pytest.param({"target_loss": None}, [], id="to be managed no longer"),
         pytest.param({"target_loss": "low"}, [], id="what cannot be read"),
-        pytest.param({"max_workers": "1", "max_ps": "1"}, [Counts(1, 1)], id="less"),
+        pytest.param({"min_workers": "1", "max_workers": "1"}, [Counts(1, 1)], id="less"),
     ],
 )
 def test_annotations_changed_while_a_rescale_waits_take_effect(

@@ -399,7 +399,7 @@ class TestStops:
     def test_checkpoints_now_and_then_lose_training_and_say_so(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        drf = ("--policies", "drf", "--jobs", "8", "--seeds", "1")
+        drf = ("--policies", "drf", "--jobs", "6", "--seeds", "1")
         usual = json.loads(output_of(capsys, *drf, "--json"))
         saving = json.loads(output_of(capsys, *drf, "--checkpoint-seconds", "300", "--json"))
         lost, time = "lost_seconds_per_job", "average_jct_seconds"
@@ -412,8 +412,7 @@ class TestStops:
     def test_jobs_wait_for_a_checkpoint_where_there_are_some_unless_it_says_any(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        ours = ("--policies", "optimus", "--jobs", "12", "--seeds", "1", "--forecast", "truth")
-        saving = (*ours, "--checkpoint-seconds", "300", "--json")
+        saving = (*TestPolicyConfig.JOBS, "--checkpoint-seconds", "300", "--json")
         by_default = output_of(capsys, *saving)
         assert by_default == output_of(capsys, *saving, "--rescale", "checkpoint")
         assert by_default != output_of(capsys, *saving, "--rescale", "any")
@@ -428,7 +427,7 @@ class TestStops:
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
         # DRF stops a job that was trimmed every 600 s, and saves are as far apart.
-        drf = ("--policies", "drf", "--jobs", "12", "--seeds", "1")
+        drf = ("--policies", "drf", "--jobs", "8", "--seeds", "1")
         error = error_of(capsys, *drf, "--checkpoint-seconds", "600")
         assert "is stopped before each checkpoint and never ends" in error
 

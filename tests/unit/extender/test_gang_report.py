@@ -15,7 +15,7 @@ from extender.gang_report import (
     sentence,
 )
 from extender.gang_states import GangState
-from extender.node_room import NodeCount, RoleRoom
+from extender.node_places import Places
 from optimus.jobs import Role
 from optimus.kube.waiting_events import JobAhead
 
@@ -34,12 +34,11 @@ def report(state: GangState, **fields: object) -> GangReport:
 
 def lacking(admit: int, now: int, short_of: Mapping[str, int]) -> RoleReport:
     """One worker lacks a place; five nodes."""
-    count = NodeCount(
+    count = Places(
         nodes=5, admit_it=admit, hold_it_now=now, hold_it_empty=admit, places=now, short_of=short_of
     )
-    room = RoleRoom(count, {})
     return RoleReport(
-        role=Role.WORKER, expected=1, exist=1, gated=0, bound=0, lacking=1, request={}, room=room
+        role=Role.WORKER, expected=1, exist=1, gated=0, bound=0, lacking=1, request={}, places=count
     )
 
 
@@ -231,7 +230,7 @@ def test_the_sentence_about_a_gang(given: GangReport, expected: str) -> None:
 
 def lack(of: Role, count: int, short_of: Mapping[str, int], empty: int = 2, now: int = 1) -> str:
     """What lacks of one role, of three nodes that admit it."""
-    nodes = NodeCount(
+    nodes = Places(
         nodes=5, admit_it=3, hold_it_now=now, hold_it_empty=empty, places=0, short_of=short_of
     )
     shown = RoleReport(
@@ -242,7 +241,7 @@ def lack(of: Role, count: int, short_of: Mapping[str, int], empty: int = 2, now:
         bound=0,
         lacking=count,
         request={"cpu": 1500, "memory": 2**30, "pods": 1},
-        room=RoleRoom(nodes, {}),
+        places=nodes,
     )
     return sentence(report(GangState.WAITING, roles=(shown,))).removeprefix("waits: ")
 
@@ -320,9 +319,9 @@ def test_the_cause_is_another_with_another_state_reason_gate_or_resource() -> No
 def test_a_resource_that_no_node_offers_is_named_with_the_setting_that_leaves_it_out() -> None:
     asked = {"nvidia.com/gpumem": 3000}
     role = lacking(3, 0, asked)
-    assert role.room is not None
-    room = msgspec.structs.replace(role.room, not_offered=("nvidia.com/gpumem",))
-    role = msgspec.structs.replace(role, room=room, request=asked)
+    assert role.places is not None
+    places = msgspec.structs.replace(role.places, not_offered=("nvidia.com/gpumem",))
+    role = msgspec.structs.replace(role, places=places, request=asked)
     assert sentence(report(GangState.WAITING, roles=(role,))) == (
         "waits: 1 worker of 3000 nvidia.com/gpumem lacks a place (no node offers nvidia.com/gpumem:"
         " a resource that another extender accounts for is to be named in"

@@ -67,9 +67,9 @@ def test_the_report_of_a_gang_without_room_has_what_is_lacking_and_until_when() 
     assert found.waited_seconds == 30
     lacking = {each.role: (each.expected, each.bound, each.lacking) for each in found.roles}
     assert lacking == {Role.PS: (1, 0, 1), Role.WORKER: (2, 0, 2)}
-    assert found.roles[1].room is not None
-    room = found.roles[1].room.all
-    assert (room.hold_it_now, room.hold_it_empty, room.short_of) == (0, 2, {"cpu": 2})
+    places = found.roles[1].places
+    assert places is not None
+    assert (places.hold_it_now, places.hold_it_empty, places.short_of) == (0, 2, {"cpu": 2})
     assert found.sentence == (
         "waits: 1 PS of 1 cpu lacks a place (0 of 2 nodes hold one; cpu is short), 2 workers of"
         " 1 cpu lack a place (0 of 2 nodes hold one; cpu is short); since 12:03 UTC; capacity is"
@@ -247,7 +247,7 @@ def test_a_report_is_json() -> None:
     shown.submit("second", 1, 1)
     (body,) = msgspec.json.decode(msgspec.json.encode(shown.inspector.waiting()))
     assert (body["state"], body["waitedSeconds"], body["jobsAhead"]) == ("waiting", 0.0, 0)
-    assert body["roles"][1]["room"]["all"]["holdItNow"] == 0
+    assert body["roles"][1]["places"]["holdItNow"] == 0
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 
 from extender.state.occupancy import Occupancy, Occupant
 from optimus.jobs import JobKey, ReplicaSpec, Requirement, Role
-from optimus.kube.volumes import READ_WRITE_ONCE_POD, Claim, Volume
 from optimus.placement.gang import Gang, Member
 from optimus.placement.rules import (
     AffinityTerm,
@@ -126,39 +125,6 @@ def test_pods_of_a_namespace_count_by_the_labels_that_it_has_now(labels: Labels 
     assert seen_by(occupancy, beside).counts == {Selection((of_team,)): {}}
 
 
-def test_a_claim_for_one_pod_is_free_again_once_its_pod_has_left() -> None:
-    occupancy = Occupancy()
-    mounts = PodRules(claims=("c",))
-    occupancy.volumes.set_claim(None, claim())
-    occupancy.volumes.set_volume(None, Volume(name="v", claim=("ns", "c")))
-    assert seen_by(occupancy, mounts).volumes["c"].problem is None
-    occupancy.add("p", Occupant("a", "ns", Y, mounts))
-    occupancy.add("q", Occupant("a", "other", Y, mounts))  # a claim of another namespace
-    assert "another pod" in (seen_by(occupancy, mounts).volumes["c"].problem or "")
-    occupancy.remove("p", "ns")
-    assert seen_by(occupancy, mounts).volumes["c"].problem is None
-
-
-@pytest.mark.parametrize("is_csi", [True, False])
-def test_only_volumes_of_csi_drivers_leave_the_nodes_to_kube_scheduler(is_csi: bool) -> None:
-    occupancy = Occupancy()
-    occupancy.volumes.set_claim(None, claim())
-    occupancy.volumes.set_volume(None, Volume(name="v", claim=("ns", "c"), is_csi=is_csi))
-    assert occupancy.is_beyond_plan(gang_of(PodRules(claims=("c",)))) == is_csi
-    assert not occupancy.is_beyond_plan(gang_of(ON_80))
-    assert not occupancy.is_beyond_plan(gang_of(None))
-
-
-def claim() -> Claim:
-    return Claim(
-        namespace="ns",
-        name="c",
-        volume="v",
-        is_bound=True,
-        access_modes=(READ_WRITE_ONCE_POD,),
-    )
-
-
 # --- which refusals may be out of date
 
 
@@ -175,7 +141,6 @@ def adding(pod: Occupant) -> Callable[[Occupancy], object]:
         pytest.param(
             lambda occupancy: occupancy.remove("port", "ns"), True, True, id="a port is free again"
         ),
-        pytest.param(lambda occupancy: occupancy.volumes_changed(), True, False, id="a volume"),
         pytest.param(
             lambda occupancy: occupancy.set_namespace("other", Y), True, True, id="a namespace"
         ),

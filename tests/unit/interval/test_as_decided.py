@@ -17,6 +17,8 @@ from optimus.allocation import (
     PolicyMemory,
     PolicyTraits,
 )
+from optimus.allocation.fairness import Fairness
+from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import (
     ClusterAllocation,
     ClusterProblem,
@@ -35,11 +37,12 @@ from optimus.interval import (
     Strategies,
     plan_interval,
 )
-from optimus.jobs import CountBounds, Counts, Job, JobKey, RescaleRule
+from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec, RescaleRule
 from optimus.models.forecast import Forecast
 from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
+from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cluster import KnownForecasts, bind, job, nodes, steps
 from tests.unit.properties import examples
@@ -82,18 +85,22 @@ class Round:
     known: dict[str, Forecast] = field(default_factory=dict)
     history: dict[str, JobHistory] = field(default_factory=dict)
     may_pause: bool = True
+    at: float = AT
+    owed: Owed = field(default_factory=Owed)
+    fairness: Fairness = field(default_factory=Fairness)
 
     def plan(self) -> IntervalPlan:
         pods = [pod for each, where in self.jobs if where for pod in bind(each, where)]
-        snapshot = ClusterSnapshot.of(AT, [each for each, _ in self.jobs], self.nodes, pods)
+        snapshot = ClusterSnapshot.of(self.at, [each for each, _ in self.jobs], self.nodes, pods)
         inputs = IntervalInput(
             snapshot,
             history={f"uid-{name}": each for name, each in self.history.items()},
             received={"uid-a": Service(30.0)},
             may_pause=self.may_pause,
+            owed=self.owed,
         )
         strategies = Strategies(self.policy, Theorem1(), KnownForecasts(self.known))
-        return plan_interval("i7", inputs, strategies, IntervalConfig())
+        return plan_interval("i7", inputs, strategies, IntervalConfig(fairness=self.fairness))
 
     def decisions(self) -> dict[str, Decision]:
         return {each.key.name: each for each in self.plan().decisions}
@@ -166,6 +173,51 @@ class TestNamespaces:
         case.may_pause = False
         assert not paused_of(case)
 
+    def test_a_job_within_its_part_is_not_paused_by_fragments_where_its_counts_change(self) -> None:
+        worker = ReplicaSpec(Resources(cpu=3000))
+        mine = job("mine", (2, 1), key=JobKey("a", "mine"), worker=worker)
+        small: list[tuple[Job, list[str]]] = [
+            (job(name, key=JobKey("b", name)), []) for name in ("b", "c")
+        ]
+        known = {"mine": steps(1e6), "b": steps(1.0), "c": steps(1.0)}
+        # Placed in ascending demand, the small ones leave two cores on each node.
+        policy = granting(READS, mine=(1, 1), b=(1, 1), c=(1, 1))
+        case = Round(policy, [(mine, ["node-00", "node-01", "node-00"]), *small], known=known)
+        decided = case.decisions()
+        assert outcome({"mine": decided["mine"]}) == {"mine": (Action.SHRINK, (1, 1))}
+
+    @pytest.mark.parametrize(("weight", "expected"), [(1.0, 2 / 3), (0.5, 4 / 9)])
+    def test_a_job_larger_than_its_namespaces_part_runs_that_part_of_the_time(
+        self, weight: float, expected: float
+    ) -> None:
+        large = job("large", (1, 5), key=JobKey("a", "large"), bounds=CountBounds(1, None, 5))
+        short = [job(f"s-{number}", (1, 1), key=JobKey("b", f"s-{number}")) for number in range(4)]
+        known = {"large": steps(1e9), **{each.key.name: steps(1.0) for each in short}}
+        fairness = Fairness(namespaces={"a": weight})
+        case = Round(policy_named("srtf"), [], known=known, fairness=fairness)
+        running, ran = {each.key.name: on("node-00") for each in short[:2]}, list[bool]()
+        running |= {each.key.name: on("node-01") for each in short[2:]}
+        for _ in range(90):
+            case.jobs = [
+                (
+                    replace(each, suspended=each.key.name not in running),
+                    running.get(each.key.name, []),
+                )
+                for each in (large, *short)
+            ]
+            case.history = {
+                each.key.name: PAUSED for each in (large, *short) if each.key.name not in running
+            }
+            plan = case.plan()
+            running = {
+                each.key.name: [one.node for one in plan.capacity_plan.held[each.uid]]
+                for each in plan.decisions
+                if each.action is not Action.PAUSE and plan.capacity_plan.is_placed(each.uid)
+            }
+            ran.append("large" in running)
+            case.at, case.owed = case.at + 600.0, plan.owed
+        assert ran.count(True) / len(ran) == pytest.approx(expected, abs=0.05)
+
 
 class TestThePlace:
     def test_small_jobs_come_first_and_a_large_one_gets_fewer_tasks(self) -> None:
@@ -225,6 +277,25 @@ class TestPauses:
         for grants, expected in (({}, Action.WAIT), ({"a": (1, 1)}, Action.RESUME)):
             case = Round(granting(**grants), [(paused, [])], history={"a": PAUSED})  # type: ignore[arg-type]
             assert outcome(case.decisions()) == {"a": (expected, (1, 1))}
+
+    def test_a_paused_job_that_other_jobs_than_the_policys_keep_out_is_resumed_into_the_queue(
+        self,
+    ) -> None:
+        paused = job("a", suspended=True)
+        fixed = [
+            (job(f"f-{n}", (1, 3), rescale=RescaleRule.NEVER), on(f"node-{n:02}", 4))
+            for n in range(2)
+        ]
+        for policy in (granting(), granting(READS)):  # decided by the policy, or without a forecast
+            case = Round(policy, [(paused, []), *fixed], history={"a": PAUSED})
+            decided = case.decisions()["a"]
+            assert (decided.action, decided.counts) == (Action.RESUME, (1, 1))
+            assert decided.reason.endswith("its pods wait in the queue")
+        # What the policy grants to others is theirs.
+        running = [(replace(each, rescale=RescaleRule.ANY), where) for each, where in fixed]
+        policy = granting(READS_NONE, **{each.key.name: (1, 3) for each, _ in running})
+        case = Round(policy, [(paused, []), *running], history={"a": PAUSED})
+        assert case.decisions()["a"].action is Action.WAIT
 
     def test_a_suspension_by_its_user_stays(self) -> None:
         case = Round(granting(a=(1, 1)), [(job("a", suspended=True), [])])

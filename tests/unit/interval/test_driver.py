@@ -159,6 +159,10 @@ def types_of(instructions: Iterable[Instruction]) -> list[type]:
     return [type(each) for each in instructions]
 
 
+def begins(instruction: Instruction) -> bool:
+    return isinstance(instruction, BeginRescale | PauseJob)
+
+
 def progress_measured_at(*counts: tuple[int, int], trained: float = 100.0) -> TrainingProgress:
     samples = tuple(SpeedSample(Counts(*each), 1.0, 60.0, AT) for each in counts)
     return TrainingProgress(samples=samples, trained_seconds=trained)
@@ -778,3 +782,17 @@ class TestRounds:
         (other,) = step(driver, cluster, 2.0)
         assert isinstance(other, BeginRescale)
         assert other.uid != begun.uid
+
+    def test_a_paused_job_that_finds_no_capacity_is_resumed_after_two_intervals(self) -> None:
+        others = FakeManagedJob(job("others", (1, 3), rescale=RescaleRule.NEVER))
+        paused = FakeManagedJob(job("a", (0, 0)), record=JobHistory(paused=True))
+        driver = self.driver(pauses=False, together=False, pausing=True)
+        cluster = cluster_of(others, paused, cores=4)
+        paused.job = replace(paused.job, suspended=True)
+        begun = list[list[Instruction]]()
+        for timer in (0.0, 600.0, 1198.0, 1200.0):
+            begun.append([each for each in step(driver, cluster, timer) if begins(each)])
+        assert begun[:3] == [[], [], []]
+        ((resume,),) = begun[3:]
+        assert isinstance(resume, BeginRescale)
+        assert (resume.uid, resume.counts, resume.placement) == ("uid-a", Counts(1, 1), None)

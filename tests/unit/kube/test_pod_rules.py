@@ -158,15 +158,12 @@ def test_a_spread_that_may_be_broken_is_no_rule() -> None:
     assert with_spec(topologySpreadConstraints=anyway).rules is None
 
 
-def test_claims_by_name_and_those_made_for_the_pod() -> None:
-    volumes = [
-        {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}},
-        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
-        {"name": "other", "emptyDir": {}},
-    ]
-    pod = with_spec(volumes=volumes)
-    assert pod.rules == PodRules(claims=("p-scratch", "shared"))
-    assert not pod.beyond_plan
+def claim(source: str) -> dict[str, Any]:
+    return {"name": "v", source: {"claimName": "c"}}
+
+
+def test_a_volume_that_any_node_holds_is_no_rule() -> None:
+    assert not with_spec(volumes=[{"name": "v", "emptyDir": {}}]).beyond_plan
 
 
 @pytest.mark.parametrize(
@@ -174,6 +171,8 @@ def test_claims_by_name_and_those_made_for_the_pod() -> None:
     [
         pytest.param({"resourceClaims": [{"name": "gpu"}]}, id="a claim of a device"),
         pytest.param({"volumes": [{"name": "v", "csi": {"driver": "d"}}]}, id="an inline volume"),
+        pytest.param({"volumes": [claim("persistentVolumeClaim")]}, id="a volume claim"),
+        pytest.param({"volumes": [claim("ephemeral")]}, id="a claim that is made for the pod"),
         pytest.param({"volumes": [{"name": "v", "iscsi": {"iqn": "i"}}]}, id="an iSCSI volume"),
     ],
 )

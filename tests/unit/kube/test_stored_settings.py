@@ -47,6 +47,17 @@ def test_every_setting_is_read_back_as_it_was_stored(policy: str, placement: str
     assert found.budgets == {"team-a": budgets["team-a"]}, "no budget of another namespace"
 
 
+def test_a_profile_has_no_weight_of_another_namespace() -> None:
+    weights = Fairness(namespaces={"team-a": 2.0, "team-b": 5.0})
+    settings = ClusterSettings(DecisionSettings(interval=IntervalConfig(fairness=weights)))
+    assert "team-b" not in str(settings.stored("team-a"))
+    own, other = (settings_of(settings.stored(each), each) for each in ("team-a", "team-b"))
+    assert isinstance(own, ClusterSettings)
+    assert isinstance(other, ClusterSettings)
+    both = own.beside([own, other])
+    assert both == settings, "who may read profiles of several namespaces knows their weights"
+
+
 def test_the_weights_may_be_left_at_their_defaults() -> None:
     fair = ClusterSettings(DecisionSettings(interval=IntervalConfig(fairness=Fairness(1.0))))
     found = settings_of(fair.stored("ns"), "ns")

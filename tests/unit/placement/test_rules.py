@@ -10,7 +10,7 @@ from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Assignment, DoesNotFit, FixedAssignment, Placement, Server
 from optimus.placement.per_pod import PACK, SPREAD, PerPod
-from optimus.placement.queue.order import WaitingGang, blocks_others, order_key
+from optimus.placement.queue.order import WaitingGang, order_key
 from optimus.placement.scoring import free_room_scores, planned_scores
 from optimus.resources import Resources
 from tests.unit.placement.exhaustive_search import gang_of, overfull, spread_of
@@ -185,13 +185,6 @@ def test_order_of_gangs(first: WaitingGang, second: WaitingGang) -> None:
         for gang in (first, second)
     ]
     assert keys[0] < keys[1]
-
-
-def test_who_holds_back_those_behind() -> None:
-    assert blocks_others(waiting("a", 1, 99, ran_before=True), 100, 60)
-    assert blocks_others(waiting("a", 1, 10), 100, 60)
-    assert not blocks_others(waiting("a", 1, 99), 100, 60)
-    assert not blocks_others(waiting("a", 1, 40), 100, 60), "at the age limit, not past it"
 
 
 def test_how_long_a_gang_has_waited() -> None:

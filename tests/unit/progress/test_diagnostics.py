@@ -40,3 +40,19 @@ class TestDiagnostics:
     def test_a_single_nan_gets_no_diagnostic(self) -> None:
         progress = read([*pairs(1, 3), "step=4 loss=nan", *pairs(5, 6)])
         assert (len(progress.losses), progress.diagnostic) == (5, None)
+
+    def test_steps_that_begin_again_without_an_epoch_are_said_to(self) -> None:
+        epoch = [f"step={n} loss={1 / n:.3f}" for n in range(10, 60, 10)]
+        assert read(epoch * 2).diagnostic is None  # it may have been restored
+        diagnostic = read(epoch * 3).diagnostic
+        assert diagnostic is not None
+        assert "steps begin again" in diagnostic
+        assert "print the epoch" in diagnostic
+
+    def test_restores_from_different_steps_are_no_epochs(self) -> None:
+        texts = [text for last in (50, 80, 120) for text in pairs(1, last)]
+        assert read(texts).diagnostic is None
+
+    def test_steps_that_begin_again_beside_their_epoch_are_understood(self) -> None:
+        texts = [f"epoch={e} step={n} loss=0.5" for e in range(4) for n in range(10, 60, 10)]
+        assert read(texts).diagnostic is None

@@ -27,25 +27,25 @@ WAITING = {
 def test_a_young_job_waits_where_more_than_a_profiling_run_may_be_lost(
     purpose: RescalePurpose,
 ) -> None:
-    waits = must_wait_for_checkpoint(RescaleRule.CHECKPOINT, purpose, may_train=True, is_old=False)
+    waits = must_wait_for_checkpoint(RescaleRule.CHECKPOINT, purpose, may_lose=True, is_old=False)
     assert waits == (purpose in WAITING)
 
 
 @pytest.mark.parametrize("purpose", RescalePurpose)
 def test_an_old_job_waits_but_for_a_restart(purpose: RescalePurpose) -> None:
-    waits = must_wait_for_checkpoint(RescaleRule.CHECKPOINT, purpose, may_train=True, is_old=True)
+    waits = must_wait_for_checkpoint(RescaleRule.CHECKPOINT, purpose, may_lose=True, is_old=True)
     assert waits == (purpose is not RescalePurpose.RESTART)
 
 
 @pytest.mark.parametrize("rule", [RescaleRule.ANY, RescaleRule.NEVER])
 def test_a_job_that_asks_for_no_checkpoint_waits_for_none(rule: RescaleRule) -> None:
-    assert not must_wait_for_checkpoint(rule, RescalePurpose.INTERVAL, may_train=True, is_old=True)
+    assert not must_wait_for_checkpoint(rule, RescalePurpose.INTERVAL, may_lose=True, is_old=True)
 
 
 def test_a_job_that_does_not_train_has_nothing_to_lose() -> None:
     purpose = RescalePurpose.INTERVAL
     assert not must_wait_for_checkpoint(
-        RescaleRule.CHECKPOINT, purpose, may_train=False, is_old=True
+        RescaleRule.CHECKPOINT, purpose, may_lose=False, is_old=True
     )
 
 

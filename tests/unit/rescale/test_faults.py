@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from optimus.jobs import Counts
 from optimus.rescale.words import Outcome, PauseReason, Step
+from tests.unit.properties import sampled
 from tests.unit.rescale.rescale_harness import Fault, RescaleHarness
 from tests.unit.rescale.simulated_job import BEFORE, TARGET, SimulatedJob
 
@@ -91,7 +92,7 @@ def calls_of(path: str) -> int:
 def test_one_fault_at_every_call_changes_nothing(path: str, fault: Fault) -> None:
     job, target = PATHS[path]()
     outcome = run(RescaleHarness(job, target=target)).ends[0].outcome
-    for at_call in range(1, calls_of(path) + 1):
+    for at_call in sampled(range(1, calls_of(path) + 1)):
         job, target = PATHS[path]()
         harness = run(RescaleHarness(job, target=target, faults=one_fault(at_call, fault)))
         nothing_was_recorded = not harness.ends
@@ -119,7 +120,7 @@ USER_ACTS: dict[str, Callable[[SimulatedJob], None]] = {
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("act", USER_ACTS)
 def test_what_the_user_does_wins_at_every_call(path: str, act: str) -> None:
-    for at_call in range(1, calls_of(path) + 1):
+    for at_call in sampled(range(1, calls_of(path) + 1)):
         job, target = PATHS[path]()
         harness = RescaleHarness(job, target=target)
         knew_of_suspension: list[bool] = []
@@ -152,7 +153,7 @@ def test_what_the_user_does_wins_at_every_call(path: str, act: str) -> None:
 @pytest.mark.parametrize("act", USER_ACTS)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.lower())
 def test_a_fault_at_the_call_before_which_the_user_acts(act: str, fault: Fault) -> None:
-    for at_call in range(1, 40):
+    for at_call in sampled(range(1, 40)):
         job = SimulatedJob()
 
         def user(call: int, at_call: int = at_call, job: SimulatedJob = job) -> None:

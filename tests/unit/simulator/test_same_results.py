@@ -4,7 +4,7 @@ Recorded are policies whose decisions rest on no fit: models improve, and these 
 were recorded before the simulator kept anything up to date between events. The file is written anew
 by ``python -m tests.unit.simulator.test_same_results``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,17 +24,21 @@ from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.training import Training
 from optimus.simulator.workload import WORKLOADS
 from optimus.snapshot import ClusterSnapshot
+from tests.unit.properties import sampled
 from tests.unit.simulator.workloads import JobParameters, job
 
 RECORDED = Path(__file__).parents[2] / "data" / "simulations" / "completion.csv"
 POLICIES = ("optimus", "optimus-paper", "drf", "tetris", "srtf", "gavel-las")
 
 
-def completions() -> Iterator[str]:
+SEEDS = (1, 2)
+
+
+def completions(seeds: Sequence[int]) -> Iterator[str]:
     """Every job's end and restarts, under true forecasts."""
     yield "policy,seed,job,finished_at,restarts,pauses"
     for policy in POLICIES:
-        for seed in (1, 2):
+        for seed in seeds:
             workload = WORKLOADS["bursts"](24, stream(seed, Purpose.WORKLOAD))
             found = simulate(workload, preset(policy, TrueForecasts()), seed)
             for each in found.jobs:
@@ -45,7 +49,10 @@ def completions() -> Iterator[str]:
 
 
 def test_results_are_those_recorded() -> None:
-    assert list(completions()) == RECORDED.read_text().splitlines()
+    header, *rows = RECORDED.read_text().splitlines()
+    seeds = sampled(SEEDS)
+    of_seeds = [row for row in rows if int(row.split(",")[1]) in seeds]
+    assert list(completions(seeds)) == [header, *of_seeds]
 
 
 def slow_point(cluster: SimulatedCluster) -> TimelinePoint:
@@ -145,4 +152,4 @@ def test_an_autoscaler_that_looks_every_half_minute_misses_no_job() -> None:
 
 
 if __name__ == "__main__":
-    RECORDED.write_text("\n".join(completions()) + "\n")
+    RECORDED.write_text("\n".join(completions(SEEDS)) + "\n")

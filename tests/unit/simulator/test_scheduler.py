@@ -16,9 +16,11 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from optimus.rescale.disruption import DEFAULT_LIMITS, UNLIMITED, DisruptionLimits, Limit
 from optimus.rescale.purpose import RescalePurpose
+from optimus.resources import Resources
 from optimus.simulator.cluster import AwaitedRescale, JobState, Phase, SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import TrueForecasts
+from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.presets import SchedulerConfig, preset, with_loop
 from optimus.simulator.results import Simulation
 from optimus.simulator.scheduler import LoopConfig, _claims, live_driver
@@ -135,6 +137,28 @@ class TestPlacing:
         placed = {each.uid: each.placed_at for each in found.jobs}
         assert placed["small"] == placed["later"] == pytest.approx(100)
         assert placed["big"] == pytest.approx(1000)
+
+    def test_small_jobs_use_the_nodes_that_one_that_has_waited_long_does_not_need(self) -> None:
+        # The big one needs two empty nodes: by the forecasts those of the jobs that end first.
+        def small(name: str, arrives: float, epochs: int) -> SimulatedJob:
+            return job(name, JobParameters(arrives=arrives, epochs=epochs, bounds=ONE_TASK_EACH))
+
+        running = [small("a", 0, 200), small("b", 0, 210), small("c", 0, 400)]
+        whole_node = Resources(cpu=4000)
+        big = job(
+            "big",
+            JobParameters(arrives=1, ps=whole_node, worker=whole_node, bounds=ONE_TASK_EACH),
+        )
+        late = [small("d", 700, 200), small("e", 701, 200)]
+        found = simulate(
+            workload(*running, big, *late, on=nodes(3)), scheduler_config(RecordingPolicy()), 1
+        )
+        jobs = {each.uid: each for each in found.jobs}
+        assert jobs["d"].placed_at == 700, "on the node that closes for nobody"
+        assert jobs["big"].placed_at == pytest.approx(jobs["b"].finished_at)
+        placed_at = jobs["e"].placed_at
+        assert placed_at is not None
+        assert placed_at >= jobs["big"].finished_at
 
     def test_a_waiting_job_starts_when_the_pods_that_hold_its_room_have_left(self) -> None:
         # The first holds the whole cluster and shrinks for the second, whose pods are bound 10 s

@@ -258,3 +258,28 @@ def test_the_end_of_a_job_of_another_namespace_makes_no_room_in_a_quota() -> Non
     found = asked(new, [a, other], {"a": 1000, "b": 100}, cores=40, quotas=[held])
     assert found.starts is not None
     assert found.starts.median == pytest.approx(median_left(a, 1000), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "counts"),
+    [
+        pytest.param("drf", Counts(2, 2), id="equal parts"),
+        pytest.param("tetris", Counts(1, 1), id="short and small jobs first"),
+        pytest.param("srtf", Counts(1, 1), id="pauses the longer job"),
+    ],
+)
+def test_a_policy_that_decides_anew_frees_capacity_at_once(policy: str, counts: Counts) -> None:
+    """It decides all counts from scratch, so that the job that holds the whole node gives way."""
+    new = replace(job("new", (1, 1)), uid=ARRIVING_UID)
+    settings = DecisionSettings(policy_named(policy))
+    assert not settings.policy.traits.weighs_restarts
+    found = asked(new, [job("a", (3, 5))], {"a": 100_000}, settings=settings)
+    assert found.starts == TimeLeft(0, 0, 0)
+    assert (found.counts, found.shrinks) == (counts, ("team/a",))
+
+
+def test_fifo_lets_it_wait_for_the_end_of_the_job_before_it() -> None:
+    new = replace(job("new", (1, 1)), uid=ARRIVING_UID)
+    settings = DecisionSettings(policy_named("fifo"))
+    found = asked(new, [job("a", (3, 5))], {"a": 100_000}, settings=settings)
+    assert (found.waits_for, found.shrinks) == (("team/a",), ())

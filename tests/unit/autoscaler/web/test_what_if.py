@@ -100,7 +100,7 @@ def arrived(copy: ClusterCopy, name: str = "resnet-0", query: str = "") -> dict[
         .get(f"/api/arrival/team-a/{name}?{query}")
     )
     assert answered.status_code == 200
-    found: dict[str, Any] = answered.get_json()
+    found: dict[str, Any] = answered.get_json()["answer"]
     return found
 
 
@@ -113,7 +113,7 @@ def test_another_job_like_one_starts_where_there_is_room_and_ends_after_the_whol
     _, forecast = job(copy)
     assert found["ends"]["median"] > forecast.at(Counts(2, 2))
     assert found["ends"]["low"] < found["ends"]["median"] < found["ends"]["high"]
-    assert (found["waitsFor"], found["refusal"], found["quotasKnown"]) == ([], "", True)
+    assert (found["waits_for"], found["refusal"]) == ([], "")
 
 
 def test_the_page_asks_by_the_settings_of_its_process() -> None:
@@ -123,14 +123,16 @@ def test_the_page_asks_by_the_settings_of_its_process() -> None:
     path = "/api/what-if/team-a/resnet-0?workers=3"
     cheap = replace(SETTINGS, interval=IntervalConfig(rescale_seconds=2.0))
     for settings, price in ((SETTINGS, PRICE), (cheap, 2.0)):
-        found = create_page(feed, settings).test_client().get(path).get_json()
-        assert found["priceSeconds"] == price
+        found = create_page(feed, settings).test_client().get(path).get_json()["answer"]
+        assert found["price_seconds"] == price
     demanding = IntervalConfig(rescale_seconds=2.0, hysteresis_fraction=0.99)
     asked_page = create_page(feed, replace(SETTINGS, interval=demanding)).test_client()
-    assert "(99 % and 2 s for the restart)" in asked_page.get(path).get_json()["whyNotMoved"]
+    found = asked_page.get(path).get_json()
+    assert "(99 % and 2 s for the restart)" in found["answer"]["why_not_moved"]
+    assert any("(99 % and 2 s for the restart)" in sentence for sentence in found["sentences"])
     held = copy.jobs["uid-0"]._replace(held="paused by its user")
     feed.take(replace(copy, jobs={**copy.jobs, "uid-0": held}))
-    assert asked_page.get(path).get_json()["whyNotMoved"] == "paused by its user"
+    assert asked_page.get(path).get_json()["answer"]["why_not_moved"] == "paused by its user"
 
 
 def test_another_job_is_planned_by_the_policy_of_the_process() -> None:
@@ -196,10 +198,10 @@ def test_quotas_hold_back_other_counts_and_another_job() -> None:
         .test_client()
         .get("/api/what-if/team-a/resnet-0?workers=6")
     )
-    assert other.get_json()["refusal"] == found.refusal
+    assert other.get_json()["answer"]["refusal"] == found.refusal
     new = arrived(copy)
     assert new["refusal"].startswith("quota pods of namespace team-a leaves 0 of pods")
-    assert new["waitsFor"] == ["team-a/resnet-0"]
+    assert new["waits_for"] == ["team-a/resnet-0"]
     assert new["starts"]["median"] > 0
     assert new["ends"]["median"] > new["starts"]["median"]
 
@@ -211,7 +213,7 @@ def test_strange_counts_are_answered(query: str) -> None:
     client = create_page(feed, DecisionSettings()).test_client()
     answered = client.get(f"/api/what-if/team-a/resnet-0?{query}")
     assert answered.status_code == 200
-    found = answered.get_json()["then"]
+    found = answered.get_json()["answer"]["then"]
     assert 1 <= found["ps"] <= 10_000
     assert 1 <= found["workers"] <= 10_000
     assert client.get("/api/what-if/team-a/none").status_code == 404

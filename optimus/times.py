@@ -1,4 +1,4 @@
-"""Instants and durations as the command line prints them."""
+"""Instants and durations as people read them, UTC."""
 
 from datetime import UTC, datetime
 from typing import Final
