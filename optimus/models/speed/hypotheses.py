@@ -34,7 +34,7 @@ _OVERHEADS: Final = (0.003, 0.03)
 """What each worker, or each PS, adds, as a part of the three."""
 _FORMS: Final = (SpeedForm.PAPER, SpeedForm.KNEE)
 """Transfer: as many workers per PS as there are, or as where all links are equal."""
-_ERROR: Final = 0.1
+ERROR: Final = 0.1
 """Relative error of a hypothesis at a pair of counts: more than that of a fitted curve."""
 _EXPECTED_ERROR: Final = 0.4
 """Relative error of their mean where nothing was measured."""
@@ -85,7 +85,7 @@ class _Weighed(NamedTuple):
         seconds = terms.steps(measured.workers) / measured.steps_per_second
         each = _seconds(terms, measured.ps, measured.workers)
         logs = np.log(seconds[:, np.newaxis] / each)
-        precisions = 1 / (_ERROR**2 + measured.variance)
+        precisions = 1 / (ERROR**2 + measured.variance)
         scales = np.einsum("fnh,n->fh", logs, precisions) / precisions.sum()
         squares = np.einsum("fnh,n->fh", np.square(logs - scales[:, np.newaxis]), precisions)
         weights = np.exp(-(squares - squares.min()) / 2)
@@ -147,7 +147,7 @@ def _values(
     logs, values, least = np.log(seconds), np.empty(len(allowed)), (weights @ left).min()
     for index in range(len(allowed)):
         apart = logs[:, [index]] - logs[:, index]
-        after = weights * np.exp(-np.square(apart / _ERROR) / 2)
+        after = weights * np.exp(-np.square(apart / ERROR) / 2)
         chosen = (after @ left).argmin(axis=1)
         values[index] = 1 - weights @ left[np.arange(len(left)), chosen] / least
     return values

@@ -30,7 +30,7 @@ from optimus.models.speed.curve import (
     StepTimeCurve,
     fit_relative,
 )
-from optimus.models.speed.hypotheses import with_hypotheses
+from optimus.models.speed.hypotheses import ERROR, with_hypotheses
 from optimus.progress.types import SpeedSample
 
 NEEDED_COUNTS: Final = 3
@@ -191,9 +191,10 @@ class SpeedModel:
         nodes, is_blend = NodeFactors.fit(measured, terms), terms.form is SpeedForm.BLEND
         speeds = measured.steps_per_second / nodes.each(measured)
         entries = replace(measured, steps_per_second=speeds)
-        if is_blend and (len(speeds) <= _FEW or why_not_ready(measured)):
-            entries = with_hypotheses(entries, terms)
-        curve = StepTimeCurve.fit(entries, terms)
+        is_few = is_blend and (len(speeds) <= _FEW or why_not_ready(measured) is not None)
+        curve = StepTimeCurve.fit(with_hypotheses(entries, terms) if is_few else entries, terms)
+        if is_few:
+            curve = replace(curve, error=max(curve.error, ERROR))
         logs = curve.deviations[: len(speeds)] * is_blend
         deviation = Deviation.of(measured.ps, measured.workers, logs, measured.variance)
         return cls(curve, deviation, nodes, measured)
