@@ -63,7 +63,7 @@ from optimus.rescale.disruption import NO_LIMIT, DisruptionLimits, Limit
 from optimus.rescale.machine import RescaleConfig
 from optimus.rescale.words import PauseReason
 from optimus.resources import Resources
-from optimus.runtime.health import HealthServer
+from optimus.runtime.health import HealthServer, InTurns
 from optimus.runtime.logs import log_to_stderr
 from optimus.runtime.settings import SettingsError, address, names_in
 
@@ -131,7 +131,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
         app = create_app(
             metrics.registry, unhealthy, caches.missing, partial(readiness_text, leadership)
         )
-        with HealthServer(app, *address(settings.listen)) as server:
+        with HealthServer(InTurns(app), *address(settings.listen)) as server:
             _LOG.info("serving /metrics, /healthz and /readyz on port %d", server.port)
             standby = _Standby(caches, page, settings.tick_seconds)
             return _loop(settings, controller, standby, leadership, stopping)

@@ -30,15 +30,16 @@ from optimus.interval.driver import (
     IntervalDriver,
     PauseJob,
 )
-from optimus.jobs import NO_COUNTS, Counts, Job
+from optimus.interval.rescale_capacity import claims_of
+from optimus.jobs import Counts, Job
 from optimus.kube.times import format_second
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import Forecast, ForecastFn
 from optimus.nodes import Node
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
-from optimus.rescale.checkpoints import longest_checkpoint_wait
-from optimus.rescale.words import CountsFound, PauseReason, Step
+from optimus.rescale.machine import Rescale
+from optimus.rescale.words import CountsFound, PauseReason
 from optimus.snapshot import ClusterSnapshot
 
 _LOG = logging.getLogger(__name__)
@@ -102,24 +103,13 @@ class _Cluster:
         return self.observation.snapshot
 
     def claims(self, snapshot: ClusterSnapshot, /) -> Iterator[Claim]:
-        return claims_of(self.managed, snapshot, self.at, self.hold_seconds)
+        rescales = rescales_of(self.managed)
+        return claims_of(rescales, snapshot, self.at, self.hold_seconds)
 
 
-def claims_of(
-    managed: Mapping[str, JobState], snapshot: ClusterSnapshot, at: float, hold_seconds: float
-) -> Iterator[Claim]:
-    """The room that is kept for rescales in progress, beyond that of their pods."""
-    for uid, state in managed.items():
-        if state.rescale is None:
-            continue
-        record = state.rescale.record
-        bound, target = snapshot.bound_counts(uid), record.current_target
-        if target == NO_COUNTS or (bound.ps >= target.ps and bound.workers >= target.workers):
-            continue
-        waited_seconds = at - record.step_at
-        is_stopped = record.holds_capacity and waited_seconds < hold_seconds
-        keeps_pods = record.step is Step.START
-        yield Claim(state.job, target, keeps_pods=keeps_pods, is_stopped=is_stopped)
+def rescales_of(managed: Mapping[str, JobState]) -> Iterator[tuple[Job, Rescale | None]]:
+    """The rescales in progress, with their jobs."""
+    return ((state.job, state.rescale) for state in managed.values())
 
 
 class Headroom:
@@ -216,14 +206,11 @@ class Decider:
         """Withdraw a rescale that waits too long for a checkpoint: all the while its target's room
         is kept from others."""
         waiting = state.rescale
-        if waiting is None or waiting.record.step is not Step.CHECKPOINT:
-            return
         stale_seconds, missed = self._config.stale_seconds, state.record.checkpoint_missed
-        limit_seconds = longest_checkpoint_wait(stale_seconds, missed=missed)
-        if waiting.record.rolling_back or at - waiting.record.step_at < limit_seconds:
+        if waiting is None or at < waiting.withdrawn_at(stale_seconds, missed=missed):
             return
         state.withdraw_rescale(at)
-        if waiting.needs_checkpoint and waiting.may_stop and not waiting.lacks_room:
+        if waiting.misses_checkpoint:
             state.record = replace(state.record, checkpoint_missed=True)
         _LOG.info(
             "job %s: rescale %s waited too long for a checkpoint or capacity",

@@ -25,7 +25,7 @@ from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
 from optimus.progress.log import ProgressLog
 from optimus.rescale.execution import run_rescale
-from optimus.rescale.machine import Rescale, RescaleConfig
+from optimus.rescale.machine import RescaleConfig
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import (
     CountsFailed,
@@ -132,7 +132,7 @@ class Rescales:
         """Take one job's rescale as far as it goes now."""
         since, config = state.progress(at).checkpoint_since, self._config_of(state, at)
         executor = self.executor(state, observation, free, at)
-        run_rescale(executor, -math.inf if since is None else since, at, config)
+        run_rescale(executor, state, -math.inf if since is None else since, at, config)
         if executor.is_broken:
             self._broken_at = at
 
@@ -186,15 +186,6 @@ class JobExecutor:
         self.is_broken = False
         """Whether a read failed."""
 
-    @property
-    def rescale(self) -> Rescale | None:
-        """The job's rescale."""
-        return self._state.rescale
-
-    @rescale.setter
-    def rescale(self, rescale: Rescale | None) -> None:
-        self._state.rescale = rescale
-
     def user_intent(self, record: RescaleRecord) -> UserIntent:
         """What the job's user wants, by its annotations."""
         state = self._state
@@ -213,7 +204,7 @@ class JobExecutor:
     def observe(self, *, uncached: bool) -> Observed | JobGone | None:
         """Read from the API server, or from the caches where these are good enough."""
         # A watch may lag behind our own writes, also those of the step just entered.
-        rescale = self.rescale
+        rescale = self._state.rescale
         if uncached or (rescale is not None and rescale.record.step is not Step.CHECKPOINT):
             return self._read()
         pods = _observed_pods(self._present.cached, self._state)
@@ -288,14 +279,15 @@ class JobExecutor:
 
     def _has_last_lines(self) -> bool:
         """Whether the job may be stopped as far as its log is concerned."""
-        rescale, run = self.rescale, self._state.gang.run
+        rescale, run = self._state.rescale, self._state.gang.run
         if rescale is None or run is None or rescale.record.purpose is RescalePurpose.RESTART:
             return True  # the operator does not wait either
         return self._access.last_reads.read_now(self._state.log, run)
 
     def _checkpoint_aged(self) -> bool:
         """Whether the last lines show that the checkpoint is too old to stop the job now."""
-        rescale, since = self.rescale, self._state.progress(self._at).checkpoint_since
+        rescale = self._state.rescale
+        since = self._state.progress(self._at).checkpoint_since
         if rescale is None or not rescale.needs_checkpoint or rescale.record.rolling_back:
             return False
         return since is None or self._at - since > 2 * self._present.fresh_seconds

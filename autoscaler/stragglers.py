@@ -17,7 +17,7 @@ from dataclasses import replace as replaced
 from typing import Final
 
 from autoscaler.cluster import Observation
-from autoscaler.decide import claims_of
+from autoscaler.decide import rescales_of
 from autoscaler.jobs.state import JobState
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
@@ -25,6 +25,7 @@ from autoscaler.profile.events import JobEvents
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import headroom
 from optimus.interval.classify import why_moved_enough
+from optimus.interval.rescale_capacity import claims_of
 from optimus.jobs import RescaleRule, TrainingMode
 from optimus.kube.pods import Pod
 from optimus.lifecycle import Avoided
@@ -228,7 +229,7 @@ class StragglerReplacer:
             nodes=tuple(node for node in snapshot.nodes if node.name not in avoided),
             pods=tuple(pod for pod in snapshot.pods if pod.node not in avoided),
         )
-        claims = claims_of(managed, others, observation.at, self._config.hold_seconds)
+        claims = claims_of(rescales_of(managed), others, observation.at, self._config.hold_seconds)
         room = headroom(others, self._config.placement, list(claims))
         if room.fits(state.job, state.job.counts):
             return ""

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.trained_runs import train
 from optimus.cli.convergence_evaluation import (
     EvaluatedForecast,
-    Question,
+    ForecastQuestion,
     predict,
     questions_after_drops,
     questions_at,
@@ -87,7 +87,7 @@ def formulas(seed: int, noise: float) -> Iterator[Run]:
 
 def evaluate(runs: Sequence[Run]) -> dict[str, Mapping[str, object]]:
     """Errors of the forecasts of these runs by origin; runs with drops are separate."""
-    asked: dict[str, list[tuple[Run, Question]]] = {}
+    asked: dict[str, list[tuple[Run, ForecastQuestion]]] = {}
     for run in runs:
         losses = [point.loss for point in run]
         drops = "before drops, from " if learning_rate_drops(run) else "from "

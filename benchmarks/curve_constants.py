@@ -27,7 +27,7 @@ from typing import Final
 
 from benchmarks.convergence_model import RECORDED, formulas, trained
 from benchmarks.scheduled_runs import AFTER_DROP, CHOSEN_TARGETS, RUNS, Run, pinball
-from optimus.cli.convergence_evaluation import Question, questions_after_drops, questions_at
+from optimus.cli.convergence_evaluation import ForecastQuestion, questions_after_drops, questions_at
 from optimus.cli.training_log import read_training_log
 from optimus.errors import NotReady
 from optimus.models.convergence import LossCurve, curve, posterior, series
@@ -65,7 +65,7 @@ class Family:
     """Runs of one origin, and what is asked of each."""
 
     name: str
-    asked: list[tuple[Sequence[LossPoint], Question]] = field(default_factory=list)
+    asked: list[tuple[Sequence[LossPoint], ForecastQuestion]] = field(default_factory=list)
 
     def add(self, points: Sequence[LossPoint]) -> None:
         """Ask about a run whose points name the rate: in each stretch of a constant one."""

@@ -15,7 +15,7 @@ import csv
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 from typing import Final
@@ -27,7 +27,10 @@ from benchmarks.fairness import jain
 from optimus.interval.capacity_plan import Held
 from optimus.jobs import Counts, Role
 from optimus.rescale.disruption import DEFAULT_LIMITS, UNLIMITED, DisruptionLimits, Limit
-from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
+from optimus.rescale.machine import Rescale
+from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.words import RescaleRecord, Step
+from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.presets import preset, with_loop
 from optimus.simulator.results import Simulation
@@ -95,38 +98,30 @@ class Losses:
     seconds: float
     shrinks: bool
     next_at: float = 0.0
-    replaced: dict[str, JobState] = field(default_factory=dict)
-    """Jobs whose worker is being replaced, as they were."""
 
     def __call__(self, cluster: SimulatedCluster) -> None:
-        """Lose a worker when it is time, and forget the restarts that were no rescales."""
-        for uid, before in list(self.replaced.items()):
-            state = cluster.states.get(uid)
-            if state is None or state.phase is Phase.TRAINING:
-                del self.replaced[uid]
-            if state is not None and uid not in self.replaced:
-                record = before.record
-                state.record = replace(
-                    state.record,
-                    rescales=record.rescales,
-                    moves=record.moves,
-                    last_rescaled_at=record.last_rescaled_at,
-                )
+        """Lose a worker when it is time."""
         if cluster.now < self.next_at:
             return
         self.next_at = cluster.now + self.rng.exponential(self.seconds)
-        running = [each for each in cluster.states.values() if each.phase is Phase.TRAINING]
+        running = [
+            each
+            for each in cluster.states.values()
+            if each.phase is Phase.TRAINING and each.rescale is None
+        ]
         several = [each for each in running if each.job.counts.workers > 1]
         if several:
             self._lose(cluster, several[int(self.rng.integers(len(several)))])
 
     def _lose(self, cluster: SimulatedCluster, state: JobState) -> None:
-        counts = state.job.counts
+        at, before, why = cluster.now, state.job.counts, "a worker is lost"
+        # Neither waits for anything; a recovery does not count as a rescale.
+        target, purpose = before, RescalePurpose.RECOVERY
         if self.shrinks:
-            counts = Counts(counts.ps, 1)
-        else:
-            self.replaced[state.job.uid] = replace(state)
-        cluster.move(state, Move(counts, tuple(_held(state, counts)), cluster.now))
+            target, purpose = Counts(before.ps, 1), RescalePurpose.TAKE_BACK
+        record = RescaleRecord(why, at, before, target, why, Step.CHECKPOINT, at, purpose=purpose)
+        state.rescale = Rescale(record, needs_checkpoint=False)
+        cluster.reserve(state, _held(state, target))
 
 
 def _held(state: JobState, counts: Counts) -> Iterable[Held]:
@@ -147,7 +142,7 @@ class Stopped:
     def __call__(self, cluster: SimulatedCluster) -> None:
         """Look at the cluster."""
         states = [each for each in cluster.states.values() if each.is_placed]
-        stopped = sum(each.stopped_at is not None for each in states)
+        stopped = sum(each.is_stopped for each in states)
         if len(states) >= 4:
             self.share = max(self.share, stopped / len(states))
 

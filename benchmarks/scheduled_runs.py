@@ -29,7 +29,7 @@ from statistics import fmean
 
 from optimus.cli.convergence_evaluation import (
     EvaluatedForecast,
-    Question,
+    ForecastQuestion,
     predict,
     questions_after_drops,
     questions_at,
@@ -90,7 +90,7 @@ class Run:
             str(found["family"]), found["value"] == "training loss", points, schedule, declared
         )
 
-    def questions(self, targets: Sequence[float] = TARGETS) -> Iterator[Question]:
+    def questions(self, targets: Sequence[float] = TARGETS) -> Iterator[ForecastQuestion]:
         """From parts of the run, and from some epochs after each declared drop."""
         yield from questions_at([point.loss for point in self.points], PARTS, targets)
         if not self.schedule.drops:
@@ -102,7 +102,7 @@ class Run:
         ]
         yield from questions_after_drops(named, AFTER_DROP, targets)
 
-    def converges(self, fraction: float) -> Iterator[Question]:
+    def converges(self, fraction: float) -> Iterator[ForecastQuestion]:
         """From parts of the run: when it converges by a threshold, if it does."""
         found = questions_of_threshold(self.points, PARTS, fraction, self.declared)
         return (question for question in found if question.true is not None)
@@ -111,7 +111,7 @@ class Run:
         return sum(drop <= epochs for drop in self.schedule.drops)
 
 
-Asked = tuple[Run, Question]
+Asked = tuple[Run, ForecastQuestion]
 
 
 def published_runs() -> list[Run]:
@@ -186,7 +186,7 @@ def summary(found: Sequence[EvaluatedForecast]) -> dict[str, float]:
     }
 
 
-def _guess(run: Run, question: Question) -> float:
+def _guess(run: Run, question: ForecastQuestion) -> float:
     true = question.true or 0
     return abs(max(GUESS * run.schedule.end, question.seen + 1) - true) / question.run
 
@@ -236,7 +236,7 @@ def _described(n: int) -> dict[str, float]:
     return {"drop_lag": family.drop_lags[0], **asdict(constants)}
 
 
-def _errors(found: Sequence[tuple[Question, TimeToGoal | None]]) -> dict[str, float]:
+def _errors(found: Sequence[tuple[ForecastQuestion, TimeToGoal | None]]) -> dict[str, float]:
     """Means over forecasts; one that says "not reachable" is off by a whole run."""
     return {
         "error": fmean(
@@ -252,7 +252,7 @@ def _errors(found: Sequence[tuple[Question, TimeToGoal | None]]) -> dict[str, fl
     }
 
 
-def _answers(run: Run, question: Question) -> list[TimeToGoal]:
+def _answers(run: Run, question: ForecastQuestion) -> list[TimeToGoal]:
     """The forecast under each of the grid's; the fits of one family are the same."""
     curves = [_fitted(run, question, family) for family in FAMILIES]
     return [
@@ -262,13 +262,13 @@ def _answers(run: Run, question: Question) -> list[TimeToGoal]:
 
 
 def _answer(
-    run: Run, question: Question, family: CourseFamily, constants: AnnealingConstants
+    run: Run, question: ForecastQuestion, family: CourseFamily, constants: AnnealingConstants
 ) -> TimeToGoal:
     curve = _fitted(run, question, family)
     return replace(curve, constants=constants).time_to_goal(question.goal)
 
 
-def _fitted(run: Run, question: Question, family: CourseFamily) -> AnnealedCurve:
+def _fitted(run: Run, question: ForecastQuestion, family: CourseFamily) -> AnnealedCurve:
     curve = AnnealedCurve.fit(run.points[: question.seen], run.schedule, family)
     if not isinstance(curve, AnnealedCurve):
         raise TypeError(f"{run.family}: {curve}")
@@ -316,13 +316,13 @@ def ablated(asked: Sequence[Asked], fit: Fit) -> dict[str, object]:
     }
 
 
-def _until(fit: Fit, run: Run, question: Question) -> TimeToGoal | None:
+def _until(fit: Fit, run: Run, question: ForecastQuestion) -> TimeToGoal | None:
     curve = fit(run.points[: question.seen], run.schedule)
     found = curve if isinstance(curve, NotReady) else curve.until(question.goal)
     return None if isinstance(found, NotReady) else found
 
 
-def pinball(found: TimeToGoal, question: Question) -> float:
+def pinball(found: TimeToGoal, question: ForecastQuestion) -> float:
     """The mean pinball loss of the three quantiles, as a part of the run."""
     true = float(question.true or 0)
     errors = zip(QUANTILES, (found.low, found.point, found.high), strict=True)

@@ -50,7 +50,7 @@ from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
 from optimus.kube.writer import JobWriter, PodWriter
 from optimus.placement.queue.order import Instant
-from optimus.runtime.health import HealthServer
+from optimus.runtime.health import HealthServer, InTurns
 from optimus.runtime.settings import address, names_in
 
 _WRITERS: Final = 8
@@ -151,7 +151,7 @@ class Application:
         self._health = None
         if settings.health_listen:
             health_app = create_health_app(self._endpoints)
-            self._health = HealthServer(health_app, *address(settings.health_listen))
+            self._health = HealthServer(InTurns(health_app), *address(settings.health_listen))
         self.metrics.watch("reservations", "Replicas with a reservation.", state.reservation_count)
         self.metrics.watch(
             "leads",
@@ -223,7 +223,9 @@ class Application:
         """What is reported to users by Events; called on their thread."""
         half_placed = half_placed_notices(self._state, self._settings.reservation_seconds)
         yield from half_placed
-        yield from waiting_notices(self._inspector.waiting(), {each.uid for each in half_placed})
+        today = format_second(self._state.clock().epoch)[:10]
+        told = {each.uid for each in half_placed}
+        yield from waiting_notices(self._inspector.waiting(), told, today)
         yield from unrecognized_notices(self._state)
 
     def _inspect(self, job: JobKey | None) -> bytes:

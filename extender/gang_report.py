@@ -1,5 +1,6 @@
 """The report on one gang, as JSON and as a sentence with figures."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
@@ -8,7 +9,7 @@ import msgspec
 
 from extender.gang_states import GangState
 from extender.node_places import Places
-from optimus.jobs import Role
+from optimus.jobs import OF_ANOTHER_NAMESPACE, Role
 from optimus.kube.waiting_events import JobAhead, Wait
 from optimus.resources import CPU, MEMORY, PODS
 
@@ -157,6 +158,29 @@ def wait_of(report: GangReport) -> Wait:
         awaits=expected.awaits,
         expected_at=expected.at,
     )
+
+
+def for_users(report: GangReport, today: str = "") -> GangReport:
+    """The report as users of its namespace read it: without the names of others' jobs."""
+
+    def seen(job: str) -> str:
+        is_own = job.startswith(f"{report.namespace}/")
+        return job if is_own or not job else OF_ANOTHER_NAMESPACE
+
+    nodes = Counter[str]()
+    for each in report.ahead:
+        nodes[seen(each.job)] += each.keeps_nodes
+    expected = report.expected
+    if expected is not None:
+        expected = msgspec.structs.replace(expected, awaits=seen(expected.awaits))
+    found = msgspec.structs.replace(
+        report,
+        ahead=tuple(JobAhead(job, count) for job, count in nodes.items()),
+        expected=expected,
+        victims=tuple(dict.fromkeys(map(seen, report.victims))),
+        preempted_for=seen(report.preempted_for),
+    )
+    return msgspec.structs.replace(found, sentence=sentence(found, today))
 
 
 # --- as a sentence

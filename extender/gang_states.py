@@ -9,7 +9,7 @@ from typing import Final
 from extender.state.cluster import is_waiting
 from extender.state.extender_state import ExtenderState
 from extender.state.gang_queue import QueuedGang
-from optimus.jobs import Job, JobKey
+from optimus.jobs import JobKey
 from optimus.placement.ledger import Reservation
 from optimus.placement.queue.order import Instant
 from optimus.placement.queue.shortfall import Refusal
@@ -65,7 +65,6 @@ class GangFacts:
 
     queued: QueuedGang
     state: GangState
-    job: Job | None
     refusal: Refusal | None
     held: Sequence[Reservation]
     back_off_ends: float | None
@@ -131,7 +130,6 @@ def _facts(state: ExtenderState, queued: QueuedGang, now: Instant) -> GangFacts:
     return GangFacts(
         queued,
         _state(state, queued, refusal, now),
-        state.cluster.jobs.get(job_uid),
         refusal,
         state.reservations.ledger.of_job(job_uid),
         state.offers.back_off_ends(job_uid),

@@ -5,7 +5,7 @@ pods are placed one by one.
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from extender.gang_report import GangReport, cause, wait_of
+from extender.gang_report import GangReport, cause, for_users, wait_of
 from extender.gang_states import GangState
 from extender.job_events import Notice
 from extender.state.extender_state import ExtenderState
@@ -30,12 +30,12 @@ _NOTICE_AFTER: Final = {
 
 
 def waiting_notices(
-    reports: Iterable[GangReport], besides: Collection[str] = ()
+    reports: Iterable[GangReport], besides: Collection[str] = (), today: str = ""
 ) -> Iterator[Notice]:
     """A notice for each gang that waits; for the jobs in ``besides`` (UIDs) there is another Event.
 
     Those that would never fit come with a warning."""
-    for report in reports:
+    for report in (for_users(each, today) for each in reports):
         after = _NOTICE_AFTER.get(report.state)
         if after is None or report.uid in besides:
             continue

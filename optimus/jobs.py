@@ -32,6 +32,9 @@ TRAINERS: Final = (Role.CHIEF, Role.MASTER, Role.WORKER)
 """The replica types whose processes train, and that end when the training does."""
 
 
+OF_ANOTHER_NAMESPACE: Final = "a job of another namespace"
+
+
 class JobKey(NamedTuple):
     """Namespace and name, for people; the UID is what identifies a job."""
 
@@ -40,6 +43,10 @@ class JobKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    def seen_from(self, namespace: str) -> str:
+        """As users of a namespace read it: they may not know the names of others' jobs."""
+        return str(self) if self.namespace == namespace else OF_ANOTHER_NAMESPACE
 
 
 def alternating(items: Iterable[T], namespace_of: Callable[[T], str]) -> list[T]:

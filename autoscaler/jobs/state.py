@@ -31,6 +31,7 @@ from optimus.rescale.checkpoints import awaits_next_checkpoint, must_wait_for_ch
 from optimus.rescale.disruption import rescale_order
 from optimus.rescale.machine import Rescale, resume
 from optimus.rescale.purpose import RescalePurpose, why_unwanted
+from optimus.rescale.record import ended_rescale
 from optimus.rescale.words import (
     End,
     Outcome,
@@ -510,10 +511,7 @@ class JobState:
         again after a while."""
         if not rescale.purpose.measures:
             return
-        profiled = list(self.record.profiled)
-        if rescale.target in profiled:
-            profiled.remove(rescale.target)
-        self.record = replace(self.record, profiled=tuple(profiled))
+        self.record = lifecycle.not_profiled(self.record, rescale.target)
         self.measured_again_at = at + _MEASURED_AGAIN_SECONDS * 2.0**self.not_measured
         self.not_measured = min(self.not_measured + 1, _MOST_DOUBLED)
 
@@ -527,43 +525,9 @@ class JobState:
         if start is not None and not start.lost and end.price_seconds is not None:
             price_seconds = end.price_seconds - end.redone_seconds
             end = replace(end, price_seconds=price_seconds, redone_seconds=0.0)
-        happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.PAUSED)
-        self.not_measured = 0 if happened else self.not_measured
-        self.record = lifecycle.rescale_ended(self.record, _for_record(end, at, happened=happened))
-
-
-def _for_record(end: End, at: float, *, happened: bool) -> lifecycle.EndedRescale:
-    record = end.record
-    purpose = record.purpose
-    is_turn = record.pause is not None and not record.pause.is_final
-    is_profiling = purpose is RescalePurpose.PROFILING
-    return lifecycle.EndedRescale(
-        at=at,
-        before=record.before,
-        target=record.target,
-        happened=happened,
-        reached=end.outcome is Outcome.REACHED,
-        # Profiling runs have a limit of their own; of a recovery nobody knows what was before it.
-        is_counted=not (is_profiling or purpose is RescalePurpose.RECOVERY)
-        and not (is_turn and record.target in (NO_COUNTS, record.before)),
-        is_profiling=is_profiling,
-        measures=purpose.measures,
-        is_chosen=purpose.is_chosen,
-        replaces=purpose is RescalePurpose.STRAGGLER,
-        is_pause=end.outcome is Outcome.PAUSED,
-        suspended_at_target=_was_suspended_at_target(end),
-        price_seconds=end.price_seconds,
-        redone_seconds=end.redone_seconds,
-        start_seconds=end.start_seconds,
-    )
-
-
-def _was_suspended_at_target(end: End) -> bool:
-    """Whether the job was suspended at its goal: also where its user resumed it at once."""
-    if end.record.pause is not PauseReason.GOAL or end.record.resumes:
-        return False
-    by_user = end.outcome is Outcome.USER and end.record.step in (Step.EMPTY, Step.YIELD)
-    return by_user or end.outcome is Outcome.PAUSED
+        ended = ended_rescale(end, at)
+        self.not_measured = 0 if ended.happened else self.not_measured
+        self.record = lifecycle.rescale_ended(self.record, ended)
 
 
 def begin_order(state: JobState) -> tuple[bool, float]:

@@ -117,10 +117,12 @@ class _Quantity:
     metric: MetricAsLoss | None = None
 
     def printed(self, losses: Sequence[float] | Vector) -> list[float]:
-        """As the log prints it, to five digits."""
-        values = (float(each) for each in losses)
+        """The values as the log prints them, to five digits."""
+        values = (float(loss) for loss in losses)
         found = self.metric
-        return [float(f"{each if found is None else found.printed(each):.5g}") for each in values]
+        return [
+            float(f"{value if found is None else found.printed(value):.5g}") for value in values
+        ]
 
 
 def curve_charts(
@@ -194,7 +196,7 @@ def _with_curve(
         fit=found.printed(curve.predict(k)),
         low=band[1] if rises else band[0],
         high=band[0] if rises else band[1],
-        drops=[] if declared is None else [float(each) for each in declared.drops],
+        drops=[] if declared is None else [float(drop) for drop in declared.drops],
         end=None if declared is None else float(declared.end),
     )
 
@@ -248,13 +250,13 @@ def speed_chart(
     """The measured speeds, and the model's at all counts near them."""
     samples = [
         SpeedPoint(
-            *each.counts,
-            float(f"{each.steps_per_second:.4g}"),
-            round(each.seconds, 1),
-            round(each.at, 1),
-            each.node_kind,
+            *sample.counts,
+            float(f"{sample.steps_per_second:.4g}"),
+            round(sample.seconds, 1),
+            round(sample.at, 1),
+            sample.node_kind,
         )
-        for each in progress.samples
+        for sample in progress.samples
     ]
     if not isinstance(forecast, Forecast):
         return SpeedChart(samples=samples, reason="" if forecast is None else str(forecast))
@@ -283,7 +285,7 @@ def speed_chart(
 
 def _widest(counts: Counts, progress: TrainingProgress) -> Counts:
     """Somewhat more than it has or was measured at."""
-    measured = [counts, *(each.counts for each in progress.samples)]
+    measured = [counts, *(sample.counts for sample in progress.samples)]
     ps, workers = (max(each[role] for each in measured) for role in (0, 1))
     near = (min(max(each + 2, _LEAST_REPLICAS), _MOST_REPLICAS) for each in (ps, workers))
     return Counts(*near)

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from autoscaler.cluster import Observation
-from autoscaler.decide import claims_of
+from autoscaler.decide import rescales_of
 from autoscaler.jobs.state import JobState
 from autoscaler.profile.status import status_of
 from optimus.errors import NotReady
 from optimus.interval import Decision
 from optimus.interval.capacity_plan import Claim
+from optimus.interval.rescale_capacity import claims_of
 from optimus.jobs import Job, JobKey
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import ProfileStatus
@@ -77,7 +78,7 @@ def copy_of(
     for uid, training_job in observation.jobs.items():
         if uid not in jobs:
             jobs[uid] = _by_profile(training_job, observation)
-    claims = tuple(claims_of(states, observation.snapshot, at, hold_seconds))
+    claims = tuple(claims_of(rescales_of(states), observation.snapshot, at, hold_seconds))
     return ClusterCopy(at, leads=True, observation=observation, jobs=jobs, claims=claims)
 
 

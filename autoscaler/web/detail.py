@@ -12,8 +12,8 @@ from cachetools import LRUCache
 from autoscaler.web.charts import CurveChart, SpeedChart, curve_charts, speed_chart
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.history import CountsPoint, DecisionEntry, JobTimeline, RescaleEntry
-from autoscaler.web.rows import Row, row_of
-from autoscaler.web.what_if import Told, another, answer, come
+from autoscaler.web.rows import JobRow, row_of
+from autoscaler.web.what_if import PageAnswer, another, answer, come
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.errors import NotReady
 from optimus.interval.decision_settings import DecisionSettings
@@ -26,7 +26,7 @@ from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.resources import amounts_text
 from optimus.snapshot import BoundPod
 from optimus.what_if.arrival import Arriving, duration_of
-from optimus.what_if.counts import KnownJob, Question
+from optimus.what_if.counts import CountsQuestion, DecisionBasis
 
 _MOST_REMEMBERED: Final = 32
 _MOST_PLANNED: Final = 100
@@ -47,7 +47,7 @@ class Replica(msgspec.Struct, frozen=True, rename="camel"):
     problem: str
 
 
-class Place(msgspec.Struct, frozen=True):
+class NodeReplicas(msgspec.Struct, frozen=True):
     """The replicas of a job on one node; without a name: those that have none."""
 
     node: str
@@ -66,13 +66,13 @@ class JobDetail(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The view of one job."""
 
     at: float
-    row: Row
+    row: JobRow
     reason: str
     left_alone: str
     facts: list[Fact]
     charts: list[CurveChart]
     speed: SpeedChart | None
-    places: list[Place]
+    places: list[NodeReplicas]
     counts: list[CountsPoint]
     rescales: list[RescaleEntry]
     decisions: list[DecisionEntry]
@@ -174,20 +174,20 @@ class Details:
             price_measured=bool(record.prices),
             profiling_runs=len(record.profiled),
             trained_seconds=round(status.trained_seconds, 1),
-            warnings=[each for each in warnings if each],
+            warnings=[warning for warning in warnings if warning],
         )
 
-    def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> Told:
+    def what_if(self, copy: ClusterCopy, found: JobCopy, counts: Counts) -> PageAnswer:
         """When the job would be done at these counts."""
-        known, snapshot = self._known(copy, found), copy.observation.snapshot
+        known, snapshot = self._basis(copy, found), copy.observation.snapshot
         return answer(
-            Question(found.job, known, counts, copy.at, self._settings, snapshot, copy.claims)
+            CountsQuestion(found.job, known, counts, copy.at, self._settings, snapshot, copy.claims)
         )
 
     def _price_seconds(self, copy: ClusterCopy, found: JobCopy) -> float:
-        return self._settings.interval.price_seconds(self._known(copy, found).history)
+        return self._settings.interval.price_seconds(self._basis(copy, found).history)
 
-    def _known(self, copy: ClusterCopy, found: JobCopy) -> KnownJob:
+    def _basis(self, copy: ClusterCopy, found: JobCopy) -> DecisionBasis:
         """What a decision about the job would rest on."""
         progress, forecast, record = self.learned(found, copy.at)
         forecast_at = found.decided_at or copy.at
@@ -197,16 +197,16 @@ class Details:
             history = JobHistory(
                 **recorded_history(record, found.job), held=found.held, rescaling_to=moving
             )
-        return KnownJob(forecast, forecast_at, progress or NOTHING, history)
+        return DecisionBasis(forecast, forecast_at, progress or NOTHING, history)
 
-    def arrival(self, copy: ClusterCopy, found: JobCopy, job: Job, counts: Counts) -> Told:
+    def arrival(self, copy: ClusterCopy, found: JobCopy, job: Job, counts: Counts) -> PageAnswer:
         """When another job like this one would start and end at these counts, if it came now."""
         progress, forecast, _ = self.learned(found, copy.at)
         trained = 0.0 if progress is None else progress.trained_seconds
         snapshot = copy.observation.snapshot
         new, with_it = another(job, counts, snapshot)
         running = {
-            each.uid: self._known(copy, each)
+            each.uid: self._basis(copy, each)
             for each in map(copy.jobs.get, (one.uid for one in snapshot.jobs))
             if each is not None
         }
@@ -214,7 +214,7 @@ class Details:
         def duration(asked: Counts) -> TimeLeft | None:
             return duration_of(forecast, asked, trained)
 
-        limited = any(each.namespace == job.key.namespace for each in snapshot.quotas)
+        limited = any(quota.namespace == job.key.namespace for quota in snapshot.quotas)
         is_charged = any(job.uid in each.charges for each in snapshot.quotas)
         known = is_charged or not limited or any(each.uid == job.uid for each in snapshot.jobs)
         question = Arriving(
@@ -266,7 +266,7 @@ def _facts(job: Job, found: JobCopy) -> list[Fact]:
     return [Fact(name, value) for name, value in named.items() if value]
 
 
-def _places(found: JobCopy, kinds: Mapping[str, str]) -> list[Place]:
+def _places(found: JobCopy, kinds: Mapping[str, str]) -> list[NodeReplicas]:
     by_node: dict[str, list[Replica]] = {}
     for pod in found.pods:
         if pod.finished:
@@ -276,7 +276,7 @@ def _places(found: JobCopy, kinds: Mapping[str, str]) -> list[Place]:
         replica = Replica(role, index, pod.phase, pod.leaving, state.restarts, state.error)
         by_node.setdefault(pod.node or "", []).append(replica)
     return [
-        Place(node, kinds.get(node, ""), sorted(each, key=lambda one: (one.role, one.index)))
+        NodeReplicas(node, kinds.get(node, ""), sorted(each, key=lambda one: (one.role, one.index)))
         for node, each in sorted(by_node.items())
     ]
 
@@ -317,8 +317,8 @@ def _node_row(node: Node, kind: str, pods: Sequence[BoundPod], names: Mapping[st
         kind,
         node.cordoned,
         [
-            f"{each.key}{'=' if each.value else ''}{each.value}:{each.effect}"
-            for each in node.taints
+            f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}"
+            for taint in node.taints
         ],
         {name: (requested[name], amount) for name, amount in node.allocatable.items()},
         known[:_MOST_NAMED],

@@ -163,7 +163,7 @@ class PageFeed:
             instance=self._instance,
             silent_seconds=silent if silent > self._silent_limit_seconds else 0.0,
             nodes=len(copy.observation.snapshot.nodes),
-            rows=[each.row for each in self._rows.values() if each.version > seen],
+            rows=[row.row for row in self._rows.values() if row.version > seen],
             gone=[] if reset else [uid for version, uid in self._gone if version > seen],
             cluster=self._history.present,
             use=list(use) if reset else use[-1:],

@@ -88,19 +88,19 @@ class _Api:
         return Response(_events(self._feed, since), content_type="text/event-stream")
 
     def job(self, namespace: str, name: str) -> Response:
-        copy, found = self._found(namespace, name)
-        return _json(self._details.job(copy, found, self._feed.timeline(found.uid)))
+        copy, job_copy = self._job_of(namespace, name)
+        return _json(self._details.job(copy, job_copy, self._feed.timeline(job_copy.uid)))
 
     def what_if(self, namespace: str, name: str) -> Response:
-        copy, found = self._found(namespace, name)
-        counts = _asked_counts(found)
-        return _json(self._details.what_if(copy, found, counts))
+        copy, job_copy = self._job_of(namespace, name)
+        counts = _asked_counts(job_copy)
+        return _json(self._details.what_if(copy, job_copy, counts))
 
     def arrival(self, namespace: str, name: str) -> Response:
-        copy, found = self._found(namespace, name)
-        counts, job = _asked_counts(found), found.job
+        copy, job_copy = self._job_of(namespace, name)
+        counts, job = _asked_counts(job_copy), job_copy.job
         assert job is not None
-        return _json(self._details.arrival(copy, found, job, counts))
+        return _json(self._details.arrival(copy, job_copy, job, counts))
 
     def nodes(self) -> Response:
         offset = max(request.args.get("offset", 0, int), 0)
@@ -112,19 +112,19 @@ class _Api:
         copy = self._feed.copy
         return copy if copy is not None else abort(_nothing_yet())
 
-    def _found(self, namespace: str, name: str) -> tuple[ClusterCopy, JobCopy]:
+    def _job_of(self, namespace: str, name: str) -> tuple[ClusterCopy, JobCopy]:
         copy = self._copy()
-        found = self._details.find(copy, JobKey(namespace, name))
-        return copy, found if found is not None else abort(404)
+        job_copy = self._details.find(copy, JobKey(namespace, name))
+        return copy, job_copy if job_copy is not None else abort(404)
 
 
-def _asked_counts(found: JobCopy) -> Counts:
+def _asked_counts(job_copy: JobCopy) -> Counts:
     """The counts of the request, each the job's own where it is not named."""
-    if found.job is None:
+    if job_copy.job is None:
         abort(404)
     ps, workers = (
         min(max(request.args.get(role, now, int), 1), MOST_REPLICAS)
-        for role, now in zip(("ps", "workers"), found.job.counts, strict=True)
+        for role, now in zip(("ps", "workers"), job_copy.job.counts, strict=True)
     )
     return Counts(ps, workers)
 

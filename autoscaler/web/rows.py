@@ -38,7 +38,7 @@ class Waits(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The job whose end is waited for."""
 
 
-class Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """One job; instants and durations in seconds."""
 
     uid: str
@@ -73,13 +73,13 @@ class Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_on
     rescales: int = 0
 
 
-def row_of(copy: JobCopy) -> Row:
+def row_of(copy: JobCopy) -> JobRow:
     """The row of one job."""
     status, job = copy.status, copy.job
     counts = None if job is None else job.counts
     decided_at = copy.decided_at if copy.decided_at is not None else instant(status.decided_at)
     remaining = None if status.phase in _OVER else remaining_of(copy)
-    return Row(
+    return JobRow(
         uid=copy.uid,
         namespace=copy.key.namespace,
         name=copy.key.name,
@@ -156,7 +156,7 @@ def _is_goal_met(copy: JobCopy) -> bool:
     return (
         copy.status.phase is Phase.AT_TARGET
         or (isinstance(copy.forecast, Forecast) and copy.forecast.goal_met)
-        or any((each.type, each.status) == met for each in copy.status.conditions)
+        or any((condition.type, condition.status) == met for condition in copy.status.conditions)
     )
 
 

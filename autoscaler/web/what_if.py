@@ -12,7 +12,7 @@ from optimus.resources import NONE
 from optimus.snapshot import ClusterSnapshot
 from optimus.what_if import counts as other_counts
 from optimus.what_if.arrival import Arrival, Arriving, arrival, arriving
-from optimus.what_if.counts import Question, WhatIf
+from optimus.what_if.counts import CountsQuestion, WhatIf
 from optimus.what_if.text import arrival_sentences, counts_sentences
 
 MOST_REPLICAS: Final = 10_000
@@ -20,21 +20,21 @@ _ONE_AT_A_TIME: Final = threading.Lock()
 """A placement on thousands of nodes takes a good part of a second of a core."""
 
 
-class Told(msgspec.Struct, frozen=True):
+class PageAnswer(msgspec.Struct, frozen=True):
     """An answer and its sentences."""
 
     answer: WhatIf | Arrival
     sentences: list[str]
 
 
-def answer(question: Question) -> Told:
+def answer(question: CountsQuestion) -> PageAnswer:
     """When the job would be done."""
     with _ONE_AT_A_TIME:
         answered = other_counts.answer(question)
-    return Told(answered, list(counts_sentences(answered)))
+    return PageAnswer(answered, list(counts_sentences(answered)))
 
 
-def come(question: Arriving, like: Job, *, quotas_known: bool) -> Told:
+def come(question: Arriving, like: Job, *, quotas_known: bool) -> PageAnswer:
     """When another job like this one would start and end. ``quotas_known``: whether its quotas were
     asked."""
     with _ONE_AT_A_TIME:
@@ -42,7 +42,7 @@ def come(question: Arriving, like: Job, *, quotas_known: bool) -> Told:
     sentences = list(arrival_sentences(question, answered, str(like.key)))
     if not quotas_known:
         sentences.append("Quotas are not taken into account, since this job has ended.")
-    return Told(answered, sentences)
+    return PageAnswer(answered, sentences)
 
 
 def another(job: Job, counts: Counts, snapshot: ClusterSnapshot) -> tuple[Job, ClusterSnapshot]:

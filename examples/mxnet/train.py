@@ -9,27 +9,10 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
-import signal
 import sys
-import threading
 from pathlib import Path
 
-
-def exit_promptly_on_sigterm() -> None:
-    """Leave at once, with the status of a process that SIGTERM ended, whatever the main thread is
-    doing.
-
-    A Python handler would wait until MXNet's C code returns, which a server's never does, and
-    without one the kernel drops the signal for process 1 of a container. A thread that waits for it
-    has neither flaw."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-
-    def wait() -> None:
-        signal.sigwait({signal.SIGTERM})
-        os._exit(128 + signal.SIGTERM)
-
-    threading.Thread(target=wait, name="sigterm", daemon=True).start()
+from examples.mxnet.stopping import Stop
 
 
 def positive(text: str) -> int:
@@ -73,6 +56,12 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         default=10,
         help="batches of one worker from one Speedometer line to the next",
     )
+    add(
+        "--stop-seconds",
+        type=float,
+        default=10.0,
+        help="from SIGTERM until a process ends: in that time worker 0 saves",
+    )
     add("--stop-file", type=Path, default=None, help="end after the epoch in which it gets content")
     add("--learning-rate", type=float, default=0.1)
     add("--hidden", type=positive, default=48, help="width of the hidden layer")
@@ -95,11 +84,11 @@ def main() -> int:
     """Run this process's role to its end; the exit status."""
     logging.basicConfig(level=logging.INFO)
     settings = parse_arguments(sys.argv[1:])
-    exit_promptly_on_sigterm()
+    stop = Stop(settings.stop_seconds)
     from examples.mxnet.worker import train
 
     try:
-        train(settings)
+        train(settings, stop)
     except ValueError as refused:
         logging.getLogger().error("cannot train: %s", refused)
         return 2

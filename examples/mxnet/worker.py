@@ -28,6 +28,7 @@ import numpy as np
 from examples.mxnet.checkpoints import CheckpointFolder
 from examples.mxnet.dataset import CLASSES, FEATURES, make_dataset, share
 from examples.mxnet.ending import has_content
+from examples.mxnet.stopping import Stop
 
 _LOG = logging.getLogger()  # the root, as MXNet's own lines: INFO:root:
 
@@ -144,8 +145,8 @@ class GoalWatch:
 class Worker:
     """One worker's model, data and part of the job."""
 
-    def __init__(self, settings: argparse.Namespace, kvstore: Any) -> None:
-        self._settings = settings
+    def __init__(self, settings: argparse.Namespace, kvstore: Any, stop: Stop) -> None:
+        self._settings, self._stop = settings, stop
         self._part = part_of(kvstore, settings)
         self._data = make_dataset(settings.examples, settings.seed)
         self._folder = CheckpointFolder(settings.checkpoint_dir, settings.prefix)
@@ -199,6 +200,9 @@ class Worker:
             epoch, done = (step - 1) // epoch_steps, min(part.done_after(step), settings.steps)
             progress.batch_done(self._module, label, step, epoch)
             self._save_if_due(done)
+            if self._stop.told and part.worker == 0:
+                self._save(done)
+                self._stop.leave()
             if (step + steps.step - 1) // epoch_steps > epoch and self._goal.is_met():
                 _LOG.info("The goal is met: the training ends after step %d", done)
                 self._save(done)
@@ -232,11 +236,11 @@ class Worker:
         _LOG.info('Saved checkpoint to "%s"', path)
 
 
-def train(settings: argparse.Namespace) -> None:
+def train(settings: argparse.Namespace, stop: Stop) -> None:
     """Take part in the job as a worker until its last step. Raises ValueError where it cannot be
     shared out."""
     kvstore = mx.kv.create(settings.kvstore)
     _LOG.info(
         "worker %s of %d", os.environ.get("DMLC_WORKER_ID", kvstore.rank), kvstore.num_workers
     )
-    Worker(settings, kvstore).run()
+    Worker(settings, kvstore, stop).run()

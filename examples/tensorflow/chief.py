@@ -22,6 +22,7 @@ from typing import Any
 import tensorflow as tf  # type: ignore[import-untyped]  # lives only in the environment of this example
 
 from examples.tensorflow.model import Dataset, Mlp
+from examples.tensorflow.stopping import SaveFirst
 
 _IN_FLIGHT_PER_WORKER = 2
 _CHIEF = "/job:chief/replica:0/task:0/device:CPU:0"
@@ -85,8 +86,8 @@ class Chief:
     """The job's one driver: schedules steps, prints their losses, saves and restores
     checkpoints."""
 
-    def __init__(self, settings: argparse.Namespace) -> None:
-        self._settings = settings
+    def __init__(self, settings: argparse.Namespace, save_first: SaveFirst) -> None:
+        self._settings, self._save_first = settings, save_first
         self._watch = StallWatch(settings.startup_seconds, settings.stall_seconds)
         task = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         self._workers = len(task.cluster_spec().as_dict()["worker"])
@@ -135,23 +136,29 @@ class Chief:
             )
 
     def train(self) -> None:
-        """Train from the newest checkpoint to the last step."""
-        done, every = self.restore(), self._settings.checkpoint_steps
-        while done < self._settings.steps:
-            until = min(done + every - done % every, self._settings.steps)
-            for step, loss in self._losses(done + 1, until):
-                print(f"epoch={self._data.epoch_of(step)} step={step} loss={loss:.6f}", flush=True)
-                self._watch.progressed(f"step {step + 1}")
-            done = until
-            self._save(done, loss)
+        """Train from the newest checkpoint to the last step, or until told to stop."""
+        saved, every = self.restore(), self._settings.checkpoint_steps
+        while saved < self._settings.steps:
+            until, done = min(saved + every - saved % every, self._settings.steps), saved
+            for done, loss in self._losses(saved + 1, until):
+                print(f"epoch={self._data.epoch_of(done)} step={done} loss={loss:.6f}", flush=True)
+                self._watch.progressed(f"step {done + 1}")
+            if done > saved:
+                self._save(done, loss)
+            saved = done
+            if self._save_first.told:
+                self._save_first.leave()
             if end_requested(self._settings.stop_file):
                 print("The goal is met: the training ends", flush=True)
                 return
 
     def _losses(self, first: int, last: int) -> Iterator[tuple[int, float]]:
-        """Run the steps from first to last; each with its loss, in order, as they end."""
+        """Run the steps from first to last, or until told to stop; each with its loss, in order, as
+        they end."""
         running: deque[tuple[int, Any]] = deque()
         for step in range(first, last + 1):
+            if self._save_first.told:
+                break
             if len(running) >= self._workers * _IN_FLIGHT_PER_WORKER:
                 yield _oldest(running)
             arguments = (self._pace, tf.constant(step, tf.int64))
@@ -188,13 +195,13 @@ def _oldest(running: deque[tuple[int, Any]]) -> tuple[int, float]:
     return step, float(value.fetch())
 
 
-def train(settings: argparse.Namespace) -> int:
+def train(settings: argparse.Namespace, save_first: SaveFirst) -> int:
     """Drive the job to its last step; the exit status."""
     tf.get_logger().setLevel(
         "ERROR"
     )  # each save is a new function to TensorFlow, which it warns about
     try:
-        Chief(settings).train()
+        Chief(settings, save_first).train()
     except ValueError as refused:
         print(f"cannot train: {refused}", file=sys.stderr, flush=True)
         return 2

@@ -9,28 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
-import threading
+from functools import partial
 from pathlib import Path
 
+from examples.tensorflow.stopping import SaveFirst, on_sigterm, wait_until_gone
+
 _ROLES = ("chief", "worker", "ps")
-
-
-def exit_promptly_on_sigterm() -> None:
-    """Leave at once, with the status of a process that SIGTERM ended, whatever the main thread is
-    doing.
-
-    A Python handler would wait until TensorFlow's C++ code returns, which a server's never does,
-    and without one the kernel drops the signal for process 1 of a container. A thread that waits
-    has neither flaw."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-
-    def wait() -> None:
-        signal.sigwait({signal.SIGTERM})
-        os._exit(128 + signal.SIGTERM)
-
-    threading.Thread(target=wait, name="sigterm", daemon=True).start()
 
 
 def positive(text: str) -> int:
@@ -91,9 +76,9 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     return settings
 
 
-def read_role(text: str) -> str:
-    """This process's role in the cluster of TF_CONFIG. Raises ValueError, with a sentence, where it
-    has none here."""
+def read_task(text: str) -> tuple[str, str]:
+    """This process's role in the cluster of TF_CONFIG, and the chief's address. Raises ValueError,
+    with a sentence, where it has no role here."""
     try:
         config = json.loads(text)
         role, cluster = config["task"]["type"], dict(config["cluster"])
@@ -109,24 +94,25 @@ def read_role(text: str) -> str:
         raise ValueError(
             f"TF_CONFIG lists no {' and no '.join(lacking)}; the job needs one of each"
         )
-    return str(role)
+    return str(role), str(cluster["chief"][0])
 
 
 def main() -> int:
     """Run this process's role to its end; the exit status."""
     settings = parse_arguments(sys.argv[1:])
-    exit_promptly_on_sigterm()
     try:
-        role = read_role(os.environ.get("TF_CONFIG", ""))
+        role, chief = read_task(os.environ.get("TF_CONFIG", ""))
     except ValueError as refused:
         print(f"cannot train: {refused}", file=sys.stderr, flush=True)
         return 2
+    save_first = SaveFirst()
+    on_sigterm(save_first.wait if role == "chief" else partial(wait_until_gone, chief))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     if role == "chief":
         from examples.tensorflow.chief import train
 
-        return train(settings)
+        return train(settings, save_first)
     from examples.tensorflow.server import serve
 
     serve()

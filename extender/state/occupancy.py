@@ -96,6 +96,8 @@ class Occupancy:
         self._of_namespaces: dict[str, Labels] = {}
         self._ports: dict[HostPort, Counter[str]] = {}
         self._terms: dict[AffinityTerm, Counter[str]] = {}
+        self._terms_of: dict[AffinityTerm, Counter[str]] = {}
+        """By anti-affinity term, the namespaces of the pods that have it."""
         self._terms_by_label: _ByLabel[AffinityTerm] = _ByLabel()
         self._counts: dict[Selection, Counter[str]] = {}
         self._counts_by_label: _ByLabel[Selection] = _ByLabel()
@@ -177,12 +179,13 @@ class Occupancy:
         for port in rules.ports:
             _add_to(self._ports, port, pod.node, sign)
         for term in rules.anti_affinity:
-            self._count_term(term, pod.node, sign)
+            self._count_term(term, pod, sign)
 
-    def _count_term(self, term: AffinityTerm, node: str, sign: int) -> None:
+    def _count_term(self, term: AffinityTerm, pod: Occupant, sign: int) -> None:
         if term not in self._terms:
             self._terms_by_label.add(term, (term.selector,))
-        _add_to(self._terms, term, node, sign)
+        _add_to(self._terms, term, pod.node, sign)
+        _add_to(self._terms_of, term, pod.namespace, sign)
         if term not in self._terms:
             self._terms_by_label.remove(term)
 
@@ -209,6 +212,7 @@ class Occupancy:
             return Surroundings(
                 MappingProxyType({each: dict(self._counted(each)) for each in selections}),
                 repelling,
+                frozenset(name for term, _ in repelling for name in self._terms_of[term]),
                 MappingProxyType(self._conflicting(ports)),
                 MappingProxyType(dict(self._of_namespaces)),
             )

@@ -34,12 +34,13 @@ class PodShape(NamedTuple):
     resources: Resources
     constraints: NodeConstraints
     rules: PodRules | None
+    claims: tuple[str, ...] = ()
 
 
 def shape_of(pod: Pod) -> PodShape:
     """The shape of a replica's pod."""
     assert pod.replica is not None
-    return PodShape(pod.replica.role, pod.resources, pod.constraints, pod.rules)
+    return PodShape(pod.replica.role, pod.resources, pod.constraints, pod.rules, pod.claims)
 
 
 @dataclass(slots=True)

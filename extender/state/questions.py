@@ -22,7 +22,7 @@ ADVANCE_SECONDS: Final = 15.0
 DISTRUST_SECONDS: Final = 600.0
 
 IDLE_SECONDS: Final = 1.0
-"""kube-scheduler that has not come to a new pod for this long has an empty queue."""
+"""kube-scheduler that has asked about no pod for this long has an empty queue."""
 
 FIRST_PAUSE_SECONDS: Final = 30.0
 LONGEST_PAUSE_SECONDS: Final = 3600.0
@@ -51,33 +51,36 @@ class Questions:
 
     def __init__(self) -> None:
         self.asked: dict[str, float] = {}
-        """By UID of a pod that waits, when kube-scheduler first asked about it."""
-        self._others: LRUCache[str, None] = LRUCache(_MOST_OTHERS)
-        self._last_at = self._last_new_at = float("-inf")
-        """When kube-scheduler asked about any pod, and about one for the first time."""
+        """By UID of a pod that waits, when kube-scheduler asked about it last."""
+        self._others: LRUCache[str, float] = LRUCache(_MOST_OTHERS)
+        """The same of pods of no job."""
+        self._last_at = float("-inf")
+        """When kube-scheduler asked about any pod."""
         self._newest: dict[int, float] = {}
         """By priority, when the newest pod was created that kube-scheduler has asked about."""
+        self._retried: dict[int, float] = {}
+        """By priority, of the pods that it has tried again, when it had tried one before at the
+        latest. They are sorted by that time: it has come to all pods that waited then."""
         self._advances: dict[str, _Advance] = {}
         self.next_end = float("inf")
         """No advance ends before this time."""
         self._distrusted: dict[str, float] = {}
         """By namespace, until when it gets no advance."""
+        self._advanced_at: dict[str, float] = {}
+        """By job UID, when its last advance began."""
         self._unused: dict[str, int] = {}
         """By job UID, how many plans in a row ended without a binding."""
 
     def record(self, pod: Pod, now: float) -> bool:
         """kube-scheduler asks about a pod; returns whether its gang's reservation was in advance
         and now every pod of the gang has been asked about."""
-        is_new = pod.uid not in (self._others if pod.replica is None else self.asked)
-        self._last_at = now
-        if is_new:
-            self._last_new_at = now
-            newest = self._newest.get(pod.priority, float("-inf"))
-            self._newest[pod.priority] = max(newest, pod.created_at)
+        asked = self._others if pod.replica is None else self.asked
+        before = asked.get(pod.uid)
+        latest, at = (self._newest, pod.created_at) if before is None else (self._retried, before)
+        latest[pod.priority] = max(latest.get(pod.priority, at), at)
+        self._last_at = asked[pod.uid] = now
         if pod.replica is None:
-            self._others[pod.uid] = None
             return False
-        self.asked.setdefault(pod.uid, now)
         advance = self._advances.get(pod.replica.job_uid)
         return advance is not None and self._has_ended(advance, pod)
 
@@ -102,6 +105,7 @@ class Questions:
             return now + longest
         until = now + min(ADVANCE_SECONDS, longest)
         self._advances[job_uid] = _Advance(missing, until, now + longest)
+        self._advanced_at[job_uid] = now
         self.next_end = min(self.next_end, until)
         return until
 
@@ -116,7 +120,8 @@ class Questions:
         for job_uid, advance in list(self._advances.items()):
             if advance.until > now:
                 continue
-            if advance.at_most_until <= now or self._is_past(advance.pods.values(), now):
+            is_past = self._is_past(job_uid, advance.pods.values(), now)
+            if is_past or advance.at_most_until <= now:
                 del self._advances[job_uid]
                 continue
             advance.until = min(now + IDLE_SECONDS, advance.at_most_until)
@@ -124,19 +129,28 @@ class Questions:
         self.next_end = min((each.until for each in self._advances.values()), default=float("inf"))
         return extended
 
-    def _is_past(self, pods: Iterable[Pod], now: float) -> bool:
-        """Whether kube-scheduler, which takes new pods by priority and age, would have come to one
-        of these: it has asked about a later one, or its queue is empty.
+    def _is_past(self, job_uid: str, pods: Iterable[Pod], now: float) -> bool:
+        """Whether kube-scheduler, which takes pods by priority and by when they were created or
+        tried, would have come to one of these: it has asked about a later one, or its queue is
+        empty.
 
         One that it has refused itself is tried again when it is nominated, whatever is newer."""
-        if now - self._last_new_at > IDLE_SECONDS:
+        if now - self._last_at > IDLE_SECONDS:
             return True
+        since = self._advanced_at.get(job_uid, now)
         return any(
             not pod.refused
-            and priority <= pod.priority
-            and newest > pod.created_at + _CLOCK_SECONDS
+            and (
+                any(
+                    priority <= pod.priority and newest > pod.created_at + _CLOCK_SECONDS
+                    for priority, newest in self._newest.items()
+                )
+                or any(
+                    priority <= pod.priority and tried > since
+                    for priority, tried in self._retried.items()
+                )
+            )
             for pod in pods
-            for priority, newest in self._newest.items()
         )
 
     # --- what was not used
@@ -147,7 +161,8 @@ class Questions:
 
         The namespace loses the advance where kube-scheduler works and has not asked about a pod."""
         missing = self.not_asked(waiting)
-        if missing and now - self._last_at <= ADVANCE_SECONDS and self._is_past(missing, now):
+        works = now - self._last_at <= ADVANCE_SECONDS
+        if missing and works and self._is_past(job_uid, missing, now):
             kept = {each: until for each, until in self._distrusted.items() if until > now}
             self._distrusted = kept | {missing[0].namespace: now + DISTRUST_SECONDS}
         times = self._unused[job_uid] = min(self._unused.get(job_uid, 0) + 1, _MOST_DOUBLINGS)
@@ -171,4 +186,5 @@ class Questions:
     def forget(self, job_uid: str) -> None:
         """A job is gone."""
         self.end_advance(job_uid)
+        self._advanced_at.pop(job_uid, None)
         self.used(job_uid)

@@ -26,17 +26,17 @@ from optimus.what_if.text import arrival_sentences
 
 if TYPE_CHECKING:
     from optimus.cli.assumptions import Assumed
-    from optimus.cli.job_view import JobView
+    from optimus.cli.job_view import ClusterJob
     from optimus.kube.snapshot_reader import ReadCluster
     from optimus.kube.training_jobs import TrainingJob
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class ArrivingJob:
     """The job that comes, and the one by which its duration is known."""
 
     job: "TrainingJob"
-    like: "JobView | None" = None
+    like: "ClusterJob | None" = None
 
 
 def answer_arrival(options: argparse.Namespace) -> Answer:
@@ -62,7 +62,7 @@ def answer_arrival(options: argparse.Namespace) -> Answer:
         views = views_of(listed)
         assumed = Assumed.of(views, stored.namespace, options.node_selector)
         found = read_cluster(client, assumed.settings, stored.namespace, stored, listed)
-        return answer_of(Template(stored, like), found, views, assumed)
+        return answer_of(ArrivingJob(stored, like), found, views, assumed)
 
 
 def read_text(name: str) -> str:
@@ -107,7 +107,7 @@ def of_manifest(text: str, namespace: str, now: float) -> "TrainingJob":
     return _fresh(found, found.name, now)
 
 
-def another(like: "JobView", now: float) -> "TrainingJob":
+def another(like: "ClusterJob", now: float) -> "TrainingJob":
     """A job like this one, at the counts that its user gave it."""
     stored = like.training_job
     found = _fresh(stored, f"another {stored.name}", now)
@@ -135,14 +135,14 @@ def _fresh(stored: "TrainingJob", name: str, now: float) -> "TrainingJob":
 
 
 def with_counts(stored: "TrainingJob", options: argparse.Namespace) -> "TrainingJob":
-    """With the counts of ``--ps`` and ``--workers``."""
+    """Return the job with the counts of ``--ps`` and ``--workers``."""
     assert stored.job is not None
     counts = applied(stored.job.counts, options.ps, options.workers)
     return replace(stored, job=replace(stored.job, counts=counts))
 
 
 def answer_of(
-    template: Template, cluster: "ReadCluster", views: "Sequence[JobView]", assumed: "Assumed"
+    template: ArrivingJob, cluster: "ReadCluster", views: "Sequence[ClusterJob]", assumed: "Assumed"
 ) -> Answer:
     """The question answered on what was read of the cluster and of its jobs."""
     from optimus.cli.assumptions import known_job
@@ -151,7 +151,7 @@ def answer_of(
     assert job is not None
     now = cluster.snapshot.at
     like = template.like or _same(job, views)
-    running = {each.training_job.uid: known_job(each) for each in views if each.job is not None}
+    running = {view.training_job.uid: known_job(view) for view in views if view.job is not None}
     decision, lasts = assumed.settings.decision, partial(_duration, like)
     question = Arriving(job, cluster.snapshot, decision, running, duration=lasts)
     found, named = arrival(question), "" if like is None else str(like.training_job.key)
@@ -179,23 +179,23 @@ def answer_of(
     return Answer(value, "\n".join(lines), status=status)
 
 
-def _same(job: Job, views: "Sequence[JobView]") -> "JobView | None":
+def _same(job: Job, views: "Sequence[ClusterJob]") -> "ClusterJob | None":
     """The newest job of the same workload that has trained; else one of the same name."""
     known = [
-        each
-        for each in views
-        if each.job is not None
-        and each.job.key.namespace == job.key.namespace
+        view
+        for view in views
+        if view.job is not None
+        and view.job.key.namespace == job.key.namespace
         and (
-            (job.workload is not None and each.job.workload == job.workload)
-            or each.job.key.name == job.key.name
+            (job.workload is not None and view.job.workload == job.workload)
+            or view.job.key.name == job.key.name
         )
-        and _duration(each, each.job.counts) is not None
+        and _duration(view, view.job.counts) is not None
     ]
     return max(known, key=lambda each: each.training_job.created_at, default=None)
 
 
-def _duration(like: "JobView | None", counts: Counts) -> TimeLeft | None:
+def _duration(like: "ClusterJob | None", counts: Counts) -> TimeLeft | None:
     if like is None or like.learned is None:
         return None
     return duration_of(like.forecast, counts, like.learned.progress.trained_seconds)

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from optimus.allocation import NO_HISTORY, JobHistory
-from optimus.cli.job_view import JobView
+from optimus.cli.job_view import ClusterJob
 from optimus.errors import NotReady
 from optimus.kube.stored_settings import ClusterSettings, settings_of
 from optimus.lifecycle import recorded_history
 from optimus.progress.types import NOTHING
-from optimus.what_if.counts import KnownJob
+from optimus.what_if.counts import DecisionBasis
 
 
-def known_job(view: JobView) -> KnownJob:
+def known_job(view: ClusterJob) -> DecisionBasis:
     """What a decision about a job rests on, as far as its profile tells."""
     history, status, learned = NO_HISTORY, view.status, view.learned
     if view.job is not None and learned is not None:
@@ -25,18 +25,18 @@ def known_job(view: JobView) -> KnownJob:
             rescaling_to=None if status.rescale is None else status.rescale.target,
         )
     progress = NOTHING if learned is None else learned.progress
-    return KnownJob(view.forecast, view.forecast_at, progress, history)
+    return DecisionBasis(view.forecast, view.forecast_at, progress, history)
 
 
-def _settings(view: JobView) -> ClusterSettings | NotReady:
+def _settings(view: ClusterJob) -> ClusterSettings | NotReady:
     """The settings by which the autoscaler decides the job's counts."""
     stored = None if view.learned is None else view.learned.decided_by
     return settings_of(stored, view.training_job.namespace)
 
 
-def _of_namespaces(views: Sequence[JobView]) -> Iterator[ClusterSettings]:
+def _of_namespaces(views: Sequence[ClusterJob]) -> Iterator[ClusterSettings]:
     """What each namespace's profile that was decided last has stored."""
-    newest = dict[str, JobView]()
+    newest = dict[str, ClusterJob]()
     for view in sorted(views, key=lambda each: str(each.status.decided_at)):
         newest[view.training_job.namespace] = view
     found = (_settings(view) for view in newest.values())
@@ -52,10 +52,12 @@ class Assumed:
     not_known: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, views: Sequence[JobView], namespace: str, node_selector: str | None) -> "Assumed":
-        """Those of the profile that was decided last, of this namespace where there is one;
+    def of(
+        cls, views: Sequence[ClusterJob], namespace: str, node_selector: str | None
+    ) -> "Assumed":
+        """The settings in the profile that was decided last, of this namespace where it has one;
         ``node_selector`` is used instead of the stored one where it is given."""
-        stored = [each for each in views if each.profile is not None and each.status.decided_at]
+        stored = [view for view in views if view.profile is not None and view.status.decided_at]
         own = [each for each in stored if each.training_job.namespace == namespace]
         newest = max(own or stored, key=lambda each: str(each.status.decided_at), default=None)
         found = settings_of(None, namespace) if newest is None else _settings(newest)

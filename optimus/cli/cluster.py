@@ -24,7 +24,7 @@ _READING = ("get", "list", "watch")
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class Connection:
     """A connection, and the namespace that is asked about."""
 
     client: "Client"
@@ -57,7 +57,7 @@ def add_job(parser: argparse.ArgumentParser, text: str, nargs: str | None = None
 
 
 @contextmanager
-def connected(options: argparse.Namespace, command: str) -> Iterator[Cluster]:
+def connected(options: argparse.Namespace, command: str) -> Iterator[Connection]:
     """The cluster of the options; whatever goes wrong there is one sentence."""
     try:
         from optimus.kube.client import connect_user
@@ -72,7 +72,7 @@ def connected(options: argparse.Namespace, command: str) -> Iterator[Cluster]:
     try:
         client = connect_user(kubeconfig, context, user_agent=f"optimus-{command}")
         try:
-            yield Cluster(client, namespace)
+            yield Connection(client, namespace)
         finally:
             client.close()
     except KubeError as error:

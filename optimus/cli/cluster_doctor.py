@@ -16,7 +16,7 @@ from optimus.cli.table import table
 
 if TYPE_CHECKING:  # these need the packages of the extra "cluster"
     from optimus.kube.errors import KubeError
-    from optimus.kube.installation import PodController, Source
+    from optimus.kube.installation import InstallationSource, PodController
     from optimus.kube.rights import Right
 
 OLDEST: Final = (1, 32)
@@ -49,7 +49,7 @@ class Finding:
 class Examined:
     """The cluster, and what earlier checks have found of it."""
 
-    client: "Source"
+    client: "InstallationSource"
     namespace: str
     system: str
     """The namespace that Optimus is installed in."""
@@ -78,7 +78,7 @@ def answer_of(found: list[Finding], system: str = "optimus-system") -> Answer:
     parts = [table("<<<", ("state", "what", "found"), shown)]
     mends = [each for each in wrong if each.mend]
     if mends:
-        lines = [f"- {each.what}: {each.mend}" for each in mends]
+        lines = [f"- {mend.what}: {mend.mend}" for mend in mends]
         who = " (with the rights of an administrator)" if lacking else ""
         parts.append("\n".join([f"To fix it{who}:", *lines]))
     if lacking:
@@ -317,12 +317,12 @@ def _configuration_problems(
     extenders = configuration.get("extenders") or ()
     if not extenders:
         yield "problem", "it names no extender, so that gangs are not placed as a whole"
-    for each in extenders:
-        if not each.get("prioritizeVerb"):
+    for extender in extenders:
+        if not extender.get("prioritizeVerb"):
             yield "problem", "its extender has no prioritizeVerb"
-        if not each.get("nodeCacheCapable"):
+        if not extender.get("nodeCacheCapable"):
             yield "warning", "nodeCacheCapable is not true: each call carries whole nodes"
-        if each.get("filterVerb") and each.get("ignorable"):
+        if extender.get("filterVerb") and extender.get("ignorable"):
             yield "problem", "ignorable is true: gangs are split while the extender is away"
     if configuration.get("percentageOfNodesToScore") != 100:
         yield "warning", "percentageOfNodesToScore is not 100: the planned node may be left out"
@@ -476,6 +476,6 @@ def _account_rights(examined: Examined, *, of: str) -> Iterator[Finding]:
 
 
 def _listed(rights: "Iterable[Right]") -> str:
-    shown = [str(each) for each in rights]
+    shown = [str(right) for right in rights]
     more = f" and {len(shown) - 4} more" if len(shown) > 4 else ""
     return "; ".join(shown[:4]) + more

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING
 
 from optimus.cli.assumptions import Assumed, known_job
 from optimus.cli.command import BadInput
-from optimus.cli.job_view import JobView
+from optimus.cli.job_view import ClusterJob
 from optimus.cli.top import views_of
 from optimus.errors import NotReady
+from optimus.jobs import Job
 from optimus.kube.job_list import list_jobs
 from optimus.kube.snapshot_reader import cluster_or_reason
 from optimus.kube.stored_settings import ClusterSettings
 from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import NONE, Resources
-from optimus.simulator.cluster_jobs import ClusterWorkload, KnownJob, simulated
+from optimus.simulator.cluster_jobs import ClusterWorkload, simulated
 from optimus.simulator.speeds import EmptyCluster
 
 if TYPE_CHECKING:
-    from optimus.kube.job_facts import Source
+    from optimus.kube.job_facts import JobSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class FoundWorkload:
 
 
 def read_workload(
-    client: "Source",
+    client: "JobSource",
     namespace: str | None,
     nodes: Sequence[Node] | None = None,
     node_selector: str | None = None,
@@ -48,51 +49,39 @@ def read_workload(
     listed = list_jobs(client, namespace)
     views = views_of(listed)
     settings = Assumed.of(views, namespace or "default", node_selector).settings
-    known, left_out = dict[str, KnownJob](), list(listed.not_readable)
+    known, left_out = dict[str, tuple[Job, ClusterJob]](), list(listed.not_readable)
     for view in views:
-        found = _known(view, settings)
-        if isinstance(found, NotReady):
-            left_out.append(f"job {view.training_job.key}: {found.reason}")
-        else:
-            known[found.job.uid] = found
-    began_at = min((each.job.created_at for each in known.values()), default=0.0)
+        why = view.training_job.left_alone or "its replicas cannot be read"
+        if view.job is not None and view.learned is not None:
+            known[view.job.uid] = settings.planned(view.job), view
+            continue
+        if view.job is not None:
+            why = "it has no TrainingProfile that shows its training"
+        left_out.append(f"job {view.training_job.key}: {why}")
+    began_at = min((job.created_at for job, _ in known.values()), default=0.0)
     servers = tuple(nodes or ())
     if nodes is None:
         servers = _nodes(client, known.keys(), settings, namespace)
     jobs, empty = [], EmptyCluster(servers, Theorem1())
-    for each in known.values():
-        job = simulated(each, began_at)
-        if isinstance(job, NotReady):
-            left_out.append(f"job {each.job.key}: {job.reason}")
-        elif empty.servers(job.job, job.job.bounds.minimum) is None:
-            said = f"its minimum, {job.job.bounds.minimum}, does not fit on the empty nodes"
-            left_out.append(f"job {each.job.key}: {said}")
+    for job, view in known.values():
+        what = known_job(view)
+        price_seconds = settings.decision.interval.price_seconds(what.history)
+        made = simulated(job, what, price_seconds, began_at, has_ended=view.is_over)
+        if isinstance(made, NotReady):
+            left_out.append(f"job {job.key}: {made.reason}")
+        elif empty.servers(made.job, made.job.bounds.minimum) is None:
+            said = f"its minimum, {made.job.bounds.minimum}, does not fit on the empty nodes"
+            left_out.append(f"job {job.key}: {said}")
         else:
-            jobs.append(job)
+            jobs.append(made)
     if not jobs:
         said = "; ".join(left_out) or "there is no TFJob or MXJob"
         raise BadInput("--from-cluster", f"no job has shown enough to be simulated: {said}")
     return FoundWorkload(ClusterWorkload(tuple(jobs), servers), tuple(left_out))
 
 
-def _known(view: JobView, settings: ClusterSettings) -> KnownJob | NotReady:
-    job, learned = view.job, view.learned
-    if job is None:
-        return NotReady(view.training_job.left_alone or "its replicas cannot be read")
-    if learned is None:
-        return NotReady("it has no TrainingProfile that shows its training")
-    return KnownJob(
-        job=settings.planned(job),
-        progress=learned.progress,
-        forecast=learned.forecast,
-        has_ended=view.is_over,
-        user_counts=learned.record.user_counts,
-        rescale_seconds=settings.decision.interval.price_seconds(known_job(view).history),
-    )
-
-
 def _nodes(
-    client: "Source", uids: Collection[str], settings: ClusterSettings, namespace: str | None
+    client: "JobSource", uids: Collection[str], settings: ClusterSettings, namespace: str | None
 ) -> tuple[Node, ...]:
     """The nodes, less what pods take that are not of these jobs."""
     found = cluster_or_reason(client, settings, namespace or "default")

@@ -22,8 +22,8 @@ _ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """From the first epochs of a run: when is a target met?"""
+class ForecastQuestion:
+    """Asks, from the first epochs of a run, when a target is met."""
 
     origin: str
     seen: int
@@ -46,7 +46,7 @@ class Question:
 class EvaluatedForecast:
     """The models' forecasts for one question; errors are parts of the run, at most 1."""
 
-    question: Question
+    question: ForecastQuestion
     time_to_goal: TimeToGoal | None
     """``None``: not reachable."""
     probability: float
@@ -75,21 +75,23 @@ class EvaluatedForecast:
 
 def questions_at(
     losses: Sequence[float], parts: Sequence[float], targets: Sequence[float]
-) -> Iterator[Question]:
-    """From each part of the run: the targets that its running minimum meets only later."""
+) -> Iterator[ForecastQuestion]:
+    """Ask, from each part of the run, for the targets that its running minimum meets only later."""
     run, lowest = len(losses), np.minimum.accumulate(losses)
     for part in parts:
         for at in targets:
             target = float(lowest[max(_floor(at * run), 1) - 1])
             true = _first_at_most(lowest, target)
             if true > _floor(part * run):
-                yield Question(f"{part:g}", _floor(part * run), run, TargetLoss(target), at, true)
+                yield ForecastQuestion(
+                    f"{part:g}", _floor(part * run), run, TargetLoss(target), at, true
+                )
 
 
 def questions_after_drops(
     points: Sequence[LossPoint], after: int, targets: Sequence[float]
-) -> Iterator[Question]:
-    """From this many epochs after each drop of the learning rate: targets until the next one."""
+) -> Iterator[ForecastQuestion]:
+    """Ask, from so many epochs after each drop of the learning rate, for targets until the next."""
     losses = np.array([point.loss for point in points])
     starts = [drop.index for drop in learning_rate_drops(points)]
     for start, end in pairwise([*starts, len(points)]):
@@ -98,17 +100,19 @@ def questions_after_drops(
             target = float(lowest[max(_floor(at * len(lowest)), 1) - 1])
             true = start + _first_at_most(lowest, target)
             if true > start + after:
-                yield Question(
+                yield ForecastQuestion(
                     f"drop+{after}", start + after, len(points), TargetLoss(target), at, true
                 )
 
 
 def unreachable(
-    asked: Sequence[Question], losses: Sequence[float], part: float
-) -> Iterator[Question]:
-    """From each question's epochs: a target never reached, that part of the run's smallest loss."""
+    asked: Sequence[ForecastQuestion], losses: Sequence[float], part: float
+) -> Iterator[ForecastQuestion]:
+    """Ask, from each question's epochs, for a target never reached: a part of the smallest loss."""
     for origin, seen in dict.fromkeys((question.origin, question.seen) for question in asked):
-        yield Question(origin, seen, len(losses), TargetLoss(part * min(losses)), None, None)
+        yield ForecastQuestion(
+            origin, seen, len(losses), TargetLoss(part * min(losses)), None, None
+        )
 
 
 def questions_of_threshold(
@@ -116,19 +120,19 @@ def questions_of_threshold(
     parts: Sequence[float],
     fraction: float,
     declared: Declared = NOTHING_DECLARED,
-) -> Iterator[Question]:
-    """From each part of the run: when its losses converge by the threshold's rule, judged on the
-    whole run; nothing is asked after that epoch."""
+) -> Iterator[ForecastQuestion]:
+    """Ask, from each part of the run, when its losses converge by the threshold's rule, judged on
+    the whole run; nothing is asked after that epoch."""
     goal, run = ConvergenceThreshold(fraction), len(points)
     found = met_at(points, goal, declared)
     true = None if found is None else int(found)
     for part in parts:
         if true is None or true > _floor(part * run):
-            yield Question(f"{part:g}", _floor(part * run), run, goal, None, true)
+            yield ForecastQuestion(f"{part:g}", _floor(part * run), run, goal, None, true)
 
 
 def predict(
-    points: Sequence[LossPoint], schedule: LearningRateSchedule | None, question: Question
+    points: Sequence[LossPoint], schedule: LearningRateSchedule | None, question: ForecastQuestion
 ) -> EvaluatedForecast:
     """Forecasts of both models, which see nothing after the epochs seen; nor the run's length,
     unless the program declared it with the schedule of its learning rate."""
@@ -157,7 +161,7 @@ def roc_auc(evaluated: Sequence[EvaluatedForecast]) -> float | None:
     return float(np.mean(higher + 0.5 * (reached[:, np.newaxis] == never)))
 
 
-def _error(epoch: float | None, question: Question) -> float | None:
+def _error(epoch: float | None, question: ForecastQuestion) -> float | None:
     if question.true is None:
         return None
     return 1.0 if epoch is None else min(abs(epoch - question.true) / question.run, 1.0)

@@ -14,7 +14,7 @@ _SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CsvRow:
     """One line of a table."""
 
     file: Path
@@ -78,7 +78,7 @@ def read_table(
     rows: Iterator[tuple[int, list[str]]],
     needed: Sequence[str],
     aliases: Mapping[str, str] | None = None,
-) -> Iterator[Row]:
+) -> Iterator[CsvRow]:
     """The rows below a header that has the needed columns, in any order; others are kept."""
     columns = ",".join(needed)
     line, header = next(rows, (0, []))
@@ -98,4 +98,4 @@ def read_table(
         if len(cells) != len(names):
             expected = f"{len(names)} values are expected, as in the header, not {len(cells)}"
             raise BadInput(file, expected, number)
-        yield Row(file, number, dict(zip(names, cells, strict=True)))
+        yield CsvRow(file, number, dict(zip(names, cells, strict=True)))

@@ -51,7 +51,7 @@ _LINES_TO_ADD: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LogFinding:
     """One thing that was found in a log."""
 
     what: str
@@ -121,7 +121,9 @@ class Diagnosis:
     @property
     def other_goal(self) -> str | None:
         """A goal for a log without a training loss: a metric whose direction is known."""
-        known = [each for each in self.progress.metrics if each.rises is not None and each.points]
+        known = [
+            metric for metric in self.progress.metrics if metric.rises is not None and metric.points
+        ]
         best = max(known, key=lambda each: (each.evaluated, len(each.points)), default=None)
         if best is None or self.progress.losses:
             return None
@@ -129,7 +131,7 @@ class Diagnosis:
         validation = "" if said else "validation "
         return f"{validation}{best.name}{'>=' if best.rises else '<='}{best.points[-1].loss:.3g}"
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[LogFinding]:
         """All that was found, the most important first."""
         progress, example = self.progress, self.examples
         for what, number in (
@@ -138,16 +140,16 @@ class Diagnosis:
             ("steps of an epoch", progress.steps_per_epoch),
         ):
             if number is not None:
-                yield Finding(what, f"{number:.9g}", example.get("progress", ""))
+                yield LogFinding(what, f"{number:.9g}", example.get("progress", ""))
         if progress.losses:
-            yield Finding("training loss", _course(progress.losses), example.get("loss", ""))
+            yield LogFinding("training loss", _course(progress.losses), example.get("loss", ""))
         for series in progress.metrics:
             name = f"{'evaluated' if series.evaluated else 'metric'} {series.name}"
             line = example.get(f"{series.evaluated}{series.name}", "")
-            yield Finding(name, f"{_course(series.points)}{_direction(series)}", line)
+            yield LogFinding(name, f"{_course(series.points)}{_direction(series)}", line)
         for key, what in _BY_EXAMPLE:
             if key in example:
-                yield Finding(what, "", example[key])
+                yield LogFinding(what, "", example[key])
         yield from _declared(progress.declared, example.get("declared", ""))
 
 
@@ -158,12 +160,12 @@ _BY_EXAMPLE: Final = (
 )
 
 
-def _declared(declared: Declared, line: str) -> Iterator[Finding]:
+def _declared(declared: Declared, line: str) -> Iterator[LogFinding]:
     for field in fields(declared):
         value = getattr(declared, field.name)
         if value:
             text = ", ".join(f"{each:g}" for each in value) if field.name == "drops" else str(value)
-            yield Finding(f"declared {field.name.replace('_', ' ')}", text, line)
+            yield LogFinding(f"declared {field.name.replace('_', ' ')}", text, line)
 
 
 def _recognised(parsed: ParsedLine) -> Iterator[str]:
@@ -186,7 +188,7 @@ def _recognised(parsed: ParsedLine) -> Iterator[str]:
 
 def _instead(progress: TrainingProgress) -> str:
     """What the log has in place of a training loss."""
-    training = [each for each in progress.metrics if not each.evaluated]
+    training = [metric for metric in progress.metrics if not metric.evaluated]
     falls = next((each.name for each in training if each.rises is False), None)
     if falls is not None:
         return f"; {falls} falls and can be named: optimus.dl/loss-metric: {falls}"
@@ -236,7 +238,8 @@ def _value(found: Diagnosis) -> dict[str, object]:
         "steps": progress.step,
         "losses": len(progress.losses),
         "findings": [
-            {"what": each.what, "value": each.value, "line": each.line} for each in found.findings()
+            {"what": finding.what, "value": finding.value, "line": finding.line}
+            for finding in found.findings()
         ],
         "missing": found.missing,
         "notes": found.notes,
@@ -248,7 +251,7 @@ def _lines(found: Diagnosis) -> Iterator[str]:
     forms = ", ".join(f"{name} {count}" for name, count in found.forms.most_common())
     read = f"{found.read} of {found.lines} lines are read" + (f" ({forms})" if forms else "")
     yield f"{found.file.name}: {read}"
-    rows = [(each.what, each.value, _cut(each.line)) for each in found.findings()]
+    rows = [(finding.what, finding.value, _cut(finding.line)) for finding in found.findings()]
     if rows:
         yield ""
         yield table("<<<", ("what", "value", "for example"), rows)

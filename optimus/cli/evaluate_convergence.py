@@ -11,7 +11,7 @@ from optimus.cli.arguments import fractions, number_between, whole_number
 from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.convergence_evaluation import (
     EvaluatedForecast,
-    Question,
+    ForecastQuestion,
     predict,
     questions_after_drops,
     questions_at,
@@ -101,7 +101,7 @@ def _read(file: Path, metric: str | None) -> TrainingLog:
     return log
 
 
-def _questions(log: TrainingLog, options: argparse.Namespace) -> list[Question]:
+def _questions(log: TrainingLog, options: argparse.Namespace) -> list[ForecastQuestion]:
     means = log.epoch_means()
     losses = [point.loss for point in means]
     if options.threshold is not None:
@@ -151,7 +151,7 @@ def _text(evaluated: Evaluated) -> str:
         by_origin.setdefault(each.question.origin, []).append(each)
     headings, rows = (
         ("from", "targets", *measures),
-        (_summary_row(*each) for each in by_origin.items()),
+        (_summary_row(*item) for item in by_origin.items()),
     )
     summary = table("<>>>>>>>>", (*headings, "reached above never"), rows)
     return (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from optimus.cli.command import BadInput
-from optimus.cli.csv_table import Row, split_rows
+from optimus.cli.csv_table import CsvRow, split_rows
 
 _LARGEST: Final = math.nextafter(1e30, 0)
 """More counts as infinite, as in the logs of pods."""
@@ -32,7 +32,7 @@ def as_lines(content: bytes) -> list[str]:
     text = content.decode(encoding, errors="replace").lstrip("\ufeff")
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     if text.lstrip()[:1] in ("{", "[") and (records := list(_records(text))):
-        return [json.dumps(each) for each in records]
+        return [json.dumps(record) for record in records]
     first = next((line for line in lines if line.strip()), "")
     return ["epoch,loss", *lines] if _is_row(_names(first)) else lines
 
@@ -114,7 +114,7 @@ def check_rows(file: Path, lines: Sequence[str], name: str) -> None:
         if [cell.lower() for cell in cells] == header:
             previous = 0.0  # a run that was resumed has written its header again
             continue
-        row = Row(file, line, dict(zip(header, cells, strict=False)))
+        row = CsvRow(file, line, dict(zip(header, cells, strict=False)))
         epoch = row.number("epoch", -_LARGEST, _LARGEST)
         row.number(name.lower(), 0.0, _LARGEST)
         if epoch < previous:

@@ -155,7 +155,7 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
 
 def _of_two(options: argparse.Namespace, goal: TwoTargets) -> Answer:
     """The forecasts towards both targets, and which of them decides."""
-    forecasts = [LogForecast.of(options.log, each, options.metric) for each in goal.targets]
+    forecasts = [LogForecast.of(options.log, target, options.metric) for target in goal.targets]
     ends = [_end(forecast) for forecast in forecasts]
     decides = ends.index(max(ends) if goal.both else min(ends))
     rule = "both targets are asked for" if goal.both else "the first of two targets is asked for"
@@ -219,7 +219,7 @@ def _lines(forecast: LogForecast) -> Sequence[str]:
     what = "the loss" if forecast.metric is None else str(forecast.metric)
     lines = [f"{forecast.file.name}: {seen:g} {unit} seen, {what} is {forecast.value:.4g}"]
     if forecast.drops:
-        drops = ", ".join(f"{each:g}" for each in forecast.drops)
+        drops = ", ".join(f"{drop:g}" for drop in forecast.drops)
         lines.append(f"the learning rate dropped after {drops} {unit}")
     if forecast.met is not None:
         lines.append(f"{_goal_text(forecast)} was met after {forecast.met:g} {unit}")

@@ -14,7 +14,7 @@ from optimus.models.forecast import Forecast, unlikely_text
 from optimus.times import clock, duration
 
 if TYPE_CHECKING:
-    from optimus.cli.job_view import JobView
+    from optimus.cli.job_view import ClusterJob
 
 
 def forecast_of_job(options: argparse.Namespace) -> Answer:
@@ -23,7 +23,7 @@ def forecast_of_job(options: argparse.Namespace) -> Answer:
         return answer_of(view_of(cluster.client, cluster.namespace, str(options.log)))
 
 
-def answer_of(view: "JobView") -> Answer:
+def answer_of(view: "ClusterJob") -> Answer:
     """The forecast in sentences."""
     forecast, job = view.forecast, view.training_job
     found = forecast if isinstance(forecast, Forecast) and not view.is_over else None
@@ -45,7 +45,7 @@ def answer_of(view: "JobView") -> Answer:
     return Answer(value, text)
 
 
-def _problem(view: "JobView") -> str | None:
+def _problem(view: "ClusterJob") -> str | None:
     if view.is_over:
         return "it has ended"
     if view.profile is None:
@@ -57,7 +57,7 @@ def _problem(view: "JobView") -> str | None:
     return "its profile stores no training yet" if view.forecast is None else None
 
 
-def _lines(view: "JobView", found: Forecast | None, in_epochs: bool) -> Iterator[str]:
+def _lines(view: "ClusterJob", found: Forecast | None, in_epochs: bool) -> Iterator[str]:
     status, problem = view.status, _problem(view)
     if status.goal:
         now = status.metric or ("" if status.loss is None else f"loss {status.loss:.4g}")
@@ -89,6 +89,6 @@ def _expected(until: TimeToGoal, unit: str) -> str:
     return f"it is met after {until.point:.4g} {unit}, {between}"
 
 
-def _done(view: "JobView") -> str:
+def _done(view: "ClusterJob") -> str:
     percent = view.status.progress_percent
     return "" if percent is None else f"; {percent} % of the work is done"

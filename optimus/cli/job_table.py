@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from optimus.allocation import Candidate
 from optimus.allocation.problem import Counted, RemainingSeconds, Seconds
 from optimus.cli.command import BadInput
-from optimus.cli.csv_table import Row, read_lines, split_rows
+from optimus.cli.csv_table import CsvRow, read_lines, split_rows
 from optimus.jobs import Counts, Goal, Job, JobKey, ReplicaSpec, TargetLoss
 from optimus.models.forecast import Forecast
 from optimus.resources import Resources
@@ -67,8 +67,8 @@ class TableForecast(Forecast):
 
     @classmethod
     def stacked(cls, forecasts: Sequence["TableForecast"]) -> RemainingSeconds:
-        """The same for many jobs at once, each by its row (``optimus.allocation.problem``)."""
-        steps = np.array([each.remaining_steps for each in forecasts], dtype=np.float64)
+        """Stack many jobs, each by its row (``optimus.allocation.problem``)."""
+        steps = np.array([forecast.remaining_steps for forecast in forecasts], dtype=np.float64)
         terms = np.array([each.speed.terms for each in forecasts], dtype=np.float64).T.copy()
 
         def evaluate(rows: Counted, ps: Counted, workers: Counted) -> Seconds:
@@ -114,14 +114,14 @@ def amounts(values: Mapping[str, float]) -> Resources:
     )
 
 
-def _rows(file: Path) -> Iterator[Row]:
+def _rows(file: Path) -> Iterator[CsvRow]:
     for index, (line, cells) in enumerate(split_rows(file, read_lines(file))):
         if index == 0 and _is_header(cells):
             continue
         if len(cells) != len(COLUMNS):
             wanted = f"{len(COLUMNS)} columns are expected ({', '.join(COLUMNS)})"
             raise BadInput(file, f"{len(cells)} columns; {wanted}", line)
-        yield Row(file, line, dict(zip(COLUMNS, cells, strict=True)))
+        yield CsvRow(file, line, dict(zip(COLUMNS, cells, strict=True)))
 
 
 def _is_header(row: Sequence[str]) -> bool:
@@ -137,7 +137,7 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _job(row: Row, known: dict[Resources, Resources]) -> Candidate:
+def _job(row: CsvRow, known: dict[Resources, Resources]) -> Candidate:
     uid = row.cells["id"]
     if not uid:
         raise row.error("an id is expected in the first column")

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from optimus.cli.command import BadInput
-from optimus.cli.csv_table import Row, read_lines, read_table, split_rows
+from optimus.cli.csv_table import CsvRow, read_lines, read_table, split_rows
 from optimus.jobs import (
     ConvergenceThreshold,
     CountBounds,
@@ -71,15 +71,15 @@ def check_names(file: Path, jobs: Sequence[SubmittedJob]) -> None:
     """Raises ``BadInput`` where two jobs have the same namespace and name, or one has a name that
     cannot be written into a file of results."""
     seen = set[JobKey]()
-    for each in jobs:
-        if not f"{each.key}{each.workload or ''}".isprintable():
-            raise BadInput(file, f"names that can be printed are expected, found {str(each.key)!a}")
-        if each.key in seen:
-            raise BadInput(file, f"each job once is expected, {each.key} is repeated")
-        seen.add(each.key)
+    for job in jobs:
+        if not f"{job.key}{job.workload or ''}".isprintable():
+            raise BadInput(file, f"names that can be printed are expected, found {str(job.key)!a}")
+        if job.key in seen:
+            raise BadInput(file, f"each job once is expected, {job.key} is repeated")
+        seen.add(job.key)
 
 
-def check_duration(row: Row, seconds: float) -> None:
+def check_duration(row: CsvRow, seconds: float) -> None:
     """Raises ``BadInput`` where a job would train for longer than any simulation."""
     if seconds > _LONGEST_SECONDS:
         most = f"at most {_LONGEST_SECONDS:g} s of training are expected"
@@ -95,12 +95,12 @@ def seconds_of(text: str) -> float | None:
     return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp()
 
 
-def _csv_rows(file: Path) -> Iterator[Row]:
+def _csv_rows(file: Path) -> Iterator[CsvRow]:
     lines = ["\n" if line.lstrip().startswith("#") else line for line in read_lines(file)]
     yield from read_table(file, split_rows(file, lines, strict=True), ("submit_time",))
 
 
-def _json_rows(file: Path) -> Iterator[Row]:
+def _json_rows(file: Path) -> Iterator[CsvRow]:
     """One object a line. Numbers, texts and null are the same as in a cell."""
     for number, line in enumerate(read_lines(file), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -113,25 +113,25 @@ def _json_rows(file: Path) -> Iterator[Row]:
             expected = "a JSON object of numbers and texts is expected on each line"
             raise BadInput(file, expected, number)
         cells = {key: "" if each is None else str(each).strip() for key, each in values.items()}
-        yield Row(file, number, cells)
+        yield CsvRow(file, number, cells)
 
 
 def _is_plain(value: object) -> bool:
     return value is None or (isinstance(value, str | int | float) and not isinstance(value, bool))
 
 
-def _submit_times(rows: Sequence[Row]) -> list[float]:
+def _submit_times(rows: Sequence[CsvRow]) -> list[float]:
     """Seconds as they are; instants from the first of them on."""
     texts = [row.cells.get("submit_time", "") for row in rows]
     instants = [seconds_of(text) if "-" in text[1:] else None for text in texts]
-    given = [each for each in instants if each is not None]
+    given = [instant for instant in instants if instant is not None]
     if len(given) == len(rows):
         first = min(given)
         return [each - first for each in given]
     return [_seconds(row) for row in rows]
 
 
-def _seconds(row: Row) -> float:
+def _seconds(row: CsvRow) -> float:
     try:
         return row.number("submit_time", 0, _LONGEST_SECONDS)
     except BadInput:
@@ -139,7 +139,7 @@ def _seconds(row: Row) -> float:
         raise row.error(f"{many} are expected as submit_time") from None
 
 
-def _job(index: int, row: Row, submit_seconds: float) -> SubmittedJob:
+def _job(index: int, row: CsvRow, submit_seconds: float) -> SubmittedJob:
     cells = row.cells
     unknown = [name for name in cells if name not in COLUMNS]
     if unknown:
@@ -175,7 +175,7 @@ def _job(index: int, row: Row, submit_seconds: float) -> SubmittedJob:
     return _consistent(row, job)
 
 
-def _consistent(row: Row, job: SubmittedJob) -> SubmittedJob:
+def _consistent(row: CsvRow, job: SubmittedJob) -> SubmittedJob:
     """The job, unless two of its values contradict each other."""
     amounts = job.duration_seconds, job.steps, job.steps_per_second
     if None not in amounts:
@@ -188,7 +188,7 @@ def _consistent(row: Row, job: SubmittedJob) -> SubmittedJob:
     return job
 
 
-def _bounds(row: Row) -> CountBounds:
+def _bounds(row: CsvRow) -> CountBounds:
     least = [_whole(row, name) for name in ("min_ps", "min_workers")]
     most = [_whole(row, name) for name in ("max_ps", "max_workers")]
     for low, high in zip(least, most, strict=True):
@@ -198,7 +198,7 @@ def _bounds(row: Row) -> CountBounds:
     return CountBounds(least[0] or 1, most[0], least[1] or 1, most[1], *given)
 
 
-def _requests(row: Row, role: str) -> Resources | None:
+def _requests(row: CsvRow, role: str) -> Resources | None:
     """What one replica requests; ``None`` where no amount is given."""
     found = {
         resource: math.ceil((_number(row, f"{role}_{name}", _MOST_AMOUNT, 0) or 0) * units)
@@ -207,7 +207,7 @@ def _requests(row: Row, role: str) -> Resources | None:
     return Resources(found) if any(found.values()) else None
 
 
-def _goal(row: Row) -> LossGoal | None:
+def _goal(row: CsvRow) -> LossGoal | None:
     text = "".join(row.cells.get("goal", "").split())
     if not text:
         return None
@@ -220,11 +220,11 @@ def _goal(row: Row) -> LossGoal | None:
     raise row.error(f"a goal like loss<=0.5 or threshold=0.02 is expected, found {text[:40]!a}")
 
 
-def _choice(row: Row, column: str, values: Mapping[str, Value]) -> Value | None:
+def _choice(row: CsvRow, column: str, values: Mapping[str, Value]) -> Value | None:
     return row.choice(column, values) if row.cells.get(column) else None
 
 
-def _number(row: Row, column: str, most: float, least: float | None = None) -> float | None:
+def _number(row: CsvRow, column: str, most: float, least: float | None = None) -> float | None:
     """A number above 0, or of at least ``least``; ``None`` where the cell is empty."""
     if not row.cells.get(column):
         return None
@@ -234,7 +234,7 @@ def _number(row: Row, column: str, most: float, least: float | None = None) -> f
     return value
 
 
-def _whole(row: Row, column: str, most: int = _MOST_REPLICAS) -> int | None:
+def _whole(row: CsvRow, column: str, most: int = _MOST_REPLICAS) -> int | None:
     """A whole number of at least 1; ``None`` where the cell is empty."""
     value = _number(row, column, most)
     if value is not None and not value.is_integer():

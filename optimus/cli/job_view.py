@@ -37,7 +37,7 @@ _NO_END = (
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class ExpectedEnd:
     """When the goal is expected to be met, in seconds since the epoch."""
 
     at: float
@@ -65,7 +65,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class JobView:
+class ClusterJob:
     """A job, its profile (``None``: there is none), and what its pods take of nodes (``None``: not
     known); ``now`` in seconds since the epoch."""
 
@@ -94,7 +94,7 @@ class JobView:
 
     @property
     def phase(self) -> str:
-        """As in its profile."""
+        """The phase in its profile; without a profile why there is none."""
         if self.status.phase is not None:
             return str(self.status.phase)
         outcome = self.training_job.outcome
@@ -137,18 +137,18 @@ class JobView:
 
     @property
     def forecast(self) -> Forecast | NotReady | None:
-        """By its own losses and speeds alone."""
+        """The forecast that its own losses and speeds give."""
         return None if self.learned is None else self.learned.forecast
 
     @property
     def forecast_at(self) -> float:
         """Until when the training is known on which the forecast rests."""
         samples = () if self.learned is None else self.learned.progress.samples
-        newest = max((each.at for each in samples), default=0.0)
+        newest = max((sample.at for sample in samples), default=0.0)
         return max(newest, instant_of(self.status.decided_at) or 0.0) or self.now
 
     @cached_property
-    def end(self) -> End | None:
+    def end(self) -> ExpectedEnd | None:
         """When its goal is expected to be met at its present counts."""
         status, job = self.status, self.job
         if status.phase is None or status.phase in _NO_END or self.is_over or job is None:
@@ -157,11 +157,11 @@ class JobView:
         if left is not None:
             since = self.forecast_at
             unlikely = self.forecast.unlikely if isinstance(self.forecast, Forecast) else ""
-            return End(since + left.median, since + left.low, since + left.high, unlikely)
+            return ExpectedEnd(since + left.median, since + left.low, since + left.high, unlikely)
         decided_at = instant_of(status.decided_at)
         if status.remaining_seconds is None or decided_at is None:
             return None
-        return End(decided_at + status.remaining_seconds)
+        return ExpectedEnd(decided_at + status.remaining_seconds)
 
     def _left(self, job: Job) -> TimeLeft | None:
         if self.status.earlier_runs or not isinstance(self.forecast, Forecast):

@@ -30,7 +30,7 @@ _PLUGIN = "kubectl-optimus"
 
 
 def program_name(called_as: str) -> str:
-    """As whom the command was called: ``optimus`` or ``kubectl optimus``."""
+    """The name by which the command was called: ``optimus`` or ``kubectl optimus``."""
     return "kubectl optimus" if Path(called_as).name == _PLUGIN else "optimus"
 
 

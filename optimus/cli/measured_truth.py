@@ -69,8 +69,8 @@ def _speeds(file: Path, entry: Mapping[str, str]) -> tuple[MeasuredSpeed, ...]:
         return ()
     tables = read_speed_tables(file.parent / entry["speeds"]).tables
     return tuple(
-        MeasuredSpeed(each.mode, {counts: fmean(runs) for counts, runs in each.repeats.items()})
-        for each in tables
+        MeasuredSpeed(table.mode, {counts: fmean(runs) for counts, runs in table.repeats.items()})
+        for table in tables
     )
 
 

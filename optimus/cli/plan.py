@@ -89,14 +89,16 @@ class Plan:
         """The sum of all jobs' remaining seconds."""
         counts = self.counts
         return sum(
-            each.forecast.at(counts[each.job.uid]) if each.job.uid in counts else UNPLACED_SECONDS
-            for each in self.candidates
+            candidate.forecast.at(counts[candidate.job.uid])
+            if candidate.job.uid in counts
+            else UNPLACED_SECONDS
+            for candidate in self.candidates
         )
 
     @property
     def reasons(self) -> Mapping[str, str]:
         """The reason of each job's counts, by UID."""
-        return {each.uid: each.reason for each in self.interval.decisions}
+        return {decision.uid: decision.reason for decision in self.interval.decisions}
 
     @property
     def tasks(self) -> int:
@@ -118,7 +120,7 @@ def plan(
 ) -> Plan:
     """Plan an interval of the jobs; the clock runs from the snapshot to the decisions."""
     timed = _Timed(policy)
-    forecasts = {each.job.uid: each.forecast for each in candidates}
+    forecasts = {candidate.job.uid: candidate.forecast for candidate in candidates}
 
     def forecast(job: Job, _: TrainingProgress) -> Forecast | NotReady:
         return forecasts[job.uid]
@@ -129,7 +131,11 @@ def plan(
     interval = plan_interval("plan", IntervalInput(snapshot), strategies, IntervalConfig())
     seconds = time.process_time() - begin
     placed = interval.capacity_plan
-    counts = {each.uid: each.counts for each in interval.decisions if placed.is_placed(each.uid)}
+    counts = {
+        decision.uid: decision.counts
+        for decision in interval.decisions
+        if placed.is_placed(decision.uid)
+    }
     return Plan(candidates, interval, counts, timed.seconds, seconds - timed.seconds)
 
 
@@ -172,7 +178,7 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
 
 def _value(found: Plan) -> object:
     jobs = {}
-    for uid in (each.job.uid for each in found.candidates):
+    for uid in (candidate.job.uid for candidate in found.candidates):
         ps, workers = found.counts.get(uid, NO_COUNTS)
         jobs[uid] = {"ps": ps, "workers": workers, "nodes": found.nodes(uid)}
     return {
@@ -193,7 +199,9 @@ def _text(found: Plan, heading: str) -> str:
         f"{heading}: {placed}, on {len(found.interval.capacity_plan.nodes)} nodes",
         f"sum of remaining times {found.objective:,.1f} s; {took}",
         "",
-        table("<>>>><", _HEADINGS, (_row(found, each) for each in found.candidates[:_SHOWN])),
+        table(
+            "<>>>><", _HEADINGS, (_row(found, candidate) for candidate in found.candidates[:_SHOWN])
+        ),
     ]
     left_out = len(found.candidates) - _SHOWN
     if left_out > 0:

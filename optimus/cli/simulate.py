@@ -120,7 +120,7 @@ class Comparison:
         if self.nodes is not None:
             workload = replace(workload, nodes=self.nodes)
         if self.arithmetic:
-            jobs = tuple(on_kinds(each, self.arithmetic) for each in workload.jobs)
+            jobs = tuple(on_kinds(job, self.arithmetic) for job in workload.jobs)
             workload = replace(workload, jobs=jobs)
         workload = self.stops.of(self.measured.apply(workload))
         forecasts = TrueForecasts() if self.forecast == "truth" else FittedForecasts()

@@ -63,7 +63,7 @@ class Score:
         """The averages of several draws with the same number of samples."""
         errors = [draw.errors for draw in draws]
         chosen = float(np.mean([draw.chosen_ratio for draw in draws]))
-        if not all(len(each) for each in errors):
+        if not all(len(error) for error in errors):
             return cls(None, None, chosen)
         mean = float(np.mean([each.mean() for each in errors]))
         return cls(mean, float(np.mean([np.percentile(each, 90) for each in errors])), chosen)
@@ -71,7 +71,7 @@ class Score:
 
 def distinct_draws(table: SpeedTable, repeats: int) -> int:
     """How many draws to make: one where nothing was measured twice."""
-    return repeats if any(len(each) > 1 for each in table.repeats.values()) else 1
+    return repeats if any(len(repeat) > 1 for repeat in table.repeats.values()) else 1
 
 
 def evaluate(
@@ -91,7 +91,7 @@ def evaluate(
             yield model
             continue
         chosen = tuple(sample.counts for sample in samples[:number])
-        sampled = tuple(each in chosen for each in counts)
+        sampled = tuple(count in chosen for count in counts)
         predicted = model.steps_per_second(ps, workers)
         yield Draw(chosen, counts, predicted, measured, sampled, examples)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from optimus.cli.command import BadInput
-from optimus.cli.csv_table import Row, read_lines, read_table, split_rows
+from optimus.cli.csv_table import CsvRow, read_lines, read_table, split_rows
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models.speed.curve import SPEEDS
 
@@ -90,14 +90,14 @@ def _batch(mode: TrainingMode, batches: set[tuple[float, int]]) -> Batch | None:
     return Batch(max(round(max(sizes)), 1), BatchScope.JOB)
 
 
-def _count(row: Row, column: str) -> int:
+def _count(row: CsvRow, column: str) -> int:
     number = row.number(column, 1, _MOST)
     if number != int(number):
         raise row.error(f"a whole number is expected as {column}, found {number:g}")
     return int(number)
 
 
-def _speed(row: Row, mode: TrainingMode) -> float:
+def _speed(row: CsvRow, mode: TrainingMode) -> float:
     """The job's speed; 0 for a failed run."""
     low, high = SPEEDS
     parts = [row.number("speed", 0, high, part) for part in row.cells["speed"].split(";")]

@@ -13,7 +13,7 @@ from optimus.errors import NotReady
 from optimus.times import clock, duration
 
 if TYPE_CHECKING:
-    from optimus.cli.job_view import JobView
+    from optimus.cli.job_view import ClusterJob
     from optimus.kube.job_facts import JobFacts, PodFacts
     from optimus.kube.job_list import JobList
     from optimus.progress.types import SpeedSample
@@ -47,9 +47,9 @@ def overview(found: "JobList", namespace: str | None) -> Answer:
     """How many jobs there are, and which of them need attention."""
     views = views_of(found)
     needs = [
-        (f"{each.training_job.namespace}/{each.training_job.name}", what, text)
-        for each in views
-        for what, text in attention(each)
+        (f"{view.training_job.namespace}/{view.training_job.name}", what, text)
+        for view in views
+        for what, text in attention(view)
     ]
     parts = [summary(views, namespace)]
     if needs:
@@ -66,7 +66,7 @@ def overview(found: "JobList", namespace: str | None) -> Answer:
     return Answer(value, "\n\n".join(parts), status=status_of(found.not_readable))
 
 
-def attention(view: "JobView") -> Iterator[tuple[str, str]]:
+def attention(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     """What a user may want to do something about, in a word and a sentence."""
     status, phase = view.status, view.phase
     if phase in ("Waiting", "Failed", "LeftAlone", "WaitingForCheckpoint"):
@@ -100,12 +100,12 @@ _UNMANAGED = (
 
 def in_full(facts: "JobFacts") -> Answer:
     """Everything about one job."""
-    from optimus.cli.job_view import JobView, amounts_value
+    from optimus.cli.job_view import ClusterJob, amounts_value
 
     held = _held(facts.pods) if facts.pods_were_read else None
-    view = JobView(facts.job, facts.profile, held, facts.now, facts.profile_was_read)
+    view = ClusterJob(facts.job, facts.profile, held, facts.now, facts.profile_was_read)
     samples = () if view.learned is None else view.learned.progress.samples
-    newest = sorted(samples, key=lambda each: -each.at)[:_MOST_SAMPLES]
+    newest = sorted(samples, key=lambda sample: -sample.at)[:_MOST_SAMPLES]
     lines = [*_decision(view), *_training(view), *_changes(view), *_pods(view, facts.pods)]
     lines += [(what, text) for what, text in attention(view) if what not in ("Failed", view.phase)]
     lines += [("incomplete", each) for each in incomplete(facts.not_readable)]
@@ -143,7 +143,7 @@ def in_full(facts: "JobFacts") -> Answer:
     return Answer(value, text, status=status_of(facts.not_readable))
 
 
-def _headline(view: "JobView") -> str:
+def _headline(view: "ClusterJob") -> str:
     if view.phase == "NotManaged":
         return _UNMANAGED
     if view.phase == "NoProfile":
@@ -152,7 +152,7 @@ def _headline(view: "JobView") -> str:
     return f"{view.phase}{paused}"
 
 
-def _decision(view: "JobView") -> Iterator[tuple[str, str]]:
+def _decision(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     from optimus.kube.times import instant_of
 
     status, counts = view.status, view.counts
@@ -172,7 +172,7 @@ def _decision(view: "JobView") -> Iterator[tuple[str, str]]:
         yield "paused", f"nothing is changed until `optimus resume {view.training_job.name}`"
 
 
-def _training(view: "JobView") -> Iterator[tuple[str, str]]:
+def _training(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     status = view.status
     if status.goal:
         yield "goal", status.goal
@@ -196,12 +196,12 @@ def _training(view: "JobView") -> Iterator[tuple[str, str]]:
         yield "trained", duration(status.trained_seconds)
 
 
-def _changes(view: "JobView") -> Iterator[tuple[str, str]]:
+def _changes(view: "ClusterJob") -> Iterator[tuple[str, str]]:
     from optimus.kube.times import instant_of
 
     status, record = view.status, view.record
     if status.phase is not None:
-        moves = [clock(each, view.now) for each in record.moves[-_MOST_MOVES:]]
+        moves = [clock(move, view.now) for move in record.moves[-_MOST_MOVES:]]
         when = f", the last at {', '.join(moves)} UTC" if moves and status.rescales else ""
         number = status.rescales or ("only to measure its speed" if record.profiled else "none")
         price = f"; a restart takes {duration(median(record.prices))}" if record.prices else ""
@@ -215,7 +215,7 @@ def _changes(view: "JobView") -> Iterator[tuple[str, str]]:
         yield "checkpoint", ", ".join(filter(None, (step, when)))
 
 
-def _pods(view: "JobView", pods: "Sequence[PodFacts]") -> Iterator[tuple[str, str]]:
+def _pods(view: "ClusterJob", pods: "Sequence[PodFacts]") -> Iterator[tuple[str, str]]:
     from optimus.resources import amounts_text
 
     own = [each.pod for each in pods if not each.pod.finished]
@@ -229,10 +229,10 @@ def _pods(view: "JobView", pods: "Sequence[PodFacts]") -> Iterator[tuple[str, st
 def _held(pods: "Sequence[PodFacts]") -> "Resources":
     from optimus.resources import total
 
-    return total(each.pod.resources for each in pods if each.pod.bound() is not None)
+    return total(pod.pod.resources for pod in pods if pod.pod.bound() is not None)
 
 
-def _rescale_value(view: "JobView") -> dict[str, object] | None:
+def _rescale_value(view: "ClusterJob") -> dict[str, object] | None:
     found = view.status.rescale
     if found is None:
         return None
@@ -248,13 +248,13 @@ def _rescale_value(view: "JobView") -> dict[str, object] | None:
 def _sample_table(samples: "Sequence[SpeedSample]", now: float) -> str:
     rows = [
         (
-            each.counts.ps,
-            each.counts.workers,
-            f"{each.steps_per_second:.4g}",
-            f"{each.seconds:.0f}",
-            clock(each.at, now),
+            sample.counts.ps,
+            sample.counts.workers,
+            f"{sample.steps_per_second:.4g}",
+            f"{sample.seconds:.0f}",
+            clock(sample.at, now),
         )
-        for each in samples
+        for sample in samples
     ]
     return table(">>>>>", ("PS", "workers", "steps/s", "over s", "at (UTC)"), rows)
 

@@ -11,7 +11,7 @@ from optimus.cli.table import table
 from optimus.resources import CPU
 
 if TYPE_CHECKING:
-    from optimus.cli.job_view import JobView
+    from optimus.cli.job_view import ClusterJob
     from optimus.kube.job_list import JobList
 
 _LONGEST_REASON = 100
@@ -29,13 +29,13 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
         return answer_of(list_jobs(cluster.client, namespace), namespace)
 
 
-def views_of(found: "JobList") -> "list[JobView]":
+def views_of(found: "JobList") -> "list[ClusterJob]":
     """The jobs of a list as they are shown."""
-    from optimus.cli.job_view import JobView
+    from optimus.cli.job_view import ClusterJob
 
     return [
-        JobView(each.job, each.profile, each.held, found.now, each.profile_was_read)
-        for each in found.jobs
+        ClusterJob(job.job, job.profile, job.held, found.now, job.profile_was_read)
+        for job in found.jobs
     ]
 
 
@@ -44,7 +44,7 @@ def answer_of(found: "JobList", namespace: str | None) -> Answer:
     views = views_of(found)
     value = {
         "namespace": namespace,
-        "jobs": [each.value() for each in views],
+        "jobs": [view.value() for view in views],
         "notReadable": list(found.not_readable),
     }
     texts = []
@@ -57,7 +57,7 @@ def answer_of(found: "JobList", namespace: str | None) -> Answer:
     return Answer(value, texts[0], wide=texts[1], status=status_of(found.not_readable))
 
 
-def summary(views: "Sequence[JobView]", namespace: str | None) -> str:
+def summary(views: "Sequence[ClusterJob]", namespace: str | None) -> str:
     """The number of jobs by phase, and the CPU that they hold."""
     where = "any namespace" if namespace is None else f"namespace {namespace}"
     if not views:
@@ -65,12 +65,12 @@ def summary(views: "Sequence[JobView]", namespace: str | None) -> str:
     phases = Counter(each.phase for each in views)
     named = ", ".join(f"{count} {phase}" for phase, count in phases.most_common())
     jobs = "1 job" if len(views) == 1 else f"{len(views)} jobs"
-    held = [each.held for each in views if each.held is not None]
+    held = [view.held for view in views if view.held is not None]
     cpu = f"; they hold {sum(each[CPU] for each in held) / 1000:g} cpu" if held else ""
     return f"{jobs}: {named}{cpu}"
 
 
-def _table(views: "Sequence[JobView]", *, with_namespace: bool, is_wide: bool) -> str:
+def _table(views: "Sequence[ClusterJob]", *, with_namespace: bool, is_wide: bool) -> str:
     columns: list[tuple[str, str, list[str]]] = []
 
     def add(align: str, heading: str, cells: list[str]) -> None:
@@ -78,7 +78,7 @@ def _table(views: "Sequence[JobView]", *, with_namespace: bool, is_wide: bool) -
 
     if with_namespace:
         add("<", "namespace", [each.training_job.namespace for each in views])
-    add("<", "job", [each.training_job.name for each in views])
+    add("<", "job", [view.training_job.name for view in views])
     if is_wide:
         add("<", "kind", [each.training_job.kind for each in views])
     add("<", "phase", [_phase(each) for each in views])
@@ -94,14 +94,14 @@ def _table(views: "Sequence[JobView]", *, with_namespace: bool, is_wide: bool) -
         add(">", "rescales", [str(each.status.rescales) for each in views])
         add("<", "reason", [_cut(each.status.reason) or "-" for each in views])
     rows = zip(*(cells for _, _, cells in columns), strict=True)
-    return table("".join(each[0] for each in columns), [each[1] for each in columns], rows)
+    return table("".join(each[0] for each in columns), [column[1] for column in columns], rows)
 
 
-def _phase(view: "JobView") -> str:
+def _phase(view: "ClusterJob") -> str:
     return f"{view.phase}, paused" if view.is_paused and not view.is_over else view.phase
 
 
-def _count(view: "JobView", index: int) -> str:
+def _count(view: "ClusterJob", index: int) -> str:
     """``4``, or ``4 to 6`` during a rescale."""
     counts, status = view.counts, view.status
     target = (status.target_ps, status.target_workers)[index]
@@ -110,7 +110,7 @@ def _count(view: "JobView", index: int) -> str:
     return str(counts[index]) if target in (None, counts[index]) else f"{counts[index]} to {target}"
 
 
-def _value_now(view: "JobView") -> str:
+def _value_now(view: "ClusterJob") -> str:
     return view.status.metric or _number(view.status.loss)
 
 
@@ -118,7 +118,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _percent(view: "JobView") -> str:
+def _percent(view: "ClusterJob") -> str:
     percent = view.status.progress_percent
     return "-" if percent is None else f"{percent} %"
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from optimus.cli.command import BadInput
-from optimus.cli.csv_table import Row, read_lines, read_table, split_rows
+from optimus.cli.csv_table import CsvRow, read_lines, read_table, split_rows
 from optimus.jobs import TrainingMode
 from optimus.simulator.ground_truth.job_types import JOB_TYPES
 from optimus.simulator.workload import JobChoice, TraceJob
@@ -32,7 +32,7 @@ def read_trace(file: Path) -> tuple[TraceJob, ...]:
     return traced
 
 
-def _job(row: Row) -> TraceJob:
+def _job(row: CsvRow) -> TraceJob:
     unknown = [name for name in row.cells if name not in COLUMNS]
     if unknown:
         raise row.error(f"the columns {','.join(COLUMNS)} are expected, not {unknown[0]!a}")

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from optimus.cli.command import BadInput
-from optimus.cli.csv_table import Row, read_lines, read_table, split_rows
+from optimus.cli.csv_table import CsvRow, read_lines, read_table, split_rows
 from optimus.cli.job_trace import (
     TYPES,
     check_duration,
@@ -141,7 +141,7 @@ def read_gavel(file: Path, throughputs: Path | None) -> tuple[SubmittedJob, ...]
         raise BadInput(file, "a trace of Gavel needs --gavel-throughputs: its own file of speeds")
     speeds = _gavel_speeds(throughputs)
     found = [
-        _gavel_job(Row(file, number, {}), line.rstrip("\r\n").split("\t"), speeds)
+        _gavel_job(CsvRow(file, number, {}), line.rstrip("\r\n").split("\t"), speeds)
         for number, line in enumerate(read_lines(file), start=1)
         if line.strip()
     ]
@@ -158,7 +158,7 @@ def _gavel_speeds(file: Path) -> Mapping[str, Any]:
     return speeds
 
 
-def _gavel_job(row: Row, cells: list[str], speeds: Mapping[str, Any]) -> SubmittedJob:
+def _gavel_job(row: CsvRow, cells: list[str], speeds: Mapping[str, Any]) -> SubmittedJob:
     if len(cells) < 10:
         raise row.error(f"10 values between tabs are expected, not {len(cells)}")
     model, steps_text, scale_text, slo_text, arrival = (cells[at] for at in (0, 5, 6, 8, 9))
@@ -199,7 +199,7 @@ def read_pollux(file: Path) -> tuple[SubmittedJob, ...]:
     return found
 
 
-def _pollux_job(row: Row) -> SubmittedJob:
+def _pollux_job(row: CsvRow) -> SubmittedJob:
     application = row.choice("application", {name: name for name in _POLLUX})
     kind, hours = _POLLUX[application]
     replicas = int(row.number("num_replicas", 1, _MOST_REPLICAS))
@@ -225,13 +225,13 @@ def read_dl2(file: Path) -> tuple[SubmittedJob, ...]:
     found = []
     for number, line in enumerate(read_lines(file), start=1):
         if line.strip():
-            found.append(_dl2_job(Row(file, number, {}), _json(file, line, number)))
+            found.append(_dl2_job(CsvRow(file, number, {}), _json(file, line, number)))
     if not found:
         raise BadInput(file, "at least one job is expected")
     return tuple(found)
 
 
-def _dl2_job(row: Row, values: Any) -> SubmittedJob:
+def _dl2_job(row: CsvRow, values: Any) -> SubmittedJob:
     if not isinstance(values, dict) or not set(_DL2_NAMES) <= values.keys():
         raise row.error(f"a JSON object with {', '.join(_DL2_NAMES)} is expected")
 
@@ -257,15 +257,15 @@ def _dl2_job(row: Row, values: Any) -> SubmittedJob:
     )
 
 
-def _slots(row: Row, amounts: object) -> Resources:
+def _slots(row: CsvRow, amounts: object) -> Resources:
     """Requests of a replica from its slots of cores and of GPUs."""
     if not isinstance(amounts, list) or len(amounts) != 2:
         raise row.error("two numbers of slots, of cores and of GPUs, are expected")
-    cores, gpu_slots = (int(row.number("slots", 0, 1000, str(each))) for each in amounts)
+    cores, gpu_slots = (int(row.number("slots", 0, 1000, str(amount))) for amount in amounts)
     return Resources({CPU: cores * 1000, GPU: -(-gpu_slots // _DL2_GPU_SLOTS)})
 
 
-def _type(row: Row, name: str, types: Mapping[str, str]) -> JobType:
+def _type(row: CsvRow, name: str, types: Mapping[str, str]) -> JobType:
     if name not in types:
         raise row.error(f"a model among {', '.join(types)} is expected, found {name[:40]!a}")
     return TYPES[types[name]]

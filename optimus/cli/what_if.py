@@ -12,13 +12,13 @@ from optimus.cli.completion import job_names
 from optimus.cli.table import table
 from optimus.jobs import Counts
 from optimus.times import duration
-from optimus.what_if.counts import Outlook, Question, WhatIf, answer
+from optimus.what_if.counts import CountsQuestion, Outlook, WhatIf, answer
 from optimus.what_if.text import counts_sentences
 
 if TYPE_CHECKING:
     from optimus.cli.assumptions import Assumed
-    from optimus.cli.job_view import JobView
-    from optimus.kube.job_facts import Source
+    from optimus.cli.job_view import ClusterJob
+    from optimus.kube.job_facts import JobSource
     from optimus.kube.snapshot_reader import ReadCluster
 
 _MOST: Final = 10_000
@@ -84,16 +84,16 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
         return answer_of(view, counts, found, assumed)
 
 
-def view_of(client: "Source", namespace: str, name: str) -> "JobView":
+def view_of(client: "JobSource", namespace: str, name: str) -> "ClusterJob":
     """The job and its profile, without its pods."""
-    from optimus.cli.job_view import JobView
+    from optimus.cli.job_view import ClusterJob
     from optimus.kube.job_facts import JobReader
 
     facts = JobReader(client).job_and_profile(namespace, name)
-    return JobView(facts.job, facts.profile, None, facts.now)
+    return ClusterJob(facts.job, facts.profile, None, facts.now)
 
 
-def asked_counts(view: "JobView", ps: Change | None, workers: Change | None) -> Counts:
+def asked_counts(view: "ClusterJob", ps: Change | None, workers: Change | None) -> Counts:
     """The counts that are asked about.
 
     Raises:
@@ -122,7 +122,7 @@ def applied(present: Counts, ps: Change | None, workers: Change | None) -> Count
 
 
 def answer_of(
-    view: "JobView", counts: Counts, cluster: "ReadCluster | str", assumed: "Assumed"
+    view: "ClusterJob", counts: Counts, cluster: "ReadCluster | str", assumed: "Assumed"
 ) -> Answer:
     """The question answered; ``cluster`` may say why it is not known what is free."""
     from optimus.cli.assumptions import known_job
@@ -130,7 +130,7 @@ def answer_of(
     decision = assumed.settings.decision
     snapshot = None if isinstance(cluster, str) else cluster.snapshot
     planned = None if view.job is None else assumed.settings.planned(view.job)
-    found = answer(Question(planned, known_job(view), counts, view.now, decision, snapshot))
+    found = answer(CountsQuestion(planned, known_job(view), counts, view.now, decision, snapshot))
     problem = "it has ended" if view.is_over else found.problem
     if problem and view.profile is None:
         problem = f"{problem}: the job has no TrainingProfile"
@@ -179,13 +179,13 @@ def _value(found: Outlook) -> dict[str, object]:
 
 
 def _table(found: WhatIf, now: float) -> str:
-    from optimus.cli.job_view import End
+    from optimus.cli.job_view import ExpectedEnd
 
     rows = []
     for name, each in (("now", found.now), ("then", found.then)):
         if each is not None:
             left = each.remaining
-            end = End(now + left.median, now + left.low, now + left.high)
+            end = ExpectedEnd(now + left.median, now + left.low, now + left.high)
             rows.append((name, each.ps, each.workers, end.text(now), duration(left.median)))
     return table("<>><>", ("", "PS", "workers", "end (UTC)", "time left"), rows)
 

@@ -130,11 +130,11 @@ class Explanation:
 
 def explain(facts: "JobFacts", queue: Mapping[str, Any] | None = None) -> Explanation:
     """Why the job does not run, from what the API server says, and the extender where asked."""
-    pods = [each for each in facts.pods if not each.pod.leaving and not each.pod.finished]
+    pods = [pod for pod in facts.pods if not pod.pod.leaving and not pod.pod.finished]
     waits = [each for each in pods if each.pod.node is None]
     roles = _roles(facts, pods)
     state, headline, advice = _diagnosis(facts, pods, waits, roles)
-    since = max((each.pod.created_at for each in waits), default=None)
+    since = max((wait.pod.created_at for wait in waits), default=None)
     waited = None if since is None else max(facts.now - since, 0.0)
     lines = [*_lines(facts, waits, waited), *_queue_lines(queue, facts.now)]
     return Explanation(
@@ -162,7 +162,7 @@ def _roles(facts: "JobFacts", pods: Sequence["PodFacts"]) -> list[tuple[str, int
         return []
     found = []
     for role, expected in facts.expected().items():
-        own = [each.pod for each in pods if each.pod.replica and each.pod.replica.role is role]
+        own = [pod.pod for pod in pods if pod.pod.replica and pod.pod.replica.role is role]
         gated = sum(bool(each.gates) for each in own)
         found.append((str(role), expected, len(own), gated, sum(bool(each.node) for each in own)))
     return found
@@ -184,7 +184,7 @@ def _diagnosis(
     if len(pods) < expected:
         headline = f"is not whole: {expected - len(pods)} of {expected} pods do not exist"
         return "incomplete", headline, _advice_on_missing(facts)
-    gates = sorted({gate for each in waits for gate in each.pod.gates})
+    gates = sorted({gate for wait in waits for gate in wait.pod.gates})
     if gates:
         advice = [
             (
@@ -198,7 +198,7 @@ def _diagnosis(
         partly = f"; the other {bound} hold their resources" if bound else ""
         headline = f"waits for nodes: {len(waits)} of {expected} pods have none{partly}"
         return "waiting", headline, _advice_on_waiting(facts, waits)
-    idle = [each for each in pods if each.container_problem]
+    idle = [pod for pod in pods if pod.container_problem]
     if idle:
         return (
             "not running",
@@ -239,7 +239,7 @@ def _resume(facts: "JobFacts") -> str:
 
 def _advice_on_missing(facts: "JobFacts") -> list[str]:
     warnings = [
-        each for each in facts.events if each.about == facts.job.name and each.type == "Warning"
+        event for event in facts.events if event.about == facts.job.name and event.type == "Warning"
     ]
     advice = [
         (
@@ -247,13 +247,13 @@ def _advice_on_missing(facts: "JobFacts") -> list[str]:
             f" {facts.job.namespace}), admission policies, and that the operator runs"
         )
     ]
-    failed = [each for each in warnings if "Failed" in each.reason][-1:]
+    failed = [warning for warning in warnings if "Failed" in warning.reason][-1:]
     return [*(f"{each.reason}: {each.message}" for each in failed), *advice]
 
 
 def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[str]:
     job = facts.job
-    others = sorted({each.pod.scheduler_name for each in waits} - {_SCHEDULER})
+    others = sorted({wait.pod.scheduler_name for wait in waits} - {_SCHEDULER})
     if others:
         return [
             (
@@ -295,9 +295,9 @@ def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[s
 def _waiting_event(facts: "JobFacts") -> "EventFacts | None":
     """The extender's newest Event on the job that waits."""
     found = [
-        each
-        for each in facts.events
-        if each.about == facts.job.name and each.reason in ("Waiting", "HalfPlaced")
+        event
+        for event in facts.events
+        if event.about == facts.job.name and event.reason in ("Waiting", "HalfPlaced")
     ]
     return found[-1] if found else None
 
@@ -309,12 +309,12 @@ def _lines(
     event = _waiting_event(facts) if waits else None
     if event is not None:
         lines.append(("why", f"{event.message} (Event of {_clock(event.last_at, facts.now)})"))
-    refusals = sorted({each.refusal for each in waits if each.refusal})
-    lines += [("kube-scheduler", each) for each in refusals[:3]]
+    refusals = sorted({wait.refusal for wait in waits if wait.refusal})
+    lines += [("kube-scheduler", refusal) for refusal in refusals[:3]]
     if waited is not None:
         lines.append(("for", duration(waited)))
-    problems = sorted({each.container_problem for each in facts.pods if each.container_problem})
-    lines += [("containers", each) for each in problems[:3]]
+    problems = sorted({pod.container_problem for pod in facts.pods if pod.container_problem})
+    lines += [("containers", problem) for problem in problems[:3]]
     if facts.job.left_alone is not None:
         lines.append(("not managed", facts.job.left_alone))
     if facts.profile is not None and facts.profile.phase is not None:

@@ -63,10 +63,10 @@ def _admitted(template: Template, ranges: tuple[LimitRange, ...]) -> AdmittedPod
     written = template.spec
     containers = [_stated(each) for each in written.containers or ()]
     init_containers = [_stated(each) for each in written.init_containers or ()]
-    for each in (*containers, *init_containers):
+    for container in (*containers, *init_containers):
         for bounds in (bounds for one in ranges for bounds in one.bounds):
             if bounds.per == "container":
-                _fill_in(each, bounds)
+                _fill_in(container, bounds)
     spec = msgspec.structs.replace(written, containers=containers, init_containers=init_containers)
     every = (*containers, *init_containers)
     stated = [{*_names("requests", each), *_names("limits", each)} for each in every]
@@ -80,7 +80,7 @@ def _admitted(template: Template, ranges: tuple[LimitRange, ...]) -> AdmittedPod
         ),
         is_best_effort=not any({*_STATED} & each for each in stated) and not is_whole,
         is_terminating=written.active_deadline_seconds is not None,
-        problem=next((each for each in problems if each is not None), None),
+        problem=next((problem for problem in problems if problem is not None), None),
     )
 
 
@@ -108,8 +108,8 @@ def _problem(spec: PodSpec, bounds: Bounds, name: str) -> str | None:
     if bounds.per == "pod":
         whole = requests_of(spec), limits_of(spec)
         return _outside(*whole, bounds, f"limit range {name} allows a pod")
-    for each in (*(spec.containers or ()), *(spec.init_containers or ())):
-        given = each.resources or ResourceRequirements()
+    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+        given = container.resources or ResourceRequirements()
         amounts = requested(given.requests), requested(given.limits)
         found = _outside(*amounts, bounds, f"limit range {name} allows a container")
         if found is not None:
@@ -155,7 +155,7 @@ def _is_in(scope: Scope, pod: AdmittedPod, priority_class: str) -> bool:
 
 def taken_of(quota: ResourceQuota, pod: AdmittedPod, priority_class: str) -> Resources:
     """What one such pod takes of a quota; nothing where its scopes leave the pod out."""
-    if not all(_is_in(each, pod, priority_class) for each in quota.scopes):
+    if not all(_is_in(scope, pod, priority_class) for scope in quota.scopes):
         return NONE
     return _taken(quota.limited, pod)
 
@@ -187,8 +187,8 @@ class Namespaces:
         ranges: Iterable[LimitRange],
         classes: Iterable[PriorityClass],
     ) -> "Namespaces":
-        """From what the watches show."""
-        found = {each.name: each for each in classes}
+        """Group what the watches show by namespace."""
+        found = {kind.name: kind for kind in classes}
         defaults = sorted(
             (each for each in found.values() if each.is_default),
             key=lambda each: (each.value, each.name),
@@ -215,25 +215,25 @@ class Admission:
         self._budgets = {
             namespace: (tuple(amounts), amounts) for namespace, amounts in budgets.items()
         }
-        self._known: dict[str, tuple[TrainingJob, object, TrainingJob]] = {}
+        self._admitted: dict[str, tuple[TrainingJob, object, TrainingJob]] = {}
 
     def admitted(self, jobs: Iterable[TrainingJob], of: Namespaces) -> list[TrainingJob]:
         """The jobs with the requests and priority that admission gives their pods."""
         known, found = dict[str, tuple[TrainingJob, object, TrainingJob]](), list[TrainingJob]()
-        for each in jobs:
-            ranges = of.ranges.get(each.namespace, ())
-            priority = _priority(each, of)
+        for job in jobs:
+            ranges = of.ranges.get(job.namespace, ())
+            priority = _priority(job, of)
             basis = ranges, priority
-            if each.job is None or not (ranges or any(priority)):
-                found.append(each)
+            if job.job is None or not (ranges or any(priority)):
+                found.append(job)
                 continue
-            before = self._known.get(each.uid)
-            if before is not None and before[0] is each and before[1] == basis:
-                known[each.uid] = before
+            before = self._admitted.get(job.uid)
+            if before is not None and before[0] is job and before[1] == basis:
+                known[job.uid] = before
             else:
-                known[each.uid] = each, basis, _with(each, each.job, ranges, priority)
-            found.append(known[each.uid][2])
-        self._known = known
+                known[job.uid] = job, basis, _with(job, job.job, ranges, priority)
+            found.append(known[job.uid][2])
+        self._admitted = known
         return found
 
     def quotas(
@@ -241,18 +241,18 @@ class Admission:
     ) -> tuple[Quota, ...]:
         """The quotas and budgets of the namespaces of jobs that are not over; pods by job UID."""
         by_namespace: dict[str, list[TrainingJob]] = {}
-        for each in jobs:
-            if each.active is not None:
-                by_namespace.setdefault(each.namespace, []).append(each)
+        for job in jobs:
+            if job.active is not None:
+                by_namespace.setdefault(job.namespace, []).append(job)
         found = []
         for namespace in sorted(by_namespace):
             members = by_namespace[namespace]
             for quota in of.quotas.get(namespace, ()):
                 charges = _charges(members, pods, of, quota)
-                own = total(each.held + each.leaving for each in charges.values())
-                room = quota.hard - _at_least_none(quota.used - own)
+                own = total(charge.held + charge.leaving for charge in charges.values())
+                left = quota.hard - _at_least_none(quota.used - own)
                 title = f"quota {quota.name}"
-                found.append(Quota(namespace, title, quota.limited, room, charges, quota.hard))
+                found.append(Quota(namespace, title, quota.limited, left, charges, quota.hard))
             if namespace in self._budgets:
                 limited, amounts = self._budgets[namespace]
                 charges = _charges(members, pods, of, limited)
@@ -262,10 +262,10 @@ class Admission:
     def refused(self, jobs: Iterable[TrainingJob], of: Namespaces) -> dict[str, str]:
         """Why pods of a job could not be made again, by UID."""
         found = {}
-        for each in jobs:
-            why = _why_refused(each, of)
+        for job in jobs:
+            why = _why_refused(job, of)
             if why is not None:
-                found[each.uid] = why
+                found[job.uid] = why
         return found
 
 
@@ -310,18 +310,18 @@ def _charges(
 ) -> dict[str, QuotaCharge]:
     """What each of these jobs takes of a quota, or of what a budget limits; by UID."""
     found = {}
-    for each in jobs:
-        ranges = of.ranges.get(each.namespace, ())
+    for job in jobs:
+        ranges = of.ranges.get(job.namespace, ())
         taken = {}
-        for role, template in each.templates.items():
+        for role, template in job.templates.items():
             pod = admitted_pod(template, ranges)
             taken[role] = (
                 taken_of(quota, pod, of.priority_class(template))
                 if isinstance(quota, ResourceQuota)
                 else _taken(quota, pod)
             )
-        if any(taken.values()) and each.job is not None:
-            found[each.uid] = _charge(each.job, taken, pods.get(each.uid, ()))
+        if any(taken.values()) and job.job is not None:
+            found[job.uid] = _charge(job.job, taken, pods.get(job.uid, ()))
     return found
 
 
@@ -346,7 +346,7 @@ def _why_refused(job: TrainingJob, of: Namespaces) -> str | None:
         if name and of.classes and name not in of.classes:
             why = f"there is no PriorityClass {name}"
         for quota in quotas:
-            if not all(_is_in(each, pod, of.priority_class(template)) for each in quota.scopes):
+            if not all(_is_in(scope, pod, of.priority_class(template)) for scope in quota.scopes):
                 continue
             unstated = sorted(pod.unstated.intersection(quota.limited))
             if unstated:

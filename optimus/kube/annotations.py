@@ -43,7 +43,7 @@ _KNOWN: Final = frozenset(value for name, value in vars(Annotation).items() if n
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class AnnotationProblem:
     """A value that cannot be used; ``str()`` is the sentence for the job's Event."""
 
     annotation: str
@@ -98,13 +98,13 @@ class ReadOptions(NamedTuple):
     With ``problems`` a job is not managed; what is ``ignored`` is left out."""
 
     options: JobOptions
-    problems: tuple[Problem, ...]
-    ignored: tuple[Problem, ...]
+    problems: tuple[AnnotationProblem, ...]
+    ignored: tuple[AnnotationProblem, ...]
 
 
 def read_options(annotations: Mapping[str, str]) -> ReadOptions:
     """What the annotations ask for."""
-    reader = _Reader(annotations)
+    reader = _AnnotationReader(annotations)
     options = JobOptions(
         goal=reader.goal(),
         finish_by=reader.deadline(),
@@ -127,13 +127,13 @@ def read_options(annotations: Mapping[str, str]) -> ReadOptions:
     return ReadOptions(options, tuple(reader.problems), tuple(reader.ignored))
 
 
-def unknown_annotations(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
+def unknown_annotations(annotations: Mapping[str, str]) -> tuple[AnnotationProblem, ...]:
     """The first unknown names under ``optimus.dl/``. They do no harm; most are misspelt."""
     unknown = nsmallest(
         _MOST_UNKNOWN,
         (name for name in annotations if name.startswith(f"{GROUP}/") and name not in _KNOWN),
     )
-    return tuple(Problem(name, annotations[name], _suggestion(name)) for name in unknown)
+    return tuple(AnnotationProblem(name, annotations[name], _suggestion(name)) for name in unknown)
 
 
 def _suggestion(name: str) -> str:
@@ -144,16 +144,16 @@ def _suggestion(name: str) -> str:
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
-class _Reader:
+class _AnnotationReader:
     """Reads one job's annotations and collects the problems."""
 
     def __init__(self, annotations: Mapping[str, str]) -> None:
         self._annotations = annotations
-        self.problems: list[Problem] = []
-        self.ignored: list[Problem] = []
+        self.problems: list[AnnotationProblem] = []
+        self.ignored: list[AnnotationProblem] = []
 
     def refuse(self, annotation: str, right: str) -> None:
-        self.problems.append(Problem(annotation, self._annotations[annotation], right))
+        self.problems.append(AnnotationProblem(annotation, self._annotations[annotation], right))
 
     def refuse_second(self, annotation: str, first: str) -> None:
         self.refuse(annotation, f"write either it or {first}, not both")
@@ -292,7 +292,7 @@ class _Reader:
             return None
 
     def _ignore(self, annotation: str, right: str) -> None:
-        self.ignored.append(Problem(annotation, self._annotations[annotation], right))
+        self.ignored.append(AnnotationProblem(annotation, self._annotations[annotation], right))
 
     def batch(self) -> Batch | None:
         job = self.count(Annotation.GLOBAL_BATCH_SIZE, 10**9)

@@ -6,8 +6,8 @@ import msgspec
 
 from optimus.jobs import Requirement
 from optimus.kube.client import Client, path_of
-from optimus.kube.errors import ErrorKind, decode
-from optimus.kube.metadata import ObjectMetadata
+from optimus.kube.errors import ErrorKind
+from optimus.kube.metadata import ApiObject, decoder_of
 from optimus.kube.podspec import LabelSelector, label_requirements
 from optimus.kube.results import Refused, answer_of
 from optimus.placement.rules import Labels, all_hold
@@ -34,25 +34,19 @@ class Budget:
         )
 
 
-class _Spec(msgspec.Struct):
+class _BudgetSpec(msgspec.Struct):
     selector: LabelSelector | None = None
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _BudgetStatus(msgspec.Struct, rename="camel"):
     disruptions_allowed: int = 0
 
 
-class _Stored(msgspec.Struct):
-    metadata: ObjectMetadata
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
 class _List(msgspec.Struct):
-    items: list[_Stored] | None = None
+    items: list[ApiObject[_BudgetSpec, _BudgetStatus]] | None = None
 
 
-_DECODER = msgspec.json.Decoder(_List)
+_list = decoder_of(_List, "a list of PodDisruptionBudgets")
 
 
 class BudgetReader:
@@ -73,10 +67,10 @@ class BudgetReader:
         body = self._client.get(what, path_of("policy", "v1", "poddisruptionbudgets"))
         return tuple(
             Budget(
-                each.metadata.namespace,
-                each.metadata.name,
-                label_requirements(each.spec.selector),
-                each.status.disruptions_allowed,
+                item.metadata.namespace,
+                item.metadata.name,
+                label_requirements(item.spec.selector if item.spec else None),
+                item.status.disruptions_allowed if item.status else 0,
             )
-            for each in decode(_DECODER, body, "a list of PodDisruptionBudgets").items or ()
+            for item in _list(body).items or ()
         )

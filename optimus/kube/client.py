@@ -218,7 +218,7 @@ class Client:
         self._api.close()  # type: ignore[no-untyped-call]  # the library has no types here
 
 
-class _Source(NamedTuple):
+class _TokenSource(NamedTuple):
     """Where the configuration comes from."""
 
     kubeconfig: Path | None
@@ -243,20 +243,20 @@ def connect(
     Raises:
         KubeError: no usable configuration; the sentence says where it was looked for.
     """
-    api_client = _api_client(_Source(kubeconfig, None, service_account), user_agent)
+    api_client = _api_client(_TokenSource(kubeconfig, None, service_account), user_agent)
     return Client(api_client, read_seconds, guard, connect_seconds)
 
 
 def connect_user(kubeconfig: Path | None, context: str | None, *, user_agent: str) -> Client:
-    """The same for a person: ``context`` names one of the kubeconfig's; default: its current one.
+    """Connect for a person: ``context`` names one of the kubeconfig's; default: its current one.
 
     Raises:
         KubeError: as ``connect``.
     """
-    return Client(_api_client(_Source(kubeconfig, context), user_agent))
+    return Client(_api_client(_TokenSource(kubeconfig, context), user_agent))
 
 
-def _api_client(source: _Source, user_agent: str) -> api.ApiClient:
+def _api_client(source: _TokenSource, user_agent: str) -> api.ApiClient:
     kubeconfig = source.kubeconfig
     if kubeconfig is not None and not kubeconfig.is_file():
         raise KubeError(ErrorKind.INVALID, f"there is no kubeconfig file {kubeconfig}")
@@ -289,7 +289,7 @@ def _api_client(source: _Source, user_agent: str) -> api.ApiClient:
     return api_client
 
 
-def _configure(configuration: api.Configuration, source: _Source) -> Path | None:
+def _configure(configuration: api.Configuration, source: _TokenSource) -> Path | None:
     """Fill in the configuration; returns the file whose token may change, if there is one."""
     named = source.kubeconfig or source.context
     if not named and "KUBERNETES_SERVICE_HOST" in os.environ:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from optimus.jobs import Role
-from optimus.kube.annotations import Problem
+from optimus.kube.annotations import AnnotationProblem
 from optimus.kube.contract import SCHEDULER_NAME
 from optimus.kube.job_kinds import JOB_KINDS, JobKind
 from optimus.kube.job_schema import RunPolicy, StoredJob, StoredRole, StoredSpec
@@ -37,7 +37,7 @@ class EligibilityConfig:
         operator_version: str,
         ignored_resources: frozenset[str] = frozenset(),
     ) -> "EligibilityConfig":
-        """From settings; the version is three numbers, with dots between them."""
+        """Read it from settings; the version is three numbers, with dots between them."""
         major, minor, patch = map(int, operator_version.split("."))
         return cls(scheduler_name, (major, minor, patch), ignored_resources)
 
@@ -46,7 +46,7 @@ def why_unmanaged(
     kind: str,
     raw: StoredJob[StoredSpec],
     roles: Mapping[Role, StoredRole],
-    problems: Sequence[Problem],
+    problems: Sequence[AnnotationProblem],
     config: EligibilityConfig,
 ) -> str | None:
     """The first reason, as a sentence for users; ``None`` where the job can be managed."""

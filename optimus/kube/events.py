@@ -66,7 +66,7 @@ class _Content(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Series:
+class _WrittenSeries:
     name: str
     count: int
     written_at: float
@@ -90,7 +90,7 @@ class EventWriter:
         self._now = now
         self._timer = timer
         self._lock = threading.Lock()
-        self._series: TTLCache[Hashable, _Series] = TTLCache(4096, _LIFETIME_SECONDS, timer)
+        self._series: TTLCache[Hashable, _WrittenSeries] = TTLCache(4096, _LIFETIME_SECONDS, timer)
         self._recent: LRUCache[str, list[float]] = LRUCache(4096)
 
     def emit(
@@ -134,7 +134,7 @@ class EventWriter:
             )
         )
         if isinstance(outcome, Written):
-            self._series[content] = _Series(name, 1, self._timer())
+            self._series[content] = _WrittenSeries(name, 1, self._timer())
         return outcome
 
     def _event(
@@ -165,7 +165,11 @@ class EventWriter:
         }
 
     def _repeat(
-        self, job: Subject, content: _Content, series: _Series, annotations: Mapping[str, str]
+        self,
+        job: Subject,
+        content: _Content,
+        series: _WrittenSeries,
+        annotations: Mapping[str, str],
     ) -> Written | Refused | None:
         series.count += 1
         if self._timer() - series.written_at < _REPEAT_SECONDS:

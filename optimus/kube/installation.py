@@ -4,36 +4,31 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import msgspec
 import yaml
 
 from optimus.kube.client import path_of
-from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.job_facts import read_list
 from optimus.kube.job_kinds import OPERATOR_GROUP
+from optimus.kube.metadata import ApiObject, decoder_of
 from optimus.kube.nodes import ClusterNode, decode_node
 from optimus.kube.rights import Poster
 from optimus.kube.server_clock import ServerClock
 from optimus.kube.times import parse_instant
 
-T = TypeVar("T")
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 
 
-class Source(Poster, Protocol):
+class InstallationSource(Poster, Protocol):
     """The part of ``optimus.kube.client.Client`` that is needed; see there."""
 
     server_clock: ServerClock
 
     def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
         """The body of a GET."""
-
-
-class _Metadata(msgspec.Struct):
-    name: str = ""
-    namespace: str = ""
 
 
 class _Named(msgspec.Struct):
@@ -49,7 +44,7 @@ class _EnvSource(msgspec.Struct, rename="camel"):
     config_map_ref: _Named | None = None
 
 
-class _Container(msgspec.Struct, rename="camel"):
+class _ControllerContainer(msgspec.Struct, rename="camel"):
     name: str = ""
     image: str = ""
     args: list[str] | None = None
@@ -57,38 +52,32 @@ class _Container(msgspec.Struct, rename="camel"):
     env_from: list[_EnvSource] | None = None
 
 
-class _Volume(msgspec.Struct, rename="camel"):
+class _ControllerVolume(msgspec.Struct, rename="camel"):
     config_map: _Named | None = None
 
 
 class _PodSpec(msgspec.Struct, rename="camel"):
-    containers: list[_Container] | None = None
-    init_containers: list[_Container] | None = None
-    volumes: list[_Volume] | None = None
+    containers: list[_ControllerContainer] | None = None
+    init_containers: list[_ControllerContainer] | None = None
+    volumes: list[_ControllerVolume] | None = None
 
 
-class _Template(msgspec.Struct):
+class _ControllerTemplate(msgspec.Struct):
     spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
 
 
-class _Spec(msgspec.Struct):
+class _ControllerSpec(msgspec.Struct):
     replicas: int | None = None
-    template: _Template = msgspec.field(default_factory=_Template)
+    template: _ControllerTemplate = msgspec.field(default_factory=_ControllerTemplate)
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _ControllerStatus(msgspec.Struct, rename="camel"):
     ready_replicas: int | None = None
     desired_number_scheduled: int | None = None
     number_ready: int | None = None
 
 
-class _RawController(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-_CONTROLLERS: Final = msgspec.json.Decoder(_RawController)
+_deployment = decoder_of(ApiObject[_ControllerSpec, _ControllerStatus], "a Deployment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +112,8 @@ class HeldLease:
     """By the holder's clock, seconds since the epoch."""
 
 
-def server_version(client: Source) -> tuple[str, tuple[int, int]]:
-    """As ``v1.36.3``, and its first two numbers.
+def server_version(client: InstallationSource) -> tuple[str, tuple[int, int]]:
+    """The version, such as ``v1.36.3``, and its first two numbers.
 
     Raises:
         KubeError: the API server does not say."""
@@ -139,7 +128,7 @@ def version_numbers(text: str) -> tuple[int, int] | None:
     return None if match is None else (int(match[1]), int(match[2]))
 
 
-def resources_of(client: Source, group: str, version: str) -> frozenset[str]:
+def resources_of(client: InstallationSource, group: str, version: str) -> frozenset[str]:
     """The plurals that the API server has of a group's version; none without the group.
 
     Raises:
@@ -153,7 +142,9 @@ def resources_of(client: Source, group: str, version: str) -> frozenset[str]:
     return frozenset(str(each.get("name", "")) for each in found.get("resources") or ())
 
 
-def controller(client: Source, plural: str, namespace: str, name: str) -> PodController | None:
+def controller(
+    client: InstallationSource, plural: str, namespace: str, name: str
+) -> PodController | None:
     """A Deployment or DaemonSet; ``None``: there is none of that name.
 
     Raises:
@@ -163,7 +154,7 @@ def controller(client: Source, plural: str, namespace: str, name: str) -> PodCon
     return None if body is None else _controller(body)
 
 
-def training_operators(client: Source) -> list[PodController]:
+def training_operators(client: InstallationSource) -> list[PodController]:
     """The Deployments of the Kubeflow training operator, by their image.
 
     Raises:
@@ -173,7 +164,7 @@ def training_operators(client: Source) -> list[PodController]:
     return [each for each in found if any("training-operator" in i for i in each.images.values())]
 
 
-def config_map(client: Source, namespace: str, name: str) -> Mapping[str, str]:
+def config_map(client: InstallationSource, namespace: str, name: str) -> Mapping[str, str]:
     """The data of a ConfigMap.
 
     Raises:
@@ -183,7 +174,9 @@ def config_map(client: Source, namespace: str, name: str) -> Mapping[str, str]:
     return {str(key): str(value) for key, value in data.items()}
 
 
-def scheduler_configuration(client: Source, found: PodController) -> Mapping[str, Any] | None:
+def scheduler_configuration(
+    client: InstallationSource, found: PodController
+) -> Mapping[str, Any] | None:
     """The KubeSchedulerConfiguration that a Deployment mounts; ``None``: it mounts none.
 
     Raises:
@@ -199,7 +192,7 @@ def scheduler_configuration(client: Source, found: PodController) -> Mapping[str
     return None
 
 
-def held_lease(client: Source, lease: str) -> HeldLease | None:
+def held_lease(client: InstallationSource, lease: str) -> HeldLease | None:
     """The Lease NAMESPACE/NAME; ``None``: there is none.
 
     Raises:
@@ -219,7 +212,7 @@ def held_lease(client: Source, lease: str) -> HeldLease | None:
     return HeldLease(str(spec.get("holderIdentity") or ""), duration, renewed_at)
 
 
-def nodes_of(client: Source, selector: str) -> tuple[list[ClusterNode], int]:
+def nodes_of(client: InstallationSource, selector: str) -> tuple[list[ClusterNode], int]:
     """The nodes with these labels, and how many of them take no pods now.
 
     Raises:
@@ -228,13 +221,13 @@ def nodes_of(client: Source, selector: str) -> tuple[list[ClusterNode], int]:
     raws = read_list(client, "list nodes", path_of("", "v1", "nodes"), query)
     nodes = [decode_node(raw) for raw in raws]
     closed = [
-        each.node.cordoned or any(taint.key == _NOT_READY for taint in each.node.taints)
-        for each in nodes
+        node.node.cordoned or any(taint.key == _NOT_READY for taint in node.node.taints)
+        for node in nodes
     ]
     return nodes, sum(closed)
 
 
-def operator_webhooks(client: Source) -> list[tuple[str, str, bool]]:
+def operator_webhooks(client: InstallationSource) -> list[tuple[str, str, bool]]:
     """Webhooks that training jobs go through: configuration, service, and whether it has an
     endpoint that is ready.
 
@@ -261,7 +254,7 @@ def operator_webhooks(client: Source) -> list[tuple[str, str, bool]]:
     return sorted(set(found))
 
 
-def _has_endpoint(client: Source, namespace: str, service: str) -> bool:
+def _has_endpoint(client: InstallationSource, namespace: str, service: str) -> bool:
     path = path_of("discovery.k8s.io", "v1", "endpointslices", namespace)
     query = [("labelSelector", f"kubernetes.io/service-name={service}")]
     raws = read_list(client, f"list endpointslices of namespace {namespace}", path, query)
@@ -274,27 +267,33 @@ def _has_endpoint(client: Source, namespace: str, service: str) -> bool:
 
 
 def _controller(body: bytes | msgspec.Raw) -> PodController:
-    raw = _decoded(_CONTROLLERS, body, "a Deployment")
-    pod = raw.spec.template.spec
+    try:
+        raw = _deployment(body)
+    except Malformed as error:
+        raise KubeError(ErrorKind.INVALID, str(error)) from error
+    spec, status = raw.spec or _ControllerSpec(), raw.status or _ControllerStatus()
+    pod = spec.template.spec
     containers = [*(pod.init_containers or ()), *(pod.containers or ())]
-    wanted = raw.status.desired_number_scheduled
+    wanted = status.desired_number_scheduled
     if wanted is None:
-        wanted = 1 if raw.spec.replicas is None else raw.spec.replicas
-    sources = [source for each in containers for source in each.env_from or ()]
+        wanted = 1 if spec.replicas is None else spec.replicas
+    sources = [source for container in containers for source in container.env_from or ()]
     return PodController(
         raw.metadata.namespace,
         raw.metadata.name,
         wanted,
-        raw.status.ready_replicas or raw.status.number_ready or 0,
+        status.ready_replicas or status.number_ready or 0,
         {each.name: each.image for each in containers},
         {item.name: item.value for each in containers for item in each.env or ()},
         tuple(flag for each in containers for flag in each.args or ()),
-        tuple(each.config_map.name for each in pod.volumes or () if each.config_map is not None),
+        tuple(
+            volume.config_map.name for volume in pod.volumes or () if volume.config_map is not None
+        ),
         tuple(each.config_map_ref.name for each in sources if each.config_map_ref is not None),
     )
 
 
-def _or_none(client: Source, what: str, path: str) -> bytes | None:
+def _or_none(client: InstallationSource, what: str, path: str) -> bytes | None:
     try:
         return client.get(what, path)
     except KubeError as error:
@@ -303,7 +302,7 @@ def _or_none(client: Source, what: str, path: str) -> bytes | None:
         raise
 
 
-def _json(client: Source, what: str, path: str) -> dict[str, Any]:
+def _json(client: InstallationSource, what: str, path: str) -> dict[str, Any]:
     return _object(client.get(what, path), what)
 
 
@@ -315,10 +314,3 @@ def _object(body: bytes | msgspec.Raw, what: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise KubeError(ErrorKind.INVALID, f"{what}: the answer is no JSON object")
     return found
-
-
-def _decoded(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str) -> T:
-    try:
-        return decode(decoder, body, what)
-    except Malformed as error:
-        raise KubeError(ErrorKind.INVALID, str(error)) from error

@@ -88,57 +88,57 @@ class JobFacts:
         if self.job.job is not None:
             counts = {Role.PS: self.job.job.counts.ps, Role.WORKER: self.job.job.counts.workers}
             counts |= {each.role: each.count for each in self.job.job.fixed}
-        for each in self.pods:
-            if not each.pod.leaving:
-                counts |= each.pod.gang or {}
+        for pod in self.pods:
+            if not pod.pod.leaving:
+                counts |= pod.pod.gang or {}
         return {role: count for role, count in sorted(counts.items()) if count}
 
 
-class _Waiting(msgspec.Struct):
+class _WaitingContainer(msgspec.Struct):
     reason: str = ""
     message: str = ""
 
 
 class _ContainerState(msgspec.Struct):
-    waiting: _Waiting | None = None
+    waiting: _WaitingContainer | None = None
 
 
-class _Container(msgspec.Struct):
+class _ShownContainer(msgspec.Struct):
     state: _ContainerState = msgspec.field(default_factory=_ContainerState)
 
 
-class _Condition(msgspec.Struct):
+class _ShownCondition(msgspec.Struct):
     type: str
     status: str
     message: str = ""
 
 
 class _PodStatus(msgspec.Struct, rename="camel"):
-    conditions: list[_Condition] | None = None
-    init_container_statuses: list[_Container] | None = None
-    container_statuses: list[_Container] | None = None
+    conditions: list[_ShownCondition] | None = None
+    init_container_statuses: list[_ShownContainer] | None = None
+    container_statuses: list[_ShownContainer] | None = None
 
 
-class _RawPod(msgspec.Struct):
+class _ShownPod(msgspec.Struct):
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
-class _Subject(msgspec.Struct):
+class _EventSubject(msgspec.Struct):
     name: str = ""
     uid: str = ""
 
 
-class _Source(msgspec.Struct):
+class _EventSource(msgspec.Struct):
     component: str = ""
 
 
-class _Series(msgspec.Struct, rename="camel"):
+class _EventSeries(msgspec.Struct, rename="camel"):
     count: int = 1
     last_observed_time: str | None = None
 
 
 class _Event(msgspec.Struct, rename="camel"):
-    involved_object: _Subject
+    involved_object: _EventSubject
     type: str = ""
     reason: str = ""
     message: str = ""
@@ -146,15 +146,15 @@ class _Event(msgspec.Struct, rename="camel"):
     last_timestamp: str | None = None
     event_time: str | None = None
     reporting_component: str = ""
-    source: _Source = msgspec.field(default_factory=_Source)
-    series: _Series | None = None
+    source: _EventSource = msgspec.field(default_factory=_EventSource)
+    series: _EventSeries | None = None
 
 
-_PODS: Final = msgspec.json.Decoder(_RawPod)
+_PODS: Final = msgspec.json.Decoder(_ShownPod)
 _EVENTS: Final = msgspec.json.Decoder(_Event)
 
 
-class Source(Protocol):
+class JobSource(Protocol):
     """The part of ``optimus.kube.client.Client`` that is needed; see there."""
 
     server_clock: ServerClock
@@ -164,7 +164,7 @@ class Source(Protocol):
 
 
 def read_list(
-    client: Source, what: str, path: str, query: Sequence[tuple[str, str]] = ()
+    client: JobSource, what: str, path: str, query: Sequence[tuple[str, str]] = ()
 ) -> list[msgspec.Raw]:
     """All objects of a list, not decoded yet.
 
@@ -201,7 +201,7 @@ def decoded(
 class JobReader:
     """Reads from the API server, without caches."""
 
-    def __init__(self, client: Source) -> None:
+    def __init__(self, client: JobSource) -> None:
         self._client = client
         self._not_readable: list[str] = []
 
@@ -214,7 +214,7 @@ class JobReader:
         job = self.job(namespace, name)
         found = self._or_none(lambda: self._pods(job))
         pods = found or ()
-        uids = {job.uid} | {each.pod.uid for each in pods}
+        uids = {job.uid} | {pod.pod.uid for pod in pods}
         events = self._or_none(lambda: self._events(namespace, uids))
         said = len(self._not_readable)
         profile = self._or_none(lambda: self._profile(job))
@@ -289,7 +289,7 @@ class JobReader:
         path = path_of("", "v1", "events", namespace)
         raws = read_list(self._client, f"list the Events of namespace {namespace}", path, [])
         events = decoded(raws, lambda raw: decode(_EVENTS, raw, "an Event"), self._not_readable)
-        own = [_event(each) for each in events if each.involved_object.uid in uids]
+        own = [_event(event) for event in events if event.involved_object.uid in uids]
         return tuple(sorted(own, key=lambda each: each.last_at))
 
     def _profile(self, job: TrainingJob) -> ProfileStatus | None:
@@ -308,22 +308,24 @@ def _pod(raw: msgspec.Raw) -> PodFacts:
     status = decode(_PODS, raw, "a pod").status
     refusal = next(
         (
-            each.message
-            for each in status.conditions or ()
-            if (each.type, each.status) == ("PodScheduled", "False")
+            condition.message
+            for condition in status.conditions or ()
+            if (condition.type, condition.status) == ("PodScheduled", "False")
         ),
         "",
     )
     containers = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-    waits = [each.state.waiting for each in containers if each.state.waiting is not None]
-    problems = [": ".join(filter(None, (each.reason, each.message))) for each in waits]
+    waits = [
+        container.state.waiting for container in containers if container.state.waiting is not None
+    ]
+    problems = [": ".join(filter(None, (wait.reason, wait.message))) for wait in waits]
     ordinary = ("", "ContainerCreating", "PodInitializing")
     problem = next((each for each in problems if each not in ordinary), "")
     return PodFacts(decode_pod(raw), refusal, problem)
 
 
 def _event(raw: _Event) -> EventFacts:
-    series = raw.series or _Series()
+    series = raw.series or _EventSeries()
     return EventFacts(
         raw.involved_object.name,
         raw.type,

@@ -13,7 +13,7 @@ from optimus.kube.client import path_of
 from optimus.kube.contract import GROUP, PROFILES, VERSION
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
-from optimus.kube.job_facts import Source, decoded, read_list
+from optimus.kube.job_facts import JobSource, decoded, read_list
 from optimus.kube.job_kinds import JOB_KINDS, JOB_NAME, OPERATOR_GROUP, OPERATOR_VERSION
 from optimus.kube.pods import decode_pod
 from optimus.kube.profiles import ProfileStatus, decode_profile
@@ -53,7 +53,7 @@ class JobList:
     """Sentences on what could not be read."""
 
 
-def list_jobs(client: Source, namespace: str | None) -> JobList:
+def list_jobs(client: JobSource, namespace: str | None) -> JobList:
     """The jobs of a namespace; ``None``: of all.
 
     Raises:
@@ -64,25 +64,25 @@ def list_jobs(client: Source, namespace: str | None) -> JobList:
     held = _held(client, namespace, said)
     listed = [
         ListedJob(
-            each,
-            None if profiles is None else profiles.get(each.uid),
+            job,
+            None if profiles is None else profiles.get(job.uid),
             profiles is not None,
-            None if held is None else held.get((each.namespace, each.uid), NONE),
+            None if held is None else held.get((job.namespace, job.uid), NONE),
         )
-        for each in sorted(jobs, key=lambda each: (each.namespace, each.name, each.kind))
+        for job in sorted(jobs, key=lambda each: (each.namespace, each.name, each.kind))
     ]
     return JobList(client.server_clock.now(), tuple(listed), tuple(said))
 
 
-def job_names(client: Source, namespace: str) -> list[str]:
+def job_names(client: JobSource, namespace: str) -> list[str]:
     """The names of the jobs of a namespace.
 
     Raises:
         KubeError: as ``list_jobs``."""
-    return sorted({each.name for each in _jobs(client, namespace, [])})
+    return sorted({job.name for job in _jobs(client, namespace, [])})
 
 
-def _jobs(client: Source, namespace: str | None, said: list[str]) -> list[TrainingJob]:
+def _jobs(client: JobSource, namespace: str | None, said: list[str]) -> list[TrainingJob]:
     found: list[TrainingJob] = []
     failures: list[KubeError] = []
     for kind in JOB_KINDS.values():
@@ -93,7 +93,7 @@ def _jobs(client: Source, namespace: str | None, said: list[str]) -> list[Traini
             failures.append(error)
             continue
         found += (job for raw in raws if (job := _job(kind.name, raw, said)) is not None)
-    refused = [each for each in failures if each.kind is not ErrorKind.NOT_FOUND]
+    refused = [failure for failure in failures if failure.kind is not ErrorKind.NOT_FOUND]
     if len(failures) == len(JOB_KINDS):
         raise refused[0] if refused else KubeError(ErrorKind.NOT_FOUND, NO_JOBS)
     said += map(explained, refused)
@@ -109,9 +109,9 @@ def _job(kind: str, raw: msgspec.Raw, said: list[str]) -> TrainingJob | None:
 
 
 def _profiles(
-    client: Source, namespace: str | None, said: list[str]
+    client: JobSource, namespace: str | None, said: list[str]
 ) -> Mapping[str, ProfileStatus] | None:
-    """By the UID of the job; ``None``: they may not be read."""
+    """The profiles by the UID of the job; ``None``: they may not be read."""
     try:
         path = path_of(GROUP, VERSION, PROFILES, namespace)
         raws = read_list(client, f"list {PROFILES}{_where(namespace)}", path)
@@ -124,7 +124,7 @@ def _profiles(
 
 
 def _held(
-    client: Source, namespace: str | None, said: list[str]
+    client: JobSource, namespace: str | None, said: list[str]
 ) -> dict[tuple[str, str], Resources] | None:
     """What the pods of each job take of nodes, by namespace and UID: a pod may name a job of
     another namespace as its owner."""

@@ -14,14 +14,14 @@ from optimus.kube.podspec import PodSpec, replica_spec
 _DIST_MODE: Final = re.compile(r"\bdist_(?:device_)?(a?sync)\b")
 
 
-class _Template(msgspec.Struct):
+class _StoredTemplate(msgspec.Struct):
     spec: PodSpec | None = None
 
 
 class _StoredReplicas(msgspec.Struct):
     # The operator takes a missing number as 1.
     replicas: int | None = None
-    template: _Template | None = None
+    template: _StoredTemplate | None = None
 
 
 class RunPolicy(msgspec.Struct, rename="camel"):
@@ -43,7 +43,7 @@ class StoredSpec(msgspec.Struct, rename="camel"):
     enable_dynamic_worker: bool | None = None
 
 
-class _Condition(msgspec.Struct):
+class _JobCondition(msgspec.Struct):
     type: str
     status: str
     message: str | None = None
@@ -53,7 +53,7 @@ class StoredStatus(msgspec.Struct, rename="camel"):
     """What the operator says of the job."""
 
     start_time: str | None = None
-    conditions: list[_Condition] | None = None
+    conditions: list[_JobCondition] | None = None
 
 
 class StoredMetadata(msgspec.Struct, rename="camel"):
@@ -146,8 +146,8 @@ def _role(key: str, replica: _StoredReplicas) -> StoredRole:
 
 def mode_of(worker: StoredRole | None) -> TrainingMode:
     """The mode in the workers' command (MXNet's ``--kv-store``); asynchronous by default."""
-    found = _DIST_MODE.search(command_of(worker))
-    return TrainingMode(found.group(1)) if found else TrainingMode.ASYNC
+    match = _DIST_MODE.search(command_of(worker))
+    return TrainingMode(match.group(1)) if match else TrainingMode.ASYNC
 
 
 def command_of(replicas: StoredRole | None) -> str:

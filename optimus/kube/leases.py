@@ -7,7 +7,8 @@ from urllib.parse import quote
 import msgspec
 
 from optimus.kube.client import Client, path_of
-from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
+from optimus.kube.metadata import ApiObject, decoder_of
 from optimus.kube.results import Refused, Written, answer_of, written
 from optimus.kube.times import format_instant
 
@@ -35,20 +36,13 @@ class Lease:
     uid: str = ""
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _LeaseSpec(msgspec.Struct, rename="camel"):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     lease_transitions: int | None = None
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    uid: str = ""
-
-
-class _Raw(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
+_lease = decoder_of(ApiObject[_LeaseSpec, object], "a Lease")
 
 
 class LeaseStore:
@@ -114,10 +108,10 @@ class LeaseStore:
 
     def _decoded(self, body: bytes) -> Lease:
         try:
-            raw = msgspec.json.decode(body, type=_Raw)
-        except (msgspec.MsgspecError, UnicodeError) as error:
+            raw = _lease(body)
+        except Malformed as error:
             raise KubeError(ErrorKind.INVALID, f"cannot read {self._what}: {error}") from error
-        spec, metadata = raw.spec, raw.metadata
+        spec, metadata = raw.spec or _LeaseSpec(), raw.metadata
         return Lease(
             spec.holder_identity or "",
             spec.lease_duration_seconds or 0,

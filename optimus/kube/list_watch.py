@@ -17,7 +17,7 @@ _LONGEST_LINE: Final = 16 * 2**20
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
-class Source(Protocol):
+class ListSource(Protocol):
     """Where lists and watches come from; ``optimus.kube.client.Client`` is one."""
 
     def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
@@ -71,7 +71,7 @@ class ListMetadata(msgspec.Struct, rename="camel"):
     next_page: str | None = msgspec.field(name="continue", default=None)
 
 
-class Page(msgspec.Struct):
+class ListPage(msgspec.Struct):
     """One page of a list, its objects not decoded yet: one bad object must not spoil the others."""
 
     metadata: ListMetadata
@@ -91,13 +91,13 @@ class _Line(msgspec.Struct):
     object: msgspec.Raw
 
 
-_PAGES = msgspec.json.Decoder(Page)
+_PAGES = msgspec.json.Decoder(ListPage)
 _LINES = msgspec.json.Decoder(_Line)
 _OBJECTS = msgspec.json.Decoder(_AnyObject)
 _STATUSES = msgspec.json.Decoder(Status)
 
 
-def decode_page(body: bytes) -> Page:
+def decode_page(body: bytes) -> ListPage:
     """One page of a list.
 
     Raises:

@@ -1,6 +1,15 @@
-"""The metadata of an object, as far as any reader needs it."""
+"""What all objects of the API server have in common, and how they are decoded."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import msgspec
+
+from optimus.kube.errors import decode
+
+T = TypeVar("T")
+Spec = TypeVar("Spec")
+Status = TypeVar("Status")
 
 
 class ObjectMetadata(msgspec.Struct, gc=False, rename="camel"):
@@ -15,3 +24,29 @@ class ObjectMetadata(msgspec.Struct, gc=False, rename="camel"):
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+
+
+class ApiObject(msgspec.Struct, Generic[Spec, Status], gc=False):
+    """An object as the API server stores it."""
+
+    metadata: ObjectMetadata
+    spec: Spec | None = None
+    status: Status | None = None
+
+
+class ClusterScoped(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """An object that belongs to no namespace."""
+
+    name: str
+
+    @property
+    def namespace(self) -> str:
+        """The empty name."""
+        return ""
+
+
+def decoder_of(kind: type[T], what: str) -> Callable[[bytes | msgspec.Raw], T]:
+    """Decodes the JSON of one object; raises ``Malformed`` where it is not ``what`` it should be,
+    such as "a pod"."""
+    decoder = msgspec.json.Decoder(kind)
+    return lambda raw: decode(decoder, raw, what)

@@ -5,29 +5,18 @@ from collections.abc import Mapping
 import msgspec
 
 from optimus.kube.client import path_of
-from optimus.kube.errors import decode
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.metadata import ObjectMetadata
+from optimus.kube.metadata import ApiObject, ClusterScoped, decoder_of
 from optimus.placement.rules import Labels
 
 
-class Namespace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Namespace(ClusterScoped, frozen=True, gc=False, kw_only=True):
     """A namespace and its labels."""
 
-    name: str
     labels: Labels = ()
 
-    @property
-    def namespace(self) -> str:
-        """Namespaces belong to no namespace."""
-        return ""
 
-
-class _RawNamespace(msgspec.Struct, gc=False):
-    metadata: ObjectMetadata
-
-
-_NAMESPACES = msgspec.json.Decoder(_RawNamespace)
+_namespace = decoder_of(ApiObject[object, object], "a namespace")
 
 
 def decode_namespace(raw: bytes | msgspec.Raw) -> Namespace:
@@ -36,7 +25,7 @@ def decode_namespace(raw: bytes | msgspec.Raw) -> Namespace:
     Raises:
         Malformed: the JSON is no namespace.
     """
-    metadata = decode(_NAMESPACES, raw, "a namespace").metadata
+    metadata = _namespace(raw).metadata
     return Namespace(name=metadata.name, labels=_sorted(metadata.labels))
 
 

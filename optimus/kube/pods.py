@@ -7,6 +7,7 @@ models."""
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,11 +19,13 @@ from optimus.kube.errors import decode
 from optimus.kube.job_kinds import JOB_KINDS, MOST_REPLICAS, OPERATOR_GROUP, replica_of, role_named
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.podspec import (
+    MOST_ITEMS,
     Allocated,
     Container,
     PodSpec,
     ResourceRequirements,
     beyond_plan,
+    claims_of,
     constraints_of,
     environment_value,
     requests_of,
@@ -69,7 +72,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     being deleted. ``gang`` counts the roles that the pod's own TF_CONFIG or MX_CONFIG lists (fixed
     when the pod was made); ``None`` where there is none, which is so for a single replica.
     ``nominated_node`` is kube-scheduler's ``status.nominatedNodeName``. ``created_at`` is in
-    seconds since the epoch, UTC. ``rules`` are those that concern other pods, ports and volumes;
+    seconds since the epoch, UTC. ``rules`` are those that concern other pods and ports;
     ``beyond_plan`` means that it has further ones, which only kube-scheduler can answer.
     ``gates`` are the scheduling gates that it waits for.
     """
@@ -93,6 +96,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     labels: Labels = ()
     rules: PodRules | None = None
     beyond_plan: bool = False
+    claims: tuple[str, ...] = ()
+    """The persistent volume claims that it mounts."""
+
     gates: tuple[str, ...] = ()
     priority: int = 0
     """``spec.priority``, which the API server takes from the pod's PriorityClass."""
@@ -158,7 +164,7 @@ class _OwnerReference(msgspec.Struct, gc=False, rename="camel"):
 
 
 class _Annotations(msgspec.Struct, gc=False, rename={"goal_met": Annotation.GOAL_MET}):
-    """Those that are read; pods have many others."""
+    """The annotations that are read; pods have many others."""
 
     goal_met: str = ""
 
@@ -276,6 +282,7 @@ def _view(raw: _RawPod) -> Pod:
         labels=labels,
         rules=rules_of(raw.spec, metadata.namespace, labels),
         beyond_plan=beyond_plan(raw.spec),
+        claims=claims_of(raw.spec, metadata.name),
         gates=tuple(gate.name for gate in raw.spec.scheduling_gates or ()),
         priority=raw.spec.priority or 0,
         container=_container(status, container) if owner else _NEW_CONTAINER,
@@ -333,8 +340,9 @@ def _is_infeasible(conditions: msgspec.Raw) -> bool:
 
 
 def _interned_labels(labels: Mapping[str, str] | None) -> Labels:
-    """Labels that share their parts: fifty thousand pods have some thousand different ones."""
-    return tuple([_pair(key, value) for key, value in sorted(labels.items())]) if labels else ()
+    """The first labels; they share their parts: fifty thousand pods have some thousand."""
+    first = sorted(islice((labels or {}).items(), MOST_ITEMS))
+    return tuple([_pair(key, value) for key, value in first])
 
 
 @lru_cache(maxsize=65536)
@@ -379,7 +387,7 @@ def gang_of(containers: Sequence[Container], first: str) -> Mapping[Role, int] |
     """Replicas by role in the pod's TF_CONFIG or MX_CONFIG, looked for in the container ``first``,
     then in the others; ``None`` without a whole gang."""
     if len(containers) > 1:
-        containers = sorted(containers, key=lambda each: each.name != first)
+        containers = sorted(containers, key=lambda container: container.name != first)
     found = environment_value(containers, _GANG_VARIABLES)
     if found is None:
         return None

@@ -7,12 +7,14 @@ pod-level requests replace the sum; overhead comes on top."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
+from typing import Final, TypeVar
 
 import msgspec
 
 from optimus.jobs import NodeConstraints, ReplicaSpec, Requirement, Toleration
-from optimus.kube.quantity import Amount, requested
+from optimus.kube.quantity import MOST_KINDS, Amount, most_kinds, requested
 from optimus.placement.rules import (
     ANY_ADDRESS,
     AffinityTerm,
@@ -23,6 +25,23 @@ from optimus.placement.rules import (
     SpreadConstraint,
 )
 from optimus.resources import CPU, MEMORY, NONE, PODS, Resources, total
+
+MOST_ITEMS: Final = 128
+"""Of each list that a pod's user writes: labels, selectors, tolerations, rules, kinds of resources.
+Further ones are left to kube-scheduler. An object of a megabyte would take ten times as much here
+otherwise, for every pod, and once more for each version that a cache below remembers."""
+
+_MOST_CONTAINERS: Final = 1024
+"""Of a pod, that are counted: no kubelet runs as many."""
+
+_MOST_VALUES: Final = 8192
+"""Of all requirements on a node together: some users name each of their nodes."""
+
+_LARGEST_TEMPLATE: Final = 16_384
+"""Bytes of the amounts in a template, those of a hundred containers. Quotas are not looked at for a
+larger one: its pods are refused once they are made."""
+
+_Item = TypeVar("_Item")
 
 
 class _EnvVar(msgspec.Struct, gc=False):
@@ -225,11 +244,12 @@ def requests_of(
         Malformed: an amount is not a quantity.
     """
 
-    containers, stated = spec.containers or (), None
+    containers, stated = (spec.containers or ())[:_MOST_CONTAINERS], None
+    init_containers = (spec.init_containers or ())[:_MOST_CONTAINERS]
     if len(containers) == 1 and not (
         allocated or spec.init_containers or spec.resources or spec.overhead
     ):  # as most pods
-        return _summed((_amounts(containers[0].resources),), (), None, NONE)
+        return _few_kinds(_summed((_amounts(containers[0].resources),), (), None, NONE))
 
     def effective(amounts: Resources, given: Allocated | None) -> Resources:
         if given is None:
@@ -243,12 +263,10 @@ def requests_of(
 
     if spec.resources is not None:
         stated = effective(_amounts(spec.resources), pod_level)
-    return _summed(
-        tuple([asked(container) for container in containers]),
-        tuple([_init_container(each, asked) for each in spec.init_containers or ()]),
-        stated,
-        requested(spec.overhead),
-    )
+    amounts = tuple([asked(container) for container in containers])
+    before = tuple([_init_container(container, asked) for container in init_containers])
+    summed = _summed if len(amounts) + len(before) <= MOST_ITEMS else _summed.__wrapped__
+    return _few_kinds(summed(amounts, before, stated, requested(spec.overhead)))
 
 
 def limits_of(spec: PodSpec) -> Resources:
@@ -264,8 +282,8 @@ def limits_of(spec: PodSpec) -> Resources:
 
     def all_of(containers: Iterable[Container] | None) -> list[Container]:
         return [
-            msgspec.structs.replace(each, resources=as_requests(each.resources))
-            for each in containers or ()
+            msgspec.structs.replace(container, resources=as_requests(container.resources))
+            for container in containers or ()
         ]
 
     limits = requests_of(
@@ -292,23 +310,22 @@ def template_of(spec: PodSpec) -> Template:
 
     def amounts(containers: Iterable[Container] | None) -> list[Container]:
         return [
-            Container(resources=each.resources, restart_policy=each.restart_policy)
-            for each in containers or ()
+            Container(resources=container.resources, restart_policy=container.restart_policy)
+            for container in containers or ()
         ]
 
-    return _shared_template(
-        msgspec.json.encode(
-            PodSpec(
-                containers=amounts(spec.containers),
-                init_containers=amounts(spec.init_containers),
-                overhead=spec.overhead,
-                resources=spec.resources,
-                priority_class_name=spec.priority_class_name,
-                active_deadline_seconds=spec.active_deadline_seconds,
-                termination_grace_period_seconds=spec.termination_grace_period_seconds,
-            )
+    encoded = msgspec.json.encode(
+        PodSpec(
+            containers=amounts(spec.containers),
+            init_containers=amounts(spec.init_containers),
+            overhead=spec.overhead,
+            resources=spec.resources,
+            priority_class_name=spec.priority_class_name,
+            active_deadline_seconds=spec.active_deadline_seconds,
+            termination_grace_period_seconds=spec.termination_grace_period_seconds,
         )
     )
+    return _shared_template(encoded if len(encoded) <= _LARGEST_TEMPLATE else b"{}")
 
 
 @lru_cache(maxsize=4096)
@@ -354,6 +371,10 @@ def _amounts(requirements: ResourceRequirements | None) -> Resources:
     return requested({**(requirements.limits or {}), **(requirements.requests or {})})
 
 
+def _few_kinds(amounts: Resources) -> Resources:
+    return Resources(most_kinds(amounts)) if len(amounts) > MOST_KINDS else amounts
+
+
 def _larger(left: Resources, right: Resources) -> Resources:
     return Resources({name: max(left[name], right[name]) for name in {*left, *right}})
 
@@ -369,13 +390,17 @@ def _with_pod_level(summed: Resources, stated: Resources | None) -> Resources:
     return Resources({**summed, **allowed})
 
 
+def _few(items: Iterable[_Item] | None) -> tuple[_Item, ...]:
+    return tuple(islice(items or (), MOST_ITEMS))
+
+
 def constraints_of(spec: PodSpec) -> NodeConstraints:
     """Which nodes a pod with this spec may go to."""
-    return _shared_constraints(
-        tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
-        _affinity(spec.affinity),
-        tuple(spec.tolerations or ()),
-    )
+    selector = tuple(sorted(_few((spec.node_selector or {}).items())))
+    affinity, tolerations = _affinity(spec.affinity), _few(spec.tolerations)
+    is_small = sum(map(_size_of, affinity)) <= MOST_ITEMS
+    shared = _shared_constraints if is_small else _shared_constraints.__wrapped__
+    return shared(selector, affinity, tolerations)
 
 
 @lru_cache(maxsize=4096)
@@ -385,7 +410,9 @@ def _shared_constraints(
     tolerations: tuple[_Toleration, ...],
 ) -> NodeConstraints:
     """One object for thousands of pods."""
-    return NodeConstraints(selector, affinity, tuple(_toleration(each) for each in tolerations))
+    return NodeConstraints(
+        selector, affinity, tuple(_toleration(toleration) for toleration in tolerations)
+    )
 
 
 def rules_of(spec: PodSpec, namespace: str, labels: Labels) -> PodRules | None:
@@ -401,12 +428,17 @@ def rules_of(spec: PodSpec, namespace: str, labels: Labels) -> PodRules | None:
         affinity=_pod_terms(affinity.pod_affinity if affinity else None, namespace),
         anti_affinity=_pod_terms(affinity.pod_anti_affinity if affinity else None, namespace),
         spread=tuple(
-            _spread(each, namespace, labels)
-            for each in spec.topology_spread_constraints or ()
-            if each.when_unsatisfiable == "DoNotSchedule"
+            _spread(constraint, namespace, labels)
+            for constraint in _few(spec.topology_spread_constraints)
+            if constraint.when_unsatisfiable == "DoNotSchedule"
         ),
     )
-    return None if found.is_empty else _shared_rules(found)
+    if found.is_empty:
+        return None
+    selectors = [term.selector for term in (*found.affinity, *found.anti_affinity)]
+    selectors += [constraint.selector for constraint in found.spread]
+    asked = sum(1 + _size_of(selector.requirements or ()) for selector in selectors)
+    return _shared_rules(found) if asked + len(ports) <= MOST_ITEMS else found
 
 
 def beyond_plan(spec: PodSpec) -> bool:
@@ -414,7 +446,7 @@ def beyond_plan(spec: PodSpec) -> bool:
 
     These are claims of devices (dynamic resource allocation), volume claims, and volumes in the
     pod's own spec of which a node holds only so many."""
-    return bool(spec.resource_claims) or any(each.is_ruled for each in spec.volumes or ())
+    return bool(spec.resource_claims) or any(volume.is_ruled for volume in spec.volumes or ())
 
 
 @lru_cache(maxsize=4096)
@@ -427,9 +459,11 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     if spec.init_containers:
         sidecars = [each for each in spec.init_containers if each.restart_policy == "Always"]
         containers = [*containers, *sidecars]
-    found = set()
-    for container in containers:
+    found = set[HostPort]()
+    for container in containers[:_MOST_CONTAINERS]:
         for port in container.ports or ():
+            if len(found) == MOST_ITEMS:
+                break
             number = port.host_port or (port.container_port if spec.host_network else 0)
             if number > 0:
                 found.add(HostPort(number, port.protocol or "TCP", port.host_ip or ANY_ADDRESS))
@@ -439,7 +473,7 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 def _pod_terms(affinity: _PodAffinity | None, namespace: str) -> tuple[AffinityTerm, ...]:
     return tuple(
         AffinityTerm(term.topology_key, _pod_selector(term, namespace))
-        for term in (affinity.required if affinity else None) or ()
+        for term in _few(affinity.required if affinity else None)
     )
 
 
@@ -457,9 +491,11 @@ def label_requirements(selector: LabelSelector | None) -> tuple[Requirement, ...
         return None
     equal = [
         Requirement(key, "In", (value,))
-        for key, value in sorted((selector.match_labels or {}).items())
+        for key, value in sorted(_few((selector.match_labels or {}).items()))
     ]
-    further = [_requirement(each, field=False) for each in selector.match_expressions or ()]
+    further = [
+        _requirement(expression, field=False) for expression in _few(selector.match_expressions)
+    ]
     return (*equal, *further)
 
 
@@ -480,6 +516,19 @@ def _spread(raw: _SpreadConstraint, namespace: str, labels: Labels) -> SpreadCon
     )
 
 
+def claims_of(spec: PodSpec, name: str) -> tuple[str, ...]:
+    """The persistent volume claims that a pod of this name mounts."""
+    if not spec.volumes:
+        return ()
+    claims = set()
+    for volume in spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            claims.add(volume.persistent_volume_claim.claim_name)
+        elif volume.ephemeral is not None:
+            claims.add(f"{name}-{volume.name}")  # Kubernetes names the claim of the pod so
+    return tuple(sorted(claims))
+
+
 def replica_spec(spec: PodSpec) -> ReplicaSpec:
     """What one replica with this template requests, and where it may go.
 
@@ -497,17 +546,27 @@ def _affinity(affinity: _Affinity | None) -> tuple[tuple[Requirement, ...], ...]
 
 def node_terms(selector: NodeSelector) -> tuple[tuple[Requirement, ...], ...]:
     """The alternatives of a node selector."""
-    return tuple(_term(term) for term in selector.node_selector_terms or ())
+    found, left = list[tuple[Requirement, ...]](), _MOST_VALUES
+    for term in map(_term, _few(selector.node_selector_terms)):
+        left -= _size_of(term)
+        if left < 0:
+            break
+        found.append(term)
+    return tuple(found)
 
 
 def _term(term: _NodeSelectorTerm) -> tuple[Requirement, ...]:
-    labels = (_requirement(raw, field=False) for raw in term.match_expressions or ())
-    fields = (_requirement(raw, field=True) for raw in term.match_fields or ())
+    labels = (_requirement(raw, field=False) for raw in _few(term.match_expressions))
+    fields = (_requirement(raw, field=True) for raw in _few(term.match_fields))
     return (*labels, *fields)
 
 
+def _size_of(term: tuple[Requirement, ...]) -> int:
+    return sum(1 + len(requirement.values) for requirement in term)
+
+
 def _requirement(raw: _NodeSelectorRequirement, *, field: bool) -> Requirement:
-    return Requirement(raw.key, raw.operator, tuple(raw.values or ()), field)
+    return Requirement(raw.key, raw.operator, tuple((raw.values or ())[:_MOST_VALUES]), field)
 
 
 def _toleration(raw: _Toleration) -> Toleration:

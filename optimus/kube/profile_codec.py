@@ -56,8 +56,8 @@ class SavedState(msgspec.Struct, frozen=True):
     """The settings by which the job's counts are decided (``kube.stored_settings``)."""
 
 
-class _Stored(msgspec.Struct, frozen=True, rename={"record": "deeds"}):
-    """The same as it is stored."""
+class _StoredState(msgspec.Struct, frozen=True, rename={"record": "deeds"}):
+    """What was learned, as it is stored."""
 
     log: LogState = msgspec.field(default_factory=LogState)
     record: dict[str, Any] = {}
@@ -95,7 +95,7 @@ def pack(saved: SavedState, job: object = "") -> str:
 def _packed(saved: SavedState) -> str:
     fields = msgspec.to_builtins(saved.record)
     record = {_STORED_NAMES.get(name, name): value for name, value in fields.items()}
-    stored = _Stored(saved.log, record, saved.decided_by)
+    stored = _StoredState(saved.log, record, saved.decided_by)
     return b64encode(zlib.compress(msgspec.json.encode(stored))).decode()
 
 
@@ -109,7 +109,7 @@ def unpack(state: str | None, job: object, at: float) -> SavedState:
     try:
         # Bounded: a compressed text of unlimited length was not written here.
         text = zlib.decompressobj().decompress(b64decode(state, validate=True), _MOST_BYTES)
-        stored = msgspec.json.decode(text, type=_Stored)
+        stored = msgspec.json.decode(text, type=_StoredState)
         fields = {_NAMES.get(name, name): value for name, value in stored.record.items()}
         record = msgspec.convert(fields, JobRecord)
         return SavedState(_sharing(stored.log), _until(record, at), stored.decided_by)
@@ -149,15 +149,15 @@ def _sharing(log: LogState) -> LogState:
     def shared(points: list[LossPoint]) -> list[LossPoint]:
         return [
             LossPoint(
-                each.loss,
-                each.epoch,
-                each.step,
-                seen.setdefault(each.weight, each.weight),
+                point.loss,
+                point.epoch,
+                point.step,
+                seen.setdefault(point.weight, point.weight),
                 None
-                if each.learning_rate is None
-                else seen.setdefault(each.learning_rate, each.learning_rate),
+                if point.learning_rate is None
+                else seen.setdefault(point.learning_rate, point.learning_rate),
             )
-            for each in points
+            for point in points
         ]
 
     series = [replace(each, points=shared(each.points)) for each in log.series]
@@ -169,12 +169,12 @@ def _until(record: JobRecord, at: float) -> JobRecord:
     return replace(
         record,
         last_rescaled_at=_past(record.last_rescaled_at, at),
-        moves=tuple(min(each, at) for each in record.moves),
-        replacements=tuple(min(each, at) for each in record.replacements),
+        moves=tuple(min(move, at) for move in record.moves),
+        replacements=tuple(min(replacement, at) for replacement in record.replacements),
         profiling_since=_past(record.profiling_since, at),
         measured_at=_past(record.measured_at, at),
         served_since=_past(record.served_since, at),
-        placement_failures=tuple(replace(each, at=min(each.at, at)) for each in failures),
+        placement_failures=tuple(replace(failure, at=min(failure.at, at)) for failure in failures),
     )
 
 

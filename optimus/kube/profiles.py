@@ -9,10 +9,10 @@ from optimus.jobs import Counts
 from optimus.kube.client import Client, path_of
 from optimus.kube.contract import GROUP, PROFILE_KIND, PROFILES, VERSION, Phase
 from optimus.kube.custom_resource import CustomResource
-from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.job_kinds import API_VERSION
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.metadata import ObjectMetadata
+from optimus.kube.metadata import ApiObject, decoder_of
 from optimus.kube.results import Refused, Written, answer_of
 from optimus.kube.training_jobs import TrainingJob
 
@@ -178,17 +178,11 @@ class NameTaken:
         return f"the TrainingProfile {profile} belongs to {job.kind} {job.name} ({job.uid})"
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _ProfileSpec(msgspec.Struct, rename="camel"):
     job_ref: JobRef
 
 
-class _RawProfile(msgspec.Struct):
-    metadata: ObjectMetadata
-    spec: _Spec
-    status: ProfileStatus | None = None
-
-
-_DECODER = msgspec.json.Decoder(_RawProfile)
+_profile = decoder_of(ApiObject[_ProfileSpec, ProfileStatus], f"a {PROFILE_KIND}")
 
 
 def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:
@@ -197,8 +191,10 @@ def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:
     Raises:
         Malformed: the JSON is no profile of this version.
     """
-    decoded = decode(_DECODER, raw, f"a {PROFILE_KIND}")
+    decoded = _profile(raw)
     metadata = decoded.metadata
+    if decoded.spec is None:
+        raise Malformed(f"not a {PROFILE_KIND}: it has no spec")
     return TrainingProfile(
         uid=metadata.uid,
         namespace=metadata.namespace,
@@ -294,7 +290,9 @@ def _storable(status: ProfileStatus, generation: int) -> dict[str, object]:
     }
     if generation and status.conditions:
         conditions: list[dict[str, object]] = msgspec.to_builtins(status.conditions)
-        fields["conditions"] = [{**each, "observedGeneration": generation} for each in conditions]
+        fields["conditions"] = [
+            {**condition, "observedGeneration": generation} for condition in conditions
+        ]
     return {
         name: value if name == "state" else _cut(value)
         for name, value in fields.items()

@@ -4,17 +4,23 @@ import re
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import lru_cache
+from typing import Final, TypeVar
 
 from kubernetes.utils import quantity
 
 from optimus.kube.errors import Malformed
-from optimus.resources import CPU, NONE, Resources
+from optimus.resources import CPU, MEMORY, NONE, PODS, Resources
 
 # Stricter than the parser: Python's Decimal also reads "NaN", "1_000" and digits of other scripts.
 _FORM = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkKMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?", re.ASCII
 )
 _LARGEST = 2**63 - 1
+
+MOST_KINDS: Final = 128
+"""Of resources that one object names."""
+
+_Value = TypeVar("_Value", str | int | float, int)
 
 Amount = str | int | float
 """How JSON carries a quantity: the API server writes strings, users also write numbers."""
@@ -40,7 +46,16 @@ def offered(amounts: Mapping[str, Amount] | None) -> Resources:
 
 def _resources(amounts: Mapping[str, Amount] | None, rounding: str) -> Resources:
     # Thousands of pods ask for the same few amounts.
-    return _parsed(tuple(amounts.items()), rounding) if amounts else NONE
+    return _parsed(tuple(most_kinds(amounts).items()), rounding) if amounts else NONE
+
+
+def most_kinds(amounts: Mapping[str, _Value]) -> Mapping[str, _Value]:
+    """The first ``MOST_KINDS``: whoever writes a pod may name ten thousands of resources, which
+    each version of it would leave in the caches below."""
+    if len(amounts) <= MOST_KINDS:
+        return amounts
+    first = sorted(amounts, key=lambda name: (name not in (CPU, MEMORY, PODS), name))
+    return {name: amounts[name] for name in first[:MOST_KINDS]}
 
 
 @lru_cache(maxsize=4096)

@@ -11,9 +11,8 @@ from typing import Final, Literal
 import msgspec
 
 from optimus.kube.client import path_of
-from optimus.kube.errors import decode
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.metadata import ObjectMetadata
+from optimus.kube.metadata import ApiObject, ClusterScoped, ObjectMetadata, decoder_of
 from optimus.kube.quantity import Amount, requested
 from optimus.resources import CPU, PODS, Resources
 
@@ -61,17 +60,11 @@ class LimitRange(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     bounds: tuple[Bounds, ...]
 
 
-class PriorityClass(msgspec.Struct, frozen=True, kw_only=True):
+class PriorityClass(ClusterScoped, frozen=True, kw_only=True):
     """A PriorityClass."""
 
-    name: str
     value: int
     is_default: bool = False
-
-    @property
-    def namespace(self) -> str:
-        """It belongs to no namespace."""
-        return ""
 
 
 class _ScopeRequirement(msgspec.Struct, rename="camel"):
@@ -94,12 +87,6 @@ class _QuotaStatus(msgspec.Struct):
     used: dict[str, Amount] | None = None
 
 
-class _RawQuota(msgspec.Struct):
-    metadata: ObjectMetadata
-    spec: _QuotaSpec | None = None
-    status: _QuotaStatus | None = None
-
-
 class _Item(msgspec.Struct, rename="camel"):
     type: str = ""
     default: dict[str, Amount] | None = None
@@ -113,20 +100,15 @@ class _RangeSpec(msgspec.Struct):
     limits: list[_Item] | None = None
 
 
-class _RawRange(msgspec.Struct):
-    metadata: ObjectMetadata
-    spec: _RangeSpec | None = None
-
-
 class _RawClass(msgspec.Struct, rename="camel"):
     metadata: ObjectMetadata
     value: int = 0
     global_default: bool | None = None
 
 
-_QUOTAS: Final = msgspec.json.Decoder(_RawQuota)
-_RANGES: Final = msgspec.json.Decoder(_RawRange)
-_CLASSES: Final = msgspec.json.Decoder(_RawClass)
+_quota = decoder_of(ApiObject[_QuotaSpec, _QuotaStatus], "a ResourceQuota")
+_range = decoder_of(ApiObject[_RangeSpec, object], "a LimitRange")
+_class = decoder_of(_RawClass, "a PriorityClass")
 
 
 def quota_amounts(written: Mapping[str, Amount]) -> tuple[tuple[str, ...], Resources]:
@@ -158,7 +140,7 @@ def _name(written: str) -> str | None:
 
 
 def budget_amounts(written: Mapping[str, Amount]) -> tuple[tuple[str, ...], Resources]:
-    """The same of a budget, in which extended resources have their plain names.
+    """The amounts of a budget, in which extended resources have their plain names.
 
     Raises:
         Malformed: an amount is no quantity.
@@ -177,15 +159,15 @@ def decode_quota(raw: bytes | msgspec.Raw) -> ResourceQuota:
     Raises:
         Malformed: the JSON is no such object, or an amount no quantity.
     """
-    quota = decode(_QUOTAS, raw, "a ResourceQuota")
+    quota = _quota(raw)
     spec = quota.spec or _QuotaSpec()
     limited, hard = quota_amounts(spec.hard or {})
     _, used = quota_amounts((quota.status or _QuotaStatus()).used or {})
     selector = spec.scope_selector or _ScopeSelector()
-    scopes = [Scope(each) for each in spec.scopes or ()]
+    scopes = [Scope(scope) for scope in spec.scopes or ()]
     scopes += [
-        Scope(each.scope_name, each.operator, tuple(each.values or ()))
-        for each in selector.match_expressions or ()
+        Scope(expression.scope_name, expression.operator, tuple(expression.values or ()))
+        for expression in selector.match_expressions or ()
     ]
     return ResourceQuota(
         namespace=quota.metadata.namespace,
@@ -203,12 +185,12 @@ def decode_limit_range(raw: bytes | msgspec.Raw) -> LimitRange:
     Raises:
         Malformed: the JSON is no such object, or an amount no quantity.
     """
-    found = decode(_RANGES, raw, "a LimitRange")
+    found = _range(raw)
     items = (found.spec or _RangeSpec()).limits or ()
     return LimitRange(
         namespace=found.metadata.namespace,
         name=found.metadata.name,
-        bounds=tuple(_bounds(each) for each in items if each.type in ("Container", "Pod")),
+        bounds=tuple(_bounds(item) for item in items if item.type in ("Container", "Pod")),
     )
 
 
@@ -231,7 +213,7 @@ def decode_priority_class(raw: bytes | msgspec.Raw) -> PriorityClass:
     Raises:
         Malformed: the JSON is no such object.
     """
-    found = decode(_CLASSES, raw, "a PriorityClass")
+    found = _class(raw)
     is_default = bool(found.global_default)
     return PriorityClass(name=found.metadata.name, value=found.value, is_default=is_default)
 

@@ -20,8 +20,15 @@ import urllib3
 
 from optimus.kube.backoff import Backoff, BackoffConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, classify
-from optimus.kube.list_watch import ListWatch, Page, Source, decode_event, decode_page, lines
-from optimus.kube.store import Changes, Key, Observer, Store, T
+from optimus.kube.list_watch import (
+    ListPage,
+    ListSource,
+    ListWatch,
+    decode_event,
+    decode_page,
+    lines,
+)
+from optimus.kube.store import Changes, Key, ObjectStore, Observer, T
 
 _LOG = logging.getLogger(__name__)
 _ENOUGH_FAILURES: Final = 4
@@ -67,7 +74,7 @@ class Reflector(Generic[T]):
 
     def __init__(
         self,
-        source: Source,
+        source: ListSource,
         watched: ListWatch[T],
         *,
         config: ReflectorConfig | None = None,
@@ -82,7 +89,7 @@ class Reflector(Generic[T]):
         self._random = random or Random()
         self._backoff = Backoff(self._config.backoff, self._random)
         self._clock = self._config.clock
-        self._store: Store[T] = Store(self.changes, observer)
+        self._store: ObjectStore[T] = ObjectStore(self.changes, observer)
         self._stopping = threading.Event()
         self._synced = threading.Event()
         self._response: urllib3.BaseHTTPResponse | None = None
@@ -236,7 +243,7 @@ class Reflector(Generic[T]):
         while not self._stopping.is_set():
             answer = self._page(page)
             items = (self._decode(raw) for raw in answer.items or ())
-            objects.update((Key(each.namespace, each.name), each) for each in items if each)
+            objects.update((Key(item.namespace, item.name), item) for item in items if item)
             version, page = answer.metadata.resource_version, answer.metadata.next_page or ""
             if not page:
                 break
@@ -248,7 +255,7 @@ class Reflector(Generic[T]):
         self._note_contact()
         self._synced.set()
 
-    def _page(self, token: str) -> Page:
+    def _page(self, token: str) -> ListPage:
         query = [*self.watched.selectors(), ("limit", str(self._config.page))]
         if token:
             query.append(("continue", token))
@@ -344,7 +351,7 @@ def _interrupt(response: urllib3.BaseHTTPResponse) -> None:
 
 def why_not_synced(reflectors: Iterable[Reflector[Any]]) -> str | None:
     """Which resources were not listed yet, and why; ``None`` from the first whole lists on."""
-    waiting = [each for each in reflectors if not each.synced]
+    waiting = [reflector for reflector in reflectors if not reflector.synced]
     if not waiting:
         return None
     why = next((f" ({each.failure})" for each in waiting if each.failure is not None), "")

@@ -103,10 +103,10 @@ def lease_rights(lease: str) -> tuple[Right, ...]:
 
 def refused_right(error: KubeError) -> Right | None:
     """The right that the API server says the user lacks; ``None`` for any other error."""
-    found = _REFUSED.search(error.sentence) if error.kind is ErrorKind.FORBIDDEN else None
-    if found is None:
+    match = _REFUSED.search(error.sentence) if error.kind is ErrorKind.FORBIDDEN else None
+    if match is None:
         return None
-    verb, resource, group, namespace = found.group("verb", "resource", "group", "namespace")
+    verb, resource, group, namespace = match.group("verb", "resource", "group", "namespace")
     return Right(verb, group or "", resource, namespace or "")
 
 
@@ -118,19 +118,19 @@ def explained(error: KubeError) -> str:
     return f"{MAY_NOT}{right}{'' if right.namespace else ' at the cluster scope'}"
 
 
-class _Status(msgspec.Struct):
+class _ReviewStatus(msgspec.Struct):
     allowed: bool = False
 
 
 class _Review(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
+    status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
 
 
 _DECODER: Final = msgspec.json.Decoder(_Review)
 
 
 def missing(client: Poster, rights: Iterable[Right], account: str = "") -> list[Right]:
-    """Those that the user lacks, or the ServiceAccount NAMESPACE/NAME.
+    """The rights that the user lacks, or the ServiceAccount NAMESPACE/NAME.
 
     Raises:
         KubeError: the API server does not say."""

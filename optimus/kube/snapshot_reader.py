@@ -10,7 +10,7 @@ from optimus.jobs import Job
 from optimus.kube.admission import Admission, Namespaces
 from optimus.kube.client import path_of
 from optimus.kube.errors import KubeError, Malformed
-from optimus.kube.job_facts import Source, read_list
+from optimus.kube.job_facts import JobSource, read_list
 from optimus.kube.job_list import JobList, list_jobs
 from optimus.kube.nodes import decode_node
 from optimus.kube.pods import Pod, decode_pod
@@ -39,7 +39,7 @@ class ReadCluster:
 
 
 def read_cluster(
-    client: Source,
+    client: JobSource,
     settings: ClusterSettings,
     namespace: str,
     arriving: TrainingJob | None = None,
@@ -57,7 +57,7 @@ def read_cluster(
     )
     raws = read_list(client, "list pods of all namespaces", path_of("", "v1", "pods"))
     ignored, listed = settings.ignored_resources, listed or list_jobs(client, None)
-    namespaces = {each.job.uid: each.job.namespace for each in listed.jobs}
+    namespaces = {job.job.uid: job.job.namespace for job in listed.jobs}
     pods = [_checked(pod.without(ignored), namespaces) for pod in _decoded(raws, decode_pod)]
     said: list[str] = []
     spaces = _spaces(client, namespace, said)
@@ -74,7 +74,7 @@ def read_cluster(
     snapshot = ClusterSnapshot.of(
         client.server_clock.now(),
         [each.active for each in here if each.active is not None],
-        [each.node for each in nodes],
+        [node.node for node in nodes],
         [pod for pod in placed if pod is not None],
     )
     quotas = admission.quotas(admitted, owned, spaces)
@@ -85,7 +85,7 @@ def _planned(stored: TrainingJob, job: Job, settings: ClusterSettings) -> Traini
     return replace(stored, job=settings.planned(job))
 
 
-def _spaces(client: Source, namespace: str, said: list[str]) -> Namespaces:
+def _spaces(client: JobSource, namespace: str, said: list[str]) -> Namespaces:
     """The quotas and limits of a namespace; what may not be read is left out and said."""
 
     def listed(plural: str, decode: Callable[[msgspec.Raw], T], namespace: str | None) -> list[T]:
@@ -104,7 +104,7 @@ def _spaces(client: Source, namespace: str, said: list[str]) -> Namespaces:
     )
 
 
-def _priority_classes(client: Source) -> list[PriorityClass]:
+def _priority_classes(client: JobSource) -> list[PriorityClass]:
     """Users of a namespace may seldom read them; a template names its class by itself."""
     path = path_of("scheduling.k8s.io", "v1", "priorityclasses")
     try:
@@ -114,7 +114,7 @@ def _priority_classes(client: Source) -> list[PriorityClass]:
 
 
 def cluster_or_reason(
-    client: Source, settings: ClusterSettings, namespace: str
+    client: JobSource, settings: ClusterSettings, namespace: str
 ) -> ReadCluster | str:
     """The cluster, or a sentence on what may not be read."""
     try:

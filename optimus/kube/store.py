@@ -60,7 +60,7 @@ Observer = Callable[[T | None, T | None], None]
 """Called on the reflector's thread with an object before and after a change; must be quick."""
 
 
-class Store(Generic[T]):
+class ObjectStore(Generic[T]):
     """Objects by namespace and name; safe to use from several threads."""
 
     def __init__(self, changes: Changes, observer: Observer[T] | None) -> None:

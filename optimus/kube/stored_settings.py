@@ -21,7 +21,7 @@ from optimus.policies import policy_named
 from optimus.resources import Resources
 
 
-class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
+class _StoredSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """Every limit is stored, also one with its default: that of another version may differ."""
 
     policy: str
@@ -60,7 +60,7 @@ class ClusterSettings:
         """For the profiles of a namespace."""
         decision = self.decision
         found: StoredSettings = msgspec.to_builtins(
-            _Stored(
+            _StoredSettings(
                 decision.policy.name,
                 _name_of(decision),
                 decision.expects,
@@ -75,7 +75,7 @@ class ClusterSettings:
         return found
 
     def beside(self, others: Iterable["ClusterSettings"]) -> Self:
-        """With the budgets and weights of the namespaces of these profiles, too."""
+        """Add the budgets and weights of the namespaces of these profiles."""
         budgets, interval = dict(self.budgets), self.decision.interval
         weights = dict(interval.fairness.namespaces) if interval.fairness else {}
         for each in others:
@@ -88,7 +88,7 @@ class ClusterSettings:
 
 
 def _weighing(interval: IntervalConfig, namespace: str) -> IntervalConfig:
-    """With the weight of this namespace alone."""
+    """Return the settings with the weight of this namespace alone."""
     fairness = interval.fairness
     if fairness is None:
         return interval
@@ -111,7 +111,7 @@ def settings_of(stored: StoredSettings | None, namespace: str) -> ClusterSetting
     if not stored:
         return UNKNOWN
     try:
-        found = msgspec.convert(stored, _Stored)
+        found = msgspec.convert(stored, _StoredSettings)
         policy = policy_named(found.policy, found.policy_options)
         placement = PLACEMENT_RULES[found.placement]
     except (KeyError, ValueError) as error:

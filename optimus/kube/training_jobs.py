@@ -13,8 +13,8 @@ import msgspec
 
 from optimus.jobs import Counts, FixedRole, Job, JobKey, ReplicaSpec, Role
 from optimus.kube.annotations import (
+    AnnotationProblem,
     JobOptions,
-    Problem,
     ReadOptions,
     asks_for_management,
     read_options,
@@ -81,9 +81,9 @@ class TrainingJob:
     active_deadline_seconds: int | None = None
     backoff_limit: int | None = None
     left_alone: str | None = None
-    problems: tuple[Problem, ...] = ()
-    hints: tuple[Problem, ...] = ()
-    ignored: tuple[Problem, ...] = ()
+    problems: tuple[AnnotationProblem, ...] = ()
+    hints: tuple[AnnotationProblem, ...] = ()
+    ignored: tuple[AnnotationProblem, ...] = ()
     replica_keys: Mapping[Role, str] = field(default_factory=dict)
     templates: Mapping[Role, Template] = field(default_factory=dict)
     suspended: bool = False

@@ -89,7 +89,7 @@ def decode_waiting_event(raw: bytes | msgspec.Raw) -> WaitingEvent:
 
 
 def _wait(event: _RawEvent) -> Wait:
-    """Without an annotation that can be read, the sentence alone. Any user may write either."""
+    """Read the wait: the sentence alone where the annotation, which anybody may write, is wrong."""
     annotation = (event.metadata.annotations or {}).get(WAIT_ANNOTATION, "{}")
     try:
         wait = decode(_WAITS, annotation.encode(), "a wait")

@@ -14,9 +14,9 @@ from optimus.jobs import ConvergenceThreshold, Counts, Goal, TargetLoss
 from optimus.kube.client import Client, path_of
 from optimus.kube.contract import GROUP, VERSION, WORKLOAD_PROFILE_KIND, WORKLOAD_PROFILES
 from optimus.kube.custom_resource import CustomResource
-from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.metadata import ObjectMetadata
+from optimus.kube.metadata import ApiObject, decoder_of
 from optimus.kube.results import Refused, Written, answer_of
 from optimus.kube.times import created_at, format_instant, parse_instant
 from optimus.models.earlier_runs import KEPT_SECONDS, MOST_LOSSES, MOST_RUNS, MOST_SAMPLES
@@ -87,12 +87,7 @@ class WorkloadProfile(msgspec.Struct, frozen=True, kw_only=True):
         return at - self.newest_at >= KEPT_SECONDS
 
 
-class _RawProfile(msgspec.Struct):
-    metadata: ObjectMetadata
-    status: WorkloadStatus | None = None
-
-
-_DECODER = msgspec.json.Decoder(_RawProfile)
+_profile = decoder_of(ApiObject[object, WorkloadStatus], f"a {WORKLOAD_PROFILE_KIND}")
 
 
 def decode_workload_profile(raw: bytes | msgspec.Raw) -> WorkloadProfile:
@@ -101,7 +96,7 @@ def decode_workload_profile(raw: bytes | msgspec.Raw) -> WorkloadProfile:
     Raises:
         Malformed: the JSON is no profile of this version.
     """
-    decoded = decode(_DECODER, raw, f"a {WORKLOAD_PROFILE_KIND}")
+    decoded = _profile(raw)
     metadata, status = decoded.metadata, decoded.status or WorkloadStatus()
     runs = (_run_from(each) for each in status.runs[-MOST_RUNS:])
     return WorkloadProfile(
@@ -115,7 +110,7 @@ def decode_workload_profile(raw: bytes | msgspec.Raw) -> WorkloadProfile:
 
 
 def watched_workload_profiles() -> ListWatch[WorkloadProfile]:
-    """Those of every namespace, for a ``Reflector``; without their CRD there are none."""
+    """The profiles of every namespace, for a ``Reflector``; without their CRD there are none."""
     path = path_of(GROUP, VERSION, WORKLOAD_PROFILES)
     return ListWatch(WORKLOAD_PROFILES, path, decode_workload_profile, optional=True)
 
@@ -124,13 +119,13 @@ def _run_from(stored: StoredRun) -> EarlierRun | None:
     try:
         samples = tuple(
             SpeedSample(
-                Counts(each.ps, each.workers),
-                each.steps_per_second,
-                each.seconds,
-                parse_instant(each.at),
-                each.node_kind,
+                Counts(sample.ps, sample.workers),
+                sample.steps_per_second,
+                sample.seconds,
+                parse_instant(sample.at),
+                sample.node_kind,
             )
-            for each in stored.samples[-MOST_SAMPLES:]
+            for sample in stored.samples[-MOST_SAMPLES:]
         )
         at = parse_instant(stored.at)
     except Malformed:
@@ -180,7 +175,7 @@ def _stored_run(run: EarlierRun) -> StoredRun:
         uid=run.uid,
         at=format_instant(run.at),
         conditions=run.conditions,
-        samples=tuple(_stored_sample(each) for each in run.samples[-MOST_SAMPLES:]),
+        samples=tuple(_stored_sample(sample) for sample in run.samples[-MOST_SAMPLES:]),
         counts_steps=not run.in_epochs,
         places=run.places,
         losses=run.losses,

@@ -166,6 +166,14 @@ def profiling_began(record: JobRecord, counts: Counts, own_counts: Counts | None
     return replace(record, profiled=(*record.profiled, counts), own_counts=own_counts)
 
 
+def not_profiled(record: JobRecord, counts: Counts) -> JobRecord:
+    """The job was not moved to these counts, though it was to be measured there."""
+    profiled = list(record.profiled)
+    if counts in profiled:
+        profiled.remove(counts)
+    return replace(record, profiled=tuple(profiled))
+
+
 def rescale_ended(record: JobRecord, end: EndedRescale) -> JobRecord:
     """A rescale has ended."""
     counts = end.happened and end.is_counted

@@ -82,13 +82,6 @@ def place_by_rules(
     return does_not_fit(gang)
 
 
-def honours_rules(
-    gang: Gang, placement: Placement, surroundings: Surroundings, capacity: Capacity
-) -> bool:
-    """Whether the unbound replicas can be bound to the nodes of a plan, one after the other."""
-    return _Search(gang, surroundings, capacity).can_be_bound(placement)
-
-
 def _has_rule(name: str, gang: Gang, surroundings: Surroundings) -> bool:
     """Whether any rule of this name concerns the gang."""
     every = [member.rules or NO_RULES for member in gang.unbound]
@@ -229,7 +222,6 @@ class _Search:
         self._free = np.array(capacity.free, dtype=np.int64).reshape(len(self._nodes), -1)
         self._domains: dict[str, _Domains] = {}
         self._tallies: dict[tuple[Selection, str, object], _Tally] = {}
-        self._owners: dict[AffinityTerm, _Tally] = {}
         self._admitted: dict[NodeConstraints, Mask] = {}
         self._counts = {role: np.zeros(len(self._nodes), dtype=np.int64) for role in Role}
         for member in gang.members:
@@ -247,11 +239,11 @@ class _Search:
         gang = replace(self._gang, surroundings=None)
         for usable in self._usable():
             plan = unruled(gang, usable)
-            if isinstance(plan, Placement) and self.can_be_bound(plan):
+            if isinstance(plan, Placement) and self._can_be_bound(plan):
                 return plan
         return self._walk(_STEPS + _STEPS_PER_REPLICA * len(self._gang.unbound))
 
-    def can_be_bound(self, plan: Placement) -> bool:
+    def _can_be_bound(self, plan: Placement) -> bool:
         """Whether the replicas can be bound to these nodes one after the other, whichever
         kube-scheduler takes first; takes nothing."""
         if self._groups is None:

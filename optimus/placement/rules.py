@@ -156,6 +156,9 @@ class Surroundings:
     """Anti-affinity of pods that are there towards any of the gang's, with the nodes that these
     pods are on."""
 
+    repelled_by: frozenset[str] = frozenset()
+    """The namespaces of these pods."""
+
     ports: Mapping[HostPort, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
     """Ports in use that conflict with one of the gang's, with the nodes that they are taken of."""
 

@@ -126,12 +126,12 @@ def _extent(text: str) -> tuple[int, tuple[tuple[int, int], ...]]:
     at = begin = len(text) - len(text.lstrip())
     streams: tuple[tuple[int, int], ...] = ()
     for _ in range(_MOST_PARTS):
-        found = _PART.match(text, at)
-        if found is None or found.end() == at:
+        match = _PART.match(text, at)
+        if match is None or match.end() == at:
             break
-        if found.lastgroup in _STREAMS:
-            streams = (*streams, found.span(found.lastgroup))
-        at = found.end()
+        if match.lastgroup in _STREAMS:
+            streams = (*streams, match.span(match.lastgroup))
+        at = match.end()
     return (at if at > begin else 0), streams
 
 
@@ -159,8 +159,8 @@ def whole_lines(text: str) -> tuple[str, ...]:
     """The lines that a text is: where the end of one is lost, ``... loss: 0.5Epoch 2/10``."""
     at = text.find("poch", 2)
     while at >= 0:
-        if text[at - 2] in _BEFORE and (found := _GLUED.match(text, at - 1)):
-            return text[: found.start()], text[found.start() :]
+        if text[at - 2] in _BEFORE and (match := _GLUED.match(text, at - 1)):
+            return text[: match.start()], text[match.start() :]
         at = text.find("poch", at + 4)
     return (text,)
 
@@ -174,7 +174,7 @@ def joined(pod: PodState, body: Body) -> Body:
             text = f"{opened} {text.strip()}"
     elif "{" not in text:
         return body
-    found = _OPENS.search(text, 0, 200)
-    if found is not None and text.count("{") > text.count("}") and len(text) < MAX_CHARACTERS:
+    match = _OPENS.search(text, 0, 200)
+    if match is not None and text.count("{") > text.count("}") and len(text) < MAX_CHARACTERS:
         pod.opened = text
     return Body(text, body.stream)

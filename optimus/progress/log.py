@@ -20,10 +20,10 @@ from optimus.progress.formats import parse_body
 from optimus.progress.formats.settings import of_command
 from optimus.progress.lines import Body, joined, split_prefix, whole_lines
 from optimus.progress.metric_names import ValueName, core_words, describe, is_of_training
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, clean
 from optimus.progress.pod_progress import (
-    Move,
     PodState,
+    PositionChange,
     advance,
     new_lines,
     next_since,
@@ -95,7 +95,7 @@ class ProgressLog:
         self._max_losses, self._max_values = max_losses, max_values
         self._options = options
         self._state = LogState()
-        self._known: TrainingProgress | None = None
+        self._current: TrainingProgress | None = None
         """The progress until a new line is observed."""
         self._newest_sample_at = -math.inf
 
@@ -106,7 +106,7 @@ class ProgressLog:
 
     @options.setter
     def options(self, options: LogFormatOptions) -> None:
-        self._options, self._known = options, None
+        self._options, self._current = options, None
 
     @classmethod
     def from_state(cls, options: LogFormatOptions, state: LogState) -> Self:
@@ -148,7 +148,7 @@ class ProgressLog:
         lines: Sequence[LogLine],
         run: PodRun | str,
     ) -> Iterator[None]:
-        """The same, a line at a time, so that the caller can limit the time that it takes at once.
+        """Take the lines one at a time, so that the caller can limit the time taken at once.
 
         It ends early where another run has begun meanwhile."""
         run = PodRun(run) if isinstance(run, str) else run
@@ -156,7 +156,7 @@ class ProgressLog:
             return
         is_new = run.name != self._state.run
         if is_new:
-            self._known = None
+            self._current = None
             self._begin_run(run.name, counts)
         self._note_node_kind(run, is_new=is_new)
         state = self._pod(pod, role, index)
@@ -166,7 +166,7 @@ class ProgressLog:
         state.behind = True
         self._note_gap(state, skipped=run.skipped)
         for line in new_lines(state, lines):
-            self._known = None
+            self._current = None
             self._take_line(state, line)
             yield
             if self._state.run != run.name:
@@ -181,7 +181,7 @@ class ProgressLog:
             if self._state.lead == pod.name:
                 self._state.clock.epoch = None  # the step at which it changes may be passed over
         if skipped != pod.skips:
-            pod.skips, self._known = skipped, None
+            pod.skips, self._current = skipped, None
 
     def _take_line(self, pod: PodState, line: LogLine) -> None:
         for text in whole_lines(clean(line.text)):
@@ -261,16 +261,18 @@ class ProgressLog:
 
     def _note_read(self) -> None:
         """What a read changes that brings no new line."""
-        known, since = self._known, self._checkpoint_since()
+        known, since = self._current, self._checkpoint_since()
         interval_seconds = self._read_interval_seconds()
         if known is None or (
             known.checkpoint_since == since and known.read_interval_seconds == interval_seconds
         ):
             return
-        self._known = replace(known, checkpoint_since=since, read_interval_seconds=interval_seconds)
+        self._current = replace(
+            known, checkpoint_since=since, read_interval_seconds=interval_seconds
+        )
 
     def next_since(self, pod: str) -> float | None:
-        """From when on to read the pod's log next, seconds since the epoch; ``None``: its start."""
+        """Where to read the pod's log from, seconds since the epoch; ``None``: its start."""
         return next((next_since(state) for state in self._state.pods if state.name == pod), None)
 
     def progress(self, now: float) -> TrainingProgress:
@@ -279,9 +281,9 @@ class ProgressLog:
 
         The same object as before where nothing was observed since: it is asked for several times at
         every tick."""
-        known = self._known
+        known = self._current
         if known is None:
-            known = self._known = self._progress()
+            known = self._current = self._progress()
             self._newest_sample_at = max((each.at for each in known.samples), default=-math.inf)
         if self._newest_sample_at <= now:
             return known
@@ -346,7 +348,7 @@ class ProgressLog:
             # A node that is gone while its pods are still listed does not make its kind unknown.
             return
         if kind != state.node_kind:
-            self._known = None
+            self._current = None
         if state.node_kind is None:
             # Samples from before the kind was determined are most likely of the same kind.
             state.samples = [replace(sample, node_kind=kind) for sample in state.samples]
@@ -446,7 +448,7 @@ class ProgressLog:
                 return
         state.numbered_run = state.run
 
-    def _follow_lead(self, pod: PodState, parsed: ParsedLine, move: Move) -> None:
+    def _follow_lead(self, pod: PodState, parsed: ParsedLine, move: PositionChange) -> None:
         """Where the lead pod moved, update step, epoch and losses of the job."""
         state, former = self._state, self._state.lead
         trainers = [each for each in state.pods if each.role is not Role.EVALUATOR]
@@ -460,7 +462,7 @@ class ProgressLog:
         self._set_position(move)
         self._note_loss(parsed, move)
 
-    def _note_run_start(self, move: Move) -> None:
+    def _note_run_start(self, move: PositionChange) -> None:
         """Compare the first position of a run with the last one of the run before."""
         state, stopped_at = self._state, self._state.stopped_at
         if move.step is not None and stopped_at is not None and state.run is not None:
@@ -468,7 +470,7 @@ class ProgressLog:
             state.run_start = RunStart(state.run, lost_steps, state.stopped_at_risk)
         state.stopped_at = None
 
-    def _restore(self, parsed: ParsedLine, move: Move) -> None:
+    def _restore(self, parsed: ParsedLine, move: PositionChange) -> None:
         """Training goes on from an earlier position, or a new run begins: what came after that
         position is undone."""
         state = self._state
@@ -483,7 +485,7 @@ class ProgressLog:
             # It was restored from an older checkpoint than the last one known.
             state.checkpoint_step = step or None
 
-    def _set_position(self, move: Move) -> None:
+    def _set_position(self, move: PositionChange) -> None:
         state = self._state
         if move.step is not None and move.epoch is not None:
             state.clock.tick(move.epoch, move.step)
@@ -502,7 +504,7 @@ class ProgressLog:
         else:
             state.epoch = None if move.epoch is None else move.epoch + 0.5
 
-    def _note_loss(self, parsed: ParsedLine, move: Move) -> None:
+    def _note_loss(self, parsed: ParsedLine, move: PositionChange) -> None:
         state = self._state
         self._note_metrics(parsed, move)
         if parsed.loss is None:
@@ -534,7 +536,7 @@ class ProgressLog:
             state.loss_rank = rank
         return rank == state.loss_rank
 
-    def _note_metrics(self, parsed: ParsedLine, move: Move) -> None:
+    def _note_metrics(self, parsed: ParsedLine, move: PositionChange) -> None:
         """The metrics of the training on a line."""
         state, closes = self._state, parsed.epoch_ended and parsed.batch is None
         is_mean = parsed.cumulative or (closes and state.epoch_line_is_mean)
@@ -574,7 +576,7 @@ class ProgressLog:
         words = set(core_words(name))
         return any(set(core_words(aim)) <= words for aim in self.options.aims)
 
-    def _note_saved(self, pod: PodState, at: float, saved: Saved) -> None:
+    def _note_saved(self, pod: PodState, at: float, saved: SavedCheckpoint) -> None:
         """Take a checkpoint that a pod's log names at ``at``: the job may be stopped right after a
         complete one without losing work.
 
@@ -620,7 +622,7 @@ class ProgressLog:
             return 0.0
         return pod.read_at - pod.read_before_at
 
-    def _saved_step(self, pod: PodState, saved: Saved) -> int | None:
+    def _saved_step(self, pod: PodState, saved: SavedCheckpoint) -> int | None:
         state = self._state
         if saved.step is not None:
             return saved.step

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from optimus.progress.metric_names import describe
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint
 from optimus.progress.printed_values import number_of
 from optimus.progress.types import Declared
 
@@ -117,7 +117,7 @@ def _at(places: Mapping[str, tuple[str, str]], options: LogFormatOptions) -> Par
     if done is not None:
         parsed.at_epochs_done(done, options.steps_per_epoch)
     if (saved := whole.get("checkpoint")) and parsed.step is not None:
-        parsed.saved = Saved(step=saved)
+        parsed.saved = SavedCheckpoint(step=saved)
     return parsed
 
 

@@ -62,7 +62,7 @@ class LogFormatOptions:
             chiefs=sum(chiefs) if job.chief_trains else 0,
             command=job.command,
             declared=_declared(job.lr_schedule),
-            aims=tuple(each.name for each in target_metrics(job.goal)),
+            aims=tuple(target_metric.name for target_metric in target_metrics(job.goal)),
         )
 
 
@@ -77,7 +77,7 @@ def _compiled(text: str | None, groups: int, timer: Callable[[], float]) -> Patt
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedCheckpoint:
     """A checkpoint on a line: at a global step, after some epochs, or at the current position."""
 
     step: int | None = None
@@ -128,7 +128,7 @@ class ParsedLine:
     steps_per_second: float | None = None
     """The speed of the whole job."""
     learning_rate: float | None = None
-    saved: Saved | None = None
+    saved: SavedCheckpoint | None = None
     values: Mapping[str, float] = field(default_factory=dict, compare=False)
     """All values on the line that are of the training, by name."""
     beside: tuple[tuple[str, ValueName], ...] = field(default=(), compare=False)

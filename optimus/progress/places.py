@@ -34,7 +34,7 @@ class Place:
     """It is that of a progress bar, of which the values are means since the epoch began."""
 
     @property
-    def known(self) -> bool:
+    def is_placed(self) -> bool:
         """Whether the line has a position, be it only an epoch."""
         return (self.epoch, self.batch, self.step, self.done) != (None, None, None, None)
 
@@ -109,16 +109,16 @@ def place_in(text: str, bar: re.Match[str] | None = None) -> Place:
     if bar is not None:
         return _of_bar(text, bar)
     place = Place()
-    if text.startswith("Train:") and (found := _TRAIN.search(text)):
-        place.epoch, place.batch, place.batches = map(int, found.groups())
-    elif "[" in text and (found := _BRACKETS.search(text)):
-        epoch, epochs, batch, batches, first, second = found.groups()
+    if text.startswith("Train:") and (match := _TRAIN.search(text)):
+        place.epoch, place.batch, place.batches = map(int, match.groups())
+    elif "[" in text and (match := _BRACKETS.search(text)):
+        epoch, epochs, batch, batches, first, second = match.groups()
         place.epoch, place.batch = int(epoch or first), int(batch or second)
         place.batches = int(batches) if batches else None
         place.epochs = int(epochs) if epochs else None
     else:
         _by_words(text, place)
-        if not place.known:
+        if not place.is_placed:
             _by_beginning(text, place)
     if place.batches is not None and place.batch is not None and place.batch > place.batches:
         place.batches = None
@@ -127,15 +127,15 @@ def place_in(text: str, bar: re.Match[str] | None = None) -> Place:
 
 def _of_bar(text: str, bar: re.Match[str]) -> Place:
     count, total, label = int(bar[1]), int(bar[2]), text[: bar.start()]
-    found = _EPOCH.search(text)
+    match = _EPOCH.search(text)
     place = Place(of_bar=True)
-    if found is not None:
-        place.epoch, place.epochs = int(found[1]), int(found[2]) if found[2] else None
+    if match is not None:
+        place.epoch, place.epochs = int(match[1]), int(match[2]) if match[2] else None
     if "/epoch" in bar[3] or "epoch/s" in bar[3] or _OF_EPOCHS.search(label):
         return Place(done=float(count), epochs=total or None, of_bar=True)
-    if found is not None and place.epochs == total and place.epoch in (count, count - 1, count + 1):
+    if match is not None and place.epochs == total and place.epoch in (count, count - 1, count + 1):
         return Place(done=float(count), epochs=total, of_bar=True)
-    if found is None and _OF_STEPS.search(label):
+    if match is None and _OF_STEPS.search(label):
         return Place(step=count, steps=total or None, of_bar=True)
     place.batch, place.batches = count, total
     return place
@@ -155,9 +155,9 @@ def _by_words(text: str, place: Place) -> None:
     if epoch is not None:
         place.epoch, place.epochs = int(epoch[1]), int(epoch[2]) if epoch[2] else None
         place.ended = _ENDED.match(text, epoch.end()) is not None
-    found = _GLOBAL.search(text) if "global" in lowered else None
-    if found is not None:
-        place.step, place.steps = int(found[1]), int(found[2]) if found[2] else None
+    match = _GLOBAL.search(text) if "global" in lowered else None
+    if match is not None:
+        place.step, place.steps = int(match[1]), int(match[2]) if match[2] else None
         return
     if epoch is not None:
         within = _WITHIN.match(text, epoch.end())
@@ -182,15 +182,15 @@ def _by_beginning(text: str, place: Place) -> None:
     """A number alone at the beginning: a fraction is of an epoch, ``[10]`` a round of boosting.
 
     A fraction at the end, behind a bracket, is of an epoch, too."""
-    found = _LEADING.match(text)
-    if found is None:
+    match = _LEADING.match(text)
+    if match is None:
         if at_end := _AT_END.search(text):
             place.batch, place.batches = int(at_end[1] or at_end[3]), int(at_end[2] or at_end[4])
         return
-    batch, batches = found[1] or found[3] or found[8], found[2] or found[4] or found[9]
-    if found[7] and describe(found[7]).is_metric:
+    batch, batches = match[1] or match[3] or match[8], match[2] or match[4] or match[9]
+    if match[7] and describe(match[7]).is_metric:
         return
     if batch:
         place.batch, place.batches = int(batch), int(batches)
     else:
-        place.step = int(found[5] or found[6])
+        place.step = int(match[5] or match[6])

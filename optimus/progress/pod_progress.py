@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from optimus.jobs import Role
-from optimus.progress.parsed_line import ParsedLine, Saved
+from optimus.progress.parsed_line import ParsedLine, SavedCheckpoint
 from optimus.progress.types import LogLine
 
 MAX_MARKS: Final = 64
@@ -186,7 +186,7 @@ class PodState:
     """Printed speeds since ``speeds_since``; likewise ``steps_per_second``."""
     steps_per_second: list[float] = field(default_factory=list)
     speeds_since: float | None = None
-    saving: Saved | None = None
+    saving: SavedCheckpoint | None = None
     """A checkpoint that has begun, until the next sign of training."""
 
     def copied(self) -> "PodState":
@@ -200,7 +200,7 @@ class PodState:
         )
 
 
-class Move(NamedTuple):
+class PositionChange(NamedTuple):
     """What a line changed."""
 
     step: int | None = None
@@ -266,7 +266,7 @@ def note_gap(pod: PodState) -> None:
 
 
 def next_since(pod: PodState) -> float | None:
-    """From when on to read the pod's log next, seconds since the epoch; ``None``: from its start.
+    """Where to read the pod's log from, seconds since the epoch; ``None``: its start.
 
     Where the last line was from the future and nothing has come since, the node's clock may be
     right again: every second read begins a little before the one that brought that line."""
@@ -276,7 +276,9 @@ def next_since(pod: PodState) -> float | None:
     return pod.news_at - _AHEAD_SECONDS if is_ahead else pod.read_until
 
 
-def advance(pod: PodState, at: float, parsed: ParsedLine, epoch_offset: int = 0) -> Move | None:
+def advance(
+    pod: PodState, at: float, parsed: ParsedLine, epoch_offset: int = 0
+) -> PositionChange | None:
     """Move a pod to the position on the line; ``None`` where the line is not about its training.
 
     ``epoch_offset``: the epochs before the first that the log counts."""
@@ -287,7 +289,9 @@ def advance(pod: PodState, at: float, parsed: ParsedLine, epoch_offset: int = 0)
     return move
 
 
-def _moved(pod: PodState, at: float, parsed: ParsedLine, epoch_offset: int) -> Move | None:
+def _moved(
+    pod: PodState, at: float, parsed: ParsedLine, epoch_offset: int
+) -> PositionChange | None:
     if parsed.step is not None:
         epoch = None if parsed.epoch is None else parsed.epoch + epoch_offset
         return _to_step(pod, at, parsed.step, epoch)
@@ -297,7 +301,7 @@ def _moved(pod: PodState, at: float, parsed: ParsedLine, epoch_offset: int) -> M
     return None if epoch is None else _to_batch(pod, at, epoch + epoch_offset, parsed)
 
 
-def _to_step(pod: PodState, at: float, step: int, epoch: int | None) -> Move:
+def _to_step(pod: PodState, at: float, step: int, epoch: int | None) -> PositionChange:
     former = pod.step
     if former is None:
         pod.meter.restart()  # what it holds, if anything, counts batches
@@ -307,8 +311,10 @@ def _to_step(pod: PodState, at: float, step: int, epoch: int | None) -> Move:
     pod.step = step
     pod.meter.add(at, step)
     if former is None:
-        return Move(step, epoch)
-    return Move(step, epoch, back=step < former, repeat=step == former, steps=max(step - former, 1))
+        return PositionChange(step, epoch)
+    return PositionChange(
+        step, epoch, back=step < former, repeat=step == former, steps=max(step - former, 1)
+    )
 
 
 def _epoch_of(pod: PodState, parsed: ParsedLine) -> int | None:
@@ -332,7 +338,7 @@ def _epoch_of(pod: PodState, parsed: ParsedLine) -> int | None:
     return epoch
 
 
-def _to_batch(pod: PodState, at: float, epoch: int, parsed: ParsedLine) -> Move:
+def _to_batch(pod: PodState, at: float, epoch: int, parsed: ParsedLine) -> PositionChange:
     former = pod.epoch
     back = _enter_epoch(pod, epoch, parsed.batch)
     steps, repeat = _count_batches(pod, at, parsed.batch)
@@ -343,9 +349,9 @@ def _to_batch(pod: PodState, at: float, epoch: int, parsed: ParsedLine) -> Move:
         pod.batches = None  # epochs were steps until batches were seen
     if parsed.epoch_ended:
         _end_epoch(pod, at, length_known=parsed.batches is not None)
-        return Move(None, epoch, epoch + 1.0, back, repeat, steps)
+        return PositionChange(None, epoch, epoch + 1.0, back, repeat, steps)
     fraction = min(pod.batch / pod.batches, 1.0) if pod.batches else 0.5
-    return Move(None, epoch, epoch + fraction, back, repeat, steps)
+    return PositionChange(None, epoch, epoch + fraction, back, repeat, steps)
 
 
 def _enter_epoch(pod: PodState, epoch: int, batch: int | None) -> bool:

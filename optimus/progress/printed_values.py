@@ -116,11 +116,11 @@ def unclear_number(text: str) -> str | None:
     they mean is not clear."""
     if "," not in text or _COMMA.search(text) is None:
         return None
-    for found in islice(_WITH_COMMA.finditer(plain(text)), _MOST_WITH_COMMAS):
-        if "," in found[0]:
-            name = _NAME.search(found.string, max(found.start() - 72, 0), found.start())
+    for match in islice(_WITH_COMMA.finditer(plain(text)), _MOST_WITH_COMMAS):
+        if "," in match[0]:
+            name = _NAME.search(match.string, max(match.start() - 72, 0), match.start())
             if name is not None and describe(name[1]).is_metric:
-                return found[0]
+                return match[0]
     return None
 
 
@@ -149,17 +149,17 @@ def _is_thousands(token: str) -> bool:
     return _THOUSANDS.fullmatch(_mantissa(token)) is not None
 
 
-def _as_number(found: re.Match[str], *, decimal: bool, thousands: bool) -> str:
+def _as_number(match: re.Match[str], *, decimal: bool, thousands: bool) -> str:
     """A token with commas as a number; as it is where it is none or may be two."""
-    token, start = found[0], found.start()
+    token, start = match[0], match.start()
     if _is_decimal(token):
         return token.replace(".", "").replace(",", ".")
     if _is_thousands(token):
         return token.replace(",", "")
     if _EITHER.fullmatch(token) is None:
         return token
-    before = found.string[max(start - _BEFORE_A_COUNT, 0) : start]
-    if found.string.startswith("/", found.end()) or _COUNTED.search(before) is not None:
+    before = match.string[max(start - _BEFORE_A_COUNT, 0) : start]
+    if match.string.startswith("/", match.end()) or _COUNTED.search(before) is not None:
         return token.replace(",", "")
     if decimal == thousands:
         return token
@@ -198,44 +198,44 @@ def printed_values(text: str) -> tuple[dict[str, float], dict[str, float]]:
     lowered = text.lower()
     if any(mark in lowered for mark in _MARKS):
         return _by_side(text)
-    found = _VALUE.finditer(text)
-    return {_name(text, each): float(each[2]) for each in found if each[1] not in _FORMER}, {}
+    match = _VALUE.finditer(text)
+    return {_name(text, each): float(each[2]) for each in match if each[1] not in _FORMER}, {}
 
 
 def _by_side(text: str) -> tuple[dict[str, float], dict[str, float]]:
     training: dict[str, float] = {}
     evaluated: dict[str, float] = {}
-    sides = [(found.start(), found[1] is not None) for found in _SIDE.finditer(text)]
+    sides = [(match.start(), match[1] is not None) for match in _SIDE.finditer(text)]
     sides.reverse()
     is_evaluated = False
-    for found in _VALUE.finditer(text):
-        if found[1] in _FORMER:
+    for match in _VALUE.finditer(text):
+        if match[1] in _FORMER:
             continue
-        while sides and sides[-1][0] < found.end():
+        while sides and sides[-1][0] < match.end():
             is_evaluated = sides.pop()[1]
-        name = _name(text, found)
+        name = _name(text, match)
         side = evaluated if is_evaluated or describe(name).evaluated else training
-        side[name] = float(found[2])
+        side[name] = float(match[2])
     return training, evaluated
 
 
-def _name(text: str, found: re.Match[str]) -> str:
+def _name(text: str, match: re.Match[str]) -> str:
     """The word before the number, with the words before it; of ``name=value`` only the name."""
-    start = found.start()
-    if text[found.end(1) : found.end(1) + 1] == "=" and text[found.start(2) - 1] == "=":
-        return found[1]
-    if not start or text[start - 1] != " " or found[1].lower() in _POSITIONS:
-        return found[1]
+    start = match.start()
+    if text[match.end(1) : match.end(1) + 1] == "=" and text[match.start(2) - 1] == "=":
+        return match[1]
+    if not start or text[start - 1] != " " or match[1].lower() in _POSITIONS:
+        return match[1]
     before = _BEFORE.search(text, max(0, start - _LOOK_BACK), start)
-    return found[1] if before is None else before[0] + found[1]
+    return match[1] if before is None else before[0] + match[1]
 
 
 def printed_speed(text: str) -> float | None:
     """Samples per second of the process that prints, or ``None``."""
     if "/" not in text:
         return None
-    found = _SPEED.search(text)
-    if found is not None:
-        return float(found[1])
+    match = _SPEED.search(text)
+    if match is not None:
+        return float(match[1])
     each = _SECONDS_EACH.search(text)
     return 1.0 / float(each[1]) if each is not None and float(each[1]) > 0 else None

@@ -28,11 +28,11 @@ class InvalidSchedule:
 
 def parse_schedule(text: str) -> Declared | InvalidSchedule:
     """What a schedule says of the run: its end in epochs, drops, their factor, the warm-up."""
-    found = _SCHEDULE.fullmatch(text.strip().lower()[:_LONGEST])
-    if found is None:
+    match = _SCHEDULE.fullmatch(text.strip().lower()[:_LONGEST])
+    if match is None:
         return InvalidSchedule(_EXPECTED)
-    shape, places = found[1], tuple(float(each) for each in found[2].split(","))
-    more = {name: float(value) for name, value in re.findall(r"(\w+)=([\d.]+)", found[3])}
+    shape, places = match[1], tuple(float(each) for each in match[2].split(","))
+    more = {name: float(value) for name, value in re.findall(r"(\w+)=([\d.]+)", match[3])}
     if shape == "step":
         end, drops = more.get("end"), places
         if list(drops) != sorted(set(drops)):

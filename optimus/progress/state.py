@@ -89,7 +89,7 @@ class MetricState:
     points: list[LossPoint] = field(default_factory=list)
 
     def frozen(self) -> MetricSeries:
-        """The same as models read it."""
+        """The series as models read it."""
         return MetricSeries(self.name, self.evaluated, self.rises, tuple(self.points))
 
 
@@ -190,7 +190,7 @@ def epoch_index(point: LossPoint) -> int | None:
 
 
 def epoch_indexes(epochs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same of many epochs at once."""
+    """The indexes of many epochs at once."""
     return np.asarray(np.maximum(np.ceil(epochs - _SLACK_EPOCHS) - 1, 0.0), dtype=np.float64)
 
 

@@ -40,11 +40,11 @@ def parse_target(text: str) -> Target | TwoTargets | InvalidTarget:
 
 def _one(text: str) -> Target | InvalidTarget:
     """A metric, a direction and a value. A training loss is the goal ``target-loss``."""
-    found = _TARGET.fullmatch(text.strip()[:_LONGEST])
-    if found is None:
+    match = _TARGET.fullmatch(text.strip()[:_LONGEST])
+    if match is None:
         right = "a metric, >= or <=, and a number are expected"
         return InvalidTarget(f"{right}, such as accuracy>=0.76 or loss<=0.3")
-    name, sign, number, percent = found.groups()
+    name, sign, number, percent = match.groups()
     at_least, value = ">" in sign, float(number) / (100 if percent else 1)
     described = describe(name)
     if described.rises is not None and described.rises != at_least:

@@ -71,8 +71,8 @@ def row(text: str, columns: tuple[str, ...], options: LogFormatOptions) -> Parse
         return _of_classes(given)
     total = None
     for name, cell in given.items():
-        if kind_of(name) == "epoch" and (found := _OF_EPOCHS.fullmatch(cell)):
-            given[name], total = found[1], int(found[2])
+        if kind_of(name) == "epoch" and (match := _OF_EPOCHS.fullmatch(cell)):
+            given[name], total = match[1], int(match[2])
     if not any(kind_of(name) and (number_of(given[name]) or 0) >= 0 for name in given):
         return None
     parsed = read_named(given, options, frozenset(_evaluated(tuple(given))))

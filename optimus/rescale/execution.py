@@ -34,13 +34,18 @@ _MOST_INSTRUCTIONS: Final = 32
 """Far more than one observation can cause: a machine that returns more is in a loop."""
 
 
+class RescaledJob(Protocol):
+    """A job as its keeper has it."""
+
+    rescale: Rescale | None
+    """The rescale in progress, up to date whenever the executor is called; ``None`` once it
+    ended."""
+
+
 class RescaleExecutor(Protocol):
     """Carries out what a rescale of one job asks for, one method for each instruction.
 
     A method whose answer is lost returns ``None``: the next observation shows what came of it."""
-
-    rescale: Rescale | None
-    """The rescale in progress, up to date whenever a method is called; ``None`` once it ended."""
 
     def user_intent(self, record: RescaleRecord) -> UserIntent:
         """What the job's user wants now."""
@@ -77,19 +82,23 @@ class RescaleExecutor(Protocol):
 
 
 def run_rescale(
-    executor: RescaleExecutor, checkpoint_since: float, at: float, config: RescaleConfig
+    executor: RescaleExecutor,
+    job: RescaledJob,
+    checkpoint_since: float,
+    at: float,
+    config: RescaleConfig,
 ) -> None:
-    """Take the executor's rescale as far as it goes now.
+    """Take the job's rescale as far as it goes now.
 
     ``checkpoint_since`` is the earliest instant at which its last checkpoint was made."""
     events: deque[Event] = deque([CheckpointSeen(checkpoint_since), Tick(at)])
     for _ in range(_MOST_INSTRUCTIONS):
-        rescale = executor.rescale
+        rescale = job.rescale
         if not events or rescale is None:
             return
         # The user's intent is taken in before each step: whatever was written last counts.
         rescale, _ = advance(rescale, executor.user_intent(rescale.record), config)
-        executor.rescale, instructions = advance(rescale, events.popleft(), config)
+        job.rescale, instructions = advance(rescale, events.popleft(), config)
         answers = (_carry_out(executor, each) for each in instructions)
         events.extend(answer for answer in answers if answer is not None)
 

@@ -22,7 +22,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from optimus.jobs import Counts
-from optimus.rescale.checkpoints import FRESH_CHECKPOINT_SECONDS, is_fresh_checkpoint
+from optimus.rescale.checkpoints import (
+    FRESH_CHECKPOINT_SECONDS,
+    is_fresh_checkpoint,
+    longest_checkpoint_wait,
+)
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import (
     CheckpointSeen,
@@ -187,6 +191,23 @@ class Rescale:
 
     end: End | None = None
 
+    def withdrawn_at(self, stale_seconds: float, *, missed: bool) -> float:
+        """When it is withdrawn, if it has not stopped its job by then: all the while its target's
+        room is kept from others."""
+        if self.record.step is not Step.CHECKPOINT or self.record.rolling_back:
+            return math.inf
+        return self.record.step_at + longest_checkpoint_wait(stale_seconds, missed=missed)
+
+    @property
+    def misses_checkpoint(self) -> bool:
+        """Whether it waits for a checkpoint and nothing else."""
+        return self.needs_checkpoint and self.may_stop and not self.lacks_room
+
+    @property
+    def asks_again_at(self) -> float:
+        """When it looks for capacity again that it lacked."""
+        return self.asked_at + _ROOM_SECONDS if self.lacks_room else math.inf
+
 
 Advance = tuple[Rescale, tuple[Instruction, ...]]
 
@@ -241,7 +262,8 @@ def advance(state: Rescale, event: Event, config: RescaleConfig) -> Advance:
         case ProfileWritten():
             return _profile_written(state, event, config)
         case CheckpointSeen(since=since):
-            return replace(state, checkpoint_since=since), ()
+            is_same = since == state.checkpoint_since
+            return state if is_same else replace(state, checkpoint_since=since), ()
         case UserIntent():
             return _intent(state, event), ()
         case CountsFound():
@@ -254,6 +276,12 @@ def advance(state: Rescale, event: Event, config: RescaleConfig) -> Advance:
 
 
 def _intent(state: Rescale, intent: UserIntent) -> Rescale:
+    if (state.needs_checkpoint, state.unwanted, state.may_stop) == (
+        intent.needs_checkpoint,
+        intent.unwanted,
+        intent.may_stop,
+    ):
+        return state
     return replace(
         state,
         needs_checkpoint=intent.needs_checkpoint,
@@ -372,7 +400,7 @@ def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) ->
         return _finish(state, Outcome.USER, "its user suspended it or changed its counts")
     if state.unwanted is not None:
         return _finish(state, Outcome.USER, state.unwanted)
-    if not state.may_stop or (state.lacks_room and observed.at - state.asked_at < _ROOM_SECONDS):
+    if not state.may_stop or (state.lacks_room and observed.at < state.asks_again_at):
         return state, ()
     fresh_seconds, since = config.fresh_seconds, state.checkpoint_since
     if not state.needs_checkpoint or is_fresh_checkpoint(since, observed.at, fresh_seconds):
@@ -440,9 +468,10 @@ def _at_empty(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
         return _finish(state, Outcome.PAUSED, "no pod is left")
     # The operator watches pods and jobs separately: a pod that its copy still shows would be
     # adopted by the resumed job, with the old TF_CONFIG, and fail it.
+    empty_since = observed.at if state.empty_since is None else state.empty_since
     if state.empty_since is None:
-        return replace(state, empty_since=observed.at, emptied_at=observed.at), ()
-    is_recent = observed.at - state.empty_since < config.grace_seconds
+        state = replace(state, empty_since=empty_since, emptied_at=empty_since)
+    is_recent = observed.at - empty_since < config.grace_seconds
     # After a break its watch may have broken too, and show such a pod for longer.
     if is_recent or observed.since_break_seconds < config.break_grace_seconds:
         return state, ()

@@ -1,20 +1,45 @@
 """A small HTTP server for health and metrics that clients can neither block nor fill up.
 
 The address is open to every pod of the cluster. A request that is not whole within a few seconds is
-dropped, and of many connections at once the oldest is closed for the newest, so that a probe is
-answered whatever others leave open."""
+dropped. Of many connections at once the oldest is closed for the newest, of the client that has
+most of them, so that a probe is answered whatever others leave open. ``InTurns`` bounds the
+processor time: without it, each request at once would be one more thread beside the loop's."""
 
 import socket
 import threading
-from collections import OrderedDict
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, ClassVar, Final, Self
-from wsgiref.types import WSGIApplication
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 MOST_CONNECTIONS: Final = 32
 SILENCE_SECONDS: Final = 5.0
+
+REST: Final = 4.0
+"""So many times its own processor time each answer is held back: together they take a fifth."""
+
+_LONGEST_REST_SECONDS: Final = 0.5
+_PROBES: Final = frozenset({"/healthz", "/readyz"})
+
+
+class InTurns:
+    """An application that answers one probe and one other request at a time."""
+
+    def __init__(self, app: WSGIApplication) -> None:
+        self._app, self._turns = app, {True: threading.Lock(), False: threading.Lock()}
+
+    def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        """The answer; it is sent outside of the turn, however slowly it is read."""
+        with self._turns[environ["PATH_INFO"] in _PROBES]:
+            began = time.thread_time()
+            answer = self._app(environ, start)
+            used = time.thread_time() - began
+            time.sleep(min(REST * used, _LONGEST_REST_SECONDS))
+        return answer
 
 
 class _Handler(WSGIRequestHandler):
@@ -31,19 +56,26 @@ class _Server(ThreadedWSGIServer):
 
     def __init__(self, host: str, port: int, app: WSGIApplication) -> None:
         super().__init__(host, port, app, handler=_Handler)
-        self._open: OrderedDict[socket.socket, None] = OrderedDict()
+        self._open: OrderedDict[socket.socket, str] = OrderedDict()
+        """The connections, each with its client's address."""
         self._guard = threading.Lock()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._guard:
-            self._open[request] = None
-            is_full = len(self._open) > MOST_CONNECTIONS
-            oldest = self._open.popitem(last=False)[0] if is_full else None
+            self._open[request] = client_address[0]
+            oldest = self._oldest() if len(self._open) > MOST_CONNECTIONS else None
         if oldest is not None:
             with suppress(OSError):
                 # Its thread reads the end of the request, and ends.
                 oldest.shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
+
+    def _oldest(self) -> socket.socket:
+        """Take out the oldest connection of the client that has most."""
+        ((most, _),) = Counter(self._open.values()).most_common(1)
+        oldest = next(each for each, client in self._open.items() if client == most)
+        del self._open[oldest]
+        return oldest
 
     def shutdown_request(self, request: Any) -> None:
         with self._guard:

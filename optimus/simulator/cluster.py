@@ -1,7 +1,8 @@
-"""The simulated cluster: jobs that arrive, hold room, train and are moved.
+"""The simulated cluster: jobs that arrive, hold room, train, are suspended and resumed.
 
-A move is a rescale: training stops, the pods leave, the new ones are bound, training continues.
-Room that pods are still leaving is not free, and no node ever holds more than it has."""
+A suspended job does not train, and its pods leave; a resumed one trains once its new pods are bound
+and have started. Room that pods are still leaving is not free, and no node ever holds more than it
+has."""
 
 import heapq
 import math
@@ -21,7 +22,6 @@ from optimus.interval.capacity_plan import (
     QuotaLedger,
     schedulable_capacity,
 )
-from optimus.interval.driver import BeginRescale
 from optimus.jobs import Counts, Job, Role
 from optimus.lifecycle import JobRecord
 from optimus.lifecycle.workloads import NOTHING_PROVIDED, Provided
@@ -30,7 +30,9 @@ from optimus.placement.capacity import Capacity
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
 from optimus.rescale.checkpoints import awaits_next_checkpoint
+from optimus.rescale.machine import Rescale
 from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.words import PauseReason, Step
 from optimus.resources import NONE, Resources
 from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.training import Training
@@ -41,7 +43,8 @@ NO_RECORD: Final = JobRecord()
 
 
 class Phase(StrEnum):
-    """CLEARING: the room of its next pods is not free yet. STARTING: bound, does not train yet."""
+    """CLEARING: its pods leave, or the room of its next ones is not free yet. STARTING: bound, does
+    not train yet."""
 
     WAITING = "waiting"
     CLEARING = "clearing"
@@ -50,22 +53,14 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitedRescale:
-    """A rescale that has begun at ``since`` and has not stopped its job yet."""
-
-    begun: BeginRescale
-    since: float
-
-
 @dataclass(slots=True)
 class JobState:
     """One job on the cluster, with its present spec.
 
-    ``visible_at`` is when the scheduler learns of it. ``pods`` hold room now, ``coming`` are those
-    of a move in progress. ``moving_to`` are the counts of a rescale until its pods train.
-    ``record`` holds what was done to it but for that; ``restarts`` are its moves after it had
-    trained."""
+    ``visible_at`` is when the scheduler learns of it. ``pods`` hold room now; that of ``coming``,
+    its next pods, is nobody else's, and free from ``coming_at`` on. ``record`` holds what was done
+    to it but for the rescale in progress; ``restarts`` are its suspensions for rescales after it
+    had trained."""
 
     truth: SimulatedJob
     job: Job
@@ -73,38 +68,36 @@ class JobState:
     visible_at: float
     phase: Phase = Phase.WAITING
     phase_ends_at: float = math.inf
-    ready_at: float = math.inf
     pods: tuple[BoundPod, ...] = ()
     coming: tuple[BoundPod, ...] = ()
-    moving_to: Counts | None = None
-    purpose: RescalePurpose = RescalePurpose.INTERVAL
+    coming_at: float = 0.0
+    ready_at: float | None = None
+    """The earliest instant at which it trains again after it was suspended for a rescale."""
+
+    suspended_by: str | None = None
+    """The id of the rescale that has suspended it; ``pause``: why it is not resumed by that."""
+
+    pause: PauseReason | None = None
+    rescale: Rescale | None = None
+    advanced_in: Phase | None = None
+    """The phase in which the rescale was taken as far as it went."""
+
     record: JobRecord = NO_RECORD
     earlier: Provided = NOTHING_PROVIDED
     """What earlier jobs of its workload have shown; none once it was found to differ."""
 
-    moved_from: Counts | None = None
-    """The counts before the move under way."""
-
-    stopped_at: float | None = None
-    """When the move under way stopped its training."""
-
-    stop_lost_seconds: float = 0.0
-    """Training that this stop lost."""
-
-    waits_for: AwaitedRescale | None = None
-    """A rescale that waits until the job may be stopped; it trains on."""
+    stop_lost_seconds: float | None = None
+    """Training that its last suspension lost; ``None``: it ended none."""
 
     missed_at: float | None = None
-    """When one was withdrawn that waited for a checkpoint; ``None`` since the job was moved."""
+    """When a rescale was withdrawn that waited for a checkpoint; ``None`` since the job was
+    suspended."""
 
     known_history: tuple[JobRecord, object, JobHistory] | None = None
     """What ``history`` was made of when it was last asked for, and its answer."""
 
     known_share: tuple[tuple[object, ...], tuple[int, ...]] | None = None
     """What ``TimelinePoint`` last counted of it."""
-
-    is_paused: bool = False
-    """Its policy has paused it, or it was submitted to a policy that starts jobs itself."""
 
     restarts: int = 0
     version: int = 0
@@ -127,24 +120,34 @@ class JobState:
 
     def history(self, at: float, /) -> JobHistory:
         """Its rescales and profiling runs so far."""
-        record, known, awaited = self.record, self.known_history, self.waits_for
-        target, purpose = self.moving_to, self.purpose
-        if awaited is not None:
-            target, purpose = awaited.begun.counts, awaited.begun.purpose
+        record, known, rescale = self.record, self.known_history, self.rescale
         awaits, speed_is_known = self.awaits_checkpoint(at), self.earlier.speed_is_known
-        made_of = target, purpose, self.job.counts, awaits, speed_is_known, self.is_paused
+        made_of = rescale, self.job.counts, awaits, speed_is_known, self.pause
         if known is not None and known[0] is record and known[1] == made_of:
             return known[2]
         found = JobHistory(
             **lifecycle.recorded_history(record, self.job),
-            rescaling_to=target,
-            measures=target is not None and purpose is RescalePurpose.PROFILING,
+            rescaling_to=self.rescaling_to,
+            measures=rescale is not None and rescale.record.purpose is RescalePurpose.PROFILING,
             awaits_checkpoint=awaits,
             workload_known=speed_is_known,
             paused=self.is_paused,
         )
         self.known_history = record, made_of, found
         return found
+
+    @property
+    def rescaling_to(self) -> Counts | None:
+        """The target of the rescale in progress."""
+        return None if self.rescale is None else self.rescale.record.current_target
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its policy has paused it or is about to, or it starts jobs itself and has not
+        started this one yet."""
+        record = None if self.rescale is None else self.rescale.record
+        pause = record.pause if record is not None and record.pauses else self.pause
+        return pause is PauseReason.POLICY
 
     def awaits_checkpoint(self, at: float) -> bool:
         """Whether it is not moved before its next checkpoint: its wait for one timed out."""
@@ -157,28 +160,23 @@ class JobState:
     @property
     def next_at(self) -> float:
         """When something happens to it by itself."""
-        saves_at = math.inf if self.waits_for is None else self.training.next_save_at
+        saves_at = self.training.next_save_at if self.awaits_stop else math.inf
         return min(self.phase_ends_at, self.training.next_at, saves_at)
 
     @property
     def is_stopped(self) -> bool:
         """Whether it does not train for a rescale."""
-        return self.moving_to is not None
+        return self.rescale is not None and self.rescale.record.is_stopped
+
+    @property
+    def awaits_stop(self) -> bool:
+        """Whether a rescale has begun and nothing has been done to the job: it trains on."""
+        return self.rescale is not None and self.rescale.record.step is Step.CHECKPOINT
 
     @property
     def is_placed(self) -> bool:
         """Whether it holds room or some is reserved for it."""
         return bool(self.pods or self.coming)
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """The nodes of a job's replicas, free from ``free_at`` on."""
-
-    counts: Counts
-    placement: tuple[Held, ...]
-    free_at: float
-    purpose: RescalePurpose = RescalePurpose.INTERVAL
 
 
 class _PlacedPods:
@@ -265,7 +263,7 @@ class SimulatedCluster:
         self._capacity = schedulable_capacity(self.nodes)
         self.now = 0.0
         self.leaving_seconds = leaving_seconds
-        self._measures_prices = measures_prices
+        self.measures_prices = measures_prices
         self.states: dict[str, JobState] = {}
         self._placed = _PlacedPods(self.nodes)
         self.ended: list[JobState] = []
@@ -337,72 +335,55 @@ class SimulatedCluster:
         """What all nodes hold together."""
         return self._capacity
 
-    def move(self, state: JobState, move: Move) -> None:
-        """Stop a job and start it at other counts and nodes, once these are free."""
-        assert state.phase is not Phase.CLEARING, "a move under way is not moved again"
-        at = self.now
-        self._end_service(state)
-        state.waits_for = state.missed_at = None
-        state.stop_lost_seconds = self._stop(state)
-        had_pods, trained = bool(state.pods), state.training.trained_seconds > 0
-        truth = state.truth
-        seconds = state.training.draw_rescale_seconds() if trained else truth.rescale_seconds
-        leaving = min(self.leaving_seconds, seconds) if had_pods else 0.0
-        # A restart, one after a pause, a first start.
-        cost = truth.start_seconds
-        if trained:
-            cost = max(seconds - (0.0 if had_pods else self.leaving_seconds), 0.0)
-        clear_at = max(at + leaving, move.free_at)
-        changes = move.counts != state.job.counts
-        state.moved_from = state.job.counts
-        state.job = replace(state.job, counts=move.counts)
-        state.coming = tuple(_pod(held) for held in move.placement)
-        state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
-        state.ready_at = max(at + cost, clear_at) if had_pods else clear_at + cost
-        state.phase, state.phase_ends_at = Phase.CLEARING, clear_at
-        state.moving_to = move.counts if had_pods or changes else None
-        state.purpose = move.purpose
+    def reserve(self, state: JobState, placement: Iterable[Held], free_at: float = 0.0) -> None:
+        """Keep the nodes of a job's next pods for it; they are free from ``free_at`` on."""
+        state.coming, state.coming_at = tuple(map(_pod, placement)), free_at
         self._placed.update(state)
-        state.restarts += had_pods and trained
-        state.stopped_at = at if had_pods and trained else None
-        state.record = replace(state.record, profiling_since=None)
-        state.is_paused = False
-        if clear_at <= at:
+
+    def suspend(self, state: JobState, by: str, pause: PauseReason | None = None) -> None:
+        """Stop the job; its pods leave. ``pause``: why it is not resumed at once."""
+        at, training, seconds = self.now, state.training, state.truth.rescale_seconds
+        state.record = lifecycle.service_ended(state.record, at)
+        lost_seconds, most = training.stop(at), self.most_futile
+        if training.futile_stops > (0 if most is None else most.training.futile_stops):
+            self.most_futile = state
+        trained = bool(state.pods) and training.trained_seconds > 0
+        state.stop_lost_seconds = lost_seconds if trained else None
+        state.suspended_by, state.pause, state.missed_at = by, pause, None
+        state.phase, state.phase_ends_at, state.ready_at = Phase.WAITING, math.inf, None
+        if trained and pause is None:
+            state.restarts += 1
+            seconds = training.draw_rescale_seconds()
+        if state.pods:
+            if pause is None:
+                state.ready_at = at + (seconds if trained else state.truth.start_seconds)
+            state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
+            self._placed.update(state)
+            state.phase = Phase.CLEARING
+            state.phase_ends_at = at + min(self.leaving_seconds, seconds)
+        self._schedule(state)
+
+    def resume(self, state: JobState, counts: Counts) -> None:
+        """Make the pods of a job at these counts, on the nodes that are reserved for them."""
+        state.suspended_by = state.pause = None
+        if counts != state.job.counts:
+            state.job = replace(state.job, counts=counts)
+        if state.coming_at > self.now:
+            state.phase, state.phase_ends_at = Phase.CLEARING, state.coming_at
+        else:
             self._bind(state)
         self._schedule(state)
 
-    def let_wait(self, state: JobState, begun: BeginRescale) -> None:
-        """Let a rescale wait until its job may be stopped."""
-        state.waits_for = AwaitedRescale(begun, self.now)
+    def place(self, state: JobState, placement: Iterable[Held]) -> None:
+        """Bind the pods of a job that waits for nodes."""
+        self.reserve(state, placement)
+        self._bind(state)
         self._schedule(state)
 
-    def withdraw(self, state: JobState, *, missed: bool) -> None:
-        """Drop a rescale that has waited too long; ``missed``: for a checkpoint."""
-        state.waits_for = None
-        if missed:
-            state.missed_at = self.now
+    def note_advanced(self, state: JobState) -> None:
+        """The job's rescale was taken as far as it goes now."""
+        state.advanced_in = state.phase
         self._schedule(state)
-
-    def pause(self, state: JobState) -> None:
-        """Take a job's room away; it waits until it is moved to some again."""
-        self._end_service(state)
-        self._stop(state)
-        state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
-        leaving = min(self.leaving_seconds, state.truth.rescale_seconds)
-        state.coming, state.moving_to = (), None
-        state.phase, state.phase_ends_at = Phase.CLEARING, self.now + leaving
-        self._placed.update(state)
-        pauses = state.record.pauses + 1
-        state.record = replace(state.record, profiling_since=None, pauses=pauses)
-        state.is_paused = True
-        self._schedule(state)
-
-    def _stop(self, state: JobState) -> float:
-        """Stop the job's training; returns what of it is lost."""
-        lost_seconds, most = state.training.stop(self.now), self.most_futile
-        if state.training.futile_stops > (most.training.futile_stops if most else 0):
-            self.most_futile = state
-        return lost_seconds
 
     def present(self) -> Iterator[BoundPod]:
         """All pods that hold room at this instant."""
@@ -427,66 +408,47 @@ class SimulatedCluster:
         if due:
             self._end_phase(state, at)
         self._schedule(state)
-        return due or (state.waits_for is not None and state.training.saved.at != saved_at)
+        return due or (state.awaits_stop and state.training.saved.at != saved_at)
 
     def _end_phase(self, state: JobState, at: float) -> None:
         state.phase_ends_at = math.inf
-        if state.phase is Phase.CLEARING:
+        if state.phase is Phase.CLEARING and state.suspended_by is not None:
+            state.pods, state.phase = (), Phase.WAITING
+            self._placed.update(state)
+        elif state.phase is Phase.CLEARING:
             self._bind(state)
         elif state.phase is Phase.STARTING:
             state.phase = Phase.TRAINING
             state.training.begin(at, _servers(state.pods), self._workers_by_kind(state))
-            self._complete_rescale(state, at, self._price_seconds(state, at))
 
     def _bind(self, state: JobState) -> None:
-        """The coming pods take the room."""
+        """The coming pods take the room; without any the job waits for nodes."""
         state.pods, state.coming = state.coming, ()
         self._placed.update(state)
         state.phase, state.phase_ends_at = Phase.WAITING, math.inf
         if state.pods:
             workers = self._workers_by_kind(state)
             state.record = lifecycle.service_began(state.record, self.now, workers)
-            state.phase, state.phase_ends_at = Phase.STARTING, max(state.ready_at, self.now)
+            state.phase, state.phase_ends_at = Phase.STARTING, self._ready_at(state)
+            state.ready_at = None
 
-    def _price_seconds(self, state: JobState, at: float) -> float | None:
-        """What the rescale cost that is over, where that is measured."""
-        stopped_at, state.stopped_at = state.stopped_at, None
-        if not self._measures_prices or stopped_at is None:
-            return None
-        return at - stopped_at + state.stop_lost_seconds
-
-    def _complete_rescale(self, state: JobState, at: float, price_seconds: float | None) -> None:
-        target, before = state.moving_to, state.moved_from
-        state.moving_to = state.moved_from = None
-        is_profiling = state.purpose is RescalePurpose.PROFILING
-        is_move = target is not None
-        state.record = lifecycle.rescale_ended(
-            state.record,
-            lifecycle.EndedRescale(
-                at=at,
-                before=before or state.job.counts,
-                target=target or state.job.counts,
-                happened=is_move,
-                reached=is_move,
-                is_counted=not is_profiling,
-                is_profiling=is_profiling,
-                measures=is_profiling,
-                is_chosen=not is_profiling,
-                price_seconds=price_seconds,
-                redone_seconds=state.stop_lost_seconds,
-            ),
-        )
+    def _ready_at(self, state: JobState) -> float:
+        """When a job trains whose pods are bound now: after a rescale, a first start, a pause."""
+        at, training = self.now, state.training
+        if state.ready_at is not None:
+            return max(state.ready_at, at)
+        if training.trained_seconds == 0:
+            return at + state.truth.start_seconds
+        return at + max(training.draw_rescale_seconds() - self.leaving_seconds, 0.0)
 
     def _end(self, state: JobState, at: float) -> None:
         state.phase, state.phase_ends_at = Phase.ENDED, math.inf
         state.record = replace(lifecycle.service_ended(state.record, at), ended_at=at)
         state.pods = state.coming = ()
+        state.rescale = None
         self._placed.update(state)
         state.version += 1
         self.ended.append(self.states.pop(state.job.uid))
-
-    def _end_service(self, state: JobState) -> None:
-        state.record = lifecycle.service_ended(state.record, self.now)
 
     def _schedule(self, state: JobState) -> None:
         """Schedule the job's next event; older entries become invalid."""

@@ -23,6 +23,7 @@ from optimus.progress.types import TrainingProgress
 from optimus.simulator.ground_truth.measured import RecordedLoss
 from optimus.simulator.ground_truth.testbed import SPEED_NOISE, START_SECONDS
 from optimus.simulator.jobs import SimulatedJob, Workload
+from optimus.what_if.counts import DecisionBasis
 
 MOST_EPOCHS: Final = 100
 """Work of which only the steps are known is split into so many epochs."""
@@ -48,29 +49,26 @@ class PredictedSpeed:
         return speed * (workers - len(straggling) + sum(straggling)) / workers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownJob:
-    """What is known of one job; ``forecast`` is that of its profile, ``rescale_seconds`` what a
-    rescale takes it; ``user_counts``, where known, the counts that its user set last."""
-
-    job: Job
-    progress: TrainingProgress
-    forecast: Forecast | NotReady
-    rescale_seconds: float
-    has_ended: bool = False
-    user_counts: Counts | None = None
-
-
-def simulated(known: KnownJob, began_at: float) -> SimulatedJob | NotReady:
-    """The job with virtual time from ``began_at``, or why it cannot be simulated."""
-    work, speed = _work(known), _speed(known)
+def simulated(
+    usual: Job,
+    known: DecisionBasis,
+    rescale_seconds: float,
+    began_at: float,
+    *,
+    has_ended: bool = False,
+) -> SimulatedJob | NotReady:
+    """The job with virtual time from ``began_at``, or why it cannot be simulated; a rescale takes
+    it ``rescale_seconds``."""
+    work, speed = (
+        _work(usual, known, has_ended=has_ended),
+        _speed(usual, known, has_ended=has_ended),
+    )
     if isinstance(work, NotReady):
         return work
     if isinstance(speed, NotReady):
         return speed
     epochs, steps_per_epoch = work
-    usual = known.job
-    counts = usual.bounds.clamp(known.user_counts or usual.counts)
+    counts = usual.bounds.clamp(known.history.user_counts or usual.counts)
     job = replace(
         usual,
         counts=counts,
@@ -93,20 +91,24 @@ def simulated(known: KnownJob, began_at: float) -> SimulatedJob | NotReady:
         most_epochs=epochs,
         speed_noise=SPEED_NOISE,
         start_seconds=START_SECONDS,
-        rescale_seconds=known.rescale_seconds,
+        rescale_seconds=rescale_seconds,
     )
 
 
-def _work(known: KnownJob) -> tuple[int, float] | NotReady:
+def _left(known: DecisionBasis, *, has_ended: bool) -> Forecast | NotReady | None:
+    """The forecast of what is left; ``None`` where nothing is."""
+    if has_ended or (isinstance(known.forecast, Forecast) and known.forecast.goal_met):
+        return None
+    return known.forecast or NotReady("it has no forecast")
+
+
+def _work(job: Job, known: DecisionBasis, *, has_ended: bool) -> tuple[int, float] | NotReady:
     """The epochs of the whole job, and the steps of one, with one worker where each has a batch of
     its own."""
-    progress, forecast, done = known.progress, known.forecast, known.has_ended
-    if isinstance(forecast, Forecast) and forecast.goal_met:
-        done = True
-    if not done and isinstance(forecast, NotReady):
-        return forecast
-    workers = _workers_of_a_step(known)
-    left = forecast if isinstance(forecast, Forecast) and not done else None
+    progress, left = known.progress, _left(known, has_ended=has_ended)
+    if isinstance(left, NotReady):
+        return left
+    workers = _workers_of_a_step(job, progress)
     if progress.epoch and progress.steps_per_epoch and (left is None or left.remaining_epochs):
         epochs = progress.epoch + (left.remaining_epochs or 0.0 if left else 0.0)
         return max(round(epochs), 1), progress.steps_per_epoch * workers
@@ -118,20 +120,19 @@ def _work(known: KnownJob) -> tuple[int, float] | NotReady:
     return MOST_EPOCHS, steps / MOST_EPOCHS
 
 
-def _workers_of_a_step(known: KnownJob) -> int:
+def _workers_of_a_step(job: Job, progress: TrainingProgress) -> int:
     """The steps of one worker in a step of the job at its counts."""
-    batch, sync = known.job.batch, known.job.mode is TrainingMode.SYNC
-    each_has_its_own = sync and isinstance(batch, Batch) and batch.scope is BatchScope.WORKER
-    samples = known.progress.samples
-    workers = samples[-1].counts.workers if samples else known.job.counts.workers
-    return workers if each_has_its_own else 1
+    batch, sync = job.batch, job.mode is TrainingMode.SYNC
+    if not (sync and isinstance(batch, Batch) and batch.scope is BatchScope.WORKER):
+        return 1
+    return (progress.samples[-1].counts if progress.samples else job.counts).workers
 
 
-def _speed(known: KnownJob) -> Speed | NotReady:
-    forecast = known.forecast
-    if isinstance(forecast, Forecast) and not (forecast.goal_met or known.has_ended):
-        return forecast.speed
-    return SpeedModel.fit(known.progress.samples, known.job.mode, known.job.batch)
+def _speed(job: Job, known: DecisionBasis, *, has_ended: bool) -> Speed | NotReady:
+    left = _left(known, has_ended=has_ended)
+    if isinstance(left, Forecast):
+        return left.speed
+    return SpeedModel.fit(known.progress.samples, job.mode, job.batch)
 
 
 @dataclass(frozen=True, slots=True)

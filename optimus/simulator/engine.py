@@ -12,6 +12,7 @@ from functools import partial
 from optimus.jobs import Counts
 from optimus.lifecycle import JobRecord
 from optimus.models.experiment_design import next_sample
+from optimus.rescale.words import PauseReason
 from optimus.simulator.cluster import JobState, SimulatedCluster
 from optimus.simulator.forecasts import GroundTruth
 from optimus.simulator.jobs import SimulatedJob, Workload
@@ -97,7 +98,8 @@ class _Loop:
             visible_at = measured_at if pre_run.delays else visible_at
         record = JobRecord(user_counts=truth.job.counts)
         state = JobState(truth, truth.job, training, visible_at, record=record)
-        state.is_paused = not self._config.weighs_restarts
+        if not self._config.weighs_restarts:
+            state.suspended_by, state.pause = "submission", PauseReason.POLICY
         self.cluster.add(state)
 
     def _record_timeline(self) -> None:

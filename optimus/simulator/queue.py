@@ -53,7 +53,11 @@ class WaitingJobs:
         self, cluster: SimulatedCluster, forecasts: Forecasts, forecast_at: float
     ) -> Iterator[tuple[JobState, tuple[Held, ...]]]:
         """The waiting jobs that fit now with what their replicas hold; the caller moves them."""
-        waiting = [state for state in cluster.visible if state.phase is Phase.WAITING]
+        waiting = [
+            state
+            for state in cluster.visible
+            if state.phase is Phase.WAITING and state.suspended_by is None
+        ]
         if not waiting:
             return
         reader = _Reader(cluster, forecasts, forecast_at)

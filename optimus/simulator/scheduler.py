@@ -2,8 +2,9 @@
 
 1. The extender: a waiting job is placed at its own counts as soon as there is room, in the
    extender's order.
-2. The autoscaler: takes the driver's steps and moves jobs as their instructions say, as many at
-   once as its disruption budget allows. What jobs of a workload have shown is kept for later ones
+2. The autoscaler: takes the driver's steps and begins the rescales that they ask for. Each is the
+   state machine of ``optimus.rescale``, carried out by ``executor``; as many jobs are stopped at
+   once as the disruption budget allows. What jobs of a workload have shown is kept for later ones
    (``models.earlier_runs``).
 
 A policy that decides all counts anew is run as published: it looks at the cluster at whole rounds
@@ -18,7 +19,7 @@ from optimus import lifecycle
 from optimus.allocation import PolicyTraits
 from optimus.allocation.policy import Service, grants
 from optimus.interval import Action, IntervalConfig, IntervalPlan, Strategies
-from optimus.interval.capacity_plan import Claim, Held, headroom, reserve
+from optimus.interval.capacity_plan import CapacityPlan, Claim
 from optimus.interval.driver import (
     ROUND_SLACK,
     STALE_INTERVALS,
@@ -29,19 +30,17 @@ from optimus.interval.driver import (
     IntervalDriver,
     PauseJob,
 )
-from optimus.jobs import Job
+from optimus.interval.rescale_capacity import claims_of
+from optimus.jobs import NO_COUNTS, Job
 from optimus.lifecycle.workloads import NOTHING_PROVIDED, provided, speeds_are_enough
 from optimus.models.earlier_runs import kept, run_of, why_differs
 from optimus.nodes import Node
 from optimus.progress.types import EarlierRun
-from optimus.rescale.checkpoints import (
-    is_fresh_checkpoint,
-    longest_checkpoint_wait,
-    must_wait_for_checkpoint,
-)
 from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits, rescale_order
 from optimus.rescale.purpose import RescalePurpose
-from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
+from optimus.rescale.words import PauseReason, RescaleRecord, Step
+from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
+from optimus.simulator.executor import SimulatedExecutor, begin_rescale
 from optimus.simulator.forecasts import LoggedForecast, log_forecasts
 from optimus.simulator.queue import WaitingJobs
 from optimus.simulator.speeds import EmptyCluster
@@ -130,9 +129,10 @@ class _ManagedCluster:
     def snapshot(self) -> ClusterSnapshot:
         return self.cluster.snapshot()
 
-    def claims(self, _: ClusterSnapshot, /) -> Iterable[Claim]:
-        # The pods of a job that is moved are bound, or on their way, at once.
-        return _claims(self.managed.values())
+    def claims(self, snapshot: ClusterSnapshot, /) -> Iterable[Claim]:
+        # The snapshot has the coming pods of jobs that are stopped.
+        rescaled = ((each.job, each.rescale) for each in self.managed.values())
+        return claims_of(rescaled, snapshot, self.at, math.inf)
 
 
 class SimulatedScheduler:
@@ -164,16 +164,16 @@ class SimulatedScheduler:
         if not view.managed:
             return math.inf
         runs = (self._run_ends_at(state, cluster.now) for state in view.managed.values())
-        waits = map(self._wait_ends_at, view.managed.values())
+        waits = (self._wait_ends_at(state, cluster.now) for state in view.managed.values())
         due = min([self._driver.next_interval_at(view), self._look_due, *runs, *waits])
         return max(due, earliest)
 
     def act(self, cluster: SimulatedCluster) -> None:
         """Do all that is to be done at this instant."""
+        self._advance_rescales(cluster)
         if self._in_rounds:
             self._act_on_a_round(cluster)
             return
-        self._begin_awaited(cluster)
         if cluster.now < self._looked_at + self._config.look_seconds:
             self._place_waiting(cluster)
             self._look_due = self._looked_at + self._config.look_seconds
@@ -185,7 +185,7 @@ class SimulatedScheduler:
         self._place_waiting(cluster)
         self._skip_empty_intervals(cluster.now)
         self._step(cluster)
-        self._begin_awaited(cluster)
+        self._advance_rescales(cluster)
 
     def _act_on_a_round(self, cluster: SimulatedCluster) -> None:
         """Step if a whole round begins now; one that began while there was no job is left out."""
@@ -210,11 +210,8 @@ class SimulatedScheduler:
                 case EndProfilingRun(uid=uid):
                     state = view.managed[uid]
                     state.record = replace(state.record, profiling_since=None)
-                case PauseJob(uid=uid):
-                    if view.managed[uid].phase is not Phase.CLEARING:
-                        cluster.pause(view.managed[uid])
-                case BeginRescale(uid=uid):
-                    self._begin(cluster, view.managed[uid], instruction)
+                case PauseJob() | BeginRescale():
+                    self._begin(cluster, view.managed[instruction.uid], instruction)
 
     @property
     def _planned_at(self) -> float:
@@ -224,84 +221,88 @@ class SimulatedScheduler:
         driver = self._driver.state
         waiting = self._waiting.placements(cluster, driver.forecasts, driver.planned_at or 0.0)
         for state, held in waiting:
-            cluster.move(state, Move(state.job.counts, held, cluster.now))
+            cluster.place(state, held)
 
-    def _begin(self, cluster: SimulatedCluster, state: JobState, begun: BeginRescale) -> None:
-        """Move the job, or let it wait: for a checkpoint, or until as few jobs are stopped as may
-        be."""
-        if self._in_rounds:
-            if state.phase is not Phase.CLEARING:  # else it waits for the next round
-                assert begun.placement is not None
-                move = Move(begun.counts, begun.placement, self._free_at, begun.purpose)
-                cluster.move(state, move)
-            return
-        waits = self._waits_for_checkpoint(cluster, state, begun.purpose)
-        if self._config.disruption == UNLIMITED and not waits:
-            assert begun.placement is not None
-            _move(cluster, state, begun, begun.placement)
-        else:
-            cluster.let_wait(state, begun)
+    def _begin(
+        self, cluster: SimulatedCluster, state: JobState, begun: BeginRescale | PauseJob
+    ) -> None:
+        """Begin a rescale; without a budget it goes as far as it may at once."""
+        if self._in_rounds and state.phase is Phase.CLEARING:
+            return  # it waits for the next round
+        begin_rescale(state, _record_of(begun, state, cluster.now))
+        placement = begun.placement if isinstance(begun, BeginRescale) else None
+        state.record = replace(state.record, profiling_since=None)
+        if isinstance(begun, BeginRescale) and begun.purpose.measures:
+            state.record = lifecycle.profiling_began(state.record, begun.counts, begun.own_counts)
+        if self._unlimited:
+            self._executor(cluster, state).advance(placement, self._free_at)
 
-    def _waits_for_checkpoint(
-        self, cluster: SimulatedCluster, state: JobState, purpose: RescalePurpose
-    ) -> bool:
-        """Whether the product would wait for the job's next checkpoint now."""
-        state.training.advance(cluster.now)
-        age_limit_seconds = self._config.driver.interval.profiling.trained_limit_seconds
-        must_wait = must_wait_for_checkpoint(
-            state.job.rescale,
-            purpose,
-            may_lose=bool(state.pods),
-            is_old=state.record.served_since is not None
-            and cluster.now - state.record.served_since >= age_limit_seconds,
-        )
-        saved_at = state.training.saved.at
-        return must_wait and (saved_at is None or not is_fresh_checkpoint(saved_at, cluster.now))
-
-    def _begin_awaited(self, cluster: SimulatedCluster) -> None:
-        """Move the jobs that may be stopped now, while there is room; withdraw what has waited too
+    def _advance_rescales(self, cluster: SimulatedCluster) -> None:
+        """Take all rescales as far as they go, in the product's order; withdraw what has waited too
         long."""
-        waiting = [state for state in cluster.visible if state.waits_for is not None]
-        if not waiting:
+        moving = [
+            state
+            for state in cluster.visible
+            if state.rescale is not None
+            if state.awaits_stop or state.phase is not state.advanced_in
+        ]
+        if not moving:
             return
-        budget = self._budget(cluster)
-        for state in sorted(waiting, key=self._rescale_order):
-            awaited = state.waits_for
-            assert awaited is not None
-            purpose = awaited.begun.purpose
-            may_stop = state.phase is not Phase.CLEARING and budget.allows(state.job, purpose)
-            lacks_checkpoint = self._waits_for_checkpoint(cluster, state, purpose)
-            if may_stop and not lacks_checkpoint:
-                others = _claims(each for each in waiting if each is not state)
-                free = headroom(cluster.snapshot(), self._placement, list(others))
-                placement = reserve(free, state.job, awaited.begun.counts)
-                if placement is not None:
-                    _move(cluster, state, awaited.begun, placement)
-                    budget.note(state.job, is_stopped=state.is_stopped)
-                    continue
-            if cluster.now >= self._wait_ends_at(state):
-                cluster.withdraw(state, missed=may_stop and lacks_checkpoint)
-
-    def _budget(self, cluster: SimulatedCluster) -> DisruptionBudget:
-        jobs = cluster.visible
+        jobs = [] if self._unlimited else cluster.visible
         budget = DisruptionBudget((each.job for each in jobs), self._config.disruption)
         for each in jobs:
             budget.note(each.job, is_stopped=each.is_stopped)
-        return budget
+        for state in sorted(moving, key=self._order):
+            assert state.rescale is not None
+            may_stop = self._unlimited or budget.allows(state.job, state.rescale.record.purpose)
+            self._executor(cluster, state, may_stop=may_stop).advance()
+            budget.note(state.job, is_stopped=state.is_stopped)
+            if cluster.now >= self._withdrawn_at(state):
+                _withdraw(state, cluster.now)
 
-    def _rescale_order(self, state: JobState) -> tuple[bool, float]:
-        assert state.waits_for is not None
-        begun = state.waits_for.begun
-        worth = self._worth.get(state.job.uid, 0.0)
-        return rescale_order(begun.purpose, state.job.counts, begun.counts, worth)
+    def _executor(
+        self, cluster: SimulatedCluster, state: JobState, *, may_stop: bool = True
+    ) -> SimulatedExecutor:
+        def headroom() -> CapacityPlan:
+            view = _ManagedCluster.of(cluster)
+            others = {uid: each for uid, each in view.managed.items() if not each.awaits_stop}
+            others.pop(state.job.uid, None)
+            return self._driver.headroom(replace(view, managed=others), state.job.uid)
 
-    def _wait_ends_at(self, state: JobState) -> float:
+        age_limit_seconds = self._config.driver.interval.profiling.trained_limit_seconds
+        return SimulatedExecutor(
+            cluster,
+            state,
+            headroom,
+            None if self._in_rounds else age_limit_seconds,
+            may_stop=may_stop,
+        )
+
+    @property
+    def _unlimited(self) -> bool:
+        """Whether any number of jobs may be stopped at once."""
+        return self._in_rounds or self._config.disruption == UNLIMITED
+
+    def _order(self, state: JobState) -> tuple[bool, bool, float]:
+        """Those that are stopped go on first: they give back what the budget lacks."""
+        assert state.rescale is not None
+        record, worth = state.rescale.record, self._worth.get(state.job.uid, 0.0)
+        order = rescale_order(record.purpose, record.before, record.target, worth)
+        return state.awaits_stop, *order
+
+    def _withdrawn_at(self, state: JobState) -> float:
         """When a rescale that waits is withdrawn."""
-        if state.waits_for is None:
+        if state.rescale is None:
             return math.inf
         stale_seconds = STALE_INTERVALS * self._config.driver.interval_seconds
-        missed = state.missed_at is not None
-        return state.waits_for.since + longest_checkpoint_wait(stale_seconds, missed=missed)
+        return state.rescale.withdrawn_at(stale_seconds, missed=state.missed_at is not None)
+
+    def _wait_ends_at(self, state: JobState, now: float) -> float:
+        """When a rescale that waits is withdrawn, or looks for capacity again that it lacked."""
+        if state.rescale is None:
+            return math.inf
+        again_at, withdrawn_at = state.rescale.asks_again_at, self._withdrawn_at(state)
+        return min(again_at, withdrawn_at) if again_at > now else withdrawn_at
 
     def _skip_empty_intervals(self, now: float) -> None:
         """Counts the intervals that passed while there was no job."""
@@ -400,20 +401,30 @@ def _stops_any(view: _ManagedCluster, plan: IntervalPlan) -> bool:
     )
 
 
-def _claims(states: Iterable[JobState]) -> Iterable[Claim]:
-    """The room that is kept for rescales that have not stopped their jobs yet."""
-    for state in states:
-        if state.waits_for is None:
-            continue
-        counts, target = state.job.counts, state.waits_for.begun.counts
-        if not state.is_placed or target.ps > counts.ps or target.workers > counts.workers:
-            yield Claim(state.job, target)
+def _record_of(begun: BeginRescale | PauseJob, state: JobState, at: float) -> RescaleRecord:
+    """The record of a rescale that begins; of a pause it is one to (0, 0)."""
+    target, purpose, pause = NO_COUNTS, RescalePurpose.INTERVAL, PauseReason.POLICY
+    if isinstance(begun, BeginRescale):
+        target, purpose, pause = begun.counts, begun.purpose, PauseReason.GOAL
+    return RescaleRecord(
+        begun.id,
+        at,
+        state.job.counts,
+        target,
+        begun.reason,
+        Step.CHECKPOINT,
+        at,
+        purpose=purpose,
+        pause=pause if target == NO_COUNTS else None,
+    )
 
 
-def _move(
-    cluster: SimulatedCluster, state: JobState, begun: BeginRescale, placement: tuple[Held, ...]
-) -> None:
-    move = Move(begun.counts, placement, cluster.now, begun.purpose)
-    cluster.move(state, move)
-    if begun.purpose is RescalePurpose.PROFILING:
-        state.record = lifecycle.profiling_began(state.record, begun.counts, begun.own_counts)
+def _withdraw(state: JobState, at: float) -> None:
+    """End a rescale for which nothing was done to its job."""
+    assert state.rescale is not None
+    if state.rescale.misses_checkpoint:
+        state.missed_at = at
+    record = state.rescale.record
+    if record.purpose.measures:
+        state.record = lifecycle.not_profiled(state.record, record.target)
+    state.rescale = None

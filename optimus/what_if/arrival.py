@@ -24,7 +24,7 @@ from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast, TimeLeft, time_left
 from optimus.progress.types import TrainingProgress
 from optimus.snapshot import ClusterSnapshot
-from optimus.what_if.counts import KnownJob
+from optimus.what_if.counts import DecisionBasis
 
 ARRIVING_UID = "what-if"
 _MOST_TRIED = 8
@@ -41,7 +41,7 @@ class Arriving:
     job: Job
     snapshot: ClusterSnapshot
     settings: DecisionSettings
-    running: Mapping[str, KnownJob] = field(default_factory=dict)
+    running: Mapping[str, DecisionBasis] = field(default_factory=dict)
     """What is known of the jobs of the cluster, by their UIDs."""
 
     claims: Sequence[Claim] = ()
@@ -170,7 +170,7 @@ def _planned_now(question: Arriving) -> tuple[Counts, tuple[str, ...]] | None:
     without, plan = planned(snapshot), planned(with_it)
     if not plan.capacity_plan.is_placed(job.uid):
         return None
-    before = {each.uid: each.counts for each in without.decisions}
+    before = {decision.uid: decision.counts for decision in without.decisions}
     by_uid = {each.uid: each for each in plan.decisions}
     shrinks = [
         str(each.key)
@@ -224,14 +224,14 @@ class _Free:
 
     @classmethod
     def of(cls, question: Arriving) -> Self:
-        """As the snapshot has it."""
+        """Take the free capacity and the waiting jobs of the snapshot."""
         plan = headroom(question.snapshot, question.settings.placement, question.claims)
         waiting = [
-            each
-            for each in question.snapshot.jobs
-            if each.priority >= question.job.priority
-            and not each.suspended
-            and not plan.is_placed(each.uid)
+            job
+            for job in question.snapshot.jobs
+            if job.priority >= question.job.priority
+            and not job.suspended
+            and not plan.is_placed(job.uid)
         ]
         waiting.sort(key=lambda each: (-each.priority, each.created_at, each.uid))
         return cls(question, plan, tuple(waiting))
@@ -240,7 +240,7 @@ class _Free:
     def holding(self) -> list[str]:
         """The UIDs of the jobs that hold room."""
         jobs = self.question.snapshot.jobs
-        return [each.uid for each in jobs if self.plan.is_placed(each.uid)]
+        return [job.uid for job in jobs if self.plan.is_placed(job.uid)]
 
     def refusal(self, ended: Sequence[str]) -> str | None:
         """Why the job has no place once these jobs have ended; ``None`` where it has one."""
@@ -257,7 +257,7 @@ class _Free:
         return None if beside is None else f"{beside} beside the jobs that wait already"
 
     def needed(self, ended: list[str]) -> list[str]:
-        """Of the jobs that have ended by its start, those without whose end it has no place."""
+        """The jobs, of those that have ended by its start, without whose end it has no place."""
         kept = ended
         for uid in ended if len(ended) <= _MOST_TRIED else ():
             others = [each for each in kept if each != uid]
@@ -267,5 +267,5 @@ class _Free:
 
     def named(self, uids: Sequence[str]) -> tuple[str, ...]:
         """NAMESPACE/NAME of each."""
-        names = {each.uid: str(each.key) for each in self.question.snapshot.jobs}
+        names = {job.uid: str(job.key) for job in self.question.snapshot.jobs}
         return tuple(names[uid] for uid in uids)

@@ -27,7 +27,7 @@ from optimus.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class KnownJob:
+class DecisionBasis:
     """What is known of a job of the cluster: its forecast, made at ``forecast_at``, and what the
     decision about it rests on."""
 
@@ -40,11 +40,11 @@ class KnownJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CountsQuestion:
     """A job, what is known of it, and the counts that are asked about."""
 
     job: Job | None
-    known: KnownJob
+    basis: DecisionBasis
     counts: Counts
     at: float
     settings: DecisionSettings
@@ -100,9 +100,9 @@ class WhatIf:
     """What it requests more than now, in the units of resources; less is negative."""
 
 
-def answer(question: Question) -> WhatIf:
+def answer(question: CountsQuestion) -> WhatIf:
     """When the job would be done."""
-    job, forecast, at = question.job, question.known.forecast, question.at
+    job, forecast, at = question.job, question.basis.forecast, question.at
     counts = question.counts
     if job is None or not isinstance(forecast, Forecast):
         reason = f": {forecast}" if isinstance(forecast, NotReady) else ""
@@ -112,11 +112,11 @@ def answer(question: Question) -> WhatIf:
     now, then = time_left(forecast, job.counts), time_left(forecast, counts)
     if now is None or then is None:
         return WhatIf(at=at, problem=f"its speed at {counts if then is None else job.counts} is 0")
-    since = max(at - question.known.forecast_at, 0.0)
+    since = max(at - question.basis.forecast_at, 0.0)
     left = 1 - min(since / max(now.median, 1e-9), 1.0)
     price = 0.0
     if counts != job.counts:
-        price = question.settings.interval.price_seconds(question.known.history)
+        price = question.settings.interval.price_seconds(question.basis.history)
     present = _outlook(job.counts, now, left, 0.0, at)
     other = _outlook(counts, then, left, price, at)
     saves_seconds = present.remaining.median - other.remaining.median
@@ -147,11 +147,11 @@ def _outlook(counts: Counts, found: TimeLeft, left: float, price: float, at: flo
 
 
 def _why_not_moved(
-    question: Question, job: Job, forecast: Forecast, now_seconds: float, gain_seconds: float
+    question: CountsQuestion, job: Job, forecast: Forecast, now_seconds: float, gain_seconds: float
 ) -> str:
-    """By the rules that an interval applies. A job that becomes slower is only moved to make room
+    """Apply the rules of an interval. A job that becomes slower is only moved to make room
     for another, which is not asked here."""
-    settings, known, counts = question.settings, question.known, question.counts
+    settings, known, counts = question.settings, question.basis, question.counts
     snapshot = question.snapshot
     runs = snapshot is None or snapshot.bound_counts(job.uid) != NO_COUNTS
     if counts == job.counts or not runs:
@@ -196,7 +196,7 @@ def _why_kept(job_class: Classified, counts: Counts) -> str:
     return job_class.why_excluded(counts) or ""
 
 
-def _refusal(question: Question, job: Job) -> str | None:
+def _refusal(question: CountsQuestion, job: Job) -> str | None:
     """Why the whole job has no place beside all others, by nodes and quotas; empty where it has
     one, ``None`` where it has none to try."""
     snapshot = question.snapshot

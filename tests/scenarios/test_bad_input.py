@@ -1,14 +1,8 @@
 """An invalid object gets an Event, is not changed, and affects no other object."""
 
-import contextlib
-import http.client
-import json
 from typing import Any
 
-from localcluster.node.pod_processes import PORTS_ANNOTATION
-from tests.harness.api import CORE
-from tests.harness.light_jobs import POOL, SLEEP, LightJob
-from tests.harness.optimus_cluster import SCHEDULER
+from tests.harness.light_jobs import LightJob
 from tests.harness.scenario import Scenario
 
 
@@ -50,64 +44,6 @@ def test_an_invalid_annotation_gets_an_event_with_its_value_and_the_valid_ones(
     scenario.wait(sentences, f"a Warning names {', '.join(named)}")
     scenario.wait(lambda: scenario.training_log("typo-worker-0"), "the job trains all the same")
     assert _generation(scenario.stored(job)) == 1
-
-
-def test_a_log_of_an_unknown_format_gets_an_event_and_the_job_completes(
-    scenario: Scenario,
-) -> None:
-    chatter = "while true; do echo all is well; sleep 0.02; done"
-    job = LightJob(
-        "MXJob", "chatter", 1, 1, annotations={"optimus.dl/target-loss": "0.2"}, script=chatter
-    )
-    scenario.submit(job)
-    scenario.wait_bound(job)
-    scenario.wait(
-        lambda: [
-            each
-            for each in warnings(scenario, "chatter")
-            if "loss" in each and "optimus.dl/metrics-format" in each
-        ],
-        "the log is complained of, and the annotation is named that says its format",
-    )
-    scenario.wait(
-        lambda: ((scenario.profile(job) or {}).get("status") or {}).get("complaint"),
-        "its profile says so too",
-    )
-    assert _generation(scenario.stored(job)) == 1
-
-
-def test_a_malformed_request_gets_an_error_and_the_next_job_is_placed(
-    scenario: Scenario,
-) -> None:
-    answer = json.loads(ask_extender(scenario, b"{}"))
-    assert answer["Error"], answer
-    job = LightJob("TFJob", "next", 1, 1, script=SLEEP)
-    scenario.submit(job)
-    scenario.wait_bound(job)
-
-
-def test_a_node_without_capacity_is_not_used(scenario: Scenario) -> None:
-    empty = {"metadata": {"name": "empty-node", "labels": dict(POOL)}, "spec": {}}
-    scenario.api.create(f"{CORE}/nodes", empty)
-    try:
-        job = LightJob("TFJob", "careful", 2, 4, script=SLEEP)
-        scenario.submit(job)
-        assert "empty-node" not in scenario.wait_bound(job)
-    finally:
-        scenario.api.delete(f"{CORE}/nodes/empty-node")
-
-
-def ask_extender(scenario: Scenario, body: bytes) -> bytes:
-    """Send a body to the extender's filter and return its answer, which must come with 200."""
-    ports = json.loads(
-        scenario.optimus.pod_of(SCHEDULER)["metadata"]["annotations"][PORTS_ANNOTATION]
-    )
-    connection = http.client.HTTPConnection("127.0.0.1", int(ports["8888"]), timeout=60)
-    with contextlib.closing(connection):
-        connection.request("POST", "/filter", body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        assert answer.status == 200
-        return answer.read()
 
 
 def _generation(stored: Any) -> int:

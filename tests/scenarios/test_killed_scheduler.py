@@ -3,8 +3,7 @@ completed all the same. A kube-scheduler whose extender hangs ends, so that anot
 
 from collections.abc import Callable
 
-import pytest
-
+from tests.cases import cases
 from tests.harness.api import Json
 from tests.harness.brute_force import violations_beside_bound
 from tests.harness.containers import container_process, frozen_container, kill_process
@@ -24,22 +23,16 @@ def is_placed(pod: Json) -> bool:
     return is_bound(pod) or bool(pod["status"].get("nominatedNodeName"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("container", "command", "instant"),
-    [
-        pytest.param(
+    {
+        "the extender, when the first pod is nominated or bound": (
             "extender",
             "-m extender",
             is_placed,
-            id="the extender, when the first pod is nominated or bound",
         ),
-        pytest.param(
-            "kube-scheduler",
-            "--config=",
-            is_bound,
-            id="kube-scheduler, when the first pod is bound",
-        ),
-    ],
+        "kube-scheduler, when the first pod is bound": ("kube-scheduler", "--config=", is_bound),
+    },
 )
 def test_a_gang_is_bound_whole_after_a_scheduler_process_is_killed(
     scenario: Scenario, container: str, command: str, instant: Callable[[Json], bool]

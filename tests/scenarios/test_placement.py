@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-import pytest
-
+from tests.cases import cases
 from tests.harness.api import CORE
 from tests.harness.brute_force import violations
 from tests.harness.light_jobs import SLEEP, Kind, LightJob, plain_pod
@@ -26,49 +25,34 @@ def job(name: str, ps: int, workers: int, requests: Mapping[str, Mapping[str, st
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("submitted", "taken"),
-    [
-        pytest.param(
-            job("tf-small", 1, 2, SMALL), {}, id="a job that one server holds is on one server"
-        ),
-        pytest.param(
-            job("tf-even", 2, 4, LARGE),
-            {},
-            id="a job for two servers has half of each role on each",
-        ),
-        pytest.param(
-            job("tf-odd", 3, 5, MIXED), {}, id="odd counts differ by one from server to server"
-        ),
-        pytest.param(
+    {
+        "a job that one server holds is on one server": (job("tf-small", 1, 2, SMALL), {}),
+        "a job for two servers has half of each role on each": (job("tf-even", 2, 4, LARGE), {}),
+        "odd counts differ by one from server to server": (job("tf-odd", 3, 5, MIXED), {}),
+        "where room is uneven the servers with room are taken": (
             job("tf-uneven", 2, 3, MIXED),
             {"train-1": "3500m", "train-2": "2"},
-            id="where room is uneven the servers with room are taken",
         ),
-        pytest.param(
+        "an MXJob's scheduler is beside its servers and workers": (
             job("mx-beside", 2, 2, MIXED),
             {},
-            id="an MXJob's scheduler is beside its servers and workers",
         ),
-        pytest.param(
+        "an MXJob's scheduler is apart where that server is full": (
             job("mx-full", 2, 2, LARGE),
             {},
-            id="an MXJob's scheduler is apart where that server is full",
         ),
-        pytest.param(
+        "an MXJob in uneven room": (
             job("mx-uneven", 2, 4, MIXED),
             {"train-2": "1500m", "train-3": "1500m", "train-4": "3"},
-            id="an MXJob in uneven room",
         ),
-        pytest.param(
-            job("tf-gpus", 2, 4, WITH_GPUS), {}, id="workers with GPUs are on nodes with GPUs"
-        ),
-        pytest.param(
+        "workers with GPUs are on nodes with GPUs": (job("tf-gpus", 2, 4, WITH_GPUS), {}),
+        "a chief is beside PSs and workers": (
             LightJob("TFJob", "tf-chief", 2, 3, fixed={"Chief": 1}),
             {},
-            id="a chief is beside PSs and workers",
         ),
-    ],
+    },
 )
 def test_a_job_is_spread_evenly_on_the_fewest_servers(
     scenario: Scenario, submitted: LightJob, taken: Mapping[str, str]
@@ -84,9 +68,7 @@ def test_a_job_is_spread_evenly_on_the_fewest_servers(
     assert not violations(submitted.demand(), free, observed), (observed, free)
 
 
-def test_nodes_outside_the_selector_are_not_used(
-    scenario: Scenario,
-) -> None:
+def test_nodes_outside_the_selector_are_not_used(scenario: Scenario) -> None:
     anywhere = LightJob("TFJob", "anywhere", 4, 4, requests=LARGE, node_selector={}, script=SLEEP)
     assert "system" in scenario.free_resources(anywhere), "the job itself would go there"
     scenario.submit(anywhere)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.api import CORE, Json
+from tests.harness.api import Json
 from tests.harness.job_recorder import JobRecorder
 from tests.harness.light_jobs import LightJob
 from tests.harness.scenario import Scenario
@@ -42,20 +42,16 @@ class SlowedJob(LightJob):
         return body
 
 
-def slowed_job(mode: str) -> SlowedJob:
+def slowed_job() -> SlowedJob:
     """A job of three workers, each on a node of its own; bounds hold it at its counts."""
     job = small_job("slowed", COUNTS, requests={"PS": SMALL, "Worker": ALONE})
     annotations = {
         **(job.annotations or {}),
-        "optimus.dl/training-mode": mode,
+        "optimus.dl/training-mode": "sync",
         "optimus.dl/target-loss": "0.000001",
         "optimus.dl/rescale": "checkpoint",
     }
-    if mode == "async":
-        annotations.pop("optimus.dl/global-batch-size")
-        annotations["optimus.dl/worker-batch-size"] = "16"
-    flags = {**job.flags, "--mode": mode}
-    job = replace(job, annotations=annotations, flags=flags)
+    job = replace(job, annotations=annotations, flags={**job.flags, "--mode": "sync"})
     return SlowedJob(**{name: getattr(job, name) for name in LightJob.__dataclass_fields__})
 
 
@@ -72,7 +68,7 @@ def workers_on(scenario: Scenario, job: LightJob) -> set[str]:
 def test_a_job_is_restarted_without_the_node_of_its_straggler(
     scenario: Scenario, slow_node_file: Path
 ) -> None:
-    job = slowed_job("sync")
+    job = slowed_job()
     with JobRecorder(scenario) as recorder:
         scenario.submit(job)
         scenario.wait_bound(job)
@@ -100,41 +96,7 @@ def test_a_job_is_restarted_without_the_node_of_its_straggler(
     scenario.wait(lambda: not said_of(scenario, job), "none is slow now")
 
 
-def test_a_job_that_does_not_fit_without_the_slow_node_is_not_stopped(
-    scenario: Scenario, slow_node_file: Path
-) -> None:
-    job = slowed_job("async")
-    names = [node["metadata"]["name"] for node in scenario.api.items(f"{CORE}/nodes")]
-    scenario.submit(job)
-    scenario.wait_bound(job)
-    used = workers_on(scenario, job)
-    (free,) = {name for name in names if name.startswith("train-")} - used
-    cordon(scenario, free, True)
-    try:
-        slow = scenario.pod("slowed-worker-1")["spec"]["nodeName"]
-        slow_node_file.parent.mkdir(parents=True, exist_ok=True)
-        slow_node_file.write_text(slow)
-        said: str = scenario.wait(lambda: said_of(scenario, job), "the straggler is found")
-        assert said.endswith(f"; nothing is done: it does not fit without {slow}")
-        scenario.holds(
-            lambda: not scenario.stored(job)["spec"]["runPolicy"].get("suspend"),
-            "it is not stopped",
-            5.0,
-        )
-        cordon(scenario, free, False)
-        scenario.wait(
-            lambda: free in workers_on(scenario, job) and slow not in workers_on(scenario, job),
-            "it is restarted once there is another node",
-        )
-    finally:
-        cordon(scenario, free, False)
-
-
 def said_of(scenario: Scenario, job: LightJob) -> str:
     """What the job's profile says of a straggler."""
     status = (scenario.profile(job) or {}).get("status") or {}
     return str(status.get("straggler") or "")
-
-
-def cordon(scenario: Scenario, node: str, value: bool) -> None:
-    scenario.api.patch(f"{CORE}/nodes/{node}", {"spec": {"unschedulable": value or None}})

@@ -42,26 +42,3 @@ def test_optimus_why_shows_what_a_waiting_job_lacks(
         lambda: main(asked) == 0 and "runs: all 5 pods" in capsys.readouterr().out,
         "the job is said to run",
     )
-
-
-def test_the_profile_of_a_job_that_waits_says_why(scenario: Scenario) -> None:
-    fixed = {
-        f"optimus.dl/{end}-{role}": "1" for end in ("min", "max") for role in ("ps", "workers")
-    }
-    large = LightJob(
-        "TFJob",
-        "large",
-        ps=1,
-        workers=1,
-        requests={"Worker": {"cpu": "5", "memory": "64Mi"}},
-        annotations={"optimus.dl/target-loss": "0.1", "optimus.dl/rescale": "never", **fixed},
-    )
-    scenario.submit(large)
-    scenario.wait(
-        lambda: (
-            "none of 4 nodes holds one even when empty"
-            in ((scenario.profile(large) or {}).get("status") or {}).get("reason", "")
-        ),
-        "the profile says that no node holds a worker",
-    )
-    scenario.wait(lambda: scenario.events_of_type("large", "Warning"), "a Warning says so too")

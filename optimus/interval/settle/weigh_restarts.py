@@ -193,7 +193,7 @@ class Settlement:
         """Place lost replicas beside the others, also on reclaimed capacity; if there is none, go
         to the best counts that fit."""
         own = job.job.counts
-        reason = f"releases capacity to {job.job.key}, which has lost replicas"
+        reason = "which has lost replicas"
 
         def place(plan: CapacityPlan) -> str | None:
             return plan.complete(job.job)
@@ -214,7 +214,7 @@ class Settlement:
             self.decide(job, options[first], _placed_reason(job, options[first]))
             return None
         minimum = options[-1]
-        reason = f"releases capacity to {job.job.key}, which waits for {minimum}"
+        reason = f"which waits for {minimum}"
         refusal = self._reclaim(job, lambda plan: plan.move(job.job, minimum), reason)
         if refusal is None:
             self.decide(job, minimum, _placed_reason(job, minimum))
@@ -222,7 +222,7 @@ class Settlement:
 
     def reclaim_to_measure(self, job: Classified, counts: Counts) -> None:
         """Reserve capacity to measure a job's speed at other counts; others shrink for it."""
-        reason = f"releases capacity to {job.job.key}, whose speed is to be measured"
+        reason = "whose speed is to be measured"
         fits = self.plan.complete(job.job, counts) is None
         if fits or self._reclaim(job, lambda plan: plan.complete(job.job, counts), reason) is None:
             self.reclaim.all_shrunk = None
@@ -267,7 +267,7 @@ class Settlement:
     def _reclaim_for_growth(self, job: Classified, wanted: Counts) -> bool:
         """Shrink others for this job's growth where all of it together pays."""
         place, max_cost = (lambda plan: plan.move(job.job, wanted)), self._net_saving(job, wanted)
-        reason = f"releases capacity to {job.job.key}, which gains more by it"
+        reason = "which gains more by it"
         return self._reclaim(job, place, reason, max_cost) is None
 
     def _resize_trimmed(self, job: Classified, wanted: Counts, why_not: str) -> None:
@@ -291,7 +291,9 @@ class Settlement:
             return found
         self.plan.adopt(found.plan)
         for donor in found.donors:
-            self.decide(donor, self.allocated[donor.job.uid], reason)
+            to = job.job.key.seen_from(donor.job.key.namespace)
+            why = f"releases capacity to {to}, {reason}"
+            self.decide(donor, self.allocated[donor.job.uid], why)
         return None
 
     def _net_saving(self, job: Classified, counts: Counts) -> float:

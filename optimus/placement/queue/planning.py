@@ -159,9 +159,7 @@ class Planning:
                 self._outdated.discard(job_uid)
                 began = self._clock()
                 known = walk.consider(queued, gang)
-                self._note_cost(
-                    queued, self._clock() - began, snapshot.now, refused=known is not None
-                )
+                self._note_cost(gang, self._clock() - began, snapshot.now, known is not None)
             if known is not None and self._backfill.may_close(job_uid):
                 gang = queued.gang
                 closed = walk.closed_to(gang.key.namespace)
@@ -172,12 +170,15 @@ class Planning:
         self._before = walk.before
         return Slice(walk.answers, False, future_plans, walk.searches)
 
-    def _note_cost(self, queued: QueueEntry, took: float, now: Instant, *, refused: bool) -> None:
-        """Charge a long search to its namespace; a costly one that finds nothing is made again
-        later."""
-        job_uid, namespace = queued.waiting.job_uid, queued.gang.key.namespace
+    def _note_cost(self, gang: Gang, took: float, now: Instant, refused: bool) -> None:
+        """Charge a long search to its namespace, or to those whose pods' rules alone make it long;
+        a costly one that finds nothing is made again later."""
+        job_uid, namespace = gang.job_uid, gang.key.namespace
+        around, has_rules = gang.surroundings, any(member.rules for member in gang.unbound)
+        causes = around.repelled_by if around is not None and not has_rules else frozenset()
         if took > SLICE_SECONDS:
-            self.budgets.charge(namespace, took, now.monotonic)
+            for each in causes or {namespace}:
+                self.budgets.charge(each, took / max(len(causes), 1), now.monotonic)
         if refused and took > COSTLY_SECONDS:
             # All that rest together take no larger share of the time than one.
             rest = RETRY_FACTOR * took * (1 + len(self._resting.keys() - {job_uid}))

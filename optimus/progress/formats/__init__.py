@@ -12,7 +12,12 @@ from optimus.progress.formats import checkpoints, keras, mxnet, objects, setting
 from optimus.progress.lines import split_prefix
 from optimus.progress.metric_names import EVALUATION_WORDS, describe
 from optimus.progress.named import read_named
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, parse_integer
+from optimus.progress.parsed_line import (
+    LogFormatOptions,
+    ParsedLine,
+    SavedCheckpoint,
+    parse_integer,
+)
 from optimus.progress.printed_values import is_whole, number_of, plain, printed_values
 
 _FORMATS = (
@@ -44,7 +49,7 @@ def parse_line(line: str, options: LogFormatOptions) -> ParsedLine | None:
 
 
 def parse_body(body: str, line: str, options: LogFormatOptions) -> ParsedLine | None:
-    """The same of a line that is given without its prefix, too."""
+    """Parse a line that is given without its prefix, too."""
     body = plain(body)
     if is_evaluation(body):
         parsed: ParsedLine | None = _evaluation(body)
@@ -56,7 +61,9 @@ def parse_body(body: str, line: str, options: LogFormatOptions) -> ParsedLine | 
         groups = options.checkpoint_format.search(line)
         if groups is not None:
             step = parse_integer(groups[0]) if groups and groups[0] else None
-            parsed = replace(parsed or ParsedLine(form="your own"), saved=Saved(step=step))
+            parsed = replace(
+                parsed or ParsedLine(form="your own"), saved=SavedCheckpoint(step=step)
+            )
     return parsed
 
 
@@ -103,9 +110,9 @@ def user_metrics(line: str, options: LogFormatOptions) -> dict[str, str]:
         return {}
     pairs = options.metrics_format.pairs(line)
     return {
-        each.name: each.value
-        for each in pairs
-        if is_whole(line, each.start, each.end) and number_of(each.value) is not None
+        pair.name: pair.value
+        for pair in pairs
+        if is_whole(line, pair.start, pair.end) and number_of(pair.value) is not None
     }
 
 

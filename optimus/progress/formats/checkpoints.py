@@ -8,7 +8,7 @@ checkpoint is of the step that the line names, else of the current position."""
 import re
 from typing import Final
 
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint
 from optimus.progress.printed_values import NUMBER
 
 MARKERS: Final = ("sav", "Sav", "SAV", "wrote", "Wrote", "written")
@@ -40,10 +40,10 @@ def parse(text: str, _: LogFormatOptions) -> ParsedLine | None:
     is_over = _OVER.search(text) is not None
     if not (is_over or _BEGINS.search(text)) or not _WHAT.search(text) or _NOT_YET.search(text):
         return None
-    found = _STEP.search(text)
-    step = int(found[1] or found[2]) if found else None
+    match = _STEP.search(text)
+    step = int(match[1] or match[2]) if match else None
     best = _HIGHER.search(text)
     return ParsedLine(
-        saved=Saved(step=step, complete=is_over),
+        saved=SavedCheckpoint(step=step, complete=is_over),
         evaluated={best[1]: float(best[2])} if best else {},
     )

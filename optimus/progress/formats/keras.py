@@ -10,7 +10,7 @@ from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import (
     LogFormatOptions,
     ParsedLine,
-    Saved,
+    SavedCheckpoint,
     numbers,
 )
 from optimus.progress.printed_values import VALUE
@@ -31,23 +31,23 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
             epoch=int(header[1]), epoch_as_printed=True, last_epoch=int(header[2]) or None
         )
     if "saving model" in plain:
-        found = _SAVING.search(plain)
-        if found is None:
+        match = _SAVING.search(plain)
+        if match is None:
             return None
-        complete = found[2] == "finished saving"
-        return ParsedLine(saved=Saved(epochs=int(found[1]), complete=complete))
+        complete = match[2] == "finished saving"
+        return ParsedLine(saved=SavedCheckpoint(epochs=int(match[1]), complete=complete))
     return _bar(plain, options)
 
 
 def _bar(text: str, options: LogFormatOptions) -> ParsedLine | None:
-    found = _BAR.search(text)
-    if found is None:
+    match = _BAR.search(text)
+    if match is None:
         return None
     values = numbers(_PAIR.findall(text))
     values.pop("ETA", None)
     if not values:
         return None
-    batch, batches = int(found[1]), None if found[2] == "Unknown" else int(found[2])
+    batch, batches = int(match[1]), None if match[2] == "Unknown" else int(match[2])
     ended = batch == batches
     evaluated = {name: values.pop(name) for name in list(values) if describe(name).evaluated}
     parsed = ParsedLine(

@@ -10,7 +10,7 @@ from typing import Final
 from optimus.progress.parsed_line import (
     LogFormatOptions,
     ParsedLine,
-    Saved,
+    SavedCheckpoint,
     pairs,
     positive,
 )
@@ -38,9 +38,9 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     """Parse one clean line; ``None`` where MXNet does not print it."""
     for marker, pattern, parser in _FORMS:
         if marker in text:
-            found = pattern.search(text)
-            if found is not None:
-                return parser(found, options)
+            match = pattern.search(text)
+            if match is not None:
+                return parser(match, options)
     return None
 
 
@@ -50,8 +50,8 @@ def _with_values(text: str, options: LogFormatOptions, parsed: ParsedLine) -> Pa
     return parsed.with_values(values, options.loss_metric)
 
 
-def _speedometer(found: _Match, options: LogFormatOptions) -> ParsedLine:
-    epoch, first, last, batches, speed, rest = found.groups()
+def _speedometer(match: _Match, options: LogFormatOptions) -> ParsedLine:
+    epoch, first, last, batches, speed, rest = match.groups()
     parsed = ParsedLine(
         epoch=int(epoch),
         batch=int(last) + 1,
@@ -64,8 +64,8 @@ def _speedometer(found: _Match, options: LogFormatOptions) -> ParsedLine:
     return _with_values(rest, options, parsed)
 
 
-def _gluon_cv(found: _Match, options: LogFormatOptions) -> ParsedLine:
-    epoch, batch, rate, speed, rest = found.groups()
+def _gluon_cv(match: _Match, options: LogFormatOptions) -> ParsedLine:
+    epoch, batch, rate, speed, rest = match.groups()
     # Their metrics are means since the epoch began.
     parsed = ParsedLine(
         epoch=int(epoch), batch=int(batch) + 1, cumulative=True, samples_per_second=float(speed)
@@ -76,34 +76,34 @@ def _gluon_cv(found: _Match, options: LogFormatOptions) -> ParsedLine:
     return parsed.with_values(values, options.loss_metric)
 
 
-def _epoch_mean(found: _Match, options: LogFormatOptions) -> ParsedLine:
+def _epoch_mean(match: _Match, options: LogFormatOptions) -> ParsedLine:
     """``[Epoch 3] training: accuracy=0.7`` or ``[Epoch 3] Training cost: 784.3, SmoothL1=4.8``."""
-    parsed = ParsedLine(epoch=int(found[1]), epoch_ended=True, epoch_line_is_mean=True)
-    return _with_values(found[2], options, parsed)
+    parsed = ParsedLine(epoch=int(match[1]), epoch_ended=True, epoch_line_is_mean=True)
+    return _with_values(match[2], options, parsed)
 
 
-def _epoch_time(found: _Match, _: LogFormatOptions) -> ParsedLine:
-    return ParsedLine(epoch=int(found[1]), epoch_ended=True)
+def _epoch_time(match: _Match, _: LogFormatOptions) -> ParsedLine:
+    return ParsedLine(epoch=int(match[1]), epoch_ended=True)
 
 
-def _validation(found: _Match, _: LogFormatOptions) -> ParsedLine:
-    return ParsedLine(evaluated=pairs(found[2]), evaluated_epoch=int(found[1]))
+def _validation(match: _Match, _: LogFormatOptions) -> ParsedLine:
+    return ParsedLine(evaluated=pairs(match[2]), evaluated_epoch=int(match[1]))
 
 
 def _validation_batch(_: _Match, __: LogFormatOptions) -> ParsedLine:
     return ParsedLine()
 
 
-def _epoch_speed(found: _Match, options: LogFormatOptions) -> ParsedLine:
-    speed = float(found[2])
+def _epoch_speed(match: _Match, options: LogFormatOptions) -> ParsedLine:
+    speed = float(match[2])
     parsed = ParsedLine(
-        epoch=int(found[1]), epoch_ended=True, epoch_line_is_mean=True, samples_per_second=speed
+        epoch=int(match[1]), epoch_ended=True, epoch_line_is_mean=True, samples_per_second=speed
     )
-    return _with_values(found[3], options, parsed)
+    return _with_values(match[3], options, parsed)
 
 
-def _module(found: _Match, options: LogFormatOptions) -> ParsedLine:
-    epoch, subject, name, value = found.groups()
+def _module(match: _Match, options: LogFormatOptions) -> ParsedLine:
+    epoch, subject, name, value = match.groups()
     if subject == "Validation-":
         # Not the training loss; by now the validation has taken its time.
         return ParsedLine(evaluated={name: float(value)}, evaluated_epoch=int(epoch))
@@ -113,24 +113,24 @@ def _module(found: _Match, options: LogFormatOptions) -> ParsedLine:
     return parsed.with_values({name: float(value)}, options.loss_metric)
 
 
-def _epoch_of_r(found: _Match, options: LogFormatOptions) -> ParsedLine:
+def _epoch_of_r(match: _Match, options: LogFormatOptions) -> ParsedLine:
     """``[1] Train-accuracy=0.35``, as MXNet's R front end ends an epoch; it counts from 1."""
-    parsed = ParsedLine(epoch=int(found[1]) - 1, epoch_ended=True, epoch_line_is_mean=True)
-    return parsed.with_values({f"Train-{found[2]}": float(found[3])}, options.loss_metric)
+    parsed = ParsedLine(epoch=int(match[1]) - 1, epoch_ended=True, epoch_line_is_mean=True)
+    return parsed.with_values({f"Train-{match[2]}": float(match[3])}, options.loss_metric)
 
 
-def _validation_of_r(found: _Match, _: LogFormatOptions) -> ParsedLine:
-    return ParsedLine(evaluated={found[2]: float(found[3])}, evaluated_epoch=int(found[1]) - 1)
+def _validation_of_r(match: _Match, _: LogFormatOptions) -> ParsedLine:
+    return ParsedLine(evaluated={match[2]: float(match[3])}, evaluated_epoch=int(match[1]) - 1)
 
 
-def _train_metric(found: _Match, options: LogFormatOptions) -> ParsedLine:
-    epoch, batch, name, value = found.groups()
+def _train_metric(match: _Match, options: LogFormatOptions) -> ParsedLine:
+    epoch, batch, name, value = match.groups()
     parsed = ParsedLine(epoch=int(epoch), batch=int(batch) + 1)
     return parsed.with_values({name: float(value)}, options.loss_metric)
 
 
-def _gluon_nlp(found: _Match, options: LogFormatOptions) -> ParsedLine:
-    epoch, batch, batches, rest = found.groups()
+def _gluon_nlp(match: _Match, options: LogFormatOptions) -> ParsedLine:
+    epoch, batch, batches, rest = match.groups()
     parsed = ParsedLine(
         epoch=int(epoch),
         epoch_as_printed=True,
@@ -141,33 +141,33 @@ def _gluon_nlp(found: _Match, options: LogFormatOptions) -> ParsedLine:
     return parsed.with_values(printed_values(rest)[0], options.loss_metric)
 
 
-def _gluon_nlp_epoch(found: _Match, options: LogFormatOptions) -> ParsedLine:
-    values, evaluated = printed_values(found[2])
+def _gluon_nlp_epoch(match: _Match, options: LogFormatOptions) -> ParsedLine:
+    values, evaluated = printed_values(match[2])
     parsed = ParsedLine(
-        epoch=int(found[1]),
+        epoch=int(match[1]),
         epoch_as_printed=True,
         epoch_ended=True,
         evaluated=evaluated,
-        evaluated_epoch=int(found[1]),
+        evaluated_epoch=int(match[1]),
     )
     return parsed.with_values(values, options.loss_metric)
 
 
 def _saving(_: _Match, __: LogFormatOptions) -> ParsedLine:
-    return ParsedLine(saved=Saved(complete=False))
+    return ParsedLine(saved=SavedCheckpoint(complete=False))
 
 
-def _step(found: _Match, options: LogFormatOptions) -> ParsedLine:
-    return _with_values(found[2], options, ParsedLine(step=int(found[1])))
+def _step(match: _Match, options: LogFormatOptions) -> ParsedLine:
+    return _with_values(match[2], options, ParsedLine(step=int(match[1])))
 
 
-def _rate(found: _Match, _: LogFormatOptions) -> ParsedLine:
-    return ParsedLine(learning_rate=positive(float(found[1])))
+def _rate(match: _Match, _: LogFormatOptions) -> ParsedLine:
+    return ParsedLine(learning_rate=positive(float(match[1])))
 
 
-def _saved(found: _Match, _: LogFormatOptions) -> ParsedLine:
-    epochs = _SAVED_EPOCHS.search(found[1] or "")
-    return ParsedLine(saved=Saved(epochs=int(epochs[1]) if epochs else None))
+def _saved(match: _Match, _: LogFormatOptions) -> ParsedLine:
+    epochs = _SAVED_EPOCHS.search(match[1] or "")
+    return ParsedLine(saved=SavedCheckpoint(epochs=int(epochs[1]) if epochs else None))
 
 
 _FORMS: Final[tuple[tuple[str, re.Pattern[str], _Parser], ...]] = tuple(

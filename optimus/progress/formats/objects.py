@@ -85,8 +85,8 @@ def content(text: str, begin: int) -> tuple[dict[str, str], dict[str, str]]:
     given: dict[str, str] = {}
     texts: dict[str, str] = {}
     outer: list[str | None] = []
-    for found in _TOKEN.finditer(text, begin):
-        name, number, word, opens, bracket = found[2], found[4], found[6], found[7], found[8]
+    for match in _TOKEN.finditer(text, begin):
+        name, number, word, opens, bracket = match[2], match[4], match[6], match[7], match[8]
         is_read = len(outer) <= _MOST_DEEP and None not in outer
         if name is None or opens:
             bracket = opens or bracket
@@ -106,7 +106,7 @@ def content(text: str, begin: int) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _plainly(given: dict[str, str]) -> dict[str, str]:
-    """The same with positions by their own names: ``data/step`` is ``step``."""
+    """The values, with positions by their own names: ``data/step`` is ``step``."""
     return {
         name.rpartition("/")[2] if kind_of(name.rpartition("/")[2]) else name: number
         for name, number in given.items()

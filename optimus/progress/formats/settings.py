@@ -135,27 +135,27 @@ def _arguments(text: str) -> Mapping[str, str]:
 
 def _by_name(pattern: re.Pattern[str], text: str) -> dict[str, str]:
     return {
-        found[1].lower().replace("-", "_"): found[2] or found[3] or found[4] or ""
-        for found in pattern.finditer(text)
+        match[1].lower().replace("-", "_"): match[2] or match[3] or match[4] or ""
+        for match in pattern.finditer(text)
     }
 
 
 def _one_setting(text: str) -> Mapping[str, str]:
     """A line of one setting alone: ``num_epochs: 200``, ``| milestones | [30, 60] |``."""
-    found = _ONE_SETTING.fullmatch(text)
-    if found is None or found[1].lower() not in _KNOWN:
+    match = _ONE_SETTING.fullmatch(text)
+    if match is None or match[1].lower() not in _KNOWN:
         return {}
-    value = found[2].strip(" |\t'\"")
-    return {found[1].lower(): value} if re.fullmatch(rf"{_LIST}|[\d., ]+", value) else {}
+    value = match[2].strip(" |\t'\"")
+    return {match[1].lower(): value} if re.fullmatch(rf"{_LIST}|[\d., ]+", value) else {}
 
 
 def _of_total(text: str) -> Declared | None:
-    found = _TOTAL.search(text)
-    if found is None:
+    match = _TOTAL.search(text)
+    if match is None:
         batch = _BATCH.search(text)
         return Declared(batch=int(batch[1])) if batch is not None and int(batch[1]) else None
-    number = int(found[3].replace(",", ""))
-    return Declared(epochs=number) if found[2].lower() == "epochs" else Declared(steps=number)
+    number = int(match[3].replace(",", ""))
+    return Declared(epochs=number) if match[2].lower() == "epochs" else Declared(steps=number)
 
 
 @lru_cache(maxsize=4096)
@@ -194,7 +194,7 @@ def _shape(name: str) -> str | None:
 
 def _number(given: Mapping[str, str], names: tuple[str, ...]) -> float | None:
     texts = (given[name] for name in names if name in given)
-    found = next((each for each in texts if _REAL.fullmatch(each)), None)
+    found = next((text for text in texts if _REAL.fullmatch(text)), None)
     value = None if found is None else float(found)
     return value if value is not None and 0 < value < 1e15 else None
 

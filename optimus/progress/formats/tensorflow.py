@@ -9,7 +9,7 @@ from optimus.progress.metric_names import describe
 from optimus.progress.parsed_line import (
     LogFormatOptions,
     ParsedLine,
-    Saved,
+    SavedCheckpoint,
 )
 from optimus.progress.printed_values import NUMBER, printed_values
 
@@ -32,17 +32,17 @@ def _is_metric(name: str) -> bool:
 def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
     """Parse one clean line; ``None`` where TensorFlow does not print it."""
     for pattern, complete in ((_SAVED, True), (_SAVING, False)):
-        if found := pattern.search(text):
-            return ParsedLine(saved=Saved(step=int(found[1]), complete=complete))
-    if found := _EVALUATED.search(text):
-        values, evaluated = printed_values(text[found.end() :])
+        if match := pattern.search(text):
+            return ParsedLine(saved=SavedCheckpoint(step=int(match[1]), complete=complete))
+    if match := _EVALUATED.search(text):
+        values, evaluated = printed_values(text[match.end() :])
         known = {name: each for name, each in {**values, **evaluated}.items() if _is_metric(name)}
-        return ParsedLine(evaluated=known if found[1] else {})
-    if found := _SPEED.search(text):
-        return ParsedLine(steps_per_second=float(found[1]))
-    if found := _DIST_MNIST.search(text):
-        return ParsedLine(step=int(found[1]))
-    if found := _SLIM.search(text):
-        values = {"loss": float(found[2])}
-        return ParsedLine(step=int(found[1])).with_values(values, options.loss_metric)
+        return ParsedLine(evaluated=known if match[1] else {})
+    if match := _SPEED.search(text):
+        return ParsedLine(steps_per_second=float(match[1]))
+    if match := _DIST_MNIST.search(text):
+        return ParsedLine(step=int(match[1]))
+    if match := _SLIM.search(text):
+        values = {"loss": float(match[2])}
+        return ParsedLine(step=int(match[1])).with_values(values, options.loss_metric)
     return None

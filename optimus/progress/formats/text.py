@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 from optimus.progress.metric_names import describe, line_names
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, positive
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, positive
 from optimus.progress.places import BAR, Place, place_in
 from optimus.progress.printed_values import NUMBER, printed_speed, printed_values
 
@@ -76,17 +76,17 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
 
 def _fixed(text: str, options: LogFormatOptions) -> ParsedLine | None:
     """Lines of a few fixed forms."""
-    if "earning" in text and (found := _RATE.search(text)):
-        return ParsedLine(learning_rate=positive(float(found[1] or found[2])))
-    if found := _HEADER.search(text):
-        return header(int(found[1]), int(found[2]) if found[2] else None)
-    if " rate, " in text and (found := _DARKNET.match(text)):
-        parsed = ParsedLine(step=int(found[1]))
-        return parsed.with_values({"loss": float(found[2])}, options.loss_metric)
-    if "oss" in text and (found := _LOSS_AT.search(text)):
-        return _loss_at(found, options)
-    if "(AP) @[" in text and (found := _COCO.search(text)):
-        return ParsedLine(evaluated={_COCO_NAMES[found[1]]: float(found[2])})
+    if "earning" in text and (match := _RATE.search(text)):
+        return ParsedLine(learning_rate=positive(float(match[1] or match[2])))
+    if match := _HEADER.search(text):
+        return header(int(match[1]), int(match[2]) if match[2] else None)
+    if " rate, " in text and (match := _DARKNET.match(text)):
+        parsed = ParsedLine(step=int(match[1]))
+        return parsed.with_values({"loss": float(match[2])}, options.loss_metric)
+    if "oss" in text and (match := _LOSS_AT.search(text)):
+        return _loss_at(match, options)
+    if "(AP) @[" in text and (match := _COCO.search(text)):
+        return ParsedLine(evaluated={_COCO_NAMES[match[1]]: float(match[2])})
     return None
 
 
@@ -95,9 +95,9 @@ def header(epoch: int, last: int | None) -> ParsedLine:
     return ParsedLine(epoch=epoch, epoch_as_printed=True, last_epoch=last or None)
 
 
-def _loss_at(found: re.Match[str], options: LogFormatOptions) -> ParsedLine:
-    number, values = int(found[2]), {"loss": float(found[3])}
-    if found[1].lower() == "epoch":
+def _loss_at(match: re.Match[str], options: LogFormatOptions) -> ParsedLine:
+    number, values = int(match[2]), {"loss": float(match[3])}
+    if match[1].lower() == "epoch":
         parsed = ParsedLine(
             epoch=number, epoch_as_printed=True, epoch_ended=True, end_is_doubtful=True
         )
@@ -126,7 +126,7 @@ def _free(text: str, options: LogFormatOptions) -> ParsedLine | None:
     if not (is_metric or is_of_epoch or options.loss_metric in values):
         # An evaluation; its batches are not the training's.
         return _evaluation(evaluated, place)
-    if not place.known and _WHOLE.search(text) is None:
+    if not place.is_placed and _WHOLE.search(text) is None:
         alone = {name: values[name] for name in values if _EVALUATED_ONLY.fullmatch(name)}
         if alone:
             return _evaluation(alone, place)
@@ -142,7 +142,7 @@ def _of(
 ) -> ParsedLine:
     # "train Loss: 0.56 Acc: 0.72" below the header of its epoch.
     ends = (place.is_epoch and not place.unclear) or (
-        not place.known and _WHOLE.search(text) is not None
+        not place.is_placed and _WHOLE.search(text) is not None
     )
     speed = _speed(values)
     parsed = ParsedLine(
@@ -154,7 +154,7 @@ def _of(
         is_loose=place.loose,
         epoch_ended=ends
         or (place.of_bar and place.batch is not None and place.batch == place.batches),
-        end_is_doubtful=ends and place.known and not place.ended,
+        end_is_doubtful=ends and place.is_placed and not place.ended,
         cumulative=place.of_bar,
         samples_per_second=printed_speed(text) if speed is None else speed,
         evaluated=evaluated,
@@ -163,8 +163,8 @@ def _of(
     )
     if place.done is not None:
         parsed.at_epochs_done(place.done, options.steps_per_epoch)
-    if "checkpoint" in text and (found := _CHECKPOINT.search(text)) and int(found[1]):
-        parsed.saved = Saved(step=int(found[1]))
+    if "checkpoint" in text and (match := _CHECKPOINT.search(text)) and int(match[1]):
+        parsed.saved = SavedCheckpoint(step=int(match[1]))
     # A user may name a value of an evaluation as the loss.
     is_own = options.loss_metric in evaluated
     return parsed.with_values({**values, **evaluated} if is_own else values, options.loss_metric)
@@ -190,10 +190,10 @@ def _place_alone(text: str, values: dict[str, float]) -> ParsedLine | None:
             step=place.step,
             is_loose=place.loose,
             samples_per_second=speed,
-            saved=Saved(step=int(saved[1])) if saved else None,
+            saved=SavedCheckpoint(step=int(saved[1])) if saved else None,
         )
-    if found := _STEP_HEADER.match(text):
-        return ParsedLine(heading=int(found[1]))
+    if match := _STEP_HEADER.match(text):
+        return ParsedLine(heading=int(match[1]))
     if not _EPOCH_HEADER.match(text) or (place := place_in(text)).epoch is None:
         return None
     ends = place.ended and place.is_epoch

@@ -13,6 +13,7 @@ from localcluster.errors import KubectlError
 from localcluster.specs import NodeSpec, Taint
 from localcluster.testing.clusters import Shown
 from optimus.kube.job_kinds import JOB_KINDS
+from tests.cases import cases
 from tests.e2e.extender.scheduler import TrainingJobs, scheduler_processes, single_pod, tfjob
 from tests.harness.waiting import wait_until
 
@@ -105,38 +106,34 @@ def test_a_job_with_one_annotation_is_placed_by_the_extender_on_the_pool(
         assert TOLERATION in pod["spec"]["tolerations"]
 
 
-@pytest.mark.parametrize("body", [job("j"), mxjob("j")], ids=["TFJob", "MXJob"])
+@cases("body", {"TFJob": job("j"), "MXJob": mxjob("j")})
 def test_every_role_gets_what_it_lacks(own: LocalCluster, body: Json) -> None:
     before = templates(body)
     assert stored(own, body) == [{**each, **ADDED} for each in before]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "added"),
-    [
-        pytest.param({"schedulerName": "default-scheduler"}, {}, id="another scheduler"),
-        pytest.param(
+    {
+        "another scheduler": ({"schedulerName": "default-scheduler"}, {}),
+        "a PriorityClass": (
             {"priorityClassName": "system-node-critical"},
             {name: ADDED[name] for name in ("schedulerName", "tolerations")},
-            id="a PriorityClass",
         ),
-        pytest.param(
+        "a policy that this class does not have": (
             {"preemptionPolicy": "PreemptLowerPriority"},
             {name: ADDED[name] for name in ("schedulerName", "tolerations")},
-            id="a policy that this class does not have",
         ),
-        pytest.param({"preemptionPolicy": "Never"}, ADDED, id="the policy that this class has"),
-        pytest.param(
+        "the policy that this class has": ({"preemptionPolicy": "Never"}, ADDED),
+        "a toleration of another taint": (
             {"tolerations": [{"key": "gpu", "operator": "Exists"}]},
             {**ADDED, "tolerations": [{"key": "gpu", "operator": "Exists"}, TOLERATION]},
-            id="a toleration of another taint",
         ),
-        pytest.param(
+        "a toleration of every taint": (
             {"tolerations": [{"operator": "Exists"}]},
             {**ADDED, "tolerations": [{"operator": "Exists"}]},
-            id="a toleration of every taint",
         ),
-    ],
+    },
 )
 def test_what_the_user_writes_is_kept(own: LocalCluster, spec: Json, added: Json) -> None:
     body = job("j", **spec)

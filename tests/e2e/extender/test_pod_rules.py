@@ -11,6 +11,7 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
+from tests.cases import cases
 from tests.e2e.extender.scheduler import TrainingJobs, nodes_of, scheduler_processes, tfjob
 from tests.harness.api import CORE, Api, in_namespace
 from tests.harness.waiting import wait_until
@@ -145,21 +146,16 @@ def test_replicas_of_one_role_that_differ_go_each_where_it_may(
     assert jobs.wait_bound("differ", 4) == meant
 
 
-@pytest.mark.parametrize(
+@cases(
     ("asked", "in_force", "reason", "fits"),
-    [
-        pytest.param("1", "4", "InProgress", False, id="shrinks: still in force"),
-        pytest.param("4", "1", "Deferred", False, id="grows later"),
-        pytest.param("4", "1", "Infeasible", True, id="refused for good"),
-    ],
+    {
+        "shrinks: still in force": ("1", "4", "InProgress", False),
+        "grows later": ("4", "1", "Deferred", False),
+        "refused for good": ("4", "1", "Infeasible", True),
+    },
 )
 def test_a_pod_that_is_being_resized_takes_what_kube_scheduler_reckons(
-    jobs: TrainingJobs,
-    api: Api,
-    asked: str,
-    in_force: str,
-    reason: str,
-    fits: bool,
+    jobs: TrainingJobs, api: Api, asked: str, in_force: str, reason: str, fits: bool
 ) -> None:
     """One node admits the gang; another pod on it is being resized."""
     api.create(PODS, on_node("resized", asked, "node-4"))

@@ -232,31 +232,3 @@ def test_an_old_gang_closes_the_nodes_of_its_own_plan_alone(
         assert set(shared.wait_bound("old", 2).values()) == set(closed)
         holds_for(lambda: not shared.bound("after"), "the gang behind it has no room", 2.0)
         assert "invariant broken" not in running.log("extender")
-
-
-def test_a_gang_goes_where_its_servers_are_few_although_room_is_uneven(
-    shared: SharedCluster, tmp_path: Path
-) -> None:
-    """An even spread would take four servers; with two the slowest transfers less, too."""
-    shared.leave(dict.fromkeys(NODES[1:5], 1) | {"node-1": 5})
-    with scheduler_processes(shared.cluster, tmp_path, CONFIGURATION):
-        shared.job("uneven", 1, 5)
-        nodes = shared.wait_bound("uneven", 6)
-        assert len({*nodes.values()}) == 2
-
-
-@pytest.mark.parametrize(
-    ("label", "config"), [("rack", {"topology_labels": ["rack"]}), ("kind", {})]
-)
-def test_a_gang_goes_to_nodes_of_one_rack_or_kind_that_hold_it(
-    shared: SharedCluster, tmp_path: Path, label: str, config: dict[str, object]
-) -> None:
-    """Two nodes that are alike hold it; the roomiest two are in different racks."""
-    shared.leave({"node-1": 5, "node-3": 5, "node-5": 4, "node-6": 4})
-    for node, value in zip(NODES, "aabbcc", strict=True):
-        shared.label(node, **{label: value})
-    with scheduler_processes(shared.cluster, tmp_path, CONFIGURATION, config=config):
-        shared.job("alike", 2, 6)
-        assert set(shared.wait_bound("alike", 8).values()) == {"node-5", "node-6"}
-        shared.job("elsewhere", 2, 6)  # no rack holds it whole: it goes to several
-        assert set(shared.wait_bound("elsewhere", 8).values()) == {"node-1", "node-3"}

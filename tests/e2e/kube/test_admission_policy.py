@@ -19,6 +19,7 @@ from optimus.kube.live_reader import LiveReader
 from optimus.kube.results import Written
 from optimus.kube.training_jobs import TrainingJob
 from optimus.kube.writer import JobWriter
+from tests.cases import cases
 from tests.e2e.kube.conftest import MANIFESTS
 from tests.e2e.kube.test_real_api_server import replicas
 
@@ -109,16 +110,16 @@ FEWER = {"Worker": {"replicas": 1}}
 
 
 @pytest.mark.parametrize("kind", JOB_KINDS)
-@pytest.mark.parametrize(
+@cases(
     "changed",
-    [
-        pytest.param(FEWER, id="fewer workers"),
-        pytest.param({"Worker": {"replicas": 5}}, id="more workers"),
-        pytest.param({"Worker": {"replicas": None}}, id="workers without a number, which means 1"),
-        pytest.param({"PS": {"replicas": 2}}, id="more PSs"),
-        pytest.param({"Worker": None}, id="a role less"),
-        pytest.param({"Evaluator": replicas(1, "tensorflow", "nobody")}, id="a role more"),
-    ],
+    {
+        "fewer workers": FEWER,
+        "more workers": {"Worker": {"replicas": 5}},
+        "workers without a number, which means 1": {"Worker": {"replicas": None}},
+        "more PSs": {"PS": {"replicas": 2}},
+        "a role less": {"Worker": None},
+        "a role more": {"Evaluator": replicas(1, "tensorflow", "nobody")},
+    },
 )
 def test_a_change_of_the_replicas_of_a_running_job_is_denied_with_the_right_way(
     jobs: Jobs, kind: str, changed: Json
@@ -137,19 +138,17 @@ def test_a_change_of_the_replicas_of_a_running_job_is_denied_with_the_right_way(
 
 
 @pytest.mark.parametrize("kind", JOB_KINDS)
-@pytest.mark.parametrize(
+@cases(
     ("annotations", "spec", "patch"),
-    [
-        pytest.param({}, {}, FEWER, id="of a job without a goal"),
-        pytest.param(GOAL, suspend(True), FEWER, id="of a suspended job"),
-        pytest.param(GOAL, {}, {**FEWER, "also": suspend(True)}, id="that suspends the job"),
-        pytest.param(
-            GOAL, suspend(True), {**FEWER, "also": suspend(False)}, id="that resumes the job"
-        ),
-        pytest.param(GOAL, {}, {"PS": {"replicas": None}}, id="from 1 to none, which means 1"),
-        pytest.param(GOAL, {}, {"Worker": {"replicas": 2}}, id="to what they are"),
-        pytest.param(GOAL, {}, {"Worker": {"restartPolicy": "OnFailure"}}, id="of something else"),
-    ],
+    {
+        "of a job without a goal": ({}, {}, FEWER),
+        "of a suspended job": (GOAL, suspend(True), FEWER),
+        "that suspends the job": (GOAL, {}, {**FEWER, "also": suspend(True)}),
+        "that resumes the job": (GOAL, suspend(True), {**FEWER, "also": suspend(False)}),
+        "from 1 to none, which means 1": (GOAL, {}, {"PS": {"replicas": None}}),
+        "to what they are": (GOAL, {}, {"Worker": {"replicas": 2}}),
+        "of something else": (GOAL, {}, {"Worker": {"restartPolicy": "OnFailure"}}),
+    },
 )
 def test_these_changes_are_permitted(
     jobs: Jobs, kind: str, annotations: Json, spec: Json, patch: Json

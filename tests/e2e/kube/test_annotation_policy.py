@@ -12,8 +12,9 @@ import yaml
 from localcluster.cluster import LocalCluster
 from localcluster.errors import KubectlError
 from localcluster.testing.waiting import wait_until
-from optimus.kube.annotations import Problem, read_options, unknown_annotations
+from optimus.kube.annotations import AnnotationProblem, read_options, unknown_annotations
 from optimus.kube.job_kinds import JOB_KINDS
+from tests.cases import cases
 from tests.e2e.kube.conftest import MANIFESTS
 from tests.e2e.kube.test_real_api_server import replicas
 from tests.harness.api import KUBEFLOW, Api, in_namespace
@@ -184,7 +185,7 @@ def warned(api: Api) -> Warned:
     return Warned(api, "default")
 
 
-def refused(annotations: Mapping[str, str]) -> list[Problem]:
+def refused(annotations: Mapping[str, str]) -> list[AnnotationProblem]:
     """What the parser refuses, leaves out or does not know."""
     found = read_options(_full(annotations))
     return [*found.problems, *found.ignored, *unknown_annotations(_full(annotations))]
@@ -226,25 +227,24 @@ def test_the_parsers_sentence_is_in_the_warning(warned: Warned, name: str, value
     compare(warned, annotations)
 
 
-@pytest.mark.parametrize(
+@cases(
     "annotations",
-    [
-        pytest.param({"target-loss": "1", "target": "loss<=1"}, id="two goals"),
-        pytest.param({"target-loss": "low", "target": "loss<=1"}, id="two goals, of which one is"),
-        pytest.param(
-            {"convergence-threshold": "1", "target-steps": "1", "target-epochs": "2"},
-            id="three goals, of which two are",
-        ),
-        pytest.param({**GOAL, "min-ps": "4", "max-ps": "2"}, id="bounds that cross"),
-        pytest.param({**GOAL, "max-ps": "0", "min-ps": "4"}, id="one bound that is none"),
-        pytest.param(
-            {**GOAL, "global-batch-size": "8", "worker-batch-size": "8"}, id="two batches"
-        ),
-        pytest.param({"finish-by": "2027-01-15T08:00:00Z"}, id="a deadline without a goal"),
-        pytest.param({**GOAL, "pause": 'x"\n\\', "manage": "é" * 300}, id="text to be escaped"),
-        pytest.param({**GOAL, "suspended-by": "i-1", "goal-met": ""}, id="the programs' own"),
-        pytest.param({"what": "1", "which": "2"}, id="two unknown names"),
-    ],
+    {
+        "two goals": {"target-loss": "1", "target": "loss<=1"},
+        "two goals, of which one is": {"target-loss": "low", "target": "loss<=1"},
+        "three goals, of which two are": {
+            "convergence-threshold": "1",
+            "target-steps": "1",
+            "target-epochs": "2",
+        },
+        "bounds that cross": {**GOAL, "min-ps": "4", "max-ps": "2"},
+        "one bound that is none": {**GOAL, "max-ps": "0", "min-ps": "4"},
+        "two batches": {**GOAL, "global-batch-size": "8", "worker-batch-size": "8"},
+        "a deadline without a goal": {"finish-by": "2027-01-15T08:00:00Z"},
+        "text to be escaped": {**GOAL, "pause": 'x"\n\\', "manage": "é" * 300},
+        "the programs' own": {**GOAL, "suspended-by": "i-1", "goal-met": ""},
+        "two unknown names": {"what": "1", "which": "2"},
+    },
 )
 def test_annotations_together_are_judged_alike(
     warned: Warned, annotations: Mapping[str, str]

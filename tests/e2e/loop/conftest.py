@@ -26,7 +26,7 @@ TUNING = Tuning(
         # still moves.
         "rescale_cost_seconds": "1",
         "least_gain_percent": "3",
-        # These tests go through all profiling runs; see tests/scenarios/test_expectation.py.
+        # These tests go through all profiling runs.
         "expected_gain_percent": "100",
         "report_seconds": "1",
     },

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cases import cases
 from tests.harness.api import Json
 from tests.harness.brute_force import violations
 from tests.harness.job_recorder import JobRecorder
@@ -17,13 +18,13 @@ LARGE = {"cpu": "1", "memory": "64Mi"}
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
+@cases(
     "killed_in",
-    [
-        pytest.param("", id="undisturbed"),
-        pytest.param("Suspending", id="the extender is killed while the job is suspended"),
-        pytest.param("Resizing", id="the extender is killed while the job has no pod"),
-    ],
+    {
+        "undisturbed": "",
+        "the extender is killed while the job is suspended": "Suspending",
+        "the extender is killed while the job has no pod": "Resizing",
+    },
 )
 def test_a_rescaled_job_gets_its_room_back_while_another_waits_for_it(
     scenario: Scenario, killed_in: str

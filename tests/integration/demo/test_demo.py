@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from localcluster.testing.waiting import wait_until
+from tests.cases import cases
 from tests.integration.demo.demo_run import DemoRun, demo_run
 
 INTERRUPTED = 130
@@ -61,17 +62,16 @@ def test_it_shows_two_jobs_until_they_reach_their_goals_and_leaves_nothing_behin
     assert demo.said.endswith("everything is cleaned up\n")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("instant", "number"),
-    [
-        pytest.param("starting the cluster", signal.SIGINT, id="while the cluster starts"),
-        pytest.param(
+    {
+        "while the cluster starts": ("starting the cluster", signal.SIGINT),
+        "as a service manager does, while Optimus is installed": (
             "installing Optimus",
             signal.SIGTERM,
-            id="as a service manager does, while Optimus is installed",
         ),
-        pytest.param("light-tf  placed on", signal.SIGINT, id="while a job trains"),
-    ],
+        "while a job trains": ("light-tf  placed on", signal.SIGINT),
+    },
 )
 def test_ctrl_c_ends_it_cleanly_however_often_it_is_pressed(
     tmp_path: Path, instant: str, number: signal.Signals

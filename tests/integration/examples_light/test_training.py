@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from tests.integration.examples_light.jobs import (
     Job,
     Program,
@@ -73,9 +74,7 @@ def test_async_converges() -> None:
     assert losses[-1] < 0.35
 
 
-@pytest.mark.parametrize(
-    "with_config", [True, False], ids=["with MX_CONFIG", "with DMLC variables alone"]
-)
+@cases("with_config", {"with MX_CONFIG": True, "with DMLC variables alone": False})
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_all_tasks_of_an_mxjob_end_with_0(mode: str, with_config: bool) -> None:
     environments = mxnet_environments(2, 3, with_config)
@@ -150,13 +149,13 @@ def test_a_damaged_newest_checkpoint_costs_the_way_back_to_the_one_before(
         _assert_as_expected(job["worker-0"], expected_losses)
 
 
-@pytest.mark.parametrize(
+@cases(
     "victim",
-    [
-        pytest.param("ps-1", id="a PS that lost its memory: all go back to the checkpoint"),
-        pytest.param("worker-1", id="a worker that comes back into the step of the others"),
-        pytest.param("worker-0", id="the worker that keeps the checkpoints"),
-    ],
+    {
+        "a PS that lost its memory: all go back to the checkpoint": "ps-1",
+        "a worker that comes back into the step of the others": "worker-1",
+        "the worker that keeps the checkpoints": "worker-0",
+    },
 )
 def test_a_killed_task_that_is_started_again_joins_the_others(
     victim: str, tmp_path: Path, expected_losses: dict[int, float]
@@ -198,17 +197,13 @@ def test_what_is_no_frame_costs_its_sender_the_connection_and_one_line() -> None
         assert len([line for line in job["ps-0"].lines if "dropped the connection" in line]) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("environments", "name"),
-    [
-        pytest.param(tensorflow_environments(1, 1), "worker-0", id="a PS that never comes"),
-        pytest.param(
-            mxnet_environments(1, 1), "worker-0", id="a scheduler that never comes, for a worker"
-        ),
-        pytest.param(
-            mxnet_environments(1, 1), "server-0", id="a scheduler that never comes, for a server"
-        ),
-    ],
+    {
+        "a PS that never comes": (tensorflow_environments(1, 1), "worker-0"),
+        "a scheduler that never comes, for a worker": (mxnet_environments(1, 1), "worker-0"),
+        "a scheduler that never comes, for a server": (mxnet_environments(1, 1), "server-0"),
+    },
 )
 def test_a_task_whose_peers_stay_away_ends_with_1_and_a_sentence(
     environments: dict[str, dict[str, str]], name: str

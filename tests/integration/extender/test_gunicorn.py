@@ -23,6 +23,7 @@ from werkzeug import Request, Response
 
 from extender.http.wsgi import GRACE_SECONDS, THREADS
 from optimus.runtime.health import MOST_CONNECTIONS
+from tests.cases import cases
 from tests.harness.waiting import LONG_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
@@ -305,21 +306,14 @@ def test_half_sent_requests_at_the_health_address_keep_nobody_waiting(extender: 
             connection.close()
 
 
-SILENT = [
-    pytest.param(b"", id="nothing"),
-    pytest.param(b"POST /filter HTTP/1.1\r\nHo", id="half a head"),
-    pytest.param(
-        b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{", id="half a body"
-    ),
-    pytest.param(
-        b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
-        id="half a chunk",
-    ),
-    pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", id="nothing more"),
-    pytest.param(
-        b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", id="no end of its own"
-    ),
-]
+SILENT = {
+    "nothing": b"",
+    "half a head": b"POST /filter HTTP/1.1\r\nHo",
+    "half a body": b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{",
+    "half a chunk": b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
+    "nothing more": b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+    "no end of its own": b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+}
 """What a client sends before it says nothing for as long as it is let."""
 
 
@@ -336,7 +330,7 @@ def silent_clients(port: int, sent: bytes) -> Iterator[list[socket.socket]]:
         yield clients
 
 
-@pytest.mark.parametrize("sent", SILENT)
+@cases("sent", SILENT)
 def test_silent_clients_keep_kube_scheduler_waiting_no_moment(
     extender: Extender, sent: bytes
 ) -> None:

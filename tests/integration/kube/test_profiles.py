@@ -19,6 +19,7 @@ from optimus.kube.profiles import (
     Truth,
 )
 from optimus.kube.results import Written
+from tests.cases import cases
 from tests.integration.kube.recorder import Recorder, job, refusal, stored
 
 pytestmark = pytest.mark.integration
@@ -45,9 +46,7 @@ def test_a_profile_is_made_as_the_jobs_own(httpserver: HTTPServer, client: Clien
     assert body["spec"] == {"jobRef": {"kind": "TFJob", "name": "j", "uid": "u1"}}
 
 
-@pytest.mark.parametrize(
-    ("uid", "ours"), [pytest.param("u1", True, id="ours"), pytest.param("u2", False, id="not")]
-)
+@cases(("uid", "ours"), {"ours": ("u1", True), "not": ("u2", False)})
 def test_an_existing_profile_is_this_jobs_or_another_jobs(
     httpserver: HTTPServer, client: Client, uid: str, ours: bool
 ) -> None:

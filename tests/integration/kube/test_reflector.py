@@ -16,6 +16,7 @@ from optimus.kube.client import Client
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.pods import Pod, decode_pod, watched_pods
 from optimus.kube.reflector import Reflector, ReflectorConfig
+from tests.cases import cases
 
 pytestmark = pytest.mark.integration
 
@@ -170,28 +171,15 @@ def test_an_expired_version_is_listed_again_and_what_is_gone_is_notified(
     assert sorted(observed[2:], key=str) == [("a", None), (None, "c")]
 
 
-def test_a_server_on_which_every_version_has_expired_is_not_listed_in_a_loop(
-    script: Script, reflect: Reflect
-) -> None:
-    script.watches = [gone() for _ in range(5)]
-    reflector = reflect()
-    until(reflector, lambda: len(script.watched()) == 6)
-    assert script.listed() == 6
-
-
-@pytest.mark.parametrize(
+@cases(
     "answer",
-    [
-        pytest.param(Response("no", status=500), id="a server error"),
-        pytest.param(
-            Response("slow down", status=429, headers={"Retry-After": "0"}), id="too many requests"
-        ),
-        pytest.param(
-            Response("{}", content_type="application/json"), id="a list without a version"
-        ),
-        pytest.param(Response("<html>", content_type="text/html"), id="a list that is no JSON"),
-        pytest.param(Response('{"message":"who are you"}', status=401), id="an unknown identity"),
-    ],
+    {
+        "a server error": Response("no", status=500),
+        "too many requests": Response("slow down", status=429, headers={"Retry-After": "0"}),
+        "a list without a version": Response("{}", content_type="application/json"),
+        "a list that is no JSON": Response("<html>", content_type="text/html"),
+        "an unknown identity": Response('{"message":"who are you"}', status=401),
+    },
 )
 def test_a_failed_list_is_tried_again(script: Script, reflect: Reflect, answer: Response) -> None:
     script.lists = [answer, page(pod("a", "1"))]
@@ -200,23 +188,15 @@ def test_a_failed_list_is_tried_again(script: Script, reflect: Reflect, answer: 
     assert reflector.synced
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "listed"),
-    [
-        pytest.param(
-            Response(event("ADDED", pod("b", "11")) + b'{"type":"ADD'),
-            1,
-            id="a line cut in the middle",
-        ),
-        pytest.param(Response("no", status=503), 1, id="a server error"),
-        pytest.param(Response(b""), 1, id="a watch that ends at once"),
-        pytest.param(
-            Response(b"garbage\n"),
-            2,
-            id="a line that is no event: only a list can tell what changed",
-        ),
-        pytest.param(Response('{"message":"no"}', status=403), 2, id="a right that was taken away"),
-    ],
+    {
+        "a line cut in the middle": (Response(event("ADDED", pod("b", "11")) + b'{"type":"ADD'), 1),
+        "a server error": (Response("no", status=503), 1),
+        "a watch that ends at once": (Response(b""), 1),
+        "a line that is no event: only a list can tell what changed": (Response(b"garbage\n"), 2),
+        "a right that was taken away": (Response('{"message":"no"}', status=403), 2),
+    },
 )
 def test_a_failed_watch_goes_on(
     script: Script, reflect: Reflect, answer: Response, listed: int

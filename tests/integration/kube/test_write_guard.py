@@ -13,6 +13,7 @@ from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.leases import LeaseStore
 from optimus.kube.results import Refused
 from optimus.kube.writer import JobWriter
+from tests.cases import cases
 from tests.integration.kube.conftest import KUBECONFIG
 from tests.integration.kube.recorder import job
 
@@ -68,12 +69,12 @@ def test_a_write_is_sent_while_the_guard_allows_it(
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     "answers",
-    [
-        pytest.param(("it ran out",), id="before anything is sent"),
-        pytest.param((None, "it ran out"), id="when the head is on its way and the body is not"),
-    ],
+    {
+        "before anything is sent": ("it ran out",),
+        "when the head is on its way and the body is not": (None, "it ran out"),
+    },
 )
 def test_a_write_is_not_sent_once_the_guard_refuses(
     guarded: Client, guard: Answers, seen: list[Request], answers: tuple[str | None, ...]

@@ -11,6 +11,7 @@ from optimus.kube.client import Client
 from optimus.kube.errors import ErrorKind
 from optimus.kube.results import Refused, Written
 from optimus.kube.writer import JobWriter, PodWriter
+from tests.cases import cases
 from tests.integration.kube.recorder import JOB_PATH, Recorder, job, pod, refusal, stored
 
 pytestmark = pytest.mark.integration
@@ -48,27 +49,21 @@ def test_a_mark_can_be_taken_away_alone(httpserver: HTTPServer, client: Client) 
     server = Recorder(httpserver, JOB_PATH, [stored()])
     assert JobWriter(client).unmark(job()) == Written("8")
     assert server.body() == {
-        "metadata": {"resourceVersion": "7", "annotations": {"optimus.dl/suspended-by": None}},
+        "metadata": {"resourceVersion": "7", "annotations": {"optimus.dl/suspended-by": None}}
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "kind"),
-    [
-        pytest.param(refusal(409, "Conflict"), ErrorKind.CONFLICT, id="the job has changed since"),
-        pytest.param(refusal(404, "NotFound"), ErrorKind.NOT_FOUND, id="the job is gone"),
-        pytest.param(refusal(403, "Forbidden"), ErrorKind.FORBIDDEN, id="the right is missing"),
-        pytest.param(
-            refusal(401, "Unauthorized"), ErrorKind.FORBIDDEN, id="the token is not known"
-        ),
-        pytest.param(
-            refusal(422, "Invalid"), ErrorKind.INVALID, id="the API server finds it invalid"
-        ),
-        pytest.param(
-            Response("<html>bad gateway", status=502), ErrorKind.TRANSIENT, id="a proxy answers"
-        ),
-        pytest.param(Response("", status=500), ErrorKind.TRANSIENT, id="the server broke"),
-    ],
+    {
+        "the job has changed since": (refusal(409, "Conflict"), ErrorKind.CONFLICT),
+        "the job is gone": (refusal(404, "NotFound"), ErrorKind.NOT_FOUND),
+        "the right is missing": (refusal(403, "Forbidden"), ErrorKind.FORBIDDEN),
+        "the token is not known": (refusal(401, "Unauthorized"), ErrorKind.FORBIDDEN),
+        "the API server finds it invalid": (refusal(422, "Invalid"), ErrorKind.INVALID),
+        "a proxy answers": (Response("<html>bad gateway", status=502), ErrorKind.TRANSIENT),
+        "the server broke": (Response("", status=500), ErrorKind.TRANSIENT),
+    },
 )
 def test_expected_refusals_are_values(
     httpserver: HTTPServer, client: Client, answer: Response, kind: ErrorKind

@@ -15,6 +15,7 @@ from localcluster.paths import REPOSITORY
 from optimus.policies import POLICIES
 from optimus.runtime.settings import file_fields, flag_fields
 from optimus.runtime.settings_file import key_of
+from tests.cases import cases
 from tests.harness.go_tools import run_tool
 from tests.integration.packaging.conftest import Objects
 
@@ -147,13 +148,13 @@ def container(objects: Objects, name: str) -> dict[str, Any]:
     raise AssertionError(f"no container {name}")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cluster", "tag"),
-    [
-        pytest.param("v1.33.4", "v1.33.4", id="as the project publishes it"),
-        pytest.param("v1.34.2-gke.1187000", "v1.34.2", id="GKE"),
-        pytest.param("v1.35.1-eks-3cfe0ce", "v1.35.1", id="EKS"),
-    ],
+    {
+        "as the project publishes it": ("v1.33.4", "v1.33.4"),
+        "GKE": ("v1.34.2-gke.1187000", "v1.34.2"),
+        "EKS": ("v1.35.1-eks-3cfe0ce", "v1.35.1"),
+    },
 )
 def test_kube_scheduler_is_of_the_version_of_the_cluster(
     chart: Chart, cluster: str, tag: str
@@ -283,18 +284,18 @@ def test_what_is_not_wanted_is_left_out(chart: Chart) -> None:
     assert ("PodDisruptionBudget", "optimus-system", "optimus-autoscaler") in objects
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "sentence"),
-    [
-        pytest.param('settings={"OPTIMUS_NODE_SELECTR":"a=b"}', "NODE_SELECTR", id="a misspelling"),
-        pytest.param('settings={"OPTIMUS_LISTEN":":80"}', "OPTIMUS_LISTEN", id="an address"),
-        pytest.param('config={"autoscaler":{"tick":1}}', "'tick'", id="an unknown key"),
-        pytest.param('config={"autoscalr":{}}', "autoscalr", id="an unknown section"),
-        pytest.param('placement.mode="second"', "placement/mode", id="a mode that there is not"),
-        pytest.param("autoscaler.replicas=0", "autoscaler/replicas", id="no replica"),
-        pytest.param("podSecurityContext.runAsUser=0", "runAsUser", id="root"),
-        pytest.param('sheduler={"replicas":2}', "sheduler", id="a value that there is not"),
-    ],
+    {
+        "a misspelling": ('settings={"OPTIMUS_NODE_SELECTR":"a=b"}', "NODE_SELECTR"),
+        "an address": ('settings={"OPTIMUS_LISTEN":":80"}', "OPTIMUS_LISTEN"),
+        "an unknown key": ('config={"autoscaler":{"tick":1}}', "'tick'"),
+        "an unknown section": ('config={"autoscalr":{}}', "autoscalr"),
+        "a mode that there is not": ('placement.mode="second"', "placement/mode"),
+        "no replica": ("autoscaler.replicas=0", "autoscaler/replicas"),
+        "root": ("podSecurityContext.runAsUser=0", "runAsUser"),
+        "a value that there is not": ('sheduler={"replicas":2}', "sheduler"),
+    },
 )
 def test_a_wrong_value_is_refused_by_name(helm: Path, value: str, sentence: str) -> None:
     done = run_tool(helm, "template", "optimus", str(CHART), "--set-json", value)

@@ -18,6 +18,7 @@ from optimus.progress.state import LogState
 from optimus.progress.types import LossPoint
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import PauseReason
+from tests.cases import cases
 
 SAVED = SavedState(
     LogState(
@@ -99,22 +100,18 @@ def test_no_restored_instant_lies_in_the_future() -> None:
     assert (record.measured_at, record.replacements) == (40.0, (30.0, 40.0))
 
 
-@pytest.mark.parametrize(
+@cases(
     "packed",
-    [
-        pytest.param("", id="nothing"),
-        pytest.param("nonsense!", id="no base64"),
-        pytest.param("ü", id="a letter that base64 lacks"),
-        pytest.param(b64encode(b"nonsense").decode(), id="not compressed"),
-        pytest.param(b64encode(zlib.compress(b"nonsense")).decode(), id="no JSON"),
-        pytest.param(
-            b64encode(zlib.compress(b'{"log": {"pods": 7}}')).decode(), id="of another form"
-        ),
-        pytest.param(
-            b64encode(zlib.compress(b'"' + b" " * 50_000_000 + b'"')).decode(), id="without end"
-        ),
-        pytest.param(pack(SAVED)[:-40], id="cut"),
-    ],
+    {
+        "nothing": "",
+        "no base64": "nonsense!",
+        "a letter that base64 lacks": "ü",
+        "not compressed": b64encode(b"nonsense").decode(),
+        "no JSON": b64encode(zlib.compress(b"nonsense")).decode(),
+        "of another form": b64encode(zlib.compress(b'{"log": {"pods": 7}}')).decode(),
+        "without end": b64encode(zlib.compress(b'"' + b" " * 50_000_000 + b'"')).decode(),
+        "cut": pack(SAVED)[:-40],
+    },
 )
 def test_an_unreadable_state_is_dropped(packed: str, caplog: pytest.LogCaptureFixture) -> None:
     assert unpack(packed, "ns/j", 0.0) == SavedState()
@@ -126,14 +123,14 @@ def test_a_job_without_a_profile_has_no_saved_state(caplog: pytest.LogCaptureFix
     assert not caplog.text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("target", "pause", "expected"),
-    [
-        pytest.param(Counts(0, 0), "policy", PauseReason.POLICY, id="a pause"),
-        pytest.param(Counts(2, 2), "gang", PauseReason.GANG, id="the resume after it"),
-        pytest.param(Counts(0, 0), "", PauseReason.GOAL, id="stored before there were reasons"),
-        pytest.param(Counts(2, 2), "", None, id="a rescale"),
-    ],
+    {
+        "a pause": (Counts(0, 0), "policy", PauseReason.POLICY),
+        "the resume after it": (Counts(2, 2), "gang", PauseReason.GANG),
+        "stored before there were reasons": (Counts(0, 0), "", PauseReason.GOAL),
+        "a rescale": (Counts(2, 2), "", None),
+    },
 )
 def test_a_stored_rescale_says_why_its_job_is_paused(
     target: Counts, pause: str, expected: PauseReason | None

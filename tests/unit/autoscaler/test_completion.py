@@ -6,6 +6,7 @@ import pytest
 
 from optimus.kube.contract import Phase
 from optimus.kube.errors import ErrorKind
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import FakeJob, tf_job
@@ -104,12 +105,8 @@ def test_while_it_is_requested_to_end_it_is_not_moved_for_others(
     assert not job.suspended
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param({"target_steps": "6000"}, id="another goal"),
-        pytest.param({"at_target": "continue"}, id="another end"),
-    ],
+@cases(
+    "change", {"another goal": {"target_steps": "6000"}, "another end": {"at_target": "continue"}}
 )
 def test_the_annotation_is_removed_when_its_user_changes(
     harness: ControllerHarness, cluster: FakeCluster, change: dict[str, str]
@@ -141,13 +138,13 @@ def test_another_process_continues_without_notifying_it_again(
     assert len(messages(cluster, "GoalMet")) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     "annotations",
-    [
-        pytest.param({"pause": "true"}, id="paused"),
-        pytest.param({"manage": "recommend"}, id="recommend only"),
-        pytest.param({"at_target": "continue"}, id="to go on"),
-    ],
+    {
+        "paused": {"pause": "true"},
+        "recommend only": {"manage": "recommend"},
+        "to go on": {"at_target": "continue"},
+    },
 )
 def test_no_pod_is_notified_of_a_job_that_is(
     harness: ControllerHarness, cluster: FakeCluster, annotations: dict[str, str]

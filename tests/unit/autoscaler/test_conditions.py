@@ -12,6 +12,7 @@ from optimus.jobs import ConvergenceThreshold
 from optimus.kube.profiles import Condition, ConditionType, ProfileStatus, Truth
 from optimus.kube.times import format_second, parse_instant
 from optimus.models.forecast import Forecast, NoWorkLeft
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, tf_job
@@ -39,14 +40,14 @@ def test_every_type_is_shown_once_in_one_order() -> None:
     assert {each.last_transition_time for each in conditions} == {format_second(START_AT)}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("found", "status", "reason"),
-    [
-        pytest.param(None, Truth.UNKNOWN, "NotDecided", id="no interval yet"),
-        pytest.param(NotReady("3 samples, 5 needed"), Truth.FALSE, "NotReady", id="not ready"),
-        pytest.param(forecast(met=False), Truth.TRUE, "FromTraining", id="fitted"),
-        pytest.param(forecast(met=True), Truth.TRUE, "GoalMet", id="nothing remains"),
-    ],
+    {
+        "no interval yet": (None, Truth.UNKNOWN, "NotDecided"),
+        "not ready": (NotReady("3 samples, 5 needed"), Truth.FALSE, "NotReady"),
+        "fitted": (forecast(met=False), Truth.TRUE, "FromTraining"),
+        "nothing remains": (forecast(met=True), Truth.TRUE, "GoalMet"),
+    },
 )
 def test_a_forecast_is_there_or_its_lack_is_explained(
     found: Forecast | NotReady | None, status: Truth, reason: str

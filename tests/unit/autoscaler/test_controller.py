@@ -5,9 +5,11 @@ import pytest
 from autoscaler.jobs.state import JobState
 from optimus.jobs import Counts
 from optimus.kube.errors import ErrorKind
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
+from tests.unit.properties import sampled
 
 
 def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(
@@ -93,7 +95,7 @@ def test_a_job_with_a_bad_annotation_is_left_alone_with_an_event(
     assert good.runs > 1, "the other job is profiled all the same"
 
 
-@pytest.mark.parametrize("second", range(1, 42, 8))
+@pytest.mark.parametrize("second", sampled(range(1, 42, 8)))
 def test_killed_at_any_second_the_next_one_continues(
     cluster: FakeCluster, harness: ControllerHarness, second: int
 ) -> None:
@@ -130,17 +132,13 @@ def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(
     assert job.step >= job.saved
 
 
-@pytest.mark.parametrize(
+@cases(
     ("bounds_moved", "expected"),
-    [
-        pytest.param({}, Counts(1, 1), id="to its user's counts"),
-        pytest.param(
-            {"min_workers": "2"}, Counts(1, 2), id="as near to them as its user's new bounds allow"
-        ),
-        pytest.param(
-            {"min_ps": "2", "min_workers": "3"}, Counts(2, 3), id="nowhere if that is here"
-        ),
-    ],
+    {
+        "to its user's counts": ({}, Counts(1, 1)),
+        "as near to them as its user's new bounds allow": ({"min_workers": "2"}, Counts(1, 2)),
+        "nowhere if that is here": ({"min_ps": "2", "min_workers": "3"}, Counts(2, 3)),
+    },
 )
 def test_without_a_forecast_a_job_goes_back_after_its_profiling(
     cluster: FakeCluster, bounds_moved: dict[str, str], expected: Counts

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
@@ -11,7 +12,7 @@ def declared_end(**annotations: str) -> str:
     cluster = FakeCluster()
     harness = ControllerHarness(cluster)
     cluster.submit(tf_job("a", 1, 2, min_ps="1", min_workers="1", **annotations))
-    harness.run(240, tick=1)
+    harness.run(240)
     return harness.status("a").declared_end
 
 
@@ -32,14 +33,13 @@ def test_the_probability_of_meeting_the_goal_by_the_end_is_shown(
     assert least <= int(probability) <= most
 
 
-@pytest.mark.parametrize(
+@cases(
     "annotations",
-    [
-        {"target_loss": "0.08"},
-        {"target_epochs": "1000", "lr_schedule": "constant:2000"},
-        {"target": "loss<=0.08 or accuracy>=0.9", "lr_schedule": "constant:1000"},
-    ],
-    ids=["no end is declared", "a goal in epochs", "two goals"],
+    {
+        "no end is declared": {"target_loss": "0.08"},
+        "a goal in epochs": {"target_epochs": "1000", "lr_schedule": "constant:2000"},
+        "two goals": {"target": "loss<=0.08 or accuracy>=0.9", "lr_schedule": "constant:1000"},
+    },
 )
 def test_nothing_is_shown_where_it_would_say_nothing(annotations: dict[str, str]) -> None:
     assert declared_end(**annotations) == ""
@@ -53,7 +53,7 @@ def test_an_unlikely_goal_is_said_everywhere_in_the_same_words() -> None:
             "a", 1, 2, min_ps="1", min_workers="1", target_loss="0.01", lr_schedule="constant:99"
         )
     )
-    harness.run(240, tick=1)
+    harness.run(240)
     status = harness.status("a")
     said = status.declared_end.partition("; ")[2]
     assert said.startswith("goal unlikely: ")

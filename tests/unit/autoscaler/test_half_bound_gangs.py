@@ -3,6 +3,7 @@
 import pytest
 
 from optimus.jobs import Counts
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import FakeJob, tf_job
@@ -29,12 +30,12 @@ def test_a_gang_that_stays_half_bound_is_taken_back(
     assert all("nodeName" in pod["spec"] for pod in job.pods)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("annotations", "reason"),
-    [
-        pytest.param({"target_loss": "0.001", "rescale": "any"}, "Rescaling", id="is taken back"),
-        pytest.param({}, "HalfPlaced", id="is reported where it is not managed"),
-    ],
+    {
+        "is taken back": ({"target_loss": "0.001", "rescale": "any"}, "Rescaling"),
+        "is reported where it is not managed": ({}, "HalfPlaced"),
+    },
 )
 def test_a_gang_has_the_whole_limit_to_become_bound(
     cluster: FakeCluster, harness: ControllerHarness, annotations: dict[str, str], reason: str
@@ -48,12 +49,12 @@ def test_a_gang_has_the_whole_limit_to_become_bound(
     assert reason in cluster.reasons("a")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("phase", "is_moved"),
-    [
-        pytest.param("Pending", True, id="resized at once if it does not train"),
-        pytest.param("Running", False, id="not before a checkpoint if it does"),
-    ],
+    {
+        "resized at once if it does not train": ("Pending", True),
+        "not before a checkpoint if it does": ("Running", False),
+    },
 )
 def test_a_gang_that_was_never_fully_bound_and_cannot_be_is(
     harness: ControllerHarness, phase: str, is_moved: bool
@@ -115,23 +116,19 @@ def test_a_half_bound_job_with_rescale_never_is_not_taken_back(
     assert "HalfPlaced" in cluster.reasons("a")
 
 
-@pytest.mark.parametrize(
-    "annotations", [{}, {"target_loss": "0.001", "rescale": "never"}], ids=["unmanaged", "never"]
-)
-@pytest.mark.parametrize(
+@cases("annotations", {"unmanaged": {}, "never": {"target_loss": "0.001", "rescale": "never"}})
+@cases(
     ("running", "advice"),
-    [
-        pytest.param(
+    {
+        "what runs, runs on": (
             True,
             "the job trains on with them: free capacity for the others, or suspend",
-            id="what runs, runs on",
         ),
-        pytest.param(
+        "what waits, holds room": (
             False,
             "the job does not train: free capacity for the others, or delete the job",
-            id="what waits, holds room",
         ),
-    ],
+    },
 )
 def test_its_event_says_what_to_do(
     cluster: FakeCluster,

@@ -152,10 +152,10 @@ def test_an_unknown_quota_costs_few_restarts() -> None:
         tf_job("a", 1, 2, target_loss="0.0501", training_mode="sync", rescale="any")
     )
     trained = 0
-    for _ in range(600):
-        harness.run(2)
+    for _ in range(300):
+        harness.run(4, tick=4)
         if job.pods and all(pod["status"]["phase"] == "Running" for pod in job.pods):
-            trained += 2
+            trained += 4
     assert cluster.reasons("a").count("RollingBack") <= 4
     assert trained >= 900
     assert len(harness.controller.managed.states["uid-a"].record.placement_failures) <= 8

@@ -4,6 +4,7 @@ import pytest
 
 from optimus.jobs import Counts
 from optimus.kube.times import format_second
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import FakeJob, tf_job
@@ -44,12 +45,12 @@ def test_a_replica_that_has_ended_counts_as_placed(
         assert (job.runs, job.suspended, job.counts) == (1, False, Counts(1, 8))
 
 
-@pytest.mark.parametrize(
+@cases(
     "wanted",
-    [
-        pytest.param({"min_workers": "9", "max_workers": "9"}, id="for other bounds"),
-        pytest.param({"target_loss": "10", "at_target": "suspend"}, id="at its goal"),
-    ],
+    {
+        "for other bounds": {"min_workers": "9", "max_workers": "9"},
+        "at its goal": {"target_loss": "10", "at_target": "suspend"},
+    },
 )
 def test_nothing_is_suspended_once_a_trainer_has_succeeded(
     cluster: FakeCluster, harness: ControllerHarness, wanted: dict[str, str]

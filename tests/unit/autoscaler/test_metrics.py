@@ -1,8 +1,7 @@
 """Metrics of an instance, as the alerts read them."""
 
-import pytest
-
 from autoscaler.metrics import Metrics
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
@@ -12,13 +11,13 @@ def value(metrics: Metrics, name: str) -> float | None:
     return metrics.registry.get_sample_value(f"optimus_autoscaler_{name}")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("leads", "dry_run", "expected"),
-    [
-        pytest.param(True, False, (1.0, 0.0), id="the one that acts leads"),
-        pytest.param(False, False, (0.0, 0.0), id="a standby does not"),
-        pytest.param(True, True, (0.0, 1.0), id="a dry run does not, whatever its Lease says"),
-    ],
+    {
+        "the one that acts leads": (True, False, (1.0, 0.0)),
+        "a standby does not": (False, False, (0.0, 0.0)),
+        "a dry run does not, whatever its Lease says": (True, True, (0.0, 1.0)),
+    },
 )
 def test_who_leads(leads: bool, dry_run: bool, expected: tuple[float, float]) -> None:
     metrics = Metrics()

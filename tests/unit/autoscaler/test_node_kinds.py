@@ -1,7 +1,5 @@
 """On which kind of nodes a run trains."""
 
-import pytest
-
 from autoscaler.cluster import Observation
 from autoscaler.logs import poller as log_poller
 from autoscaler.logs.poller import LogPoller, Run
@@ -9,6 +7,7 @@ from optimus.jobs import Counts, Role
 from optimus.kube.nodes import ClusterNode
 from optimus.nodes import Node
 from optimus.resources import Resources
+from tests.cases import cases
 from tests.unit.autoscaler.fake_logs import AT, TIMEOUT_SECONDS, Logs, pod, progress_log
 
 NODES = {"f": "fast", "f2": "fast", "s": "slow", "plain": None} | {
@@ -16,24 +15,20 @@ NODES = {"f": "fast", "f2": "fast", "s": "slow", "plain": None} | {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("workers", "others", "kind"),
-    [
-        pytest.param(["f", "f2"], {}, "fast", id="alike"),
-        pytest.param(
-            ["f", "s", "f2"], {}, "fast*2,slow*1", id="several kinds, each with its workers"
-        ),
-        pytest.param(["f"], {Role.PS: "s", Role.CHIEF: "s"}, "fast", id="only workers count"),
-        pytest.param([], {Role.CHIEF: "s"}, "slow", id="without workers the chief does"),
-        pytest.param(["plain", "plain"], {}, "", id="no label"),
-        pytest.param(
-            ["f", "plain"], {}, "*1,fast*1", id="a node without the label beside one with it"
-        ),
-        pytest.param(["f", "gone"], {}, "*1,fast*1", id="a node that is not there"),
-        pytest.param(["f", None], {}, "fast", id="a worker without a node has no kind yet"),
-        pytest.param(["f"] * 5 + ["s"], {}, "fast*5,slow*1", id="also workers that are not read"),
-        pytest.param([f"n{n}" for n in range(9)], {}, "", id="too many kinds to learn from"),
-    ],
+    {
+        "alike": (["f", "f2"], {}, "fast"),
+        "several kinds, each with its workers": (["f", "s", "f2"], {}, "fast*2,slow*1"),
+        "only workers count": (["f"], {Role.PS: "s", Role.CHIEF: "s"}, "fast"),
+        "without workers the chief does": ([], {Role.CHIEF: "s"}, "slow"),
+        "no label": (["plain", "plain"], {}, ""),
+        "a node without the label beside one with it": (["f", "plain"], {}, "*1,fast*1"),
+        "a node that is not there": (["f", "gone"], {}, "*1,fast*1"),
+        "a worker without a node has no kind yet": (["f", None], {}, "fast"),
+        "also workers that are not read": (["f"] * 5 + ["s"], {}, "fast*5,slow*1"),
+        "too many kinds to learn from": ([f"n{n}" for n in range(9)], {}, ""),
+    },
 )
 def test_the_node_kind_of_a_run_is_that_of_its_workers_nodes(
     workers: list[str | None], others: dict[Role, str], kind: str

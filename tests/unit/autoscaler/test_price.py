@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 
-import pytest
-
 from optimus.allocation import JobHistory
 from optimus.allocation.problem import usual_price
 from optimus.interval import Action, IntervalConfig
 from optimus.jobs import NO_COUNTS, Counts
 from optimus.rescale.machine import Rescale, advance
 from optimus.rescale.words import CheckpointSeen, End, Observed, Outcome, RescaleRecord, Step
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
@@ -32,10 +31,7 @@ PENDING = replace(ALL, bound=NO_COUNTS, started=NO_COUNTS)
 TRAINS = replace(ALL, trains=True)
 
 
-@pytest.mark.parametrize(
-    "waited",
-    [pytest.param(0.0, id="placed at once"), pytest.param(200.0, id="after a wait for capacity")],
-)
+@cases("waited", {"placed at once": 0.0, "after a wait for capacity": 200.0})
 def test_it_is_the_time_to_stop_and_to_start_and_what_was_lost(waited: float) -> None:
     state, _ = advance(CHECKPOINT, CheckpointSeen(995.0), CONFIG)
     state, _ = with_room(state, Observed(1010.0, RUNNING, ALL_BEFORE))
@@ -83,35 +79,33 @@ def test_the_median_of_the_last_ones_counts(
     assert state.saved.record.prices == (500.0, 30.0, 40.0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("measured", "price"),
-    [
-        pytest.param((), 60.0, id="nothing was measured"),
-        pytest.param((4.0,), 4.0, id="less than is assumed"),
-        pytest.param((177.0,), 60.0, id="one outlier does not keep a job where it is"),
-        pytest.param((177.0, 170.0), 170.0, id="two are no outliers"),
-        pytest.param((4.0, 177.0, 5.0), 5.0, id="one of several"),
-    ],
+    {
+        "nothing was measured": ((), 60.0),
+        "less than is assumed": ((4.0,), 4.0),
+        "one outlier does not keep a job where it is": ((177.0,), 60.0),
+        "two are no outliers": ((177.0, 170.0), 170.0),
+        "one of several": ((4.0, 177.0, 5.0), 5.0),
+    },
 )
 def test_an_outlier_does_not_decide(measured: tuple[float, ...], price: float) -> None:
     assert usual_price(measured, 60.0) == price
 
 
-@pytest.mark.parametrize(
+@cases(
     ("prices", "action"),
-    [
-        pytest.param((), Action.GROW, id="not measured"),
-        pytest.param((20.0,), Action.GROW, id="low"),
-        pytest.param((1e6, 1e6), Action.KEEP, id="more than all that growth saves"),
-    ],
+    {
+        "not measured": ((), Action.GROW),
+        "low": ((20.0,), Action.GROW),
+        "more than all that growth saves": ((1e6, 1e6), Action.KEEP),
+    },
 )
 def test_a_job_whose_rescales_cost_more_than_they_save_keeps_its_counts(
     prices: tuple[float, ...], action: Action
 ) -> None:
     case = Case(
-        [(job("a"), ON_NODE_00)],
-        {"a": steps(1000)},
-        history={"a": JobHistory(prices=prices)},
+        [(job("a"), ON_NODE_00)], {"a": steps(1000)}, history={"a": JobHistory(prices=prices)}
     )
     assert case.decisions()["a"].action is action
 

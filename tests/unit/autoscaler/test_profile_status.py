@@ -3,7 +3,6 @@
 import json
 
 import msgspec
-import pytest
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.state import JobState
@@ -13,35 +12,35 @@ from optimus.kube.pods import decode_pod
 from optimus.kube.waiting_events import Wait
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.snapshot import ClusterSnapshot
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, pod_of, tf_job
 
 
-@pytest.mark.parametrize(
+@cases(
     ("goal", "text"),
-    [
-        pytest.param(TargetLoss(0.3), "loss <= 0.3", id="a target"),
-        pytest.param(ConvergenceThreshold(0.02), "falls < 2 %", id="a threshold is a percentage"),
-        pytest.param(
+    {
+        "a target": (TargetLoss(0.3), "loss <= 0.3"),
+        "a threshold is a percentage": (ConvergenceThreshold(0.02), "falls < 2 %"),
+        "two targets": (
             TwoTargets(TargetMetric("mAP", 0.8, at_least=True), TargetLoss(0.3), both=False),
             "mAP >= 0.8 or loss <= 0.3",
-            id="two targets",
         ),
-        pytest.param(None, "", id="no goal"),
-    ],
+        "no goal": (None, ""),
+    },
 )
 def test_a_goal_is_shown_briefly(goal: Goal | None, text: str) -> None:
     assert goal_text(goal) == text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fraction", "goal_met", "percent"),
-    [
-        pytest.param(0.426, False, 43, id="rounded"),
-        pytest.param(0.999, False, 99, id="not done is never 100"),
-        pytest.param(1.0, True, 100, id="done"),
-    ],
+    {
+        "rounded": (0.426, False, 43),
+        "not done is never 100": (0.999, False, 99),
+        "done": (1.0, True, 100),
+    },
 )
 def test_100_percent_means_that_the_goal_is_met(
     fraction: float, goal_met: bool, percent: int

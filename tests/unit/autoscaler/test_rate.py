@@ -1,29 +1,28 @@
 """Rescales count against an hourly rate, unless they are forced."""
 
-import pytest
-
 from optimus.jobs import Counts
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import End, Outcome, RescaleRecord, Step
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
 
 
-@pytest.mark.parametrize(
+@cases(
     ("purpose", "target", "outcome", "counts"),
-    [
-        pytest.param(RescalePurpose.INTERVAL, (2, 4), Outcome.REACHED, True, id="it grew"),
-        pytest.param(RescalePurpose.INTERVAL, (2, 1), Outcome.REACHED, True, id="it changed"),
-        pytest.param(RescalePurpose.INTERVAL, (2, 4), Outcome.ROLLED_BACK, True, id="in vain"),
-        pytest.param(RescalePurpose.EXPLORATION, (2, 4), Outcome.REACHED, True, id="measured"),
-        pytest.param(RescalePurpose.INTERVAL, (1, 1), Outcome.REACHED, False, id="for others"),
-        pytest.param(RescalePurpose.INTERVAL, (2, 4), Outcome.ABANDONED, False, id="not begun"),
-        pytest.param(RescalePurpose.PROFILING, (2, 4), Outcome.REACHED, False, id="profiled"),
-        pytest.param(RescalePurpose.TAKE_BACK, (1, 2), Outcome.REACHED, False, id="taken back"),
-        pytest.param(RescalePurpose.RESTART, (1, 2), Outcome.REACHED, False, id="saved"),
-        pytest.param(RescalePurpose.STRAGGLER, (1, 2), Outcome.REACHED, True, id="a slow worker"),
-    ],
+    {
+        "it grew": (RescalePurpose.INTERVAL, (2, 4), Outcome.REACHED, True),
+        "it changed": (RescalePurpose.INTERVAL, (2, 1), Outcome.REACHED, True),
+        "in vain": (RescalePurpose.INTERVAL, (2, 4), Outcome.ROLLED_BACK, True),
+        "measured": (RescalePurpose.EXPLORATION, (2, 4), Outcome.REACHED, True),
+        "for others": (RescalePurpose.INTERVAL, (1, 1), Outcome.REACHED, False),
+        "not begun": (RescalePurpose.INTERVAL, (2, 4), Outcome.ABANDONED, False),
+        "profiled": (RescalePurpose.PROFILING, (2, 4), Outcome.REACHED, False),
+        "taken back": (RescalePurpose.TAKE_BACK, (1, 2), Outcome.REACHED, False),
+        "saved": (RescalePurpose.RESTART, (1, 2), Outcome.REACHED, False),
+        "a slow worker": (RescalePurpose.STRAGGLER, (1, 2), Outcome.REACHED, True),
+    },
 )
 def test_what_counts_against_the_rate(
     cluster: FakeCluster,

@@ -16,7 +16,8 @@ from optimus.models.forecast import Forecast, ForecastFn
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import policy_named
 from optimus.progress.types import TrainingProgress
-from optimus.rescale.words import PauseReason
+from optimus.rescale.machine import Rescale
+from optimus.rescale.words import PauseReason, Step
 from optimus.simulator.cluster import SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import GroundTruth
@@ -94,21 +95,52 @@ class ScriptedForecasts:
 
 
 @dataclass
-class Simulated:
-    """What each job is to have after each round of a simulation."""
+class Rounds:
+    """What each job is to have after each round, and how its rescales went on in it."""
 
-    rounds: dict[int, Decisions] = field(default_factory=dict)
+    decided: dict[int, Decisions] = field(default_factory=dict)
+    steps: dict[tuple[int, str], list[str]] = field(default_factory=dict)
+    """By round and job: each step that takes time, with the target."""
+
+    def note(self, number: int, name: str, rescale: Rescale | None) -> None:
+        if rescale is None or rescale.record.step not in {Step.EMPTY, Step.START}:
+            return
+        record, noted = rescale.record, self.steps.setdefault((number, name), [])
+        step = f"{record.step_text} {record.current_target}"
+        if step not in noted:
+            noted.append(step)
+
+    def carried_out(self) -> dict[tuple[int, str], list[str]]:
+        """The steps of jobs that were granted something in an earlier round, and go on after this
+        one: on a cluster a job that comes has its counts at once, where they fit."""
+        first = dict[str, int]()
+        for number, decided in self.decided.items():
+            for name, counts in decided.items():
+                if counts is not None:
+                    first.setdefault(name, number)
+        return {
+            (number, name): noted
+            for (number, name), noted in self.steps.items()
+            if number > first.get(name, number) and name in self.decided.get(number + 1, ())
+        }
+
+
+@dataclass
+class Simulated(Rounds):
+    """Those of a simulation."""
 
     def __call__(self, cluster: SimulatedCluster) -> None:
         number, beyond = divmod(cluster.now, ROUND)
+        for uid, state in cluster.states.items():
+            self.note(int(number), uid, state.rescale)
         if beyond == 0:
-            self.rounds[int(number)] = {
-                uid: None if state.is_paused else state.moving_to or state.job.counts
+            self.decided[int(number)] = {
+                uid: None if state.is_paused else state.rescaling_to or state.job.counts
                 for uid, state in cluster.states.items()
             }
 
 
-def in_the_simulator(policy: Policy) -> Mapping[int, Decisions]:
+def in_the_simulator(policy: Policy) -> Rounds:
     driver = replace(rounds_driver(policy.traits), interval_seconds=float(ROUND))
     config = SchedulerConfig(
         name=policy.name,
@@ -131,11 +163,11 @@ def in_the_simulator(policy: Policy) -> Mapping[int, Decisions]:
     )
     simulated = Simulated()
     simulate(workload(*jobs, on=nodes(1, CPUS)), config, 1, watch=simulated)
-    return simulated.rounds
+    return simulated
 
 
-def on_a_cluster(policy: Policy, ends: Mapping[int, Decisions]) -> Mapping[int, Decisions]:
-    """The autoscaler's decisions; jobs end before the round before which the simulated ones did."""
+def on_a_cluster(policy: Policy, ends: Mapping[int, Decisions]) -> Rounds:
+    """Those of the autoscaler; jobs end before the round before which the simulated ones did."""
     cluster = FakeCluster(cpus=CPUS, at=START_AT - 2)
     holds = Holds(pauses=frozenset({PauseReason.POLICY}))
     harness = ControllerHarness(
@@ -147,20 +179,27 @@ def on_a_cluster(policy: Policy, ends: Mapping[int, Decisions]) -> Mapping[int, 
         measures=False,
         expects=False,
     )
-    decided = dict[int, Decisions]()
+    rounds = Rounds()
+
+    def run_until(at: float, number: int) -> None:
+        while cluster.at < at:
+            harness.run(int(min(2, at - cluster.at)))
+            for state in harness.controller.managed:
+                rounds.note(number, state.job.key.name, state.rescale)
+
     for number, has_not_ended in ends.items():
         at = START_AT + number * ROUND
-        harness.run(int(at - 20 - cluster.at), tick=4)
+        run_until(at - 20, number - 1)
         for name in cluster.jobs.keys() - has_not_ended.keys():
             end(harness, name)
         for name in has_not_ended.keys() - cluster.jobs.keys():
             submit(cluster, name, SCRIPT[name].bounds)
-        harness.run(int(at - 2 - cluster.at))
+        run_until(at - 2, number - 1)
         cluster.pass_time(2.0)
         plan = harness.controller.tick()
         assert plan is not None
-        decided[number] = decisions_of(plan)
-    return decided
+        rounds.decided[number] = decisions_of(plan)
+    return rounds
 
 
 def end(harness: ControllerHarness, name: str) -> None:
@@ -187,6 +226,10 @@ def decisions_of(plan: IntervalPlan) -> Decisions:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=[each.name for each in POLICIES])
-def test_the_autoscaler_decides_as_the_simulator(policy: Policy) -> None:
+def test_the_autoscaler_decides_and_rescales_as_the_simulator(policy: Policy) -> None:
     simulated = in_the_simulator(policy)
-    assert on_a_cluster(policy, simulated) == simulated
+    observed = on_a_cluster(policy, simulated.decided)
+    assert observed.decided == simulated.decided
+    carried_out = simulated.carried_out()
+    assert observed.carried_out() == carried_out
+    assert bool(carried_out) == (policy.name != "fifo")

@@ -10,6 +10,7 @@ from extender import settings as extender_settings
 from optimus.allocation.fairness import PROPORTIONAL, Fairness
 from optimus.resources import Resources
 from optimus.runtime.settings import SettingsError, flag_fields
+from tests.cases import cases
 
 
 def test_defaults_are_those_of_the_dataclass() -> None:
@@ -38,38 +39,25 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
     assert [line.split()[0] for line in lines] == ["--dry-run", "--interval-seconds", "--listen"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "sentence"),
-    [
-        pytest.param(
+    {
+        "a policy that does not exist": (
             ["--policy", "best"],
             "--policy 'best': drf, fifo, optimus, optimus-paper, srtf or tetris is expected",
-            id="a policy that does not exist",
         ),
-        pytest.param(
-            ["--listen", "8080"], "ADDRESS:PORT is expected", id="a port without an address"
-        ),
-        pytest.param(
-            ["--node-selector", "pool"], "key=value,... is expected", id="a label without a value"
-        ),
-        pytest.param(
-            ["--node-selector", "=x"], "key=value,... is expected", id="a value without a label"
-        ),
-        pytest.param(
-            ["--node-selector", "a = b"], "key=value,... is expected", id="blanks around the sign"
-        ),
-        pytest.param(
-            ["--node-selector", "a=b,"], "key=value,... is expected", id="a comma too many"
-        ),
-        pytest.param(
-            ["--node-selector", "a==b"], "key=value,... is expected", id="a sign too many"
-        ),
-        pytest.param(["--node-selector", "a!=b"], "key=value,... is expected", id="all but one"),
-        pytest.param(["--node-selector", "pool in (a)"], "key=value,... is expected", id="a set"),
-        pytest.param(["--operator-version", "v1"], "such as 1.8.1", id="half a version"),
-        pytest.param(["--interval-seconds", "0"], "more than 0 is expected", id="no interval"),
-        pytest.param(["--interval-seconds", "inf"], "0 or more, is expected", id="never"),
-    ],
+        "a port without an address": (["--listen", "8080"], "ADDRESS:PORT is expected"),
+        "a label without a value": (["--node-selector", "pool"], "key=value,... is expected"),
+        "a value without a label": (["--node-selector", "=x"], "key=value,... is expected"),
+        "blanks around the sign": (["--node-selector", "a = b"], "key=value,... is expected"),
+        "a comma too many": (["--node-selector", "a=b,"], "key=value,... is expected"),
+        "a sign too many": (["--node-selector", "a==b"], "key=value,... is expected"),
+        "all but one": (["--node-selector", "a!=b"], "key=value,... is expected"),
+        "a set": (["--node-selector", "pool in (a)"], "key=value,... is expected"),
+        "half a version": (["--operator-version", "v1"], "such as 1.8.1"),
+        "no interval": (["--interval-seconds", "0"], "more than 0 is expected"),
+        "never": (["--interval-seconds", "inf"], "0 or more, is expected"),
+    },
 )
 def test_a_wrong_value_gets_expected(arguments: list[str], sentence: str) -> None:
     with pytest.raises(SettingsError, match=sentence):
@@ -90,15 +78,15 @@ def test_a_selector_by_equality_is_taken(selector: str) -> None:
     assert parse(["--node-selector", selector], {}).node_selector == selector
 
 
-@pytest.mark.parametrize(
+@cases(
     ("variable", "meant"),
-    [
-        pytest.param("OPTIMUS_DRYRUN", "OPTIMUS_DRY_RUN", id="a line too few"),
-        pytest.param("OPTIMUS_INTERVAL_SECOND", "OPTIMUS_INTERVAL_SECONDS", id="a letter too few"),
-        pytest.param("OPTIMUS_NODE-SELECTOR", "OPTIMUS_NODE_SELECTOR", id="as the flag is written"),
-        pytest.param("optimus_once", "OPTIMUS_ONCE", id="in small letters"),
-        pytest.param("OPTIMUS_LOG_LEVLE", "OPTIMUS_LOG_LEVEL", id="letters in another order"),
-    ],
+    {
+        "a line too few": ("OPTIMUS_DRYRUN", "OPTIMUS_DRY_RUN"),
+        "a letter too few": ("OPTIMUS_INTERVAL_SECOND", "OPTIMUS_INTERVAL_SECONDS"),
+        "as the flag is written": ("OPTIMUS_NODE-SELECTOR", "OPTIMUS_NODE_SELECTOR"),
+        "in small letters": ("optimus_once", "OPTIMUS_ONCE"),
+        "letters in another order": ("OPTIMUS_LOG_LEVLE", "OPTIMUS_LOG_LEVEL"),
+    },
 )
 def test_a_misspelt_variable_is_refused(variable: str, meant: str) -> None:
     with pytest.raises(
@@ -270,15 +258,15 @@ def test_all_problems_of_a_file_and_of_flags_are_one_message(tmp_path: Path) -> 
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "sentence"),
-    [
-        pytest.param("- autoscaler", "autoscaler or extender or policy is expected", id="a list"),
-        pytest.param("autoscaler: 5", "autoscaler: keys with values are expected", id="no keys"),
-        pytest.param("autoscaler: {", "while parsing a flow node", id="no YAML"),
-        pytest.param("autoscaler: {a: 1, a: 2}", "a is given twice", id="a key twice"),
-        pytest.param("a: !!python/name:os.system", "could not determine", id="code"),
-    ],
+    {
+        "a list": ("- autoscaler", "autoscaler or extender or policy is expected"),
+        "no keys": ("autoscaler: 5", "autoscaler: keys with values are expected"),
+        "no YAML": ("autoscaler: {", "while parsing a flow node"),
+        "a key twice": ("autoscaler: {a: 1, a: 2}", "a is given twice"),
+        "code": ("a: !!python/name:os.system", "could not determine"),
+    },
 )
 def test_what_is_no_such_file_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
     (problem,) = problems(tmp_path, text)

@@ -37,6 +37,7 @@ from optimus.rescale.disruption import DisruptionLimits, Limit
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import End, Outcome, Step
 from optimus.resources import Resources
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, FakeJob, tf_job
@@ -188,13 +189,13 @@ def stop_waiting_by(**annotations: str) -> Callable[[FakeJob], None]:
     return lambda fake: fake.annotate(**annotations)
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        pytest.param(stop_waiting_by(pause="true"), id="paused"),
-        pytest.param(stop_waiting_by(manage="recommend"), id="recommended for only"),
-        pytest.param(stop_waiting_by(rescale="never"), id="never rescaled"),
-    ],
+    {
+        "paused": stop_waiting_by(pause="true"),
+        "recommended for only": stop_waiting_by(manage="recommend"),
+        "never rescaled": stop_waiting_by(rescale="never"),
+    },
 )
 def test_its_user_may_stop_a_replacement_that_waits(
     cluster: NodesCluster, harness: ControllerHarness, change: Callable[[FakeJob], None]
@@ -209,17 +210,16 @@ def test_its_user_may_stop_a_replacement_that_waits(
     assert (fake.runs, fake.suspended) == (1, False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("annotations", "why"),
-    [
-        pytest.param({"rescale": "never"}, "optimus.dl/rescale is never", id="never rescaled"),
-        pytest.param({"pause": "true"}, "paused by its user: optimus.dl/pause", id="paused"),
-        pytest.param(
+    {
+        "never rescaled": ({"rescale": "never"}, "optimus.dl/rescale is never"),
+        "paused": ({"pause": "true"}, "paused by its user: optimus.dl/pause"),
+        "recommended for only": (
             {"manage": "recommend"},
             "nothing is changed: recommendations only",
-            id="recommended for only",
         ),
-    ],
+    },
 )
 def test_what_would_be_done_is_said_where_nothing_is(
     cluster: NodesCluster, harness: ControllerHarness, annotations: dict[str, str], why: str
@@ -317,20 +317,18 @@ def test_a_worker_that_stays_slow_restarts_its_job_twice_a_day_at_most(
     run_until(harness, lambda: fake.runs == 4, "a day later")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("interval", "why"),
-    [
-        pytest.param(
+    {
+        "cooldown": (
             IntervalConfig(cooldown_seconds=1_000),
             "cooldown: rescaled within the last 1000 s",
-            id="cooldown",
         ),
-        pytest.param(
+        "rate": (
             IntervalConfig(cooldown_seconds=1, moves_per_hour=1),
             "rescaled 1 times within an hour",
-            id="rate",
         ),
-    ],
+    },
 )
 def test_the_limits_of_rescales_hold(
     cluster: NodesCluster, interval: IntervalConfig, why: str
@@ -395,12 +393,9 @@ def test_as_many_jobs_as_allowed_are_stopped_at_once(cluster: NodesCluster) -> N
     assert max(stopped) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("workers", "mute"),
-    [
-        pytest.param(2, False, id="two workers"),
-        pytest.param(3, True, id="workers that print no speed of their own"),
-    ],
+    {"two workers": (2, False), "workers that print no speed of their own": (3, True)},
 )
 def test_nothing_is_found_where_nothing_can_be_compared(
     cluster: NodesCluster, harness: ControllerHarness, workers: int, mute: bool
@@ -483,24 +478,22 @@ def test_nothing_begins_on_caches_that_are_silent(
     run_until(harness, lambda: fake.runs == 2, "it is restarted once the API server answers")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "why"),
-    [
-        pytest.param({}, "", id="nothing speaks against it"),
-        pytest.param({"is_ending": True}, "the job is about to end", id="a trainer has succeeded"),
-        pytest.param({"completion_requested_at": 1.0}, "the job is about to end", id="notified"),
-        pytest.param({"half_bound_since": 1.0}, "some of its pods have no node", id="lost pods"),
-        pytest.param(
+    {
+        "nothing speaks against it": ({}, ""),
+        "a trainer has succeeded": ({"is_ending": True}, "the job is about to end"),
+        "notified": ({"completion_requested_at": 1.0}, "the job is about to end"),
+        "lost pods": ({"half_bound_since": 1.0}, "some of its pods have no node"),
+        "profiling run": (
             {"record": JobRecord(profiling_since=1.0)},
             "its speed is being measured",
-            id="profiling run",
         ),
-        pytest.param(
+        "its wait for a checkpoint timed out": (
             {"record": JobRecord(checkpoint_missed=True)},
             "it waits for a checkpoint",
-            id="its wait for a checkpoint timed out",
         ),
-    ],
+    },
 )
 def test_when_a_job_is_not_stopped(
     cluster: NodesCluster, harness: ControllerHarness, change: dict[str, object], why: str
@@ -548,20 +541,19 @@ class ConstantSpeed:
         return np.ones(np.broadcast(ps, workers).shape)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("remaining_steps", "goal_met", "price_seconds", "why"),
-    [
-        pytest.param(1000, False, 60.0, "", id="much is left"),
-        pytest.param(
+    {
+        "much is left": (1000, False, 60.0, ""),
+        "a sixth of what is left is less than the restart costs": (
             100,
             False,
             60.0,
             "a restart costs more time than it saves",
-            id="a sixth of what is left is less than the restart costs",
         ),
-        pytest.param(100, False, 5.0, "", id="it starts fast"),
-        pytest.param(0, True, 5.0, "its goal is met", id="at its goal"),
-    ],
+        "it starts fast": (100, False, 5.0, ""),
+        "at its goal": (0, True, 5.0, "its goal is met"),
+    },
 )
 def test_a_restart_has_to_save_more_than_it_costs(
     remaining_steps: float, goal_met: bool, price_seconds: float, why: str
@@ -579,18 +571,14 @@ def test_a_restart_has_to_save_more_than_it_costs(
 SLOW = (Straggler(1, "n1", 0.4, 3, 3),)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mode", "stragglers", "share"),
-    [
-        pytest.param(TrainingMode.ASYNC, SLOW, 0.2, id="its own steps"),
-        pytest.param(TrainingMode.SYNC, SLOW, 0.6, id="all wait for it"),
-        pytest.param(
-            TrainingMode.ASYNC, (*SLOW, Straggler(2, "n2", 0.1, 3, 3)), 0.5, id="those of both"
-        ),
-        pytest.param(
-            TrainingMode.SYNC, (*SLOW, Straggler(2, "n2", 0.1, 3, 3)), 0.9, id="the slowest"
-        ),
-    ],
+    {
+        "its own steps": (TrainingMode.ASYNC, SLOW, 0.2),
+        "all wait for it": (TrainingMode.SYNC, SLOW, 0.6),
+        "those of both": (TrainingMode.ASYNC, (*SLOW, Straggler(2, "n2", 0.1, 3, 3)), 0.5),
+        "the slowest": (TrainingMode.SYNC, (*SLOW, Straggler(2, "n2", 0.1, 3, 3)), 0.9),
+    },
 )
 def test_what_stragglers_cost(
     mode: TrainingMode, stragglers: Sequence[Straggler], share: float

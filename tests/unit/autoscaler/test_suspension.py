@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
 
-import pytest
-
 from autoscaler.executor import Access, Rescales
 from autoscaler.jobs.state import JobState
 from autoscaler.logs.poller import Run
@@ -17,6 +15,7 @@ from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, PodRun
 from optimus.rescale.machine import RescaleConfig
 from optimus.rescale.purpose import RescalePurpose
+from tests.cases import cases
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, tf_job
 from tests.unit.rescale.test_executor import EverythingFits
@@ -67,22 +66,16 @@ def test_a_suspension_waits_for_the_last_lines() -> None:
     assert suspended == answers
 
 
-@pytest.mark.parametrize(
+@cases(
     ("reads", "suspended"),
-    [
-        pytest.param([(0, 1), (10, 2)], False, id="no checkpoint"),
-        pytest.param(
-            [(0, 1), (10, 9), (990, 2), (1000, 999)], True, id="one between the last two reads"
-        ),
-        pytest.param(
-            [(0, 1), (10, 2), (1000, 399)], False, id="one that was read ten minutes late"
-        ),
-        pytest.param(
-            [(0, 1), (10, 2), (1000, 999)], False, id="one that may be as old as the read before"
-        ),
-        pytest.param([(1000, 999)], True, id="a young one on the first read"),
-        pytest.param([(1000, 399)], False, id="an old one on the first read"),
-    ],
+    {
+        "no checkpoint": ([(0, 1), (10, 2)], False),
+        "one between the last two reads": ([(0, 1), (10, 9), (990, 2), (1000, 999)], True),
+        "one that was read ten minutes late": ([(0, 1), (10, 2), (1000, 399)], False),
+        "one that may be as old as the read before": ([(0, 1), (10, 2), (1000, 999)], False),
+        "a young one on the first read": ([(1000, 999)], True),
+        "an old one on the first read": ([(1000, 399)], False),
+    },
 )
 def test_only_a_checkpoint_that_is_known_to_be_young_lets_a_job_be_suspended(
     reads: list[tuple[int, int]], suspended: bool

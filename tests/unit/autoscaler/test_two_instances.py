@@ -11,6 +11,7 @@ from optimus.kube.profile_codec import MOST_STORED, SavedState, pack, unpack
 from optimus.kube.profiles import TrainingProfile
 from optimus.progress.pod_progress import PodState
 from optimus.progress.state import LogState
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import SUSPENDED_BY, FakeJob, tf_job
@@ -56,9 +57,7 @@ def test_the_next_leader_completes_the_rescale_and_says_that_it_writes(
     assert cluster.profiles["a"].status.written_by == "two"
 
 
-def test_the_next_leader_writes_the_profile_before_it_touches_the_job(
-    cluster: FakeCluster,
-) -> None:
+def test_the_next_leader_writes_the_profile_before_it_touches_the_job(cluster: FakeCluster) -> None:
     job = submitted(cluster)
     until_suspended(ControllerHarness(cluster, instance="one"), job)
     version, stored = job.version, cluster.profiles["a"]
@@ -153,10 +152,13 @@ def test_a_suspension_by_another_instance_is_left_to_it_for_a_minute(cluster: Fa
     assert mark(job) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "resumed"),
-    [("i9 one", True), ("i9", True), ("i9 one for-good", False)],
-    ids=["for a rescale", "by an earlier version", "at its goal"],
+    {
+        "for a rescale": ("i9 one", True),
+        "by an earlier version": ("i9", True),
+        "at its goal": ("i9 one for-good", False),
+    },
 )
 def test_of_a_job_without_a_profile_the_mark_says_whether_it_is_resumed(
     cluster: FakeCluster, text: str, resumed: bool
@@ -207,9 +209,7 @@ def test_a_profile_that_cannot_be_written_keeps_no_job_suspended(
         assert "ProfileNotWritable" in cluster.reasons("a")
 
 
-def test_the_state_of_a_job_is_stored_whatever_its_log_holds(
-    cluster: FakeCluster,
-) -> None:
+def test_the_state_of_a_job_is_stored_whatever_its_log_holds(cluster: FakeCluster) -> None:
     dice = random.Random(5)
     noise = ["".join(dice.choices("abcdefghijklmnop", k=100_000)) for _ in range(10)]
     log = LogState(pods=[PodState("w", Role.WORKER, 0, texts=noise)])

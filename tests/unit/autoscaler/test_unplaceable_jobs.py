@@ -1,7 +1,6 @@
 """A job whose pods something else than room keeps from being placed costs no other job its room."""
 
-import pytest
-
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import FakeJob, tf_job
@@ -28,7 +27,7 @@ class GatedCluster(FakeCluster):
             super()._train(fake, seconds)
 
 
-@pytest.mark.parametrize("goal", [GOAL, {}], ids=["managed", "not managed"])
+@cases("goal", {"managed": GOAL, "not managed": {}})
 def test_others_grow_again_beside_a_job_that_is_never_placed(goal: dict[str, str]) -> None:
     cluster = GatedCluster()
     harness = ControllerHarness(cluster)

@@ -7,6 +7,7 @@ from optimus.errors import NotReady
 from optimus.jobs import Counts
 from optimus.progress.log import ProgressLog
 from optimus.progress.types import PodRun
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import FakeJob, tf_job
@@ -73,12 +74,12 @@ def test_a_job_whose_checkpoints_are_rare_is_moved_at_one(
     assert job.saved > 0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("poll_seconds", "moves"),
-    [
-        pytest.param(15, True, id="seldom: a checkpoint is fresh for as long as nobody looks"),
-        pytest.param(45, False, id="too seldom: a stop would lose too much"),
-    ],
+    {
+        "seldom: a checkpoint is fresh for as long as nobody looks": (15, True),
+        "too seldom: a stop would lose too much": (45, False),
+    },
 )
 def test_a_checkpoint_is_fresh_until_its_log_is_read_again(
     cluster: FakeCluster, poll_seconds: int, moves: bool
@@ -107,14 +108,14 @@ def until_waiting(cluster: FakeCluster, harness: ControllerHarness) -> FakeJob:
     return job
 
 
-@pytest.mark.parametrize(
+@cases(
     ("written", "allowed"),
-    [
-        pytest.param({"rescale": "never"}, [], id="never"),
-        pytest.param({"target_loss": None}, [], id="to be managed no longer"),
-        pytest.param({"target_loss": "low"}, [], id="what cannot be read"),
-        pytest.param({"min_workers": "1", "max_workers": "1"}, [Counts(1, 1)], id="less"),
-    ],
+    {
+        "never": ({"rescale": "never"}, []),
+        "to be managed no longer": ({"target_loss": None}, []),
+        "what cannot be read": ({"target_loss": "low"}, []),
+        "less": ({"min_workers": "1", "max_workers": "1"}, [Counts(1, 1)]),
+    },
 )
 def test_annotations_changed_while_a_rescale_waits_take_effect(
     cluster: FakeCluster,

@@ -11,6 +11,7 @@ from optimus.kube.profile_codec import unpack
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.times import format_second
 from optimus.models.earlier_runs import KEPT_SECONDS
+from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import START_AT, FakeJob, tf_job
@@ -113,10 +114,13 @@ def test_it_is_moved_before_its_first_checkpoint_while_it_is_young() -> None:
     assert sum(second.counts) > 8
 
 
-@pytest.mark.parametrize(
+@cases(
     "annotations",
-    [{"workload": "another"}, {"training_mode": "sync"}, {"global_batch_size": "99"}],
-    ids=["another workload", "another mode", "another batch"],
+    {
+        "another workload": {"workload": "another"},
+        "another mode": {"training_mode": "sync"},
+        "another batch": {"global_batch_size": "99"},
+    },
 )
 def test_a_job_under_other_conditions_is_profiled(annotations: dict[str, str]) -> None:
     cluster = FakeCluster()

@@ -1,38 +1,29 @@
 """The setups that the paper compares: each as it describes them."""
 
-import pytest
-
-from benchmarks.paper_setups import (
-    PUBLISHED_ERRORS,
-    REFERENCE,
-    looking_past_plateaus,
-    mixed,
-    setup,
-)
+from benchmarks.paper_setups import PUBLISHED_ERRORS, REFERENCE, looking_past_plateaus, mixed, setup
 from optimus.placement.gang import PlacementRule
 from optimus.placement.per_pod import PACK, SPREAD
 from optimus.placement.theorem1 import Theorem1
 from optimus.simulator.ground_truth.assignment import AssignmentRule
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("policy", "placement", "assignment"),
-    [
-        pytest.param(
+    {
+        "the paper's own system places and assigns by its own rules": (
             REFERENCE,
             Theorem1(),
             AssignmentRule.PAA,
-            id="the paper's own system places and assigns by its own rules",
         ),
-        pytest.param("drf", SPREAD, AssignmentRule.MXNET, id="DRF spreads, as Kubernetes does"),
-        pytest.param("tetris", PACK, AssignmentRule.MXNET, id="Tetris packs"),
-        pytest.param(
+        "DRF spreads, as Kubernetes does": ("drf", SPREAD, AssignmentRule.MXNET),
+        "Tetris packs": ("tetris", PACK, AssignmentRule.MXNET),
+        "ours is compared with the paper's on equal terms": (
             "optimus",
             Theorem1(),
             AssignmentRule.PAA,
-            id="ours is compared with the paper's on equal terms",
         ),
-    ],
+    },
 )
 def test_setups_are_the_papers(
     policy: str, placement: PlacementRule, assignment: AssignmentRule

@@ -18,6 +18,7 @@ from optimus.kube.job_list import list_jobs
 from optimus.kube.snapshot_reader import cluster_or_reason, read_cluster
 from optimus.kube.stored_settings import ClusterSettings
 from optimus.policies import policy_named
+from tests.cases import cases
 from tests.unit.cli.fake_api import NOW, FakeApi, pod, profile, stored_state
 from tests.unit.kube.job_json import job_json
 
@@ -78,7 +79,7 @@ def asked(
     views = views_of(listed)
     assumed = Assumed.of(views, "ns", None)
     found = read_cluster(api, assumed.settings, "ns", job, listed)
-    return arrival.answer_of(arrival.Template(job, view), found, views, assumed)
+    return arrival.answer_of(arrival.ArrivingJob(job, view), found, views, assumed)
 
 
 def value(answer: Answer) -> dict[str, Any]:
@@ -192,14 +193,14 @@ def test_a_job_that_fits_nowhere_waits_without_a_known_start() -> None:
     assert "It would wait: " in answer.text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "sentence"),
-    [
-        pytest.param("kind: Pod", "has 0 jobs", id="no job"),
-        pytest.param(f"{manifest()}---\n{manifest()}", "has 2 jobs", id="two jobs"),
-        pytest.param("a: [", "is not YAML", id="no YAML"),
-        pytest.param("kind: TFJob\nspec: 5", "cannot be read", id="a spec that is none"),
-    ],
+    {
+        "no job": ("kind: Pod", "has 0 jobs"),
+        "two jobs": (f"{manifest()}---\n{manifest()}", "has 2 jobs"),
+        "no YAML": ("a: [", "is not YAML"),
+        "a spec that is none": ("kind: TFJob\nspec: 5", "cannot be read"),
+    },
 )
 def test_a_manifest_that_cannot_be_planned_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):

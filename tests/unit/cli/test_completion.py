@@ -11,6 +11,7 @@ from pytest_httpserver import HTTPServer
 
 from optimus.cli.completion import SHELLS
 from optimus.cli.main import main
+from tests.cases import cases
 from tests.unit.kube.job_json import job_json
 
 _CALL = "from optimus.cli.completion import complete_plugin; complete_plugin()"
@@ -30,13 +31,13 @@ def completed(*words: str, kubeconfig: Path | str = "none") -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "expected"),
-    [
-        pytest.param(["s"], ["simulate", "status", ":4"], id="a command"),
-        pytest.param(["top", "-o", "y"], ["yaml", ":4"], id="a choice"),
-        pytest.param(["pause", "d"], [":0"], id="a job without a cluster"),
-    ],
+    {
+        "a command": (["s"], ["simulate", "status", ":4"]),
+        "a choice": (["top", "-o", "y"], ["yaml", ":4"]),
+        "a job without a cluster": (["pause", "d"], [":0"]),
+    },
 )
 def test_the_last_word_is_completed(words: list[str], expected: list[str]) -> None:
     *found, directive = completed(*words)

@@ -18,6 +18,7 @@ from optimus.cli.convergence_evaluation import (
 from optimus.cli.main import main
 from optimus.cli.training_log import read_training_log
 from optimus.progress.types import LossPoint
+from tests.cases import cases
 
 CURVES = Path(__file__).parents[2] / "data" / "curves"
 CONSTANT = [CURVES / name for name in ("softmax_digits.log", "mlp_noisy.log")]
@@ -320,12 +321,7 @@ class TestForecast:
     @pytest.mark.parametrize(("scale", "shown"), [(1, "as a part of 1"), (100, "in percent")])
     @pytest.mark.parametrize("target", ["validation accuracy>=0.85", "acc >= 85%"])
     def test_an_accuracy_is_a_goal(
-        self,
-        scale: float,
-        shown: str,
-        target: str,
-        command_line: CommandLine,
-        write_log: Written,
+        self, scale: float, shown: str, target: str, command_line: CommandLine, write_log: Written
     ) -> None:
         lines = [
             f"epoch={n} loss=0.5 train_acc={scale * 0.9} val_acc={scale * (1 - error):.6f}"
@@ -423,80 +419,59 @@ class TestForecast:
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(
+    @cases(
         ("lines", "problem"),
-        [
-            pytest.param(
+        {
+            "a word": (
                 ["epoch,loss", "1,0.5", "2,abc"],
                 ":3: a number from 0 to 1e+30 is expected as loss, found 'abc'",
-                id="a word",
             ),
-            pytest.param(
+            "a short row": (
                 ["epoch,loss", "1,0.5", "2"],
                 ":3: a number from 0 to 1e+30 is expected as loss, found ''",
-                id="a short row",
             ),
-            pytest.param(
+            "beyond all losses": (
                 ["epoch,loss", "1,1e30"],
                 "from 0 to 1e+30 is expected as loss, found '1e30'",
-                id="beyond all losses",
             ),
-            pytest.param(
+            "nan": (
                 ["epoch,loss", "1,nan"],
                 ":2: a number from 0 to 1e+30 is expected as loss, found 'nan'",
-                id="nan",
             ),
-            pytest.param(
+            "no loss": (
                 ["epoch,accuracy", "1,2"],
                 ":1: a column 'loss' beside 'epoch' is expected",
-                id="no loss",
             ),
-            pytest.param(
-                ["epoch,loss"],
-                ":1: rows of epoch and loss are expected below the header",
-                id="no rows",
-            ),
-            pytest.param(
+            "no rows": (["epoch,loss"], ":1: rows of epoch and loss are expected below the header"),
+            "backwards": (
                 ["epoch,loss", "3,1", "2,1"],
                 ":3: epochs from 0 on that do not fall are expected, found 2",
-                id="backwards",
             ),
-            pytest.param(
+            "before the beginning": (
                 ["epoch,loss", "-1,1"],
                 ":2: epochs from 0 on that do not fall",
-                id="before the beginning",
             ),
-            pytest.param(
+            "below 0": (
                 ["epoch,loss", "1,1", "2,-1"],
                 ":3: a number from 0 to 1e+30 is expected as loss, found '-1'",
-                id="below 0",
             ),
-            pytest.param(
+            "a rate below 0": (
                 ["epoch,loss,lr", "1,1,0.1", "2,1,-0.1"],
                 ":3: a number from 0 to 1e+30 is expected as lr",
-                id="a rate below 0",
             ),
-            pytest.param(
-                ["step=1 loss=1", "step=2 loss=-1"], "expected, loss 2 is -1", id="below 0 in a log"
-            ),
-            pytest.param(
+            "below 0 in a log": (["step=1 loss=1", "step=2 loss=-1"], "expected, loss 2 is -1"),
+            "a huge cell": (
                 ["epoch,loss", '1,"' + "1" * 200_000],
                 "a CSV file is expected: field larger",
-                id="a huge cell",
             ),
-            pytest.param(
-                ["step=1 loss=nan"] * 3,
-                "nan or infinite: training may have diverged",
-                id="diverged",
-            ),
-            pytest.param(
+            "diverged": (["step=1 loss=nan"] * 3, "nan or infinite: training may have diverged"),
+            "short": (
                 ["epoch,loss", "1,1", "2,1"],
                 ": at least 10 completed epochs are expected, 2 found",
-                id="short",
             ),
-            pytest.param(["hello"], "no training loss was found in 1 lines", id="no log"),
-            pytest.param([""], "no training loss was found in 1 lines", id="an empty file"),
-        ],
+            "no log": (["hello"], "no training loss was found in 1 lines"),
+            "an empty file": ([""], "no training loss was found in 1 lines"),
+        },
     )
     def test_an_invalid_log_is_reported_in_one_line(
         self, command_line: CommandLine, write_log: Written, lines: list[str], problem: str

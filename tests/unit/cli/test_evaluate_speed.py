@@ -11,6 +11,7 @@ import pytest
 from optimus.cli.main import main
 from optimus.cli.speed_table import read_speed_tables
 from optimus.jobs import BatchScope, Counts, TrainingMode
+from tests.cases import cases
 
 DATA = Path(__file__).parents[2] / "data" / "ps_speed"
 MEASURED, RAW = DATA / "mxnet_links200_speeds.csv", DATA / "mxnet_ps_links200.csv"
@@ -158,124 +159,91 @@ class TestTables:
         assert table.batch is not None
         assert (table.batch.size, table.batch.scope) == (16, BatchScope.WORKER)
 
-    @pytest.mark.parametrize(
+    @cases(
         ("content", "error"),
-        [
-            pytest.param(
-                "", "the columns mode,ps,workers,speed is expected, this is empty", id="empty"
-            ),
-            pytest.param(
+        {
+            "empty": ("", "the columns mode,ps,workers,speed is expected, this is empty"),
+            "only blank lines": (
                 "\n \n",
                 "the columns mode,ps,workers,speed is expected, this is empty",
-                id="only blank lines",
             ),
-            pytest.param(
-                HEADER, "rows of measured speeds are expected after the header", id="only a header"
-            ),
-            pytest.param(
+            "only a header": (HEADER, "rows of measured speeds are expected after the header"),
+            "a column missing": (
                 "mode,ps,speed\n",
-                (":1: the columns mode,ps,workers,speed are expected, workers missing in"),
-                id="a column missing",
+                ":1: the columns mode,ps,workers,speed are expected, workers missing in",
             ),
-            pytest.param(
-                "sync,1,1,2.0\n",
-                ":1: the columns mode,ps,workers,speed are expected",
-                id="no header",
-            ),
-            pytest.param(
+            "no header": ("sync,1,1,2.0\n", ":1: the columns mode,ps,workers,speed are expected"),
+            "not a number": (
                 HEADER + "sync,1,1,fast\n",
                 ":2: a number from 0 to 1e+12 is expected as speed",
-                id="not a number",
             ),
-            pytest.param(
+            "negative": (
                 HEADER + "sync,1,1,-3\n",
-                (":2: a number from 0 to 1e+12 is expected as speed, found '-3'"),
-                id="negative",
+                ":2: a number from 0 to 1e+12 is expected as speed, found '-3'",
             ),
-            pytest.param(
+            "not a number: nan": (
                 HEADER + "\nsync,1,1,nan\n",
                 ":3: a number from 0 to 1e+12 is expected as speed",
-                id="not a number: nan",
             ),
-            pytest.param(
+            "infinite": (
                 HEADER + "sync,1,1,inf\n",
                 ":2: a number from 0 to 1e+12 is expected as speed",
-                id="infinite",
             ),
-            pytest.param(
+            "a worker missing": (
                 HEADER + "sync,1,1,1;;2\n",
                 ":2: a number from 0 to 1e+12 is expected as speed",
-                id="a worker missing",
             ),
-            pytest.param(
+            "faster than anything": (
                 HEADER + "sync,1,1,1e300\n",
-                (":2: a number from 0 to 1e+12 is expected as speed"),
-                id="faster than anything",
+                ":2: a number from 0 to 1e+12 is expected as speed",
             ),
-            pytest.param(
-                HEADER + "sync,0,1,2\n",
-                (":2: a number from 1 to 1e+06 is expected as ps"),
-                id="no PS",
-            ),
-            pytest.param(
+            "no PS": (HEADER + "sync,0,1,2\n", ":2: a number from 1 to 1e+06 is expected as ps"),
+            "half a worker": (
                 HEADER + "sync,1,1.5,2\n",
-                (":2: a whole number is expected as workers, found 1.5"),
-                id="half a worker",
+                ":2: a whole number is expected as workers, found 1.5",
             ),
-            pytest.param(
+            "far too many": (
                 HEADER + "sync,1,1e99,2\n",
                 ":2: a number from 1 to 1e+06 is expected as workers",
-                id="far too many",
             ),
-            pytest.param(
+            "unknown mode": (
                 HEADER + "semi,1,1,2\n",
-                (":2: a mode among sync, dist_sync, async, dist_async is expected, found 'semi'"),
-                id="unknown mode",
+                ":2: a mode among sync, dist_sync, async, dist_async is expected, found 'semi'",
             ),
-            pytest.param(
+            "a short row": (
                 HEADER + "sync,1,1\n",
-                (":2: 4 values are expected, as in the header, not 3"),
-                id="a short row",
+                ":2: 4 values are expected, as in the header, not 3",
             ),
-            pytest.param(
+            "a batch that is none": (
                 "mode,ps,workers,speed,batch\nsync,1,1,2,big\n",
-                (":2: a number from 1 to 1e+12 is expected as batch"),
-                id="a batch that is none",
+                ":2: a number from 1 to 1e+12 is expected as batch",
             ),
-            pytest.param(
+            "a batch beyond all bounds": (
                 "mode,ps,workers,speed,batch\nsync,1,1,2,1e300\n",
-                (":2: a number from 1 to 1e+12 is expected as batch"),
-                id="a batch beyond all bounds",
+                ":2: a number from 1 to 1e+12 is expected as batch",
             ),
-            pytest.param(
+            "a column twice": (
                 "mode,ps,workers,speed,speed\nsync,1,1,2,3\n",
-                (":1: each column once is expected, 'speed' is repeated"),
-                id="a column twice",
+                ":1: each column once is expected, 'speed' is repeated",
             ),
-            pytest.param(
+            "one configuration": (
                 HEADER + "sync,1,1,2\nsync,1,1,2.1\n",
                 "at least 4 different pairs of ps and workers are expected, sync has 1",
-                id="one configuration",
             ),
-            pytest.param(
+            "only failed runs": (
                 HEADER + "async,1,1,0\n" * 9,
-                ("pairs of ps and workers are expected, async has 0"),
-                id="only failed runs",
+                "pairs of ps and workers are expected, async has 0",
             ),
-            pytest.param(
+            "binary": (
                 b"\x89PNG\r\n\x1a\n\x00\x00\xff\xfe\x80",
-                ("a text file (CSV in UTF-8) is expected"),
-                id="binary",
+                "a text file (CSV in UTF-8) is expected",
             ),
-            pytest.param(
-                "mode,ps\n".encode("utf-16"), "a text file (CSV in UTF-8) is expected", id="UTF-16"
-            ),
-            pytest.param(
+            "UTF-16": ("mode,ps\n".encode("utf-16"), "a text file (CSV in UTF-8) is expected"),
+            "a quote that never ends": (
                 HEADER + 'sync,1,1,"' + "9" * 200_000,
-                ("a CSV file is expected: field larger"),
-                id="a quote that never ends",
+                "a CSV file is expected: field larger",
             ),
-        ],
+        },
     )
     def test_an_invalid_table_is_reported_in_one_line(
         self,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from optimus.cli.main import main
+from tests.cases import cases
 
 LOSSES = [f"epoch={n} loss={0.2 + 1.8 / (1 + n / 15):.4f}" for n in range(120)]
 
@@ -23,9 +24,7 @@ def forecast(
     return text, json.loads(printed.readouterr().out)
 
 
-@pytest.mark.parametrize(
-    "options", [("--target-loss", "0.3"), ("--threshold", "0.00005")], ids=["target", "threshold"]
-)
+@cases("options", {"target": ("--target-loss", "0.3"), "threshold": ("--threshold", "0.00005")})
 def test_nothing_is_predicted_of_losses_that_are_no_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, str]
 ) -> None:

@@ -20,6 +20,7 @@ from optimus.jobs import (
 )
 from optimus.resources import Resources
 from optimus.simulator.results import GPU
+from tests.cases import cases
 
 DATA = Path(__file__).parents[2] / "data" / "traces"
 GIB = 2**30
@@ -76,63 +77,49 @@ class TestGeneralForm:
         assert (job.finish_by_seconds, job.rescale) == (160, RescaleRule.NEVER)
         assert job.kind == "MXJob"
 
-    @pytest.mark.parametrize(
+    @cases(
         ("text", "expected"),
-        [
-            pytest.param("submit_time\n1\n", "one of duration_seconds, steps", id="no work"),
-            pytest.param("submit_time,steps,colour\n1,2,red\n", "not 'colour'", id="a column"),
-            pytest.param(
-                "submit_time,steps\nsoon,2\n", "2026-01-31T12:00:00Z", id="no time and no number"
-            ),
-            pytest.param(
+        {
+            "no work": ("submit_time\n1\n", "one of duration_seconds, steps"),
+            "a column": ("submit_time,steps,colour\n1,2,red\n", "not 'colour'"),
+            "no time and no number": ("submit_time,steps\nsoon,2\n", "2026-01-31T12:00:00Z"),
+            "seconds and instants mixed": (
                 "submit_time,steps\n1,2\n2026-01-31T12:00:00Z,2\n",
                 "or in all lines instants",
-                id="seconds and instants mixed",
             ),
-            pytest.param(
-                "submit_time,steps,workers\n1,2,1.5\n", "a whole number", id="half a worker"
-            ),
-            pytest.param(
-                "submit_time,steps,min_ps,max_ps\n1,2,3,2\n", "at most their maximum", id="bounds"
-            ),
-            pytest.param(
-                "submit_time,goal\n1,accuracy>=0.7\n", "threshold=0.02", id="no loss as a goal"
-            ),
-            pytest.param("submit_time,epochs\n1,0\n", "above 0 is expected as epochs", id="zero"),
-            pytest.param(
+            "half a worker": ("submit_time,steps,workers\n1,2,1.5\n", "a whole number"),
+            "bounds": ("submit_time,steps,min_ps,max_ps\n1,2,3,2\n", "at most their maximum"),
+            "no loss as a goal": ("submit_time,goal\n1,accuracy>=0.7\n", "threshold=0.02"),
+            "zero": ("submit_time,epochs\n1,0\n", "above 0 is expected as epochs"),
+            "a speed too much": (
                 "submit_time,steps,steps_per_second,duration_seconds\n1,2,3,4\n",
                 "two of duration_seconds, steps and steps_per_second",
-                id="a speed too much",
             ),
-            pytest.param(
+            "an epoch too much": (
                 "submit_time,steps,epochs,steps_per_epoch\n1,2,3,4\n",
                 "one of epochs and steps_per_epoch",
-                id="an epoch too much",
             ),
-            pytest.param(
-                "submit_time,steps,name\n1,2,a\n3,4,a\n", "default/a is repeated", id="a name twice"
-            ),
-            pytest.param(
+            "a name twice": ("submit_time,steps,name\n1,2,a\n3,4,a\n", "default/a is repeated"),
+            "a speed of almost 0": (
                 "submit_time,steps,steps_per_second\n0,1e12,1e-300\n",
                 r"at most 1e\+09 s of training are expected, and its steps at its speed take inf s",
-                id="a speed of almost 0",
             ),
-            pytest.param("submit_time,steps\n", "at least one job", id="no job"),
-            pytest.param("name,steps\na,1\n", "submit_time missing", id="no time"),
-        ],
+            "no job": ("submit_time,steps\n", "at least one job"),
+            "no time": ("name,steps\na,1\n", "submit_time missing"),
+        },
     )
     def test_says_what_is_wrong(self, csv_file: Written, text: str, expected: str) -> None:
         with pytest.raises(BadInput, match=expected):
             read_job_trace(csv_file(text))
 
-    @pytest.mark.parametrize(
+    @cases(
         "text",
-        [
-            pytest.param("[1]", id="a list"),
-            pytest.param('{"submit_time": ', id="no JSON"),
-            pytest.param('{"submit_time": ' + 10_000 * "[", id="nested deeper than can be read"),
-            pytest.param('{"submit_time": 1, "steps": {}}', id="an object as a value"),
-        ],
+        {
+            "a list": "[1]",
+            "no JSON": '{"submit_time": ',
+            "nested deeper than can be read": '{"submit_time": ' + 10_000 * "[",
+            "an object as a value": '{"submit_time": 1, "steps": {}}',
+        },
     )
     def test_a_line_of_json_is_an_object_of_plain_values(
         self, json_file: Written, text: str
@@ -159,15 +146,15 @@ class TestPhilly:
         assert first.worker is not None
         assert (first.worker[GPU], first.job_type) == (1, None)
 
-    @pytest.mark.parametrize(
+    @cases(
         ("text", "expected"),
-        [
-            pytest.param("{}", "a JSON list of jobs", id="no list"),
-            pytest.param("[", "JSON is expected", id="no JSON"),
-            pytest.param(10_000 * "[", "JSON is expected", id="nested deeper than can be read"),
-            pytest.param('[{"jobid": "a"}]', "job 1: jobid, vc, submitted_time", id="a key lacks"),
-            pytest.param("[]", "at least one job with an attempt", id="no job"),
-        ],
+        {
+            "no list": ("{}", "a JSON list of jobs"),
+            "no JSON": ("[", "JSON is expected"),
+            "nested deeper than can be read": (10_000 * "[", "JSON is expected"),
+            "a key lacks": ('[{"jobid": "a"}]', "job 1: jobid, vc, submitted_time"),
+            "no job": ("[]", "at least one job with an attempt"),
+        },
     )
     def test_says_what_is_wrong(self, json_file: Written, text: str, expected: str) -> None:
         with pytest.raises(BadInput, match=expected):

@@ -22,6 +22,7 @@ from optimus.kube.pause import set_paused
 from optimus.kube.snapshot_reader import cluster_or_reason
 from optimus.kube.stored_settings import ClusterSettings
 from optimus.resources import Resources
+from tests.cases import cases
 from tests.unit.cli.fake_api import NOW, FakeApi, pod, profile, refusal, stored_state
 from tests.unit.kube.job_json import job_json
 
@@ -170,14 +171,12 @@ def test_without_the_crd_of_profiles_the_command_that_installs_it_is_named() -> 
     assert "kubectl apply --server-side -k manifests/crds" in listed(api).text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("api", "part"),
-    [
-        pytest.param(
-            FakeApi(missing=["tfjobs", "mxjobs"]), "neither TFJobs nor MXJobs", id="no operator"
-        ),
-        pytest.param(FakeApi(forbidden=["tfjobs"]), "cannot list resource", id="no right to jobs"),
-    ],
+    {
+        "no operator": (FakeApi(missing=["tfjobs", "mxjobs"]), "neither TFJobs nor MXJobs"),
+        "no right to jobs": (FakeApi(forbidden=["tfjobs"]), "cannot list resource"),
+    },
 )
 def test_without_jobs_to_read_there_is_one_sentence(api: FakeApi, part: str) -> None:
     with pytest.raises(KubeError, match=part):
@@ -239,15 +238,15 @@ def test_pause_and_resume_write_the_annotation_alone() -> None:
     assert annotations == [{"optimus.dl/pause": "true"}, {"optimus.dl/pause": None}]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("annotations", "paused", "changed", "part"),
-    [
-        pytest.param({"target_loss": "0.2"}, True, True, "no rescale or profiling", id="paused"),
-        pytest.param({"target_loss": "0.2"}, True, False, "paused already", id="paused before"),
-        pytest.param({}, True, True, "it is not managed", id="not managed"),
-        pytest.param({"target_loss": "0.2"}, False, True, "may be changed again", id="resumed"),
-        pytest.param({"target_loss": "0.2"}, False, False, "is not paused", id="was not paused"),
-    ],
+    {
+        "paused": ({"target_loss": "0.2"}, True, True, "no rescale or profiling"),
+        "paused before": ({"target_loss": "0.2"}, True, False, "paused already"),
+        "not managed": ({}, True, True, "it is not managed"),
+        "resumed": ({"target_loss": "0.2"}, False, True, "may be changed again"),
+        "was not paused": ({"target_loss": "0.2"}, False, False, "is not paused"),
+    },
 )
 def test_what_pause_and_resume_say(
     annotations: dict[str, str], paused: bool, changed: bool, part: str
@@ -433,18 +432,17 @@ def test_the_forecast_of_a_job_has_its_interval_in_epochs_and_in_time() -> None:
     assert "with a probability of 90 % by " in found.text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("api", "part"),
-    [
-        pytest.param(FakeApi(), "it has no TrainingProfile yet", id="no profile"),
-        pytest.param(FakeApi(jobs=[job_json()]), "it has no goal", id="no goal"),
-        pytest.param(
+    {
+        "no profile": (FakeApi(), "it has no TrainingProfile yet"),
+        "no goal": (FakeApi(jobs=[job_json()]), "it has no goal"),
+        "too few epochs": (
             FakeApi(profiles=[profile(state=stored_state(epochs=1))]),
             "there is no forecast: ",
-            id="too few epochs",
         ),
-        pytest.param(FakeApi(profiles=[profile()]), "stores no training yet", id="no state"),
-    ],
+        "no state": (FakeApi(profiles=[profile()]), "stores no training yet"),
+    },
 )
 def test_a_job_without_a_forecast_says_why(api: FakeApi, part: str) -> None:
     assert part in job_forecast.answer_of(what_if.view_of(api, "ns", "j")).text
@@ -464,51 +462,57 @@ def test_a_log_needs_a_goal_and_a_job_a_cluster(
 IN_NS = "/apis/kubeflow.org/v1/namespaces/ns/tfjobs"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("error", "everywhere", "sentence"),
-    [
-        pytest.param(
+    {
+        "jobs of a namespace": (
             refusal("list tfjobs", "read", IN_NS),
             False,
-            "you may not list tfjobs.kubeflow.org in namespace ns; ask an administrator for the"
-            " ClusterRole view, which has these rights once manifests/rbac-users.yaml is applied",
-            id="jobs of a namespace",
+            (
+                "you may not list tfjobs.kubeflow.org in namespace ns; ask an administrator for the"
+                " ClusterRole view, which has these rights once manifests/rbac-users.yaml is "
+                "applied"
+            ),
         ),
-        pytest.param(
+        "a change": (
             refusal("annotate TFJob ns/j", "patch", f"{IN_NS}/j"),
             False,
-            "you may not patch tfjobs.kubeflow.org in namespace ns; ask an administrator for the"
-            " ClusterRole edit, which has these rights once manifests/rbac-users.yaml is applied",
-            id="a change",
+            (
+                "you may not patch tfjobs.kubeflow.org in namespace ns; ask an administrator for "
+                "the ClusterRole edit, which has these rights once manifests/rbac-users.yaml is "
+                "applied"
+            ),
         ),
-        pytest.param(
+        "jobs of all namespaces": (
             refusal("list tfjobs", "read", "/apis/kubeflow.org/v1/tfjobs"),
             True,
-            "you may not list tfjobs.kubeflow.org at the cluster scope; without -A the jobs of one"
-            " namespace are asked for",
-            id="jobs of all namespaces",
+            (
+                "you may not list tfjobs.kubeflow.org at the cluster scope; without -A the jobs of "
+                "one namespace are asked for"
+            ),
         ),
-        pytest.param(
+        "the whole cluster": (
             refusal("list nodes", "read", "/api/v1/nodes"),
             False,
-            "you may not list nodes at the cluster scope: this question is about the whole cluster;"
-            " ask an operator, or on the page",
-            id="the whole cluster",
+            (
+                "you may not list nodes at the cluster scope: this question is about the whole "
+                "cluster; ask an operator, or on the page"
+            ),
         ),
-        pytest.param(
+        "nobody": (
             KubeError(ErrorKind.FORBIDDEN, "cannot list tfjobs: Unauthorized (HTTP 401)"),
             False,
-            "cannot list tfjobs: Unauthorized (HTTP 401); the API server does not accept the"
-            " credentials of this context",
-            id="nobody",
+            (
+                "cannot list tfjobs: Unauthorized (HTTP 401); the API server does not accept the"
+                " credentials of this context"
+            ),
         ),
-        pytest.param(
+        "another reason": (
             KubeError(ErrorKind.FORBIDDEN, "cannot list tfjobs: a policy says no (HTTP 403)"),
             False,
             "cannot list tfjobs: a policy says no (HTTP 403)",
-            id="another reason",
         ),
-    ],
+    },
 )
 def test_a_missing_right_is_one_sentence_that_says_what_helps(
     error: KubeError, everywhere: bool, sentence: str

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from optimus.cli.command import Answer, BadInput, Command, Implementation, Progress
 from optimus.cli.commands import COMMANDS
 from optimus.cli.main import main, program_name
+from tests.cases import cases
 
 
 def draw(figure: Figure) -> None:
@@ -57,12 +58,12 @@ def test_plot_writes_a_picture_beside_the_answer(
     assert "it is worth a lot" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+@cases(
     ("plot", "expected"),
-    [
-        pytest.param("a.jpg", "ends in .png, .svg or .pdf", id="another kind of picture"),
-        pytest.param("nowhere/a.png", "in a folder that exists", id="a folder that is not there"),
-    ],
+    {
+        "another kind of picture": ("a.jpg", "ends in .png, .svg or .pdf"),
+        "a folder that is not there": ("nowhere/a.png", "in a folder that exists"),
+    },
 )
 def test_an_invalid_plot_path_is_refused_before_the_command_runs(
     plot: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -84,26 +85,20 @@ def test_plot_is_refused_for_a_command_without_a_picture(
     assert "nothing to plot" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@cases(
     ("error", "line"),
-    [
-        pytest.param(
+    {
+        "input": (
             BadInput("a.csv", "a number is expected", 7),
             "optimus: a.csv:7: a number is expected\n",
-            id="input",
         ),
-        pytest.param(
-            BadInput("a.csv", "two\nlines"),
-            "optimus: a.csv: two lines\n",
-            id="an error of two lines",
-        ),
-        pytest.param(
+        "an error of two lines": (BadInput("a.csv", "two\nlines"), "optimus: a.csv: two lines\n"),
+        "a file that is not there": (
             FileNotFoundError(2, "No such file or directory", "b.csv"),
             "optimus: b.csv: No such file or directory\n",
-            id="a file that is not there",
         ),
-        pytest.param(KeyboardInterrupt(), "optimus: interrupted\n", id="ctrl-c"),
-    ],
+        "ctrl-c": (KeyboardInterrupt(), "optimus: interrupted\n"),
+    },
 )
 def test_an_error_is_printed_in_one_line(
     error: BaseException, line: str, capsys: pytest.CaptureFixture[str]
@@ -234,14 +229,12 @@ def test_what_is_shown_of_jobs_is_decoded_without_scipy() -> None:
     assert loaded_by(f"import {shown}", "scipy") == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "words",
-    [
-        pytest.param(["forecast", str(LOG), "--target-loss", "0.1"], id="a forecast of a log"),
-        pytest.param(
-            ["simulate", "--policies", "fifo", "--jobs", "1", "--seeds", "1"], id="a simulation"
-        ),
-    ],
+    {
+        "a forecast of a log": ["forecast", str(LOG), "--target-loss", "0.1"],
+        "a simulation": ["simulate", "--policies", "fifo", "--jobs", "1", "--seeds", "1"],
+    },
 )
 def test_what_asks_no_cluster_loads_nothing_of_kubernetes(words: list[str]) -> None:
     program = f"from optimus.cli.main import main\nmain({words!r})"

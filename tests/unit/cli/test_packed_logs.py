@@ -13,19 +13,16 @@ from optimus.cli import training_log
 from optimus.cli.command import BadInput
 from optimus.cli.main import main
 from optimus.cli.training_log import read_log_lines
+from tests.cases import cases
 
 LOG = b"".join(b"epoch=%d loss=%.4f\n" % (n, 2.0 / n + 0.1) for n in range(1, 13))
-PACKERS = [
-    pytest.param(gzip.compress, ".gz", id="gzip"),
-    pytest.param(lzma.compress, ".xz", id="xz"),
-    pytest.param(bz2.compress, ".bz2", id="bzip2"),
-]
+PACKERS = {
+    "gzip": (gzip.compress, ".gz"),
+    "xz": (lzma.compress, ".xz"),
+    "bzip2": (bz2.compress, ".bz2"),
+}
 Pack = Callable[[bytes], bytes]
-COMMANDS = [
-    ("doctor",),
-    ("forecast", "--target-loss", "0.15"),
-    ("evaluate", "convergence"),
-]
+COMMANDS = [("doctor",), ("forecast", "--target-loss", "0.15"), ("evaluate", "convergence")]
 
 
 def run(
@@ -38,7 +35,7 @@ def run(
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize(("pack", "suffix"), PACKERS)
+@cases(("pack", "suffix"), PACKERS)
 def test_a_packed_log_gives_the_answer_of_the_plain_one(
     pack: Pack,
     suffix: str,
@@ -54,7 +51,7 @@ def test_a_packed_log_gives_the_answer_of_the_plain_one(
     assert run(command, packed, capsys) == expected
 
 
-@pytest.mark.parametrize(("pack", "suffix"), PACKERS)
+@cases(("pack", "suffix"), PACKERS)
 def test_an_archive_is_known_by_its_first_bytes(pack: Pack, suffix: str, tmp_path: Path) -> None:
     file = tmp_path / "train.log"
     file.write_bytes(pack(LOG))
@@ -62,15 +59,15 @@ def test_an_archive_is_known_by_its_first_bytes(pack: Pack, suffix: str, tmp_pat
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize(("pack", "suffix"), PACKERS)
-@pytest.mark.parametrize(
+@cases(("pack", "suffix"), PACKERS)
+@cases(
     "damage",
-    [
-        pytest.param(lambda packed: packed[:-20], id="cut off"),
-        pytest.param(lambda packed: packed[:14] + bytes(len(packed) - 14), id="zeros"),
-        pytest.param(lambda packed: packed[:60] + b"\xff\x00\x5a" + packed[63:], id="flipped"),
-        pytest.param(lambda _: b"epoch=1 loss=2\n", id="no archive at all"),
-    ],
+    {
+        "cut off": lambda packed: packed[:-20],
+        "zeros": lambda packed: packed[:14] + bytes(len(packed) - 14),
+        "flipped": lambda packed: packed[:60] + b"\xff\x00\x5a" + packed[63:],
+        "no archive at all": lambda _: b"epoch=1 loss=2\n",
+    },
 )
 def test_a_damaged_archive_is_one_sentence(
     damage: Callable[[bytes], bytes],
@@ -92,7 +89,7 @@ def suffix_name(suffix: str) -> str:
     return {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2"}[suffix]
 
 
-@pytest.mark.parametrize(("pack", "suffix"), PACKERS)
+@cases(("pack", "suffix"), PACKERS)
 def test_an_archive_that_unpacks_to_too_much_is_refused(
     pack: Pack, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

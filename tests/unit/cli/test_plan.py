@@ -11,6 +11,7 @@ from optimus.cli.main import main
 from optimus.cli.plan import POOL_POLICIES, UNPLACED_SECONDS, equal_nodes, plan, policy_for_tables
 from optimus.jobs import Counts
 from optimus.resources import Resources
+from tests.cases import cases
 
 DATA = Path(__file__).parents[2] / "data" / "allocation"
 NODE = Resources(cpu=16000, memory=48 << 30, bandwidth=10000, gpu=2)
@@ -214,46 +215,32 @@ def test_a_table_that_is_not_text_is_refused(
         assert "jobs.csv: a text file (CSV in UTF-8) is expected" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "message"),
-    [
-        pytest.param(
-            ["--jobs", "none.csv", "--nodes", "3"], "none.csv: No such file", id="no file"
-        ),
-        pytest.param(["--nodes", "0"], "--nodes: '0'; a whole number from 1", id="no nodes"),
-        pytest.param(["--nodes", "-2"], "--nodes: '-2'; a whole number", id="fewer than none"),
-        pytest.param(
-            ["--nodes", "many"], "--nodes: 'many'; a whole number", id="no number of nodes"
-        ),
-        pytest.param(
+    {
+        "no file": (["--jobs", "none.csv", "--nodes", "3"], "none.csv: No such file"),
+        "no nodes": (["--nodes", "0"], "--nodes: '0'; a whole number from 1"),
+        "fewer than none": (["--nodes", "-2"], "--nodes: '-2'; a whole number"),
+        "no number of nodes": (["--nodes", "many"], "--nodes: 'many'; a whole number"),
+        "unknown resource": (
             ["--nodes", "3", "--node", "cpu=16,tpu=2"],
             "--node: 'tpu=2'; each of cpu",
-            id="unknown resource",
         ),
-        pytest.param(
+        "a resource twice": (
             ["--nodes", "3", "--node", "cpu=1,cpu=2"],
             "--node: 'cpu=2'; each of cpu",
-            id="a resource twice",
         ),
-        pytest.param(
-            ["--nodes", "3", "--node", "cpu"], "--node: 'cpu'; NAME=AMOUNT", id="no amount"
-        ),
-        pytest.param(
+        "no amount": (["--nodes", "3", "--node", "cpu"], "--node: 'cpu'; NAME=AMOUNT"),
+        "amount not a number": (
             ["--nodes", "3", "--node", "cpu=nan"],
             "--node: 'cpu=nan'; NAME=AMOUNT",
-            id="amount not a number",
         ),
-        pytest.param(
+        "nothing": (
             ["--nodes", "3", "--node", "cpu=0"],
             "--node: 'cpu=0'; a node with some resource",
-            id="nothing",
         ),
-        pytest.param(
-            ["--nodes", "3", "--node", "memory=48"],
-            "requests 2 cpu, and a node has 0",
-            id="too little",
-        ),
-    ],
+        "too little": (["--nodes", "3", "--node", "memory=48"], "requests 2 cpu, and a node has 0"),
+    },
 )
 def test_invalid_arguments_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str

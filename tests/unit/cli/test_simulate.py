@@ -12,6 +12,7 @@ from optimus.cli.simulate import parse_arithmetic, parse_nodes
 from optimus.cli.trace import COLUMNS
 from optimus.nodes import NODE_KIND_LABEL
 from optimus.simulator.files import JOB_COLUMNS
+from tests.cases import cases
 
 DATA = Path(__file__).parents[2] / "data"
 SMALL = ["--policies", "drf,fifo", "--jobs", "3", "--seeds", "2"]
@@ -56,12 +57,12 @@ class TestPolicyConfig:
         *("--nodes", "3:cpu=16,memory=80"),
     )
 
-    @pytest.mark.parametrize(
+    @cases(
         "text",
-        [
-            pytest.param('{"optimus": {"min-gain-fraction": 0.9}}', id="JSON"),
-            pytest.param("optimus:\n  min-gain-fraction: 0.9\n", id="YAML"),
-        ],
+        {
+            "JSON": '{"optimus": {"min-gain-fraction": 0.9}}',
+            "YAML": "optimus:\n  min-gain-fraction: 0.9\n",
+        },
     )
     def test_a_policy_decides_with_its_options(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str
@@ -71,15 +72,13 @@ class TestPolicyConfig:
         usual = output_of(capsys, *self.JOBS)
         assert output_of(capsys, *self.JOBS, "--policy-config", str(file)) != usual
 
-    @pytest.mark.parametrize(
+    @cases(
         ("text", "fragment"),
-        [
-            pytest.param("sjf: {}", "there is no policy 'sjf'", id="a policy that there is not"),
-            pytest.param(
-                "drf: {a: 1}", "drf: there is no option 'a': it has none", id="no such option"
-            ),
-            pytest.param("{", "YAML or JSON is expected", id="neither YAML nor JSON"),
-        ],
+        {
+            "a policy that there is not": ("sjf: {}", "there is no policy 'sjf'"),
+            "no such option": ("drf: {a: 1}", "drf: there is no option 'a': it has none"),
+            "neither YAML nor JSON": ("{", "YAML or JSON is expected"),
+        },
     )
     def test_what_cannot_be_used_is_one_line(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, fragment: str
@@ -362,11 +361,7 @@ class TestTruth:
         ],
     )
     def test_a_wrong_list_is_refused(
-        self,
-        entry: dict[str, str],
-        said: str,
-        tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
+        self, entry: dict[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert said in error_of(capsys, *SMALL, "--truth", self.truth(tmp_path, entry))
 

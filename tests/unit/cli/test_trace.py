@@ -10,6 +10,7 @@ from optimus.cli.command import BadInput
 from optimus.cli.trace import read_trace
 from optimus.jobs import TrainingMode
 from optimus.simulator.workload import TraceWorkload
+from tests.cases import cases
 
 HEADER = "arrival_seconds,type,mode,threshold,examples"
 Written = Callable[[Sequence[str]], Path]
@@ -51,69 +52,50 @@ def test_examples_per_epoch_are_optional(write_trace: Written) -> None:
     assert left_open.steps_per_epoch > 10
 
 
-@pytest.mark.parametrize(
+@cases(
     ("lines", "line", "expected"),
-    [
-        pytest.param([], None, "with the columns arrival_seconds", id="an empty file"),
-        pytest.param(
-            ["arrival_seconds,type,mode"], 1, "threshold missing", id="a column is missing"
-        ),
-        pytest.param(
-            [HEADER + ",color", "0,DSSM,sync,0.02,,red"], 2, "not 'color'", id="a column is unknown"
-        ),
-        pytest.param([HEADER + ",mode"], 1, "once", id="a column is there twice"),
-        pytest.param([HEADER], None, "at least one job", id="no job"),
-        pytest.param(
+    {
+        "an empty file": ([], None, "with the columns arrival_seconds"),
+        "a column is missing": (["arrival_seconds,type,mode"], 1, "threshold missing"),
+        "a column is unknown": ([HEADER + ",color", "0,DSSM,sync,0.02,,red"], 2, "not 'color'"),
+        "a column is there twice": ([HEADER + ",mode"], 1, "once"),
+        "no job": ([HEADER], None, "at least one job"),
+        "a short line": (
             [HEADER, "", "0,DSSM,sync"],
             3,
             "5 values are expected, as in the header, not 3",
-            id="a short line",
         ),
-        pytest.param([HEADER, "0,VGG,sync,0.02,"], 2, "found 'VGG'", id="an unknown type"),
-        pytest.param(
+        "an unknown type": ([HEADER, "0,VGG,sync,0.02,"], 2, "found 'VGG'"),
+        "an unknown mode": (
             [HEADER, "0,DSSM,both,0.02,"],
             2,
             "among sync, async is expected, found 'both'",
-            id="an unknown mode",
         ),
-        pytest.param(
-            [HEADER, "soon,DSSM,sync,0.02,"], 2, "is expected as arrival_seconds", id="no number"
-        ),
-        pytest.param(
-            [HEADER, "nan,DSSM,sync,0.02,"], 2, "is expected as arrival_seconds", id="not finite"
-        ),
-        pytest.param(
+        "no number": ([HEADER, "soon,DSSM,sync,0.02,"], 2, "is expected as arrival_seconds"),
+        "not finite": ([HEADER, "nan,DSSM,sync,0.02,"], 2, "is expected as arrival_seconds"),
+        "before the beginning": (
             [HEADER, "-1,DSSM,sync,0.02,"],
             2,
             "from 0 to 1e+09 is expected as arrival_seconds, found '-1'",
-            id="before the beginning",
         ),
-        pytest.param(
+        "a threshold in percent": (
             [HEADER, "0,DSSM,sync,2,"],
             2,
             "from 0 to 1 is expected as threshold, found '2'",
-            id="a threshold in percent",
         ),
-        pytest.param(
+        "after the end": (
             [HEADER, "1e300,DSSM,sync,0.02,"],
             2,
             "from 0 to 1e+09 is expected as arrival_seconds, found '1e300'",
-            id="after the end",
         ),
-        pytest.param(
+        "an epoch without an end": (
             [HEADER, "0,DSSM,sync,0.02,1e300"],
             2,
             "from 0 to 1e+09 is expected as examples",
-            id="an epoch without an end",
         ),
-        pytest.param([HEADER, "0,DSSM,sync,0.02,0"], 2, "more than 0 examples", id="no examples"),
-        pytest.param(
-            [HEADER, '0,"DSSM,sync,0.02,'],
-            2,
-            "a CSV file is expected",
-            id="a quote that does not end",
-        ),
-    ],
+        "no examples": ([HEADER, "0,DSSM,sync,0.02,0"], 2, "more than 0 examples"),
+        "a quote that does not end": ([HEADER, '0,"DSSM,sync,0.02,'], 2, "a CSV file is expected"),
+    },
 )
 def test_an_error_is_one_line_with_the_line_number(
     write_trace: Written, lines: list[str], line: int | None, expected: str

@@ -7,6 +7,7 @@ import yaml
 
 from examples.demo.scenario import FIRST, SECOND, TARGET_LOSS, DemoJob, with_flags
 from localcluster.paths import REPOSITORY
+from tests.cases import cases
 
 _JOBS = pytest.mark.parametrize("job", [FIRST, SECOND], ids=["the TFJob", "the MXJob"])
 
@@ -71,9 +72,7 @@ def test_a_flag_is_changed_where_it_stands() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--a=1"], ["--b", "2"]], ids=["it is not there", "its value is apart"]
-)
+@cases("arguments", {"it is not there": ["--a=1"], "its value is apart": ["--b", "2"]})
 def test_a_flag_that_cannot_be_changed_is_not_passed_over(arguments: list[str]) -> None:
     with pytest.raises(ValueError, match="--b"):
         with_flags(arguments, {"--b": "3"})

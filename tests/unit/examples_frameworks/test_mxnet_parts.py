@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from examples.mxnet.checkpoints import Checkpoint, CheckpointFolder
+from tests.cases import cases
 
 
 def test_a_folder_that_is_not_there_yet_holds_no_checkpoint(tmp_path: Path) -> None:
@@ -27,15 +28,15 @@ def test_old_checkpoints_go_and_the_last_ones_stay(tmp_path: Path) -> None:
     assert [step for step, _ in folder.all()] == [20, 30]
 
 
-@pytest.mark.parametrize(
+@cases(
     "name",
-    [
-        pytest.param("other-0050.params", id="a file of another job"),
-        pytest.param("model-0050.states", id="a file that holds no parameters"),
-        pytest.param("model-symbol.json", id="a network's description"),
-        pytest.param(".model-0050.params.unfinished", id="a checkpoint whose writer was killed"),
-        pytest.param("xmodel-0050.params", id="a name that only ends like one"),
-    ],
+    {
+        "a file of another job": "other-0050.params",
+        "a file that holds no parameters": "model-0050.states",
+        "a network's description": "model-symbol.json",
+        "a checkpoint whose writer was killed": ".model-0050.params.unfinished",
+        "a name that only ends like one": "xmodel-0050.params",
+    },
 )
 def test_not_taken_for_a_checkpoint(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from examples.tensorflow.train import read_role
+from examples.tensorflow.train import read_task
+from tests.cases import cases
 
 CLUSTER = {"chief": ["c:2222"], "worker": ["w:2222"], "ps": ["p:2222"]}
 
@@ -19,36 +20,28 @@ def config(role: Any, **cluster: Any) -> str:
 
 @pytest.mark.parametrize("role", ["chief", "worker", "ps"])
 def test_a_role_of_the_cluster_is_taken(role: str) -> None:
-    assert read_role(config(role)) == role
+    assert read_task(config(role)) == (role, "c:2222")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "sentence"),
-    [
-        pytest.param("", "TF_CONFIG does not describe", id="no TF_CONFIG at all"),
-        pytest.param("{", "TF_CONFIG does not describe", id="no JSON"),
-        pytest.param("[]", "TF_CONFIG does not describe", id="no JSON object"),
-        pytest.param('{"cluster": {}}', "TF_CONFIG does not describe", id="no task"),
-        pytest.param(
-            '{"cluster": 3, "task": {"type": "ps"}}', "does not describe", id="a number as cluster"
-        ),
-        pytest.param(
-            config("evaluator"), 'the role "evaluator"', id="a role that this example lacks"
-        ),
-        pytest.param(config(["chief"]), "the role", id="a role that is no word"),
-        pytest.param(config("chief", ps=[]), "lists no ps", id="no parameter server"),
-        pytest.param(
-            config("ps", chief=[], worker=[]),
-            "no chief and no worker",
-            id="neither chief nor worker",
-        ),
-    ],
+    {
+        "no TF_CONFIG at all": ("", "TF_CONFIG does not describe"),
+        "no JSON": ("{", "TF_CONFIG does not describe"),
+        "no JSON object": ("[]", "TF_CONFIG does not describe"),
+        "no task": ('{"cluster": {}}', "TF_CONFIG does not describe"),
+        "a number as cluster": ('{"cluster": 3, "task": {"type": "ps"}}', "does not describe"),
+        "a role that this example lacks": (config("evaluator"), 'the role "evaluator"'),
+        "a role that is no word": (config(["chief"]), "the role"),
+        "no parameter server": (config("chief", ps=[]), "lists no ps"),
+        "neither chief nor worker": (config("ps", chief=[], worker=[]), "no chief and no worker"),
+    },
 )
 def test_what_is_not_one_of_our_clusters_is_refused_with_a_sentence(
     text: str, sentence: str
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
-        read_role(text)
+        read_task(text)
 
 
 def test_a_refusal_is_one_line_and_a_status_without_a_traceback() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from examples.light.checkpoints import KEPT, Checkpoint, restore, save
 from examples.light.problem import Vector
+from tests.cases import cases
 
 _COUNT = 7
 
@@ -49,16 +50,16 @@ def _flip(data: bytes) -> bytes:
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
-@pytest.mark.parametrize(
+@cases(
     "damage",
-    [
-        pytest.param(_truncate, id="the file was cut short"),
-        pytest.param(_flip, id="one bit has changed"),
-        pytest.param(lambda data: b"", id="the file is empty"),
-        pytest.param(lambda data: b"\xff" * len(data), id="the file is garbage"),
-        pytest.param(lambda data: b"[]\n", id="the header is no object"),
-        pytest.param(lambda data: data[data.index(b"\n") :], id="the header is lost"),
-    ],
+    {
+        "the file was cut short": _truncate,
+        "one bit has changed": _flip,
+        "the file is empty": lambda data: b"",
+        "the file is garbage": lambda data: b"\xff" * len(data),
+        "the header is no object": lambda data: b"[]\n",
+        "the header is lost": lambda data: data[data.index(b"\n") :],
+    },
 )
 def test_a_damaged_newest_file_falls_back_to_the_one_before(
     tmp_path: Path, damage: Callable[[bytes], bytes]

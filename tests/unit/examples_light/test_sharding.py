@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples.light.sharding import even_slices
+from tests.cases import cases
 
 
 @given(total=st.integers(0, 5000), parts=st.integers(1, 64))
@@ -19,12 +20,9 @@ def test_slices_cover_everything_once_in_order_and_differ_by_at_most_one(
     assert max(lengths) - min(lengths) <= 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("total", "parts"),
-    [
-        pytest.param(5, 0, id="there is no zeroth part"),
-        pytest.param(-1, 2, id="there is no negative number of items"),
-    ],
+    {"there is no zeroth part": (5, 0), "there is no negative number of items": (-1, 2)},
 )
 def test_impossible_cuts_are_refused(total: int, parts: int) -> None:
     with pytest.raises(ValueError, match="cannot cut"):

@@ -16,6 +16,7 @@ from extender.metrics import FaultHandler, Metrics
 from extender.preempt import Victims
 from optimus.jobs import JobKey
 from optimus.kube.pods import Pod
+from tests.cases import cases
 from tests.unit.properties import examples
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": []}}
@@ -85,18 +86,17 @@ def test_filter_and_prioritize(browser: Client) -> None:
 
 
 @pytest.mark.parametrize("verb", ["/filter", "/prioritize"])
-@pytest.mark.parametrize(
+@cases(
     ("sent", "sentence"),
-    [
-        pytest.param(b"", "the body is not the JSON of ExtenderArgs", id="no body"),
-        pytest.param(b"\x1f\x8b\x08", "the body is not the JSON of ExtenderArgs", id="no JSON"),
-        pytest.param(b"x" * (LIMIT + 1), "more than the 20000 bytes that are read", id="too large"),
-        pytest.param(
+    {
+        "no body": (b"", "the body is not the JSON of ExtenderArgs"),
+        "no JSON": (b"\x1f\x8b\x08", "the body is not the JSON of ExtenderArgs"),
+        "too large": (b"x" * (LIMIT + 1), "more than the 20000 bytes that are read"),
+        "a fault of ours": (
             body(Pod={**POD, "metadata": {"name": "bad", "uid": "u"}}),
             "internal error in",
-            id="a fault of ours",
         ),
-    ],
+    },
 )
 def test_a_bad_call_is_answered_with_a_sentence(
     browser: Client, verb: str, sent: bytes, sentence: str
@@ -181,27 +181,24 @@ def test_preempt(browser: Client) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sent", "sentence"),
-    [
-        pytest.param(b"{", "is not the JSON of ExtenderPreemptionArgs", id="no JSON"),
-        pytest.param(preemption(Pod=None), 'names no "Pod"', id="no pod"),
-        pytest.param(
+    {
+        "no JSON": (b"{", "is not the JSON of ExtenderPreemptionArgs"),
+        "no pod": (preemption(Pod=None), 'names no "Pod"'),
+        "no victims": (
             preemption(NodeNameToMetaVictims=None),
             'neither "NodeNameToMetaVictims" nor "NodeNameToVictims"',
-            id="no victims",
         ),
-        pytest.param(
+        "a victim without a UID": (
             preemption(NodeNameToMetaVictims={"n1": {"Pods": [{}]}}),
             "ExtenderPreemptionArgs",
-            id="a victim without a UID",
         ),
-        pytest.param(
+        "a fault of ours": (
             preemption(Pod={**POD, "metadata": {"name": "bad", "uid": "u"}}),
             "internal error in preempt",
-            id="a fault of ours",
         ),
-    ],
+    },
 )
 def test_a_bad_call_of_preempt_is_a_veto_with_a_sentence(
     browser: Client, sent: bytes, sentence: str
@@ -294,15 +291,13 @@ def test_metrics(browser: Client) -> None:
     assert "optimus_extender_nodes_offered_total" in text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("result", "counted"),
-    [
-        pytest.param(FilterResult((), {"n1": "no"}, "no room"), True, id="a pod that is refused"),
-        pytest.param(
-            FilterResult(("n2",), {"n1": "no"}, "reserved"), False, id="a node that is left out"
-        ),
-        pytest.param(FilterResult((), {}, ""), False, id="no node and no cause"),
-    ],
+    {
+        "a pod that is refused": (FilterResult((), {"n1": "no"}, "no room"), True),
+        "a node that is left out": (FilterResult(("n2",), {"n1": "no"}, "reserved"), False),
+        "no node and no cause": (FilterResult((), {}, ""), False),
+    },
 )
 def test_pods_that_get_no_node_are_counted_by_cause(result: FilterResult, counted: bool) -> None:
     verbs = Verbs(lambda *_: result, score_three, allow_first, lambda *_: None)

@@ -1,9 +1,8 @@
 """Nodes that a job's profile asks to avoid."""
 
-import pytest
-
 from extender.state.event_handlers import EventHandlers, avoided_of
 from optimus.kube.profiles import AvoidedNode, JobRef, ProfileStatus, TrainingProfile
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster
 
 LATER = 2_000.0
@@ -14,12 +13,12 @@ def place_all(cluster: FakeCluster, names: list[str]) -> set[str | None]:
     return {cluster.place(name) for name in names}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("nodes", "used"),
-    [
-        pytest.param({"a": 9, "b": 4}, {"b"}, id="the job fits on another node"),
-        pytest.param({"a": 9, "b": 1}, {"a"}, id="the job fits on no other"),
-    ],
+    {
+        "the job fits on another node": ({"a": 9, "b": 4}, {"b"}),
+        "the job fits on no other": ({"a": 9, "b": 1}, {"a"}),
+    },
 )
 def test_a_node_is_avoided_where_the_job_fits_without(
     nodes: dict[str, int], used: set[str]

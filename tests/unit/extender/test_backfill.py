@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from extender.state.cluster import ProfileForecast
 from optimus.jobs import Requirement, Role
 from optimus.kube.eligibility import EligibilityConfig
@@ -12,6 +10,7 @@ from optimus.kube.times import format_second
 from optimus.kube.training_jobs import decode_job
 from optimus.placement.queue.backfill import ENDLESS_SECONDS, MAX_CLOSING
 from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -61,12 +60,9 @@ def test_small_gangs_take_all_but_the_two_nodes_of_the_old_gang_s_plan() -> None
     assert [cluster.planned_nodes()[name] for name in old] == closed
 
 
-@pytest.mark.parametrize(
+@cases(
     ("waited", "planned"),
-    [
-        pytest.param(600, 2, id="at the age limit it does not close nodes yet"),
-        pytest.param(601, 0, id="past it it does"),
-    ],
+    {"at the age limit it does not close nodes yet": (600, 2), "past it it does": (601, 0)},
 )
 def test_the_age_limit_of_a_gang_that_closes_nodes(waited: int, planned: int) -> None:
     cluster = FakeCluster({"a": 4})
@@ -132,15 +128,15 @@ def test_forecasts_are_read_from_profiles_and_count_from_their_decision() -> Non
     assert "has waited longer" in "".join(reasons(cluster, long[0]))
 
 
-@pytest.mark.parametrize(
+@cases(
     "status",
-    [
-        pytest.param({}, id="nothing was decided yet"),
-        pytest.param({"remaining_seconds": 5}, id="it is not known when"),
-        pytest.param({"decided_at": "2026-01-01T00:00:00Z"}, id="no time remains known"),
-        pytest.param({"decided_at": "noon", "remaining_seconds": 5}, id="no time at all"),
-        pytest.param(None, id="the profile is deleted"),
-    ],
+    {
+        "nothing was decided yet": {},
+        "it is not known when": {"remaining_seconds": 5},
+        "no time remains known": {"decided_at": "2026-01-01T00:00:00Z"},
+        "no time at all": {"decided_at": "noon", "remaining_seconds": 5},
+        "the profile is deleted": None,
+    },
 )
 def test_a_forecast_ends_with_its_profile(status: dict[str, object] | None) -> None:
     cluster = FakeCluster({"a": 1})

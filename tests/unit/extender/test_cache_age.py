@@ -9,6 +9,7 @@ from extender.cache_age import CacheAge
 from optimus.jobs import Counts, Role
 from optimus.kube.reflector import ReflectorConfig
 from optimus.placement.queue.order import Instant
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 START = 1_700_000_000.0
@@ -40,13 +41,13 @@ class Frozen:
         self.age = CacheAge(caches, 120.0, lambda: Instant(self.now, START + self.now))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("now", "too_old"),
-    [
-        pytest.param(0.0, False, id="just heard of"),
-        pytest.param(120.0, False, id="at the limit"),
-        pytest.param(120.1, True, id="past the limit"),
-    ],
+    {
+        "just heard of": (0.0, False),
+        "at the limit": (120.0, False),
+        "past the limit": (120.1, True),
+    },
 )
 def test_a_cache_is_too_old_past_the_limit(now: float, too_old: bool) -> None:
     frozen = Frozen(now=now)

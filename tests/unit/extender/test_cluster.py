@@ -3,22 +3,16 @@
 from collections.abc import Sequence
 
 import msgspec
-import pytest
 
 from extender.state.cluster import Cluster, ProfileRescale
 from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Requirement, Role
 from optimus.kube.pods import Owner, Pod
 from optimus.nodes import Node
 from optimus.placement.gang import Gang, Member
-from optimus.placement.rules import (
-    AffinityTerm,
-    HostPort,
-    PodRules,
-    PodSelector,
-    SpreadConstraint,
-)
+from optimus.placement.rules import AffinityTerm, HostPort, PodRules, PodSelector, SpreadConstraint
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
+from tests.cases import cases
 
 POD = Pod(
     uid="pod",
@@ -41,15 +35,15 @@ def cluster_with(*pods: Pod) -> Cluster:
     return cluster
 
 
-@pytest.mark.parametrize(
+@cases(
     ("after", "releases"),
-    [
-        pytest.param(None, 1, id="it is gone"),
-        pytest.param(msgspec.structs.replace(POD, phase="Succeeded"), 1, id="it has ended"),
-        pytest.param(msgspec.structs.replace(POD, resources=Resources(cpu=1)), 1, id="it shrinks"),
-        pytest.param(msgspec.structs.replace(POD, resources=Resources(cpu=3)), 0, id="it grows"),
-        pytest.param(POD, 0, id="nothing changes"),
-    ],
+    {
+        "it is gone": (None, 1),
+        "it has ended": (msgspec.structs.replace(POD, phase="Succeeded"), 1),
+        "it shrinks": (msgspec.structs.replace(POD, resources=Resources(cpu=1)), 1),
+        "it grows": (msgspec.structs.replace(POD, resources=Resources(cpu=3)), 0),
+        "nothing changes": (POD, 0),
+    },
 )
 def test_a_pod_leaves_room_where(after: Pod | None, releases: int) -> None:
     cluster = cluster_with(POD)
@@ -76,14 +70,14 @@ def test_a_replica_that_is_being_deleted_is_ending_until_it_is_gone() -> None:
     assert cluster.ending == {}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pods", "priority"),
-    [
-        pytest.param([(5, False), (3, False)], 3, id="the lowest of its pods"),
-        pytest.param([(5, False), (3, True)], 5, id="those that are being deleted do not count"),
-        pytest.param([(5, True), (3, True)], 3, id="where no other is left they do"),
-        pytest.param([], 0, id="nought without pods"),
-    ],
+    {
+        "the lowest of its pods": ([(5, False), (3, False)], 3),
+        "those that are being deleted do not count": ([(5, False), (3, True)], 5),
+        "where no other is left they do": ([(5, True), (3, True)], 3),
+        "nought without pods": ([], 0),
+    },
 )
 def test_the_priority_of_a_job(pods: Sequence[tuple[int, bool]], priority: int) -> None:
     cluster = cluster_with(
@@ -108,7 +102,7 @@ JOB = Job(
 RESCALE = ProfileRescale("job", "i1", Counts(1, 1), leaving=True)
 
 
-@pytest.mark.parametrize("job", [JOB, None], ids=["", "that cannot be read"])
+@cases("job", {"": JOB, "that cannot be read": None})
 def test_while_a_rescale_replaces_its_pods_a_job_keeps_its_priority_and_has_run(
     job: Job | None,
 ) -> None:
@@ -216,16 +210,16 @@ def test_a_pod_on_a_node_counts_for_the_rules_of_others_until_it_ends() -> None:
 OWNED = msgspec.structs.replace(REPLICA, owner=Owner("TFJob", "job", "job"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changed", "of_known_job", "beside_another_pod"),
-    [
-        pytest.param({}, True, True, id="as the job names its pods"),
-        pytest.param({"owner": Owner("MXJob", "job", "job")}, False, False, id="another kind"),
-        pytest.param({"owner": Owner("TFJob", "k", "job")}, False, False, id="another name"),
-        pytest.param({"namespace": "other"}, False, False, id="another namespace"),
-        pytest.param({"owner": None}, False, False, id="no owner"),
-        pytest.param({"replica": None}, False, False, id="no replica"),
-    ],
+    {
+        "as the job names its pods": ({}, True, True),
+        "another kind": ({"owner": Owner("MXJob", "job", "job")}, False, False),
+        "another name": ({"owner": Owner("TFJob", "k", "job")}, False, False),
+        "another namespace": ({"namespace": "other"}, False, False),
+        "no owner": ({"owner": None}, False, False),
+        "no replica": ({"replica": None}, False, False),
+    },
 )
 def test_a_pod_is_a_jobs_replica_where_all_that_it_says_of_the_job_is_so(
     changed: dict[str, object], of_known_job: bool, beside_another_pod: bool

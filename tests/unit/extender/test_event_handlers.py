@@ -18,6 +18,7 @@ from optimus.kube.nodes import decode_node
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.profiles import JobRef, ProfileStatus, RescaleStatus, TrainingProfile
 from optimus.kube.training_jobs import TrainingJob, decode_job
+from tests.cases import cases
 
 RECORD = RescaleStatus("i7", "2026-01-01T00:00:00Z", 1, 2, 2, 4)
 
@@ -35,48 +36,38 @@ def profile(**status: object) -> TrainingProfile:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "rescale"),
-    [
-        pytest.param(profile(), None, id="nothing is known yet"),
-        pytest.param(profile(phase=Phase.TRAINING, rescale=RECORD), None, id="training"),
-        pytest.param(
+    {
+        "nothing is known yet": (profile(), None),
+        "training": (profile(phase=Phase.TRAINING, rescale=RECORD), None),
+        "a target that no job can have": (
             profile(phase=Phase.STARTING, target_ps=1, target_workers=2**31),
             None,
-            id="a target that no job can have",
         ),
-        pytest.param(
-            profile(phase=Phase.WAITING_FOR_CHECKPOINT, rescale=RECORD), None, id="not begun yet"
-        ),
-        pytest.param(
+        "not begun yet": (profile(phase=Phase.WAITING_FOR_CHECKPOINT, rescale=RECORD), None),
+        "its pods are about to go": (
             profile(phase=Phase.SUSPENDING, rescale=RECORD, target_ps=2, target_workers=4),
             ProfileRescale("uid-j", "i7", Counts(2, 4), leaving=True, kept=Counts(1, 2)),
-            id="its pods are about to go",
         ),
-        pytest.param(
+        "going back: the target counts, not the record's": (
             profile(phase=Phase.STARTING, rescale=RECORD, target_ps=1, target_workers=2),
             ProfileRescale("uid-j", "i7", Counts(1, 2), leaving=False),
-            id="going back: the target counts, not the record's",
         ),
-        pytest.param(
+        "without a target the record's": (
             profile(phase=Phase.RESIZING, rescale=RECORD),
             ProfileRescale("uid-j", "i7", Counts(2, 4), leaving=False, kept=Counts(1, 2)),
-            id="without a target the record's",
         ),
-        pytest.param(
+        "without a record the interval's name": (
             profile(phase=Phase.SUSPENDING, interval_id="i8", target_ps=2, target_workers=4),
             ProfileRescale("uid-j", "i8", Counts(2, 4), leaving=True),
-            id="without a record the interval's name",
         ),
-        pytest.param(
-            profile(phase=Phase.SUSPENDING), None, id="without either nothing can be reserved"
-        ),
-        pytest.param(
+        "without either nothing can be reserved": (profile(phase=Phase.SUSPENDING), None),
+        "suspended for good": (
             profile(phase=Phase.SUSPENDING, rescale=RECORD, target_ps=0, target_workers=0),
             None,
-            id="suspended for good",
         ),
-    ],
+    },
 )
 def test_the_rescale_that_a_profile_shows(
     given: TrainingProfile, rescale: ProfileRescale | None
@@ -189,14 +180,14 @@ def test_an_unusable_node_is_logged_once(caplog: pytest.LogCaptureFixture) -> No
 SUSPENDING = RescaleStatus("i", "", 1, 1, 1, 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        pytest.param({"namespace": "attacker"}, id="of another namespace"),
-        pytest.param({"name": "k"}, id="of another name"),
-        pytest.param({"job": JobRef("MXJob", "j", "uid-j")}, id="of another kind"),
-        pytest.param({"job": JobRef("TFJob", "j", "uid-k")}, id="of a job that is gone"),
-    ],
+    {
+        "of another namespace": {"namespace": "attacker"},
+        "of another name": {"name": "k"},
+        "of another kind": {"job": JobRef("MXJob", "j", "uid-j")},
+        "of a job that is gone": {"job": JobRef("TFJob", "j", "uid-k")},
+    },
 )
 def test_a_profile_that_is_not_the_jobs_own_is_ignored(change: dict[str, Any]) -> None:
     parts = leading_parts()
@@ -256,12 +247,9 @@ def test_a_namespace_is_known_by_its_labels_until_it_is_gone() -> None:
     assert known == {}
 
 
-@pytest.mark.parametrize(
+@cases(
     "after",
-    [
-        pytest.param(None, id="deleted"),
-        pytest.param(job(conditions=[{"type": "Succeeded", "status": "True"}]), id="succeeded"),
-    ],
+    {"deleted": None, "succeeded": job(conditions=[{"type": "Succeeded", "status": "True"}])},
 )
 def test_a_job_that_ends_releases_its_reservations(after: TrainingJob | None) -> None:
     parts = leading_parts()

@@ -10,6 +10,7 @@ from extender.state.future_room import Awaited
 from optimus.jobs import Counts, NodeConstraints, Role
 from optimus.placement.gang import Placement
 from optimus.snapshot import ReplicaId
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -121,13 +122,13 @@ def test_a_gang_that_is_always_refused_is_asked_about_less_and_less_often(truth:
     assert texts == ASKED | NOT_OFFERED, "the first until all were offered, then the second"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "seconds", "until_asked"),
-    [
-        pytest.param(lambda cluster: cluster.node("a", 4), 0.0, 0.0, id="the node changes"),
-        pytest.param(lambda cluster: cluster.spec("j", 2, 1), 0.0, 1.0, id="the job changes"),
-        pytest.param(lambda cluster: None, 1.0, 0.0, id="the back-off ends"),
-    ],
+    {
+        "the node changes": (lambda cluster: cluster.node("a", 4), 0.0, 0.0),
+        "the job changes": (lambda cluster: cluster.spec("j", 2, 1), 0.0, 1.0),
+        "the back-off ends": (lambda cluster: None, 1.0, 0.0),
+    },
 )
 def test_a_node_that_was_not_offered_is_tried_again(
     change: Callable[[FakeCluster], None], seconds: float, until_asked: float
@@ -184,6 +185,16 @@ def test_what_one_replica_is_not_offered_is_not_held_against_another_kind_of_its
     cluster.ask(plain, ["a"])
     assert cluster.ask(chosen, ["b"]).kept == ("b",)
     assert cluster.planned_nodes() == {plain: "a", chosen: "b"}
+
+
+def test_replicas_with_claims_of_their_own_go_each_where_its_volume_is() -> None:
+    cluster = FakeCluster({"a": 1, "b": 1})
+    names = cluster.job("j", 0, 2, beyond_plan=True)
+    for name in names:
+        cluster.change(cluster.pods[name], claims=(f"{name}-data",))
+    cluster.ask(names[0], ["b"])
+    assert cluster.ask(names[1], ["a"]).kept == ("a",)
+    assert cluster.planned_nodes() == {names[0]: "b", names[1]: "a"}
 
 
 def test_a_pod_that_is_being_bound_stays_where_it_is_when_the_rest_is_planned_again() -> None:
@@ -315,14 +326,14 @@ def ask_beside_a_reservation(cluster: FakeCluster) -> FilterResult:
     return cluster.ask(cluster.other("o", 1).name, ["a"])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("ask", "cause"),
-    [
-        pytest.param(ask_for_a_bound_pod, "bound", id="a pod that is bound"),
-        pytest.param(hold_what_others_leave, "preempting", id="room that victims still take"),
-        pytest.param(ask_with_rules_beyond_the_plan, "asked", id="rules beyond the plan"),
-        pytest.param(ask_beside_a_reservation, "reserved", id="another pod beside a reservation"),
-    ],
+    {
+        "a pod that is bound": (ask_for_a_bound_pod, "bound"),
+        "room that victims still take": (hold_what_others_leave, "preempting"),
+        "rules beyond the plan": (ask_with_rules_beyond_the_plan, "asked"),
+        "another pod beside a reservation": (ask_beside_a_reservation, "reserved"),
+    },
 )
 def test_a_refusal_is_counted_by_its_cause(
     ask: Callable[[FakeCluster], FilterResult], cause: str

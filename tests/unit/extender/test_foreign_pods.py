@@ -5,13 +5,14 @@ import pytest
 
 from optimus.jobs import Counts, Role
 from optimus.kube.pods import Owner, Pod
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster
 
-OTHERS = [
-    pytest.param({"namespace": "attacker"}, id="in another namespace"),
-    pytest.param({"owner": Owner("MXJob", "j", "uid-j")}, id="of a job of another kind"),
-    pytest.param({"owner": Owner("TFJob", "k", "uid-j")}, id="of a job of another name"),
-]
+OTHERS = {
+    "in another namespace": {"namespace": "attacker"},
+    "of a job of another kind": {"owner": Owner("MXJob", "j", "uid-j")},
+    "of a job of another name": {"owner": Owner("TFJob", "k", "uid-j")},
+}
 
 
 def foreign(cluster: FakeCluster, changes: dict[str, object]) -> Pod:
@@ -24,7 +25,7 @@ def foreign(cluster: FakeCluster, changes: dict[str, object]) -> Pod:
 
 
 @pytest.mark.parametrize("job_is_known", [True, False])
-@pytest.mark.parametrize("changes", OTHERS)
+@cases("changes", OTHERS)
 def test_it_gets_nothing_that_is_reserved_for_the_job(
     changes: dict[str, object], job_is_known: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -41,7 +42,7 @@ def test_it_gets_nothing_that_is_reserved_for_the_job(
     assert len([each for each in caplog.records if "no member" in each.getMessage()]) == 1
 
 
-@pytest.mark.parametrize("changes", OTHERS)
+@cases("changes", OTHERS)
 def test_the_job_says_whose_the_pods_are_that_were_seen_before_it(
     changes: dict[str, object],
 ) -> None:

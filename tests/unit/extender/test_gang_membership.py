@@ -1,12 +1,12 @@
 """Who belongs to a gang, and that it waits for all of them."""
 
 import msgspec
-import pytest
 
 from optimus.jobs import Counts, FixedRole, ReplicaSpec, Role
 from optimus.kube.pods import Owner
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -88,7 +88,7 @@ def test_a_single_pod_of_a_job_that_cannot_be_read_is_a_gang_of_its_own() -> Non
     assert cluster.ask(name).kept == ("a",)
 
 
-@pytest.mark.parametrize("size", [1, 2], ids=["a whole gang", "a part of a gang"])
+@cases("size", {"a whole gang": 1, "a part of a gang": 2})
 def test_pods_that_are_gone_before_the_watch_shows_them_are_forgotten(size: int) -> None:
     cluster = FakeCluster({"a": 9})
     seen = cluster.pod("seen", Role.PS, 0, Counts(1, 1))

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from extender.state.gang_queue import GangQueue
 from optimus.jobs import Counts, Role
 from optimus.placement.queue.order import Instant, WaitingGang
 from optimus.resources import Resources
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -188,23 +187,15 @@ def pause(cluster: FakeCluster) -> None:
     queue_of(cluster).paused["uid-j"] = float("inf")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "waits"),
-    [
-        pytest.param(lambda cluster: None, True, id="without a plan"),
-        pytest.param(
-            lambda cluster: queue_of(cluster).paused.update({"uid-j": float("inf")}),
-            False,
-            id="paused",
-        ),
-        pytest.param(lambda cluster: cluster.planner.advance(), False, id="planned"),
-        pytest.param(
-            lambda cluster: cluster.rescale("j", 1, 1, leaving=True), False, id="about to leave"
-        ),
-        pytest.param(
-            lambda cluster: cluster.delete("j-worker-0"), False, id="with a pod that is missing"
-        ),
-    ],
+    {
+        "without a plan": (lambda cluster: None, True),
+        "paused": (lambda cluster: queue_of(cluster).paused.update({"uid-j": float("inf")}), False),
+        "planned": (lambda cluster: cluster.planner.advance(), False),
+        "about to leave": (lambda cluster: cluster.rescale("j", 1, 1, leaving=True), False),
+        "with a pod that is missing": (lambda cluster: cluster.delete("j-worker-0"), False),
+    },
 )
 def test_whether_a_gang_waits(change: Callable[[FakeCluster], object], waits: bool) -> None:
     cluster = FakeCluster({"a": 9})

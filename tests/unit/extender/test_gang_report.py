@@ -12,6 +12,7 @@ from extender.gang_report import (
     RoleReport,
     amounts,
     cause,
+    for_users,
     sentence,
 )
 from extender.gang_states import GangState
@@ -327,3 +328,21 @@ def test_a_resource_that_no_node_offers_is_named_with_the_setting_that_leaves_it
         " a resource that another extender accounts for is to be named in"
         " OPTIMUS_IGNORED_RESOURCES)"
     )
+
+
+def test_an_event_names_no_job_of_another_namespace() -> None:
+    whole = report(
+        GangState.WAITING,
+        ahead=(JobAhead("ns/mine", 0), JobAhead("other/secret", 2), JobAhead("third/secret", 1)),
+        jobs_ahead=5,
+        expected=Expectation(at="2026-01-01T00:05:00Z", awaits="other/secret"),
+        victims=("other/secret",),
+        preempted_for="other/secret",
+    )
+    told = for_users(whole)
+    assert "secret" in sentence(whole)
+    assert "secret" not in str(told)
+    assert "behind a job of another namespace (3 nodes)" in told.sentence
+    assert "when a job of another namespace ends" in told.sentence
+    own = msgspec.structs.replace(whole, ahead=(JobAhead("ns/mine", 2),), expected=None)
+    assert "behind ns/mine (2 nodes)" in for_users(own).sentence

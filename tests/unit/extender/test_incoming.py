@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.http.incoming import Incoming, TooLarge
+from tests.cases import cases
 
 LIMIT = 100
 
@@ -38,16 +39,14 @@ def test_what_follows_is_kept() -> None:
     assert arriving.take() == request(b"one") + request(b"two")[:10]
 
 
-@pytest.mark.parametrize(
+@cases(
     "sent",
-    [
-        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", id="no body"),
-        pytest.param(request(b"", "A: b", length="+2"), id="a length that is no number"),
-        pytest.param(b"x" * 70_000, id="a head without an end"),
-        pytest.param(
-            request(b"2\r\n{}\r\n0\r\n\r\n", "Transfer-Encoding: chunked", length=""), id="chunks"
-        ),
-    ],
+    {
+        "no body": b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+        "a length that is no number": request(b"", "A: b", length="+2"),
+        "a head without an end": b"x" * 70_000,
+        "chunks": request(b"2\r\n{}\r\n0\r\n\r\n", "Transfer-Encoding: chunked", length=""),
+    },
 )
 def test_other_requests_are_gunicorns_once_they_are_there(sent: bytes) -> None:
     arriving = incoming()
@@ -69,12 +68,12 @@ def test_of_a_body_that_is_too_large_one_byte_more_than_the_limit_is_kept() -> N
     assert arriving.take() == request(b"x" * (LIMIT + 1)) + next_one
 
 
-@pytest.mark.parametrize(
+@cases(
     "sent",
-    [
-        pytest.param(request(b"x", length=10_000), id="of a known length"),
-        pytest.param(request(b"x" * 200, "Transfer-Encoding: chunked", length=""), id="in chunks"),
-    ],
+    {
+        "of a known length": request(b"x", length=10_000),
+        "in chunks": request(b"x" * 200, "Transfer-Encoding: chunked", length=""),
+    },
 )
 def test_a_body_that_is_much_too_large_is_not_read(sent: bytes) -> None:
     with pytest.raises(TooLarge):

@@ -11,6 +11,7 @@ from extender.inspection import MOST_AHEAD, Inspector
 from extender.state.cluster import ProfileForecast
 from optimus.jobs import Counts, FixedRole, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.resources import Resources
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster
 
 CPU = 1000
@@ -79,12 +80,12 @@ def test_the_report_of_a_gang_without_room_has_what_is_lacking_and_until_when() 
     assert (found.kind, found.uid, found.priority) == ("TFJob", "uid-second", 0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seconds", "said"),
-    [
-        pytest.param(86_400.0, "at about 1970-01-02 12:03 UTC, when ns/first ends", id="a day"),
-        pytest.param(1e12, "at about 9999-12-31 23:59 UTC, when ns/first ends", id="far off"),
-    ],
+    {
+        "a day": (86_400.0, "at about 1970-01-02 12:03 UTC, when ns/first ends"),
+        "far off": (1e12, "at about 9999-12-31 23:59 UTC, when ns/first ends"),
+    },
 )
 def test_capacity_that_is_not_expected_today_is_given_with_its_date(
     seconds: float, said: str

@@ -16,6 +16,7 @@ from optimus.jobs import Counts, Role
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import NO_ANNOTATIONS, EventType, Subject
 from optimus.kube.results import Refused
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster
 
 T = TypeVar("T")
@@ -134,12 +135,9 @@ def test_nobody_waits_while_events_are_being_written() -> None:
     assert len(executor.given) == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cause", "seconds"),
-    [
-        pytest.param("gates", LEAST_SECONDS, id="another cause"),
-        pytest.param("room", REPEAT_SECONDS, id="the same"),
-    ],
+    {"another cause": ("gates", LEAST_SECONDS), "the same": ("room", REPEAT_SECONDS)},
 )
 def test_the_next_event_comes_once_the_time_between_two_is_over(cause: str, seconds: float) -> None:
     emitted = EmittedEvents([notice()])

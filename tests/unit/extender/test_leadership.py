@@ -9,6 +9,7 @@ import pytest
 
 from extender.leadership import LeaseReader, OnlyReplica, leadership
 from optimus.kube.errors import ErrorKind, KubeError
+from tests.cases import cases
 
 
 class FakeCoordination:
@@ -41,16 +42,16 @@ def reader(client: FakeClient, every_seconds: float = 0.0) -> LeaseReader:
     return LeaseReader(client, "kube-system/optimus", "host-1", every_seconds)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("holder", "leads"),
-    [
-        pytest.param("host-1_7f3a", True, id="kube-scheduler's identity is that of its host"),
-        pytest.param("host-1", True, id="the identity itself"),
-        pytest.param("host-10_7f3a", False, id="a host whose name only begins alike"),
-        pytest.param("other_host-1_", False, id="another host"),
-        pytest.param("", False, id="nobody"),
-        pytest.param(None, False, id="a Lease that nobody has held yet"),
-    ],
+    {
+        "kube-scheduler's identity is that of its host": ("host-1_7f3a", True),
+        "the identity itself": ("host-1", True),
+        "a host whose name only begins alike": ("host-10_7f3a", False),
+        "another host": ("other_host-1_", False),
+        "nobody": ("", False),
+        "a Lease that nobody has held yet": (None, False),
+    },
 )
 def test_who_leads(holder: str | None, leads: bool) -> None:
     lease = reader(FakeClient(holder))
@@ -72,15 +73,15 @@ def test_between_two_reads_the_last_one_holds() -> None:
     assert len(client.reads) == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("transitions", "leads"),
-    [
-        pytest.param((3, 3), True, id="none between"),
-        pytest.param((3, 4), True, id="its own kube-scheduler began to lead again"),
-        pytest.param((3, 5), False, id="another has led and ended"),
-        pytest.param((None, 9), True, id="it is not known how many there were"),
-        pytest.param((3, None), True, id="it is not known how many there are"),
-    ],
+    {
+        "none between": ((3, 3), True),
+        "its own kube-scheduler began to lead again": ((3, 4), True),
+        "another has led and ended": ((3, 5), False),
+        "it is not known how many there were": ((None, 9), True),
+        "it is not known how many there are": ((3, None), True),
+    },
 )
 def test_another_leader_between_two_reads_is_noticed(
     transitions: tuple[int | None, int | None], leads: bool
@@ -101,13 +102,13 @@ def test_transitions_before_this_one_led_do_not_count() -> None:
     assert lease.leads()
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        pytest.param({"error": KubeError(ErrorKind.TRANSIENT, "no answer")}, id="no answer"),
-        pytest.param({"error": KubeError(ErrorKind.FORBIDDEN, "no right")}, id="no right"),
-        pytest.param({"body": b"no JSON"}, id="no Lease"),
-    ],
+    {
+        "no answer": {"error": KubeError(ErrorKind.TRANSIENT, "no answer")},
+        "no right": {"error": KubeError(ErrorKind.FORBIDDEN, "no right")},
+        "no Lease": {"body": b"no JSON"},
+    },
 )
 def test_while_the_lease_cannot_be_read_the_last_holder_leads(
     change: dict[str, object], caplog: pytest.LogCaptureFixture

@@ -2,11 +2,11 @@
 
 import logging
 
-import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from extender.metrics import FaultHandler, Metrics
+from tests.cases import cases
 
 
 def families(metrics: Metrics) -> dict[str, Metric]:
@@ -63,13 +63,13 @@ def test_a_watched_figure_is_read_whenever_the_metrics_are() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("level", "more", "counted"),
-    [
-        pytest.param(logging.ERROR, {}, ["test_metrics"], id="by its module"),
-        pytest.param(logging.ERROR, {"where": "filter"}, ["filter"], id="by what it names"),
-        pytest.param(logging.WARNING, {}, [], id="no fault of ours"),
-    ],
+    {
+        "by its module": (logging.ERROR, {}, ["test_metrics"]),
+        "by what it names": (logging.ERROR, {"where": "filter"}, ["filter"]),
+        "no fault of ours": (logging.WARNING, {}, []),
+    },
 )
 def test_a_traceback_is_counted_by_where_it_was_logged(
     level: int, more: dict[str, str], counted: list[str]

@@ -8,6 +8,7 @@ from optimus.kube.pods import Pod
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, Placement
 from optimus.placement.queue.budgets import BURST_SECONDS, SHARE, NamespaceBudgets
+from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
 from optimus.placement.theorem1 import Theorem1
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
@@ -132,6 +133,22 @@ def test_costly_searches_of_one_namespace_do_not_keep_other_gangs_waiting() -> N
     planner.plan_slice()
     assert costly.searched[:1] == ["honest"]
     assert len(cluster.planned_nodes()) == 2
+
+
+def test_a_search_that_the_rules_of_other_pods_make_long_is_charged_to_these() -> None:
+    cluster = FakeCluster({"a": 5, "b": 9})
+    Costly(cluster)
+    to_all = PodRules(anti_affinity=(AffinityTerm("host", PodSelector((), ("ns",))),))
+    hostile = msgspec.structs.replace(
+        cluster.other("hostile", 1, "a"), namespace="hostile", rules=to_all
+    )
+    cluster.change(hostile)
+    for at in range(3):
+        cluster.job(f"victim-{at}", 0, 6 + at)
+    cluster.planner.advance()
+    defers = cluster.planner._planning.defers
+    assert defers("hostile", cluster.now)
+    assert not defers("ns", cluster.now)
 
 
 def test_a_gang_whose_search_is_costly_rests_though_its_pods_change() -> None:

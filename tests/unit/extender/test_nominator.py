@@ -21,6 +21,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
 from optimus.kube.store import Changes
 from optimus.resources import NONE
+from tests.cases import cases
 
 LONG_AGO = float("-inf")
 
@@ -139,10 +140,7 @@ def test_a_refused_pod_that_keeps_its_nomination_is_requeued() -> None:
     assert setting.writer.requeued == [], "the watch may show soon that it has been cleared"
     for now in (11.0, 11.5, 12.5, 13.5):
         nominator.run_once(now)
-    assert setting.writer.requeued == [
-        "p: planned on a at 11.0",
-        "p: planned on a at 12.5",
-    ]
+    assert setting.writer.requeued == ["p: planned on a at 11.0", "p: planned on a at 12.5"]
     assert setting.writer.nominated == []
 
 
@@ -225,14 +223,14 @@ def test_a_pod_that_kube_scheduler_is_busy_with_is_left_alone() -> None:
     assert setting.writer.nominated == [("p", "a")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("now_is", "cleared"),
-    [
-        pytest.param(pod("p", "a"), [("p", None)], id="it still carries the nomination: cleared"),
-        pytest.param(pod("p", None), [], id="kube-scheduler has cleared it itself"),
-        pytest.param(pod("p", "c"), [], id="kube-scheduler has nominated another node"),
-        pytest.param(None, [], id="it is bound or gone"),
-    ],
+    {
+        "it still carries the nomination: cleared": (pod("p", "a"), [("p", None)]),
+        "kube-scheduler has cleared it itself": (pod("p", None), []),
+        "kube-scheduler has nominated another node": (pod("p", "c"), []),
+        "it is bound or gone": (None, []),
+    },
 )
 def test_a_nomination_that_is_no_longer_planned(
     now_is: Pod | None, cleared: list[tuple[str, str | None]]
@@ -301,7 +299,8 @@ def test_pods_that_are_to_be_offered_nodes_are_requeued_until_they_are_ever_late
 
 @pytest.mark.parametrize("why", ["to be asked about", "refused", "nominated"])
 def test_pods_of_one_namespace_do_not_keep_those_of_others_from_being_written_to(why: str) -> None:
-    many = [pod(f"p{number}", "a") for number in range(5000)]
+    count = 5 * MOST_WRITES
+    many = [pod(f"p{number}", "a") for number in range(count)]
     pods = (*many, msgspec.structs.replace(pod("honest", "a"), namespace="other"))
     setting = Setting(FakePlans(waits={each.uid: each for each in pods}))
     if why == "to be asked about":
@@ -316,7 +315,7 @@ def test_pods_of_one_namespace_do_not_keep_those_of_others_from_being_written_to
     written += [name for name, _ in setting.writer.nominated]
     assert "honest" in written
     assert len(written) <= MOST_WRITES
-    for second in range(5000 // MOST_WRITES + 1):
+    for second in range(count // MOST_WRITES + 1):
         nominator.run_once(10.0 + second / 100)
     writes = [*(text.split(":")[0] for text in setting.writer.requeued)]
     assert {*writes, *(name for name, _ in setting.writer.nominated)} == {p.name for p in pods}
@@ -448,9 +447,7 @@ def test_only_the_leaders_extender_plans_and_nominates() -> None:
     stale = pod("old", "z")
     setting = Setting(
         FakePlans(
-            (PendingNomination(pod("p"), "a", LONG_AGO),),
-            stale=(stale,),
-            waits={stale.uid: stale},
+            (PendingNomination(pod("p"), "a", LONG_AGO),), stale=(stale,), waits={stale.uid: stale}
         ),
         leads=False,
     )

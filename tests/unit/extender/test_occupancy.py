@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from extender.state.occupancy import Occupancy, Occupant
 from optimus.jobs import JobKey, ReplicaSpec, Requirement, Role
 from optimus.placement.gang import Gang, Member
@@ -17,6 +15,7 @@ from optimus.placement.rules import (
     SpreadConstraint,
     Surroundings,
 )
+from tests.cases import cases
 
 HTTP = HostPort(80)
 X: Labels = (("app", "x"),)
@@ -55,12 +54,12 @@ def test_where_no_rule_concerns_it_a_gang_has_no_surroundings() -> None:
     assert seen_by(occupancy, None).repelling == ((term, frozenset({"n"})),)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rules", "count"),
-    [
-        pytest.param(SPREAD_X, 1, id="a pod that is being deleted counts for no spread"),
-        pytest.param(BESIDE_X, 2, id="but for affinity"),
-    ],
+    {
+        "a pod that is being deleted counts for no spread": (SPREAD_X, 1),
+        "but for affinity": (BESIDE_X, 2),
+    },
 )
 def test_a_pod_that_is_being_deleted(rules: PodRules, count: int) -> None:
     occupancy = Occupancy()
@@ -108,7 +107,7 @@ def test_an_anti_affinity_towards_all_pods_is_found_without_a_label() -> None:
     assert occupancy.surroundings(gang_of(None)) is None
 
 
-@pytest.mark.parametrize("labels", [(("team", "t"),), None], ids=["other labels", "it is gone"])
+@cases("labels", {"other labels": (("team", "t"),), "it is gone": None})
 def test_pods_of_a_namespace_count_by_the_labels_that_it_has_now(labels: Labels | None) -> None:
     of_team = PodSelector(
         (Requirement("app", "In", ("x",)),), (), (Requirement("team", "In", ("s",)),)
@@ -132,28 +131,21 @@ def adding(pod: Occupant) -> Callable[[Occupancy], object]:
     return lambda occupancy: occupancy.add("new", pod)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "changed", "opened"),
-    [
-        pytest.param(adding(Occupant("n", "ns", Y)), False, False, id="a pod that no rule counts"),
-        pytest.param(adding(Occupant("n", "ns", X)), True, True, id="a pod that a gang counts"),
-        pytest.param(adding(Occupant("n", "ns", Y, ON_80)), True, False, id="more ports are taken"),
-        pytest.param(
-            lambda occupancy: occupancy.remove("port", "ns"), True, True, id="a port is free again"
-        ),
-        pytest.param(
-            lambda occupancy: occupancy.set_namespace("other", Y), True, True, id="a namespace"
-        ),
-        pytest.param(
-            lambda occupancy: occupancy.set_namespace("other", X), False, False, id="as it was"
-        ),
-        pytest.param(
+    {
+        "a pod that no rule counts": (adding(Occupant("n", "ns", Y)), False, False),
+        "a pod that a gang counts": (adding(Occupant("n", "ns", X)), True, True),
+        "more ports are taken": (adding(Occupant("n", "ns", Y, ON_80)), True, False),
+        "a port is free again": (lambda occupancy: occupancy.remove("port", "ns"), True, True),
+        "a namespace": (lambda occupancy: occupancy.set_namespace("other", Y), True, True),
+        "as it was": (lambda occupancy: occupancy.set_namespace("other", X), False, False),
+        "a question": (
             lambda occupancy: occupancy.surroundings(gang_of(ON_80), ("port",)),
             False,
             False,
-            id="a question",
         ),
-    ],
+    },
 )
 def test_what_opens_nodes_to_gangs_that_were_refused(
     change: Callable[[Occupancy], object], changed: bool, opened: bool

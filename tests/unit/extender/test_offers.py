@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import msgspec
-import pytest
 
 from extender.state.offers import Offers, shape_of
 from optimus.jobs import NodeConstraints, Role
@@ -11,6 +10,7 @@ from optimus.kube.pods import Pod
 from optimus.placement.rules import HostPort, PodRules
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
+from tests.cases import cases
 
 REPLICA = ReplicaId("uid", Role.WORKER, 0)
 POD = Pod(
@@ -36,15 +36,15 @@ def refused(times: int) -> tuple[Offers, float]:
     return offers, began
 
 
-@pytest.mark.parametrize(
+@cases(
     ("times", "seconds"),
-    [
-        pytest.param(1, 1, id="a second: kube-scheduler may not have seen the room yet"),
-        pytest.param(2, 2, id="the second time for two"),
-        pytest.param(6, 32, id="the sixth time for 32"),
-        pytest.param(7, 60, id="never longer than the setting says"),
-        pytest.param(99, 60, id="however often"),
-    ],
+    {
+        "a second: kube-scheduler may not have seen the room yet": (1, 1),
+        "the second time for two": (2, 2),
+        "the sixth time for 32": (6, 32),
+        "never longer than the setting says": (7, 60),
+        "however often": (99, 60),
+    },
 )
 def test_each_back_off_lasts_twice_as_long(times: int, seconds: int) -> None:
     offers, began = refused(times)
@@ -58,12 +58,12 @@ def test_each_back_off_lasts_twice_as_long(times: int, seconds: int) -> None:
     assert offers.expire(began + seconds) == ()
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        pytest.param(lambda offers: offers.node_changed("n"), id="a node that was not offered"),
-        pytest.param(lambda offers: offers.forget("uid"), id="the job"),
-    ],
+    {
+        "a node that was not offered": lambda offers: offers.node_changed("n"),
+        "the job": lambda offers: offers.forget("uid"),
+    },
 )
 def test_the_back_off_is_reset_by_a_change_of(change: Callable[[Offers], object]) -> None:
     offers, began = refused(5)

@@ -21,6 +21,7 @@ from optimus.placement.rules import HostPort, PodRules
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -105,9 +106,7 @@ class SlowRule(CountingRule):
         return super().place(gang, capacity)
 
 
-def test_a_search_that_takes_long_and_finds_nothing_is_seldom_made(
-    searches: Counter[str],
-) -> None:
+def test_a_search_that_takes_long_and_finds_nothing_is_seldom_made(searches: Counter[str]) -> None:
     """Whenever the one node grows, its pods might fit; but each of them needs the same port."""
     cluster = FakeCluster({"a": 2})
     cluster.planner._planning._rule = SlowRule()
@@ -187,17 +186,15 @@ def test_the_invariant_checker_reports_a_node_with_less_than_is_reserved(
         assert ("node a has less than is reserved" in caplog.text) == reported
 
 
-@pytest.mark.parametrize(
+@cases(
     "event",
-    [
-        pytest.param(lambda cluster: cluster.delete("j-worker-0"), id="loses a pod"),
-        pytest.param(lambda cluster: cluster.lose_node("a"), id="loses its node"),
-        pytest.param(lambda cluster: cluster.node("a", 2, pool="other"), id="is not admitted"),
-        pytest.param(lambda cluster: cluster.adoption.release_all(), id="is another leader's"),
-        pytest.param(
-            lambda cluster: cluster.rescale("j", 1, 1, leaving=True), id="is about to be stopped"
-        ),
-    ],
+    {
+        "loses a pod": lambda cluster: cluster.delete("j-worker-0"),
+        "loses its node": lambda cluster: cluster.lose_node("a"),
+        "is not admitted": lambda cluster: cluster.node("a", 2, pool="other"),
+        "is another leader's": lambda cluster: cluster.adoption.release_all(),
+        "is about to be stopped": lambda cluster: cluster.rescale("j", 1, 1, leaving=True),
+    },
 )
 def test_a_gang_that_changes_while_it_is_planned_is_not_reserved_as_it_was(
     event: Callable[[FakeCluster], object],
@@ -365,10 +362,9 @@ def test_filter_and_events_hold_the_lock() -> None:
         assert done.is_set(), what
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topology", "planned"),
-    [((), {"a", "b"}), (("zone", "rack"), {"c", "d"})],
-    ids=["by what is free alone", "in one rack"],
+    {"by what is free alone": ((), {"a", "b"}), "in one rack": (("zone", "rack"), {"c", "d"})},
 )
 def test_a_gang_goes_into_one_rack_where_the_labels_are_given(
     topology: tuple[str, ...], planned: set[str]

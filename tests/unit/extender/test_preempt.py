@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.preempt import Victims, allow_preemption
 from optimus.jobs import Counts, Role
 from optimus.kube.pods import Pod
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster
 
 HIGH = 1000
@@ -35,7 +35,7 @@ def allowed(cluster: FakeCluster, pod: Pod, offered: Mapping[str, Victims]) -> s
 
 
 class TestGangs:
-    @pytest.mark.parametrize("whole", [False, True], ids=["in part", "whole"])
+    @cases("whole", {"in part": False, "whole": True})
     def test_nobody_is_evicted_for_a_pod_of_a_gang(self, whole: bool) -> None:
         cluster = FakeCluster({"n": 1})
         (low,) = running(cluster, "low", "n")
@@ -90,13 +90,13 @@ class TestOtherPods:
         offered = {"n1": victims(worker), "n2": victims(plain, budget_violations=1)}
         assert allowed(cluster, pod, offered) == {"n1"}
 
-    @pytest.mark.parametrize(
+    @cases(
         ("priority", "cpu", "expected"),
-        [
-            pytest.param(HIGH, 2, {"n"}, id="a lower gang's reservation does not count"),
-            pytest.param(10, 2, set(), id="a higher gang's does"),
-            pytest.param(10, 1, {"n"}, id="unless the victim leaves enough beside it"),
-        ],
+        {
+            "a lower gang's reservation does not count": (HIGH, 2, {"n"}),
+            "a higher gang's does": (10, 2, set()),
+            "unless the victim leaves enough beside it": (10, 1, {"n"}),
+        },
     )
     def test_where_room_stays_reserved_no_pod_is_evicted(
         self, priority: int, cpu: int, expected: set[str]

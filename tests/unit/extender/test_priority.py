@@ -5,6 +5,7 @@ import pytest
 from optimus.jobs import Counts, Role
 from optimus.kube.pods import Pod
 from optimus.placement.queue.order import SYSTEM_CRITICAL_PRIORITY
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster
 
 
@@ -35,16 +36,16 @@ def test_a_gang_has_the_lowest_priority_of_its_pods() -> None:
     assert set(cluster.planned_nodes()) == set(mixed)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("priority", "kept"),
-    [
-        pytest.param(4, (), id="a lower priority passes by what is reserved"),
-        pytest.param(5, (), id="so does the same priority"),
-        pytest.param(6, ("a",), id="a higher one takes it"),
-        pytest.param(8, ("a",), id="but not from gangs of its own priority"),
-        pytest.param(9, ("a", "b"), id="the highest takes all"),
-        pytest.param(SYSTEM_CRITICAL_PRIORITY, ("a", "b"), id="a system-critical pod too"),
-    ],
+    {
+        "a lower priority passes by what is reserved": (4, ()),
+        "so does the same priority": (5, ()),
+        "a higher one takes it": (6, ("a",)),
+        "but not from gangs of its own priority": (8, ("a",)),
+        "the highest takes all": (9, ("a", "b")),
+        "a system-critical pod too": (SYSTEM_CRITICAL_PRIORITY, ("a", "b")),
+    },
 )
 def test_a_pod_of_no_job_ignores_reservations_of_lower_priorities(
     priority: int, kept: tuple[str, ...]

@@ -80,6 +80,32 @@ def test_it_lasts_longer_while_kube_scheduler_works_through_its_queue() -> None:
     assert set(cluster.planned_nodes()) == set(later), "the namespace has not lost its advance"
 
 
+def test_nobody_loses_it_while_kube_scheduler_works_through_pods_that_it_refused() -> None:
+    cluster = FakeCluster({"a": 99})
+    refused = [cluster.other(f"o{at}", 1000) for at in range(30)]
+    for pod in refused:
+        cluster.filter(pod, ["a"])
+    names = submit(cluster, "newcomer", "j")
+    for pod in refused:  # an event has requeued them all
+        held_seconds(cluster, "j", 1)
+        cluster.filter(pod, ["a"])
+    assert cluster.place(names[0]) == cluster.place(names[1]) == "a"
+    later = submit(cluster, "newcomer", "later")
+    cluster.plan()
+    assert set(cluster.planned_nodes()) == set(later)
+
+
+def test_a_pod_that_is_tried_twice_shows_that_it_has_come_past_those_that_waited() -> None:
+    cluster = FakeCluster({"a": 99})
+    again = cluster.other("again", 1000)
+    submit(cluster, "other", "unasked")
+    held = 0
+    for _ in range(60):
+        cluster.filter(again, ["a"])
+        held += held_seconds(cluster, "unasked", 1)
+    assert held == AHEAD
+
+
 def test_pods_that_it_passes_over_do_not_count_as_behind_others() -> None:
     cluster = FakeCluster({"a": 99})
     cluster.job("j", 1, 1)

@@ -13,6 +13,7 @@ from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, Placement
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -23,12 +24,12 @@ def bound_job(cluster: FakeCluster, ps: int, workers: int, cpu: int = 1) -> list
     return names
 
 
-@pytest.mark.parametrize(
+@cases(
     ("suspended", "seconds"),
-    [
-        pytest.param(True, 600, id="suspended: as long as room is held"),
-        pytest.param(False, 30, id="resumed by hand: as long as a suspension takes"),
-    ],
+    {
+        "suspended: as long as room is held": (True, 600),
+        "resumed by hand: as long as a suspension takes": (False, 30),
+    },
 )
 def test_a_profile_that_stays_at_suspending_blocks_its_pods_for_a_limited_time(
     suspended: bool, seconds: int
@@ -251,27 +252,22 @@ class InterruptedRule(Theorem1):
         return super().place(gang, capacity)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("happens", "held"),
-    [
-        pytest.param(lambda cluster: None, {"b": 4}, id="nothing"),
-        pytest.param(lambda cluster: cluster.other("o", 4, "b"), {"c": 4}, id="its node is taken"),
-        pytest.param(lambda cluster: cluster.lose_node("b"), {"c": 4}, id="its node is lost"),
-        pytest.param(
-            lambda cluster: cluster.handlers.set_rescale("uid-j", None), {}, id="it is undone"
-        ),
-        pytest.param(lambda cluster: cluster.adoption.release_all(), {}, id="another leads"),
-        pytest.param(
-            lambda cluster: cluster.rescale("j", 1, 1, leaving=True), {"b": 2}, id="to fewer"
-        ),
-        pytest.param(
+    {
+        "nothing": (lambda cluster: None, {"b": 4}),
+        "its node is taken": (lambda cluster: cluster.other("o", 4, "b"), {"c": 4}),
+        "its node is lost": (lambda cluster: cluster.lose_node("b"), {"c": 4}),
+        "it is undone": (lambda cluster: cluster.handlers.set_rescale("uid-j", None), {}),
+        "another leads": (lambda cluster: cluster.adoption.release_all(), {}),
+        "to fewer": (lambda cluster: cluster.rescale("j", 1, 1, leaving=True), {"b": 2}),
+        "its pods grow": (
             lambda cluster: cluster.change(
                 cluster.pods["j-ps-0"], resources=Resources(cpu=3, pods=1)
             ),
             {"b": 6},
-            id="its pods grow",
         ),
-    ],
+    },
 )
 def test_room_for_a_rescale_is_searched_for_without_the_lock(
     happens: Callable[[FakeCluster], object], held: dict[str, int]
@@ -304,13 +300,7 @@ def test_room_that_appears_after_ten_minutes_is_not_reserved_for_a_rescale() -> 
 
 
 @pytest.mark.parametrize("leaving", [True, False])
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param({"node": "b"}, id="is bound late"),
-        pytest.param({"phase": "Failed"}, id="fails"),
-    ],
-)
+@cases("change", {"is bound late": {"node": "b"}, "fails": {"phase": "Failed"}})
 def test_an_old_pod_does_not_release_what_is_held_for_its_successor(
     leaving: bool, change: dict[str, str]
 ) -> None:

@@ -17,6 +17,7 @@ from optimus.placement.ledger import Reservation
 from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
 from optimus.resources import NONE, Resources, total
 from optimus.snapshot import ReplicaId
+from tests.cases import cases
 
 JOBS = ("j0", "j1", "j2")
 NAMES = ("n0", "n1", "n2", "n3")
@@ -225,16 +226,16 @@ def test_replicas_that_count_as_placed_keep_their_reservation_when_the_rest_is_p
     assert setting.reservations.left_by_node() == {"a": cpu(3), "b": cpu(3)}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("amount", "nodes", "fits"),
-    [
-        pytest.param(2, ("a",), True, id="with its own reservation"),
-        pytest.param(3, ("a",), False, id="but no more than that"),
-        pytest.param(1, ("a", "a"), True, id="two replicas on one node"),
-        pytest.param(1, ("a", "a", "a"), False, id="a third finds no room"),
-        pytest.param(1, ("gone",), False, id="the node is gone"),
-        pytest.param(1, ("tainted",), False, id="the node does not admit it"),
-    ],
+    {
+        "with its own reservation": (2, ("a",), True),
+        "but no more than that": (3, ("a",), False),
+        "two replicas on one node": (1, ("a", "a"), True),
+        "a third finds no room": (1, ("a", "a", "a"), False),
+        "the node is gone": (1, ("gone",), False),
+        "the node does not admit it": (1, ("tainted",), False),
+    },
 )
 def test_whether_a_plan_still_holds(amount: int, nodes: tuple[str, ...], fits: bool) -> None:
     setting = Setting(a=4)

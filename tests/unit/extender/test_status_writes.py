@@ -14,6 +14,7 @@ from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
 from optimus.resources import NONE
+from tests.cases import cases
 
 THROTTLED = Refused(ErrorKind.THROTTLED, "too many requests")
 
@@ -137,14 +138,14 @@ def throttled(writes: StatusWrites, times: Iterable[float]) -> None:
 FRESH = StatusWrite(pod("fresh"), "a")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "seconds"),
-    [
-        pytest.param((0.0,), 1, id="for a second at first"),
-        pytest.param((0.0, 10.0), 2, id="for two the second time"),
-        pytest.param((0.0, 10.0, 20.0, 30.0), 8, id="for eight the fourth"),
-        pytest.param(tuple(100.0 * at for at in range(20)), 60, id="never for more than a minute"),
-    ],
+    {
+        "for a second at first": ((0.0,), 1),
+        "for two the second time": ((0.0, 10.0), 2),
+        "for eight the fourth": ((0.0, 10.0, 20.0, 30.0), 8),
+        "never for more than a minute": (tuple(100.0 * at for at in range(20)), 60),
+    },
 )
 def test_no_pod_is_written_to_while_the_api_server_throttles(
     before: tuple[float, ...], seconds: float
@@ -181,17 +182,17 @@ def test_a_write_that_succeeds_has_the_next_pause_begin_with_a_second() -> None:
 # --- what is counted and said
 
 
-@pytest.mark.parametrize(
+@cases(
     ("outcome", "counted", "said"),
-    [
-        pytest.param(Written(), "written", False, id="written"),
-        pytest.param(Refused(ErrorKind.NOT_FOUND, "it"), "not found", False, id="gone"),
-        pytest.param(Refused(ErrorKind.INVALID, "it"), "invalid", False, id="bound meanwhile"),
-        pytest.param(Refused(ErrorKind.CONFLICT, "it"), "conflict", False, id="recreated"),
-        pytest.param(Refused(ErrorKind.TRANSIENT, "it"), "transient", True, id="no answer"),
-        pytest.param(Refused(ErrorKind.FORBIDDEN, "it"), "forbidden", True, id="without the right"),
-        pytest.param(THROTTLED, "throttled", True, id="throttled"),
-    ],
+    {
+        "written": (Written(), "written", False),
+        "gone": (Refused(ErrorKind.NOT_FOUND, "it"), "not found", False),
+        "bound meanwhile": (Refused(ErrorKind.INVALID, "it"), "invalid", False),
+        "recreated": (Refused(ErrorKind.CONFLICT, "it"), "conflict", False),
+        "no answer": (Refused(ErrorKind.TRANSIENT, "it"), "transient", True),
+        "without the right": (Refused(ErrorKind.FORBIDDEN, "it"), "forbidden", True),
+        "throttled": (THROTTLED, "throttled", True),
+    },
 )
 def test_only_what_is_wrong_is_said_and_everything_counted(
     outcome: Written | Refused, counted: str, said: bool, caplog: pytest.LogCaptureFixture

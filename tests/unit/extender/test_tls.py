@@ -13,6 +13,7 @@ import trustme
 
 from extender.http.tls import BadCertificate, Tls, TlsFiles
 from extender.settings import Settings
+from tests.cases import cases
 from tests.harness.waiting import LONG_SECONDS
 
 NAME = "optimus-extender"
@@ -140,12 +141,12 @@ def test_while_new_files_cannot_be_used_the_former_stay_in_use(
     assert call(tls, greeting(context)) == "hello"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "expected"),
-    [
-        pytest.param("ca.crt", "--client-ca-file .*ca.crt: not in PEM", id="CA"),
-        pytest.param("tls.key", "--tls-cert-file .* with .*tls.key: not in PEM", id="key"),
-    ],
+    {
+        "CA": ("ca.crt", "--client-ca-file .*ca.crt: not in PEM"),
+        "key": ("tls.key", "--tls-cert-file .* with .*tls.key: not in PEM"),
+    },
 )
 def test_a_start_with_files_that_cannot_be_used_says_which(
     issuer: Issuer, name: str, expected: str

@@ -3,19 +3,13 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.preemption.victims import (
-    MOST_TRIES,
-    VictimCandidate,
-    Victims,
-    choose_victims,
-    harm,
-)
+from extender.preemption.victims import MOST_TRIES, VictimCandidate, Victims, choose_victims, harm
 from optimus.jobs import JobKey
 from optimus.resources import Resources
+from tests.cases import cases
 from tests.unit.properties import examples
 
 
@@ -46,39 +40,33 @@ def names(victims: Victims | None) -> list[str] | None:
     return None if victims is None else [each.job_uid for each in victims]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("candidates", "replicas", "expected"),
-    [
-        pytest.param([candidate("x", 1)], 2, None, id="none where all together are not enough"),
-        pytest.param([], 1, None, id="nobody is there"),
-        pytest.param(
+    {
+        "none where all together are not enough": ([candidate("x", 1)], 2, None),
+        "nobody is there": ([], 1, None),
+        "one of a higher priority before two of a lower": (
             [candidate("x", 1), candidate("y", 1), candidate("z", 2, priority=9)],
             2,
             ["z"],
-            id="one of a higher priority before two of a lower",
         ),
-        pytest.param(
+        "the lower priority": (
             [candidate("x", 2, priority=2), candidate("y", 2, priority=1)],
             2,
             ["y"],
-            id="the lower priority",
         ),
-        pytest.param(
+        "the youngest": (
             [candidate("x", 2, at=5.0), candidate("y", 2, at=7.0), candidate("z", 2, at=6.0)],
             2,
             ["y"],
-            id="the youngest",
         ),
-        pytest.param(
+        "the lowest two": (
             [candidate("x", 1, priority=3), candidate("y", 1), candidate("z", 1, priority=1)],
             2,
             ["y", "z"],
-            id="the lowest two",
         ),
-        pytest.param(
-            [candidate("x", 2), candidate("y", 2)], 2, ["x"], id="the first UID where all is alike"
-        ),
-    ],
+        "the first UID where all is alike": ([candidate("x", 2), candidate("y", 2)], 2, ["x"]),
+    },
 )
 def test_victims(
     candidates: Sequence[VictimCandidate], replicas: int, expected: list[str] | None
@@ -86,35 +74,30 @@ def test_victims(
     assert names(choose_victims(candidates, Nodes({}, replicas).fits)) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("less", "more"),
-    [
-        pytest.param(
+    {
+        "the highest priorities count first": (
             [candidate("x", 1, priority=2), candidate("y", 1, priority=3)],
             [candidate("w", 1, priority=1), candidate("z", 1, priority=4)],
-            id="the highest priorities count first",
         ),
-        pytest.param(
+        "then the next ones": (
             [candidate("w", 1, priority=1), candidate("z", 1, priority=4)],
             [candidate("x", 1, priority=2), candidate("y", 1, priority=4)],
-            id="then the next ones",
         ),
-        pytest.param(
+        "then the longest runs": (
             [candidate("x", 1, at=4.0), candidate("y", 1, at=5.0)],
             [candidate("w", 1, at=0.0), candidate("z", 1, at=9.0)],
-            id="then the longest runs",
         ),
-        pytest.param(
+        "the number counts before all else": (
             [candidate("z", 1, priority=9)],
             [candidate("w", 1), candidate("x", 1)],
-            id="the number counts before all else",
         ),
-        pytest.param(
+        "UIDs at last": (
             [candidate("a", 1), candidate("z", 1)],
             [candidate("c", 1), candidate("b", 1)],
-            id="UIDs at last",
         ),
-    ],
+    },
 )
 def test_the_set_that_does_less_harm(
     less: list[VictimCandidate], more: list[VictimCandidate]

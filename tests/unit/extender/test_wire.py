@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from extender.http import wire
 from optimus.kube.errors import Malformed
 from optimus.kube.pods import decode_pod
+from tests.cases import cases
 
 RECORDED = Path(__file__).parents[2] / "data" / "wire"
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": []}}
@@ -67,12 +68,12 @@ def test_victims_are_read_in_either_form(path: Path) -> None:
     assert json.loads(wire.preempt_answer(args.victims)) == json.loads(answer.read_bytes())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("form", "pod"),
-    [
-        pytest.param("NodeNameToMetaVictims", {"UID": "a"}, id="by UID"),
-        pytest.param("NodeNameToVictims", {"metadata": {"name": "p", "uid": "a"}}, id="whole"),
-    ],
+    {
+        "by UID": ("NodeNameToMetaVictims", {"UID": "a"}),
+        "whole": ("NodeNameToVictims", {"metadata": {"name": "p", "uid": "a"}}),
+    },
 )
 def test_budgets_that_victims_would_violate_are_passed_on(form: str, pod: object) -> None:
     offered = {"n1": {"Pods": [pod], "NumPDBViolations": 2}, "n2": {"Pods": None}}
@@ -87,25 +88,21 @@ def test_budgets_that_victims_would_violate_are_passed_on(form: str, pod: object
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "sentence"),
-    [
-        pytest.param(b"{", "the body is not the JSON of ExtenderPreemptionArgs: ", id="no JSON"),
-        pytest.param(
-            b"[" * 5000, "the body is not the JSON of ExtenderPreemptionArgs: ", id="too deep"
-        ),
-        pytest.param(b'{"NodeNameToVictims":{}}', 'the body names no "Pod"', id="no pod"),
-        pytest.param(
+    {
+        "no JSON": (b"{", "the body is not the JSON of ExtenderPreemptionArgs: "),
+        "too deep": (b"[" * 5000, "the body is not the JSON of ExtenderPreemptionArgs: "),
+        "no pod": (b'{"NodeNameToVictims":{}}', 'the body names no "Pod"'),
+        "no victims": (
             json.dumps({"Pod": POD}).encode(),
             'the body has neither "NodeNameToMetaVictims" nor "NodeNameToVictims"',
-            id="no victims",
         ),
-        pytest.param(
+        "a pod that is no UTF-8": (
             b'{"Pod":{"metadata":{"name":"\xff","uid":"u"}},"NodeNameToVictims":{}}',
             "not a pod",
-            id="a pod that is no UTF-8",
         ),
-    ],
+    },
 )
 def test_a_bad_body_of_preempt_is_refused_with_a_sentence(body: bytes, sentence: str) -> None:
     with pytest.raises(Malformed, match=sentence):
@@ -153,33 +150,27 @@ def test_the_exact_json_of_each_answer() -> None:
     assert wire.preempt_error("why") == b'{"NodeNameToMetaVictims":{},"Error":"why"}'
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "sentence"),
-    [
-        pytest.param(b"", "the body is not the JSON of ExtenderArgs", id="nothing"),
-        pytest.param(b"hello", "the body is not the JSON of ExtenderArgs", id="no JSON"),
-        pytest.param(b"[]", "the body is not the JSON of ExtenderArgs", id="JSON of another kind"),
-        pytest.param(b"{}", 'the body names no "Pod"', id="no pod"),
-        pytest.param(
-            b'{"Pod":null,"NodeNames":[]}', 'the body names no "Pod"', id="a pod that is null"
-        ),
-        pytest.param(args_body(), 'the body has neither "NodeNames" nor "Nodes"', id="no nodes"),
-        pytest.param(
-            b'{"Pod":{"spec":{}},"NodeNames":["n"]}', "not a pod", id="a pod without a name"
-        ),
-        pytest.param(
+    {
+        "nothing": (b"", "the body is not the JSON of ExtenderArgs"),
+        "no JSON": (b"hello", "the body is not the JSON of ExtenderArgs"),
+        "JSON of another kind": (b"[]", "the body is not the JSON of ExtenderArgs"),
+        "no pod": (b"{}", 'the body names no "Pod"'),
+        "a pod that is null": (b'{"Pod":null,"NodeNames":[]}', 'the body names no "Pod"'),
+        "no nodes": (args_body(), 'the body has neither "NodeNames" nor "Nodes"'),
+        "a pod without a name": (b'{"Pod":{"spec":{}},"NodeNames":["n"]}', "not a pod"),
+        "a nameless node": (
             args_body(Nodes={"items": [{"spec": {}}]}),
             "the body is not the JSON of ExtenderArgs",
-            id="a nameless node",
         ),
-        pytest.param(b"[" * 5000, "the body is not the JSON of ExtenderArgs", id="too deep"),
-        pytest.param(b'{"Pod":"\xff","NodeNames":[]}', "not a pod", id="no UTF-8"),
-        pytest.param(
+        "too deep": (b"[" * 5000, "the body is not the JSON of ExtenderArgs"),
+        "no UTF-8": (b'{"Pod":"\xff","NodeNames":[]}', "not a pod"),
+        "a name that is no UTF-8": (
             b'{"Pod":{"metadata":{"name":"\xff","uid":"u"}},"NodeNames":[]}',
             "not a pod",
-            id="a name that is no UTF-8",
         ),
-    ],
+    },
 )
 def test_a_bad_body_is_refused_with_a_sentence(body: bytes, sentence: str) -> None:
     with pytest.raises(Malformed, match=sentence):

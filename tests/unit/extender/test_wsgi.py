@@ -21,6 +21,7 @@ from extender.http.wsgi import (
     Server,
 )
 from extender.settings import Settings
+from tests.cases import cases
 
 # --- settings
 
@@ -42,13 +43,13 @@ def test_gunicorn_runs_with_the_settings_of_the_extender_alone(
     assert cfg.control_socket_disable is True
 
 
-@pytest.mark.parametrize(
+@cases(
     ("chosen", "where", "line"),
-    [
-        pytest.param("off", None, None, id="off"),
-        pytest.param("plain", "-", "%(h)s %(m)s", id="plain"),
-        pytest.param("json", "-", '{"at":', id="json"),
-    ],
+    {
+        "off": ("off", None, None),
+        "plain": ("plain", "-", "%(h)s %(m)s"),
+        "json": ("json", "-", '{"at":'),
+    },
 )
 def test_requests_are_logged_as_chosen(chosen: str, where: str | None, line: str | None) -> None:
     cfg = Server(Settings(access_log=chosen)).cfg

@@ -1,6 +1,8 @@
 """Cases of small clusters: jobs, forecasts, history, and the decisions expected."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
 
 from optimus.allocation import JobHistory, PlacementFailure
 from optimus.interval import (
@@ -67,161 +69,126 @@ FULL = on_two_nodes("node-00", "node-01")
 OFTEN = JobHistory(moves=tuple(AT - seconds for seconds in (3200, 2400, 1800, 1200, 600)))
 BIG = job("big", (3, 5))
 NEW = job("new", (1, 2))
+ALONE = [(job("a"), ON_NODE_00)]
+BESIDE = [(BIG, FULL), (NEW, [])]
+A_FORECAST: dict[str, Forecast] = {"a": steps(1000)}
+BIG_FORECAST: dict[str, Forecast] = {"big": steps(1000)}
 
-CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = [
-    (
-        "a job alone grows to what is free",
-        Case([(job("a"), ON_NODE_00)], {"a": steps(1000)}),
-        {"a": (Action.GROW, (3, 5), "remaining 8420 s become 2280 s")},
+
+class Expected(NamedTuple):
+    """What is decided of a job, with a part of its reason."""
+
+    action: Action
+    counts: tuple[int, int]
+    reason: str = ""
+
+
+def expected(action: Action, ps: int, workers: int, reason: str = "") -> Expected:
+    return Expected(action, (ps, workers), reason)
+
+
+grow, shrink, keep, wait, suspend = (
+    partial(expected, action)
+    for action in (Action.GROW, Action.SHRINK, Action.KEEP, Action.WAIT, Action.SUSPEND)
+)
+
+CASES: dict[str, tuple[Case, dict[str, Expected]]] = {
+    "a job alone grows to what is free": (
+        Case(ALONE, A_FORECAST),
+        {"a": grow(3, 5, "remaining 8420 s become 2280 s")},
     ),
-    (
-        "a job without a forecast is left as it is",
-        Case([(job("a"), ON_NODE_00)]),
-        {"a": (Action.KEEP, (1, 1), "no forecast yet: 3 loss points, 5 needed")},
+    "a job without a forecast is left as it is": (
+        Case(ALONE),
+        {"a": keep(1, 1, "no forecast yet: 3 loss points, 5 needed")},
     ),
-    (
-        "a gain that does not pay for the restart is not taken",
-        Case([(job("a"), ON_NODE_00)], {"a": steps(10)}),
-        {"a": (Action.KEEP, (1, 1), "a move needs more than 64 s (5 % and 60 s for the restart)")},
+    "a gain that does not pay for the restart is not taken": (
+        Case(ALONE, {"a": steps(10)}),
+        {"a": keep(1, 1, "a move needs more than 64 s (5 % and 60 s for the restart)")},
     ),
-    (
-        "a gain within the error of the forecast is not taken",
+    "a gain within the error of the forecast is not taken": (
         Case(
             [(job("a", (3, 4)), FULL)],
             {"a": steps(9000)},
             rules=IntervalConfig(rescale_seconds=0.1, hysteresis_fraction=0.5),
         ),
-        {"a": (Action.KEEP, (3, 4), "; a move needs more than ")},
+        {"a": keep(3, 4, "; a move needs more than ")},
     ),
-    (
-        "a new job that fits gets the counts of its user before anyone grows",
-        Case([(job("a"), ON_NODE_00), (NEW, [])], {"a": steps(1000)}),
+    "a new job that fits gets the counts of its user before anyone grows": (
+        Case([(job("a"), ON_NODE_00), (NEW, [])], A_FORECAST),
+        {"a": grow(2, 3), "new": wait(1, 2, "its 1 PS + 2 workers fit")},
+    ),
+    "a running job shrinks so that a new one can start at its minimum": (
+        Case(BESIDE, BIG_FORECAST),
         {
-            "a": (Action.GROW, (2, 3), ""),
-            "new": (Action.WAIT, (1, 2), "its 1 PS + 2 workers fit"),
+            "big": shrink(2, 4, "releases capacity to team/new, which waits for 1 PS + 1 worker"),
+            "new": shrink(1, 1, "1 PS + 1 worker fit, its 1 PS + 2 workers do not"),
         },
     ),
-    (
-        "a running job shrinks so that a new one can start at its minimum",
-        Case([(BIG, FULL), (NEW, [])], {"big": steps(1000)}),
+    "a job that has lost its forecast returns to its user's counts where another waits": (
+        Case(BESIDE, history={"big": JobHistory(user_counts=Counts(2, 3))}),
         {
-            "big": (
-                Action.SHRINK,
-                (2, 4),
-                "releases capacity to team/new, which waits for 1 PS + 1 worker",
-            ),
-            "new": (Action.SHRINK, (1, 1), "1 PS + 1 worker fit, its 1 PS + 2 workers do not"),
+            "big": shrink(2, 3, "releases capacity to team/new, which waits for 1 PS + 1 worker"),
+            "new": shrink(1, 1, "1 PS + 1 worker fit"),
         },
     ),
-    (
-        "a job that has lost its forecast returns to its user's counts where another waits",
-        Case([(BIG, FULL), (NEW, [])], history={"big": JobHistory(user_counts=Counts(2, 3))}),
+    "it returns where only its workers are more than its user's": (
+        Case(BESIDE, history={"big": JobHistory(user_counts=Counts(3, 3))}),
         {
-            "big": (
-                Action.SHRINK,
-                (2, 3),
-                "releases capacity to team/new, which waits for 1 PS + 1 worker",
-            ),
-            "new": (Action.SHRINK, (1, 1), "1 PS + 1 worker fit"),
+            "big": shrink(3, 3, "releases capacity to team/new"),
+            "new": shrink(1, 1, "1 PS + 1 worker fit"),
         },
     ),
-    (
-        "it returns where only its workers are more than its user's",
-        Case([(BIG, FULL), (NEW, [])], history={"big": JobHistory(user_counts=Counts(3, 3))}),
-        {
-            "big": (Action.SHRINK, (3, 3), "releases capacity to team/new"),
-            "new": (Action.SHRINK, (1, 1), "1 PS + 1 worker fit"),
-        },
+    "it does so for one with a forecast": (
+        Case(BESIDE, {"new": steps(1000)}, history={"big": JobHistory(user_counts=Counts(2, 3))}),
+        {"big": shrink(2, 3, "releases capacity to team/new"), "new": wait(1, 2)},
     ),
-    (
-        "it does so for one with a forecast",
-        Case(
-            [(BIG, FULL), (NEW, [])],
-            {"new": steps(1000)},
-            history={"big": JobHistory(user_counts=Counts(2, 3))},
-        ),
-        {
-            "big": (Action.SHRINK, (2, 3), "releases capacity to team/new"),
-            "new": (Action.WAIT, (1, 2), ""),
-        },
-    ),
-    (
-        "it keeps what it has where nobody waits",
+    "it keeps what it has where nobody waits": (
         Case([(BIG, FULL)], history={"big": JobHistory(user_counts=Counts(2, 3))}),
-        {"big": (Action.KEEP, (3, 5), "no forecast yet")},
+        {"big": keep(3, 5, "no forecast yet")},
     ),
-    (
-        "it gives nothing to a running job that would grow",
+    "it gives nothing to a running job that would grow": (
         Case(
             [(job("big", (2, 4)), FULL[:6]), (job("a"), FULL[6:])],
-            {"a": steps(1000)},
+            A_FORECAST,
             history={"big": JobHistory(user_counts=Counts(1, 1))},
         ),
-        {"big": (Action.KEEP, (2, 4), "no forecast yet"), "a": (Action.KEEP, (1, 1), "")},
+        {"big": keep(2, 4, "no forecast yet"), "a": keep(1, 1)},
     ),
-    (
-        "it keeps what its user gave it",
-        Case([(BIG, FULL), (NEW, [])], history={"big": JobHistory(user_counts=Counts(3, 5))}),
-        {
-            "big": (Action.KEEP, (3, 5), "no forecast yet"),
-            "new": (Action.WAIT, (1, 2), "do not fit even with every job"),
-        },
+    "it keeps what its user gave it": (
+        Case(BESIDE, history={"big": JobHistory(user_counts=Counts(3, 5))}),
+        {"big": keep(3, 5, "no forecast yet"), "new": wait(1, 2, "do not fit even with every job")},
     ),
-    (
-        "it keeps all while it may not be moved again",
+    "it keeps all while it may not be moved again": (
         Case(
-            [(BIG, FULL), (NEW, [])],
-            history={"big": JobHistory(user_counts=Counts(2, 3), last_rescaled_at=AT - 10)},
+            BESIDE, history={"big": JobHistory(user_counts=Counts(2, 3), last_rescaled_at=AT - 10)}
         ),
-        {
-            "big": (Action.KEEP, (3, 5), "no forecast yet"),
-            "new": (Action.WAIT, (1, 2), "do not fit even with every job"),
-        },
+        {"big": keep(3, 5, "no forecast yet"), "new": wait(1, 2, "do not fit even with every job")},
     ),
-    (
-        "a new job that is not managed gets its counts whole",
-        Case([(BIG, FULL), (job("new", (1, 2), goal=None), [])], {"big": steps(1000)}),
-        {"big": (Action.SHRINK, (2, 3), "releases capacity to team/new")},
+    "a new job that is not managed gets its counts whole": (
+        Case([(BIG, FULL), (job("new", (1, 2), goal=None), [])], BIG_FORECAST),
+        {"big": shrink(2, 3, "releases capacity to team/new")},
     ),
-    (
-        "a new job waits where even all minimums leave no room",
-        Case(
-            [(replace(BIG, bounds=CountBounds(3, None, 5, None)), FULL), (NEW, [])],
-            {"big": steps(1000)},
-        ),
-        {
-            "big": (Action.KEEP, (3, 5), ""),
-            "new": (Action.WAIT, (1, 2), "do not fit even with every job"),
-        },
+    "a new job waits where even all minimums leave no room": (
+        Case([(replace(BIG, bounds=CountBounds(3, None, 5, None)), FULL), (NEW, [])], BIG_FORECAST),
+        {"big": keep(3, 5), "new": wait(1, 2, "do not fit even with every job")},
     ),
-    (
-        "a job too big for the cluster takes nothing from anyone",
-        Case([(BIG, FULL), (job("huge", (50, 50), goal=None), [])], {"big": steps(1000)}),
-        {"big": (Action.KEEP, (3, 5), "")},
+    "a job too big for the cluster takes nothing from anyone": (
+        Case([(BIG, FULL), (job("huge", (50, 50), goal=None), [])], BIG_FORECAST),
+        {"big": keep(3, 5)},
     ),
-    (
-        "a job at its goal keeps what nobody needs",
+    "a job at its goal keeps what nobody needs": (
         Case([(BIG, FULL)], {"big": done()}),
-        {"big": (Action.KEEP, (3, 5), "its goal is met")},
+        {"big": keep(3, 5, "its goal is met")},
     ),
-    (
-        "a job at its goal never grows again",
-        Case([(job("a"), ON_NODE_00)], {"a": done()}),
-        {"a": (Action.KEEP, (1, 1), "")},
-    ),
-    (
-        "a job at its goal gives its room to one that grows",
+    "a job at its goal never grows again": (Case(ALONE, {"a": done()}), {"a": keep(1, 1)}),
+    "a job at its goal gives its room to one that grows": (
         Case(
             [(job("old", (2, 4)), FULL), (job("a"), ["node-01", "node-01"])],
             {"old": done(), "a": steps(1000)},
         ),
-        {
-            "old": (Action.SHRINK, (1, 1), "releases capacity to team/a"),
-            "a": (Action.GROW, (2, 4), ""),
-        },
+        {"old": shrink(1, 1, "releases capacity to team/a"), "a": grow(2, 4)},
     ),
-    (
-        "a job at its goal whose user wants that is suspended and its room given away",
+    "a job at its goal whose user wants that is suspended and its room given away": (
         Case(
             [
                 (job("old", (2, 4), at_target=AtTarget.SUSPEND), FULL),
@@ -229,212 +196,146 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
             ],
             {"old": done(), "a": steps(1000)},
         ),
-        {"old": (Action.SUSPEND, (2, 4), "at-target is suspend"), "a": (Action.GROW, (3, 5), "")},
+        {"old": suspend(2, 4, "at-target is suspend"), "a": grow(3, 5)},
     ),
-    (
-        "a job suspended by its user takes nothing",
+    "a job suspended by its user takes nothing": (
         Case(
             [(job("off", (3, 5), suspended=True), []), (job("a"), ON_NODE_00)],
             {"a": steps(1000), "off": steps(10)},
         ),
-        {"off": (Action.KEEP, (3, 5), "suspended by its user"), "a": (Action.GROW, (3, 5), "")},
+        {"off": keep(3, 5, "suspended by its user"), "a": grow(3, 5)},
     ),
-    (
-        "a job that says never is left as it is",
-        Case([(job("a", rescale=RescaleRule.NEVER), ON_NODE_00)], {"a": steps(1000)}),
-        {"a": (Action.KEEP, (1, 1), "says never")},
+    "a job that says never is left as it is": (
+        Case([(job("a", rescale=RescaleRule.NEVER), ON_NODE_00)], A_FORECAST),
+        {"a": keep(1, 1, "says never")},
     ),
-    (
-        "a job that is left alone says why",
-        Case([(job("a", left_alone="Kueue manages it"), ON_NODE_00)], {"a": steps(1000)}),
-        {"a": (Action.KEEP, (1, 1), "Kueue manages it")},
+    "a job that is left alone says why": (
+        Case([(job("a", left_alone="Kueue manages it"), ON_NODE_00)], A_FORECAST),
+        {"a": keep(1, 1, "Kueue manages it")},
     ),
-    (
-        "a job in the middle of a rescale is charged with its target",
+    "a job in the middle of a rescale is charged with its target": (
         Case(
             [(job("moving"), []), (job("a"), ON_NODE_00)],
             {"a": steps(1000), "moving": steps(1000)},
             history={"moving": JobHistory(rescaling_to=Counts(2, 2))},
         ),
-        {
-            "moving": (Action.KEEP, (1, 1), "in the middle of a rescale to 2 PS + 2 workers"),
-            "a": (Action.GROW, (1, 3), ""),
-        },
+        {"moving": keep(1, 1, "in the middle of a rescale to 2 PS + 2 workers"), "a": grow(1, 3)},
     ),
-    (
-        "a job that was just rescaled stays as it is during the cooldown",
-        Case(
-            [(job("a"), ON_NODE_00)],
-            {"a": steps(1000)},
-            history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)},
-        ),
-        {"a": (Action.KEEP, (1, 1), "rescaled 10 s ago")},
+    "a job that was just rescaled stays as it is during the cooldown": (
+        Case(ALONE, A_FORECAST, history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)}),
+        {"a": keep(1, 1, "rescaled 10 s ago")},
     ),
-    (
-        "a job that was rescaled too often within an hour does not grow",
-        Case([(job("a"), ON_NODE_00)], {"a": steps(1000)}, history={"a": OFTEN}),
-        {"a": (Action.KEEP, (1, 1), "rescaled 5 times within an hour: it may grow in 400 s")},
+    "a job that was rescaled too often within an hour does not grow": (
+        Case(ALONE, A_FORECAST, history={"a": OFTEN}),
+        {"a": keep(1, 1, "rescaled 5 times within an hour: it may grow in 400 s")},
     ),
-    (
-        "a job that was rescaled too often gets no more PSs either",
+    "a job that was rescaled too often gets no more PSs either": (
         Case(
             [(job("a", (1, 5)), on_two_nodes("node-00", "node-01"))],
             {"a": steps(1000, Sync(work=40.0, link=1.0))},
             history={"a": OFTEN},
         ),
-        {"a": (Action.KEEP, (1, 5), "rescaled 5 times within an hour")},
+        {"a": keep(1, 5, "rescaled 5 times within an hour")},
     ),
-    (
-        "a job that is being suspended for good leaves its room to others",
+    "a job that is being suspended for good leaves its room to others": (
         Case(
             [(job("met", (1, 3)), ON_NODE_00), (job("a"), ["node-01"] * 2)],
-            {"a": steps(1000)},
+            A_FORECAST,
             history={"met": JobHistory(rescaling_to=Counts(0, 0))},
         ),
-        {
-            "met": (Action.KEEP, (1, 3), "being suspended: its goal is met"),
-            "a": (Action.GROW, (3, 5), ""),
-        },
+        {"met": keep(1, 3, "being suspended: its goal is met"), "a": grow(3, 5)},
     ),
-    (
-        "a job that was rescaled as often in its life, but not within an hour, grows",
+    "a job that was rescaled as often in its life, but not within an hour, grows": (
         Case(
-            [(job("a"), ON_NODE_00)],
-            {"a": steps(1000)},
+            ALONE,
+            A_FORECAST,
             history={"a": JobHistory(rescales=40, moves=(AT - 3600.0, *OFTEN.moves[1:]))},
         ),
-        {"a": (Action.GROW, (3, 5), "")},
+        {"a": grow(3, 5)},
     ),
-    (
-        "a job that was rescaled too often still makes room for a new one",
-        Case([(BIG, FULL), (NEW, [])], {"big": steps(1000)}, history={"big": OFTEN}),
-        {
-            "big": (Action.SHRINK, (2, 4), "releases capacity to"),
-            "new": (Action.SHRINK, (1, 1), ""),
-        },
+    "a job that was rescaled too often still makes room for a new one": (
+        Case(BESIDE, BIG_FORECAST, history={"big": OFTEN}),
+        {"big": shrink(2, 4, "releases capacity to"), "new": shrink(1, 1)},
     ),
-    (
-        "growth that saves less than the other's loss and both restarts is not made room for",
+    "growth that saves less than the other's loss and both restarts is not made room for": (
         Case(
             [(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)],
             {"a": steps(35), "b": steps(35)},
         ),
         {
-            "a": (Action.KEEP, (1, 1), "1 PS + 3 workers do not fit beside what the others keep"),
-            "b": (Action.KEEP, (2, 4), "no other job needs the capacity"),
+            "a": keep(1, 1, "1 PS + 3 workers do not fit beside what the others keep"),
+            "b": keep(2, 4, "no other job needs the capacity"),
         },
     ),
-    (
-        "growth that saves more than the other's loss and both restarts is made room for",
+    "growth that saves more than the other's loss and both restarts is made room for": (
         Case(
             [(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)],
             {"a": steps(400), "b": steps(400)},
         ),
         {
-            "a": (Action.GROW, (1, 3), "worker 4 does not fit: too little cpu is left"),
-            "b": (Action.SHRINK, (1, 3), "releases capacity to team/a, which gains more by it"),
+            "a": grow(1, 3, "worker 4 does not fit: too little cpu is left"),
+            "b": shrink(1, 3, "releases capacity to team/a, which gains more by it"),
         },
     ),
-    (
-        "room is promised once: the second new job waits for more",
+    "room is promised once: the second new job waits for more": (
         Case(
             [
                 (replace(BIG, bounds=CountBounds(2, None, 4, None)), FULL),
                 (NEW, []),
                 (job("too", (1, 2)), []),
             ],
-            {"big": steps(1000)},
+            BIG_FORECAST,
         ),
         {
-            "big": (Action.SHRINK, (2, 4), "releases capacity to team/new"),
-            "new": (Action.SHRINK, (1, 1), ""),
-            "too": (
-                Action.WAIT,
-                (1, 2),
-                "do not fit even with every job that may be resized now at its minimum",
+            "big": shrink(2, 4, "releases capacity to team/new"),
+            "new": shrink(1, 1),
+            "too": wait(
+                1, 2, "do not fit even with every job that may be resized now at its minimum"
             ),
         },
     ),
-    (
-        "a new job outside its bounds starts at its minimum where its nearest counts do not fit",
+    "a new job outside its bounds starts at its minimum where its nearest counts do not fit": (
         Case([(job("a", (1, 6), bounds=CountBounds(max_workers=4)), [])], nodes=nodes(1, 3)),
-        {"a": (Action.SHRINK, (1, 1), "its bounds do not allow its 1 PS + 6 workers")},
+        {"a": shrink(1, 1, "its bounds do not allow its 1 PS + 6 workers")},
     ),
-    (
-        "a new job that was rescaled a moment ago waits at its counts",
+    "a new job that was rescaled a moment ago waits at its counts": (
         Case([(job("a"), [])], history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)}),
-        {"a": (Action.WAIT, (1, 1), "its 1 PS + 1 worker fit")},
+        {"a": wait(1, 1, "its 1 PS + 1 worker fit")},
     ),
-    (
-        "counts that found no place are not tried again",
-        Case(
-            [(job("a"), ON_NODE_00)],
-            {"a": steps(1000)},
-            history={"a": placement_failure(3, 5, ago=9000)},
-        ),
+    "counts that found no place are not tried again": (
+        Case(ALONE, A_FORECAST, history={"a": placement_failure(3, 5, ago=9000)}),
         {
-            "a": (
-                Action.GROW,
-                (2, 3),
-                "trimmed from 3 PS + 5 workers, which are not tried: its pods were not placed",
+            "a": grow(
+                2, 3, "trimmed from 3 PS + 5 workers, which are not tried: its pods were not placed"
             )
         },
     ),
-    (
-        "counts that found no place are tried again when the nodes have changed",
-        Case(
-            [(job("a"), ON_NODE_00)],
-            {"a": steps(1000)},
-            history={"a": placement_failure(3, 5, ago=9000, lifted=True)},
-        ),
-        {"a": (Action.GROW, (3, 5), "")},
+    "counts that found no place are tried again when the nodes have changed": (
+        Case(ALONE, A_FORECAST, history={"a": placement_failure(3, 5, ago=9000, lifted=True)}),
+        {"a": grow(3, 5)},
     ),
-    (
-        "a job that just found no place does not grow, whatever the nodes",
-        Case(
-            [(job("a"), ON_NODE_00)],
-            {"a": steps(1000)},
-            history={"a": placement_failure(3, 5, ago=600, lifted=True)},
-        ),
-        {
-            "a": (
-                Action.KEEP,
-                (1, 1),
-                "not placed at 3 PS + 5 workers, 600 s ago: it does not grow for 1200",
-            )
-        },
+    "a job that just found no place does not grow, whatever the nodes": (
+        Case(ALONE, A_FORECAST, history={"a": placement_failure(3, 5, ago=600, lifted=True)}),
+        {"a": keep(1, 1, "not placed at 3 PS + 5 workers, 600 s ago: it does not grow for 1200")},
     ),
-    (
-        "a job that just found no place still makes room for a new one",
-        Case(
-            [(BIG, FULL), (NEW, [])],
-            {"big": steps(1000)},
-            history={"big": placement_failure(4, 6, ago=600)},
-        ),
-        {
-            "big": (Action.SHRINK, (2, 4), "releases capacity to"),
-            "new": (Action.SHRINK, (1, 1), ""),
-        },
+    "a job that just found no place still makes room for a new one": (
+        Case(BESIDE, BIG_FORECAST, history={"big": placement_failure(4, 6, ago=600)}),
+        {"big": shrink(2, 4, "releases capacity to"), "new": shrink(1, 1)},
     ),
-    (
-        "bounds whose counts just found no place are not tried at once",
+    "bounds whose counts just found no place are not tried at once": (
         Case(
             [(job("a", bounds=CountBounds(min_workers=3)), ON_NODE_00)],
             history={"a": placement_failure(1, 3, ago=600)},
         ),
         {
-            "a": (
-                Action.KEEP,
-                (1, 1),
+            "a": keep(
+                1,
+                1,
                 "its bounds do not allow its 1 PS + 1 worker, but its pods were not placed at 1 PS",
             )
         },
     ),
-    (
-        (
-            "bounds whose counts found no place are tried again after a rest, with a forecast or "
-            "without"
-        ),
+    "bounds whose counts found no place are tried again after a rest, with a forecast or without": (
         Case(
             [
                 (job("a", bounds=CountBounds(min_workers=3)), ON_NODE_00),
@@ -447,85 +348,54 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
                 "b": placement_failure(1, 2, ago=1200),
             },
         ),
-        {"a": (Action.GROW, (1, 3), "its bounds"), "b": (Action.GROW, (3, 5), "its bounds")},
+        {"a": grow(1, 3, "its bounds"), "b": grow(3, 5, "its bounds")},
     ),
-    (
-        "a job being profiled is left at those counts",
-        Case(
-            [(job("a"), ON_NODE_00)],
-            {"a": steps(1000)},
-            history={"a": JobHistory(profiling_since=AT - 5)},
-        ),
-        {"a": (Action.KEEP, (1, 1), "being profiled")},
+    "a job being profiled is left at those counts": (
+        Case(ALONE, A_FORECAST, history={"a": JobHistory(profiling_since=AT - 5)}),
+        {"a": keep(1, 1, "being profiled")},
     ),
-    (
-        "bounds that moved force a rescale without a forecast",
+    "bounds that moved force a rescale without a forecast": (
         Case([(job("a", bounds=CountBounds(min_workers=3)), ON_NODE_00)]),
-        {"a": (Action.GROW, (1, 3), "its bounds do not allow its 1 PS + 1 worker")},
+        {"a": grow(1, 3, "its bounds do not allow its 1 PS + 1 worker")},
     ),
-    (
-        "bounds that moved force a rescale that does not pay",
+    "bounds that moved force a rescale that does not pay": (
         Case([(job("a", (1, 3), bounds=CountBounds(max_workers=1)), ON_NODE_00)], {"a": steps(10)}),
-        {"a": (Action.SHRINK, (1, 1), "its bounds do not allow")},
+        {"a": shrink(1, 1, "its bounds do not allow")},
     ),
-    (
-        "bounds that moved force a rescale also of a job that was just rescaled",
+    "bounds that moved force a rescale also of a job that was just rescaled": (
         Case(
             [(job("a", bounds=CountBounds(min_workers=3)), ON_NODE_00)],
             history={"a": JobHistory(rescales=50, last_rescaled_at=AT - 1)},
         ),
-        {"a": (Action.GROW, (1, 3), "its bounds do not allow")},
+        {"a": grow(1, 3, "its bounds do not allow")},
     ),
-    (
-        "bounds that do not fit are said not to",
+    "bounds that do not fit are said not to": (
         Case([(job("a", bounds=CountBounds(min_workers=30)), ON_NODE_00)]),
-        {"a": (Action.KEEP, (1, 1), "do not fit")},
+        {"a": keep(1, 1, "do not fit")},
     ),
-    (
-        "pods of others are not taken room from",
+    "pods of others are not taken room from": (
+        Case(ALONE, A_FORECAST, others=[BoundPod("x", "node-01", Resources(cpu=3000))]),
+        {"a": grow(2, 3)},
+    ),
+    "the room of pods being deleted is planned with": (
         Case(
-            [(job("a"), ON_NODE_00)],
-            {"a": steps(1000)},
-            others=[BoundPod("x", "node-01", Resources(cpu=3000))],
+            ALONE, A_FORECAST, others=[BoundPod("x", "node-01", Resources(cpu=3000), leaving=True)]
         ),
-        {"a": (Action.GROW, (2, 3), "")},
+        {"a": grow(3, 5)},
     ),
-    (
-        "the room of pods being deleted is planned with",
-        Case(
-            [(job("a"), ON_NODE_00)],
-            {"a": steps(1000)},
-            others=[BoundPod("x", "node-01", Resources(cpu=3000), leaving=True)],
-        ),
-        {"a": (Action.GROW, (3, 5), "")},
-    ),
-    (
-        "a running job that is a little faster with less shrinks for a new one, too",
-        Case([(BIG, FULL), (NEW, [])], {"big": steps(100, Sync(work=1.0, overhead=0.1))}),
+    "a running job that is a little faster with less shrinks for a new one, too": (
+        Case(BESIDE, {"big": steps(100, Sync(work=1.0, overhead=0.1))}),
         {
-            "big": (
-                Action.SHRINK,
-                (2, 2),
-                "releases capacity to team/new, which waits for 1 PS + 1 worker",
-            ),
-            "new": (Action.SHRINK, (1, 1), ""),
+            "big": shrink(2, 2, "releases capacity to team/new, which waits for 1 PS + 1 worker"),
+            "new": shrink(1, 1),
         },
     ),
-    (
-        (
-            "a running job that is much faster with less shrinks in the interval that lets a new "
-            "one "
-            "start"
-        ),
-        Case([(BIG, FULL), (NEW, [])], {"big": steps(1000, Sync(work=1.0, overhead=0.2))}),
-        {
-            "big": (Action.SHRINK, (2, 2), "releases capacity to"),
-            "new": (Action.SHRINK, (1, 1), ""),
-        },
+    "one that is much faster with less shrinks in the interval that lets a new one start": (
+        Case(BESIDE, {"big": steps(1000, Sync(work=1.0, overhead=0.2))}),
+        {"big": shrink(2, 2, "releases capacity to"), "new": shrink(1, 1)},
     ),
-    (
-        "a running job that is a little faster with less keeps what nobody needs",
+    "a running job that is a little faster with less keeps what nobody needs": (
         Case([(BIG, FULL)], {"big": steps(100, Sync(work=1.0, overhead=0.1))}),
-        {"big": (Action.KEEP, (3, 5), "; a move needs more than ")},
+        {"big": keep(3, 5, "; a move needs more than ")},
     ),
-]
+}

@@ -8,6 +8,7 @@ from optimus.interval import Action
 from optimus.jobs import CountBounds, Counts, ReplicaSpec
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod
+from tests.cases import cases
 from tests.unit.interval.cases import ON_NODE_00, Case
 from tests.unit.interval.cluster import job, nodes, steps
 
@@ -19,8 +20,8 @@ AMOUNTS = [
 
 
 @pytest.mark.parametrize("asked", AMOUNTS)
-@pytest.mark.parametrize("least", [1, 5000], ids=["at least 1", "at least 5000"])
-@pytest.mark.parametrize("forecast", [True, False], ids=["with a forecast", "without"])
+@cases("least", {"at least 1": 1, "at least 5000": 5000})
+@cases("forecast", {"with a forecast": True, "without": False})
 def test_a_job_that_asks_for_an_absurd_amount_waits_alone(
     asked: Resources, least: int, forecast: bool
 ) -> None:

@@ -44,6 +44,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
+from tests.cases import cases
 from tests.unit.interval.cluster import KnownForecasts, bind, job, nodes, steps
 from tests.unit.properties import examples
 
@@ -140,14 +141,14 @@ class TestWhoStays:
         case = Round(granting(a=(2, 2)), [(job("a"), on("node-00"))], history={"a": moved})
         assert outcome(case.decisions()) == {"a": (Action.GROW, (2, 2))}
 
-    @pytest.mark.parametrize(
+    @cases(
         ("held", "history"),
-        [
-            pytest.param(job("a", rescale=RescaleRule.NEVER), JobHistory(), id="it says never"),
-            pytest.param(job("a"), JobHistory(held="a window"), id="it is held"),
-            pytest.param(job("a"), JobHistory(profiling_since=AT - 5), id="it is profiled"),
-            pytest.param(job("a"), JobHistory(is_ending=True), id="it is about to end"),
-        ],
+        {
+            "it says never": (job("a", rescale=RescaleRule.NEVER), JobHistory()),
+            "it is held": (job("a"), JobHistory(held="a window")),
+            "it is profiled": (job("a"), JobHistory(profiling_since=AT - 5)),
+            "it is about to end": (job("a"), JobHistory(is_ending=True)),
+        },
     )
     def test_what_no_policy_changes_is_not_up_for_decision(
         self, held: Job, history: JobHistory

@@ -7,8 +7,9 @@ import pytest
 from optimus.allocation import JobHistory
 from optimus.allocation.deadline import DeadlineOutlook
 from optimus.interval import Action
-from optimus.jobs import CountBounds, Counts
+from optimus.jobs import CountBounds, Counts, JobKey
 from optimus.models.forecast import Forecast
+from tests.cases import cases
 from tests.unit.interval.cases import AT, FULL, OFTEN, ON_NODE_00, Case
 from tests.unit.interval.cluster import Sync, done, job, nodes, steps
 
@@ -64,6 +65,14 @@ def test_others_shrink_for_it_down_to_what_the_policy_leaves_them() -> None:
     assert found["late"].action is Action.GROW
     assert found["late"].deadline is not None
     assert found["late"].deadline.is_met
+
+
+def test_its_reason_names_no_job_of_another_namespace() -> None:
+    late = job("late", finish_by=AT + 5000, key=JobKey("other", "late"))
+    case = Case([(job("big", (2, 4)), FULL[:6]), (late, FULL[6:])])
+    case.known = {"big": steps(1e6), "late": steps(1000)}
+    reason = case.decisions()["big"].reason
+    assert "releases capacity to a job of another namespace, which" in reason
 
 
 def test_one_that_is_in_time_with_less_gives_the_rest_to_a_job_that_grows() -> None:
@@ -125,12 +134,12 @@ def test_a_new_job_starts_at_the_least_that_is_in_time() -> None:
     assert decision.deadline.is_met
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "known", "history"),
-    [
-        pytest.param("a job whose goal is met", done(), JobHistory(), id="goal met"),
-        pytest.param("a job without a forecast", None, JobHistory(), id="no forecast"),
-    ],
+    {
+        "goal met": ("a job whose goal is met", done(), JobHistory()),
+        "no forecast": ("a job without a forecast", None, JobHistory()),
+    },
 )
 def test_nothing_is_said_of(name: str, known: Forecast | None, history: JobHistory) -> None:
     case = Case([(job("a", finish_by=AT + 10), ON_NODE_00)], {}, history={"a": history})
@@ -147,13 +156,13 @@ def test_of_a_job_that_is_not_moved_it_is_said_too() -> None:
     assert found.possible
 
 
-@pytest.mark.parametrize(
+@cases(
     "history",
-    [
-        pytest.param(JobHistory(profiling_since=AT - 10), id="being measured"),
-        pytest.param(JobHistory(last_rescaled_at=AT - 10), id="cooldown"),
-        pytest.param(JobHistory(rescaling_to=Counts(1, 2)), id="being moved"),
-    ],
+    {
+        "being measured": JobHistory(profiling_since=AT - 10),
+        "cooldown": JobHistory(last_rescaled_at=AT - 10),
+        "being moved": JobHistory(rescaling_to=Counts(1, 2)),
+    },
 )
 def test_it_is_known_that_a_job_has_not_been_decided_on_yet(history: JobHistory) -> None:
     case = Case([(job("a", finish_by=AT + 4000), ON_NODE_00)], {"a": steps(1000)})

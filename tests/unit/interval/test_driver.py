@@ -44,6 +44,7 @@ from optimus.progress.types import NOTHING, LossPoint, SpeedSample, TrainingProg
 from optimus.rescale.purpose import RescalePurpose, why_unwanted
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
+from tests.cases import cases
 from tests.unit.interval.cluster import KnownForecasts, Sync, bind, done, job, nodes, steps
 
 AT = 10_000.0
@@ -358,13 +359,13 @@ def promised(cores: int) -> tuple[IntervalDriver, WaitingCluster]:
     return driver_of(config, forecasts, counts), cluster
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cores", "measured"),
-    [
-        pytest.param(16, [], id="part of it is free already"),
-        pytest.param(18, [], id="all of it is free by then"),
-        pytest.param(24, ["uid-c"], id="there is more than that"),
-    ],
+    {
+        "part of it is free already": (16, []),
+        "all of it is free by then": (18, []),
+        "there is more than that": (24, ["uid-c"]),
+    },
 )
 def test_what_is_released_for_a_job_that_waits_is_not_used_to_measure_another(
     cores: int, measured: list[str]
@@ -413,9 +414,7 @@ STALE = [
 
 
 @pytest.mark.parametrize("change", [each[1] for each in STALE], ids=[each[0] for each in STALE])
-def test_a_stale_pending_decision_is_dropped(
-    change: Callable[[FakeManagedCluster], None],
-) -> None:
+def test_a_stale_pending_decision_is_dropped(change: Callable[[FakeManagedCluster], None]) -> None:
     driver, cluster = shrink_and_grow()
     step(driver, cluster, 0.0)
     assert list(driver.state.pending) == ["uid-b"]
@@ -425,7 +424,7 @@ def test_a_stale_pending_decision_is_dropped(
     assert driver.state.pending == {}
 
 
-@pytest.mark.parametrize("is_stale", [True, False], ids=["is stale", "lacks room"])
+@cases("is_stale", {"is stale": True, "lacks room": False})
 def test_a_pending_decision_that_cannot_begin_holds_back_no_other(is_stale: bool) -> None:
     """b and c wait until a has shrunk by 3 workers; a claim then leaves room for c alone."""
     counts = {"a": Counts(1, 1), "b": Counts(1, 3), "c": Counts(1, 2)}
@@ -452,28 +451,18 @@ def test_a_job_at_its_goal_is_suspended_without_a_placement() -> None:
     assert begun.placement is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "counts", "goal_changed", "reason"),
-    [
-        pytest.param({}, Counts(2, 2), True, None, id="a goal that changed does not stop a resize"),
-        pytest.param({"goal": None}, Counts(2, 2), False, "its user has ended", id="no goal"),
-        pytest.param({"left_alone": "MXTune"}, Counts(2, 2), False, "MXTune", id="left alone"),
-        pytest.param(
-            {"rescale": RescaleRule.NEVER}, Counts(2, 2), False, "says never", id="rescale never"
-        ),
-        pytest.param(
-            {"bounds": CountBounds(max_ps=1)},
-            Counts(2, 2),
-            False,
-            "bounds do not allow",
-            id="bounds",
-        ),
-        pytest.param({}, NO_COUNTS, False, "changed its goal", id="at-target is continue"),
-        pytest.param(
-            {"at_target": AtTarget.SUSPEND}, NO_COUNTS, True, "changed its goal", id="another goal"
-        ),
-        pytest.param({"at_target": AtTarget.SUSPEND}, NO_COUNTS, False, None, id="its goal is met"),
-    ],
+    {
+        "a goal that changed does not stop a resize": ({}, Counts(2, 2), True, None),
+        "no goal": ({"goal": None}, Counts(2, 2), False, "its user has ended"),
+        "left alone": ({"left_alone": "MXTune"}, Counts(2, 2), False, "MXTune"),
+        "rescale never": ({"rescale": RescaleRule.NEVER}, Counts(2, 2), False, "says never"),
+        "bounds": ({"bounds": CountBounds(max_ps=1)}, Counts(2, 2), False, "bounds do not allow"),
+        "at-target is continue": ({}, NO_COUNTS, False, "changed its goal"),
+        "another goal": ({"at_target": AtTarget.SUSPEND}, NO_COUNTS, True, "changed its goal"),
+        "its goal is met": ({"at_target": AtTarget.SUSPEND}, NO_COUNTS, False, None),
+    },
 )
 def test_reason_why_pending_counts_are_dropped(
     changes: dict[str, object], counts: Counts, goal_changed: bool, reason: str | None
@@ -519,7 +508,7 @@ def test_a_profiling_run_without_samples_ends_at_its_time_limit() -> None:
     assert types_of(step(driver, cluster, 2.0)) == [EndProfilingRun]
 
 
-@pytest.mark.parametrize("each_run", [False, True], ids=["its last run", "each run"])
+@cases("each_run", {"its last run": False, "each run": True})
 def test_a_profiling_run_ends_before_the_early_interval_that_it_causes(each_run: bool) -> None:
     record = JobHistory(profiled=(Counts(1, 1),), profiling_since=AT)
     cluster = cluster_of(FakeManagedJob(job("a"), NOTHING, record))
@@ -535,7 +524,7 @@ def test_a_step_that_does_not_decide_begins_no_profiling_run_and_no_interval() -
     assert step(driver_of(DriverConfig()), cluster, 0.0, decides=False) == []
 
 
-@pytest.mark.parametrize("each_run", [False, True], ids=["its last run", "each run"])
+@cases("each_run", {"its last run": False, "each run": True})
 def test_a_step_that_does_not_decide_ends_no_profiling_run(each_run: bool) -> None:
     record = JobHistory(profiled=(Counts(1, 1),), profiling_since=AT - RUN_LIMIT - 1)
     cluster = cluster_of(FakeManagedJob(job("a"), NOTHING, record))
@@ -544,12 +533,12 @@ def test_a_step_that_does_not_decide_ends_no_profiling_run(each_run: bool) -> No
     assert EndProfilingRun in types_of(step(driver, cluster, 2.0))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("record", "is_early"),
-    [
-        pytest.param(JobHistory(), True, id="never moved"),
-        pytest.param(JobHistory(rescales=1), False, id="rescaled, and not measured by that"),
-    ],
+    {
+        "never moved": (JobHistory(), True),
+        "rescaled, and not measured by that": (JobHistory(rescales=1), False),
+    },
 )
 def test_the_first_measurement_brings_an_interval_forward_for_a_job_that_was_never_moved(
     record: JobHistory, is_early: bool
@@ -602,23 +591,18 @@ def test_a_profiling_run_leaves_capacity_for_a_profiled_job_to_return() -> None:
         assert [each.uid for each in found if isinstance(each, BeginRescale)] == begun
 
 
-@pytest.mark.parametrize(
+@cases(
     ("trained", "fields", "purpose"),
-    [
-        pytest.param(100, {}, RescalePurpose.ADMISSION, id="a new job"),
-        pytest.param(
-            301, {}, RescalePurpose.INTERVAL, id="not one that trains for five minutes already"
-        ),
-        pytest.param(
+    {
+        "a new job": (100, {}, RescalePurpose.ADMISSION),
+        "not one that trains for five minutes already": (301, {}, RescalePurpose.INTERVAL),
+        "not one that was moved already": (
             100,
             {"rescales": 1, "last_rescaled_at": AT - 1000},
             RescalePurpose.INTERVAL,
-            id="not one that was moved already",
         ),
-        pytest.param(
-            100, {"workload_known": False}, RescalePurpose.INTERVAL, id="not one without a prior"
-        ),
-    ],
+        "not one without a prior": (100, {"workload_known": False}, RescalePurpose.INTERVAL),
+    },
 )
 def test_the_first_move_of_a_job_whose_workload_is_known_is_its_admission(
     trained: float, fields: dict[str, object], purpose: RescalePurpose
@@ -678,12 +662,12 @@ def test_what_is_recommended_takes_no_room_of_a_job_that_stays(held: str) -> Non
     assert told.action is (Action.KEEP if held else Action.GROW)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cores", "given_up"),
-    [
-        pytest.param(8, [*[False] * 2, *[True] * 6, False, True], id="although it fits"),
-        pytest.param(3, [False] * 10, id="since others still have its room"),
-    ],
+    {
+        "although it fits": (8, [*[False] * 2, *[True] * 6, False, True]),
+        "since others still have its room": (3, [False] * 10),
+    },
 )
 def test_a_job_that_is_not_placed_is_given_up_for_a_while(cores: int, given_up: list[bool]) -> None:
     running, waiting = FakeManagedJob(job("a", (1, 1))), FakeManagedJob(job("b", (1, 1)))

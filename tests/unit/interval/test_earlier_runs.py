@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from optimus.allocation import JobHistory, per_pool
 from optimus.interval import Action, Decision, IntervalConfig, IntervalInput, Strategies
 from optimus.interval.plan import plan_interval
@@ -13,6 +11,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from optimus.progress.types import EarlierRun, TrainingProgress
 from optimus.snapshot import ClusterSnapshot
+from tests.cases import cases
 from tests.unit.interval.cluster import bind, job, nodes
 from tests.unit.models.forecasting import JOB, after
 
@@ -40,7 +39,7 @@ def decide(*earlier: EarlierRun, runs: bool) -> Decision:
     return decision
 
 
-@pytest.mark.parametrize("runs", [False, True], ids=["its pods wait", "its pods run"])
+@cases("runs", {"its pods wait": False, "its pods run": True})
 def test_it_gets_good_counts_before_it_has_shown_anything(runs: bool) -> None:
     found = decide(EARLIER, runs=runs)
     assert found.action is Action.GROW
@@ -48,7 +47,7 @@ def test_it_gets_good_counts_before_it_has_shown_anything(runs: bool) -> None:
     assert found.saves_seconds > 60
 
 
-@pytest.mark.parametrize("runs", [False, True], ids=["its pods wait", "its pods run"])
+@cases("runs", {"its pods wait": False, "its pods run": True})
 def test_without_earlier_runs_it_stays_at_its_own(runs: bool) -> None:
     found = decide(runs=runs)
     assert found.counts == Counts(1, 1)

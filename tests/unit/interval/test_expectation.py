@@ -13,6 +13,7 @@ from optimus.models.forecast import Forecast
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.rescale.purpose import RescalePurpose
+from tests.cases import cases
 from tests.unit.interval.cases import AT, ON_NODE_00, Case
 from tests.unit.interval.cluster import KnownForecasts, expecting, job, nodes, steps
 from tests.unit.interval.test_driver import (
@@ -76,10 +77,7 @@ class TestDecision:
         assert decided(alone(jobs=[(late, ON_NODE_00)])).deadline is None
 
 
-def begun(
-    progress: TrainingProgress = YOUNG,
-    history: JobHistory | None = None,
-) -> BeginRescale:
+def begun(progress: TrainingProgress = YOUNG, history: JobHistory | None = None) -> BeginRescale:
     managed = FakeManagedJob(job("a"), progress, history or JobHistory())
     driver = driver_of(forecasts={"a": expecting(1e4)}, counts={"a": Counts(2, 3)})
     plan, begins = step(driver, cluster_of(managed), 0.0)
@@ -96,25 +94,22 @@ class TestMoves:
         assert begins.own_counts == Counts(1, 1)
         assert "estimated from" in begins.reason
 
-    @pytest.mark.parametrize(
+    @cases(
         ("progress", "history"),
-        [
-            pytest.param(
+        {
+            "an older one, which waits for a checkpoint": (
                 replace(YOUNG, trained_seconds=LIMITS.trained_limit_seconds),
                 JobHistory(),
-                id="an older one, which waits for a checkpoint",
             ),
-            pytest.param(
+            "one whose pods are older than its log": (
                 YOUNG,
                 JobHistory(running_seconds=LIMITS.trained_limit_seconds),
-                id="one whose pods are older than its log",
             ),
-            pytest.param(
+            "one that has had all its runs": (
                 YOUNG,
                 JobHistory(profiled=(Counts(1, 2),) * LIMITS.runs),
-                id="one that has had all its runs",
             ),
-        ],
+        },
     )
     def test_a_later_one_is_a_rescale_like_any_other(
         self, progress: TrainingProgress, history: JobHistory

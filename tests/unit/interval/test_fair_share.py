@@ -20,6 +20,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
+from tests.cases import cases
 from tests.unit.interval.cases import AT, Case
 from tests.unit.interval.cluster import TASK, Sync, bind, job, nodes, steps, strategies
 from tests.unit.policies.drawn import problems
@@ -175,17 +176,15 @@ def objective_of(own: Job, forecast: Forecast) -> JobObjective:
     return found.objective
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "counts"),
-    [
-        pytest.param({}, (8, 8), id="the minimum, and pairs while they fit"),
-        pytest.param({"counts": Counts(3, 5)}, (8, 8), id="whatever it has now"),
-        pytest.param({"bounds": CountBounds(max_ps=4)}, (4, 8), id="no more PSs than it may have"),
-        pytest.param({"bounds": CountBounds(max_workers=6)}, (6, 6), id="nor more workers"),
-        pytest.param(
-            {"ps": ReplicaSpec(), "worker": ReplicaSpec()}, (1, 1), id="asking for nothing"
-        ),
-    ],
+    {
+        "the minimum, and pairs while they fit": ({}, (8, 8)),
+        "whatever it has now": ({"counts": Counts(3, 5)}, (8, 8)),
+        "no more PSs than it may have": ({"bounds": CountBounds(max_ps=4)}, (4, 8)),
+        "nor more workers": ({"bounds": CountBounds(max_workers=6)}, (6, 6)),
+        "asking for nothing": ({"ps": ReplicaSpec(), "worker": ReplicaSpec()}, (1, 1)),
+    },
 )
 def test_the_fair_time_is_the_least_within_the_fair_share(
     settings: dict[str, object], counts: tuple[int, int]
@@ -236,21 +235,20 @@ def holding(free: int = 0, fairness: Fairness | None = None, **cores: int) -> He
     return HeldCapacity(used, room, fairness or Fairness())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("held", "gives"),
-    [
-        pytest.param(holding(large=9, small=3), True, id="more than half of both"),
-        pytest.param(holding(large=9, small=3, b=1, c=1, d=1, e=1), True, id="beside modest ones"),
-        pytest.param(holding(large=9, small=8, b=1, c=1, d=1, e=1), True, id="beside a large one"),
-        pytest.param(holding(large=9, small=9), False, id="as much"),
-        pytest.param(holding(large=9, small=3, free=6), False, id="what is free is enough"),
-        pytest.param(
+    {
+        "more than half of both": (holding(large=9, small=3), True),
+        "beside modest ones": (holding(large=9, small=3, b=1, c=1, d=1, e=1), True),
+        "beside a large one": (holding(large=9, small=8, b=1, c=1, d=1, e=1), True),
+        "as much": (holding(large=9, small=9), False),
+        "what is free is enough": (holding(large=9, small=3, free=6), False),
+        "its weight": (
             holding(large=9, small=3, fairness=Fairness(namespaces={"large": 3.0})),
             False,
-            id="its weight",
         ),
-        pytest.param(holding(large=9), False, id="one namespace"),
-    ],
+        "one namespace": (holding(large=9), False),
+    },
 )
 def test_who_holds_more_than_its_part_of_both_gives(held: HeldCapacity, gives: bool) -> None:
     assert held.gives("large", "small") is gives

@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
-
 from optimus.allocation import FailedCounts, JobHistory
 from optimus.jobs import Batch, BatchScope, CountBounds, Counts, TrainingMode
 from optimus.models.forecast import Forecast
 from optimus.progress.types import SpeedSample, TrainingProgress
+from tests.cases import cases
 from tests.unit.interval.cases import ON_NODE_00, Case, on_two_nodes
 from tests.unit.interval.cluster import job, nodes, steps
 from tests.unit.profiling.situations import cluster, measured_at, plan
@@ -42,14 +41,14 @@ def test_profiling_goes_down_to_a_minimum_that_the_user_has_set() -> None:
     assert all(each.ps >= 4 and each.workers >= 2 for each in runs)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("bounds", "floor", "minimum"),
-    [
-        pytest.param(CountBounds(), (8, 8), (8, 8), id="none set"),
-        pytest.param(CountBounds(min_ps=2, min_ps_given=True), (8, 8), (2, 8), id="of PSs"),
-        pytest.param(CountBounds(max_ps=4), (8, 8), (4, 8), id="a maximum below asks for less"),
-        pytest.param(CountBounds(min_workers=9, min_workers_given=True), (8, 8), (8, 9), id="more"),
-    ],
+    {
+        "none set": (CountBounds(), (8, 8), (8, 8)),
+        "of PSs": (CountBounds(min_ps=2, min_ps_given=True), (8, 8), (2, 8)),
+        "a maximum below asks for less": (CountBounds(max_ps=4), (8, 8), (4, 8)),
+        "more": (CountBounds(min_workers=9, min_workers_given=True), (8, 8), (8, 9)),
+    },
 )
 def test_the_floor_is_the_minimum_where_the_user_has_set_none(
     bounds: CountBounds, floor: tuple[int, int], minimum: tuple[int, int]
@@ -58,14 +57,14 @@ def test_the_floor_is_the_minimum_where_the_user_has_set_none(
     assert bounded.bounds.minimum == Counts(*minimum)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mode", "batch", "splits"),
-    [
-        pytest.param(TrainingMode.SYNC, None, True, id="sync: it may be the job's"),
-        pytest.param(TrainingMode.SYNC, Batch(64, BatchScope.WORKER), False, id="a worker's own"),
-        pytest.param(TrainingMode.ASYNC, None, False, id="async: each worker's own"),
-        pytest.param(TrainingMode.ASYNC, Batch(64, BatchScope.JOB), True, id="said to be its"),
-    ],
+    {
+        "sync: it may be the job's": (TrainingMode.SYNC, None, True),
+        "a worker's own": (TrainingMode.SYNC, Batch(64, BatchScope.WORKER), False),
+        "async: each worker's own": (TrainingMode.ASYNC, None, False),
+        "said to be its": (TrainingMode.ASYNC, Batch(64, BatchScope.JOB), True),
+    },
 )
 def test_fewer_workers_are_a_larger_share_only_of_a_batch_that_is_split(
     mode: TrainingMode, batch: Batch | None, splits: bool
@@ -85,13 +84,13 @@ def test_a_waiting_job_does_not_shrink_another_below_what_its_pods_bear() -> Non
     assert decided["a"].counts.workers >= 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("failed", "before", "excluded", "allowed"),
-    [
-        pytest.param((1, 8), (8, 8), [(1, 8), (1, 16)], [(2, 8), (8, 8), (2, 2)], id="fewer PSs"),
-        pytest.param((8, 16), (8, 8), [(8, 16), (9, 20)], [(8, 15), (8, 8)], id="more workers"),
-        pytest.param((4, 4), (8, 8), [(4, 4), (3, 2)], [(4, 8), (8, 4)], id="fewer of both"),
-    ],
+    {
+        "fewer PSs": ((1, 8), (8, 8), [(1, 8), (1, 16)], [(2, 8), (8, 8), (2, 2)]),
+        "more workers": ((8, 16), (8, 8), [(8, 16), (9, 20)], [(8, 15), (8, 8)]),
+        "fewer of both": ((4, 4), (8, 8), [(4, 4), (3, 2)], [(4, 8), (8, 4)]),
+    },
 )
 def test_counts_at_which_a_job_failed_are_not_tried_again(
     failed: tuple[int, int],
@@ -114,7 +113,7 @@ def test_an_interval_does_not_go_where_the_job_failed() -> None:
     assert growing.decisions()["a"].counts.workers < 3
 
 
-@pytest.mark.parametrize("known", [{}, {"a": steps(1000)}], ids=["no forecast", "a forecast"])
+@cases("known", {"no forecast": {}, "a forecast": {"a": steps(1000)}})
 def test_bounds_that_ask_for_counts_at_which_the_job_failed_are_not_followed(
     known: dict[str, Forecast],
 ) -> None:

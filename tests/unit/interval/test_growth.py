@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from optimus.allocation import JobHistory
 from optimus.interval import Action, IntervalInput, plan_interval
 from optimus.interval.classify import IntervalConfig
@@ -11,6 +9,7 @@ from optimus.interval.growth import GrowthRule
 from optimus.jobs import Batch, BatchScope, CountBounds, Counts, TrainingMode
 from optimus.progress.types import NOTHING, SpeedSample, TrainingProgress
 from optimus.snapshot import ClusterSnapshot
+from tests.cases import cases
 from tests.unit.interval.cases import AT
 from tests.unit.interval.cluster import bind, job, nodes, steps, strategies
 
@@ -26,43 +25,36 @@ def measured(*speeds: tuple[int, int, float], kind: str = "") -> TrainingProgres
     return replace(NOTHING, samples=tuple(samples))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("at", "speeds", "most", "gives_back"),
-    [
-        pytest.param((1, 1), [], (8, 8), False, id="nothing is measured"),
-        pytest.param((1, 1), [(1, 1, 1.0)], (8, 8), False, id="as a profiling run may have"),
-        pytest.param(
-            (8, 8), [(1, 1, 1.0), (8, 8, 4.0)], (16, 16), False, id="twice what is faster"
-        ),
-        pytest.param((1, 1), [(1, 1, 1.0), (8, 8, 1.0)], (2, 2), False, id="no faster with more"),
-        pytest.param((8, 8), [(1, 1, 1.0), (8, 8, 1.03)], (2, 2), True, id="faster by noise alone"),
-        pytest.param((2, 2), [(1, 1, 1.0), (2, 2, 1.0)], (2, 2), False, id="it may keep twice"),
-        pytest.param(
-            (1, 200), [(1, 1, 1.0), (1, 200, 1.0)], (2, 2), True, id="no faster with more workers"
-        ),
-        pytest.param(
+    {
+        "nothing is measured": ((1, 1), [], (8, 8), False),
+        "as a profiling run may have": ((1, 1), [(1, 1, 1.0)], (8, 8), False),
+        "twice what is faster": ((8, 8), [(1, 1, 1.0), (8, 8, 4.0)], (16, 16), False),
+        "no faster with more": ((1, 1), [(1, 1, 1.0), (8, 8, 1.0)], (2, 2), False),
+        "faster by noise alone": ((8, 8), [(1, 1, 1.0), (8, 8, 1.03)], (2, 2), True),
+        "it may keep twice": ((2, 2), [(1, 1, 1.0), (2, 2, 1.0)], (2, 2), False),
+        "no faster with more workers": ((1, 200), [(1, 1, 1.0), (1, 200, 1.0)], (2, 2), True),
+        "a slow run with other parts says nothing of both": (
             (2, 2),
             [(1, 1, 1.0), (8, 1, 0.9), (2, 2, 1.8)],
             (8, 8),
             False,
-            id="a slow run with other parts says nothing of both",
         ),
-        pytest.param(
+        "twice what was faster is kept": (
             (16, 16),
             [(1, 1, 1.0), (8, 8, 4.0), (16, 16, 4.0)],
             (16, 16),
             False,
-            id="twice what was faster is kept",
         ),
-        pytest.param(
+        "measured late for the first time": (
             (40, 40),
             [(8, 8, 4.0), (40, 40, 4.0)],
             (16, 16),
             True,
-            id="measured late for the first time",
         ),
-        pytest.param((40, 40), [(40, 40, 4.0)], (80, 80), False, id="compared with nothing"),
-    ],
+        "compared with nothing": ((40, 40), [(40, 40, 4.0)], (80, 80), False),
+    },
 )
 def test_the_limit_follows_what_was_measured(
     at: tuple[int, int],
@@ -98,13 +90,13 @@ def test_kinds_of_nodes_are_not_compared() -> None:
     assert not RULE.limit(job("a", (4, 4)), OWN, both).gives_back
 
 
-@pytest.mark.parametrize(
+@cases(
     ("remaining", "bounds", "action"),
-    [
-        pytest.param(1e5, CountBounds(), Action.SHRINK, id="it gives back"),
-        pytest.param(10.0, CountBounds(), Action.KEEP, id="not at the price of a restart"),
-        pytest.param(1e5, CountBounds(8, None, 8, None), Action.KEEP, id="not below its minimum"),
-    ],
+    {
+        "it gives back": (1e5, CountBounds(), Action.SHRINK),
+        "not at the price of a restart": (10.0, CountBounds(), Action.KEEP),
+        "not below its minimum": (1e5, CountBounds(8, None, 8, None), Action.KEEP),
+    },
 )
 def test_a_job_that_is_no_faster_gives_back_although_nobody_waits(
     remaining: float, bounds: CountBounds, action: Action

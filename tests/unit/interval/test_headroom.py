@@ -13,6 +13,7 @@ from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ClusterSnapshot, ReplicaId
+from tests.cases import cases
 
 ONE = Resources(cpu=1, pods=1)
 
@@ -56,30 +57,26 @@ def free_after(snapshot: ClusterSnapshot, *claims: Claim) -> dict[str, int]:
     return free_cpus(headroom(snapshot, Theorem1(), claims))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("claim", "free"),
-    [
-        pytest.param(
+    {
+        "larger target: the job's own pods count towards it": (
             Claim(job("a"), Counts(1, 4)),
             {"n": 1},
-            id="larger target: the job's own pods count towards it",
         ),
-        pytest.param(
+        "smaller target: the capacity of its pods is not free yet": (
             Claim(job("a"), Counts(1, 1)),
             {"n": 3},
-            id="smaller target: the capacity of its pods is not free yet",
         ),
-        pytest.param(
+        "stopped job whose target does not fit: nothing is free": (
             Claim(job("a"), Counts(4, 4), is_stopped=True),
             {"n": 0},
-            id="stopped job whose target does not fit: nothing is free",
         ),
-        pytest.param(
+        "training job whose target does not fit: nothing is kept for it": (
             Claim(job("a"), Counts(4, 4)),
             {"n": 3},
-            id="training job whose target does not fit: nothing is kept for it",
         ),
-    ],
+    },
 )
 @pytest.mark.parametrize("leaving", [True, False])
 def test_headroom_beside_a_job_that_is_placed_again(
@@ -88,12 +85,12 @@ def test_headroom_beside_a_job_that_is_placed_again(
     assert free_after(cluster({"n": 6}, pods_of("a", "nnn", leaving=leaving)), claim) == free
 
 
-@pytest.mark.parametrize(
+@cases(
     ("target", "free"),
-    [
-        pytest.param(Counts(1, 3), {"m": 0, "n": 2}, id="the target fits beside the pods"),
-        pytest.param(Counts(4, 4), {"m": 0, "n": 0}, id="the target does not fit"),
-    ],
+    {
+        "the target fits beside the pods": (Counts(1, 3), {"m": 0, "n": 2}),
+        "the target does not fit": (Counts(4, 4), {"m": 0, "n": 0}),
+    },
 )
 def test_headroom_beside_a_job_whose_pods_stay(target: Counts, free: dict[str, int]) -> None:
     snapshot = cluster({"m": 2, "n": 4}, pods_of("a", "mm"))
@@ -176,12 +173,9 @@ def promised(counts: Counts) -> Claim:
     return Claim(job("w"), counts, keeps_pods=True, is_promised=True)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("counts", "free"),
-    [
-        pytest.param(Counts(1, 4), 3, id="all of it"),
-        pytest.param(Counts(1, 9), 0, id="as much of it as there is"),
-    ],
+    {"all of it": (Counts(1, 4), 3), "as much of it as there is": (Counts(1, 9), 0)},
 )
 def test_what_is_promised_to_a_job_that_waits_is_not_free(counts: Counts, free: int) -> None:
     assert sum(free_after(cluster({"a": 4, "b": 4}, []), promised(counts)).values()) == free
@@ -194,13 +188,13 @@ def test_a_stopped_job_comes_before_a_promise() -> None:
     assert plan.usage("w")["cpu"] == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("most", "bounds", "found"),
-    [
-        pytest.param(Counts(2, 4), CountBounds(), Counts(2, 4), id="all that is asked for"),
-        pytest.param(Counts(4, 8), CountBounds(), Counts(3, 5), id="fewer, in about that ratio"),
-        pytest.param(Counts(4, 8), CountBounds(min_workers=6), None, id="not fewer than allowed"),
-    ],
+    {
+        "all that is asked for": (Counts(2, 4), CountBounds(), Counts(2, 4)),
+        "fewer, in about that ratio": (Counts(4, 8), CountBounds(), Counts(3, 5)),
+        "not fewer than allowed": (Counts(4, 8), CountBounds(min_workers=6), None),
+    },
 )
 def test_the_most_that_fits(most: Counts, bounds: CountBounds, found: Counts | None) -> None:
     plan = headroom(cluster({"a": 4, "b": 4}, []), Theorem1(), [])

@@ -28,21 +28,18 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING, SpeedSample, TrainingProgress
 from optimus.resources import NONE, Resources
 from optimus.snapshot import ClusterSnapshot
-from tests.unit.interval.cases import AT, CASES, ON_NODE_00, Case, on_two_nodes
+from tests.cases import cases
+from tests.unit.interval.cases import AT, CASES, ON_NODE_00, Case, Expected, on_two_nodes
 from tests.unit.interval.cluster import GOAL, TASK, bind, done, job, nodes, steps, strategies
 
 
-@pytest.mark.parametrize(
-    ("case", "expected"), [each[1:] for each in CASES], ids=[each[0] for each in CASES]
-)
-def test_decisions_of_a_small_cluster(
-    case: Case, expected: dict[str, tuple[Action, tuple[int, int], str]]
-) -> None:
+@cases(("case", "expected"), CASES)
+def test_decisions_of_a_small_cluster(case: Case, expected: dict[str, Expected]) -> None:
     decided = case.decisions()
     found = {name: (each.action, tuple(each.counts)) for name, each in decided.items()}
-    assert found == {name: (action, counts) for name, (action, counts, _) in expected.items()}
-    for name, (_, _, words) in expected.items():
-        assert words in decided[name].reason
+    assert found == {name: (each.action, each.counts) for name, each in expected.items()}
+    for name, each in expected.items():
+        assert each.reason in decided[name].reason
 
 
 def test_a_cordoned_node_gets_no_tasks() -> None:
@@ -120,8 +117,7 @@ def test_the_event_on_a_preempted_job_names_the_preempting_job(goal: Goal | None
 
 
 def test_shrinks_are_decided_before_grows() -> None:
-    cases = {sentence: case for sentence, case, _ in CASES}
-    plan = cases["a job at its goal gives its room to one that grows"].plan()
+    plan = CASES["a job at its goal gives its room to one that grows"][0].plan()
     actions = [each.action for each in plan.decisions]
     assert actions == [Action.SHRINK, Action.GROW]
 
@@ -221,7 +217,7 @@ def test_fixed_roles_are_part_of_the_demand() -> None:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def any_case(draw: st.DrawFn) -> Case:
     cluster = nodes(draw(st.integers(1, 4)), draw(st.integers(2, 8)))
     free = {node.name: node.allocatable["cpu"] // 1000 for node in cluster}
     jobs: list[tuple[Job, list[str]]] = []
@@ -278,7 +274,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(jobs, known, cluster, history)
 
 
-@given(case=cases(), data=st.data())
+@given(case=any_case(), data=st.data())
 def test_the_plan_does_not_depend_on_the_order_of_jobs_and_nodes(
     case: Case, data: st.DataObject
 ) -> None:
@@ -290,7 +286,7 @@ def test_the_plan_does_not_depend_on_the_order_of_jobs_and_nodes(
     assert repr(shuffled.plan()) == repr(case.plan())
 
 
-@given(case=cases())
+@given(case=any_case())
 def test_the_counts_after_all_decisions_fit_the_cluster(case: Case) -> None:
     """The jobs' demand at their decided counts is at most the cluster's capacity."""
     decided = case.decisions()
@@ -311,7 +307,7 @@ def test_the_counts_after_all_decisions_fit_the_cluster(case: Case) -> None:
     assert used <= total_cores
 
 
-@given(case=cases())
+@given(case=any_case())
 def test_only_jobs_that_may_be_rescaled_are_rescaled_and_within_their_bounds(case: Case) -> None:
     decided = case.decisions()
     for each, where in case.jobs:
@@ -330,7 +326,7 @@ def test_only_jobs_that_may_be_rescaled_are_rescaled_and_within_their_bounds(cas
             assert not grows
 
 
-@given(case=cases())
+@given(case=any_case())
 def test_a_running_job_shrinks_only_with_a_reason(case: Case) -> None:
     """A running job shrinks only for another job, for changed bounds, or to finish sooner."""
     decided = case.decisions()

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from optimus.interval.classify import Classified, Eligibility
 from optimus.interval.share import pools_of
 from optimus.jobs import Job, NodeConstraints, ReplicaSpec, Requirement, Toleration
 from optimus.nodes import Node, Taint, refusal
+from tests.cases import cases
 from tests.unit.interval.cases import ON_NODE_00, Case
 from tests.unit.interval.cluster import TASK, job, nodes, steps
 
@@ -39,16 +39,13 @@ def decided_counts(case: Case) -> dict[str, tuple[int, int]]:
     return {name: (each.counts.ps, each.counts.workers) for name, each in case.decisions().items()}
 
 
-@pytest.mark.parametrize(
+@cases(
     "settings_of_extra_nodes",
-    [
-        pytest.param(
-            {"taints": (Taint("node.kubernetes.io/unreachable", effect="NoExecute"),)},
-            id="not ready",
-        ),
-        pytest.param({"taints": (TAINT,)}, id="tainted for others"),
-        pytest.param({"cordoned": True}, id="cordoned"),
-    ],
+    {
+        "not ready": {"taints": (Taint("node.kubernetes.io/unreachable", effect="NoExecute"),)},
+        "tainted for others": {"taints": (TAINT,)},
+        "cordoned": {"cordoned": True},
+    },
 )
 def test_nodes_that_admit_no_job_do_not_change_the_counts(
     settings_of_extra_nodes: dict[str, object],

@@ -13,6 +13,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
+from tests.cases import cases
 from tests.unit.interval.cases import AT
 from tests.unit.interval.cluster import bind, job, nodes, steps, strategies
 
@@ -140,17 +141,18 @@ def test_trying_and_undoing_leaves_the_ledger_as_it_was() -> None:
     assert plan.quotas.remaining()[0].room["requests.cpu"] == 6000
 
 
-@pytest.mark.parametrize(
+@cases(
     ("room", "refusal"),
-    [
-        pytest.param(4, None, id="the quota has room for it"),
-        pytest.param(
+    {
+        "the quota has room for it": (4, None),
+        "it has not": (
             3,
-            "quota compute of namespace team leaves 3 of requests.cpu, and 1 PS + 3 workers "
-            "would take 4",
-            id="it has not",
+            (
+                "quota compute of namespace team leaves 3 of requests.cpu, and 1 PS + 3 workers "
+                "would take 4"
+            ),
         ),
-    ],
+    },
 )
 def test_lost_replicas_are_put_back_within_the_quota(room: int, refusal: str | None) -> None:
     a = job("a", (1, 3))

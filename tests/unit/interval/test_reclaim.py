@@ -15,6 +15,7 @@ from optimus.interval.settle.weigh_restarts import Reclaim, Reclaimed, Settlemen
 from optimus.jobs import Counts, Job
 from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ClusterSnapshot
+from tests.cases import cases
 from tests.unit.interval.cases import AT
 from tests.unit.interval.cluster import Sync, bind, job, nodes, steps
 
@@ -138,16 +139,16 @@ def classified(counts: tuple[int, int]) -> Classified:
     return Classified(own, Eligibility.RESIZABLE, own.counts, "", LEAST, candidate)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("wanted", "gives"),
-    [
-        pytest.param((1, 3), True, id="fewer workers"),
-        pytest.param((1, 6), True, id="fewer workers, with which it is faster"),
-        pytest.param((2, 6), False, id="fewer workers and more PSs, with which it is faster"),
-        pytest.param((2, 1), True, id="fewer workers and more PSs, with which it is slower"),
-        pytest.param((2, 7), False, id="more"),
-        pytest.param((1, 7), False, id="as many"),
-    ],
+    {
+        "fewer workers": ((1, 3), True),
+        "fewer workers, with which it is faster": ((1, 6), True),
+        "fewer workers and more PSs, with which it is faster": ((2, 6), False),
+        "fewer workers and more PSs, with which it is slower": ((2, 1), True),
+        "more": ((2, 7), False),
+        "as many": ((1, 7), False),
+    },
 )
 def test_what_a_job_would_change_to_is_given_to_others(
     wanted: tuple[int, int], gives: bool

@@ -11,7 +11,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import BoundPod, ClusterSnapshot
 from tests.unit.interval.cases import Case
 from tests.unit.interval.cluster import bind, strategies
-from tests.unit.interval.test_interval import cases
+from tests.unit.interval.test_interval import any_case
 
 NO_COOLDOWN = IntervalConfig(cooldown_seconds=0.0)
 
@@ -52,7 +52,7 @@ def initial_snapshot(case: Case) -> ClusterSnapshot:
     return ClusterSnapshot.of(0.0, [each for each, _ in case.jobs], case.nodes, pods)
 
 
-@given(case=cases())
+@given(case=any_case())
 def test_repeated_intervals_converge(case: Case) -> None:
     snapshot, seen_counts = initial_snapshot(case), set[tuple[Counts, ...]]()
     for _ in range(12):

@@ -3,12 +3,11 @@
 import json
 from typing import Any, cast
 
-import pytest
-
 from optimus.kube.budgets import Budget, BudgetReader
 from optimus.kube.client import Client
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.results import Refused
+from tests.cases import cases
 
 
 class Answers:
@@ -18,10 +17,7 @@ class Answers:
         self._answer = answer
 
     def get(self, what: str, path: str) -> bytes:
-        assert (what, path) == (
-            "list PodDisruptionBudgets",
-            "/apis/policy/v1/poddisruptionbudgets",
-        )
+        assert (what, path) == ("list PodDisruptionBudgets", "/apis/policy/v1/poddisruptionbudgets")
         if isinstance(self._answer, KubeError):
             raise self._answer
         return json.dumps(self._answer).encode()
@@ -45,19 +41,18 @@ def budget(selector: dict[str, Any] | None, allowed: int | None = 1) -> Budget:
 LABELS = (("app", "train"), ("role", "ps"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("selector", "protects"),
-    [
-        pytest.param({"matchLabels": {"app": "train"}}, True, id="by a label"),
-        pytest.param({"matchLabels": {"app": "serve"}}, False, id="of another value"),
-        pytest.param(
+    {
+        "by a label": ({"matchLabels": {"app": "train"}}, True),
+        "of another value": ({"matchLabels": {"app": "serve"}}, False),
+        "by an expression": (
             {"matchExpressions": [{"key": "role", "operator": "In", "values": ["ps", "x"]}]},
             True,
-            id="by an expression",
         ),
-        pytest.param({}, True, id="an empty selector selects every pod"),
-        pytest.param(None, False, id="none selects nothing"),
-    ],
+        "an empty selector selects every pod": ({}, True),
+        "none selects nothing": (None, False),
+    },
 )
 def test_whose_pods_are_protected(selector: dict[str, Any] | None, protects: bool) -> None:
     assert budget(selector).protects("ns", LABELS) == protects

@@ -9,6 +9,7 @@ from kubernetes import client as api
 
 from optimus.kube.client import TokenFile, connect, path_of
 from optimus.kube.errors import ErrorKind, KubeError
+from tests.cases import cases
 
 USER = (
     "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: "
@@ -25,19 +26,17 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param(None, id="no such file"),
-        pytest.param("", id="an empty file"),
-        pytest.param("[1, 2]", id="a list"),
-        pytest.param("{", id="no YAML"),
-        pytest.param(USER, id="a context without its cluster"),
-        pytest.param(USER + CLUSTERS + "users: 7\n", id="users that are none"),
-        pytest.param(
-            USER + "clusters: [7]\nusers: [{name: u, user: {}}]\n", id="a cluster that is none"
-        ),
-    ],
+    {
+        "no such file": None,
+        "an empty file": "",
+        "a list": "[1, 2]",
+        "no YAML": "{",
+        "a context without its cluster": USER,
+        "users that are none": USER + CLUSTERS + "users: 7\n",
+        "a cluster that is none": USER + "clusters: [7]\nusers: [{name: u, user: {}}]\n",
+    },
 )
 def test_a_kubeconfig_that_cannot_be_used_is_a_sentence(text: str | None, tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"

@@ -9,6 +9,7 @@ from optimus.kube.pods import watched_pods
 from optimus.kube.training_jobs import watched_training_jobs
 from optimus.resources import Resources
 from optimus.runtime.settings import names_in, not_resources
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster
 
 IGNORED = frozenset({"nvidia.com/gpumem", "nvidia.com/gpucores"})
@@ -55,12 +56,9 @@ def test_the_gang_that_waited_for_ever_is_placed() -> None:
     assert all(cluster.ask(name, ["n1", "n2"]).kept for name in names)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "names"),
-    [
-        pytest.param("", frozenset(), id="none"),
-        pytest.param("nvidia.com/gpumem, nvidia.com/gpucores", IGNORED, id="two"),
-    ],
+    {"none": ("", frozenset()), "two": ("nvidia.com/gpumem, nvidia.com/gpucores", IGNORED)},
 )
 def test_names_are_read_from_one_setting(text: str, names: frozenset[str]) -> None:
     assert names_in(text) == names

@@ -4,8 +4,6 @@ oldest lines first."""
 import math
 from typing import cast
 
-import pytest
-
 from optimus.jobs import Counts, NodeConstraints, Role
 from optimus.kube.client import Client
 from optimus.kube.errors import ErrorKind, KubeError
@@ -17,6 +15,7 @@ from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LogLine
 from optimus.resources import Resources
+from tests.cases import cases
 
 AT = 1_800_000_000.0
 POD = Pod(
@@ -65,19 +64,13 @@ def poll(agent: Agent, log: ProgressLog, *, times: int) -> None:
         log.observe(POD.name, Role.WORKER, 0, Counts(1, 1), read.lines, "run")
 
 
-@pytest.mark.parametrize(
+@cases(
     "flood",
-    [
-        pytest.param(
-            [LogLine(AT + 1 + n / 1000, f"row {n} of a matrix") for n in range(100)],
-            id="many lines",
-        ),
-        pytest.param([LogLine(AT + 1, "x" * 5000)], id="one line larger than a read"),
-        pytest.param(
-            [LogLine(AT + 1.5, "the same row") for _ in range(100)],
-            id="the same line again and again",
-        ),
-    ],
+    {
+        "many lines": [LogLine(AT + 1 + n / 1000, f"row {n} of a matrix") for n in range(100)],
+        "one line larger than a read": [LogLine(AT + 1, "x" * 5000)],
+        "the same line again and again": [LogLine(AT + 1.5, "the same row") for _ in range(100)],
+    },
 )
 def test_more_in_a_second_than_a_read_holds_does_not_end_the_reading(flood: list[LogLine]) -> None:
     later = [LogLine(AT + 2 + n, f"step={n} loss=1") for n in range(20)]
@@ -105,14 +98,14 @@ def test_a_full_read_that_brings_something_new_is_not_skipped_over() -> None:
     assert read.lines == agent.lines[: len(read.lines)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("printed", "since", "truncated"),
-    [
-        pytest.param(10, None, False, id="all of it"),
-        pytest.param(100, None, True, id="the first part of it"),
-        pytest.param(100, AT, True, id="a part of what is new"),
-        pytest.param(100, AT + 9, False, id="its end"),
-    ],
+    {
+        "all of it": (10, None, False),
+        "the first part of it": (100, None, True),
+        "a part of what is new": (100, AT, True),
+        "its end": (100, AT + 9, False),
+    },
 )
 def test_a_read_says_whether_the_log_goes_on(
     printed: int, since: float | None, truncated: bool
@@ -138,15 +131,15 @@ def test_only_the_end_of_a_long_log_is_searched() -> None:
     assert [asked.get("tailLines") for asked in agent.asked] == [str(TAIL_LINES)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("printed", "since", "skipped"),
-    [
-        pytest.param(8, AT, False, id="all of it"),
-        pytest.param(10, AT, False, id="as many as asked for, from the last known line on"),
-        pytest.param(30, AT, True, id="the last ones"),
-        pytest.param(30, None, True, id="the last ones of a log that was not read yet"),
-        pytest.param(30, AT + 3, False, id="those since then"),
-    ],
+    {
+        "all of it": (8, AT, False),
+        "as many as asked for, from the last known line on": (10, AT, False),
+        "the last ones": (30, AT, True),
+        "the last ones of a log that was not read yet": (30, None, True),
+        "those since then": (30, AT + 3, False),
+    },
 )
 def test_the_last_lines_are_returned_and_whether_there_are_more_before_them(
     printed: int, since: float | None, skipped: bool

@@ -2,17 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from optimus.jobs import Requirement
 from optimus.kube.pods import Pod
-from optimus.placement.rules import (
-    AffinityTerm,
-    HostPort,
-    PodRules,
-    PodSelector,
-    SpreadConstraint,
-)
+from optimus.placement.rules import AffinityTerm, HostPort, PodRules, PodSelector, SpreadConstraint
+from tests.cases import cases
 from tests.unit.kube.test_pods import container, decoded
 
 APP = PodSelector((Requirement("app", "In", ("a",)),), ("ns",))
@@ -42,29 +35,23 @@ def test_most_pods_have_no_such_rules() -> None:
     assert (pod.rules, pod.beyond_plan, pod.gates) == (None, False, ())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "ports"),
-    [
-        pytest.param(
-            {"containers": [port(containerPort=80, hostPort=8080)]},
-            (HostPort(8080),),
-            id="a host port",
-        ),
-        pytest.param(
+    {
+        "a host port": ({"containers": [port(containerPort=80, hostPort=8080)]}, (HostPort(8080),)),
+        "of one address and another protocol": (
             {
                 "containers": [
                     port(containerPort=80, hostPort=8080, protocol="UDP", hostIP="1.2.3.4")
                 ]
             },
             (HostPort(8080, "UDP", "1.2.3.4"),),
-            id="of one address and another protocol",
         ),
-        pytest.param(
+        "in the node's network every port is the node's": (
             {"containers": [port(containerPort=80)], "hostNetwork": True},
             (HostPort(80),),
-            id="in the node's network every port is the node's",
         ),
-        pytest.param(
+        "a sidecar's port counts, an init container's does not": (
             {
                 "containers": [container()],
                 "initContainers": [
@@ -73,9 +60,8 @@ def test_most_pods_have_no_such_rules() -> None:
                 ],
             },
             (HostPort(1),),
-            id="a sidecar's port counts, an init container's does not",
         ),
-    ],
+    },
 )
 def test_host_ports(spec: dict[str, Any], ports: tuple[HostPort, ...]) -> None:
     assert decoded(spec).rules == PodRules(ports=ports)
@@ -91,26 +77,22 @@ def test_ports_conflict_where_number_and_protocol_are_equal_and_an_address_is_sh
     assert not every.conflicts_with(HostPort(81))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("term", "selector"),
-    [
-        pytest.param({}, APP, id="the pod's own namespace"),
-        pytest.param(
+    {
+        "the pod's own namespace": ({}, APP),
+        "namespaces by name": (
             {"namespaces": ["x", "b"]},
             PodSelector(APP.requirements, ("b", "x")),
-            id="namespaces by name",
         ),
-        pytest.param(
-            {"namespaceSelector": {}}, PodSelector(APP.requirements, (), ()), id="every namespace"
-        ),
-        pytest.param(
+        "every namespace": ({"namespaceSelector": {}}, PodSelector(APP.requirements, (), ())),
+        "namespaces by label and by name": (
             {"namespaceSelector": {"matchLabels": {"team": "t"}}, "namespaces": ["b"]},
             PodSelector(APP.requirements, ("b",), (Requirement("team", "In", ("t",)),)),
-            id="namespaces by label and by name",
         ),
-        pytest.param({"labelSelector": None}, PodSelector(None, ("ns",)), id="selects no pod"),
-        pytest.param({"labelSelector": {}}, PodSelector((), ("ns",)), id="selects every pod"),
-    ],
+        "selects no pod": ({"labelSelector": None}, PodSelector(None, ("ns",))),
+        "selects every pod": ({"labelSelector": {}}, PodSelector((), ("ns",))),
+    },
 )
 def test_required_anti_affinity(term: dict[str, object], selector: PodSelector) -> None:
     rules = with_spec(affinity=anti(**term)).rules
@@ -128,25 +110,23 @@ def test_required_affinity_and_no_preferred_one() -> None:
     assert rules == PodRules(affinity=(AffinityTerm("zone", APP),))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "constraint"),
-    [
-        pytest.param({}, SpreadConstraint("zone", 2, APP), id="the defaults of the policies"),
-        pytest.param(
+    {
+        "the defaults of the policies": ({}, SpreadConstraint("zone", 2, APP)),
+        "other policies and a least number of domains": (
             {"minDomains": 3, "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"},
             SpreadConstraint("zone", 2, APP, 3, honours_affinity=False, honours_taints=True),
-            id="other policies and a least number of domains",
         ),
-        pytest.param(
+        "label keys of which the pod's own values count": (
             {"matchLabelKeys": ["rev", "absent"]},
             SpreadConstraint(
                 "zone",
                 2,
                 PodSelector((*(APP.requirements or ()), Requirement("rev", "In", ("7",))), ("ns",)),
             ),
-            id="label keys of which the pod's own values count",
         ),
-    ],
+    },
 )
 def test_topology_spread(fields: dict[str, object], constraint: SpreadConstraint) -> None:
     rules = with_spec(topologySpreadConstraints=spread(**fields)).rules
@@ -162,19 +142,28 @@ def claim(source: str) -> dict[str, Any]:
     return {"name": "v", source: {"claimName": "c"}}
 
 
+def test_claims_by_name_and_those_made_for_the_pod() -> None:
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}},
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+        {"name": "other", "emptyDir": {}},
+    ]
+    assert with_spec(volumes=volumes).claims == ("p-scratch", "shared")
+
+
 def test_a_volume_that_any_node_holds_is_no_rule() -> None:
     assert not with_spec(volumes=[{"name": "v", "emptyDir": {}}]).beyond_plan
 
 
-@pytest.mark.parametrize(
+@cases(
     "spec",
-    [
-        pytest.param({"resourceClaims": [{"name": "gpu"}]}, id="a claim of a device"),
-        pytest.param({"volumes": [{"name": "v", "csi": {"driver": "d"}}]}, id="an inline volume"),
-        pytest.param({"volumes": [claim("persistentVolumeClaim")]}, id="a volume claim"),
-        pytest.param({"volumes": [claim("ephemeral")]}, id="a claim that is made for the pod"),
-        pytest.param({"volumes": [{"name": "v", "iscsi": {"iqn": "i"}}]}, id="an iSCSI volume"),
-    ],
+    {
+        "a claim of a device": {"resourceClaims": [{"name": "gpu"}]},
+        "an inline volume": {"volumes": [{"name": "v", "csi": {"driver": "d"}}]},
+        "a volume claim": {"volumes": [claim("persistentVolumeClaim")]},
+        "a claim that is made for the pod": {"volumes": [claim("ephemeral")]},
+        "an iSCSI volume": {"volumes": [{"name": "v", "iscsi": {"iqn": "i"}}]},
+    },
 )
 def test_what_only_kube_scheduler_can_answer(spec: dict[str, Any]) -> None:
     assert with_spec(**spec).beyond_plan
@@ -193,14 +182,14 @@ def test_labels_are_in_order_and_shared_rules_are_one_object() -> None:
     assert one.rules is two.rules
 
 
-@pytest.mark.parametrize(
+@cases(
     ("statuses", "millicores"),
-    [
-        pytest.param({}, 1000, id="without a status the spec counts"),
-        pytest.param({"allocatedResources": {"cpu": "2"}}, 2000, id="shrinks: still allocated"),
-        pytest.param({"resources": {"requests": {"cpu": "3"}}}, 3000, id="shrinks: still in force"),
-        pytest.param({"allocatedResources": {"cpu": "500m"}}, 1000, id="grows: the spec counts"),
-    ],
+    {
+        "without a status the spec counts": ({}, 1000),
+        "shrinks: still allocated": ({"allocatedResources": {"cpu": "2"}}, 2000),
+        "shrinks: still in force": ({"resources": {"requests": {"cpu": "3"}}}, 3000),
+        "grows: the spec counts": ({"allocatedResources": {"cpu": "500m"}}, 1000),
+    },
 )
 def test_a_bound_pod_takes_the_larger_of_spec_and_status(
     statuses: dict[str, object], millicores: int
@@ -220,24 +209,18 @@ def test_a_resize_of_the_whole_pod_counts_likewise() -> None:
     assert decoded(spec, {"allocatedResources": {"cpu": "4"}}).resources["cpu"] == 4000
 
 
-@pytest.mark.parametrize(
+@cases(
     ("reason", "given", "millicores"),
-    [
-        pytest.param("Infeasible", {"resources": {"requests": {"cpu": "2"}}}, 2000, id="refused"),
-        pytest.param(
+    {
+        "refused": ("Infeasible", {"resources": {"requests": {"cpu": "2"}}}, 2000),
+        "refused: the larger of what is in force and allocated": (
             "Infeasible",
             {"resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "3"}},
             3000,
-            id="refused: the larger of what is in force and allocated",
         ),
-        pytest.param("Infeasible", {}, 100_000, id="nothing is in force yet: the spec counts"),
-        pytest.param(
-            "Deferred",
-            {"resources": {"requests": {"cpu": "2"}}},
-            100_000,
-            id="put off: it may come",
-        ),
-    ],
+        "nothing is in force yet: the spec counts": ("Infeasible", {}, 100_000),
+        "put off: it may come": ("Deferred", {"resources": {"requests": {"cpu": "2"}}}, 100_000),
+    },
 )
 def test_a_resize_that_the_kubelet_has_refused_takes_no_room(
     reason: str, given: dict[str, object], millicores: int

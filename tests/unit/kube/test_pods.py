@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from optimus.jobs import NodeConstraints, Requirement, Role, Toleration
 from optimus.kube.errors import Malformed
 from optimus.kube.pods import ContainerState, Owner, Pod, decode_pod
+from optimus.kube.podspec import Container, PodSpec, ResourceRequirements, template_of
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ReplicaId
+from tests.cases import cases
 
 OWNER = {
     "apiVersion": "kubeflow.org/v1",
@@ -40,59 +42,50 @@ def decoded(
     return decode_pod(json.dumps(raw).encode())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "millicores"),
-    [
-        pytest.param(
-            {"containers": [container("1"), container("500m")]}, 1500, id="containers add up"
-        ),
-        pytest.param(
+    {
+        "containers add up": ({"containers": [container("1"), container("500m")]}, 1500),
+        "the largest init container counts where it is more than the containers": (
             {"containers": [container("1")], "initContainers": [container("3"), container("2")]},
             3000,
-            id="the largest init container counts where it is more than the containers",
         ),
-        pytest.param(
+        "a sidecar adds to the containers": (
             {
                 "containers": [container("1")],
                 "initContainers": [container("500m", restartPolicy="Always")],
             },
             1500,
-            id="a sidecar adds to the containers",
         ),
-        pytest.param(
+        "an init container runs beside the sidecars before it": (
             {
                 "containers": [container("1")],
                 "initContainers": [container("500m", restartPolicy="Always"), container("2")],
             },
             2500,
-            id="an init container runs beside the sidecars before it",
         ),
-        pytest.param(
+        "an init container does not run beside the sidecars after it": (
             {
                 "containers": [container("1")],
                 "initContainers": [container("2"), container("500m", restartPolicy="Always")],
             },
             2000,
-            id="an init container does not run beside the sidecars after it",
         ),
-        pytest.param(
+        "a runtime's overhead adds": (
             {"containers": [container("1")], "overhead": {"cpu": "250m"}},
             1250,
-            id="a runtime's overhead adds",
         ),
-        pytest.param(
+        "what the pod as a whole requests replaces the sum": (
             {"containers": [container("1")], "resources": {"requests": {"cpu": "4"}}},
             4000,
-            id="what the pod as a whole requests replaces the sum",
         ),
-        pytest.param(
+        "a limit without a request is the request": (
             {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]},
             2000,
-            id="a limit without a request is the request",
         ),
-        pytest.param({"containers": [{"name": "c"}]}, 0, id="nothing requested"),
-        pytest.param({"containers": None, "initContainers": None}, 0, id="null lists"),
-    ],
+        "nothing requested": ({"containers": [{"name": "c"}]}, 0),
+        "null lists": ({"containers": None, "initContainers": None}, 0),
+    },
 )
 def test_requests_are_reckoned_as_kube_scheduler_does(
     spec: dict[str, Any], millicores: int
@@ -100,43 +93,31 @@ def test_requests_are_reckoned_as_kube_scheduler_does(
     assert decoded(spec).resources == Resources(cpu=millicores, pods=1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("owner", "labels", "replica"),
-    [
-        pytest.param(OWNER, LABELS, ReplicaId("u", Role.PS, 3), id="a PS of a TFJob"),
-        pytest.param(
+    {
+        "a PS of a TFJob": (OWNER, LABELS, ReplicaId("u", Role.PS, 3)),
+        "MXNet's server is a PS": (
             OWNER | {"kind": "MXJob"},
             LABELS | {"training.kubeflow.org/replica-type": "server"},
             ReplicaId("u", Role.PS, 3),
-            id="MXNet's server is a PS",
         ),
-        pytest.param(OWNER, {}, None, id="no labels"),
-        pytest.param(
+        "no labels": (OWNER, {}, None),
+        "an index that is none": (
             OWNER,
             LABELS | {"training.kubeflow.org/replica-index": "-1"},
             None,
-            id="an index that is none",
         ),
-        pytest.param(
+        "an index beyond any job": (
             OWNER,
             LABELS | {"training.kubeflow.org/replica-index": "10000"},
             None,
-            id="an index beyond any job",
         ),
-        pytest.param(
-            OWNER,
-            LABELS | {"training.kubeflow.org/replica-type": "tuner"},
-            None,
-            id="a role unknown",
-        ),
-        pytest.param(
-            OWNER | {"controller": False}, LABELS, None, id="an owner that does not control"
-        ),
-        pytest.param(OWNER | {"apiVersion": "batch/v1"}, LABELS, None, id="another group's kind"),
-        pytest.param(
-            OWNER | {"kind": "PyTorchJob"}, LABELS, None, id="a kind without parameter servers"
-        ),
-    ],
+        "a role unknown": (OWNER, LABELS | {"training.kubeflow.org/replica-type": "tuner"}, None),
+        "an owner that does not control": (OWNER | {"controller": False}, LABELS, None),
+        "another group's kind": (OWNER | {"apiVersion": "batch/v1"}, LABELS, None),
+        "a kind without parameter servers": (OWNER | {"kind": "PyTorchJob"}, LABELS, None),
+    },
 )
 def test_owner_and_labels_tell_the_replica(
     owner: dict[str, Any], labels: dict[str, str], replica: ReplicaId | None
@@ -154,33 +135,23 @@ MX = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "value", "gang"),
-    [
-        pytest.param(
-            "TF_CONFIG", json.dumps(TF), {Role.PS: 2, Role.WORKER: 1, Role.CHIEF: 1}, id="TFJob"
-        ),
-        pytest.param(
-            "MX_CONFIG", json.dumps(MX), {Role.SCHEDULER: 1, Role.PS: 2, Role.WORKER: 1}, id="MXJob"
-        ),
-        pytest.param(
+    {
+        "TFJob": ("TF_CONFIG", json.dumps(TF), {Role.PS: 2, Role.WORKER: 1, Role.CHIEF: 1}),
+        "MXJob": ("MX_CONFIG", json.dumps(MX), {Role.SCHEDULER: 1, Role.PS: 2, Role.WORKER: 1}),
+        "a dynamic worker sees no whole gang": (
             "TF_CONFIG",
             '{"cluster":{"worker":{"1":"a"}}}',
             None,
-            id="a dynamic worker sees no whole gang",
         ),
-        pytest.param("TF_CONFIG", '{"cluster":{}}', None, id="an empty cluster"),
-        pytest.param("TF_CONFIG", '{"cluster":{"tuner":["a"]}}', None, id="a role unknown"),
-        pytest.param(
-            "TF_CONFIG",
-            json.dumps({"cluster": {"ps": [1] * 10_001}}),
-            None,
-            id="more than anybody has",
-        ),
-        pytest.param("TF_CONFIG", "garbage", None, id="no JSON"),
-        pytest.param("TF_CONFIG", "[" * 100_000, None, id="JSON too deep"),
-        pytest.param("OTHER", json.dumps(TF), None, id="none"),
-    ],
+        "an empty cluster": ("TF_CONFIG", '{"cluster":{}}', None),
+        "a role unknown": ("TF_CONFIG", '{"cluster":{"tuner":["a"]}}', None),
+        "more than anybody has": ("TF_CONFIG", json.dumps({"cluster": {"ps": [1] * 10_001}}), None),
+        "no JSON": ("TF_CONFIG", "garbage", None),
+        "JSON too deep": ("TF_CONFIG", "[" * 100_000, None),
+        "none": ("OTHER", json.dumps(TF), None),
+    },
 )
 def test_the_gang_is_read_from_the_pods_own_configuration(
     name: str, value: str, gang: dict[Role, int] | None
@@ -319,35 +290,25 @@ OOM = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": STAR
 RUNS = {"running": {"startedAt": STARTED}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("state", "restarts", "last", "expected"),
-    [
-        pytest.param(RUNS, 0, {}, ContainerState(1767225610.0), id="runs"),
-        pytest.param(
+    {
+        "runs": (RUNS, 0, {}, ContainerState(1767225610.0)),
+        "restarted: as old as its pod": (
             RUNS,
             2,
             OOM,
             ContainerState(1767225601.0, 2, "exit code 137 (OOMKilled)"),
-            id="restarted: as old as its pod",
         ),
-        pytest.param(
+        "waits to be started again": (
             {"waiting": {"reason": "CrashLoopBackOff"}},
             3,
             {"terminated": {"exitCode": 1, "reason": "Error"}},
             ContainerState(None, 3, "exit code 1", crash_loops=True),
-            id="waits to be started again",
         ),
-        pytest.param(
-            {"waiting": {"reason": "ContainerCreating"}}, 0, {}, ContainerState(), id="not yet"
-        ),
-        pytest.param(
-            {"terminated": {"exitCode": 0, "reason": "Completed"}},
-            0,
-            {},
-            ContainerState(),
-            id="done",
-        ),
-    ],
+        "not yet": ({"waiting": {"reason": "ContainerCreating"}}, 0, {}, ContainerState()),
+        "done": ({"terminated": {"exitCode": 0, "reason": "Completed"}}, 0, {}, ContainerState()),
+    },
 )
 def test_the_container_that_trains(
     state: dict[str, Any], restarts: int, last: dict[str, Any], expected: ContainerState
@@ -359,32 +320,94 @@ def test_the_container_that_trains(
     assert pod.container == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "conditions", "refused"),
-    [
-        pytest.param({}, None, False, id="no scheduler has tried it"),
-        pytest.param(
+    {
+        "no scheduler has tried it": ({}, None, False),
+        "no node was found": (
             {},
             [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
             True,
-            id="no node was found",
         ),
-        pytest.param(
+        "it is gated": (
             {},
             [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}],
             False,
-            id="it is gated",
         ),
-        pytest.param(
+        "it is bound": (
             {"nodeName": "n"},
             [{"type": "Ready", "status": "False", "reason": "Unschedulable"}],
             False,
-            id="it is bound",
         ),
-    ],
+    },
 )
 def test_a_refused_pod(
     spec: dict[str, Any], conditions: list[dict[str, str]] | None, refused: bool
 ) -> None:
     pod = decoded({"containers": [container()], **spec}, {"conditions": conditions})
     assert pod.refused is refused
+
+
+MANY = 20_000
+
+
+def named(number: int) -> dict[str, Any]:
+    return {"topologyKey": f"k{number}", "labelSelector": {"matchLabels": {"a": f"{number}"}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "metadata"),
+    [
+        pytest.param({}, {"labels": {f"k{n}": "v" for n in range(MANY)} | LABELS}, id="labels"),
+        pytest.param({"nodeSelector": {f"k{n}": "v" for n in range(MANY)}}, {}, id="a selector"),
+        pytest.param(
+            {"tolerations": [{"key": f"k{n}", "operator": "Exists"} for n in range(MANY)]},
+            {},
+            id="tolerations",
+        ),
+        pytest.param(
+            {
+                "affinity": {
+                    "podAntiAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": [
+                            named(number) for number in range(MANY)
+                        ]
+                    }
+                }
+            },
+            {},
+            id="anti-affinity",
+        ),
+        pytest.param(
+            {
+                "topologySpreadConstraints": [
+                    {**named(number), "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+                    for number in range(MANY)
+                ]
+            },
+            {},
+            id="spreads",
+        ),
+        pytest.param(
+            {
+                "containers": [
+                    {"name": "c", "resources": {"requests": {f"a.b/{n}": "1" for n in range(MANY)}}}
+                ]
+            },
+            {},
+            id="resources",
+        ),
+    ],
+)
+def test_what_is_kept_of_a_pod_is_bounded_whatever_its_user_writes(
+    spec: dict[str, Any], metadata: dict[str, Any]
+) -> None:
+    pod = decoded({"containers": [container("1")], **spec}, ownerReferences=[OWNER], **metadata)
+    assert len(repr(pod)) < 100_000
+    if metadata:
+        assert pod.replica == ReplicaId("u", Role.PS, 3)
+
+
+def test_no_version_of_a_large_template_is_remembered() -> None:
+    containers = [Container(resources=ResourceRequirements({"cpu": str(n)})) for n in range(MANY)]
+    assert template_of(PodSpec(containers=containers)).spec == PodSpec()

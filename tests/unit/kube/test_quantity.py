@@ -7,28 +7,27 @@ from hypothesis import strategies as st
 from optimus.kube.errors import Malformed
 from optimus.kube.quantity import offered, requested
 from optimus.resources import Resources
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "text", "amount"),
-    [
-        pytest.param("cpu", "2", 2000, id="whole cores"),
-        pytest.param("cpu", 2, 2000, id="a number instead of a string"),
-        pytest.param("cpu", 0.5, 500, id="a fraction as a number"),
-        pytest.param("cpu", "250m", 250, id="millicores"),
-        pytest.param("cpu", "0.0001", 1, id="a fraction of a millicore is rounded up"),
-        pytest.param("cpu", "100u", 1, id="microcores are rounded up"),
-        pytest.param("cpu", "1e3", 1_000_000, id="an exponent"),
-        pytest.param("memory", "1Gi", 1 << 30, id="binary suffix"),
-        pytest.param("memory", "1.5Gi", 3 << 29, id="a fraction with a binary suffix"),
-        pytest.param("memory", "1G", 10**9, id="decimal suffix"),
-        pytest.param(
-            "memory", "128974848000m", 128974848, id="memory in thousandths, as some tools write"
-        ),
-        pytest.param("memory", "1500m", 2, id="a fraction of a byte is rounded up"),
-        pytest.param("nvidia.com/gpu", "4", 4, id="an extended resource"),
-        pytest.param("memory", "0", 0, id="nothing"),
-    ],
+    {
+        "whole cores": ("cpu", "2", 2000),
+        "a number instead of a string": ("cpu", 2, 2000),
+        "a fraction as a number": ("cpu", 0.5, 500),
+        "millicores": ("cpu", "250m", 250),
+        "a fraction of a millicore is rounded up": ("cpu", "0.0001", 1),
+        "microcores are rounded up": ("cpu", "100u", 1),
+        "an exponent": ("cpu", "1e3", 1_000_000),
+        "binary suffix": ("memory", "1Gi", 1 << 30),
+        "a fraction with a binary suffix": ("memory", "1.5Gi", 3 << 29),
+        "decimal suffix": ("memory", "1G", 10**9),
+        "memory in thousandths, as some tools write": ("memory", "128974848000m", 128974848),
+        "a fraction of a byte is rounded up": ("memory", "1500m", 2),
+        "an extended resource": ("nvidia.com/gpu", "4", 4),
+        "nothing": ("memory", "0", 0),
+    },
 )
 def test_amounts_are_integers(name: str, text: str | float, amount: int) -> None:
     assert requested({name: text})[name] == amount

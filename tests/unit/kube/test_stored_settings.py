@@ -14,6 +14,7 @@ from optimus.kube.stored_settings import ClusterSettings, settings_of
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES, policy_named
 from optimus.resources import Resources
+from tests.cases import cases
 
 
 def other(config: Any) -> dict[str, Any]:
@@ -68,15 +69,15 @@ def test_the_weights_may_be_left_at_their_defaults() -> None:
 STORED = ClusterSettings().stored("ns")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("stored", "fragment"),
-    [
-        pytest.param(None, "no profile has the settings", id="an older autoscaler"),
-        pytest.param({**STORED, "policy": "newer"}, "does not know ('newer')", id="a new policy"),
-        pytest.param({**STORED, "placement": ""}, "does not know", id="a new placement rule"),
-        pytest.param({**STORED, "interval": 3}, "does not know", id="no configuration"),
-        pytest.param({"policy": "optimus"}, "does not know", id="half of it"),
-    ],
+    {
+        "an older autoscaler": (None, "no profile has the settings"),
+        "a new policy": ({**STORED, "policy": "newer"}, "does not know ('newer')"),
+        "a new placement rule": ({**STORED, "placement": ""}, "does not know"),
+        "no configuration": ({**STORED, "interval": 3}, "does not know"),
+        "half of it": ({"policy": "optimus"}, "does not know"),
+    },
 )
 def test_settings_that_cannot_be_used_say_why(stored: Any, fragment: str) -> None:
     found = settings_of(stored, "ns")

@@ -6,20 +6,17 @@ from hypothesis import strategies as st
 
 from optimus.kube.errors import Malformed
 from optimus.kube.times import format_instant, format_second, parse_instant
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "seconds"),
-    [
-        pytest.param("2026-01-01T00:00:00Z", 1767225600.0, id="whole seconds"),
-        pytest.param(
-            "2026-01-01T00:00:00.123456789Z", 1767225600.123456789, id="nanoseconds, as in logs"
-        ),
-        pytest.param("2026-01-01T00:00:00.5Z", 1767225600.5, id="one digit, as in logs"),
-        pytest.param(
-            "2026-01-01T01:00:00+01:00", 1767225600.0, id="another zone, as some kubelets write"
-        ),
-    ],
+    {
+        "whole seconds": ("2026-01-01T00:00:00Z", 1767225600.0),
+        "nanoseconds, as in logs": ("2026-01-01T00:00:00.123456789Z", 1767225600.123456789),
+        "one digit, as in logs": ("2026-01-01T00:00:00.5Z", 1767225600.5),
+        "another zone, as some kubelets write": ("2026-01-01T01:00:00+01:00", 1767225600.0),
+    },
 )
 def test_instants_are_read(text: str, seconds: float) -> None:
     assert parse_instant(text) == pytest.approx(seconds, abs=1e-6)
@@ -48,23 +45,21 @@ def test_any_text_is_an_instant_or_refused(text: str) -> None:
     assert "T" in text.upper()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seconds", "text"),
-    [
-        pytest.param(5e11, "9999-12-31T23:59:59Z", id="the end of a job with 1e11 epochs"),
-        pytest.param(1e99, "9999-12-31T23:59:59Z", id="any number of epochs"),
-        pytest.param(float("inf"), "9999-12-31T23:59:59Z", id="never"),
-        pytest.param(
+    {
+        "the end of a job with 1e11 epochs": (5e11, "9999-12-31T23:59:59Z"),
+        "any number of epochs": (1e99, "9999-12-31T23:59:59Z"),
+        "never": (float("inf"), "9999-12-31T23:59:59Z"),
+        "a deadline in the last year of another zone": (
             parse_instant("9999-12-31T23:59:59-14:00"),
             "9999-12-31T23:59:59Z",
-            id="a deadline in the last year of another zone",
         ),
-        pytest.param(
+        "a deadline in the first year": (
             parse_instant("0001-01-01T00:00:00+14:00"),
             "1000-01-01T00:00:00Z",
-            id="a deadline in the first year",
         ),
-    ],
+    },
 )
 def test_instants_that_rfc_3339_cannot_say_are_its_nearest(seconds: float, text: str) -> None:
     assert format_second(seconds) == text

@@ -22,32 +22,30 @@ from optimus.kube.errors import (
 )
 from optimus.kube.list_watch import decode_event, decode_page
 from optimus.kube.logs import parse_log
-from optimus.kube.store import Changes, Key, Store
+from optimus.kube.store import Changes, Key, ObjectStore
 from optimus.progress.types import LogLine
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("code", "body", "headers", "kind"),
-    [
-        pytest.param(409, b'{"reason":"Conflict"}', {}, ErrorKind.CONFLICT, id="a stale version"),
-        pytest.param(
-            409, b'{"reason":"AlreadyExists"}', {}, ErrorKind.EXISTS, id="a name that is taken"
-        ),
-        pytest.param(410, b'{"reason":"Expired"}', {}, ErrorKind.EXPIRED, id="a version too old"),
-        pytest.param(404, b"", {}, ErrorKind.NOT_FOUND, id="gone"),
-        pytest.param(403, b"{}", {}, ErrorKind.FORBIDDEN, id="no right"),
-        pytest.param(422, b"{}", {}, ErrorKind.INVALID, id="never valid"),
-        pytest.param(429, b"{}", {"Retry-After": "3"}, ErrorKind.THROTTLED, id="too many requests"),
-        pytest.param(503, b"{}", {"Retry-After": "3"}, ErrorKind.THROTTLED, id="busy, with a time"),
-        pytest.param(503, b"<html>", {}, ErrorKind.TRANSIENT, id="busy, without"),
-        pytest.param(
+    {
+        "a stale version": (409, b'{"reason":"Conflict"}', {}, ErrorKind.CONFLICT),
+        "a name that is taken": (409, b'{"reason":"AlreadyExists"}', {}, ErrorKind.EXISTS),
+        "a version too old": (410, b'{"reason":"Expired"}', {}, ErrorKind.EXPIRED),
+        "gone": (404, b"", {}, ErrorKind.NOT_FOUND),
+        "no right": (403, b"{}", {}, ErrorKind.FORBIDDEN),
+        "never valid": (422, b"{}", {}, ErrorKind.INVALID),
+        "too many requests": (429, b"{}", {"Retry-After": "3"}, ErrorKind.THROTTLED),
+        "busy, with a time": (503, b"{}", {"Retry-After": "3"}, ErrorKind.THROTTLED),
+        "busy, without": (503, b"<html>", {}, ErrorKind.TRANSIENT),
+        "not there yet": (
             504,
             b'{"message":"Too large resource version"}',
             {},
             ErrorKind.TRANSIENT,
-            id="not there yet",
         ),
-    ],
+    },
 )
 def test_answers_are_sorted_by_what_to_do(
     code: int, body: bytes, headers: dict[str, str], kind: ErrorKind
@@ -140,7 +138,7 @@ def test_the_changes_add_up_to_the_content_of_the_store(steps: list[dict[Key, Th
         if after is not None:
             known[Key(after.namespace, after.name)] = after
 
-    store: Store[Thing] = Store(Changes(), follow)
+    store: ObjectStore[Thing] = ObjectStore(Changes(), follow)
     for step in steps:
         store.replace(step)
         assert known == step
@@ -158,27 +156,21 @@ def test_waiting_ends_with_a_change() -> None:
     assert changes.wait(0, 10.0) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "limit", "lines"),
-    [
-        pytest.param(b"", 100, [], id="nothing"),
-        pytest.param(b"1970-01-01T00:00:01Z a\n", 100, [LogLine(1.0, "a")], id="one line"),
-        pytest.param(
+    {
+        "nothing": (b"", 100, []),
+        "one line": (b"1970-01-01T00:00:01Z a\n", 100, [LogLine(1.0, "a")]),
+        "cut at the end": (
             b"1970-01-01T00:00:01Z a\n1970-01-01T00:00:02Z b",
             100,
             [LogLine(1.0, "a")],
-            id="cut at the end",
         ),
-        pytest.param(
-            b"1970-01-01T00:00:01Z aaa",
-            24,
-            [LogLine(1.0, "aaa")],
-            id="one line larger than the limit",
-        ),
-        pytest.param(b"1970-01-01T00:00:01Z aaa", 99, [], id="one line still being written"),
-        pytest.param(b"no logs here\n", 100, [], id="the agent's own words"),
-        pytest.param(b"1970-01-01T00:00:01Z \n", 100, [LogLine(1.0, "")], id="an empty line"),
-    ],
+        "one line larger than the limit": (b"1970-01-01T00:00:01Z aaa", 24, [LogLine(1.0, "aaa")]),
+        "one line still being written": (b"1970-01-01T00:00:01Z aaa", 99, []),
+        "the agent's own words": (b"no logs here\n", 100, []),
+        "an empty line": (b"1970-01-01T00:00:01Z \n", 100, [LogLine(1.0, "")]),
+    },
 )
 def test_whole_lines_are_read(body: bytes, limit: int, lines: list[LogLine]) -> None:
     assert parse_log(body, limit) == lines

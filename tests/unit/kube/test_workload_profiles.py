@@ -23,6 +23,7 @@ from optimus.kube.workload_profiles import (
 )
 from optimus.models.earlier_runs import KEPT_SECONDS, MOST_LOSSES, MOST_RUNS, MOST_SAMPLES
 from optimus.progress.types import EarlierRun, SpeedSample
+from tests.cases import cases
 
 ROOT = Path(__file__).parents[3]
 RUN = EarlierRun(
@@ -57,7 +58,7 @@ _GOALS: dict[str, Goal | None] = {
 
 
 @pytest.mark.parametrize("goal", _GOALS.values(), ids=_GOALS.keys())
-@pytest.mark.parametrize("in_epochs", [True, False], ids=["in epochs", "in steps"])
+@cases("in_epochs", {"in epochs": True, "in steps": False})
 def test_what_is_written_is_read_back(goal: Goal | None, in_epochs: bool) -> None:
     run = replace(RUN, goal=goal, in_epochs=in_epochs, differed=not in_epochs)
     found = stored(status_of([run, replace(run, uid="u-2")], "me"))
@@ -148,11 +149,7 @@ def test_the_largest_profile_is_far_below_what_an_object_may_have() -> None:
     sample = SpeedSample(Counts(1000, 1000), 123456.789, 86_400.0, 1.8e9, "x" * 64)
     figures = tuple(1234.5678 + n for n in range(MOST_LOSSES))
     run = replace(
-        RUN,
-        conditions="x" * 1024,
-        samples=(sample,) * MOST_SAMPLES,
-        places=figures,
-        losses=figures,
+        RUN, conditions="x" * 1024, samples=(sample,) * MOST_SAMPLES, places=figures, losses=figures
     )
     assert len(msgspec.json.encode(status_of([run] * MOST_RUNS))) < 400_000
 

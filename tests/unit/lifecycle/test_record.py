@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from optimus.jobs import NO_COUNTS, Counts
 from optimus.lifecycle import (
     EndedRescale,
@@ -13,6 +11,7 @@ from optimus.lifecycle import (
     service_began,
     service_ended,
 )
+from tests.cases import cases
 
 SMALL, LARGE = Counts(1, 2), Counts(2, 3)
 
@@ -38,17 +37,15 @@ def test_a_job_that_holds_nothing_receives_nothing() -> None:
     assert service_ended(JobRecord(), 100.0) == JobRecord()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("end", "rescales", "moves"),
-    [
-        pytest.param(ended(), 1, (50.0,), id="a growing job"),
-        pytest.param(ended(before=LARGE, target=SMALL), 1, (), id="it only gives capacity away"),
-        pytest.param(ended(happened=False, reached=False), 0, (), id="it did not begin"),
-        pytest.param(ended(is_counted=False, is_chosen=False), 0, (), id="a profiling run"),
-        pytest.param(
-            ended(before=LARGE, target=LARGE, replaces=True), 1, (50.0,), id="a slow worker"
-        ),
-    ],
+    {
+        "a growing job": (ended(), 1, (50.0,)),
+        "it only gives capacity away": (ended(before=LARGE, target=SMALL), 1, ()),
+        "it did not begin": (ended(happened=False, reached=False), 0, ()),
+        "a profiling run": (ended(is_counted=False, is_chosen=False), 0, ()),
+        "a slow worker": (ended(before=LARGE, target=LARGE, replaces=True), 1, (50.0,)),
+    },
 )
 def test_what_counts_as_a_rescale(
     end: EndedRescale, rescales: int, moves: tuple[float, ...]

@@ -10,6 +10,7 @@ from optimus.models.convergence import LossSeries
 from optimus.models.forecast import goal_is_met
 from optimus.models.goals import cleaned, earliest_convergence, meets
 from optimus.progress.types import Declared, LossPoint, TrainingProgress
+from tests.cases import cases
 
 RULE = ConvergenceThreshold(0.02)
 FALL = [2.3 / (1 + 0.5 * n) + 0.1 for n in range(40)]
@@ -28,26 +29,24 @@ def met_after(means: list[float], rates: list[float] | None = None) -> int | Non
     return next((n for n in range(1, len(given) + 1) if meets(RULE, given[:n])), None)
 
 
-@pytest.mark.parametrize(
+@cases(
     "means",
-    [
-        pytest.param([2.3, 3, 5, 9, 20], id="a loss that rises"),
-        pytest.param([2.3, 3, 5, 9, 20, 20, 20, 20, 20, 20], id="one that has risen"),
-        pytest.param([2.3, 3, 5, 9, 20, 9, 5, 3, 2.3, 2.3, 2.3, 2.3, 2.3], id="and is back"),
-        pytest.param([2.3] * 40, id="a loss that has never fallen"),
-        pytest.param([2.3 + 0.01 * (-1) ** n for n in range(40)], id="a flat start with noise"),
-        pytest.param([2.3, 500, *[2.3] * 20], id="one spike at a flat start"),
-        pytest.param([2.3, *[2.29] * 10, 500, *[2.28] * 10], id="one spike later"),
-        pytest.param([500, *(2.3 - 0.05 * n for n in range(20))], id="a spike in the first epoch"),
-        pytest.param([2.3 - 0.03 * n for n in range(40)], id="a slow and steady fall"),
-        pytest.param([7 - 0.02 * n**1.5 for n in range(20)], id="a warm-up, falling faster"),
-        pytest.param(
-            [2.3 + 0.2 * n for n in range(6)] + [2.2] * 10, id="a warm-up that overshoots"
-        ),
-        pytest.param([2.3, 1.0, 0.5, *(0.5 + 0.03 * n for n in range(20))], id="a slow rise"),
-        pytest.param([2.3, 1.0, 0.5, 0.9, 0.5, 0.9, 0.5, 0.9], id="a loss that swings"),
-        pytest.param([2.3, 1.0, 0.5, 0.9] + [0.5, 0.9] * 20, id="and goes on to"),
-    ],
+    {
+        "a loss that rises": [2.3, 3, 5, 9, 20],
+        "one that has risen": [2.3, 3, 5, 9, 20, 20, 20, 20, 20, 20],
+        "and is back": [2.3, 3, 5, 9, 20, 9, 5, 3, 2.3, 2.3, 2.3, 2.3, 2.3],
+        "a loss that has never fallen": [2.3] * 40,
+        "a flat start with noise": [2.3 + 0.01 * (-1) ** n for n in range(40)],
+        "one spike at a flat start": [2.3, 500, *[2.3] * 20],
+        "one spike later": [2.3, *[2.29] * 10, 500, *[2.28] * 10],
+        "a spike in the first epoch": [500, *(2.3 - 0.05 * n for n in range(20))],
+        "a slow and steady fall": [2.3 - 0.03 * n for n in range(40)],
+        "a warm-up, falling faster": [7 - 0.02 * n**1.5 for n in range(20)],
+        "a warm-up that overshoots": [2.3 + 0.2 * n for n in range(6)] + [2.2] * 10,
+        "a slow rise": [2.3, 1.0, 0.5, *(0.5 + 0.03 * n for n in range(20))],
+        "a loss that swings": [2.3, 1.0, 0.5, 0.9, 0.5, 0.9, 0.5, 0.9],
+        "and goes on to": [2.3, 1.0, 0.5, 0.9] + [0.5, 0.9] * 20,
+    },
 )
 def test_no_convergence(means: list[float]) -> None:
     assert met_after(means) is None
@@ -137,21 +136,20 @@ def test_without_epochs_there_is_no_rule() -> None:
     assert not meets(RULE, [])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("means", "clean"),
-    [
-        pytest.param([2.0, 1.0, 500, 0.95], [2.0, 1.0, 0.975, 0.95], id="a high one"),
-        pytest.param([2.0, 1.0, 0.1, 1.0], [2.0, 1.0, 1.0, 1.0], id="a low one"),
-        pytest.param(
+    {
+        "a high one": ([2.0, 1.0, 500, 0.95], [2.0, 1.0, 0.975, 0.95]),
+        "a low one": ([2.0, 1.0, 0.1, 1.0], [2.0, 1.0, 1.0, 1.0]),
+        "several near each other": (
             [2.0, 1.0, 0.5, 0.9, 0.5, 0.9, 0.5],
             [2.0, 1.0, 0.5, 0.9, 0.5, 0.9, 0.5],
-            id="several near each other",
         ),
-        pytest.param([2.0, 1.0, 0.5, 0.3], [2.0, 1.0, 0.5, 0.3], id="a course"),
-        pytest.param([2.0, 3.0, 4.0, 1.0], [2.0, 2.0, 2.0, 1.0], id="above the start"),
-        pytest.param([30.0, 2.0, 1.5, 1.0, 3.0], [2.0, 2.0, 1.5, 1.0, 2.0], id="a first epoch off"),
-        pytest.param([2.0, 1.0, 1.0, 0.1], [2.0, 1.0, 1.0, 0.1], id="the last may be a drop"),
-    ],
+        "a course": ([2.0, 1.0, 0.5, 0.3], [2.0, 1.0, 0.5, 0.3]),
+        "above the start": ([2.0, 3.0, 4.0, 1.0], [2.0, 2.0, 2.0, 1.0]),
+        "a first epoch off": ([30.0, 2.0, 1.5, 1.0, 3.0], [2.0, 2.0, 1.5, 1.0, 2.0]),
+        "the last may be a drop": ([2.0, 1.0, 1.0, 0.1], [2.0, 1.0, 1.0, 0.1]),
+    },
 )
 def test_outliers_are_taken_out(means: list[float], clean: list[float]) -> None:
     start = LossSeries.of(points(means)).start_loss

@@ -19,6 +19,7 @@ from optimus.models.earlier_runs import (
 )
 from optimus.progress.types import EarlierRun, LossPoint, SpeedSample, TrainingProgress
 from optimus.resources import Resources
+from tests.cases import cases
 from tests.unit.models.forecasting import JOB, PER_EPOCH, after, samples, speed
 
 NOW = 1e9
@@ -159,11 +160,11 @@ class TestDiffers:
     def test_without_earlier_runs_there_is_nothing_to_differ_from(self) -> None:
         assert why_differs(JOB, after(20)) is None
 
-    @pytest.mark.parametrize("factor", [0.85, 1.2], ids=["slower", "faster"])
+    @cases("factor", {"slower": 0.85, "faster": 1.2})
     def test_a_little_slower_or_faster_is_the_same_workload(self, factor: float) -> None:
         assert why_differs(JOB, with_run(scaled(after(3), speed=factor))) is None
 
-    @pytest.mark.parametrize("factor", [0.5, 2.0], ids=["half", "double"])
+    @cases("factor", {"half": 0.5, "double": 2.0})
     def test_a_speed_far_off_is_said_with_both_figures(self, factor: float) -> None:
         own = replace(after(2), samples=samples(Counts(2, 2)))
         found = why_differs(JOB, with_run(scaled(own, speed=factor)))

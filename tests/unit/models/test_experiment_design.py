@@ -9,6 +9,7 @@ from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models.experiment_design import next_sample
 from optimus.models.speed.curve import SpeedForm, SpeedTerms
 from optimus.progress.types import SpeedSample
+from tests.cases import cases
 from tests.unit.models.measured import BATCHES, sample
 
 GRID = [Counts(ps, workers) for ps in range(1, 7) for workers in range(1, 7)]
@@ -89,20 +90,18 @@ def test_five_samples_identify_the_form_whatever_the_first_counts(
     assert values[-1] > 0.02 * values[0]
 
 
-@pytest.mark.parametrize(
+@cases(
     "allowed",
-    [
-        pytest.param([Counts(1, n) for n in range(1, 9)], id="only one PS"),
-        pytest.param([Counts(n, 1) for n in range(1, 9)], id="only one worker"),
-        pytest.param([Counts(n, 9 - n) for n in range(1, 9)], id="a line across"),
-        pytest.param([Counts(n, n) for n in range(1, 9)], id="the diagonal alone"),
-        pytest.param([Counts(n, 2 * n) for n in range(1, 9)], id="always two workers a PS"),
-        pytest.param([Counts(1, 1), Counts(7, 3)], id="two pairs"),
-        pytest.param([Counts(p, w) for p in (3, 4) for w in (5, 6)], id="narrow bounds"),
-        pytest.param(
-            [Counts(1, 1), Counts(1, 500), Counts(500, 1), Counts(500, 500)], id="far apart"
-        ),
-    ],
+    {
+        "only one PS": [Counts(1, n) for n in range(1, 9)],
+        "only one worker": [Counts(n, 1) for n in range(1, 9)],
+        "a line across": [Counts(n, 9 - n) for n in range(1, 9)],
+        "the diagonal alone": [Counts(n, n) for n in range(1, 9)],
+        "always two workers a PS": [Counts(n, 2 * n) for n in range(1, 9)],
+        "two pairs": [Counts(1, 1), Counts(7, 3)],
+        "narrow bounds": [Counts(p, w) for p in (3, 4) for w in (5, 6)],
+        "far apart": [Counts(1, 1), Counts(1, 500), Counts(500, 1), Counts(500, 500)],
+    },
 )
 @pytest.mark.parametrize("mode", TrainingMode)
 @pytest.mark.parametrize("first", [Counts(1, 1), Counts(2, 3)])

@@ -8,6 +8,7 @@ from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, Counts, TargetLoss
 from optimus.models.forecast import current_loss, forecast_job, goal_is_met
 from optimus.progress.types import LossPoint, TrainingProgress
+from tests.cases import cases
 from tests.unit.models.forecasting import after, forecast_of
 from tests.unit.progress.jobs import job
 
@@ -20,7 +21,7 @@ class TestGoalMet:
         assert found.at(Counts(3, 3)) == 0.0
 
     @pytest.mark.parametrize(("target", "met"), [(0.25, True), (0.249, False)])
-    @pytest.mark.parametrize("epoch", [1.0, None], ids=["in epochs", "without epochs"])
+    @cases("epoch", {"in epochs": 1.0, "without epochs": None})
     def test_by_a_loss_that_is_the_target(
         self, target: float, met: bool, epoch: float | None
     ) -> None:
@@ -36,13 +37,13 @@ class TestGoalMet:
         losses = (LossPoint(1.0, 0.5), LossPoint(0.1, 1.0))
         assert not goal_is_met(TargetLoss(0.2), TrainingProgress(losses))
 
-    @pytest.mark.parametrize(
+    @cases(
         ("means", "met"),
-        [
-            pytest.param([1.0, 0.19, 0.3, 0.19, 0.3], False, id="a lucky epoch, and another"),
-            pytest.param([1.0, 0.19, 0.18], True, id="two in a row"),
-            pytest.param([1.0, 0.19, 0.18, 0.3], True, id="once met it stays met"),
-        ],
+        {
+            "a lucky epoch, and another": ([1.0, 0.19, 0.3, 0.19, 0.3], False),
+            "two in a row": ([1.0, 0.19, 0.18], True),
+            "once met it stays met": ([1.0, 0.19, 0.18, 0.3], True),
+        },
     )
     def test_by_two_epochs_in_a_row(self, means: list[float], met: bool) -> None:
         losses = tuple(LossPoint(mean, n + 1.0) for n, mean in enumerate(means))
@@ -90,22 +91,16 @@ def schedule(*stages: tuple[float, int, float | None]) -> TrainingProgress:
     return TrainingProgress(tuple(points))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("progress", "met"),
-    [
-        pytest.param(schedule((0.4, 15, None)), True, id="no learning rate in the log"),
-        pytest.param(schedule((0.4, 20, 0.1)), False, id="a plateau before the first drop"),
-        pytest.param(schedule((0.4, 30, 0.1)), True, id="one as long as no schedule waits"),
-        pytest.param(
-            schedule((0.4, 29, 0.1), (0.2, 15, 0.01)), False, id="between two drops of 30 epochs"
-        ),
-        pytest.param(
-            schedule((0.4, 29, 0.1), (0.2, 40, 0.01)), True, id="longer than the stage before"
-        ),
-        pytest.param(
-            schedule((0.4, 29, None), (0.1, 15, None)), False, id="a drop that the loss shows"
-        ),
-    ],
+    {
+        "no learning rate in the log": (schedule((0.4, 15, None)), True),
+        "a plateau before the first drop": (schedule((0.4, 20, 0.1)), False),
+        "one as long as no schedule waits": (schedule((0.4, 30, 0.1)), True),
+        "between two drops of 30 epochs": (schedule((0.4, 29, 0.1), (0.2, 15, 0.01)), False),
+        "longer than the stage before": (schedule((0.4, 29, 0.1), (0.2, 40, 0.01)), True),
+        "a drop that the loss shows": (schedule((0.4, 29, None), (0.1, 15, None)), False),
+    },
 )
 def test_a_plateau_before_a_drop_of_the_learning_rate_is_not_the_end(
     progress: TrainingProgress, met: bool
@@ -124,32 +119,22 @@ def test_a_job_whose_loss_is_no_number_has_no_forecast(diverged: bool) -> None:
         assert str(found) == "it has diverged"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("points", "loss"),
-    [
-        pytest.param([], None, id="nothing yet"),
-        pytest.param([(0.25, 9.0), (0.5, 7.0)], 8.0, id="the running first epoch"),
-        pytest.param(
-            [(0.5, 9.0), (1.0, 7.0), (1.5, 3.0)],
-            8.0,
-            id="the last whole epoch, not the running one",
-        ),
-        pytest.param(
-            [(0.5, 9.0), (1.0, 7.0), (1.5, 3.0), (2.0, 1.0)],
-            2.0,
-            id="the epoch that has just ended",
-        ),
-        pytest.param(
+    {
+        "nothing yet": ([], None),
+        "the running first epoch": ([(0.25, 9.0), (0.5, 7.0)], 8.0),
+        "the last whole epoch, not the running one": ([(0.5, 9.0), (1.0, 7.0), (1.5, 3.0)], 8.0),
+        "the epoch that has just ended": ([(0.5, 9.0), (1.0, 7.0), (1.5, 3.0), (2.0, 1.0)], 2.0),
+        "an epoch of many points, all of them": (
             [(n / 200, 9.0 - (n > 100)) for n in range(1, 351)],
             8.5,
-            id="an epoch of many points, all of them",
         ),
-        pytest.param(
+        "without epochs the median of the last 20": (
             [(None, float(value)) for value in range(40)],
             29.5,
-            id="without epochs the median of the last 20",
         ),
-    ],
+    },
 )
 def test_the_present_loss_is_the_one_that_a_target_is_compared_with(
     points: list[tuple[float | None, float]], loss: float | None

@@ -12,6 +12,7 @@ from optimus.models.convergence.series import Drop, learning_rate_drops, sudden_
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LossPoint
+from tests.cases import cases
 from tests.unit.progress.jobs import START, stamped
 
 CURVES = Path(__file__).parents[2] / "data" / "curves"
@@ -21,29 +22,24 @@ def rated(*rates: float | None) -> list[LossPoint]:
     return [LossPoint(1 / (n + 1), n + 1.0, learning_rate=rate) for n, rate in enumerate(rates)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rates", "drops"),
-    [
-        pytest.param([0.1] * 4 + [0.01] * 3, [Drop(4, 0.01 / 0.1)], id="a drop"),
-        pytest.param(
-            [0.1] * 2 + [0.05] * 2 + [0.01] * 2, [Drop(2, 0.5), Drop(4, 0.01 / 0.05)], id="two"
-        ),
-        pytest.param([0.1, 0.095, 0.09, 0.085, 0.08], [], id="a smooth decay"),
-        pytest.param([0.01, 0.05, 0.1, 0.1], [], id="a warm-up"),
-        pytest.param([None] * 3 + [0.01] * 3, [Drop(3)], id="a log with changes only, and one"),
-        pytest.param(
+    {
+        "a drop": ([0.1] * 4 + [0.01] * 3, [Drop(4, 0.01 / 0.1)]),
+        "two": ([0.1] * 2 + [0.05] * 2 + [0.01] * 2, [Drop(2, 0.5), Drop(4, 0.01 / 0.05)]),
+        "a smooth decay": ([0.1, 0.095, 0.09, 0.085, 0.08], []),
+        "a warm-up": ([0.01, 0.05, 0.1, 0.1], []),
+        "a log with changes only, and one": ([None] * 3 + [0.01] * 3, [Drop(3)]),
+        "changes only, and two": (
             [None] * 3 + [0.01] * 3 + [0.001] * 2,
             [Drop(3), Drop(6, 0.001 / 0.01)],
-            id="changes only, and two",
         ),
-        pytest.param([None] * 3 + [0.099, 0.098, 0.097], [], id="changes only, each of them small"),
-        pytest.param(
-            [0.1, None, 0.1, None, 0.01, None], [Drop(4, 0.01 / 0.1)], id="a rate on some lines"
-        ),
-        pytest.param([None, 0.1, None, 0.1], [], id="a rate on some lines, not on the first"),
-        pytest.param([0.0, 0.1, 0.1], [], id="a warm-up from nothing"),
-        pytest.param([0.1, 0.1, 0.0, -0.1, 0.0], [Drop(2, 0.0)], id="rates that are none"),
-    ],
+        "changes only, each of them small": ([None] * 3 + [0.099, 0.098, 0.097], []),
+        "a rate on some lines": ([0.1, None, 0.1, None, 0.01, None], [Drop(4, 0.01 / 0.1)]),
+        "a rate on some lines, not on the first": ([None, 0.1, None, 0.1], []),
+        "a warm-up from nothing": ([0.0, 0.1, 0.1], []),
+        "rates that are none": ([0.1, 0.1, 0.0, -0.1, 0.0], [Drop(2, 0.0)]),
+    },
 )
 def test_from_the_rates_in_the_log(rates: list[float | None], drops: list[Drop]) -> None:
     assert learning_rate_drops(rated(*rates)) == drops

@@ -11,6 +11,7 @@ from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms, mixed_kind
 from optimus.models.speed.model import NodeFactors, SpeedModel
 from optimus.progress.types import SpeedSample
+from tests.cases import cases
 
 GRID = [Counts(ps, workers) for ps in range(1, 6) for workers in range(1, 6)]
 TRUE = {"fast": 2.0, "slow": 0.7}
@@ -95,24 +96,24 @@ def test_an_unmeasured_class_changes_nothing() -> None:
 
 
 class TestMixedKinds:
-    @pytest.mark.parametrize(
+    @cases(
         ("workers", "written"),
-        [
-            pytest.param({"fast": 3}, "fast", id="one kind"),
-            pytest.param({"slow": 1, "fast": 3}, "fast*3,slow*1", id="two kinds, in order"),
-            pytest.param({"slow": 1, "fast": 0}, "slow", id="none of one kind"),
-            pytest.param({}, "", id="none at all"),
-        ],
+        {
+            "one kind": ({"fast": 3}, "fast"),
+            "two kinds, in order": ({"slow": 1, "fast": 3}, "fast*3,slow*1"),
+            "none of one kind": ({"slow": 1, "fast": 0}, "slow"),
+            "none at all": ({}, ""),
+        },
     )
     def test_are_written_as_one_text(self, workers: Mapping[str, int], written: str) -> None:
         assert mixed_kind(workers) == written
 
-    @pytest.mark.parametrize(
+    @cases(
         ("mode", "factor"),
-        [
-            pytest.param(TrainingMode.SYNC, 0.7, id="sync: the slowest"),
-            pytest.param(TrainingMode.ASYNC, (3 * 2.0 + 0.7) / 4, id="async: the sum"),
-        ],
+        {
+            "sync: the slowest": (TrainingMode.SYNC, 0.7),
+            "async: the sum": (TrainingMode.ASYNC, (3 * 2.0 + 0.7) / 4),
+        },
     )
     def test_are_as_fast_as_the_mode_makes_them(self, mode: TrainingMode, factor: float) -> None:
         assert NodeFactors(mode, TRUE).of("fast*3,slow*1") == pytest.approx(factor)

@@ -25,7 +25,6 @@ from tests.unit.models.forecasting import JOB, PER_EPOCH, SAMPLES, SHARED, after
 
 GOAL = TargetLoss(0.2)
 TERMS = SpeedTerms(JOB.mode, SHARED)
-ANOTHER = replace(JOB, uid="earlier")
 ELSEWHERE = Counts(4, 4)
 
 

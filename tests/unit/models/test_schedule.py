@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from optimus.models.convergence import LearningRateSchedule
 from optimus.models.convergence.schedule import Shape
 from optimus.progress.types import Declared
+from tests.cases import cases
 
 NUMBER = st.none() | st.floats(1e-3, 1e6)
 DECLARED = st.builds(
@@ -140,16 +141,15 @@ class TestPrintedRates:
         assert found.shape is shape
         assert found.rate(np.array([70.0])) == pytest.approx(true.rate(np.array([70.0])), abs=0.03)
 
-    @pytest.mark.parametrize(
+    @cases(
         "printed",
-        [
-            np.full(40, 0.1),
-            np.where(K < 20, 0.1, 0.01),
-            0.1 * LearningRateSchedule(41.0, Shape.LINEAR).rate(K),
-            0.1 * LearningRateSchedule(100.0, Shape.LINEAR).rate(K) * (1 + 0.2 * (K % 2)),
-            np.zeros(40),
-        ],
-        ids=["constant", "a drop", "to another end", "jitter", "zero"],
+        {
+            "constant": np.full(40, 0.1),
+            "a drop": np.where(K < 20, 0.1, 0.01),
+            "to another end": 0.1 * LearningRateSchedule(41.0, Shape.LINEAR).rate(K),
+            "jitter": 0.1 * LearningRateSchedule(100.0, Shape.LINEAR).rate(K) * (1 + 0.2 * (K % 2)),
+            "zero": np.zeros(40),
+        },
     )
     def test_of_no_known_shape_leave_it_constant(self, printed: np.ndarray) -> None:
         schedule = LearningRateSchedule(100.0)

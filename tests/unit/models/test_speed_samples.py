@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from optimus.jobs import Counts
 from optimus.models.speed.curve import MergedSamples
 from optimus.progress.types import SpeedSample
+from tests.cases import cases
 
 HERE, THERE = Counts(1, 2), Counts(2, 2)
 LONG = 1e9
@@ -64,18 +65,18 @@ class TestRepeats:
 
 
 class TestLeftOut:
-    @pytest.mark.parametrize(
+    @cases(
         "sample",
-        [
-            pytest.param(taken(0.0), id="a failed run"),
-            pytest.param(taken(-1.0), id="a negative speed"),
-            pytest.param(taken(float("nan")), id="no number"),
-            pytest.param(taken(float("inf")), id="an infinite speed"),
-            pytest.param(taken(1e300), id="faster than anything"),
-            pytest.param(taken(1e-300), id="slower than anything"),
-            pytest.param(taken(1.0, seconds=1.9), id="a line or two"),
-            pytest.param(taken(1.0, seconds=float("nan")), id="no number of seconds"),
-        ],
+        {
+            "a failed run": taken(0.0),
+            "a negative speed": taken(-1.0),
+            "no number": taken(float("nan")),
+            "an infinite speed": taken(float("inf")),
+            "faster than anything": taken(1e300),
+            "slower than anything": taken(1e-300),
+            "a line or two": taken(1.0, seconds=1.9),
+            "no number of seconds": taken(1.0, seconds=float("nan")),
+        },
     )
     def test_is_what_carries_no_information(self, sample: SpeedSample) -> None:
         assert MergedSamples.of([sample]).counts == ()

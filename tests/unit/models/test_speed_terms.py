@@ -9,33 +9,31 @@ from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models.speed.curve import Shape, SpeedForm, SpeedTerms, fit_relative
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
+from tests.cases import cases
 
 SHARED, OWN = Batch(60, BatchScope.JOB), Batch(16, BatchScope.WORKER)
 SYNC, ASYNC = TrainingMode.SYNC, TrainingMode.ASYNC
 GRID = [Counts(ps, workers) for ps in range(1, 8) for workers in range(1, 8)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mode", "batch", "form", "ps", "workers", "columns"),
-    [
-        pytest.param(SYNC, SHARED, SpeedForm.PAPER, 2, 6, [10, 1, 3, 6, 2], id="equation 4"),
-        pytest.param(
+    {
+        "equation 4": (SYNC, SHARED, SpeedForm.PAPER, 2, 6, [10, 1, 3, 6, 2]),
+        "equation 4, more PSs than workers": (
             SYNC,
             SHARED,
             SpeedForm.PAPER,
             6,
             2,
             [30, 1, 1 / 3, 2, 6],
-            id="equation 4, more PSs than workers",
         ),
-        pytest.param(SYNC, SHARED, SpeedForm.KNEE, 6, 2, [30, 1, 1, 2, 6], id="with a knee"),
-        pytest.param(SYNC, None, SpeedForm.PAPER, 2, 4, [1 / 4, 1, 2, 4, 2], id="batch unknown"),
-        pytest.param(SYNC, OWN, SpeedForm.PAPER, 2, 6, [1, 3, 6, 2], id="a batch for each worker"),
-        pytest.param(ASYNC, OWN, SpeedForm.PAPER, 2, 6, [1, 3, 6, 2], id="equation 3"),
-        pytest.param(
-            ASYNC, SHARED, SpeedForm.KNEE, 6, 2, [1, 1, 2, 6], id=("equation 3 with a knee")
-        ),
-    ],
+        "with a knee": (SYNC, SHARED, SpeedForm.KNEE, 6, 2, [30, 1, 1, 2, 6]),
+        "batch unknown": (SYNC, None, SpeedForm.PAPER, 2, 4, [1 / 4, 1, 2, 4, 2]),
+        "a batch for each worker": (SYNC, OWN, SpeedForm.PAPER, 2, 6, [1, 3, 6, 2]),
+        "equation 3": (ASYNC, OWN, SpeedForm.PAPER, 2, 6, [1, 3, 6, 2]),
+        "equation 3 with a knee": (ASYNC, SHARED, SpeedForm.KNEE, 6, 2, [1, 1, 2, 6]),
+    },
 )
 def test_columns(
     mode: TrainingMode,
@@ -56,38 +54,30 @@ def shape_of(mode: TrainingMode, knee: float, update: float, cores: float) -> in
     return index
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mode", "batch", "shape", "ps", "workers", "columns"),
-    [
-        pytest.param(
-            SYNC, SHARED, (1.0, 4.0, 0.0), 2, 6, [10, 1, 5, 6, 2], id="the PSs update once a step"
-        ),
-        pytest.param(SYNC, SHARED, (1.0, 4.0, 0.0), 7, 1, [60, 1, 5, 1, 7], id="below its knee"),
-        pytest.param(
-            SYNC, SHARED, (0.7, 0.0, 3.0), 2, 6, [20, 1, 3, 6, 2], id="six workers on three cores"
-        ),
-        pytest.param(
-            SYNC, SHARED, (0.7, 0.0, 3.0), 2, 2, [30, 1, 1, 2, 2], id="two workers on three cores"
-        ),
-        pytest.param(
+    {
+        "the PSs update once a step": (SYNC, SHARED, (1.0, 4.0, 0.0), 2, 6, [10, 1, 5, 6, 2]),
+        "below its knee": (SYNC, SHARED, (1.0, 4.0, 0.0), 7, 1, [60, 1, 5, 1, 7]),
+        "six workers on three cores": (SYNC, SHARED, (0.7, 0.0, 3.0), 2, 6, [20, 1, 3, 6, 2]),
+        "two workers on three cores": (SYNC, SHARED, (0.7, 0.0, 3.0), 2, 2, [30, 1, 1, 2, 2]),
+        "six workers of their own on three cores": (
             ASYNC,
             OWN,
             (0.7, 0.0, 3.0),
             2,
             6,
             [1, 3, 6, 2],
-            id="six workers of their own on three cores",
         ),
-        pytest.param(
+        "two workers of their own on three cores": (
             ASYNC,
             OWN,
             (0.7, 0.0, 3.0),
             2,
             2,
             [1, 1, 3, 2],
-            id="two workers of their own on three cores",
         ),
-    ],
+    },
 )
 def test_columns_of_other_shapes(
     mode: TrainingMode,

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.synthetic_clusters import KINDS, SyntheticCluster, draw_cluster
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
+from tests.cases import cases
 
 
 class TestClusters:
@@ -22,43 +23,27 @@ class TestClusters:
         sharpness=50.0,
     )
 
-    @pytest.mark.parametrize(
+    @cases(
         ("change", "counts", "seconds"),
-        [
-            pytest.param({}, (1, 1), 1.2, id="all examples and the model over one link"),
-            pytest.param(
-                {}, (1, 4), 0.25 + 0.8, id=("a quarter of the examples, four workers at one PS")
-            ),
-            pytest.param({}, (8, 4), 0.25 + 0.2, id="the worker's own link stays"),
-            pytest.param(
-                {}, (8, 5), 3 / 12 + 0.2, id=("one worker of five has three examples of twelve")
-            ),
-            pytest.param({"cores": 2.0}, (8, 4), 0.5 + 0.2, id="four workers on two cores"),
-            pytest.param(
-                {"update": 4.0, "own_link": 1e-9},
-                (2, 1),
-                1 + (0.2 + 4) / 2,
-                id="an update at each PS",
-            ),
-            pytest.param(
+        {
+            "all examples and the model over one link": ({}, (1, 1), 1.2),
+            "a quarter of the examples, four workers at one PS": ({}, (1, 4), 0.25 + 0.8),
+            "the worker's own link stays": ({}, (8, 4), 0.25 + 0.2),
+            "one worker of five has three examples of twelve": ({}, (8, 5), 3 / 12 + 0.2),
+            "four workers on two cores": ({"cores": 2.0}, (8, 4), 0.5 + 0.2),
+            "an update at each PS": ({"update": 4.0, "own_link": 1e-9}, (2, 1), 1 + (0.2 + 4) / 2),
+            "costs": (
                 {"fixed": 0.3, "per_ps": 0.1, "per_worker": 0.2},
                 (3, 1),
                 1.2 + 0.3 + 0.3 + 0.2,
-                id="costs",
             ),
-            pytest.param(
-                {"overlap": 1.0, "own_link": 1.5},
-                (9, 1),
-                1.5,
-                id=("computation hidden behind the link"),
-            ),
-            pytest.param(
+            "computation hidden behind the link": ({"overlap": 1.0, "own_link": 1.5}, (9, 1), 1.5),
+            "a PS that holds too much": (
                 {"unevenness": (0.0, 0.5), "own_link": 1e-9},
                 (2, 1),
                 1 + 0.15,
-                id="a PS that holds too much",
             ),
-        ],
+        },
     )
     def test_seconds_of_a_step(
         self, change: dict[str, float], counts: tuple[int, int], seconds: float

@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 
 from optimus.jobs import JobKey, ReplicaSpec, Role
@@ -13,12 +12,8 @@ from optimus.placement.gang import DoesNotFit, Gang, Member, Placement
 from optimus.placement.request import NodeGroups, Request
 from optimus.resources import Resources, total
 from optimus.snapshot import ReplicaId
-from tests.unit.placement.exhaustive_search import (
-    Spread,
-    gang_of,
-    overfull,
-    spreads,
-)
+from tests.cases import cases
+from tests.unit.placement.exhaustive_search import Spread, gang_of, overfull, spreads
 from tests.unit.placement.random_gangs import (
     RULE,
     Case,
@@ -32,28 +27,25 @@ from tests.unit.properties import examples
 from tests.unit.seeded import seeded
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cpus", "gang", "node"),
-    [
-        pytest.param(
+    {
+        "together": (
             {"a": 4, "b": 4, "c": 9},
             with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 2)),
             "c",
-            id="together",
         ),
-        pytest.param(
+        "else on one more server": (
             {"a": 3, "b": 2, "c": 2},
             with_fixed(gang_of(2, 1), fixed(Role.CHIEF, 2)),
             "b",
-            id="else on one more server",
         ),
-        pytest.param(
+        "first, where it has one place": (
             {"a": 5, "b": 2},
             with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 5)),
             "a",
-            id="first, where it has one place",
         ),
-    ],
+    },
 )
 def test_where_a_fixed_role_goes(cpus: dict[str, int], gang: Gang, node: str) -> None:
     nodes, free = nodes_of(**cpus)
@@ -62,9 +54,7 @@ def test_where_a_fixed_role_goes(cpus: dict[str, int], gang: Gang, node: str) ->
 
 @examples(300)
 @given(seeded(cases_and_requests))
-def test_a_chief_is_part_of_what_has_to_fit(
-    case_and_request: tuple[Case, Resources],
-) -> None:
+def test_a_chief_is_part_of_what_has_to_fit(case_and_request: tuple[Case, Resources]) -> None:
     (gang, nodes, free), asked = case_and_request
     whole = with_fixed(gang, Member(Role.CHIEF, 0, ReplicaSpec(asked)))
     answer = RULE.place(whole, Capacity(nodes, free))
@@ -112,13 +102,13 @@ def test_no_node_is_ruled_out_for_a_fixed_role_beside_which_the_gang_fits(
             assert row in found
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cpus", "bound_to", "excluded", "node"),
-    [
-        pytest.param({"a": 9, "b": 4}, None, {"a"}, "b", id="the plan's own server"),
-        pytest.param({"a": 1, "b": 4, "c": 3}, "a", {"b"}, "c", id="the roomiest other node"),
-        pytest.param({"a": 1, "b": 3, "c": 3}, "a", {"b"}, "c", id="the first of equal nodes"),
-    ],
+    {
+        "the plan's own server": ({"a": 9, "b": 4}, None, {"a"}, "b"),
+        "the roomiest other node": ({"a": 1, "b": 4, "c": 3}, "a", {"b"}, "c"),
+        "the first of equal nodes": ({"a": 1, "b": 3, "c": 3}, "a", {"b"}, "c"),
+    },
 )
 def test_a_fixed_role_does_not_go_where_it_is_excluded(
     cpus: dict[str, int], bound_to: str | None, excluded: set[str], node: str

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from benchmarks.uneven_placement import job_of
 from optimus.jobs import Counts, FixedRole, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.nodes import Node
@@ -23,6 +21,7 @@ from optimus.placement.gang import (
 )
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
+from tests.cases import cases
 from tests.unit.placement.random_gangs import fixed
 
 CHIEF = ReplicaSpec(Resources(memory=3))
@@ -85,22 +84,21 @@ def test_without_avoided_nodes_they_are_excluded_for_members_that_need_a_node() 
     assert (without.key, without.job_uid) == (gang.key, gang.job_uid)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("members", "differs"),
-    [
-        pytest.param((fixed(Role.PS, 1), fixed(Role.PS, 1, 1)), False, id="alike"),
-        pytest.param((fixed(Role.PS, 1), fixed(Role.WORKER, 2)), False, id="of two roles"),
-        pytest.param((fixed(Role.PS, 1), fixed(Role.PS, 2, 1)), True, id="other requests"),
-        pytest.param((fixed(Role.PS, 1), fixed(Role.PS, 2, 1, "a")), False, id="one is bound"),
-        pytest.param(
+    {
+        "alike": ((fixed(Role.PS, 1), fixed(Role.PS, 1, 1)), False),
+        "of two roles": ((fixed(Role.PS, 1), fixed(Role.WORKER, 2)), False),
+        "other requests": ((fixed(Role.PS, 1), fixed(Role.PS, 2, 1)), True),
+        "one is bound": ((fixed(Role.PS, 1), fixed(Role.PS, 2, 1, "a")), False),
+        "other constraints": (
             (
                 fixed(Role.PS, 1),
                 Member(Role.PS, 1, ReplicaSpec(Resources(cpu=1), NodeConstraints((("x", "y"),)))),
             ),
             True,
-            id="other constraints",
         ),
-    ],
+    },
 )
 def test_whether_replicas_of_a_role_differ(members: tuple[Member, ...], differs: bool) -> None:
     assert Gang(JobKey("ns", "job"), "uid", members).differs_within_roles is differs

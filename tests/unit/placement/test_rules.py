@@ -13,6 +13,7 @@ from optimus.placement.per_pod import PACK, SPREAD, PerPod
 from optimus.placement.queue.order import WaitingGang, order_key
 from optimus.placement.scoring import free_room_scores, planned_scores
 from optimus.resources import Resources
+from tests.cases import cases
 from tests.unit.placement.exhaustive_search import gang_of, overfull, spread_of
 from tests.unit.placement.random_gangs import nodes_of
 
@@ -20,12 +21,12 @@ FREE = {"a": Resources(cpu=4), "b": Resources(cpu=3), "c": Resources(cpu=1)}
 NODES = [Node(name, Resources(cpu=4)) for name in FREE]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rule", "spread"),
-    [
-        pytest.param(SPREAD, {"a": (1, 2), "b": (0, 1)}, id="spreading keeps the nodes level"),
-        pytest.param(PACK, {"c": (1, 0), "b": (0, 3)}, id="packing fills the fullest node first"),
-    ],
+    {
+        "spreading keeps the nodes level": (SPREAD, {"a": (1, 2), "b": (0, 1)}),
+        "packing fills the fullest node first": (PACK, {"c": (1, 0), "b": (0, 3)}),
+    },
 )
 def test_where_replicas_go_one_by_one(rule: PerPod, spread: dict[str, tuple[int, int]]) -> None:
     gang = gang_of(1, 3)
@@ -42,25 +43,23 @@ def test_a_gang_that_does_not_fit_is_refused_whole(rule: PerPod) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rule", "expected", "left"),
-    [
-        pytest.param(
+    {
+        "spreading": (
             SPREAD,
             Assignment((Server(1, 1, 1), Server(0, 0, 1)), (FixedAssignment(Role.CHIEF, 0, 0),)),
             {"a": 1, "b": 1, "c": 1},
-            id="spreading",
         ),
-        pytest.param(
+        "packing": (
             PACK,
             Assignment(
                 (Server(1, 1, 0), Server(2, 0, 1), Server(0, 0, 1)),
                 (FixedAssignment(Role.CHIEF, 0, 1),),
             ),
             {"a": 3, "b": 0, "c": 0},
-            id="packing",
         ),
-    ],
+    },
 )
 def test_where_a_whole_job_goes_and_what_it_takes(
     rule: PerPod, expected: Assignment, left: dict[str, int]
@@ -102,12 +101,9 @@ def test_replicas_that_ask_for_nothing_go_to_the_first_node(rule: PerPod) -> Non
     assert rule.place_job(job, Counts(1, 2), capacity) == Assignment((Server(0, 1, 2),))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rule", "spread"),
-    [
-        pytest.param(SPREAD, {"c": (0, 1), "d": (0, 1)}, id="spreading"),
-        pytest.param(PACK, {"c": (0, 2)}, id="packing"),
-    ],
+    {"spreading": (SPREAD, {"c": (0, 1), "d": (0, 1)}), "packing": (PACK, {"c": (0, 2)})},
 )
 def test_no_replica_goes_to_a_node_that_it_may_not_go_to(
     rule: PerPod, spread: dict[str, tuple[int, int]]
@@ -120,12 +116,12 @@ def test_no_replica_goes_to_a_node_that_it_may_not_go_to(
     assert spread_of(gang, answer) == spread
 
 
-@pytest.mark.parametrize(
+@cases(
     ("memory", "servers"),
-    [
-        pytest.param(1, (Server(0, 0, 2), Server(1, 0, 1)), id="as many as there is memory for"),
-        pytest.param(0, (Server(0, 0, 3),), id="what is not asked for does not matter"),
-    ],
+    {
+        "as many as there is memory for": (1, (Server(0, 0, 2), Server(1, 0, 1))),
+        "what is not asked for does not matter": (0, (Server(0, 0, 3),)),
+    },
 )
 def test_packing_fills_a_node_in_every_resource(memory: int, servers: tuple[Server, ...]) -> None:
     free = {"a": Resources(cpu=8, memory=2), "b": Resources(cpu=8, memory=8)}
@@ -140,44 +136,32 @@ def waiting(
     return WaitingGang(uid, Resources(cpu=cpu), since, ran_before, priority)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("first", "second"),
-    [
-        pytest.param(
-            waiting("z", 9, 90, True), waiting("a", 1, 0), id="a job that has run before a new one"
-        ),
-        pytest.param(
+    {
+        "a job that has run before a new one": (waiting("z", 9, 90, True), waiting("a", 1, 0)),
+        "a higher priority before all else": (
             waiting("z", 9, 99, priority=1),
             waiting("a", 1, 0, True),
-            id="a higher priority before all else",
         ),
-        pytest.param(
+        "a higher priority among those that have run": (
             waiting("z", 9, 99, True, priority=1),
             waiting("a", 1, 0, True),
-            id="a higher priority among those that have run",
         ),
-        pytest.param(
+        "a higher priority among those past the age limit": (
             waiting("z", 9, 20, priority=1),
             waiting("a", 1, 0),
-            id="a higher priority among those past the age limit",
         ),
-        pytest.param(waiting("z", 1, 99), waiting("a", 2, 90), id="new ones by ascending demand"),
-        pytest.param(
-            waiting("z", 9, 10), waiting("a", 1, 99), id="past the age limit the oldest goes first"
-        ),
-        pytest.param(
-            waiting("z", 9, 10), waiting("a", 1, 20), id="of two past the limit the older one"
-        ),
-        pytest.param(
+        "new ones by ascending demand": (waiting("z", 1, 99), waiting("a", 2, 90)),
+        "past the age limit the oldest goes first": (waiting("z", 9, 10), waiting("a", 1, 99)),
+        "of two past the limit the older one": (waiting("z", 9, 10), waiting("a", 1, 20)),
+        "of two that have run the older one, whatever they demand": (
             waiting("z", 9, 10, True),
             waiting("a", 1, 20, True),
-            id="of two that have run the older one, whatever they demand",
         ),
-        pytest.param(
-            waiting("a", 1, 50), waiting("z", 9, 40), id="at the age limit demand counts still"
-        ),
-        pytest.param(waiting("a", 1, 99), waiting("z", 1, 99), id="UIDs break ties"),
-    ],
+        "at the age limit demand counts still": (waiting("a", 1, 50), waiting("z", 9, 40)),
+        "UIDs break ties": (waiting("a", 1, 99), waiting("z", 1, 99)),
+    },
 )
 def test_order_of_gangs(first: WaitingGang, second: WaitingGang) -> None:
     keys = [

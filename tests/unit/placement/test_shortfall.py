@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import pytest
-
 from optimus.jobs import JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
@@ -13,6 +11,7 @@ from optimus.placement.queue.order import Instant
 from optimus.placement.queue.planning import Snapshot
 from optimus.placement.queue.shortfall import Shortage, Shortfall, shortages
 from optimus.resources import Resources
+from tests.cases import cases
 
 ANYWHERE = NodeConstraints()
 ON_SSD = NodeConstraints((("disk", "ssd"),))
@@ -39,14 +38,14 @@ def gang_of(ps: int, workers: int, worker: ReplicaSpec, bound: int = 0) -> Gang:
     return Gang(JobKey("ns", "j"), "uid", tuple(members))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("free", "workers", "asks", "expected"),
-    [
-        pytest.param((3, 3), 3, 2, [(1, (2,))], id="one of three workers finds no place"),
-        pytest.param((1, 1), 3, 2, [(3, (2,))], id="none does"),
-        pytest.param((-2, 1), 3, 2, [(3, (2,))], id="an overcommitted node holds nothing"),
-        pytest.param((9, 1), 5, 2, [(1, (2,))], id="a large node holds several"),
-    ],
+    {
+        "one of three workers finds no place": ((3, 3), 3, 2, [(1, (2,))]),
+        "none does": ((1, 1), 3, 2, [(3, (2,))]),
+        "an overcommitted node holds nothing": ((-2, 1), 3, 2, [(3, (2,))]),
+        "a large node holds several": ((9, 1), 5, 2, [(1, (2,))]),
+    },
 )
 def test_what_one_role_lacks(
     free: tuple[int, ...], workers: int, asks: int, expected: list[tuple[int, tuple[int]]]
@@ -75,15 +74,15 @@ def test_places_that_suffice_by_number_leave_it_unknown_what_is_lacking() -> Non
     assert found.gain((4,), (4,)) == 0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "gained"),
-    [
-        pytest.param((3, 9), (4, 9), 1, id="from one place to two"),
-        pytest.param((2, 9), (3, 9), 0, id="not enough for another"),
-        pytest.param((4, 9), (2, 9), 0, id="fewer than before"),
-        pytest.param((-3, 9), (2, 9), 1, id="what was overcommitted has to be free first"),
-        pytest.param((9, 1), (9, 2), 1, id="of the other resource"),
-    ],
+    {
+        "from one place to two": ((3, 9), (4, 9), 1),
+        "not enough for another": ((2, 9), (3, 9), 0),
+        "fewer than before": ((4, 9), (2, 9), 0),
+        "what was overcommitted has to be free first": ((-3, 9), (2, 9), 1),
+        "of the other resource": ((9, 1), (9, 2), 1),
+    },
 )
 def test_the_places_that_a_node_gains(
     before: tuple[int, int], after: tuple[int, int], gained: int
@@ -111,12 +110,12 @@ def test_each_thing_that_was_missing_has_to_be_gained() -> None:
     assert found.is_covered()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("found", "gains"),
-    [
-        pytest.param(node("a", cordoned=True), False, id="that admits no replica"),
-        pytest.param(node("a"), True, id="that admits them"),
-    ],
+    {
+        "that admits no replica": (node("a", cordoned=True), False),
+        "that admits them": (node("a"), True),
+    },
 )
 def test_places_on_a_node(found: Node, gains: bool) -> None:
     lacking = shortfall(1)

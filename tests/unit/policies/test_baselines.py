@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
-
 from optimus.allocation import Candidate
 from optimus.allocation.problem import NamespaceShare
 from optimus.jobs import Counts, JobKey
 from optimus.policies.tetris import TetrisPolicy
 from optimus.resources import Resources
+from tests.cases import cases
 from tests.unit.policies.problems import allocate, candidate, problem
 
 
@@ -72,12 +71,12 @@ def test_srtf_pauses_no_job_within_its_namespaces_part_for_short_ones_of_another
     assert set(allocate("srtf", alone).counts) == {"honest", "more"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("work_weight", "first"),
-    [
-        pytest.param(1.0, "small", id="small and short comes first"),
-        pytest.param(0.0, "wide", id="without regard to work the one that fills the room best"),
-    ],
+    {
+        "small and short comes first": (1.0, "small"),
+        "without regard to work the one that fills the room best": (0.0, "wide"),
+    },
 )
 def test_tetris_weighs_alignment_and_work(work_weight: float, first: str) -> None:
     small = candidate("small", steps=10.0)

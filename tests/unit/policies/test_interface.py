@@ -7,20 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimus.allocation import NO_MEMORY, AllocationProblem, ClusterProblem, PolicyMemory, per_pool
-from optimus.allocation.policy import (
-    NO_ACCOUNT,
-    Pause,
-    PoolProblem,
-    Refusal,
-    Service,
-    grants,
-)
+from optimus.allocation.policy import NO_ACCOUNT, Pause, PoolProblem, Refusal, Service, grants
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES, policy_named
 from optimus.policies.drf import DrfPolicy
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.srtf import SrtfPolicy
 from optimus.resources import Resources
+from tests.cases import cases
 from tests.unit.policies.drawn import problems
 from tests.unit.policies.problems import candidate, problem
 
@@ -91,14 +85,14 @@ class TestMemory:
         assert memory.of("a", 2) == {"x": 1}
         assert memory.of("b", 2) == memory.of("a", 1) == {}
 
-    @pytest.mark.parametrize(
+    @cases(
         "text",
-        [
-            pytest.param("[]", id="a list"),
-            pytest.param('{"policy": "a", "version": 1}', id="without data"),
-            pytest.param("{", id="no JSON"),
-            pytest.param('{"policy": "a", "version": "x", "data": {}}', id="no version"),
-        ],
+        {
+            "a list": "[]",
+            "without data": '{"policy": "a", "version": 1}',
+            "no JSON": "{",
+            "no version": '{"policy": "a", "version": "x", "data": {}}',
+        },
     )
     def test_what_is_no_memory_is_refused(self, text: str) -> None:
         with pytest.raises(ValueError, match=r"."):

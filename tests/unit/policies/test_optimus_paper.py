@@ -12,6 +12,7 @@ from optimus.models.forecast import Forecast
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy, StopRule, Tie, amount
 from optimus.resources import NONE, Resources
+from tests.cases import cases
 from tests.unit.policies.problems import (
     GIB,
     PaperSpeed,
@@ -54,17 +55,15 @@ def test_the_repaired_rule_is_better_than_the_published_one(
     assert ours < theirs
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cost", "expected"),
-    [
-        pytest.param(Resources(cpu=4000, memory=GIB), 4.0, id="cores"),
-        pytest.param(Resources(cpu=1000, memory=32 * GIB), 32.0, id="GiB"),
-        pytest.param(Resources({"cpu": 4000, "gpu": 1}), 1.0, id="GPUs"),
-        pytest.param(
-            Resources(cpu=8000, memory=24 * GIB), 8.0, id="CPU where the shares are equal"
-        ),
-        pytest.param(NONE, 1.0, id="nothing counts as one"),
-    ],
+    {
+        "cores": (Resources(cpu=4000, memory=GIB), 4.0),
+        "GiB": (Resources(cpu=1000, memory=32 * GIB), 32.0),
+        "GPUs": (Resources({"cpu": 4000, "gpu": 1}), 1.0),
+        "CPU where the shares are equal": (Resources(cpu=8000, memory=24 * GIB), 8.0),
+        "nothing counts as one": (NONE, 1.0),
+    },
 )
 def test_amount_of_the_dominant_resource(cost: Resources, expected: float) -> None:
     assert amount(cost, Resources({"cpu": 16000, "memory": 48 * GIB, "gpu": 2})) == expected

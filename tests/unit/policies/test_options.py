@@ -7,6 +7,7 @@ from optimus.policies import POLICIES, policy_named, policy_options
 from optimus.policies.gavel_las import GavelLasPolicy
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy, StopRule, Tie
+from tests.cases import cases
 
 
 def test_options_that_are_not_given_keep_their_defaults() -> None:
@@ -18,41 +19,36 @@ def test_options_that_are_not_given_keep_their_defaults() -> None:
     assert with_options(GavelLasPolicy, {"tells-kinds": False}) == GavelLasPolicy(tells_kinds=False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("policy", "options", "sentence"),
-    [
-        pytest.param("drf", {"a": 1}, "there is no option 'a': it has none", id="has no options"),
-        pytest.param(
+    {
+        "has no options": ("drf", {"a": 1}, "there is no option 'a': it has none"),
+        "a wrong name": (
             "optimus",
             {"lookahead": 1},
             "there is no option 'lookahead': its options are min-gain-fraction, look-ahead",
-            id="a wrong name",
         ),
-        pytest.param(
+        "a fraction of a task": (
             "optimus",
             {"look-ahead": 2.5},
             "look-ahead: a whole number of 0 or more is expected, not 2.5",
-            id="a fraction of a task",
         ),
-        pytest.param(
+        "not a number": (
             "optimus",
             {"min-gain-fraction": float("nan")},
             "min-gain-fraction: a number of 0 or more is expected, not nan",
-            id="not a number",
         ),
-        pytest.param(
+        "a number for a switch": (
             "gavel-las",
             {"tells-kinds": 1},
             "tells-kinds: true or false is expected, not 1",
-            id="a number for a switch",
         ),
-        pytest.param(
+        "a value that is not among the names": (
             "optimus-paper",
             {"tie": "chief"},
             "tie: ps or worker is expected, not 'chief'",
-            id="a value that is not among the names",
         ),
-    ],
+    },
 )
 def test_an_option_that_cannot_be_used_is_refused_with_a_sentence(
     policy: str, options: dict[str, object], sentence: str
@@ -73,24 +69,17 @@ def test_a_file_of_options_names_policies_and_their_options() -> None:
     assert policy_options(None) == {}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "sentence"),
-    [
-        pytest.param(
-            ["optimus"], "a mapping of policies is expected, not ['optimus']", id="a list"
-        ),
-        pytest.param(
-            {"sjf": {}}, f"there is no policy 'sjf': there are {', '.join(POLICIES)}", id="a name"
-        ),
-        pytest.param(
-            {"drf": 1}, "a mapping of options of drf is expected, not 1", id="a value for options"
-        ),
-        pytest.param(
+    {
+        "a list": (["optimus"], "a mapping of policies is expected, not ['optimus']"),
+        "a name": ({"sjf": {}}, f"there is no policy 'sjf': there are {', '.join(POLICIES)}"),
+        "a value for options": ({"drf": 1}, "a mapping of options of drf is expected, not 1"),
+        "a value that an option does not take": (
             {"optimus": {"look-ahead": "far"}},
             "optimus: look-ahead: a whole number of 0 or more is expected, not 'far'",
-            id="a value that an option does not take",
         ),
-    ],
+    },
 )
 def test_a_file_that_cannot_be_used_is_refused_with_a_sentence(
     value: object, sentence: str

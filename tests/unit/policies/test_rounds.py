@@ -6,6 +6,7 @@ import pytest
 
 from optimus.allocation.rounds import Contender, next_round, priority
 from optimus.resources import Resources
+from tests.cases import cases
 
 ONE = Resources(cpu=1)
 FAST_AND_SLOW = {"fast": ONE, "slow": ONE}
@@ -33,45 +34,38 @@ def test_priority_is_share_by_received_time_which_begins_at_half_a_round() -> No
     assert priority(served, "slow", 360) == 0.0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("contenders", "chosen"),
-    [
-        pytest.param(
+    {
+        "who has received less goes first, the other has what is left over": (
             [contender("a", {"fast": 0.5}, {"fast": 360.0}), contender("b", {"fast": 0.5})],
             {"b": "fast", "a": "slow"},
-            id="who has received less goes first, the other has what is left over",
         ),
-        pytest.param(
+        "of equals in what they received the larger share goes first": (
             [contender("a", {"fast": 0.2}), contender("b", {"fast": 0.8})],
             {"b": "fast", "a": "slow"},
-            id="of equals in what they received the larger share goes first",
         ),
-        pytest.param(
+        "each runs where it is meant to": (
             [contender("a", {"slow": 1.0}), contender("b", {"fast": 1.0})],
             {"b": "fast", "a": "slow"},
-            id="each runs where it is meant to",
         ),
-        pytest.param(
+        "equal priorities are decided by the deficit": (
             [contender("a", {"fast": 0.5}), contender("b", {"fast": 0.5}, deficit=100.0)],
             {"b": "fast", "a": "slow"},
-            id="equal priorities are decided by the deficit",
         ),
-        pytest.param(
+        "equals of all that stay where they are": (
             [contender("a", {"fast": 0.5}), contender("b", {"fast": 0.5}, held="fast")],
             {"b": "fast", "a": "slow"},
-            id="equals of all that stay where they are",
         ),
-        pytest.param(
+        "what does not fit is skipped": (
             [contender("a", {"fast": 0.9}, cpu=2), contender("b", {"fast": 0.1})],
             {"b": "fast"},
-            id="what does not fit is skipped",
         ),
-        pytest.param(
+        "a job runs on no kind that cannot hold it": (
             [contender("a", {"slow": 1.0}, possible=frozenset({"slow"}))],
             {"a": "slow"},
-            id="a job runs on no kind that cannot hold it",
         ),
-    ],
+    },
 )
 def test_a_round(contenders: list[Contender], chosen: dict[str, str]) -> None:
     assert next_round(contenders, FAST_AND_SLOW, 360) == chosen

@@ -12,6 +12,7 @@ from optimus.interval.profiling import decide_after_profiling, may_skip_checkpoi
 from optimus.jobs import CountBounds, Counts, Job, RescaleRule
 from optimus.models.forecast import Forecast
 from optimus.progress.types import TrainingProgress
+from tests.cases import cases
 from tests.unit.interval.cluster import job, steps
 
 AT, CONFIG = 10_000.0, ProfilingConfig()
@@ -97,17 +98,15 @@ def test_the_forecast_is_awaited_for_one_interval() -> None:
     assert second.awaits_forecast
 
 
-@pytest.mark.parametrize(
+@cases(
     ("history", "progress", "expected"),
-    [
-        pytest.param({"measured_at": AT - 100}, SILENT, True, id="a short run without checkpoints"),
-        pytest.param({"measured_at": AT - 600}, SILENT, False, id="too much to lose"),
-        pytest.param(
-            {"measured_at": AT - 100}, CHECKPOINTS, False, id="a checkpoint can be awaited"
-        ),
-        pytest.param({"measured_at": AT - 100, "own_counts": None}, SILENT, False, id="not moved"),
-        pytest.param({}, SILENT, False, id="never measured"),
-    ],
+    {
+        "a short run without checkpoints": ({"measured_at": AT - 100}, SILENT, True),
+        "too much to lose": ({"measured_at": AT - 600}, SILENT, False),
+        "a checkpoint can be awaited": ({"measured_at": AT - 100}, CHECKPOINTS, False),
+        "not moved": ({"measured_at": AT - 100, "own_counts": None}, SILENT, False),
+        "never measured": ({}, SILENT, False),
+    },
 )
 def test_what_may_be_lost(
     history: dict[str, object], progress: TrainingProgress, expected: bool

@@ -2,16 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
-
 from optimus.allocation import JobHistory
 from optimus.interval import IntervalConfig, ProfilingConfig
-from optimus.interval.profiling import (
-    ProfilingMove,
-    plan_exploration,
-)
+from optimus.interval.profiling import ProfilingMove, plan_exploration
 from optimus.jobs import Counts, JobKey
 from optimus.progress.types import TrainingProgress
+from tests.cases import cases
 from tests.unit.interval.cluster import job
 from tests.unit.profiling.situations import (
     AT,
@@ -46,41 +42,32 @@ def test_a_young_job_makes_one_once_it_has_had_all_its_runs() -> None:
     assert explore(FIRST, JobHistory(profiled=(Counts(1, 1),) * runs)) is not None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("progress", "history"),
-    [
-        pytest.param(FIRST, None, id="a young one is profiled instead"),
-        pytest.param(
+    {
+        "a young one is profiled instead": (FIRST, None),
+        "an identified one needs none": (
             measured_at((1, 2), (2, 4), (3, 3), (1, 1), trained=7000),
             None,
-            id="an identified one needs none",
         ),
-        pytest.param(
-            measured_at((1, 2), seconds=5, trained=7000),
-            None,
-            id="one not measured where it is yet",
-        ),
-        pytest.param(
+        "one not measured where it is yet": (measured_at((1, 2), seconds=5, trained=7000), None),
+        "one in the middle of a rescale": (
             measured_at((1, 2), trained=7000),
             JobHistory(rescaling_to=Counts(1, 1)),
-            id="one in the middle of a rescale",
         ),
-        pytest.param(
+        "one rescaled too often": (
             measured_at((1, 2), trained=7000),
             JobHistory(moves=(AT - 60,) * 5),
-            id="one rescaled too often",
         ),
-        pytest.param(
+        "one that was just rescaled": (
             measured_at((1, 2), trained=7000),
             JobHistory(last_rescaled_at=AT - 10),
-            id="one that was just rescaled",
         ),
-        pytest.param(
+        "one whose pods just found no place": (
             measured_at((1, 2), trained=7000),
             JobHistory(placement_failures=(IN_VAIN,)),
-            id="one whose pods just found no place",
         ),
-    ],
+    },
 )
 def test_makes_no_exploratory_move(progress: TrainingProgress, history: JobHistory | None) -> None:
     assert explore(progress, history) is None

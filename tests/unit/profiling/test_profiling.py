@@ -30,6 +30,7 @@ from optimus.jobs import (
 from optimus.progress.types import LossPoint, TrainingProgress
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod
+from tests.cases import cases
 from tests.unit.interval.cluster import TASK, bind, expecting, job
 from tests.unit.profiling.situations import (
     AT,
@@ -43,8 +44,6 @@ from tests.unit.profiling.situations import (
     measured_of,
     plan,
 )
-
-BOUNDED_ANEW = job("a", (1, 2), bounds=CountBounds(min_workers=3))
 
 
 def test_a_young_job_is_measured_at_other_counts_than_its_own() -> None:
@@ -180,11 +179,7 @@ def test_the_oldest_two_come_first() -> None:
 
 
 @given(
-    failed_counts=st.lists(
-        st.tuples(st.integers(1, 8), st.integers(1, 8)),
-        min_size=1,
-        max_size=5,
-    )
+    failed_counts=st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)), min_size=1, max_size=5)
 )
 def test_counts_that_found_no_place_are_not_measured_nor_what_asks_for_as_much(
     failed_counts: list[tuple[int, int]],
@@ -226,12 +221,12 @@ def test_jobs_under_way_count_and_go_on() -> None:
     assert [move.uid for move in plan(cluster(*jobs), progress, history)] == ["uid-b"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("under_way", "begun"),
-    [
-        pytest.param(0, ["uid-t0", "uid-honest"], id="of each the oldest"),
-        pytest.param(1, ["uid-honest"], id="first that of which nothing is being profiled"),
-    ],
+    {
+        "of each the oldest": (0, ["uid-t0", "uid-honest"]),
+        "first that of which nothing is being profiled": (1, ["uid-honest"]),
+    },
 )
 def test_many_old_jobs_of_one_namespace_leave_places_to_the_others(
     under_way: int, begun: list[str]
@@ -245,14 +240,14 @@ def test_many_old_jobs_of_one_namespace_leave_places_to_the_others(
     assert [move.uid for move in moves] == begun
 
 
-@pytest.mark.parametrize(
+@cases(
     ("running", "waiting", "begun"),
-    [
-        pytest.param(3, 0, 2, id="two of a few"),
-        pytest.param(8, 0, 2, id="two are not less than a third of eight"),
-        pytest.param(12, 0, 4, id="a third of many"),
-        pytest.param(3, 9, 2, id="jobs that wait are no reason to stop more of those that run"),
-    ],
+    {
+        "two of a few": (3, 0, 2),
+        "two are not less than a third of eight": (8, 0, 2),
+        "a third of many": (12, 0, 4),
+        "jobs that wait are no reason to stop more of those that run": (3, 9, 2),
+    },
 )
 def test_a_third_of_the_running_jobs_is_profiled_at_once(
     running: int, waiting: int, begun: int
@@ -267,14 +262,12 @@ def test_a_third_of_the_running_jobs_is_profiled_at_once(
     assert len(plan(cluster(*jobs, bound=False, others=pods), progress)) == begun
 
 
-@pytest.mark.parametrize(
+@cases(
     ("measures", "begun"),
-    [
-        pytest.param(True, [], id="on their way to a run count"),
-        pytest.param(
-            False, ["a"], id="on any other way do not, though they were measured at its end once"
-        ),
-    ],
+    {
+        "on their way to a run count": (True, []),
+        "on any other way do not, though they were measured at its end once": (False, ["a"]),
+    },
 )
 def test_jobs_in_a_rescale(measures: bool, begun: list[str]) -> None:
     jobs = [job(name, (1, 2)) for name in "abc"]
@@ -291,13 +284,13 @@ def test_two_runs_at_once_do_not_share_room() -> None:
     assert sum(sum(move.counts) for move in moves) <= 12
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seconds", "since", "over"),
-    [
-        pytest.param(59.0, 100.0, None, id="not enough steady training yet"),
-        pytest.param(60.0, 100.0, "60 s of steady training at 1 PS + 2 workers", id="enough of it"),
-        pytest.param(0.0, 301.0, "no 60 s of steady training", id="it does not train"),
-    ],
+    {
+        "not enough steady training yet": (59.0, 100.0, None),
+        "enough of it": (60.0, 100.0, "60 s of steady training at 1 PS + 2 workers"),
+        "it does not train": (0.0, 301.0, "no 60 s of steady training"),
+    },
 )
 def test_a_run_is_over(seconds: float, since: float, over: str | None) -> None:
     measured = measured_of(
@@ -324,46 +317,41 @@ def test_a_run_keeps_to_the_bounds_and_to_the_room(bounds: CountBounds, cores: i
 NARROW = replace(YOUNG, bounds=CountBounds(max_ps=1, max_workers=3))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given_job", "progress", "history", "none_follows"),
-    [
-        pytest.param(YOUNG, FIRST, JobHistory(), False, id="before the first"),
-        pytest.param(
+    {
+        "before the first": (YOUNG, FIRST, JobHistory(), False),
+        "after as many as there are to be": (
             YOUNG,
             FIRST,
             JobHistory(profiled=(Counts(1, 1),) * 4),
             True,
-            id="after as many as there are to be",
         ),
-        pytest.param(
+        "of a job that is too old for it": (
             YOUNG,
             measured_at((1, 2), trained=700),
             JobHistory(),
             True,
-            id="of a job that is too old for it",
         ),
-        pytest.param(
+        "bounds leave one more": (
             NARROW,
             measured_at((1, 1), (1, 2)),
             JobHistory(profiled=(Counts(1, 1),)),
             False,
-            id="bounds leave one more",
         ),
-        pytest.param(
+        "all that narrow bounds allow are measured": (
             NARROW,
             measured_at((1, 1), (1, 2), (1, 3)),
             JobHistory(),
             True,
-            id="all that narrow bounds allow are measured",
         ),
-        pytest.param(
+        "during the last": (
             YOUNG,
             FIRST,
             JobHistory(profiled=(Counts(1, 1),) * 4, profiling_since=AT),
             False,
-            id="during the last",
         ),
-    ],
+    },
 )
 def test_whether_a_run_follows(
     given_job: Job, progress: TrainingProgress, history: JobHistory, none_follows: bool
@@ -374,24 +362,19 @@ def test_whether_a_run_follows(
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("counts", "own", "bounds", "expected"),
-    [
-        pytest.param(
-            (2, 2), Counts(1, 3), CountBounds(), Counts(1, 3), id="it is where a run has put it"
-        ),
-        pytest.param(
+    {
+        "it is where a run has put it": ((2, 2), Counts(1, 3), CountBounds(), Counts(1, 3)),
+        "its user moved the bounds": (
             (2, 2),
             Counts(1, 3),
             CountBounds(max_workers=2),
             Counts(1, 2),
-            id="its user moved the bounds",
         ),
-        pytest.param(
-            (3, 3), Counts(1, 3), CountBounds(), None, id="an interval has put it elsewhere"
-        ),
-        pytest.param((2, 2), None, CountBounds(), None, id="an interval has put it there"),
-    ],
+        "an interval has put it elsewhere": ((3, 3), Counts(1, 3), CountBounds(), None),
+        "an interval has put it there": ((2, 2), None, CountBounds(), None),
+    },
 )
 def test_the_counts_before_profiling_are_those_of_the_user_within_the_bounds(
     counts: tuple[int, int], own: Counts | None, bounds: CountBounds, expected: Counts | None
@@ -400,12 +383,9 @@ def test_the_counts_before_profiling_are_those_of_the_user_within_the_bounds(
     assert return_counts(job("a", counts, bounds=bounds), history) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("trained", "is_measured"),
-    [
-        pytest.param(599.0, True, id="young"),
-        pytest.param(600.0, False, id="as old as a young one must not be"),
-    ],
+    {"young": (599.0, True), "as old as a young one must not be": (600.0, False)},
 )
 def test_the_first_measurement_is_that_of_a_young_job(trained: float, is_measured: bool) -> None:
     progress = measured_at((1, 2), trained=trained)
@@ -424,13 +404,13 @@ def test_a_job_with_a_batch_for_each_worker_is_measured_by_its_own_speed_model()
     assert len(counts) == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("price_seconds", "hysteresis_fraction", "begins"),
-    [
-        pytest.param(1.0, 0.0, True, id="what it saves is more than two restarts"),
-        pytest.param(1.0, 0.9, False, id="what it saves is too small a part of what is left"),
-        pytest.param(1e6, 0.0, False, id="two restarts cost more"),
-    ],
+    {
+        "what it saves is more than two restarts": (1.0, 0.0, True),
+        "what it saves is too small a part of what is left": (1.0, 0.9, False),
+        "two restarts cost more": (1e6, 0.0, False),
+    },
 )
 def test_a_run_has_to_save_more_than_it_costs(
     price_seconds: float, hysteresis_fraction: float, begins: bool
@@ -442,12 +422,12 @@ def test_a_run_has_to_save_more_than_it_costs(
     assert bool(moves) is begins
 
 
-@pytest.mark.parametrize(
+@cases(
     ("minimum", "most", "untried"),
-    [
-        pytest.param((1, 1), 1, False, id="one of each is all that a run may have"),
-        pytest.param((1, 2), 2, True, id="beyond a larger minimum there is always some to choose"),
-    ],
+    {
+        "one of each is all that a run may have": ((1, 1), 1, False),
+        "beyond a larger minimum there is always some to choose": ((1, 2), 2, True),
+    },
 )
 def test_the_most_tasks_of_a_run(minimum: tuple[int, int], most: int, untried: bool) -> None:
     config = replace(CONFIG, max_replicas=most)

@@ -5,6 +5,7 @@ import pytest
 from optimus.jobs import Batch, BatchScope, Counts, FixedRole, ReplicaSpec, Role, TrainingMode
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
+from tests.cases import cases
 from tests.unit.progress.jobs import START, job, stamped
 
 LATER = START + 1e6
@@ -20,14 +21,12 @@ def options(
     return LogFormatOptions.of(job(fixed=CHIEF, chief_trains=chief_trains, mode=mode, batch=batch))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("chief_trains", "speed", "per_epoch"),
-    [
-        pytest.param(
-            True, 50.0, 500.0, id="it trains: five share an epoch, and their speeds add up"
-        ),
-        pytest.param(False, 40.0, 400.0, id="it does not: four do"),
-    ],
+    {
+        "it trains: five share an epoch, and their speeds add up": (True, 50.0, 500.0),
+        "it does not: four do": (False, 40.0, 400.0),
+    },
 )
 def test_async_trainers_add_up(chief_trains: bool, speed: float, per_epoch: float) -> None:
     log = ProgressLog(options(chief_trains))

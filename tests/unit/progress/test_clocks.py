@@ -7,6 +7,7 @@ import pytest
 from optimus.jobs import Counts, Role
 from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, PodRun
+from tests.cases import cases
 from tests.unit.progress.jobs import START
 from tests.unit.progress.reads import LATER, SYNC
 
@@ -32,28 +33,18 @@ class TestClocks:
             log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, PodRun("r", read_at=START + now))
         return log
 
-    @pytest.mark.parametrize(
+    @cases(
         "stamp",
-        [
-            pytest.param(lambda step: START + step, id="the same clock"),
-            pytest.param(
-                lambda step: START + step + (7200 if step == 95 else 0), id="ahead for one line"
-            ),
-            pytest.param(
-                lambda step: START + step + (7200 if step < 95 else 0), id="ahead, then set right"
-            ),
-            pytest.param(
-                lambda step: START + step + (7200 if 35 < step < 95 else 0), id="ahead for a minute"
-            ),
-            pytest.param(
-                lambda step: START + step + (7200 if step > 95 else 0), id="ahead from then on"
-            ),
-            pytest.param(lambda step: START + step + 7200, id="always ahead"),
-            pytest.param(lambda step: START + step - 7200, id="always behind"),
-            pytest.param(
-                lambda step: START + step - (40 if step > 95 else 0), id="set back a little"
-            ),
-        ],
+        {
+            "the same clock": lambda step: START + step,
+            "ahead for one line": lambda step: START + step + (7200 if step == 95 else 0),
+            "ahead, then set right": lambda step: START + step + (7200 if step < 95 else 0),
+            "ahead for a minute": lambda step: START + step + (7200 if 35 < step < 95 else 0),
+            "ahead from then on": lambda step: START + step + (7200 if step > 95 else 0),
+            "always ahead": lambda step: START + step + 7200,
+            "always behind": lambda step: START + step - 7200,
+            "set back a little": lambda step: START + step - (40 if step > 95 else 0),
+        },
     )
     def test_no_clock_mutes_a_log_or_repeats_it(self, stamp: Callable[[int], float]) -> None:
         log = self.polled(stamp)
@@ -71,7 +62,7 @@ class TestClocks:
         )
         assert sample.steps_per_second == pytest.approx(1.0, rel=0.02)
 
-    @pytest.mark.parametrize("skew", [0, 7200, -7200], ids=["the same clock", "ahead", "behind"])
+    @cases("skew", {"the same clock": 0, "ahead": 7200, "behind": -7200})
     def test_a_checkpoint_is_younger_than_the_read_that_did_not_show_it(self, skew: float) -> None:
         log = ProgressLog(SYNC)
         for read_at, line in [
@@ -95,9 +86,7 @@ class TestClocks:
         log.observe("w0", Role.WORKER, 0, Counts(1, 2), lines, PodRun("r", read_at=START + 610))
         assert log.progress(LATER).checkpoint_since == START
 
-    @pytest.mark.parametrize(
-        ("stamp", "since"), [(-100, -100), (7200, 0)], ids=["of late", "from the future"]
-    )
+    @cases(("stamp", "since"), {"of late": (-100, -100), "from the future": (7200, 0)})
     def test_of_the_first_read_the_kubelets_clock_gives_the_age(
         self, stamp: float, since: float
     ) -> None:

@@ -6,6 +6,7 @@ from optimus.jobs import Counts, Role, TrainingMode
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LogLine, TrainingProgress
+from tests.cases import cases
 
 RULES = LogFormatOptions(mode=TrainingMode.SYNC)
 
@@ -51,18 +52,16 @@ def test_a_restart_goes_back_to_the_epoch_it_prints() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        pytest.param(
-            "epoch=2 batch=30 loss=1.5", id="a batch, of which nobody knows how many there are"
-        ),
-        pytest.param("epoch=2 iter=30 loss=1.5", id="an iteration"),
-        pytest.param("epoch=2 step=0.5 loss=1.5", id="a step that is no whole number"),
-        pytest.param("epoch=2.5 loss=1.5", id="part of an epoch"),
-        pytest.param("epoch=2 val_loss=1.5", id="not the training loss"),
-        pytest.param("loss=1.5", id="no epoch"),
-    ],
+    {
+        "a batch, of which nobody knows how many there are": "epoch=2 batch=30 loss=1.5",
+        "an iteration": "epoch=2 iter=30 loss=1.5",
+        "a step that is no whole number": "epoch=2 step=0.5 loss=1.5",
+        "part of an epoch": "epoch=2.5 loss=1.5",
+        "not the training loss": "epoch=2 val_loss=1.5",
+        "no epoch": "loss=1.5",
+    },
 )
 def test_no_epoch_has_ended_by(line: str) -> None:
     epoch = progress_of("epoch=1 loss=3", line).epoch

@@ -5,6 +5,7 @@ import pytest
 from optimus.jobs import Batch, BatchScope, Counts, Role, TrainingMode
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
+from tests.cases import cases
 from tests.unit.progress.jobs import START, stamped
 from tests.unit.progress.reads import DATA, LATER, SYNC, read
 
@@ -29,18 +30,13 @@ class TestEpochs:
         one = read([f"epoch={step // 10 + 1} loss={step} step={step + 1}" for step in range(40)])
         assert zero == one
 
-    @pytest.mark.parametrize(
+    @cases(
         ("name", "epochs", "per_epoch"),
-        [
-            pytest.param(
-                "sync_p1w1.w1.log",
-                3,
-                26,
-                id="batches after the last Speedometer line are estimated",
-            ),
-            pytest.param("sync_p2w2.w1.log", 25, 26, id="two workers in sync"),
-            pytest.param("keras_v2.log", 4, 57, id="Keras prints the length"),
-        ],
+        {
+            "batches after the last Speedometer line are estimated": ("sync_p1w1.w1.log", 3, 26),
+            "two workers in sync": ("sync_p2w2.w1.log", 25, 26),
+            "Keras prints the length": ("keras_v2.log", 4, 57),
+        },
     )
     def test_recorded_logs(self, name: str, epochs: int, per_epoch: int) -> None:
         progress = read((DATA / name).read_text().splitlines())
@@ -101,20 +97,18 @@ class TestUnknownBatch:
             )
         return log
 
-    @pytest.mark.parametrize(
+    @cases(
         ("batch_is_shared", "speed"),
-        [
-            pytest.param(
+        {
+            "epochs of the same length: the batch is the job's, speeds are as measured": (
                 True,
                 10.0,
-                id="epochs of the same length: the batch is the job's, speeds are as measured",
             ),
-            pytest.param(
+            "epochs of half the length: each worker has a batch, a step is worth two": (
                 False,
                 20.0,
-                id="epochs of half the length: each worker has a batch, a step is worth two",
             ),
-        ],
+        },
     )
     def test_speeds_are_converted_where_epochs_differ(
         self, batch_is_shared: bool, speed: float
@@ -126,16 +120,12 @@ class TestUnknownBatch:
         )
         assert (progress.epoch, progress.step) == (6.0, 600)
 
-    @pytest.mark.parametrize(
+    @cases(
         ("printed", "speeds"),
-        [
-            pytest.param(" ", [10.0, 20.0], id="no speed is printed: there is no sample"),
-            pytest.param(
-                "5 samples/sec",
-                [10.0, 20.0, 10.0 / 2],
-                id="printed speeds give the examples in a step",
-            ),
-        ],
+        {
+            "no speed is printed: there is no sample": (" ", [10.0, 20.0]),
+            "printed speeds give the examples in a step": ("5 samples/sec", [10.0, 20.0, 10.0 / 2]),
+        },
     )
     def test_before_the_end_of_a_runs_first_epoch(self, printed: str, speeds: list[float]) -> None:
         log = self.observe(batch_is_shared=False)

@@ -1,10 +1,9 @@
 """A script that counts its epochs from the first again after a restart loses none."""
 
-import pytest
-
 from optimus.jobs import Counts, Role
 from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, PodRun, TrainingProgress
+from tests.cases import cases
 from tests.unit.progress.jobs import START
 from tests.unit.progress.reads import LATER, SYNC
 
@@ -45,15 +44,14 @@ class Script:
 PAIRS = "epoch={n} loss={loss:.6f}"
 KERAS = "Epoch {n}/50\n70/70 - 5s - 71ms/step - loss: {loss:.4f}"
 MXNET = "Epoch[{m}] Train-cross-entropy={loss:.6f}"
-FORMS = [pytest.param(PAIRS, id="pairs"), pytest.param(KERAS, id="Keras")]
-FORMS += [pytest.param(MXNET, id="MXNet")]
+FORMS = {"pairs": PAIRS, "Keras": KERAS, "MXNet": MXNET}
 
 
 def trained(script: Script, epochs: int = 40) -> None:
     script.epochs(1, [loss_after(n) for n in range(1, epochs + 1)])
 
 
-@pytest.mark.parametrize("form", FORMS)
+@cases("form", FORMS)
 def test_epochs_that_begin_again_are_counted_on_where_the_loss_goes_on(form: str) -> None:
     script = Script(form)
     trained(script)
@@ -65,7 +63,7 @@ def test_epochs_that_begin_again_are_counted_on_where_the_loss_goes_on(form: str
         assert len(script.progress.losses) == done + 5
 
 
-@pytest.mark.parametrize("form", FORMS)
+@cases("form", FORMS)
 def test_a_training_that_starts_over_drops_what_was_before(form: str) -> None:
     script = Script(form)
     trained(script)
@@ -75,7 +73,7 @@ def test_a_training_that_starts_over_drops_what_was_before(form: str) -> None:
     assert len(script.progress.losses) == 3
 
 
-@pytest.mark.parametrize("form", FORMS)
+@cases("form", FORMS)
 def test_a_script_that_goes_on_counting_is_believed(form: str) -> None:
     script = Script(form)
     trained(script)

@@ -4,13 +4,14 @@ import pytest
 
 from optimus.progress.formats import parse_line
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
+from tests.cases import cases
 from tests.unit.progress.jobs import job
 
 OPTIONS = LogFormatOptions()
 KATIB = LogFormatOptions.of(job(metrics_format=r"([\w-]+)=([\d.]+)"))
 
 
-@pytest.mark.parametrize("options", [OPTIONS, KATIB], ids=["known forms", "metrics-format"])
+@cases("options", {"known forms": OPTIONS, "metrics-format": KATIB})
 @pytest.mark.parametrize(
     "text",
     [

@@ -5,13 +5,18 @@ import math
 import pytest
 
 from optimus.progress.formats import parse_line
-from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, clean
 from optimus.progress.types import Declared
+from tests.cases import cases
 
-MXNET = [
-    pytest.param(
-        "Epoch[0] Batch [0-5]\tSpeed: 19757.66 "
-        "samples/sec\taccuracy=0.114583\tcross-entropy=2.382435",
+MXNET = {
+    (
+        "Speedometer of MXNet 1.x, the first range of an epoch, which is a mean since its beginning"
+    ): (
+        (
+            "Epoch[0] Batch [0-5]\tSpeed: 19757.66 "
+            "samples/sec\taccuracy=0.114583\tcross-entropy=2.382435"
+        ),
         {
             "epoch": 0,
             "batch": 6,
@@ -19,192 +24,164 @@ MXNET = [
             "cumulative": True,
             "samples_per_second": 19757.66,
         },
-        id=(
-            "Speedometer of MXNet 1.x, the first range of an epoch, which is a mean since its "
-            "beginning"
-        ),
     ),
-    pytest.param(
+    "Speedometer of MXNet 1.x behind a logger's prefix": (
         "INFO:root:Epoch[3] Batch [10-20]\tSpeed: 1e3 samples/sec\taccuracy=0.5\tloss=.98",
         {"epoch": 3, "batch": 21, "loss": 0.98, "cumulative": False},
-        id="Speedometer of MXNet 1.x behind a logger's prefix",
     ),
-    pytest.param(
-        "2018-01-01 10:00:00,123 Node[0] Epoch[1] Batch [20]\tSpeed: 812.50 "
-        "samples/sec\tTrain-cross-entropy=1.5",
+    "Speedometer of MXNet 1.0 with Train- in front of the metric": (
+        (
+            "2018-01-01 10:00:00,123 Node[0] Epoch[1] Batch [20]\tSpeed: 812.50 "
+            "samples/sec\tTrain-cross-entropy=1.5"
+        ),
         {"epoch": 1, "batch": 21, "loss": 1.5, "samples_per_second": 812.5},
-        id="Speedometer of MXNet 1.0 with Train- in front of the metric",
     ),
-    pytest.param(
+    "Speedometer without a metric": (
         "Iter[2] Batch [40]\tSpeed: 99.00 samples/sec",
         {"epoch": 2, "batch": 41, "loss": None, "samples_per_second": 99.0},
-        id="Speedometer without a metric",
     ),
-    pytest.param(
+    "log_train_metric, no blank before the bracket": (
         "Iter[0] Batch[20] Train-cross-entropy=0.7",
         {"epoch": 0, "batch": 21, "loss": 0.7},
-        id="log_train_metric, no blank before the bracket",
     ),
-    pytest.param(
-        "Epoch[000] Batch [0019]/[0055]\tSpeed: 26.184196 samples/sec\t accuracy=5.703125\t "
-        "loss=3.831633\t lr=0.01",
+    "Gluon with the number of batches and a blank after the tab": (
+        (
+            "Epoch[000] Batch [0019]/[0055]\tSpeed: 26.184196 samples/sec\t accuracy=5.703125\t "
+            "loss=3.831633\t lr=0.01"
+        ),
         {"epoch": 0, "batch": 20, "batches": 55, "loss": 3.831633, "learning_rate": 0.01},
-        id="Gluon with the number of batches and a blank after the tab",
     ),
-    pytest.param(
+    "Gluon with an error rate only, which is no loss": (
         "INFO:root:Epoch[7] Batch [49]\tSpeed: 165.4 samples/sec\ttop1-err=0.3\tlr=0.01",
         {"epoch": 7, "batch": 50, "loss": None, "metrics": ("top1-err", "lr")},
-        id="Gluon with an error rate only, which is no loss",
     ),
-    pytest.param(
+    "MXNet's schedulers, a change of the learning rate": (
         "INFO:root:Update[881]: Change learning rate to 1.00000e-02",
         {"learning_rate": 0.01, "loss": None, "epoch": None},
-        id="MXNet's schedulers, a change of the learning rate",
     ),
-    pytest.param(
+    "Speedometer with a range of batches: the epoch's line is the mean of all": (
         "INFO:root:Epoch[3] Batch [10-20]\tSpeed: 128795.44 samples/sec\tcross-entropy=1.995147",
         {"epoch": 3, "batch": 21, "loss": 1.995147, "epoch_line_is_mean": True},
-        id="Speedometer with a range of batches: the epoch's line is the mean of all",
     ),
-    pytest.param(
+    "GluonCV with parts of a loss and no total, which is their sum": (
         "[Epoch 0][Batch 99], Speed: 20.321 samples/sec, RPN_Conf=0.353,RPN_SmoothL1=0.084",
         {"epoch": 0, "batch": 100, "loss": 0.437, "cumulative": True},
-        id="GluonCV with parts of a loss and no total, which is their sum",
     ),
-    pytest.param(
+    "GluonCV with a learning rate in front of the speed": (
         "[Epoch 1][Batch 9], LR: 1.0E-03, Speed: 20.321 samples/sec, ObjLoss=3.1,loss=2",
         {"epoch": 1, "batch": 10, "loss": 2.0, "samples_per_second": 20.321},
-        id="GluonCV with a learning rate in front of the speed",
     ),
-    pytest.param(
+    "Gluon, one line an epoch": (
         "Epoch[3]\t\tSpeed: 100.5 samples/sec over 12 secs\tloss=0.25",
         {"epoch": 3, "epoch_ended": True, "loss": 0.25, "samples_per_second": 100.5},
-        id="Gluon, one line an epoch",
     ),
-    pytest.param(
+    "GluonNLP, words per second are no samples": (
         "[Epoch 0 Batch 30/173] avg loss 0.0139592, throughput 0.859971K wps",
         {"epoch": 0, "batch": 30, "batches": 173, "loss": 0.0139592, "samples_per_second": None},
-        id="GluonNLP, words per second are no samples",
     ),
-    pytest.param(
-        "[Epoch 0 Batch 200/745] current loss 6.70, ppl 812.4, throughput 1021.33 samples/s, lr "
-        "20.0",
+    "GluonNLP language model": (
+        (
+            "[Epoch 0 Batch 200/745] current loss 6.70, ppl 812.4, throughput 1021.33 samples/s, "
+            "lr 20.0"
+        ),
         {"batch": 200, "batches": 745, "loss": 6.7, "samples_per_second": 1021.33},
-        id="GluonNLP language model",
     ),
-    pytest.param(
-        "INFO:gluonnlp:00:01:02 [Epoch 1 Batch 10/82] loss=0.7010, lr=0.0000013, "
-        "metrics:accuracy:0.69",
+    "GluonNLP classification with colons after the metrics": (
+        (
+            "INFO:gluonnlp:00:01:02 [Epoch 1 Batch 10/82] loss=0.7010, lr=0.0000013, "
+            "metrics:accuracy:0.69"
+        ),
         {"epoch": 1, "batch": 10, "loss": 0.701},
-        id="GluonNLP classification with colons after the metrics",
     ),
-    pytest.param(
+    "GluonNLP, end of an epoch, the training loss and not the dev loss": (
         "[Epoch 0] train avg loss 0.0119, dev acc 0.61, dev avg loss 0.0117, throughput 1.9K wps",
         {"epoch": 0, "epoch_ended": True, "loss": 0.0119},
-        id="GluonNLP, end of an epoch, the training loss and not the dev loss",
     ),
-    pytest.param(
+    "Gluon image classification, end of an epoch": (
         "[Epoch 4] train=0.104067 val=0.116500 loss=2.499243 time: 60.370274",
         {"epoch": 4, "epoch_ended": True, "loss": 2.499243},
-        id="Gluon image classification, end of an epoch",
     ),
-    pytest.param(
+    "GluonNLP pre-training by steps, two losses and no total, which is their sum": (
         "[step 250]\tmlm_loss=7.88\tmlm_acc=2.5\tnsp_loss=0.69\tthroughput=12.3K tks/s\tlr=0.1",
         {"step": 250, "loss": 8.57, "metrics": ("mlm_loss", "mlm_acc", "nsp_loss", "lr")},
-        id="GluonNLP pre-training by steps, two losses and no total, which is their sum",
     ),
-    pytest.param(
+    "Module, training metric at the end of an epoch": (
         "Epoch[2] Train-cross-entropy=2.308108",
         {"epoch": 2, "epoch_ended": True, "loss": 2.308108},
-        id="Module, training metric at the end of an epoch",
     ),
-    pytest.param(
+    "Module, time cost": (
         "Epoch[2] Time cost=0.277",
         {"epoch": 2, "epoch_ended": True, "loss": None},
-        id="Module, time cost",
     ),
-    pytest.param(
+    "perplexity is the exponential of the cross-entropy": (
         "Epoch[2] Train-perplexity=7.389056098930650",
         {"epoch_ended": True, "loss": 2.0},
-        id="perplexity is the exponential of the cross-entropy",
     ),
-]
+}
 
-TENSORFLOW = [
-    pytest.param(
-        "loss = 2.3025851, step = 0",
-        {"step": 0, "loss": 2.3025851},
-        id="LoggingTensorHook, first line",
-    ),
-    pytest.param(
+TENSORFLOW = {
+    "LoggingTensorHook, first line": ("loss = 2.3025851, step = 0", {"step": 0, "loss": 2.3025851}),
+    "LoggingTensorHook behind the old prefix": (
         "INFO:tensorflow:loss = 2.3, step = 100 (0.500 sec)",
         {"step": 100, "loss": 2.3, "saved": None},
-        id="LoggingTensorHook behind the old prefix",
     ),
-    pytest.param(
-        "I0401 16:50:17.657439 140657036416832 basic_session_run_hooks.py:260] loss = 3.0000e-04, "
-        "step = 7 (1.0 sec)",
+    "LoggingTensorHook behind absl's prefix, scientific notation": (
+        (
+            "I0401 16:50:17.657439 140657036416832 basic_session_run_hooks.py:260] loss = "
+            "3.0000e-04, step = 7 (1.0 sec)"
+        ),
         {"step": 7, "loss": 3e-4},
-        id="LoggingTensorHook behind absl's prefix, scientific notation",
     ),
-    pytest.param(
-        "global_steps = 1000, loss = 1.", {"step": 1000, "loss": 1.0}, id="a user's own tags"
-    ),
-    pytest.param(
-        "INFO:tensorflow:global_step/sec: 12.5", {"steps_per_second": 12.5}, id="StepCounterHook"
-    ),
-    pytest.param(
+    "a user's own tags": ("global_steps = 1000, loss = 1.", {"step": 1000, "loss": 1.0}),
+    "StepCounterHook": ("INFO:tensorflow:global_step/sec: 12.5", {"steps_per_second": 12.5}),
+    "CheckpointSaverHook before the save": (
         "Saving checkpoints for 1200 into /tmp/model.ckpt.",
-        {"saved": Saved(step=1200, complete=False)},
-        id="CheckpointSaverHook before the save",
+        {"saved": SavedCheckpoint(step=1200, complete=False)},
     ),
-    pytest.param(
+    "CheckpointSaverHook after the save": (
         "Calling checkpoint listeners after saving checkpoint 1200...",
-        {"saved": Saved(step=1200)},
-        id="CheckpointSaverHook after the save",
+        {"saved": SavedCheckpoint(step=1200)},
     ),
-    pytest.param(
+    "CheckpointSaverHook, nothing done yet": (
         "Calling checkpoint listeners before saving checkpoint 1200...",
         None,
-        id="CheckpointSaverHook, nothing done yet",
     ),
-    pytest.param(
-        "INFO:tensorflow:Saving dict for global step 100: accuracy = 0.9, global_step = 100, loss "
-        "= 0.3",
+    "an evaluation's loss is not the training's": (
+        (
+            "INFO:tensorflow:Saving dict for global step 100: accuracy = 0.9, global_step = 100, "
+            "loss = 0.3"
+        ),
         {"loss": None, "step": None},
-        id="an evaluation's loss is not the training's",
     ),
-    pytest.param(
-        "Loss for final step: 0.31.", {"loss": None, "step": None}, id="the end of an Estimator"
-    ),
-    pytest.param(
+    "the end of an Estimator": ("Loss for final step: 0.31.", {"loss": None, "step": None}),
+    "TF-Slim": (
         "INFO:tensorflow:global step 300: loss = 0.5123 (0.251 sec/step) (4 steps/sec)",
         {"step": 300, "loss": 0.5123},
-        id="TF-Slim",
     ),
-    pytest.param(
+    "dist_mnist has the global step and no loss": (
         "1511111111.123456: Worker 1: training step 20 done (global step: 37)",
         {"step": 37, "loss": None},
-        id="dist_mnist has the global step and no loss",
     ),
-]
+}
 
-KERAS = [
-    pytest.param("Epoch 3/10", {"epoch": 3, "last_epoch": 10, "batch": None}, id="header"),
-    pytest.param(
+KERAS = {
+    "header": ("Epoch 3/10", {"epoch": 3, "last_epoch": 10, "batch": None}),
+    "Keras 2, one line an epoch": (
         "70/70 - 5s - loss: 0.3000 - accuracy: 0.9100 - 5s/epoch - 71ms/step",
         {"batch": 70, "batches": 70, "epoch_ended": True, "loss": 0.3, "cumulative": True},
-        id="Keras 2, one line an epoch",
     ),
-    pytest.param(
-        "57/57 - 1s - 12ms/step - accuracy: 0.1092 - loss: 2.4790 - val_accuracy: 0.1525 - "
-        "val_loss: 2.3546",
+    "Keras 3, one line an epoch, with a validation loss": (
+        (
+            "57/57 - 1s - 12ms/step - accuracy: 0.1092 - loss: 2.4790 - val_accuracy: 0.1525 - "
+            "val_loss: 2.3546"
+        ),
         {"batch": 57, "epoch_ended": True, "loss": 2.479},
-        id="Keras 3, one line an epoch, with a validation loss",
     ),
-    pytest.param(
-        " 1/70 [....] - ETA: 1:05 - loss: 9.0\b\b\b\b\r69/70 [====>.] - ETA: 0s - loss: 0.4 - "
-        "accuracy: 0.9",
+    "Keras 2, a bar that rewrites itself": (
+        (
+            " 1/70 [....] - ETA: 1:05 - loss: 9.0\b\b\b\b\r69/70 [====>.] - ETA: 0s - loss: 0.4 - "
+            "accuracy: 0.9"
+        ),
         {
             "batch": 69,
             "batches": 70,
@@ -212,197 +189,157 @@ KERAS = [
             "loss": 0.4,
             "metrics": ("loss", "accuracy"),
         },
-        id="Keras 2, a bar that rewrites itself",
     ),
-    pytest.param(
-        "\x1b[1m70/70\x1b[0m \x1b[32m━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m5s\x1b[0m 71ms/step - "
-        "loss: 3e-04",
+    "Keras 3, a bar in colours": (
+        (
+            "\x1b[1m70/70\x1b[0m \x1b[32m━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m5s\x1b[0m 71ms/step - "
+            "loss: 3e-04"
+        ),
         {"batch": 70, "epoch_ended": True, "loss": 3e-4},
-        id="Keras 3, a bar in colours",
     ),
-    pytest.param(
+    "Keras 3, length unknown": (
         "     12/Unknown \x1b[1m1s\x1b[0m 71ms/step - loss: 0.5",
         {"batch": 12, "batches": None, "epoch_ended": False, "loss": 0.5},
-        id="Keras 3, length unknown",
     ),
-    pytest.param(
+    "ModelCheckpoint before": (
         "Epoch 00003: saving model to /m.h5",
-        {"saved": Saved(epochs=3, complete=False)},
-        id="ModelCheckpoint before",
+        {"saved": SavedCheckpoint(epochs=3, complete=False)},
     ),
-    pytest.param(
+    "ModelCheckpoint of the best model, before": (
         "Epoch 3: val_loss improved from 0.3 to 0.2, saving model to /m.keras",
-        {"saved": Saved(epochs=3, complete=False), "loss": None},
-        id="ModelCheckpoint of the best model, before",
+        {"saved": SavedCheckpoint(epochs=3, complete=False), "loss": None},
     ),
-    pytest.param(
+    "ModelCheckpoint after the save": (
         "Epoch 3: finished saving model to /m.keras",
-        {"saved": Saved(epochs=3)},
-        id="ModelCheckpoint after the save",
+        {"saved": SavedCheckpoint(epochs=3)},
     ),
-]
+}
 
-PAIRS = [
-    pytest.param(
+PAIRS = {
+    "the line that the user guide recommends": (
         "2026-01-01T00:00:00Z epoch=3 step=1200 loss=0.4123 samples_per_sec=812.5 checkpoint=1200",
         {
             "epoch": 3,
             "step": 1200,
             "loss": 0.4123,
             "samples_per_second": 812.5,
-            "saved": Saved(step=1200),
+            "saved": SavedCheckpoint(step=1200),
         },
-        id="the line that the user guide recommends",
     ),
-    pytest.param(
+    "after a save": (
         "epoch=4 step=1210 checkpoint=1210",
-        {"step": 1210, "saved": Saved(step=1210)},
-        id="after a save",
+        {"step": 1210, "saved": SavedCheckpoint(step=1210)},
     ),
-    pytest.param(
-        '{"step": "5", "loss": "0.25", "done": true}',
-        {"step": 5, "loss": 0.25},
-        id="Katib's JSON form",
-    ),
-    pytest.param("loss=1e-03", {"loss": 1e-3}, id="a loss alone"),
-    pytest.param(
+    "Katib's JSON form": ('{"step": "5", "loss": "0.25", "done": true}', {"step": 5, "loss": 0.25}),
+    "a loss alone": ("loss=1e-03", {"loss": 1e-3}),
+    "a loss of one's own name, and not that of the validation": (
         "step=5 val_loss=0.3 accuracy=0.9 my.loss=2",
         {"step": 5, "loss": 2.0, "evaluated": {"val_loss": 0.3}},
-        id="a loss of one's own name, and not that of the validation",
     ),
-    pytest.param("loss=1.9K", None, id="thousands are not read as a number"),
-    pytest.param("loss= step=3", None, id="an empty value"),
-    pytest.param(
+    "thousands are not read as a number": ("loss=1.9K", None),
+    "an empty value": ("loss= step=3", None),
+    "a user's print of the settings is no loss": (
         "Namespace(batch_size=8, loss=1, step=3)",
         {"loss": None, "step": None, "declared": Declared(batch=8)},
-        id="a user's print of the settings is no loss",
     ),
-    pytest.param("batch_size=64 lr=0.1", None, id="pairs without a loss"),
-    pytest.param(
-        "step=0.5 loss=2", {"step": None, "loss": 2.0}, id="a step that is no whole number"
-    ),
-]
+    "pairs without a loss": ("batch_size=64 lr=0.1", None),
+    "a step that is no whole number": ("step=0.5 loss=2", {"step": None, "loss": 2.0}),
+}
 
-CHECKPOINTS = [
-    pytest.param(
+CHECKPOINTS = {
+    "MXNet's do_checkpoint": (
         'Saved checkpoint to "/ck/mlp-0003.params"',
-        {"saved": Saved(epochs=3)},
-        id="MXNet's do_checkpoint",
+        {"saved": SavedCheckpoint(epochs=3)},
     ),
-    pytest.param("params saved in: ./x.params", {"saved": Saved()}, id="Gluon, after the save"),
-    pytest.param(
+    "Gluon, after the save": ("params saved in: ./x.params", {"saved": SavedCheckpoint()}),
+    "Gluon, before it": (
         "[Epoch 3] Saving parameters to x.params",
-        {"saved": Saved(complete=False)},
-        id="Gluon, before it",
+        {"saved": SavedCheckpoint(complete=False)},
     ),
-    pytest.param(
+    "GluonNLP, before it": (
         "[step 250] Saving checkpoints to a.params, a.states.",
-        {"saved": Saved(complete=False)},
-        id="GluonNLP, before it",
+        {"saved": SavedCheckpoint(complete=False)},
     ),
-]
+}
 
 
-FREE_TEXT = [
-    pytest.param(
+FREE_TEXT = {
+    "segmentation and depth scripts of GluonCV": (
         "Epoch 0 iteration 0250/3981: training loss 0.110",
         {"epoch": 0, "batch": 250, "batches": 3981, "loss": 0.11},
-        id="segmentation and depth scripts of GluonCV",
     ),
-    pytest.param(
+    "a total and its parts": (
         "Epoch 3 iteration 0050/0100: cls loss 0.2, loc loss 0.1, training loss 0.35",
         {"epoch": 3, "batch": 50, "loss": 0.35},
-        id="a total and its parts",
     ),
-    pytest.param(
-        "INFO:gluonnlp:16:38:39 Epoch: 0, Batch: 49/7387, Loss=5.6445, lr=0.000001 Time cost=21.1 "
-        "Thoughput=28.48 samples/s",
+    "question answering of GluonNLP": (
+        (
+            "INFO:gluonnlp:16:38:39 Epoch: 0, Batch: 49/7387, Loss=5.6445, lr=0.000001 Time "
+            "cost=21.1 Thoughput=28.48 samples/s"
+        ),
         {"epoch": 0, "batch": 49, "loss": 5.6445, "samples_per_second": 28.48},
-        id="question answering of GluonNLP",
     ),
-    pytest.param(
+    "person re-identification of GluonCV": (
         "Epoch 7. Train loss: 5.1, Val loss 4.2, Time 00:01:23, lr 0.1",
         {"epoch": 7, "epoch_ended": True, "loss": 5.1, "evaluated": {"Val loss": 4.2}},
-        id="person re-identification of GluonCV",
     ),
-    pytest.param(
+    "both sides of a metric without a name": (
         "epoch=4 train=0.10 val=0.12 time=5.2",
         {"epoch": 4, "epoch_ended": True, "loss": None, "evaluated": {"val": 0.12}},
-        id="both sides of a metric without a name",
     ),
-    pytest.param(
+    "loops of text books": (
         "epoch 4, loss 0.3, train acc 0.8, test acc 0.7, time 5.2 sec",
         {"epoch": 4, "epoch_ended": True, "loss": 0.3},
-        id="loops of text books",
     ),
-    pytest.param(
+    "PyTorch's ImageNet example": (
         "Epoch: [3][ 10/5005]\tTime  0.3 ( 0.5)\tLoss 6.9e+00 (7.0e+00)\tAcc@1   0.20 (  0.1)",
         {"epoch": 3, "batch": 10, "batches": 5005, "loss": 6.9},
-        id="PyTorch's ImageNet example",
     ),
-    pytest.param(
+    "PyTorch tutorials": (
         "Epoch [3/10], Step [100/600], Loss: 0.25",
         {"epoch": 3, "batch": 100, "batches": 600, "declared": Declared(epochs=10)},
-        id="PyTorch tutorials",
     ),
-    pytest.param(
+    "PyTorch's MNIST example, which counts examples": (
         "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.3",
         {"epoch": 1, "batch": 640, "batches": 60000, "loss": 2.3},
-        id="PyTorch's MNIST example, which counts examples",
     ),
-    pytest.param(
+    "two losses and no total": (
         "[1/25][100/1583]\tLoss_D: 0.5\tLoss_G: 1.2",
         {"epoch": 1, "batch": 100, "batches": 1583, "loss": 1.7},
-        id="two losses and no total",
     ),
-    pytest.param(
+    "epoch and batch in brackets behind a word": (
         "INFO Train: [4/300][10/1251]\teta 1:00:00 lr 0.001\ttime 0.3 (0.4)\tloss 6.9 (6.95)",
         {"epoch": 4, "batch": 10, "batches": 1251, "loss": 6.9, "learning_rate": 0.001},
-        id="epoch and batch in brackets behind a word",
     ),
-    pytest.param(
+    "a count of right answers is no accuracy": (
         "Test set: Average loss: 0.05, Accuracy: 9850/10000 (98%)",
         {"loss": None, "evaluated": {"Average loss": 0.05}},
-        id="a count of right answers is no accuracy",
     ),
-    pytest.param(
-        "[2,  4000] loss: 2.2", {"epoch": 2, "batch": 4000, "loss": 2.2}, id="epoch and batch"
-    ),
-    pytest.param(
+    "epoch and batch": ("[2,  4000] loss: 2.2", {"epoch": 2, "batch": 4000, "loss": 2.2}),
+    "PyTorch's language model": (
         "| epoch   1 |   200/ 2983 batches | lr 20.00 | ms/batch 23.1 | loss  7.6 | ppl  2000.5",
         {"epoch": 1, "batch": 200, "batches": 2983, "loss": 7.6, "learning_rate": 20.0},
-        id="PyTorch's language model",
     ),
-    pytest.param(
+    "timm": (
         "Train: 2 [  50/1251 (  4%)]  Loss: 6.9 (6.95)  Time: 0.3s, 500.1/s  LR: 1.000e-05",
         {"epoch": 2, "batch": 50, "batches": 1251, "loss": 6.9, "learning_rate": 1e-5},
-        id="timm",
     ),
-    pytest.param(
+    "Detectron 2": (
         "eta: 0:10:00  iter: 19  total_loss: 9.6  loss_cls: 4.1  loss_box_reg: 0.1  lr: 0.0001",
         {"step": 19, "loss": 9.6, "learning_rate": 1e-4},
-        id="Detectron 2",
     ),
-    pytest.param(
+    "MMDetection": (
         "Epoch [1][50/7330]\tlr: 1.9e-03, eta: 1 day, time: 0.3, loss_cls: 0.2, loss: 1.2",
         {"epoch": 1, "batch": 50, "batches": 7330, "loss": 1.2},
-        id="MMDetection",
     ),
-    pytest.param(
+    "Megatron": (
         "iteration      100/  500000 | elapsed time 1.0 | learning rate: 1.5E-04 | lm loss: 9.1",
         {"step": 100, "loss": 9.1, "declared": Declared(steps=500000)},
-        id="Megatron",
     ),
-    pytest.param("step 250: train loss 1.9, val loss 2.0", {"step": 250, "loss": 1.9}, id="steps"),
-    pytest.param(
-        "Iteration 100 (5.1 iter/s, 2.0s/100 iters), loss = 1.2", {"step": 100, "loss": 1.2}, id="C"
-    ),
-    pytest.param(
-        "Training loss (for one batch) at step 200: 1.2",
-        {"step": 200, "loss": 1.2},
-        id="Keras loop",
-    ),
-    pytest.param(
+    "steps": ("step 250: train loss 1.9, val loss 2.0", {"step": 250, "loss": 1.9}),
+    "C": ("Iteration 100 (5.1 iter/s, 2.0s/100 iters), loss = 1.2", {"step": 100, "loss": 1.2}),
+    "Keras loop": ("Training loss (for one batch) at step 200: 1.2", {"step": 200, "loss": 1.2}),
+    "TensorFlow 2's loop": (
         "Epoch 2, Loss: 0.13, Accuracy: 95.9, Test Loss: 0.06, Test Accuracy: 97.9",
         {
             "epoch": 2,
@@ -410,61 +347,47 @@ FREE_TEXT = [
             "loss": 0.13,
             "evaluated": {"Test Loss": 0.06, "Test Accuracy": 97.9},
         },
-        id="TensorFlow 2's loop",
     ),
-    pytest.param(
+    "the values after the word validation": (
         "Epoch 0, validation pixAcc: 0.8, mIoU: 0.5",
         {"loss": None, "epoch": None, "evaluated": {"validation pixAcc": 0.8, "mIoU": 0.5}},
-        id="the values after the word validation",
     ),
-    pytest.param("mAP=0.7765", {"loss": None, "evaluated": {"mAP": 0.7765}}, id="mAP alone"),
-    pytest.param(
-        "[Epoch 20] Set learning rate to 0.002", {"learning_rate": 0.002}, id="a drop of the rate"
-    ),
-    pytest.param(
-        "Starting Epoch: 4", {"epoch": 4, "epoch_ended": False, "batch": None}, id="a header"
-    ),
-    pytest.param(
+    "mAP alone": ("mAP=0.7765", {"loss": None, "evaluated": {"mAP": 0.7765}}),
+    "a drop of the rate": ("[Epoch 20] Set learning rate to 0.002", {"learning_rate": 0.002}),
+    "a header": ("Starting Epoch: 4", {"epoch": 4, "epoch_ended": False, "batch": None}),
+    "PyTorch Lightning's bar": (
         "Epoch 3: 100%|####| 469/469 [00:10<00:00, 45.3it/s, loss=0.25, v_num=0]",
         {"epoch": 3, "batch": 469, "batches": 469, "epoch_ended": True, "loss": 0.25},
-        id="PyTorch Lightning's bar",
     ),
-    pytest.param(
+    "a bar with the loss in front": (
         "Epoch 0, training loss 1.234:  12%|#2  | 100/800 [01:23<09:41,  1.2it/s]",
         {"epoch": 0, "batch": 100, "batches": 800, "loss": 1.234},
-        id="a bar with the loss in front",
     ),
-    pytest.param(
+    "Hugging Face's Trainer": (
         "{'loss': 0.69, 'grad_norm': 1.2, 'learning_rate': 4.5e-05, 'epoch': 1.25}",
         {"epoch": 1, "batch": 2500, "batches": 10000, "loss": 0.69, "learning_rate": 4.5e-5},
-        id="Hugging Face's Trainer",
     ),
-    pytest.param(
+    "its evaluation": (
         "{'eval_loss': 0.61, 'eval_accuracy': 0.71, 'eval_runtime': 3.1, 'epoch': 1.0}",
         {"loss": None, "batch": None},
-        id="its evaluation",
     ),
-    pytest.param(
+    "its summary": (
         "{'train_runtime': 9.1, 'train_loss': 0.41, 'epoch': 3.0}",
         {"loss": None, "batch": None},
-        id="its summary",
     ),
-    pytest.param(
+    "XGBoost": (
         "[10]\ttrain-logloss:0.20\teval-logloss:0.30",
         {"step": 10, "loss": 0.2, "evaluated": {"eval-logloss": 0.3}},
-        id="XGBoost",
     ),
-    pytest.param(
+    "LightGBM": (
         "[10]\ttraining's binary_logloss: 0.5\tvalid_1's auc: 0.8",
         {"step": 10, "loss": 0.5, "evaluated": {"valid_1_auc": 0.8}},
-        id="LightGBM",
     ),
-    pytest.param(
+    "CatBoost": (
         "10:\tlearn: 0.69\ttest: 0.68\tbest: 0.68 (9)\ttotal: 50ms\tremaining: 4s",
         {"step": 10, "loss": 0.69, "evaluated": {"test_loss": 0.68}},
-        id="CatBoost",
     ),
-    pytest.param(
+    "arguments": (
         "Namespace(batch_size=32, epochs=240, lr=0.001, lr_decay=0.1, lr_decay_epoch='160,200')",
         {
             "declared": Declared(
@@ -476,24 +399,19 @@ FREE_TEXT = [
                 drop_factor=0.1,
             )
         },
-        id="arguments",
     ),
-    pytest.param(
+    "a number of steps": (
         "INFO:root:08:01:46 training steps=56851",
         {"declared": Declared(steps=56851)},
-        id="a number of steps",
     ),
-    pytest.param(
+    "Hugging Face's Trainer at its start": (
         "  Total optimization steps = 1,500",
         {"declared": Declared(steps=1500)},
-        id="Hugging Face's Trainer at its start",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(
-    ("line", "says"), [*MXNET, *TENSORFLOW, *KERAS, *PAIRS, *CHECKPOINTS, *FREE_TEXT]
-)
+@cases(("line", "says"), {**MXNET, **TENSORFLOW, **KERAS, **PAIRS, **CHECKPOINTS, **FREE_TEXT})
 def test_a_line_says(line: str, says: dict[str, object] | None) -> None:
     parsed_line = parse_line(clean(line), LogFormatOptions())
     if says is None:

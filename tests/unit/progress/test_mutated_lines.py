@@ -15,6 +15,7 @@ from optimus.jobs import Counts, Role, TargetEpochs
 from optimus.models.forecast import goal_is_met
 from optimus.progress.log import MAX_LOSSES, MAX_METRICS, MAX_VALUES, ProgressLog
 from optimus.progress.state import LogState
+from tests.cases import cases
 from tests.unit.progress.jobs import stamped
 from tests.unit.progress.reads import DATA, LATER, SYNC, read
 from tests.unit.progress.test_forms import FORMS
@@ -55,22 +56,22 @@ def test_mutated_lines_of_many_logs(seed: int) -> None:
     check(read_in_parts(list(mutated_lines(_LINES, 1000, random.Random(seed)))))
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        pytest.param("loss" * 10**6, id="one word"),
-        pytest.param("1" * 10**6, id="one number"),
-        pytest.param("epoch " * 10**5, id="a position without numbers"),
-        pytest.param("val 1 train " * 10**5, id="sides"),
-        pytest.param("[" * 10**6, id="brackets"),
-        pytest.param("{'loss': " * 10**5, id="dictionaries"),
-        pytest.param("\udcff\x00\x1b[" * 10**5, id="bytes"),
-        pytest.param("Epoch 1: 50%|" + "#" * 10**6, id="a bar without an end"),
-        pytest.param("Namespace(" + "a='" * 10**5, id="settings"),
-        pytest.param(" ".join(f"n{n}_loss={n}" for n in range(10**5)), id="names"),
-        pytest.param("epoch=1 loss=" + "9" * 10**5, id="a loss with many digits"),
-        pytest.param("epoch=" + "9" * 10**5 + " loss=1", id="an epoch with many digits"),
-    ],
+    {
+        "one word": "loss" * 10**6,
+        "one number": "1" * 10**6,
+        "a position without numbers": "epoch " * 10**5,
+        "sides": "val 1 train " * 10**5,
+        "brackets": "[" * 10**6,
+        "dictionaries": "{'loss': " * 10**5,
+        "bytes": "\udcff\x00\x1b[" * 10**5,
+        "a bar without an end": "Epoch 1: 50%|" + "#" * 10**6,
+        "settings": "Namespace(" + "a='" * 10**5,
+        "names": " ".join(f"n{n}_loss={n}" for n in range(10**5)),
+        "a loss with many digits": "epoch=1 loss=" + "9" * 10**5,
+        "an epoch with many digits": "epoch=" + "9" * 10**5 + " loss=1",
+    },
 )
 def test_a_line_of_megabytes(line: str) -> None:
     check(read_in_parts([line, "epoch=1 loss=0.5", line, "epoch=2 loss=0.4"]))

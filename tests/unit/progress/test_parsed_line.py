@@ -6,27 +6,23 @@ from hypothesis import strategies as st
 
 from optimus.progress.lines import split_prefix
 from optimus.progress.parsed_line import MAX_CHARACTERS, clean
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "cleaned"),
-    [
-        pytest.param("loss=1\n", "loss=1", id="a plain line"),
-        pytest.param(" 5%|#\r10%|##\r15%|###\n", "15%|###", id="tqdm: the last state"),
-        pytest.param(
-            "1/3 loss: 2\r2/3 loss: 1\b\b\b \r   \b\b", "2/3 loss: 1 ", id="an erased state is none"
-        ),
-        pytest.param(
+    {
+        "a plain line": ("loss=1\n", "loss=1"),
+        "tqdm: the last state": (" 5%|#\r10%|##\r15%|###\n", "15%|###"),
+        "an erased state is none": ("1/3 loss: 2\r2/3 loss: 1\b\b\b \r   \b\b", "2/3 loss: 1 "),
+        "colours between name and number": (
             "\x1b[1mloss\x1b[0m: \x1b[32;1m0.5\x1b[0m",
             "loss: 0.5",
-            id="colours between name and number",
         ),
-        pytest.param("\b\b\b\b12/20 - loss: 1", "12/20 - loss: 1", id="backspaces"),
-        pytest.param(
-            "loss: 0.5 \ufffd\ufffd", "loss: 0.5 \ufffd\ufffd", id="bytes that were no text"
-        ),
-        pytest.param("", "", id="nothing"),
-    ],
+        "backspaces": ("\b\b\b\b12/20 - loss: 1", "12/20 - loss: 1"),
+        "bytes that were no text": ("loss: 0.5 \ufffd\ufffd", "loss: 0.5 \ufffd\ufffd"),
+        "nothing": ("", ""),
+    },
 )
 def test_the_last_complete_state_is_left(raw: str, cleaned: str) -> None:
     assert clean(raw) == cleaned
@@ -37,14 +33,14 @@ def test_a_number_that_a_cut_goes_through_is_dropped() -> None:
     assert clean(line) == "x" * (MAX_CHARACTERS - 9)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "cleaned"),
-    [
-        pytest.param("loss=1 " + "x" * 10**7, "loss=1", id="one state: its beginning"),
-        pytest.param("\r".join([f"loss={n}" for n in range(10**6)]), "loss=999999", id="states"),
-        pytest.param("loss=1 " + "\r" * 10**7, "", id="nothing but ends of states for long"),
-        pytest.param("y" * 10**6 + "\rloss=1 " + "x" * 10**6, "loss=1", id="a long last state"),
-    ],
+    {
+        "one state: its beginning": ("loss=1 " + "x" * 10**7, "loss=1"),
+        "states": ("\r".join([f"loss={n}" for n in range(10**6)]), "loss=999999"),
+        "nothing but ends of states for long": ("loss=1 " + "\r" * 10**7, ""),
+        "a long last state": ("y" * 10**6 + "\rloss=1 " + "x" * 10**6, "loss=1"),
+    },
 )
 def test_of_megabytes_only_the_last_state_is_looked_at(raw: str, cleaned: str) -> None:
     assert clean(raw).rstrip() == cleaned

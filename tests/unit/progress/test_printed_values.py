@@ -7,34 +7,35 @@ import pytest
 from optimus.jobs import TargetEpochs, TargetLoss
 from optimus.models.forecast import goal_is_met
 from optimus.progress.printed_values import number_of, plain, unclear_number
+from tests.cases import cases
 from tests.unit.progress.reads import read
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
-    [
-        pytest.param("Loss 0,4123", "Loss 0.4123", id="a decimal comma"),
-        pytest.param("loss 1,369.8", "loss 1369.8", id="thousands"),
-        pytest.param("Verlust 1.369,85", "Verlust 1369.85", id="both, the other way"),
-        pytest.param("step 12,345,678", "step 12345678", id="millions"),
-        pytest.param("Step: 4,000 | Loss: 0.5", "Step: 4000 | Loss: 0.5", id="a count"),
-        pytest.param("[1,024/2,048] loss 0.5", "[1,024/2048] loss 0.5", id="a count in brackets"),
-        pytest.param("loss 1,369", "loss 1,369", id="one that may be either"),
-        pytest.param("loss 1,369 acc 0,51", "loss 1.369 acc 0.51", id="the line tells which"),
-        pytest.param("loss 0,5e-3", "loss 0.5e-3", id="an exponent"),
-        pytest.param("loss=0.5,acc=0.6", "loss=0.5,acc=0.6", id="a comma between pairs"),
-        pytest.param("betas=(0.9,0.999)", "betas=(0.9,0.999)", id="a tuple"),
-        pytest.param("at 03:00:00,123 loss", "at 03:00:00,123 loss", id="a time"),
-        pytest.param("ids 1,2,3", "ids 1,2,3", id="a list"),
-        pytest.param("loss 1'369.8", "loss 1369.8", id="thousands with apostrophes"),
-        pytest.param("loss 1’234’567", "loss 1234567", id="and with typographic ones"),
-        pytest.param("loss 1\u202f369,8", "loss 1369.8", id="thousands with narrow spaces"),
-        pytest.param("loss ٠٫٩١", "loss 0.91", id="digits of another script"),
-        pytest.param("{'loss': 0.5, 'b':'123'}", "{'loss': 0.5, 'b':'123'}", id="quotes"),
-        pytest.param("epoch：1，loss：0.68", "epoch:1,loss:0.68", id="full-width"),
-        pytest.param("loss tensor(0.68, device='cuda:0')", "loss 0.68", id="a tensor"),
-        pytest.param("{'loss': np.float64(0.68)}", "{'loss': 0.68}", id="a scalar of NumPy"),
-    ],
+    {
+        "a decimal comma": ("Loss 0,4123", "Loss 0.4123"),
+        "thousands": ("loss 1,369.8", "loss 1369.8"),
+        "both, the other way": ("Verlust 1.369,85", "Verlust 1369.85"),
+        "millions": ("step 12,345,678", "step 12345678"),
+        "a count": ("Step: 4,000 | Loss: 0.5", "Step: 4000 | Loss: 0.5"),
+        "a count in brackets": ("[1,024/2,048] loss 0.5", "[1,024/2048] loss 0.5"),
+        "one that may be either": ("loss 1,369", "loss 1,369"),
+        "the line tells which": ("loss 1,369 acc 0,51", "loss 1.369 acc 0.51"),
+        "an exponent": ("loss 0,5e-3", "loss 0.5e-3"),
+        "a comma between pairs": ("loss=0.5,acc=0.6", "loss=0.5,acc=0.6"),
+        "a tuple": ("betas=(0.9,0.999)", "betas=(0.9,0.999)"),
+        "a time": ("at 03:00:00,123 loss", "at 03:00:00,123 loss"),
+        "a list": ("ids 1,2,3", "ids 1,2,3"),
+        "thousands with apostrophes": ("loss 1'369.8", "loss 1369.8"),
+        "and with typographic ones": ("loss 1’234’567", "loss 1234567"),
+        "thousands with narrow spaces": ("loss 1\u202f369,8", "loss 1369.8"),
+        "digits of another script": ("loss ٠٫٩١", "loss 0.91"),
+        "quotes": ("{'loss': 0.5, 'b':'123'}", "{'loss': 0.5, 'b':'123'}"),
+        "full-width": ("epoch：1，loss：0.68", "epoch:1,loss:0.68"),
+        "a tensor": ("loss tensor(0.68, device='cuda:0')", "loss 0.68"),
+        "a scalar of NumPy": ("{'loss': np.float64(0.68)}", "{'loss': 0.68}"),
+    },
 )
 def test_a_line_in_one_notation(text: str, expected: str) -> None:
     assert plain(text) == expected

@@ -8,6 +8,7 @@ from optimus.jobs import Batch, BatchScope, Counts, Role, TrainingMode
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LogLine
+from tests.cases import cases
 from tests.unit.progress.jobs import START, stamped
 from tests.unit.progress.reads import DATA, LATER
 
@@ -41,25 +42,20 @@ def test_a_real_job_through_five_runs() -> None:
     assert progress.diagnostic is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "lead", "mode", "restored", "last", "per_epoch"),
-    [
-        pytest.param(
-            "mxnet-sync", "worker-0", TrainingMode.SYNC, 160, 260, 50, id="MXNet, dist_sync"
-        ),
-        pytest.param(
-            "mxnet-async", "worker-0", TrainingMode.ASYNC, 160, 398, 100, id="MXNet, dist_async"
-        ),
-        pytest.param(
+    {
+        "MXNet, dist_sync": ("mxnet-sync", "worker-0", TrainingMode.SYNC, 160, 260, 50),
+        "MXNet, dist_async": ("mxnet-async", "worker-0", TrainingMode.ASYNC, 160, 398, 100),
+        "TensorFlow, parameter servers": (
             "tensorflow",
             "chief-0",
             TrainingMode.ASYNC,
             120,
             260,
             100,
-            id="TensorFlow, parameter servers",
         ),
-    ],
+    },
 )
 def test_a_real_framework_through_a_rescale(
     kind: str, lead: str, mode: TrainingMode, restored: int, last: int, per_epoch: int

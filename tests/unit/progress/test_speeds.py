@@ -8,6 +8,7 @@ from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.state import LogState
 from optimus.progress.types import LogLine, PodRun
+from tests.cases import cases
 from tests.unit.progress.jobs import START, stamped
 from tests.unit.progress.reads import LATER, SYNC, pairs, read
 
@@ -22,12 +23,12 @@ class TestSpeed:
         assert sample.counts == Counts(1, 3)
         assert sample.steps_per_second == pytest.approx(5.0)
 
-    @pytest.mark.parametrize(
+    @cases(
         ("mode", "expected"),
-        [
-            pytest.param(TrainingMode.SYNC, 10.0, id="sync workers tick together"),
-            pytest.param(TrainingMode.ASYNC, 40.0, id="async workers add up, two sampled of four"),
-        ],
+        {
+            "sync workers tick together": (TrainingMode.SYNC, 10.0),
+            "async workers add up, two sampled of four": (TrainingMode.ASYNC, 40.0),
+        },
     )
     def test_batches_of_each_worker(self, mode: TrainingMode, expected: float) -> None:
         log = ProgressLog(LogFormatOptions(mode=mode))
@@ -41,25 +42,17 @@ class TestSpeed:
             )
         assert log.progress(LATER).samples[0].steps_per_second == pytest.approx(expected, rel=0.01)
 
-    @pytest.mark.parametrize(
+    @cases(
         ("mode", "batch", "expected"),
-        [
-            pytest.param(
-                TrainingMode.SYNC,
-                Batch(64, BatchScope.JOB),
-                20.0,
-                id="sync, the job's batch is shared",
-            ),
-            pytest.param(
+        {
+            "sync, the job's batch is shared": (TrainingMode.SYNC, Batch(64, BatchScope.JOB), 20.0),
+            "sync, a batch for each worker": (
                 TrainingMode.SYNC,
                 Batch(64, BatchScope.WORKER),
                 10.0,
-                id="sync, a batch for each worker",
             ),
-            pytest.param(
-                TrainingMode.ASYNC, Batch(64, BatchScope.WORKER), 20.0, id="async, workers add up"
-            ),
-        ],
+            "async, workers add up": (TrainingMode.ASYNC, Batch(64, BatchScope.WORKER), 20.0),
+        },
     )
     def test_printed_samples_per_second_where_lines_come_in_one_lump(
         self, mode: TrainingMode, batch: Batch, expected: float
@@ -123,32 +116,16 @@ class TestKindsOfNodes:
             log.observe("w", Role.WORKER, 0, Counts(1, 1 + run), lines, PodRun(f"run-{run}", kind))
         return log
 
-    @pytest.mark.parametrize(
+    @cases(
         ("kinds", "known", "now"),
-        [
-            pytest.param(
-                [None, None], ["", ""], None, id="nobody looks: as if there were no kinds"
-            ),
-            pytest.param(["", ""], ["", ""], "", id="nodes without the label are of one kind"),
-            pytest.param(
-                ["fast", "slow"],
-                ["fast", "slow"],
-                "slow",
-                id="each run's sample bears its own kind",
-            ),
-            pytest.param(
-                ["fast", ""],
-                ["fast", ""],
-                "",
-                id="a run on nodes without the label after one with it",
-            ),
-            pytest.param(
-                ["", "fast"], ["", "fast"], "fast", id="a run on labelled nodes after one without"
-            ),
-            pytest.param(
-                [None, "fast"], ["fast", "fast"], "fast", id="what was stored before anybody looked"
-            ),
-        ],
+        {
+            "nobody looks: as if there were no kinds": ([None, None], ["", ""], None),
+            "nodes without the label are of one kind": (["", ""], ["", ""], ""),
+            "each run's sample bears its own kind": (["fast", "slow"], ["fast", "slow"], "slow"),
+            "a run on nodes without the label after one with it": (["fast", ""], ["fast", ""], ""),
+            "a run on labelled nodes after one without": (["", "fast"], ["", "fast"], "fast"),
+            "what was stored before anybody looked": ([None, "fast"], ["fast", "fast"], "fast"),
+        },
     )
     def test_samples_say_on_which_kind_they_were_measured(
         self, kinds: list[str | None], known: list[str], now: str | None

@@ -1,10 +1,9 @@
 """A checkpoint that is read late is not taken for a fresh one."""
 
-import pytest
-
 from optimus.jobs import Counts, Role
 from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, PodRun
+from tests.cases import cases
 from tests.unit.progress.jobs import START
 from tests.unit.progress.reads import LATER, SYNC
 
@@ -39,7 +38,7 @@ def test_once_the_log_is_read_to_its_end_the_newest_line_gives_the_age() -> None
     assert take(log, 3610, line(2), line(3605)) == START + 3610 - 3604
 
 
-@pytest.mark.parametrize("skew", [0, 7200, -7200], ids=["the same clock", "ahead", "behind"])
+@cases("skew", {"the same clock": 0, "ahead": 7200, "behind": -7200})
 def test_a_log_that_could_not_be_read_for_an_hour_shows_an_old_checkpoint(skew: float) -> None:
     log = ProgressLog(SYNC)
     take(log, 0, line(skew))

@@ -1,7 +1,5 @@
 """Which workers are far slower than the others, by what each prints."""
 
-import pytest
-
 from optimus.jobs import TrainingMode
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.stragglers import (
@@ -13,6 +11,7 @@ from optimus.progress.stragglers import (
     window_speed,
 )
 from optimus.progress.types import LogLine
+from tests.cases import cases
 
 CONFIG = StragglerConfig(windows=3, window_seconds=60.0)
 ASYNC = LogFormatOptions()
@@ -28,59 +27,47 @@ def printed(*speeds: float, start: float = 1_000.0) -> list[LogLine]:
     return lines(*texts, start=start)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "texts", "speed"),
-    [
-        pytest.param(
+    {
+        "an asynchronous worker prints its own examples per second": (
             ASYNC,
             ("step=1 loss=2 samples_per_sec=90", "step=7 loss=2 samples_per_sec=110"),
             (100.0, "samples/s"),
-            id="an asynchronous worker prints its own examples per second",
         ),
-        pytest.param(
-            ASYNC,
-            ("step=1 loss=2 samples_per_sec=90",),
-            None,
-            id="one figure is too few",
-        ),
-        pytest.param(
+        "one figure is too few": (ASYNC, ("step=1 loss=2 samples_per_sec=90",), None),
+        "without a printed speed its own batches count": (
             ASYNC,
             tuple(f"epoch=1 batch={20 * n} loss=0.5" for n in range(1, 6)),
             (2.0, "batches/s"),
-            id="without a printed speed its own batches count",
         ),
-        pytest.param(
+        "a global step is the job's": (
             ASYNC,
             tuple(f"step={20 * n} loss=0.5" for n in range(1, 6)),
             None,
-            id="a global step is the job's",
         ),
-        pytest.param(
+        "its time of computing counts where nothing else does": (
             ASYNC,
             tuple(f"step={20 * n} loss=0.5 compute_seconds=0.2" for n in range(1, 6)),
             (5.0, "steps/s"),
-            id="its time of computing counts where nothing else does",
         ),
-        pytest.param(
+        "synchronous workers print one common speed": (
             SYNC,
             tuple(f"step={n} loss=0.5 samples_per_sec=90" for n in range(1, 6)),
             None,
-            id="synchronous workers print one common speed",
         ),
-        pytest.param(
+        "of them the time of computing counts, on any line": (
             SYNC,
             ("step=5 loss=1 compute_seconds=0.5", "compute_seconds=0.5", "compute_seconds=nan"),
             (2.0, "steps/s"),
-            id="of them the time of computing counts, on any line",
         ),
-        pytest.param(ASYNC, ("hello", "world"), None, id="other lines tell nothing"),
-        pytest.param(
+        "other lines tell nothing": (ASYNC, ("hello", "world"), None),
+        "a speed of nothing is none": (
             ASYNC,
             ("step=1 loss=1 samples_per_sec=0", "step=2 loss=1 samples_per_sec=0"),
             None,
-            id="a speed of nothing is none",
         ),
-    ],
+    },
 )
 def test_a_worker_s_own_speed(
     options: LogFormatOptions, texts: tuple[str, ...], speed: tuple[float, str] | None
@@ -102,78 +89,60 @@ def found(*workers: ComparedWorker, config: StragglerConfig = CONFIG) -> list[in
 STEADY = (100.0, 100.0, 100.0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("workers", "indices"),
-    [
-        pytest.param(
+    {
+        "one of three is below half the median in every window": (
             [worker(0, *STEADY), worker(1, 40, 45, 42), worker(2, *STEADY)],
             [1],
-            id="one of three is below half the median in every window",
         ),
-        pytest.param(
+        "in one window it was not": (
             [worker(0, *STEADY), worker(1, 40, 60, 42), worker(2, *STEADY)],
             [],
-            id="in one window it was not",
         ),
-        pytest.param(
+        "half the median is not below it": (
             [worker(0, *STEADY), worker(1, 50, 50, 50), worker(2, *STEADY)],
             [],
-            id="half the median is not below it",
         ),
-        pytest.param(
+        "a worker that has only just started has too few windows": (
             [worker(0, *STEADY), worker(1, 20, 20), worker(2, *STEADY)],
             [],
-            id="a worker that has only just started has too few windows",
         ),
-        pytest.param(
-            [worker(0, *STEADY), worker(1, 20, 20, 20)],
-            [],
-            id="of two nobody knows which is usual",
-        ),
-        pytest.param(
+        "of two nobody knows which is usual": ([worker(0, *STEADY), worker(1, 20, 20, 20)], []),
+        "one that prints nothing of itself does not count among three": (
             [worker(0, *STEADY), worker(1, 20, 20, 20), worker(2)],
             [],
-            id="one that prints nothing of itself does not count among three",
         ),
-        pytest.param(
+        "where half are slow neither speed is the usual one": (
             [worker(0, *STEADY), worker(1, *STEADY), worker(2, 1, 1, 1), worker(3, 1, 1, 1)],
             [],
-            id="where half are slow neither speed is the usual one",
         ),
-        pytest.param(
+        "two of seven": (
             [*(worker(n, *STEADY) for n in range(5)), worker(5, 9, 9, 9), worker(6, 30, 30, 30)],
             [5, 6],
-            id="two of seven",
         ),
-        pytest.param(
+        "a slower kind of node is no fault of a node": (
             [
                 *(worker(n, *STEADY, kind="fast") for n in range(3)),
                 *(worker(n, 30, 30, 30, kind="slow") for n in range(3, 6)),
             ],
             [],
-            id="a slower kind of node is no fault of a node",
         ),
-        pytest.param(
+        "each kind has its own usual speed": (
             [
                 *(worker(n, *STEADY, kind="fast") for n in range(3)),
                 *(worker(n, 30, 30, 30, kind="slow") for n in range(3, 5)),
                 worker(5, 9, 9, 9, kind="slow"),
             ],
             [5],
-            id="each kind has its own usual speed",
         ),
-        pytest.param(
+        "speeds of different units are not compared": (
             [*(worker(n, *STEADY) for n in range(3)), worker(3, 2, 2, 2, unit="batches/s")],
             [],
-            id="speeds of different units are not compared",
         ),
-        pytest.param(
-            [worker(0, 100, 20, 130), worker(1, 90, 160, 100), worker(2, 55, 70, 60)],
-            [],
-            id="noise",
-        ),
-        pytest.param([], [], id="no workers"),
-    ],
+        "noise": ([worker(0, 100, 20, 130), worker(1, 90, 160, 100), worker(2, 55, 70, 60)], []),
+        "no workers": ([], []),
+    },
 )
 def test_which_workers_are_stragglers(workers: list[ComparedWorker], indices: list[int]) -> None:
     assert found(*workers) == indices

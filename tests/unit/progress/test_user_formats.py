@@ -1,7 +1,7 @@
 """Formats that a job's user names: of the loss, of metrics, of checkpoints."""
 
 from optimus.progress.formats import parse_line
-from optimus.progress.parsed_line import LogFormatOptions, Saved
+from optimus.progress.parsed_line import LogFormatOptions, SavedCheckpoint
 from tests.unit.progress.jobs import job
 
 
@@ -46,9 +46,9 @@ class TestUsersOwnFormats:
             _options(checkpoint_format=r"wrote weights of (\d+) steps"),
         )
         assert parsed_line is not None
-        assert parsed_line.saved == Saved(step=120)
+        assert parsed_line.saved == SavedCheckpoint(step=120)
 
     def test_a_checkpoint_format_without_a_group_means_the_current_position(self) -> None:
         parsed_line = parse_line("model written", _options(checkpoint_format="model written"))
         assert parsed_line is not None
-        assert parsed_line.saved == Saved()
+        assert parsed_line.saved == SavedCheckpoint()

@@ -106,7 +106,7 @@ class RescaleHarness:
                     return
                 self.rescale = Rescale(self.stored, self.needs_checkpoint, written=True)
             since = self.job.checkpoint_at
-            run_rescale(self, -math.inf if since is None else since, self.job.at, CONFIG)
+            run_rescale(self, self, -math.inf if since is None else since, self.job.at, CONFIG)
         except Crashed:
             self.rescale = None
 

@@ -37,6 +37,7 @@ from optimus.rescale.words import (
     UserIntent,
     WriteProfile,
 )
+from tests.cases import cases
 from tests.unit.rescale.rescale_harness import told
 
 CONFIG = RescaleConfig()
@@ -193,16 +194,16 @@ def test_the_grace_time_is_reset_by_a_pod_that_shows_as_the_job_is_to_be_resumed
     assert observe(replace(state, written=True), SUSPENDED, NO_PODS, at=1003.0)[1] is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("reports", "suspends"),
-    [
-        pytest.param([900], False, id="an old one does not count"),
-        pytest.param([995], True, id="one of five seconds ago does"),
-        pytest.param([973], True, id="one at the limit does"),
-        pytest.param([972.9], False, id="one past it does not"),
-        pytest.param([900, 1001], True, id="the next one does"),
-        pytest.param([900] * 50, False, id="a repeated report makes it no younger"),
-    ],
+    {
+        "an old one does not count": ([900], False),
+        "one of five seconds ago does": ([995], True),
+        "one at the limit does": ([973], True),
+        "one past it does not": ([972.9], False),
+        "the next one does": ([900, 1001], True),
+        "a repeated report makes it no younger": ([900] * 50, False),
+    },
 )
 def test_suspends_only_right_after_a_checkpoint(reports: list[float], suspends: bool) -> None:
     state = CHECKPOINT
@@ -217,17 +218,17 @@ def test_waits_for_another_checkpoint_when_one_has_aged() -> None:
     assert observe(SUSPEND, RUNNING, ALL_BEFORE, at=1030.1)[1] == "checkpoint"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("state", "job", "expected"),
-    [
-        pytest.param(CHECKPOINT, RUNNING, Outcome.ABANDONED, id="is not begun"),
-        pytest.param(SUSPEND, RUNNING, Outcome.ABANDONED, id="nor is the job suspended"),
-        pytest.param(START, RESUMED, Outcome.REACHED, id="is over while the pods start"),
-        pytest.param(at(Step.VERIFY), RESUMED, Outcome.REACHED, id="is over once they run"),
-        pytest.param(SUSPEND, SUSPENDED, "empty", id="goes on where the job is suspended"),
-        pytest.param(SUSPEND, MARKED_AND_RUNNING, "yield", id="removes the annotation first"),
-        pytest.param(YIELD, RUNNING, Outcome.USER, id="ends as its user wanted"),
-    ],
+    {
+        "is not begun": (CHECKPOINT, RUNNING, Outcome.ABANDONED),
+        "nor is the job suspended": (SUSPEND, RUNNING, Outcome.ABANDONED),
+        "is over while the pods start": (START, RESUMED, Outcome.REACHED),
+        "is over once they run": (at(Step.VERIFY), RESUMED, Outcome.REACHED),
+        "goes on where the job is suspended": (SUSPEND, SUSPENDED, "empty"),
+        "removes the annotation first": (SUSPEND, MARKED_AND_RUNNING, "yield"),
+        "ends as its user wanted": (YIELD, RUNNING, Outcome.USER),
+    },
 )
 def test_a_rescale_of_a_job_of_which_a_trainer_has_succeeded(
     state: Rescale, job: ObservedJob, expected: object
@@ -236,29 +237,19 @@ def test_a_rescale_of_a_job_of_which_a_trainer_has_succeeded(
     assert observe(state, job, pods)[1] == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("state", "job", "pods", "at", "message"),
-    [
-        pytest.param(
-            CHECKPOINT, RUNNING, ALL_BEFORE, 2300.0, "checkpoint-format", id="no checkpoint"
-        ),
-        pytest.param(
-            EMPTY,
-            SUSPENDED,
-            ONE_POD,
-            1400.0,
-            "waiting for the end of 1 of its pods",
-            id="pods left",
-        ),
-        pytest.param(
+    {
+        "no checkpoint": (CHECKPOINT, RUNNING, ALL_BEFORE, 2300.0, "checkpoint-format"),
+        "pods left": (EMPTY, SUSPENDED, ONE_POD, 1400.0, "waiting for the end of 1 of its pods"),
+        "not confirmed": (
             EMPTY,
             UNCONFIRMED,
             NO_PODS,
             1300.0,
             "waiting for the training operator's confirmation",
-            id="not confirmed",
         ),
-    ],
+    },
 )
 def test_warns_once(
     state: Rescale, job: ObservedJob, pods: ObservedPods, at: float, message: str
@@ -281,13 +272,9 @@ def test_a_wait_is_warned_of_from_its_limit_on() -> None:
     assert said.reason == "PodsDoNotEnd"
 
 
-@pytest.mark.parametrize(
+@cases(
     "bound",
-    [
-        pytest.param(NO_COUNTS, id="none of it"),
-        pytest.param(Counts(2, 2), id="all but a worker"),
-        pytest.param(Counts(1, 3), id="all but a PS"),
-    ],
+    {"none of it": NO_COUNTS, "all but a worker": Counts(2, 2), "all but a PS": Counts(1, 3)},
 )
 def test_rolls_back_when_the_target_is_not_placed_in_time(bound: Counts) -> None:
     start = replace(START, observed_at=1599.0)
@@ -361,13 +348,13 @@ def test_rolls_back_only_once() -> None:
     assert observe(BACK_TO_START, RUNNING, pods, at=1700.0)[1] is Outcome.ROLLED_BACK
 
 
-@pytest.mark.parametrize(
+@cases(
     ("state", "expected"),
-    [
-        pytest.param(SUSPEND, Outcome.ABANDONED, id="a refused suspension leaves the job as it is"),
-        pytest.param(BACK_TO_SUSPEND, Outcome.ABANDONED, id="also while rolling back"),
-        pytest.param(RESUME, "undo-resume", id="refused counts are replaced by those before"),
-    ],
+    {
+        "a refused suspension leaves the job as it is": (SUSPEND, Outcome.ABANDONED),
+        "also while rolling back": (BACK_TO_SUSPEND, Outcome.ABANDONED),
+        "refused counts are replaced by those before": (RESUME, "undo-resume"),
+    },
 )
 def test_a_refusal(state: Rescale, expected: object) -> None:
     _, instructions = answer(state, PatchResult.REFUSED, "invalid")
@@ -418,14 +405,14 @@ def test_an_ended_rescale_does_nothing() -> None:
     assert advance(state, Tick(1002.0), CONFIG) == (state, ())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("job", "step"),
-    [
-        pytest.param(SUSPENDED, Step.EMPTY, id="suspended: it is resumed"),
-        pytest.param(MARKED_AND_RUNNING, Step.YIELD, id="running: the annotation is removed"),
-        pytest.param(RUNNING, None, id="running without the annotation: it is its user's"),
-        pytest.param(UNMARKED, None, id="suspended without the annotation: it is its user's"),
-    ],
+    {
+        "suspended: it is resumed": (SUSPENDED, Step.EMPTY),
+        "running: the annotation is removed": (MARKED_AND_RUNNING, Step.YIELD),
+        "running without the annotation: it is its user's": (RUNNING, None),
+        "suspended without the annotation: it is its user's": (UNMARKED, None),
+    },
 )
 def test_an_annotated_job_without_a_record(job: ObservedJob, step: Step | None) -> None:
     found = adopt(job, 1000.0)
@@ -462,13 +449,13 @@ def late(before: Counts, target: Counts) -> Rescale:
     return replace(state, record=replace(state.record, before=before, target=target))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "target", "most"),
-    [
-        pytest.param(Counts(1, 2), Counts(2, 3), Counts(1, 2), id="more"),
-        pytest.param(Counts(11, 11), Counts(8, 10), Counts(8, 10), id="fewer"),
-        pytest.param(Counts(4, 2), Counts(2, 6), Counts(2, 2), id="fewer PSs, more workers"),
-    ],
+    {
+        "more": (Counts(1, 2), Counts(2, 3), Counts(1, 2)),
+        "fewer": (Counts(11, 11), Counts(8, 10), Counts(8, 10)),
+        "fewer PSs, more workers": (Counts(4, 2), Counts(2, 6), Counts(2, 2)),
+    },
 )
 def test_a_roll_back_asks_for_no_more_than_the_smaller_of_before_and_after(
     before: Counts, target: Counts, most: Counts
@@ -478,13 +465,13 @@ def test_a_roll_back_asks_for_no_more_than_the_smaller_of_before_and_after(
     assert advance(state, observed, CONFIG)[1] == (FindCounts(most),)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("found", "returns_to"),
-    [
-        pytest.param(CountsFound(1600.0, Counts(8, 10)), None, id="the target itself fits"),
-        pytest.param(CountsFound(1600.0, None, target_fits=False), None, id="nothing does"),
-        pytest.param(CountsFound(1600.0, Counts(4, 5), target_fits=False), Counts(4, 5), id="less"),
-    ],
+    {
+        "the target itself fits": (CountsFound(1600.0, Counts(8, 10)), None),
+        "nothing does": (CountsFound(1600.0, None, target_fits=False), None),
+        "less": (CountsFound(1600.0, Counts(4, 5), target_fits=False), Counts(4, 5)),
+    },
 )
 def test_a_job_is_stopped_again_only_for_counts_that_fit(
     found: CountsFound, returns_to: Counts | None

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import msgspec
-import pytest
 
 from optimus.jobs import NO_COUNTS, Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.pods import ContainerState, Pod
@@ -13,6 +12,7 @@ from optimus.kube.training_jobs import TrainingJob
 from optimus.rescale.words import ObservedJob, ObservedPods
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
+from tests.cases import cases
 
 ROOM = Resources(cpu=1, pods=1)
 COUNTS = Counts(1, 2)
@@ -58,17 +58,17 @@ def test_every_pod_is_left_and_those_that_stay_are_counted_by_role() -> None:
     assert seen.started == Counts(1, 2)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pods", "fixed", "missing"),
-    [
-        pytest.param([], 0, 0, id="a job without fixed roles"),
-        pytest.param([], 2, 2, id="none of them"),
-        pytest.param([pod(Role.CHIEF)], 2, 1, id="one of two"),
-        pytest.param([pod(Role.CHIEF, phase="Pending")], 1, 1, id="it has not started"),
-        pytest.param([pod(Role.CHIEF, leaving=True)], 1, 1, id="it is being deleted"),
-        pytest.param([pod(Role.CHIEF), pod(Role.CHIEF, 1)], 1, 0, id="more than asked for"),
-        pytest.param([pod(Role.PS), pod(), pod(replica=None)], 1, 1, id="no other pod counts"),
-    ],
+    {
+        "a job without fixed roles": ([], 0, 0),
+        "none of them": ([], 2, 2),
+        "one of two": ([pod(Role.CHIEF)], 2, 1),
+        "it has not started": ([pod(Role.CHIEF, phase="Pending")], 1, 1),
+        "it is being deleted": ([pod(Role.CHIEF, leaving=True)], 1, 1),
+        "more than asked for": ([pod(Role.CHIEF), pod(Role.CHIEF, 1)], 1, 0),
+        "no other pod counts": ([pod(Role.PS), pod(), pod(replica=None)], 1, 1),
+    },
 )
 def test_the_fixed_roles_that_are_missing(pods: list[Pod], fixed: int, missing: int) -> None:
     seen = observed(pods, fixed)
@@ -96,38 +96,31 @@ def test_pods_that_run_well_have_no_error_and_no_restart() -> None:
     assert observed([]) == ObservedPods(0, NO_COUNTS, NO_COUNTS)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("one", "loops"),
-    [
-        pytest.param(pod(container=ended("exit code 1", 1)), False, id="it was restarted"),
-        pytest.param(
-            pod(container=ended("exit code 1", 4, crash_loops=True)),
-            True,
-            id="it waits ever longer",
-        ),
-        pytest.param(
-            pod(container=ended("exit code 1", 0), phase="Failed"), True, id="its pod has failed"
-        ),
-        pytest.param(pod(phase="Failed"), False, id="its pod was lost without an error"),
-        pytest.param(
+    {
+        "it was restarted": (pod(container=ended("exit code 1", 1)), False),
+        "it waits ever longer": (pod(container=ended("exit code 1", 4, crash_loops=True)), True),
+        "its pod has failed": (pod(container=ended("exit code 1", 0), phase="Failed"), True),
+        "its pod was lost without an error": (pod(phase="Failed"), False),
+        "it is being deleted": (
             pod(container=ended("exit code 1", 4, crash_loops=True), leaving=True),
             False,
-            id="it is being deleted",
         ),
-    ],
+    },
 )
 def test_a_container_that_does_not_come_back(one: Pod, loops: bool) -> None:
     assert observed([pod(Role.PS), one]).crash_loops is loops
 
 
-@pytest.mark.parametrize(
+@cases(
     ("one", "ends"),
-    [
-        pytest.param(pod(phase="Succeeded"), True, id="a worker has succeeded"),
-        pytest.param(pod(Role.PS, phase="Succeeded"), False, id="a PS trains nothing"),
-        pytest.param(pod(), False, id="it runs"),
-        pytest.param(pod(phase="Failed"), False, id="it has failed"),
-    ],
+    {
+        "a worker has succeeded": (pod(phase="Succeeded"), True),
+        "a PS trains nothing": (pod(Role.PS, phase="Succeeded"), False),
+        "it runs": (pod(), False),
+        "it has failed": (pod(phase="Failed"), False),
+    },
 )
 def test_a_job_is_about_to_end_once_a_trainer_has_succeeded(one: Pod, ends: bool) -> None:
     assert observed([pod(Role.PS, 1), one]).is_ending is ends
@@ -165,17 +158,15 @@ def test_a_job_that_we_suspended_and_the_operator_has_confirmed() -> None:
     assert observed_job(job) == ObservedJob(True, "i7", True, COUNTS, "5")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("job", "finished", "failed"),
-    [
-        pytest.param(FOUND, False, False, id="unfinished"),
-        pytest.param(replace(FOUND, outcome="Succeeded"), True, False, id="succeeded"),
-        pytest.param(replace(FOUND, outcome="Failed"), True, True, id="failed"),
-        pytest.param(replace(FOUND, deleted=True), True, False, id="being deleted"),
-        pytest.param(
-            replace(FOUND, job=None), True, False, id="no longer a job that can be scheduled"
-        ),
-    ],
+    {
+        "unfinished": (FOUND, False, False),
+        "succeeded": (replace(FOUND, outcome="Succeeded"), True, False),
+        "failed": (replace(FOUND, outcome="Failed"), True, True),
+        "being deleted": (replace(FOUND, deleted=True), True, False),
+        "no longer a job that can be scheduled": (replace(FOUND, job=None), True, False),
+    },
 )
 def test_a_job_that_has_ended(job: TrainingJob, finished: bool, failed: bool) -> None:
     seen = observed_job(job)

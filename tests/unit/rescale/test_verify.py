@@ -3,8 +3,6 @@
 import math
 from dataclasses import replace
 
-import pytest
-
 from optimus.jobs import Counts
 from optimus.kube.events import EventType
 from optimus.rescale.machine import Rescale, RescaleConfig
@@ -21,6 +19,7 @@ from optimus.rescale.words import (
     Suspend,
     WriteProfile,
 )
+from tests.cases import cases
 from tests.unit.rescale.rescale_harness import told
 from tests.unit.rescale.test_machine import ALL, ALL_BEFORE, RESUMED, RUNNING, TARGET, at, with_room
 
@@ -46,17 +45,17 @@ def outcome(instructions: tuple[Instruction, ...]) -> Outcome | None:
     return ends[0] if ends else None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pods", "seconds", "expected"),
-    [
-        pytest.param(ALL, 40, None, id="all run, but nothing is trained yet"),
-        pytest.param(TRAINS, 10, None, id="trains, but not for long yet"),
-        pytest.param(TRAINS, 29.9, None, id="trains for almost long enough"),
-        pytest.param(TRAINS, 30, Outcome.REACHED, id="trains for long enough"),
-        pytest.param(TRAINS, 40, Outcome.REACHED, id="trains, and no container was restarted"),
-        pytest.param(ALL, 299.9, None, id="almost as long as is waited for steps"),
-        pytest.param(ALL, 300, Outcome.REACHED, id="nothing ended, and its log shows no steps"),
-    ],
+    {
+        "all run, but nothing is trained yet": (ALL, 40, None),
+        "trains, but not for long yet": (TRAINS, 10, None),
+        "trains for almost long enough": (TRAINS, 29.9, None),
+        "trains for long enough": (TRAINS, 30, Outcome.REACHED),
+        "trains, and no container was restarted": (TRAINS, 40, Outcome.REACHED),
+        "almost as long as is waited for steps": (ALL, 299.9, None),
+        "nothing ended, and its log shows no steps": (ALL, 300, Outcome.REACHED),
+    },
 )
 def test_it_is_over_when_the_job_trains(
     pods: ObservedPods, seconds: float, expected: Outcome | None
@@ -91,8 +90,8 @@ def test_other_jobs_at_unchanged_counts_are_over_when_their_pods_run() -> None:
     assert outcome(instructions) is Outcome.REACHED
 
 
-@pytest.mark.parametrize("step", [START, VERIFY], ids=["while it starts", "once all run"])
-@pytest.mark.parametrize("pods", [ENDED, LOOPS], ids=["ended", "in CrashLoopBackOff"])
+@cases("step", {"while it starts": START, "once all run": VERIFY})
+@cases("pods", {"ended": ENDED, "in CrashLoopBackOff": LOOPS})
 def test_a_container_that_ends_with_an_error_undoes_it(step: Rescale, pods: ObservedPods) -> None:
     _, (event, failed, write) = observe(step, pods, 12)
     said = told(event)
@@ -107,15 +106,13 @@ def test_a_container_that_ends_with_an_error_undoes_it(step: Rescale, pods: Obse
     assert observe(restarted, TRAINS, 14)[1] == (Suspend("i7", "7"),)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("state", "pods"),
-    [
-        pytest.param(USUAL, ENDED, id="as often as before the rescale"),
-        pytest.param(VERIFY, replace(ENDED, error=""), id="without an error"),
-        pytest.param(
-            replace(VERIFY, record=replace(VERIFY.record, before=TARGET)), LOOPS, id="same counts"
-        ),
-    ],
+    {
+        "as often as before the rescale": (USUAL, ENDED),
+        "without an error": (VERIFY, replace(ENDED, error="")),
+        "same counts": (replace(VERIFY, record=replace(VERIFY.record, before=TARGET)), LOOPS),
+    },
 )
 def test_what_says_nothing_against_the_counts_undoes_nothing(
     state: Rescale, pods: ObservedPods

@@ -25,6 +25,7 @@ from optimus.rescale.words import (
     Tick,
     WriteProfile,
 )
+from tests.cases import cases
 from tests.unit.rescale.rescale_harness import told
 
 CONFIG = RescaleConfig()
@@ -111,7 +112,7 @@ PODS = ObservedPods(3, BEFORE, BEFORE)
 NO_POD = NO_PODS
 
 
-@pytest.mark.parametrize("pods", [PODS, NO_POD], ids=["its pods run on", "it has no pods"])
+@cases("pods", {"its pods run on": PODS, "it has no pods": NO_POD})
 def test_a_suspension_that_no_operator_confirms_is_taken_back(pods: ObservedPods) -> None:
     state = at_step(Step.EMPTY)
     state, instructions = observe(state, 299.0, suspended(confirmed=False), pods)

@@ -1,20 +1,17 @@
-"""The simulated cluster: what a move does to room and training, and when."""
+"""The simulated cluster: what a rescale does to capacity and training, and when."""
 
 from dataclasses import replace
 
 from optimus.allocation.policy import Service
-from optimus.interval.capacity_plan import Held
-from optimus.jobs import Counts, Role
-from optimus.nodes import NODE_KIND_LABEL
+from optimus.interval.capacity_plan import CapacityPlan, Held
+from optimus.jobs import NO_COUNTS, Counts, RescaleRule, Role
+from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.rescale.purpose import RescalePurpose
+from optimus.rescale.words import PauseReason, RescaleRecord, Step
 from optimus.resources import NONE, Resources
-from optimus.simulator.cluster import (
-    JobState,
-    Move,
-    Phase,
-    SimulatedCluster,
-)
+from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
+from optimus.simulator.executor import SimulatedExecutor, begin_rescale
 from optimus.simulator.training import Training
 from optimus.snapshot import ReplicaId
 from tests.unit.simulator.workloads import PS, WORKER, JobParameters, job, nodes
@@ -22,209 +19,260 @@ from tests.unit.simulator.workloads import PS, WORKER, JobParameters, job, nodes
 RESCALE, START, LEAVING = 30.0, 5.0, 10.0
 
 
-def arrived(
-    cluster: SimulatedCluster, name: str = "a", *, visible_at: float | None = None
-) -> JobState:
-    truth = job(name, JobParameters(epochs=100, rescale_seconds=RESCALE, start_seconds=START))
-    seen = cluster.now if visible_at is None else visible_at
-    state = JobState(truth, truth.job, Training(truth, seed=1), seen)
-    cluster.add(state)
-    return state
+class Harness:
+    """One job on a cluster whose rescales are advanced after each event, as the scheduler does."""
+
+    def __init__(
+        self,
+        on: tuple[Node, ...] | None = None,
+        *,
+        visible_at: float = 0.0,
+        measures_prices: bool = False,
+    ) -> None:
+        on = on or nodes(2)
+        self.cluster = SimulatedCluster(on, LEAVING, measures_prices=measures_prices)
+        truth = job("a", JobParameters(epochs=100, rescale_seconds=RESCALE, start_seconds=START))
+        self.state = JobState(truth, truth.job, Training(truth, seed=1), visible_at)
+        self.cluster.add(self.state)
+        self.steps: list[tuple[float, str]] = []
+
+    def run(self, to: float) -> None:
+        while self.cluster.next_at <= to:
+            self.cluster.advance(self.cluster.next_at)
+            self.advance()
+        self.cluster.advance(to)
+        self.cluster.catch_up()
+
+    def advance(self, placement: tuple[Held, ...] | None = None, free_at: float = 0.0) -> None:
+        cluster, state = self.cluster, self.state
+        if state.rescale is None:
+            return
+
+        def headroom() -> CapacityPlan:
+            return cluster.free_capacity(Theorem1())
+
+        SimulatedExecutor(cluster, state, headroom, 600.0).advance(placement, free_at)
+        step = "over" if state.rescale is None else state.rescale.record.step_text
+        self.steps.append((cluster.now, step))
+
+    def place(self, *where: str) -> None:
+        self.cluster.place(self.state, held(*where))
+
+    def move(
+        self, *where: str, purpose: RescalePurpose = RescalePurpose.INTERVAL, free_at: float = 0.0
+    ) -> None:
+        """Begin to move it to one PS on the first of these nodes, and a worker on each other."""
+        self._begin(Counts(1, len(where) - 1), purpose)
+        self.advance(held(*where), free_at)
+
+    def pause(self) -> None:
+        self._begin(NO_COUNTS, RescalePurpose.INTERVAL, PauseReason.POLICY)
+        self.advance()
+
+    def _begin(
+        self, target: Counts, purpose: RescalePurpose, pause: PauseReason | None = None
+    ) -> None:
+        now, before = self.cluster.now, self.state.job.counts
+        record = RescaleRecord(
+            "i1", now, before, target, "why", Step.CHECKPOINT, now, purpose=purpose, pause=pause
+        )
+        begin_rescale(self.state, record)
 
 
-def move_to(
-    state: JobState,
-    *where: str,
-    free_at: float = 0.0,
-    purpose: RescalePurpose = RescalePurpose.INTERVAL,
-) -> Move:
-    """A PS on the first of these nodes, and a worker on each of the others."""
-    held = [Held(ReplicaId(state.job.uid, Role.PS, 0), where[0], PS)]
-    held += [
-        Held(ReplicaId(state.job.uid, Role.WORKER, n), node, WORKER)
-        for n, node in enumerate(where[1:])
-    ]
-    return Move(Counts(1, len(where) - 1), tuple(held), free_at, purpose)
+def held(*where: str) -> tuple[Held, ...]:
+    ps = Held(ReplicaId("a", Role.PS, 0), where[0], PS)
+    workers = (
+        Held(ReplicaId("a", Role.WORKER, n), node, WORKER) for n, node in enumerate(where[1:])
+    )
+    return ps, *workers
 
 
-def running() -> tuple[SimulatedCluster, JobState]:
-    cluster = SimulatedCluster(nodes(2), LEAVING)
-    state = arrived(cluster)
-    cluster.move(state, move_to(state, "node-0", "node-0"))
-    cluster.advance(START + 100)
-    cluster.catch_up()
-    return cluster, state
+def running(*, measures_prices: bool = False) -> Harness:
+    harness = Harness(measures_prices=measures_prices)
+    harness.place("node-0", "node-0")
+    harness.run(START + 100)
+    return harness
 
 
 class TestService:
     """Nodes 0 and 1 are of two kinds, of 4 cores each; a task takes one."""
 
     @staticmethod
-    def _bound(*where: str) -> tuple[SimulatedCluster, JobState]:
+    def _bound(*where: str) -> Harness:
         kinds = {"node-0": "fast", "node-1": "slow"}
-        of_kinds = [replace(node, labels={NODE_KIND_LABEL: kinds[node.name]}) for node in nodes(2)]
-        cluster = SimulatedCluster(of_kinds, LEAVING)
-        state = arrived(cluster)
-        cluster.move(state, move_to(state, *where))
-        return cluster, state
+        harness = Harness(
+            tuple(replace(each, labels={NODE_KIND_LABEL: kinds[each.name]}) for each in nodes(2))
+        )
+        harness.place(*where)
+        return harness
 
     def test_is_counted_from_the_binding_on_by_share_and_kind(self) -> None:
-        cluster, state = self._bound("node-0", "node-0")
-        cluster.advance(40.0)
-        assert cluster.service(state) == Service(40.0, {"fast": 40.0})
+        harness = self._bound("node-0", "node-0")
+        harness.run(40.0)
+        assert harness.cluster.service(harness.state) == Service(40.0, {"fast": 40.0})
 
     def test_of_workers_on_several_kinds_is_divided(self) -> None:
-        cluster, state = self._bound("node-0", "node-0", "node-0", "node-1")
-        cluster.advance(60.0)
-        assert dict(cluster.service(state).by_kind) == {"fast": 40.0, "slow": 20.0}
+        harness = self._bound("node-0", "node-0", "node-0", "node-1")
+        harness.run(60.0)
+        by_kind = harness.cluster.service(harness.state).by_kind
+        assert dict(by_kind) == {"fast": 40.0, "slow": 20.0}
 
     def test_ends_with_a_stop_and_goes_on_after_it(self) -> None:
-        cluster, state = self._bound("node-0", "node-0")
-        cluster.advance(40.0)
-        cluster.pause(state)
-        cluster.advance(100.0)
-        assert cluster.service(state).seconds == 40.0
-        cluster.move(state, move_to(state, "node-1", "node-1", free_at=100.0))
-        cluster.advance(110.0)
-        assert dict(cluster.service(state).by_kind) == {"fast": 40.0, "slow": 10.0}
+        harness = self._bound("node-0", "node-0")
+        harness.run(40.0)
+        harness.pause()
+        harness.run(100.0)
+        assert harness.cluster.service(harness.state).seconds == 40.0
+        harness.move("node-1", "node-1")
+        harness.run(110.0)
+        by_kind = harness.cluster.service(harness.state).by_kind
+        assert dict(by_kind) == {"fast": 40.0, "slow": 10.0}
 
 
 class TestAFirstStart:
     def test_it_takes_room_at_once_and_trains_when_its_pods_have_started(self) -> None:
-        cluster = SimulatedCluster(nodes(2), LEAVING)
-        state = arrived(cluster)
-        cluster.move(state, move_to(state, "node-0", "node-1"))
+        harness = Harness()
+        cluster, state = harness.cluster, harness.state
+        harness.place("node-0", "node-1")
         assert cluster.used() == {"node-0": PS, "node-1": WORKER}
         assert (state.phase, cluster.next_at) == (Phase.STARTING, START)
-        cluster.advance(START)
+        harness.run(START)
         assert state.phase is Phase.TRAINING
         assert state.training.run is not None
         assert state.training.run.servers == (Counts(1, 0), Counts(0, 1))
+        history = state.history(0.0)
+        assert (history.rescales, state.restarts, history.rescaling_to) == (0, 0, None)
 
-    def test_it_waits_until_others_have_left_the_room(self) -> None:
-        cluster = SimulatedCluster(nodes(2), LEAVING)
-        state = arrived(cluster)
-        cluster.move(state, move_to(state, "node-0", "node-0", free_at=8.0))
+    def test_of_a_job_that_its_policy_starts_waits_until_others_have_left_the_room(self) -> None:
+        harness = Harness()
+        cluster, state = harness.cluster, harness.state
+        state.suspended_by, state.pause = "submission", PauseReason.POLICY
+        harness.move("node-0", "node-0", free_at=8.0)
         assert cluster.used() == {"node-0": NONE, "node-1": NONE}
         assert cluster.free_capacity(Theorem1()).free["node-0"] == Resources(cpu=2000)
-        cluster.advance(8.0)
+        harness.run(8.0)
         assert cluster.used()["node-0"] == PS + WORKER
-        cluster.advance(8.0 + START)
-        assert state.phase is Phase.TRAINING
-
-    def test_it_counts_as_no_rescale(self) -> None:
-        _, state = running()
-        assert (
-            state.record.rescales,
-            state.restarts,
-            state.history(0.0).rescaling_to,
-        ) == (0, 0, None)
+        harness.run(8.0 + START)
+        assert (state.phase, state.record.rescales) == (Phase.TRAINING, 0)
+        assert harness.steps == [(0, "start"), (8, "start"), (8 + START, "over")]
 
 
 class TestARescale:
+    def test_is_the_products_state_machine_on_virtual_time(self) -> None:
+        harness = running()
+        began = harness.cluster.now
+        harness.move("node-1", "node-1", "node-1")
+        assert harness.state.job.counts == Counts(1, 1), "resized when the job is resumed"
+        harness.run(began + RESCALE)
+        assert harness.steps == [
+            (began, "empty"),
+            (began + LEAVING, "start"),
+            (began + RESCALE, "over"),
+        ]
+
     def test_the_old_pods_hold_their_room_until_they_have_left(self) -> None:
-        cluster, state = running()
-        cluster.move(state, move_to(state, "node-1", "node-1", "node-1"))
+        harness = running()
+        cluster, state = harness.cluster, harness.state
+        harness.move("node-1", "node-1", "node-1")
         assert state.training.run is None
         assert cluster.used() == {"node-0": PS + WORKER, "node-1": NONE}
         free = cluster.free_capacity(Theorem1()).free
         assert (free["node-0"], free["node-1"]) == (Resources(cpu=2000), Resources(cpu=1000))
-        cluster.advance(cluster.now + LEAVING)
+        harness.run(cluster.now + LEAVING)
         assert cluster.used() == {"node-0": NONE, "node-1": PS + WORKER * 2}
 
     def test_training_stands_still_for_as_long_as_a_rescale_takes(self) -> None:
-        cluster, state = running()
-        began, steps = cluster.now, state.training.steps
-        cluster.move(state, move_to(state, "node-1", "node-1", "node-1"))
+        harness = running()
+        state, began = harness.state, harness.cluster.now
+        steps = state.training.steps
+        harness.move("node-1", "node-1", "node-1")
         on_its_way = state.history(0.0)
-        cluster.advance(began + RESCALE)
+        harness.run(began + RESCALE)
         arrived_there = state.history(0.0)
         assert (on_its_way.rescaling_to, arrived_there.rescaling_to) == (Counts(1, 2), None)
         assert (state.training.steps, state.phase) == (steps, Phase.TRAINING)
         assert (arrived_there.rescales, arrived_there.last_rescaled_at) == (1, began + RESCALE)
-        cluster.advance(began + RESCALE + 10)
-        cluster.catch_up()
+        harness.run(began + RESCALE + 10)
         assert state.training.steps == steps + 20
 
     def test_one_that_measures_begins_a_profiling_run_and_is_counted_apart(self) -> None:
-        cluster, state = running()
-        began = cluster.now
-        cluster.move(
-            state, move_to(state, "node-1", "node-1", "node-1", purpose=RescalePurpose.PROFILING)
-        )
-        cluster.advance(began + RESCALE)
-        history = state.history(0.0)
+        harness = running()
+        began = harness.cluster.now
+        harness.move("node-1", "node-1", "node-1", purpose=RescalePurpose.PROFILING)
+        harness.run(began + RESCALE)
+        history = harness.state.history(0.0)
         assert (history.profiling_since, history.rescales, history.last_rescaled_at) == (
             began + RESCALE,
             0,
             None,
         )
-        assert state.restarts == 1
+        assert harness.state.restarts == 1
 
     def test_the_users_own_counts_are_reported_until_an_interval_changes_them(self) -> None:
-        cluster, state = running()
+        harness = running()
+        state = harness.state
         state.record = replace(state.record, profiled=(Counts(1, 2),), own_counts=Counts(1, 1))
         reported = [state.history(0.0).own_counts]
         for purpose, node in (
             (RescalePurpose.PROFILING, "node-1"),
             (RescalePurpose.INTERVAL, "node-0"),
         ):
-            cluster.move(state, move_to(state, node, node, node, purpose=purpose))
-            cluster.advance(cluster.now + RESCALE)
+            harness.move(node, node, node, purpose=purpose)
+            harness.run(harness.cluster.now + RESCALE)
             reported.append(state.history(0.0).own_counts)
         assert reported == [None, Counts(1, 1), None]
+
+    def test_what_its_user_forbids_while_it_is_stopped_is_rolled_back(self) -> None:
+        harness = running()
+        state, began = harness.state, harness.cluster.now
+        harness.move("node-1", "node-1", "node-1")
+        state.job = replace(state.job, rescale=RescaleRule.NEVER)
+        harness.run(began + RESCALE)
+        assert harness.steps[1:] == [(began + LEAVING, "undo-start"), (began + RESCALE, "over")]
+        assert (state.phase, state.job.counts) == (Phase.TRAINING, Counts(1, 1))
+        assert sum(harness.cluster.used().values(), NONE) == PS + WORKER
+
+    def test_costs_the_time_without_training_where_that_is_measured(self) -> None:
+        prices = []
+        for measures_prices in (True, False):
+            harness = running(measures_prices=measures_prices)
+            assert harness.state.history(0.0).prices == (), "a first start is no rescale"
+            harness.move("node-0", "node-0", "node-1")
+            harness.run(harness.cluster.now + RESCALE)
+            prices.append(harness.state.history(0.0).prices)
+        assert prices == [(RESCALE,), ()]
 
 
 class TestAPause:
     def test_the_room_is_free_when_the_pods_have_left_and_a_return_costs_the_rest_of_a_restart(
         self,
     ) -> None:
-        cluster, state = running()
-        began = cluster.now
-        cluster.pause(state)
-        assert cluster.used()["node-0"] == PS + WORKER
-        cluster.advance(began + LEAVING)
+        harness = running()
+        cluster, state, began = harness.cluster, harness.state, harness.cluster.now
+        harness.pause()
+        assert (cluster.used()["node-0"], state.is_paused) == (PS + WORKER, True)
+        harness.run(began + LEAVING)
         assert (state.phase, cluster.used()["node-0"]) == (Phase.WAITING, NONE)
-        cluster.advance(began + 500)
-        cluster.move(state, move_to(state, "node-1", "node-1", free_at=cluster.now))
+        harness.run(began + 500)
+        assert state.is_paused
+        harness.move("node-1", "node-1")
         assert cluster.next_at == began + 500 + RESCALE - LEAVING
-        assert state.record.pauses == 1
+        assert (state.record.pauses, state.is_paused) == (1, False)
+        assert [step for _, step in harness.steps] == ["empty", "over", "start"]
 
 
 class TestTime:
     def test_a_job_in_its_pre_run_is_not_seen(self) -> None:
-        cluster = SimulatedCluster(nodes(2), LEAVING)
-        state = arrived(cluster, visible_at=50.0)
+        cluster = Harness(visible_at=50.0).cluster
         assert cluster.visible == []
         assert not cluster.snapshot().jobs
         assert cluster.next_at == 50.0
         assert cluster.advance(50.0)
-        assert cluster.visible == [state]
+        assert [state.job.uid for state in cluster.visible] == ["a"]
 
     def test_a_job_ends_where_its_work_does_and_gives_its_room_back(self) -> None:
-        cluster, state = running()
-        assert cluster.advance(START + 1000)
-        assert (state.phase, state.ended_at) == (Phase.ENDED, START + 1000)
-        assert cluster.used()["node-0"] == NONE
-        assert cluster.states == {}
-
-
-class TestPrice:
-    """A restart of 30 s."""
-
-    @staticmethod
-    def _moved(*, measures_prices: bool) -> JobState:
-        cluster = SimulatedCluster(nodes(2), LEAVING, measures_prices=measures_prices)
-        state = arrived(cluster)
-        cluster.move(state, move_to(state, "node-0", "node-0"))
-        cluster.advance(START + 100)
-        assert state.history(cluster.now).prices == (), "a first start is no rescale"
-        cluster.move(state, move_to(state, "node-0", "node-0", "node-1", free_at=cluster.now))
-        cluster.advance(cluster.now + RESCALE + 1)
-        return state
-
-    def test_of_a_rescale_is_the_time_without_training(self) -> None:
-        assert self._moved(measures_prices=True).history(0.0).prices == (RESCALE,)
-
-    def test_is_assumed_where_it_is_not_measured(self) -> None:
-        assert self._moved(measures_prices=False).history(0.0).prices == ()
+        harness = running()
+        harness.run(START + 1000)
+        assert (harness.state.phase, harness.state.ended_at) == (Phase.ENDED, START + 1000)
+        assert harness.cluster.used()["node-0"] == NONE
+        assert harness.cluster.states == {}

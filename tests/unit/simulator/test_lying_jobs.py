@@ -10,6 +10,7 @@ from optimus.simulator.cluster import SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.jobs import SimulatedJob, TrueSpeed
 from optimus.simulator.presets import preset
+from tests.cases import cases
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
 
 NODES, CPUS = 16, 4
@@ -73,14 +74,14 @@ def held(*jobs: SimulatedJob, until: float) -> Held:
     return watch
 
 
-@pytest.mark.parametrize("arrives", [0.0, 1500.0], ids=["beside it", "into a full cluster"])
-@pytest.mark.parametrize(
+@cases("arrives", {"beside it": 0.0, "into a full cluster": 1500.0})
+@cases(
     ("speed", "epochs"),
-    [
-        pytest.param(SCALES, 20_000, id="an absurd amount of work"),
-        pytest.param(Claimed(lambda ps, workers: float(ps * workers)), 100_000, id="a fake speed"),
-        pytest.param(Claimed(lambda _ps, _workers: 1.0), 20_000, id="a speed of its own"),
-    ],
+    {
+        "an absurd amount of work": (SCALES, 20_000),
+        "a fake speed": (Claimed(lambda ps, workers: float(ps * workers)), 100_000),
+        "a speed of its own": (Claimed(lambda _ps, _workers: 1.0), 20_000),
+    },
 )
 def test_a_liar_holds_no_more_than_its_share_while_another_namespace_wants_more(
     speed: TrueSpeed, epochs: int, arrives: float

@@ -9,23 +9,18 @@ import pytest
 from optimus.allocation import Allocation, AllocationProblem, PolicyTraits, per_pool
 from optimus.allocation.policy import PoolRule
 from optimus.interval import IntervalConfig
-from optimus.interval.capacity_plan import Claim
-from optimus.interval.driver import BeginRescale
 from optimus.jobs import CountBounds, Counts, JobKey
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from optimus.rescale.disruption import DEFAULT_LIMITS, UNLIMITED, DisruptionLimits, Limit
-from optimus.rescale.purpose import RescalePurpose
 from optimus.resources import Resources
-from optimus.simulator.cluster import AwaitedRescale, JobState, Phase, SimulatedCluster
+from optimus.simulator.cluster import Phase, SimulatedCluster
 from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.presets import SchedulerConfig, preset, with_loop
 from optimus.simulator.results import Simulation
-from optimus.simulator.scheduler import LoopConfig, _claims, live_driver
-from optimus.simulator.training import Training
-from optimus.snapshot import BoundPod
+from optimus.simulator.scheduler import LoopConfig, live_driver
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
 
 ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)
@@ -178,7 +173,7 @@ class TestPlacing:
             workload(first, second, on=nodes(1)), preset("optimus", TrueForecasts()), 1, watch=watch
         )
         left = log.first(Phase.STARTING, Counts(1, 1))
-        assert left - log.first(Phase.CLEARING, Counts(1, 1)) == 10
+        assert left - log.first(Phase.CLEARING, Counts(1, 3)) == 10
         assert min(at for at, phase, _ in other.entries if phase is Phase.TRAINING) == left
 
 
@@ -328,7 +323,7 @@ class TestDisruption:
         before = [phase for at, phase, _ in log.entries if 60 <= at < 90]
         assert before
         assert set(before) == {Phase.TRAINING}
-        assert log.first(Phase.CLEARING, Counts(1, 2)) == pytest.approx(90)
+        assert log.first(Phase.CLEARING, Counts(1, 1)) == pytest.approx(90)
 
     def test_what_waits_too_long_is_withdrawn(self) -> None:
         slow = job("slow", JobParameters(epochs=2000, rescale_seconds=2400))
@@ -338,36 +333,12 @@ class TestDisruption:
         def watch(cluster: SimulatedCluster) -> None:
             state = cluster.states.get("other")
             if state is not None:
-                waits[cluster.now] = state.waits_for is not None
+                waits[cluster.now] = state.awaits_stop
 
         simulate(workload(slow, other, on=nodes(4)), limited(ONE), 1, watch)
         assert waits[60]
         since = min(at for at, each in waits.items() if at > 60 and not each)
         assert since == pytest.approx(60 + 3 * 600)
-
-    @pytest.mark.parametrize(
-        ("target", "is_placed", "is_kept"),
-        [
-            pytest.param(Counts(1, 3), True, True, id="of a job that grows"),
-            pytest.param(Counts(2, 1), True, True, id="of a job that changes"),
-            pytest.param(Counts(1, 1), True, False, id="not of one that only gives room"),
-            pytest.param(Counts(1, 1), False, True, id="of one that has none yet"),
-        ],
-    )
-    def test_the_room_of_a_rescale_that_waits_is_kept(
-        self, target: Counts, is_placed: bool, is_kept: bool
-    ) -> None:
-        truth = job("a", JobParameters(counts=Counts(1, 2)))
-        begun = BeginRescale(
-            uid="a", id="i", purpose=RescalePurpose.INTERVAL, counts=target, reason="why"
-        )
-        state = JobState(truth, truth.job, Training(truth, 1), 0.0)
-        state.pods = (BoundPod("a/Worker-0", "node-0", truth.job.worker.resources),) * is_placed
-        assert list(_claims([state])) == []
-        state.waits_for = AwaitedRescale(begun, 0.0)
-        assert list(_claims([state])) == [Claim(truth.job, target)] * is_kept
-        assert state.history(0.0).rescaling_to == target
-        assert not state.is_stopped
 
 
 def test_a_change_that_is_not_worth_its_restart_is_not_made() -> None:

@@ -47,7 +47,7 @@ class GrowingPolicy:
 
 
 class Moves:
-    """When a job's first move began, and what was lost by then."""
+    """When a job was first stopped for a rescale, and what was lost by then."""
 
     def __init__(self) -> None:
         self.at: float | None = None
@@ -57,8 +57,8 @@ class Moves:
     def __call__(self, cluster: SimulatedCluster) -> None:
         state: JobState | None = cluster.states.get("a")
         if state is not None and self.at is None:
-            self.waited |= state.waits_for is not None
-            if state.job.counts == GROWN:
+            self.waited |= state.awaits_stop
+            if state.is_stopped:
                 self.at, self.lost_seconds = cluster.now, state.training.lost_seconds
 
 
@@ -171,7 +171,7 @@ class TestWhoWaits:
         def watch(cluster: SimulatedCluster) -> None:
             for state in cluster.states.values():
                 awaits = state.history(cluster.now).awaits_checkpoint
-                cluster_seen.append((state.waits_for is not None, awaits))
+                cluster_seen.append((state.awaits_stop, awaits))
 
         run_growing(Stops(Checkpoints(every_steps=1e9), RescaleRule.CHECKPOINT), 400, watch)
         # It waits from 660 to 2460, three intervals, and then no more.

@@ -17,14 +17,9 @@ from optimus.policies import policy_named
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
-from optimus.what_if.arrival import (
-    ARRIVING_UID,
-    Arrival,
-    Arriving,
-    arrival,
-    duration_of,
-)
-from optimus.what_if.counts import KnownJob
+from optimus.what_if.arrival import ARRIVING_UID, Arrival, Arriving, arrival, duration_of
+from optimus.what_if.counts import DecisionBasis
+from tests.cases import cases
 from tests.unit.interval.cases import AT
 from tests.unit.interval.cluster import bind, done, expecting, job, nodes, steps
 
@@ -59,7 +54,7 @@ def asked(
     pods = [pod for each in placed for pod in bind(each, ["node-00"] * sum(each.counts))]
     snapshot = ClusterSnapshot.of(AT, [*placed, *waiting], nodes(1, cores), pods)
     known = {
-        each.uid: KnownJob(
+        each.uid: DecisionBasis(
             replace(steps(work[each.key.name]), late_factor=1.5)
             if each.key.name in work
             else NotReady("3 loss points, 5 needed"),
@@ -156,7 +151,7 @@ def test_others_shrink_only_as_the_policy_and_the_limits_of_the_decision_let_the
 
 def test_jobs_of_which_only_an_expectation_is_known_shrink_where_that_decides() -> None:
     large = job("a", (4, 4))
-    known = {large.uid: KnownJob(expecting(1000), AT)}
+    known = {large.uid: DecisionBasis(expecting(1000), AT)}
     snapshot = ClusterSnapshot.of(AT, [large], nodes(1, 8), bind(large, ["node-00"] * 8))
     for expects, shrinks in ((True, ("team/a",)), (False, ())):
         settings = replace(DEFAULT, expects=expects)
@@ -167,7 +162,7 @@ def test_room_that_is_kept_for_a_rescale_in_progress_is_not_counted_on() -> None
     a = running("a")
     snapshot = ClusterSnapshot.of(AT, [a], nodes(1, 8), bind(a, ["node-00"] * 4))
     target, no_forecast = Counts(2, 4), NotReady("3 loss points, 5 needed")
-    known = {a.uid: KnownJob(no_forecast, AT, history=JobHistory(rescaling_to=target))}
+    known = {a.uid: DecisionBasis(no_forecast, AT, history=JobHistory(rescaling_to=target))}
     claims = [Claim(a, target, keeps_pods=True)]
     assert arrival(Arriving(coming(), snapshot, DEFAULT, known)).starts == TimeLeft(0, 0, 0)
     assert arrival(Arriving(coming(), snapshot, DEFAULT, known, claims)).starts is None
@@ -200,22 +195,22 @@ def test_a_job_at_its_goal_ends_at_no_time_that_is_known() -> None:
     a, b = running("a"), running("b")
     pods = [pod for each in (a, b) for pod in bind(each, ["node-00"] * 4)]
     snapshot = ClusterSnapshot.of(AT, [a, b], nodes(1, 8), pods)
-    known = {a.uid: KnownJob(done(), AT), b.uid: KnownJob(steps(100), AT)}
+    known = {a.uid: DecisionBasis(done(), AT), b.uid: DecisionBasis(steps(100), AT)}
     found = arrival(
         Arriving(replace(coming(), goal=None), snapshot, DEFAULT, known, duration=lambda _: HOUR)
     )
     assert found.without_end == ("team/a",)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("forecast", "trained", "expected"),
-    [
-        pytest.param(None, 60.0, None, id="nothing is known"),
-        pytest.param(NotReady("3 samples, 5 needed"), 60.0, None, id="there is no forecast yet"),
-        pytest.param(replace(steps(100), is_expected=True), 60.0, None, id="a young job"),
-        pytest.param(done(), 0.0, None, id="at its goal before it was seen"),
-        pytest.param(done(), 60.0, TimeLeft(60, 60, 60), id="at its goal: as long as it trained"),
-    ],
+    {
+        "nothing is known": (None, 60.0, None),
+        "there is no forecast yet": (NotReady("3 samples, 5 needed"), 60.0, None),
+        "a young job": (replace(steps(100), is_expected=True), 60.0, None),
+        "at its goal before it was seen": (done(), 0.0, None),
+        "at its goal: as long as it trained": (done(), 60.0, TimeLeft(60, 60, 60)),
+    },
 )
 def test_a_duration_that_is_not_forecast(
     forecast: Forecast | NotReady | None, trained: float, expected: TimeLeft | None
@@ -260,13 +255,13 @@ def test_the_end_of_a_job_of_another_namespace_makes_no_room_in_a_quota() -> Non
     assert found.starts.median == pytest.approx(median_left(a, 1000), abs=0.1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("policy", "counts"),
-    [
-        pytest.param("drf", Counts(2, 2), id="equal parts"),
-        pytest.param("tetris", Counts(1, 1), id="short and small jobs first"),
-        pytest.param("srtf", Counts(1, 1), id="pauses the longer job"),
-    ],
+    {
+        "equal parts": ("drf", Counts(2, 2)),
+        "short and small jobs first": ("tetris", Counts(1, 1)),
+        "pauses the longer job": ("srtf", Counts(1, 1)),
+    },
 )
 def test_a_policy_that_decides_anew_frees_capacity_at_once(policy: str, counts: Counts) -> None:
     """It decides all counts from scratch, so that the job that holds the whole node gives way."""

@@ -25,7 +25,8 @@ from optimus.placement.gang import DoesNotFit
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import policy_named
 from optimus.snapshot import ClusterSnapshot
-from optimus.what_if.counts import KnownJob, Outlook, Question, WhatIf, answer
+from optimus.what_if.counts import CountsQuestion, DecisionBasis, Outlook, WhatIf, answer
+from tests.cases import cases
 from tests.unit.interval.cluster import KnownForecasts, bind, done, job, nodes
 
 AT = 5000.0
@@ -56,8 +57,8 @@ def ask(
     of: Job | None = None,
     snapshot: ClusterSnapshot | None = None,
 ) -> WhatIf:
-    known = KnownJob(forecast, made_at)
-    return answer(Question(of or job("a", NOW), known, counts, AT, SETTINGS, snapshot))
+    known = DecisionBasis(forecast, made_at)
+    return answer(CountsQuestion(of or job("a", NOW), known, counts, AT, SETTINGS, snapshot))
 
 
 def test_other_counts_take_their_own_time_and_the_price_of_the_rescale() -> None:
@@ -75,8 +76,8 @@ def test_other_counts_take_their_own_time_and_the_price_of_the_rescale() -> None
 def test_times_are_told_to_a_tenth_of_a_second() -> None:
     forecast = Forecast(Linear(), 401.2)
     history = JobHistory(prices=(30.46, 30.46))
-    known = KnownJob(forecast, AT, history=history)
-    found = answer(Question(job("a", NOW), known, MORE, AT, SETTINGS))
+    known = DecisionBasis(forecast, AT, history=history)
+    found = answer(CountsQuestion(job("a", NOW), known, MORE, AT, SETTINGS))
     assert found.now is not None
     assert found.then is not None
     assert found.now.remaining.median == 200.6
@@ -95,14 +96,14 @@ def test_fewer_tasks_request_less_and_take_longer() -> None:
     assert (found.saves_seconds, found.more) == (200.0 - 430.0, {"cpu": -1000})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("made_at", "now", "then"),
-    [
-        pytest.param(AT - 50.0, 150.0, 75.0, id="a quarter is done since the forecast"),
-        pytest.param(AT - 200.0, 0.0, 0.0, id="all is done"),
-        pytest.param(AT - 900.0, 0.0, 0.0, id="no more than all"),
-        pytest.param(AT + 50.0, 200.0, 100.0, id="a forecast of later: nothing is done"),
-    ],
+    {
+        "a quarter is done since the forecast": (AT - 50.0, 150.0, 75.0),
+        "all is done": (AT - 200.0, 0.0, 0.0),
+        "no more than all": (AT - 900.0, 0.0, 0.0),
+        "a forecast of later: nothing is done": (AT + 50.0, 200.0, 100.0),
+    },
 )
 def test_what_was_done_since_the_forecast_is_done_at_any_counts(
     made_at: float, now: float, then: float
@@ -137,7 +138,7 @@ def test_a_job_that_has_no_speed_now_has_no_answer() -> None:
 
 
 def test_a_job_that_is_not_known_has_no_answer() -> None:
-    question = Question(None, KnownJob(FORECAST, AT), MORE, AT, SETTINGS)
+    question = CountsQuestion(None, DecisionBasis(FORECAST, AT), MORE, AT, SETTINGS)
     assert answer(question) == WhatIf(at=AT, problem="there is no forecast")
 
 
@@ -147,13 +148,7 @@ def test_it_says_whether_its_bounds_allow_the_counts() -> None:
     assert not ask(of=bounded).allowed
 
 
-@pytest.mark.parametrize(
-    ("workers", "fits"),
-    [
-        pytest.param(5, True, id="the free room and its own"),
-        pytest.param(6, False, id="one more"),
-    ],
-)
+@cases(("workers", "fits"), {"the free room and its own": (5, True), "one more": (6, False)})
 def test_it_says_whether_free_capacity_and_its_own_hold_the_job(workers: int, fits: bool) -> None:
     """A node of 8 cores, of which another job has 2."""
     own, other = job("a", NOW), job("b", (1, 1))
@@ -190,40 +185,34 @@ class WantsMore:
 COOLDOWN = JobHistory(last_rescaled_at=AT - 40.0, rescales=1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("decides", "history", "fragment"),
-    [
-        pytest.param(settings(), NO_HISTORY, "", id="a gain beyond price and least gain"),
-        pytest.param(
+    {
+        "a gain beyond price and least gain": (settings(), NO_HISTORY, ""),
+        "less than the least gain and the price": (
             settings(hysteresis_fraction=0.3),
             NO_HISTORY,
             "it would save 100 s of 200 s (50.0 %); a move needs more than 120 s (30 % and 60 s",
-            id="less than the least gain and the price",
         ),
-        pytest.param(
-            settings(hysteresis_fraction=0.3, rescale_seconds=2.0), NO_HISTORY, "", id="a low price"
-        ),
-        pytest.param(
+        "a low price": (settings(hysteresis_fraction=0.3, rescale_seconds=2.0), NO_HISTORY, ""),
+        "the job's own price": (
             settings(),
             JobHistory(prices=(95.0, 95.0)),
             "a move needs more than 105 s (5 % and 95 s for the restart)",
-            id="the job's own price",
         ),
-        pytest.param(
+        "a cooldown": (
             settings(),
             COOLDOWN,
             "cooldown: rescaled 40 s ago; next change possible in 260 s",
-            id="a cooldown",
         ),
-        pytest.param(settings(cooldown_seconds=30.0), COOLDOWN, "", id="a shorter cooldown"),
-        pytest.param(
+        "a shorter cooldown": (settings(cooldown_seconds=30.0), COOLDOWN, ""),
+        "rescaled often enough": (
             settings(moves_per_hour=1, cooldown_seconds=0.0),
             JobHistory(moves=(AT - 40.0,)),
             "rescaled 1 times within an hour",
-            id="rescaled often enough",
         ),
-        pytest.param(settings(), JobHistory(held="paused"), "paused", id="a job that is held"),
-    ],
+        "a job that is held": (settings(), JobHistory(held="paused"), "paused"),
+    },
 )
 def test_it_says_what_an_interval_would_say_of_the_same_move(
     decides: DecisionSettings, history: JobHistory, fragment: str
@@ -231,8 +220,8 @@ def test_it_says_what_an_interval_would_say_of_the_same_move(
     """The interval is planned with a policy that wants just these counts."""
     own = job("a", NOW)
     snapshot = ClusterSnapshot.of(AT, [own], nodes(1, 8), bind(own, ["node-00"] * 3))
-    known = KnownJob(FORECAST, AT, history=history)
-    found = answer(Question(own, known, WANTED, AT, decides, snapshot))
+    known = DecisionBasis(FORECAST, AT, history=history)
+    found = answer(CountsQuestion(own, known, WANTED, AT, decides, snapshot))
     assert fragment in found.why_not_moved
     inputs = IntervalInput(snapshot, history={own.uid: history})
     forecasts = KnownForecasts({"a": FORECAST})
@@ -245,22 +234,24 @@ def test_it_says_what_an_interval_would_say_of_the_same_move(
 
 def test_a_move_by_expectation_needs_more_or_is_not_made_at_all() -> None:
     own, expected = job("a", NOW), replace(FORECAST, is_expected=True)
-    known = KnownJob(expected, AT)
+    known = DecisionBasis(expected, AT)
     demanding = settings(expected_hysteresis_fraction=0.4)
-    found = answer(Question(own, known, WANTED, AT, demanding))
+    found = answer(CountsQuestion(own, known, WANTED, AT, demanding))
     assert "a move needs more than 140 s (40 % and 60 s for the restart)" in found.why_not_moved
-    found = answer(Question(own, known, WANTED, AT, replace(settings(), expects=False)))
+    found = answer(CountsQuestion(own, known, WANTED, AT, replace(settings(), expects=False)))
     assert "its speed is expected, not measured" in found.why_not_moved
 
 
 def test_a_policy_that_decides_anew_weighs_no_gain_and_knows_no_cooldown() -> None:
     own, decides = job("a", NOW), replace(settings(), policy=policy_named("drf"))
-    found = answer(Question(own, KnownJob(FORECAST, AT, history=COOLDOWN), WANTED, AT, decides))
+    found = answer(
+        CountsQuestion(own, DecisionBasis(FORECAST, AT, history=COOLDOWN), WANTED, AT, decides)
+    )
     assert found.why_not_moved == (
         "drf decides all counts anew in each round, whatever a change saves"
     )
-    held = KnownJob(FORECAST, AT, history=JobHistory(held="a window"))
-    assert answer(Question(own, held, WANTED, AT, decides)).why_not_moved == "a window"
+    held = DecisionBasis(FORECAST, AT, history=JobHistory(held="a window"))
+    assert answer(CountsQuestion(own, held, WANTED, AT, decides)).why_not_moved == "a window"
 
 
 def test_room_that_is_kept_for_a_rescale_in_progress_is_not_free() -> None:
@@ -268,9 +259,9 @@ def test_room_that_is_kept_for_a_rescale_in_progress_is_not_free() -> None:
     pods = [*bind(own, ["node-00"] * 3), *bind(other, ["node-00"] * 2)]
     snapshot = ClusterSnapshot.of(AT, [own, other], nodes(1, 8), pods)
     claims = [Claim(other, Counts(1, 3), keeps_pods=True)]
-    known, asked = KnownJob(FORECAST, AT), Counts(1, 4)
-    assert answer(Question(own, known, asked, AT, settings(), snapshot)).fits
-    assert not answer(Question(own, known, asked, AT, settings(), snapshot, claims)).fits
+    known, asked = DecisionBasis(FORECAST, AT), Counts(1, 4)
+    assert answer(CountsQuestion(own, known, asked, AT, settings(), snapshot)).fits
+    assert not answer(CountsQuestion(own, known, asked, AT, settings(), snapshot, claims)).fits
 
 
 def test_the_placement_rule_is_that_of_the_decision() -> None:
@@ -284,5 +275,5 @@ def test_the_placement_rule_is_that_of_the_decision() -> None:
     own = job("a", NOW)
     snapshot = ClusterSnapshot.of(AT, [own], nodes(1, 8), bind(own, ["node-00"] * 3))
     decides = replace(settings(), placement=Nowhere())
-    found = answer(Question(own, KnownJob(FORECAST, AT), WANTED, AT, decides, snapshot))
+    found = answer(CountsQuestion(own, DecisionBasis(FORECAST, AT), WANTED, AT, decides, snapshot))
     assert found.refusal == "this rule places nothing"

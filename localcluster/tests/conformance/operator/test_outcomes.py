@@ -3,6 +3,7 @@
 import pytest
 from kubernetes.client.exceptions import ApiException
 
+from tests.cases import cases
 from tests.conformance.operator.jobs import Job, mxnet, replicas
 
 
@@ -108,18 +109,14 @@ class TestSuccess:
 
 
 class TestCleaning:
-    @pytest.mark.parametrize(
+    @cases(
         ("policy", "left"),
-        [
-            pytest.param(
-                None,
-                {"ps-0", "worker-0", "worker-1", "worker-2"},
-                id="everything by default",
-            ),
-            pytest.param("None", {"ps-0", "worker-0", "worker-1", "worker-2"}, id="everything"),
-            pytest.param("Running", {"worker-0"}, id="what has ended"),
-            pytest.param("All", set(), id="nothing"),
-        ],
+        {
+            "everything by default": (None, {"ps-0", "worker-0", "worker-1", "worker-2"}),
+            "everything": ("None", {"ps-0", "worker-0", "worker-1", "worker-2"}),
+            "what has ended": ("Running", {"worker-0"}),
+            "nothing": ("All", set()),
+        },
     )
     def test_when_a_job_ends_it_leaves(
         self, tfjob: Job, policy: str | None, left: set[str]
@@ -219,13 +216,7 @@ class TestFailure:
 
 
 class TestRestarting:
-    @pytest.mark.parametrize(
-        ("policy", "exit_code"),
-        [
-            pytest.param("OnFailure", 1, id="on failure"),
-            pytest.param("Always", 1, id="always"),
-        ],
-    )
+    @cases(("policy", "exit_code"), {"on failure": ("OnFailure", 1), "always": ("Always", 1)})
     def test_a_failed_pod_is_replaced(self, tfjob: Job, policy: str, exit_code: int) -> None:
         tfjob.create({"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 1, policy)})
         tfjob.wait_pods("ps-0", "worker-0")

@@ -14,6 +14,7 @@ from localcluster.binaries.locate import Binaries
 from localcluster.components import Ports, Recipe
 from localcluster.paths import ClusterPaths
 from localcluster.readiness import AllProbe, HttpProbe, LogLineProbe
+from tests.cases import cases
 
 
 @pytest.mark.parametrize(("status", "ready"), [(200, True), (500, False), (403, False)])
@@ -63,14 +64,14 @@ def test_all_probes_must_succeed(tmp_path: Path) -> None:
     assert not AllProbe((at_once, never)).ready(0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "offset", "ready"),
-    [
-        pytest.param("a\nready\n", 0, True, id="the line stands alone"),
-        pytest.param("ready\n", 6, False, id="it stems from an earlier life"),
-        pytest.param("not ready\n", 0, False, id="it is part of another line"),
-        pytest.param("", 0, False, id="nothing was written"),
-    ],
+    {
+        "the line stands alone": ("a\nready\n", 0, True),
+        "it stems from an earlier life": ("ready\n", 6, False),
+        "it is part of another line": ("not ready\n", 0, False),
+        "nothing was written": ("", 0, False),
+    },
 )
 def test_a_line_of_the_log(tmp_path: Path, text: str, offset: int, ready: bool) -> None:
     log = tmp_path / "a.log"

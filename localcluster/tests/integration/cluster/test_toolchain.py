@@ -10,6 +10,7 @@ from localcluster.commands import run
 from localcluster.errors import BuildError
 from localcluster.progress import PlainProgress
 from localcluster.storage import publish
+from tests.cases import cases
 
 
 def fake_go(folder: Path, script: str) -> str:
@@ -19,15 +20,15 @@ def fake_go(folder: Path, script: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("script", "taken"),
-    [
-        pytest.param("echo go version go1.26.0 linux/amd64", True, id="just new enough"),
-        pytest.param("echo go version go1.27.3 linux/amd64", True, id="newer"),
-        pytest.param("echo go version go1.25.9 linux/amd64", False, id="too old"),
-        pytest.param("echo what", False, id="another program of that name"),
-        pytest.param("exit 1", False, id="broken"),
-    ],
+    {
+        "just new enough": ("echo go version go1.26.0 linux/amd64", True),
+        "newer": ("echo go version go1.27.3 linux/amd64", True),
+        "too old": ("echo go version go1.25.9 linux/amd64", False),
+        "another program of that name": ("echo what", False),
+        "broken": ("exit 1", False),
+    },
 )
 def test_the_machines_go_is_taken(tmp_path: Path, script: str, taken: bool) -> None:
     go = fake_go(tmp_path, script)
@@ -42,16 +43,12 @@ class TestACommand:
     def test_reads_what_it_wrote(self) -> None:
         assert run(["/bin/echo", "hello"], 180) == "hello\n"
 
-    @pytest.mark.parametrize(
+    @cases(
         ("command", "sentence"),
-        [
-            pytest.param(
-                ["/bin/sh", "-c", "echo why >&2; exit 7"],
-                "ended with status 7:\nwhy",
-                id="it fails",
-            ),
-            pytest.param(["/no/such/program"], "could not be started", id="it does not exist"),
-        ],
+        {
+            "it fails": (["/bin/sh", "-c", "echo why >&2; exit 7"], "ended with status 7:\nwhy"),
+            "it does not exist": (["/no/such/program"], "could not be started"),
+        },
     )
     def test_that_fails_says_why(self, command: list[str], sentence: str) -> None:
         with pytest.raises(BuildError, match=sentence):

@@ -15,6 +15,7 @@ import pytest
 from localcluster.node.logs import LogFile
 from localcluster.node.process_table import Launch, ProcessTable, end_marked
 from localcluster.testing.waiting import wait_until
+from tests.cases import cases
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -41,17 +42,15 @@ def run(table: ProcessTable, launch: Launch, folder: Path) -> tuple[int, str]:
     return code, (folder / "log").read_text()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("script", "code"),
-    [
-        pytest.param("exit 0", 0, id="a success"),
-        pytest.param("exit 3", 3, id="a failure"),
-        pytest.param("kill -9 $$", 137, id="a death by SIGKILL"),
-        pytest.param("kill -15 $$", 143, id="a death by SIGTERM"),
-        pytest.param(
-            "exec /no/such/program", 127, id="what the shell says of a program that is not there"
-        ),
-    ],
+    {
+        "a success": ("exit 0", 0),
+        "a failure": ("exit 3", 3),
+        "a death by SIGKILL": ("kill -9 $$", 137),
+        "a death by SIGTERM": ("kill -15 $$", 143),
+        "what the shell says of a program that is not there": ("exec /no/such/program", 127),
+    },
 )
 def test_exit_codes(table: ProcessTable, tmp_path: Path, script: str, code: int) -> None:
     assert run(table, shell(script, tmp_path), tmp_path)[0] == code

@@ -11,6 +11,7 @@ import urllib3
 from localcluster.node.logs import LogFile
 from localcluster.node.logs_server import serve_logs
 from localcluster.tls_server import TlsServer
+from tests.cases import cases
 
 
 class OneLog:
@@ -81,15 +82,13 @@ def test_a_disconnected_follower_does_not_block_the_server(logs: Served) -> None
     assert get(logs, "/containerLogs/ns/p/main").read() == b"one\n"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "status", "sentence"),
-    [
-        pytest.param("/containerLogs/ns/p/other", 400, "is waiting to start", id="no such log"),
-        pytest.param(
-            "/containerLogs/ns/p/main?tailLines=x", 400, "cannot be understood", id="a bad query"
-        ),
-        pytest.param("/exec/ns/p/main", 501, "only logs are", id="another endpoint of a kubelet"),
-    ],
+    {
+        "no such log": ("/containerLogs/ns/p/other", 400, "is waiting to start"),
+        "a bad query": ("/containerLogs/ns/p/main?tailLines=x", 400, "cannot be understood"),
+        "another endpoint of a kubelet": ("/exec/ns/p/main", 501, "only logs are"),
+    },
 )
 def test_a_log_request_that_cannot_be_served_is_answered_with_a_message(
     logs: Served, path: str, status: int, sentence: str

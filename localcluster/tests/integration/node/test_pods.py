@@ -12,6 +12,7 @@ import pytest
 from localcluster.node import lifecycle as life
 from localcluster.node.pod_processes import PORTS_ANNOTATION
 from optimus.kube.errors import ErrorKind
+from tests.cases import cases
 from tests.integration.node.machine import NodeHarness
 from tests.unit.node.pods import container, pod
 
@@ -238,28 +239,25 @@ def test_a_failing_liveness_probe_restarts_the_container(node_harness: NodeHarne
     assert "Unhealthy" in node_harness.recorder.reasons
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "reason", "sentence"),
-    [
-        pytest.param(
+    {
+        "an unknown image": (
             pod(container(image="nginx")),
             "ErrImagePull",
             "known images: busybox",
-            id="an unknown image",
         ),
-        pytest.param(
+        "a csi volume": (
             pod(volumes=[{"name": "v", "csi": {"driver": "d"}}]),
             "Unsupported",
             "volumes of type csi",
-            id="a csi volume",
         ),
-        pytest.param(
+        "a field that is not known": (
             pod(container(env=[{"name": "X", "valueFrom": FIELD}])),
             "CreateContainerConfigError",
             'field "spec.hostname" is not known',
-            id="a field that is not known",
         ),
-    ],
+    },
 )
 def test_a_container_that_cannot_start_waits_with_a_reason_and_a_message(
     node_harness: NodeHarness, raw: dict[str, Any], reason: str, sentence: str

@@ -4,12 +4,12 @@ import queue
 import threading
 from typing import Any
 
-import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from localcluster.node.pod_spec import ContainerSpec, parse_pod
 from localcluster.node.probes import Prober, check
+from tests.cases import cases
 from tests.unit.node.pods import container, pod
 
 
@@ -26,14 +26,14 @@ def failure(http_get: dict[str, Any], local_port: int) -> str | None:
     return check(spec.liveness, spec.raw, {80: local_port}.__getitem__)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("status", "fails"),
-    [
-        pytest.param(200, None, id="200 is healthy"),
-        pytest.param(302, None, id="so is a redirection"),
-        pytest.param(404, "statuscode: 404", id="404 is not"),
-        pytest.param(503, "statuscode: 503", id="nor is 503"),
-    ],
+    {
+        "200 is healthy": (200, None),
+        "so is a redirection": (302, None),
+        "404 is not": (404, "statuscode: 404"),
+        "nor is 503": (503, "statuscode: 503"),
+    },
 )
 def test_http(httpserver: HTTPServer, status: int, fails: str | None) -> None:
     httpserver.expect_request("/z", headers={"X-Probe": "yes"}).respond_with_data("", status=status)

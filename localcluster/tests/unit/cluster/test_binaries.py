@@ -19,6 +19,7 @@ from localcluster.binaries.modules import (
 from localcluster.binaries.toolchain import parse_go_version
 from localcluster.errors import BuildError
 from localcluster.progress import PlainProgress, Progress
+from tests.cases import cases
 
 ALL = (*CONTROL_PLANES.values(), *OPERATORS.values())
 PROGRAMS = [name for module in (KUBERNETES, TRAINING_OPERATOR) for name in module.programs]
@@ -66,17 +67,13 @@ class TestTheKeyOfABuild:
     def test_is_the_same_for_the_same_module(self) -> None:
         assert KUBERNETES.key() == dataclasses.replace(KUBERNETES).key()
 
-    @pytest.mark.parametrize(
+    @cases(
         "other",
-        [
-            pytest.param(
-                dataclasses.replace(KUBERNETES, stamps_version=False), id="other linker flags"
-            ),
-            pytest.param(
-                dataclasses.replace(KUBERNETES, programs={"etcd": "x"}), id="other programs"
-            ),
-            pytest.param(dataclasses.replace(KUBERNETES, manifests=("a",)), id="other manifests"),
-        ],
+        {
+            "other linker flags": dataclasses.replace(KUBERNETES, stamps_version=False),
+            "other programs": dataclasses.replace(KUBERNETES, programs={"etcd": "x"}),
+            "other manifests": dataclasses.replace(KUBERNETES, manifests=("a",)),
+        },
     )
     def test_differs_where_the_result_would(self, other: GoModule) -> None:
         assert other.key() != KUBERNETES.key()
@@ -85,14 +82,14 @@ class TestTheKeyOfABuild:
         assert TRAINING_OPERATOR.key().startswith("training-operator-v1.7.0-")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "version"),
-    [
-        pytest.param("go version go1.26.8 linux/amd64", (1, 26, 8), id="a release"),
-        pytest.param("go version go1.27 linux/arm64", (1, 27), id="without a patch number"),
-        pytest.param("go version go1.27rc1 linux/amd64", (1, 27), id="a candidate"),
-        pytest.param("gopher 12", None, id="another program of that name"),
-    ],
+    {
+        "a release": ("go version go1.26.8 linux/amd64", (1, 26, 8)),
+        "without a patch number": ("go version go1.27 linux/arm64", (1, 27)),
+        "a candidate": ("go version go1.27rc1 linux/amd64", (1, 27)),
+        "another program of that name": ("gopher 12", None),
+    },
 )
 def test_the_version_that_go_prints(text: str, version: tuple[int, ...] | None) -> None:
     assert parse_go_version(text) == version

@@ -2,34 +2,28 @@
 
 from typing import Any
 
-import pytest
-
 from localcluster.bootstrap import _established
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("crd", "served"),
-    [
-        pytest.param({}, False, id="an object without a status"),
-        pytest.param(
-            {"status": {"conditions": None}}, False, id="one that was created this instant"
-        ),
-        pytest.param(
+    {
+        "an object without a status": ({}, False),
+        "one that was created this instant": ({"status": {"conditions": None}}, False),
+        "only named": (
             {"status": {"conditions": [{"type": "NamesAccepted", "status": "True"}]}},
             False,
-            id="only named",
         ),
-        pytest.param(
+        "not yet": (
             {"status": {"conditions": [{"type": "Established", "status": "False"}]}},
             False,
-            id="not yet",
         ),
-        pytest.param(
+        "established": (
             {"status": {"conditions": [{"type": "Established", "status": "True"}]}},
             True,
-            id="established",
         ),
-    ],
+    },
 )
 def test_a_custom_resource_is_served_once_it_is_established(
     crd: dict[str, Any], served: bool

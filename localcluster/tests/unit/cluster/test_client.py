@@ -8,6 +8,7 @@ from kubernetes.client import Configuration
 from localcluster.client import DEFAULT_TIMEOUT_SECONDS, TimedApiClient, api_client
 from localcluster.identities import write_identities
 from localcluster.paths import ClusterPaths
+from tests.cases import cases
 
 
 class Recorder:
@@ -20,13 +21,13 @@ class Recorder:
         self.timeouts.append(named["_request_timeout"])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "used"),
-    [
-        pytest.param({}, DEFAULT_TIMEOUT_SECONDS, id="a call that names none gets the default"),
-        pytest.param({"_request_timeout": None}, DEFAULT_TIMEOUT_SECONDS, id="none is no time-out"),
-        pytest.param({"_request_timeout": 3}, 3, id="its own is kept"),
-    ],
+    {
+        "a call that names none gets the default": ({}, DEFAULT_TIMEOUT_SECONDS),
+        "none is no time-out": ({"_request_timeout": None}, DEFAULT_TIMEOUT_SECONDS),
+        "its own is kept": ({"_request_timeout": 3}, 3),
+    },
 )
 def test_every_call_has_a_timeout(given: dict[str, Any], used: object) -> None:
     client: Any = TimedApiClient(Configuration())

@@ -15,21 +15,18 @@ from localcluster.specs import Backend, numbered_nodes
 from localcluster.storage import write_json
 from localcluster.supervisor.control import ClusterSpec
 from localcluster.supervisor.status import read_events, read_status
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "sentence"),
-    [
-        pytest.param(
-            ["up", "--node", "cpu=four"], "cpu: 'four' is not a quantity", id="a bad capacity"
-        ),
-        pytest.param(
-            ["up", "--nodes", "-1"], "'-1' is no number of nodes", id="fewer nodes than none"
-        ),
-        pytest.param(["up", "--name", "A/b"], "'A/b' is no name", id="a name that is no folder"),
-        pytest.param(["fly"], "invalid choice: 'fly'", id="an unknown command"),
-        pytest.param([], "the following arguments are required", id="no command"),
-    ],
+    {
+        "a bad capacity": (["up", "--node", "cpu=four"], "cpu: 'four' is not a quantity"),
+        "fewer nodes than none": (["up", "--nodes", "-1"], "'-1' is no number of nodes"),
+        "a name that is no folder": (["up", "--name", "A/b"], "'A/b' is no name"),
+        "an unknown command": (["fly"], "invalid choice: 'fly'"),
+        "no command": ([], "the following arguments are required"),
+    },
 )
 def test_bad_usage_is_refused(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]

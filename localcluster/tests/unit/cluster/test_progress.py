@@ -8,6 +8,7 @@ import pytest
 
 from localcluster.progress import PlainProgress
 from localcluster.supervisor.control import tail
+from tests.cases import cases
 
 
 def test_a_step_is_announced_and_its_end_shows_how_long_it_took() -> None:
@@ -26,13 +27,13 @@ def test_a_step_that_fails_says_so_and_passes_the_failure_on() -> None:
     assert "building etcd: failed after" in stream.getvalue()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "last"),
-    [
-        pytest.param("a\nb\nc\n", "b\nc", id="the last lines"),
-        pytest.param("a", "a", id="fewer than asked for"),
-        pytest.param("", "", id="an empty log"),
-    ],
+    {
+        "the last lines": ("a\nb\nc\n", "b\nc"),
+        "fewer than asked for": ("a", "a"),
+        "an empty log": ("", ""),
+    },
 )
 def test_the_end_of_a_log(tmp_path: Path, text: str, last: str) -> None:
     log = tmp_path / "a.log"

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.specs import NodeSpec, Taint, numbered_nodes, parse_capacity
+from tests.cases import cases
 
 quantities = st.from_regex(r"[0-9]{1,4}(m|k|Ki|Mi|Gi)?", fullmatch=True)
 words = st.from_regex(r"[a-z][a-z0-9-]{0,8}[a-z0-9]", fullmatch=True)
@@ -30,37 +31,32 @@ def test_capacity_that_a_node_does_not_state_has_a_default() -> None:
     assert NodeSpec("a", {"cpu": "2"}).capacity == {"cpu": "2", "memory": "8Gi", "pods": "110"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "capacity"),
-    [
-        pytest.param("", {}, id="nothing is no capacity"),
-        pytest.param("cpu=4", {"cpu": "4"}, id="one resource"),
-        pytest.param(
+    {
+        "nothing is no capacity": ("", {}),
+        "one resource": ("cpu=4", {"cpu": "4"}),
+        "blanks and a comma too many": (
             " cpu=500m , memory=8Gi,",
             {"cpu": "500m", "memory": "8Gi"},
-            id="blanks and a comma too many",
         ),
-        pytest.param("nvidia.com/gpu=2", {"nvidia.com/gpu": "2"}, id="a resource with a domain"),
-    ],
+        "a resource with a domain": ("nvidia.com/gpu=2", {"nvidia.com/gpu": "2"}),
+    },
 )
 def test_a_capacity_on_the_command_line(text: str, capacity: dict[str, str]) -> None:
     assert parse_capacity(text) == capacity
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "sentence"),
-    [
-        pytest.param("cpu", "'cpu' is no capacity; write resource=quantity", id="no equals sign"),
-        pytest.param("cpu=", "'cpu=' is no capacity", id="no quantity"),
-        pytest.param("=4", "'=4' is no capacity", id="no resource"),
-        pytest.param("cpu=four", "cpu: 'four' is not a quantity", id="a word for a quantity"),
-        pytest.param("cpu=-1", "cpu: '-1' is negative", id="less than nothing"),
-        pytest.param(
-            "memory=8GB",
-            "memory: '8GB' is not a quantity",
-            id="a suffix that Kubernetes does not know",
-        ),
-    ],
+    {
+        "no equals sign": ("cpu", "'cpu' is no capacity; write resource=quantity"),
+        "no quantity": ("cpu=", "'cpu=' is no capacity"),
+        "no resource": ("=4", "'=4' is no capacity"),
+        "a word for a quantity": ("cpu=four", "cpu: 'four' is not a quantity"),
+        "less than nothing": ("cpu=-1", "cpu: '-1' is negative"),
+        "a suffix that Kubernetes does not know": ("memory=8GB", "memory: '8GB' is not a quantity"),
+    },
 )
 def test_a_wrong_capacity_is_refused_with_the_part_that_is_wrong(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):

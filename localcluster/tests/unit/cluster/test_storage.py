@@ -6,25 +6,19 @@ import pytest
 
 from localcluster.progress import PlainProgress
 from localcluster.storage import cache_root, publish, read_json, state_root, write_json
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("environ", "folder"),
-    [
-        pytest.param(
-            {"XDG_CACHE_HOME": "/somewhere"},
-            Path("/somewhere/optimus-on-kubernetes"),
-            id="as XDG says",
-        ),
-        pytest.param(
-            {}, Path.home() / ".cache/optimus-on-kubernetes", id="in the home folder by default"
-        ),
-        pytest.param(
+    {
+        "as XDG says": ({"XDG_CACHE_HOME": "/somewhere"}, Path("/somewhere/optimus-on-kubernetes")),
+        "in the home folder by default": ({}, Path.home() / ".cache/optimus-on-kubernetes"),
+        "a relative path is ignored, as the specification says": (
             {"XDG_CACHE_HOME": "relative"},
             Path.home() / ".cache/optimus-on-kubernetes",
-            id="a relative path is ignored, as the specification says",
         ),
-    ],
+    },
 )
 def test_the_cache_lies(environ: dict[str, str], folder: Path) -> None:
     assert cache_root(environ) == folder

@@ -1,11 +1,11 @@
 """When a component that died is started again."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.backoff import BackOff
 from localcluster.supervisor.policy import Lifecycle, Phase, describe_exit
+from tests.cases import cases
 
 BACK_OFF = BackOff(base_seconds=0.5, cap_seconds=8.0, reset_seconds=20.0)
 
@@ -23,13 +23,9 @@ def test_the_delay_grows_from_death_to_death_up_to_a_limit(deaths: int) -> None:
     assert 0.5 <= delay_seconds(deaths) <= delay_seconds(deaths + 1) <= 8.0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("deaths", "delay"),
-    [
-        pytest.param(1, 0.5, id="the first death"),
-        pytest.param(3, 2.0, id="doubled twice"),
-        pytest.param(9, 8.0, id="never longer than this"),
-    ],
+    {"the first death": (1, 0.5), "doubled twice": (3, 2.0), "never longer than this": (9, 8.0)},
 )
 def test_the_delay_doubles(deaths: int, delay: float) -> None:
     assert delay_seconds(deaths) == delay
@@ -65,12 +61,9 @@ def test_what_was_ended_on_purpose_is_never_due() -> None:
     assert (life.phase, life.due(1e9)) == (Phase.STOPPED, False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("code", "sentence"),
-    [
-        pytest.param(2, "ended with status 2", id="an exit status"),
-        pytest.param(-9, "was killed by signal 9", id="a signal"),
-    ],
+    {"an exit status": (2, "ended with status 2"), "a signal": (-9, "was killed by signal 9")},
 )
 def test_how_a_process_ended_in_words(code: int, sentence: str) -> None:
     assert describe_exit(code) == sentence

@@ -55,7 +55,6 @@ WIDGETS = {
     },
 }
 NS = "/api/v1/namespaces/ns"
-WIDGETS_PATH = "/apis/test.io/v1/namespaces/ns/widgets"
 MERGE = "application/merge-patch+json"
 
 

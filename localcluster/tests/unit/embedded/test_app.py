@@ -5,10 +5,10 @@ from random import Random
 from typing import Any
 
 import msgspec
-import pytest
 
 from localcluster.embedded.apiserver.app import MAX_BODY_BYTES, App, Message
 from localcluster.embedded.apiserver.watches import Watches
+from tests.cases import cases
 from tests.unit.embedded.api_server import ApiServer, config_map
 
 PATH = "/api/v1/namespaces/ns/configmaps"
@@ -49,13 +49,13 @@ def test_a_body_in_pieces_is_one_body() -> None:
     assert "c" in server.names("configmaps")
 
 
-@pytest.mark.parametrize(
+@cases(
     "begun",
-    [
-        pytest.param((), id="nothing of the body has come"),
-        pytest.param((piece(b'{"preconditions":', more=True),), id="a part of the body has come"),
-        pytest.param((piece(b"{}", more=True),), id="what has come could be a whole body"),
-    ],
+    {
+        "nothing of the body has come": (),
+        "a part of the body has come": (piece(b'{"preconditions":', more=True),),
+        "what has come could be a whole body": (piece(b"{}", more=True),),
+    },
 )
 def test_an_incomplete_request_is_not_executed(begun: tuple[Message, ...]) -> None:
     """Without its body a deletion would be one without preconditions."""

@@ -2,50 +2,18 @@
 
 from typing import Any
 
-import pytest
-
 from localcluster.embedded.apiserver.controllers import tainted
 from localcluster.embedded.apiserver.kinds import Json
-from localcluster.embedded.apiserver.wire import DeleteOptions
-from tests.unit.embedded.api_server import ApiServer, config_map, pod
+from tests.cases import cases
+from tests.unit.embedded.api_server import ApiServer, config_map
 
 
 class TestNamespaces:
-    def test_a_new_one_gets_its_account_and_its_certificate(self) -> None:
-        server = ApiServer()
-        assert (server.names("serviceaccounts"), server.names("configmaps")) == (
-            ["default"],
-            ["kube-root-ca.crt"],
-        )
-
     def test_what_it_needs_comes_back(self) -> None:
         server = ApiServer()
         server.objects.delete(server.target("serviceaccounts", "default"))
         server.settle()
         assert server.names("serviceaccounts") == ["default"]
-
-    def test_it_goes_when_all_in_it_is_gone(self) -> None:
-        server = ApiServer()
-        server.create(
-            "widgets", {"metadata": {"name": "w", "finalizers": ["a.io/b"]}, "spec": {"size": 1}}
-        )
-        server.create("pods", pod())
-        server.objects.bind(server.target("pods", "p"), {"target": {"name": "n"}})
-        server.objects.delete(server.target("namespaces", "ns"))
-        server.settle()
-        namespace = server.get("namespaces", "ns") or {}
-        assert namespace["status"]["phase"] == "Terminating"
-        assert (server.names("configmaps"), server.names("pods"), server.names("widgets")) == (
-            [],
-            ["p"],
-            ["w"],
-        )
-        server.objects.delete(server.target("pods", "p"), DeleteOptions(grace_period_seconds=0))
-        free: Json = {"finalizers": []}
-        target = server.target("widgets", "w")
-        server.objects.change(target, lambda old: {**old, "metadata": {**old["metadata"], **free}})
-        server.settle()
-        assert server.get("namespaces", "ns") is None
 
 
 class TestDefinitions:
@@ -98,15 +66,15 @@ def node(ready: str | None, *, unschedulable: bool = False, taints: tuple[str, .
 NOT_READY, CORDONED = "node.kubernetes.io/not-ready", "node.kubernetes.io/unschedulable"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "taints"),
-    [
-        pytest.param(node(None), [NOT_READY], id="a node that has not reported"),
-        pytest.param(node("True", taints=(NOT_READY,)), [], id="a node that has become ready"),
-        pytest.param(node("False"), [NOT_READY], id="a node that is no longer ready"),
-        pytest.param(node("True", unschedulable=True), [CORDONED], id="a cordoned node"),
-        pytest.param(node("True", taints=(CORDONED, "mine")), ["mine"], id="a user's taint stays"),
-    ],
+    {
+        "a node that has not reported": (node(None), [NOT_READY]),
+        "a node that has become ready": (node("True", taints=(NOT_READY,)), []),
+        "a node that is no longer ready": (node("False"), [NOT_READY]),
+        "a cordoned node": (node("True", unschedulable=True), [CORDONED]),
+        "a user's taint stays": (node("True", taints=(CORDONED, "mine")), ["mine"]),
+    },
 )
 def test_taints_follow_the_conditions_of_a_node(body: Json, taints: list[str]) -> None:
     found = tainted(body)
@@ -159,16 +127,14 @@ class TestVolumes:
         self.claim(server)
         assert self.bound(server) == "mine"
 
-    @pytest.mark.parametrize(
+    @cases(
         "spec",
-        [
-            pytest.param({"capacity": {"storage": "1Mi"}}, id="too small"),
-            pytest.param({"accessModes": ["ReadWriteOnce"]}, id="not for many"),
-            pytest.param({"storageClassName": "fast"}, id="of another class"),
-            pytest.param(
-                {"claimRef": {"namespace": "ns", "name": "other"}}, id="meant for another"
-            ),
-        ],
+        {
+            "too small": {"capacity": {"storage": "1Mi"}},
+            "not for many": {"accessModes": ["ReadWriteOnce"]},
+            "of another class": {"storageClassName": "fast"},
+            "meant for another": {"claimRef": {"namespace": "ns", "name": "other"}},
+        },
     )
     def test_one_that_does_not_fit_is_left(self, spec: Json) -> None:
         server = ApiServer()

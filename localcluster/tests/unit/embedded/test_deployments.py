@@ -67,14 +67,14 @@ def end_leaving(server: ApiServer) -> None:
     server.settle()
 
 
-def test_it_gets_its_pods_and_owns_them_by_way_of_a_replica_set() -> None:
+def test_it_gets_its_pods_and_owns_them() -> None:
     server = deployed(2)
-    (replica_set,) = server.names("replicasets")
     names = server.names("pods")
     assert len(names) == 2
-    assert all(name.startswith(f"{replica_set}-") for name in names)
-    (owner,) = (server.get("pods", names[0]) or {})["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["name"], owner["controller"]) == ("ReplicaSet", replica_set, True)
+    metadata = (server.get("pods", names[0]) or {})["metadata"]
+    assert names[0].startswith(f"d-{metadata['labels']['pod-template-hash']}-")
+    (owner,) = metadata["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("Deployment", "d", True)
 
 
 def test_its_status_follows_its_pods() -> None:
@@ -131,4 +131,4 @@ def test_everything_goes_with_it() -> None:
     server = deployed(2)
     server.objects.delete(server.target("deployments", "d"))
     server.settle()
-    assert (server.names("replicasets"), server.names("pods")) == ([], [])
+    assert server.names("pods") == []

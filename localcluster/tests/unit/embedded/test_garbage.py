@@ -22,37 +22,6 @@ def made(server: ApiServer) -> list[str]:
     return [name for name in server.names("configmaps") if name != "kube-root-ca.crt"]
 
 
-def test_children_and_grandchildren_go_with_the_owner() -> None:
-    server = ApiServer()
-    parent = server.create("configmaps", config_map("parent"))
-    child = owned(server, "child", parent, blockOwnerDeletion=True)
-    owned(server, "grandchild", child, blockOwnerDeletion=True)
-    server.create("configmaps", config_map("stranger"))
-    delete(server, "parent")
-    assert made(server) == ["stranger"]
-
-
-def test_with_another_owner_alive_only_the_reference_goes() -> None:
-    server = ApiServer()
-    one, two = (server.create("configmaps", config_map(name)) for name in ("one", "two"))
-    owned(server, "child", one, two)
-    delete(server, "one")
-    child = server.get("configmaps", "child") or {}
-    assert [each["name"] for each in child["metadata"]["ownerReferences"]] == ["two"]
-
-
-def test_a_dependent_of_an_owner_that_never_existed_goes() -> None:
-    server = ApiServer()
-    missing = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "missing", "uid": "none"},
-    }
-    owned(server, "child", missing)
-    server.settle()
-    assert made(server) == []
-
-
 def test_a_recreated_owner_of_the_same_name_is_another() -> None:
     server = ApiServer()
     old = server.create("configmaps", config_map("parent"))

@@ -9,6 +9,7 @@ import yaml
 from localcluster.embedded.kustomize import render
 from localcluster.errors import ClusterError
 from localcluster.paths import REPOSITORY
+from tests.cases import cases
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
 DEPLOYMENT = {
@@ -113,31 +114,27 @@ def test_layers_with_patches_images_and_a_replaced_config(tmp_path: Path) -> Non
     assert by_kind(render(top))["ConfigMap"]["metadata"]["name"] != config["metadata"]["name"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kustomization", "sentence"),
-    [
-        pytest.param(
+    {
+        "a field that is not known": (
             {"namePrefix": "x-"},
             "has namePrefix, which is not known here",
-            id="a field that is not known",
         ),
-        pytest.param(
+        "a field of a generator that is not known": (
             {"configMapGenerator": [{"name": "x", "envs": ["a.env"]}]},
             "has envs, which is not known here",
-            id="a field of a generator that is not known",
         ),
-        pytest.param({"resources": ["none.yaml"]}, "cannot be read", id="a file that is missing"),
-        pytest.param(
+        "a file that is missing": ({"resources": ["none.yaml"]}, "cannot be read"),
+        "a patch of an object that is not there": (
             {"patches": [{"patch": yaml.safe_dump(CONFIG)}]},
             "which is not there",
-            id="a patch of an object that is not there",
         ),
-        pytest.param(
+        "a replacement from nothing": (
             {"replacements": [{"source": {"kind": "Pod", "fieldPath": "a"}, "targets": []}]},
             "0 sources",
-            id="a replacement from nothing",
         ),
-        pytest.param(
+        "a replacement from a field that is not there": (
             {
                 "resources": ["config.yaml"],
                 "replacements": [
@@ -145,9 +142,8 @@ def test_layers_with_patches_images_and_a_replaced_config(tmp_path: Path) -> Non
                 ],
             },
             "no field data.none",
-            id="a replacement from a field that is not there",
         ),
-        pytest.param(
+        "a patch that does not fit": (
             {
                 "resources": ["config.yaml"],
                 "patches": [
@@ -158,19 +154,16 @@ def test_layers_with_patches_images_and_a_replaced_config(tmp_path: Path) -> Non
                 ],
             },
             "cannot be applied",
-            id="a patch that does not fit",
         ),
-        pytest.param(
+        "nothing to replace": (
             {"configMapGenerator": [{"name": "x", "behavior": "replace", "files": []}]},
             "no ConfigMap x to replace",
-            id="nothing to replace",
         ),
-        pytest.param(
+        "nothing to merge": (
             {"configMapGenerator": [{"name": "x", "behavior": "merge", "literals": []}]},
             "no ConfigMap x to merge",
-            id="nothing to merge",
         ),
-    ],
+    },
 )
 def test_what_cannot_be_rendered_is_an_error(
     tmp_path: Path, kustomization: dict[str, Any], sentence: str
@@ -198,14 +191,14 @@ def test_the_shipped_manifests_are_known(folder: str) -> None:
     assert [each["image"] for each in pod["initContainers"]] == ["optimus-on-kubernetes:0.1.0"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "suffix"),
-    [
-        pytest.param("abc", "8g4hfht4gh", id="letters"),
-        pytest.param("a<b>é", "754kfbdbbf", id="signs that Go escapes, and a letter that it keeps"),
-        pytest.param('q"x', "mmm4262t5f", id="a quotation mark"),
-        pytest.param("a&b", "hk94c2df65", id="an ampersand"),
-    ],
+    {
+        "letters": ("abc", "8g4hfht4gh"),
+        "signs that Go escapes, and a letter that it keeps": ("a<b>é", "754kfbdbbf"),
+        "a quotation mark": ('q"x', "mmm4262t5f"),
+        "an ampersand": ("a&b", "hk94c2df65"),
+    },
 )
 def test_generated_names_are_those_of_kubectl(tmp_path: Path, text: str, suffix: str) -> None:
     """The names that `kubectl kustomize` of Kubernetes 1.36.3 gave."""

@@ -7,6 +7,7 @@ from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.kinds import Json
 from localcluster.embedded.apiserver.lists import listed
 from localcluster.embedded.apiserver.selectors import Selection, parse_labels
+from tests.cases import cases
 from tests.unit.embedded.api_server import ApiServer, config_map
 
 
@@ -17,14 +18,14 @@ def read(server: ApiServer, query: dict[str, str], selection: Selection | None =
     return body
 
 
-@pytest.mark.parametrize(
+@cases(
     "query",
-    [
-        pytest.param({}, id="without parameters"),
-        pytest.param({"resourceVersion": "0", "limit": "1"}, id="of any version"),
-        pytest.param({"resourceVersion": "1"}, id="of a version or later"),
-        pytest.param({"limit": "2"}, id="with a limit, which a server may ignore"),
-    ],
+    {
+        "without parameters": {},
+        "of any version": {"resourceVersion": "0", "limit": "1"},
+        "of a version or later": {"resourceVersion": "1"},
+        "with a limit, which a server may ignore": {"limit": "2"},
+    },
 )
 def test_a_list_holds_every_selected_object(query: dict[str, str]) -> None:
     server = ApiServer()
@@ -35,19 +36,18 @@ def test_a_list_holds_every_selected_object(query: dict[str, str]) -> None:
     assert found["metadata"] == {"resourceVersion": str(server.store.version)}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "message"),
-    [
-        pytest.param(
-            {"limit": "x"}, 'strconv.ParseInt: parsing "x": invalid syntax', id="a limit in letters"
-        ),
-        pytest.param(
+    {
+        "a limit in letters": ({"limit": "x"}, 'strconv.ParseInt: parsing "x": invalid syntax'),
+        "a version in letters": (
             {"resourceVersion": "abc"},
-            'invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: '
-            'parsing "abc": invalid syntax',
-            id="a version in letters",
+            (
+                'invalid resource version: resourceVersion: Invalid value: "abc": '
+                'strconv.ParseUint: parsing "abc": invalid syntax'
+            ),
         ),
-    ],
+    },
 )
 def test_parameters_that_cannot_be_read(query: dict[str, str], message: str) -> None:
     with pytest.raises(StatusError) as refused:

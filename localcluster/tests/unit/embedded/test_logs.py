@@ -9,6 +9,7 @@ import trustme
 
 from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.logs import LogRequest, fetch
+from tests.cases import cases
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -44,18 +45,18 @@ def serving(*pieces: bytes) -> Serve:
     return serve
 
 
-@pytest.mark.parametrize(
+@cases(
     "pieces",
-    [
-        pytest.param(
-            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"3\r\none\r\n0\r\n\r\n"),
-            id="in chunks",
+    {
+        "in chunks": (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"3\r\none\r\n0\r\n\r\n",
         ),
-        pytest.param(
-            (b"HTTP/1.1 200 OK\r\nTransfer-Enc", b"oding: chunked\r\n\r\n3\r\none\r\nff"),
-            id="cut within one",
+        "cut within one": (
+            b"HTTP/1.1 200 OK\r\nTransfer-Enc",
+            b"oding: chunked\r\n\r\n3\r\none\r\nff",
         ),
-    ],
+    },
 )
 def test_a_log_is_passed_on(pieces: tuple[bytes, ...]) -> None:
     async def run() -> bytes:
@@ -68,13 +69,13 @@ def test_a_log_is_passed_on(pieces: tuple[bytes, ...]) -> None:
     assert asyncio.run(run()) == b"one"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pieces", "why"),
-    [
-        pytest.param((), "no answer", id="nothing"),
-        pytest.param((b"HTTP/1.1 200 OK\r\n",), "no answer", id="half of a head"),
-        pytest.param((b"x" * 70_000,), "limit", id="no head at all"),
-    ],
+    {
+        "nothing": ((), "no answer"),
+        "half of a head": ((b"HTTP/1.1 200 OK\r\n",), "no answer"),
+        "no head at all": ((b"x" * 70_000,), "limit"),
+    },
 )
 def test_a_log_request_without_a_valid_response_is_an_error(
     pieces: tuple[bytes, ...], why: str

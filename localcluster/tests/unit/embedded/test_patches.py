@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.patches import json_patch, merge_patch, strategic_merge
+from tests.cases import cases
 
 LEAVES = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["a", "b"])
 VALUES = st.recursive(
@@ -66,34 +67,30 @@ def test_without_lists_of_known_keys_a_strategic_merge_is_a_merge(
 CONTAINERS = {"containers": [{"name": "c", "image": "1"}, {"name": "d", "image": "2"}]}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("target", "patch", "wanted"),
-    [
-        pytest.param(
+    {
+        "containers are merged by name": (
             CONTAINERS,
             {"containers": [{"name": "c", "image": "9"}]},
             {"containers": [{"name": "c", "image": "9"}, {"name": "d", "image": "2"}]},
-            id="containers are merged by name",
         ),
-        pytest.param(
+        "a new name is appended": (
             CONTAINERS,
             {"containers": [{"name": "e", "image": "3"}]},
             {"containers": [*CONTAINERS["containers"], {"name": "e", "image": "3"}]},
-            id="a new name is appended",
         ),
-        pytest.param(
+        "an element is deleted": (
             CONTAINERS,
             {"containers": [{"name": "c", "$patch": "delete"}]},
             {"containers": [{"name": "d", "image": "2"}]},
-            id="an element is deleted",
         ),
-        pytest.param(
+        "a list is replaced": (
             CONTAINERS,
             {"containers": [{"$patch": "replace"}, {"name": "e", "image": "3"}]},
             {"containers": [{"name": "e", "image": "3"}]},
-            id="a list is replaced",
         ),
-        pytest.param(
+        "conditions are merged by type": (
             {"conditions": [{"type": "Ready", "status": "False"}]},
             {
                 "conditions": [
@@ -107,48 +104,39 @@ CONTAINERS = {"containers": [{"name": "c", "image": "1"}, {"name": "d", "image":
                     {"type": "New", "status": "True"},
                 ]
             },
-            id="conditions are merged by type",
         ),
-        pytest.param(
+        "statuses of containers are replaced": (
             {"containerStatuses": [{"name": "c", "ready": False}, {"name": "d"}]},
             {"containerStatuses": [{"name": "c", "ready": True}]},
             {"containerStatuses": [{"name": "c", "ready": True}]},
-            id="statuses of containers are replaced",
         ),
-        pytest.param(
+        "no key, no merge": (
             {"tolerations": [{"key": "a"}]},
             {"tolerations": []},
             {"tolerations": []},
-            id="no key, no merge",
         ),
-        pytest.param(
+        "a set of words grows": (
             {"finalizers": ["a"]},
             {"finalizers": ["b"]},
             {"finalizers": ["a", "b"]},
-            id="a set of words grows",
         ),
-        pytest.param(
+        "a word is taken from a set": (
             {"finalizers": ["a", "b"]},
             {"$deleteFromPrimitiveList/finalizers": ["a"]},
             {"finalizers": ["b"]},
-            id="a word is taken from a set",
         ),
-        pytest.param(
-            {"a": 1, "b": 2}, {"$retainKeys": ["b"], "b": 3}, {"b": 3}, id="only these keys stay"
-        ),
-        pytest.param(
+        "only these keys stay": ({"a": 1, "b": 2}, {"$retainKeys": ["b"], "b": 3}, {"b": 3}),
+        "an object is replaced": (
             {"a": {"x": 1}},
             {"a": {"$patch": "replace", "y": 2}},
             {"a": {"y": 2}},
-            id="an object is replaced",
         ),
-        pytest.param(
+        "an order alone changes nothing": (
             CONTAINERS,
             {"$setElementOrder/containers": [{"name": "d"}, {"name": "c"}]},
             CONTAINERS,
-            id="an order alone changes nothing",
         ),
-    ],
+    },
 )
 def test_strategic_merges(target: Any, patch: Any, wanted: Any) -> None:
     before = copy.deepcopy(target)
@@ -156,47 +144,30 @@ def test_strategic_merges(target: Any, patch: Any, wanted: Any) -> None:
     assert target == before
 
 
-@pytest.mark.parametrize(
+@cases(
     ("operations", "wanted"),
-    [
-        pytest.param(
+    {
+        "add a key": (
             [{"op": "add", "path": "/c", "value": 1}],
             {"a": {"b": 1}, "l": [1, 2], "c": 1},
-            id="add a key",
         ),
-        pytest.param(
-            [{"op": "add", "path": "/l/1", "value": 9}],
-            {"a": {"b": 1}, "l": [1, 9, 2]},
-            id="insert",
-        ),
-        pytest.param(
-            [{"op": "add", "path": "/l/-", "value": 9}],
-            {"a": {"b": 1}, "l": [1, 2, 9]},
-            id="append",
-        ),
-        pytest.param([{"op": "remove", "path": "/a/b"}], {"a": {}, "l": [1, 2]}, id="remove a key"),
-        pytest.param(
-            [{"op": "remove", "path": "/l/0"}], {"a": {"b": 1}, "l": [2]}, id="remove an element"
-        ),
-        pytest.param(
-            [{"op": "replace", "path": "/a/b", "value": 5}],
-            {"a": {"b": 5}, "l": [1, 2]},
-            id="replace",
-        ),
-        pytest.param(
+        "insert": ([{"op": "add", "path": "/l/1", "value": 9}], {"a": {"b": 1}, "l": [1, 9, 2]}),
+        "append": ([{"op": "add", "path": "/l/-", "value": 9}], {"a": {"b": 1}, "l": [1, 2, 9]}),
+        "remove a key": ([{"op": "remove", "path": "/a/b"}], {"a": {}, "l": [1, 2]}),
+        "remove an element": ([{"op": "remove", "path": "/l/0"}], {"a": {"b": 1}, "l": [2]}),
+        "replace": ([{"op": "replace", "path": "/a/b", "value": 5}], {"a": {"b": 5}, "l": [1, 2]}),
+        "replace in a list": (
             [{"op": "replace", "path": "/l/1", "value": 5}],
             {"a": {"b": 1}, "l": [1, 5]},
-            id="replace in a list",
         ),
-        pytest.param(
+        "a test that holds, and a key with signs": (
             [
                 {"op": "test", "path": "/a/b", "value": 1},
                 {"op": "add", "path": "/x~1y~0z", "value": 2},
             ],
             {"a": {"b": 1}, "l": [1, 2], "x/y~z": 2},
-            id="a test that holds, and a key with signs",
         ),
-    ],
+    },
 )
 def test_json_patches(operations: Any, wanted: Any) -> None:
     target = {"a": {"b": 1}, "l": [1, 2]}
@@ -204,18 +175,18 @@ def test_json_patches(operations: Any, wanted: Any) -> None:
     assert target == {"a": {"b": 1}, "l": [1, 2]}
 
 
-@pytest.mark.parametrize(
+@cases(
     "operation",
-    [
-        pytest.param({"op": "test", "path": "/a/b", "value": 2}, id="a test that fails"),
-        pytest.param({"op": "remove", "path": "/none"}, id="nothing to remove"),
-        pytest.param({"op": "replace", "path": "/a/none", "value": 1}, id="nothing to replace"),
-        pytest.param({"op": "add", "path": "/l/3", "value": 1}, id="beyond the end"),
-        pytest.param({"op": "add", "path": "/l/-1", "value": 1}, id="a negative place"),
-        pytest.param({"op": "add", "path": "a", "value": 1}, id="no pointer"),
-        pytest.param({"op": "fly", "path": "/a"}, id="an unknown operation"),
-        pytest.param({"op": "add", "path": "/c"}, id="no value"),
-    ],
+    {
+        "a test that fails": {"op": "test", "path": "/a/b", "value": 2},
+        "nothing to remove": {"op": "remove", "path": "/none"},
+        "nothing to replace": {"op": "replace", "path": "/a/none", "value": 1},
+        "beyond the end": {"op": "add", "path": "/l/3", "value": 1},
+        "a negative place": {"op": "add", "path": "/l/-1", "value": 1},
+        "no pointer": {"op": "add", "path": "a", "value": 1},
+        "an unknown operation": {"op": "fly", "path": "/a"},
+        "no value": {"op": "add", "path": "/c"},
+    },
 )
 def test_json_patches_that_cannot_be_applied(operation: Any) -> None:
     with pytest.raises(StatusError) as refused:

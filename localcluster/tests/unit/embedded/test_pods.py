@@ -1,8 +1,7 @@
 """Pods: defaults, admission, and which fields may change."""
 
-import pytest
-
 from localcluster.embedded.apiserver.kinds import Json
+from tests.cases import cases
 from tests.unit.embedded.api_server import ApiServer, config_map, pod, refusal
 
 
@@ -29,24 +28,22 @@ class TestAdmission:
             not in ApiServer().create("pods", pod(automountServiceAccountToken=False))["spec"]
         )
 
-    @pytest.mark.parametrize(
+    @cases(
         ("spec", "message"),
-        [
-            pytest.param(
+        {
+            "an account that is not there": (
                 {"serviceAccountName": "x"},
                 (
                     'pods "p" is forbidden: error looking up service account ns/x: serviceaccount '
                     '"x" '
                     "not found"
                 ),
-                id="an account that is not there",
             ),
-            pytest.param(
+            "a class that is not there": (
                 {"priorityClassName": "x"},
                 'pods "p" is forbidden: no PriorityClass with name x was found',
-                id="a class that is not there",
             ),
-        ],
+        },
     )
     def test_pods_that_are_refused(self, spec: Json, message: str) -> None:
         server = ApiServer()

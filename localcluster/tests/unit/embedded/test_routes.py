@@ -8,41 +8,24 @@ from localcluster.embedded.apiserver.logs import LogRequest
 from localcluster.embedded.apiserver.routes import COMPACT
 from localcluster.embedded.apiserver.watches import WatchRequest
 from localcluster.embedded.apiserver.wire import Request, target_of
-from tests.unit.embedded.api_server import NS, WIDGETS_PATH, ApiServer, config_map, pod
+from tests.cases import cases
+from tests.unit.embedded.api_server import NS, ApiServer, pod
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "wanted"),
-    [
-        pytest.param("/api/v1/pods", ("pods", "", "", ""), id="a collection over all namespaces"),
-        pytest.param(
-            "/api/v1/namespaces/a/pods", ("pods", "a", "", ""), id="a collection in a namespace"
-        ),
-        pytest.param("/api/v1/namespaces/a/pods/p", ("pods", "a", "p", ""), id="an object"),
-        pytest.param(
-            "/api/v1/namespaces/a/pods/p/status",
-            ("pods", "a", "p", "status"),
-            id="a part of an object",
-        ),
-        pytest.param("/api/v1/namespaces", ("namespaces", "", "", ""), id="the namespaces"),
-        pytest.param(
-            "/api/v1/namespaces/pods", ("namespaces", "", "pods", ""), id="a namespace called pods"
-        ),
-        pytest.param(
-            "/api/v1/namespaces/a/status",
-            ("namespaces", "", "a", "status"),
-            id="a part of a namespace",
-        ),
-        pytest.param("/api/v1/nodes/n", ("nodes", "", "n", ""), id="an object without a namespace"),
-        pytest.param(
-            "/apis/apps/v1/namespaces/a/deployments",
-            ("deployments", "a", "", ""),
-            id="another group",
-        ),
-        pytest.param(
-            "/api/v1/namespaces/a/pods/x%2Fy", ("pods", "a", "x/y", ""), id="signs in a name"
-        ),
-    ],
+    {
+        "a collection over all namespaces": ("/api/v1/pods", ("pods", "", "", "")),
+        "a collection in a namespace": ("/api/v1/namespaces/a/pods", ("pods", "a", "", "")),
+        "an object": ("/api/v1/namespaces/a/pods/p", ("pods", "a", "p", "")),
+        "a part of an object": ("/api/v1/namespaces/a/pods/p/status", ("pods", "a", "p", "status")),
+        "the namespaces": ("/api/v1/namespaces", ("namespaces", "", "", "")),
+        "a namespace called pods": ("/api/v1/namespaces/pods", ("namespaces", "", "pods", "")),
+        "a part of a namespace": ("/api/v1/namespaces/a/status", ("namespaces", "", "a", "status")),
+        "an object without a namespace": ("/api/v1/nodes/n", ("nodes", "", "n", "")),
+        "another group": ("/apis/apps/v1/namespaces/a/deployments", ("deployments", "a", "", "")),
+        "signs in a name": ("/api/v1/namespaces/a/pods/x%2Fy", ("pods", "a", "x/y", "")),
+    },
 )
 def test_paths(path: str, wanted: tuple[str, str, str, str]) -> None:
     found = target_of(Kinds(), path)
@@ -74,48 +57,6 @@ def test_paths_outside_of_every_group_are_answered_in_plain_text(path: str) -> N
 def test_another_version_of_a_built_in_group_is_answered_with_a_status(path: str) -> None:
     code, body = ApiServer().request("GET", path)
     assert (code, body["reason"]) == (404, "NotFound")
-
-
-def test_a_collection_is_deleted_by_selector() -> None:
-    server = ApiServer()
-    for name, label in (("a", "1"), ("b", "2"), ("c", "1")):
-        server.create("configmaps", config_map(name, labels={"k": label}))
-    code, gone = server.request("DELETE", f"{NS}/configmaps?labelSelector=k%3D1")
-    assert (code, gone["kind"], [each["metadata"]["name"] for each in gone["items"]]) == (
-        200,
-        "ConfigMapList",
-        ["a", "c"],
-    )
-    assert server.names("configmaps") == ["b", "kube-root-ca.crt"]
-
-
-def test_discovery_names_every_kind_and_its_parts() -> None:
-    server = ApiServer()
-    groups = {each["name"] for each in server.request("GET", "/apis")[1]["groups"]}
-    assert {"apps", "coordination.k8s.io", "test.io"} <= groups
-    listed = server.request("GET", "/apis/test.io/v1")[1]["resources"]
-    assert [each["name"] for each in listed] == ["widgets", "widgets/status"]
-    pods = {
-        each["name"]: each["kind"]
-        for each in server.request("GET", "/api/v1")[1]["resources"]
-        if "pods" in each["name"]
-    }
-    parts = {"pods/binding": "Pod", "pods/log": "Pod", "pods/status": "Pod"}
-    assert pods == {"pods": "Pod", **parts}
-    assert server.request("GET", "/version")[1]["minor"] == "36"
-    assert server.request("GET", "/readyz") == (200, b"ok")
-
-
-def test_items_of_built_in_lists_go_without_their_kind_and_custom_ones_with_it() -> None:
-    server = ApiServer()
-    server.create("widgets", {"metadata": {"name": "w"}, "spec": {"size": 1}})
-    built_in = server.request("GET", f"{NS}/configmaps")[1]
-    assert (built_in["kind"], [sorted(each) for each in built_in["items"]]) == (
-        "ConfigMapList",
-        [["data", "metadata"]],
-    )
-    custom = server.request("GET", WIDGETS_PATH)[1]
-    assert (custom["kind"], custom["items"][0]["kind"]) == ("WidgetList", "Widget")
 
 
 def test_history_can_be_forgotten_on_demand() -> None:
@@ -152,18 +93,15 @@ class TestStreams:
         found = server.routes.handle(Request.of("GET", f"{NS}/pods/p/log", query, {}, b""))
         assert found == LogRequest(4, "/containerLogs/ns/p/c?tailLines=5&follow=true")
 
-    @pytest.mark.parametrize(
+    @cases(
         ("query", "message"),
-        [
-            pytest.param(
-                "?container=x", "container x is not valid for pod p", id="no such container"
-            ),
-            pytest.param(
+        {
+            "no such container": ("?container=x", "container x is not valid for pod p"),
+            "several to choose from": (
                 "",
                 "a container name must be specified for pod p, choose one of: [c d i]",
-                id="several to choose from",
             ),
-        ],
+        },
     )
     def test_a_container_that_cannot_be_chosen(self, query: str, message: str) -> None:
         server = ApiServer()

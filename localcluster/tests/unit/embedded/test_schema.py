@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from localcluster.embedded.apiserver.schema import structured
+from tests.cases import cases
 
 SPEC: dict[str, Any] = {
     "type": "object",
@@ -30,48 +29,35 @@ def whole(spec: Any) -> dict[str, Any]:
     return {"apiVersion": "a/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "kept"),
-    [
-        pytest.param({"size": 1, "unknown": 2}, {"size": 1}, id="an unknown field goes"),
-        pytest.param(
+    {
+        "an unknown field goes": ({"size": 1, "unknown": 2}, {"size": 1}),
+        "where any may be, they stay": (
             {"free": {"any": {"thing": 1}}},
             {"free": {"any": {"thing": 1}}},
-            id="where any may be, they stay",
         ),
-        pytest.param(
-            {"map": {"x": 1, "y": 2}}, {"map": {"x": 1, "y": 2}}, id="the keys of a map stay"
-        ),
-        pytest.param(
-            {"list": [{"a": 1, "b": 2}]}, {"list": [{"a": 1}]}, id="also in the elements of a list"
-        ),
-        pytest.param({"size": 2.0}, {"size": 2}, id="a whole number is an integer"),
-        pytest.param(
-            {"free": {"x": [2.0, 0.5]}}, {"free": {"x": [2, 0.5]}}, id="also where any may be"
-        ),
-    ],
+        "the keys of a map stay": ({"map": {"x": 1, "y": 2}}, {"map": {"x": 1, "y": 2}}),
+        "also in the elements of a list": ({"list": [{"a": 1, "b": 2}]}, {"list": [{"a": 1}]}),
+        "a whole number is an integer": ({"size": 2.0}, {"size": 2}),
+        "also where any may be": ({"free": {"x": [2.0, 0.5]}}, {"free": {"x": [2, 0.5]}}),
+    },
 )
 def test_pruning(spec: Any, kept: Any) -> None:
     found = structured(SCHEMA, {**whole(spec), "more": 1})["spec"]
     assert {key: value for key, value in found.items() if key != "color"} == kept
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "filled"),
-    [
-        pytest.param({}, {"color": "red"}, id="a default comes"),
-        pytest.param({"color": "green"}, {"color": "green"}, id="and replaces nothing"),
-        pytest.param({"color": None}, {"color": "red"}, id="null is as good as nothing"),
-        pytest.param({"size": None}, {"color": "red"}, id="null without a default vanishes"),
-        pytest.param(
-            {"maybe": None}, {"maybe": None, "color": "red"}, id="unless the field may be null"
-        ),
-        pytest.param(
-            {"list": [{}]},
-            {"list": [{"a": 7}], "color": "red"},
-            id="also in the elements of a list",
-        ),
-    ],
+    {
+        "a default comes": ({}, {"color": "red"}),
+        "and replaces nothing": ({"color": "green"}, {"color": "green"}),
+        "null is as good as nothing": ({"color": None}, {"color": "red"}),
+        "null without a default vanishes": ({"size": None}, {"color": "red"}),
+        "unless the field may be null": ({"maybe": None}, {"maybe": None, "color": "red"}),
+        "also in the elements of a list": ({"list": [{}]}, {"list": [{"a": 7}], "color": "red"}),
+    },
 )
 def test_defaults(spec: Any, filled: Any) -> None:
     assert structured(SCHEMA, whole(spec)) == whole(filled)

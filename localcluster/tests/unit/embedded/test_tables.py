@@ -8,6 +8,7 @@ import pytest
 
 from localcluster.embedded.apiserver.tables import at_path, table
 from localcluster.embedded.apiserver.wire import Request, Response
+from tests.cases import cases
 from tests.unit.embedded.api_server import WIDGETS, ApiServer, pod
 
 NS = "/api/v1/namespaces/ns"
@@ -80,32 +81,32 @@ def test_custom_resources_have_the_columns_of_their_definition() -> None:
     assert rows == [["Name", "Size", "State", "Age"], ["w", 2, None, "0s"]]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "found"),
-    [
-        pytest.param(".a.b", 1, id="a path of keys"),
-        pytest.param(".a.none.x", None, id="a path that leads nowhere"),
-        pytest.param(".l[-1:].t", "y", id="the last of a list"),
-        pytest.param(".l[0].t", "x", id="the first of a list"),
-        pytest.param(".l[5].t", None, id="beyond the end of a list"),
-        pytest.param(".a[0]", None, id="an element of what is no list"),
-    ],
+    {
+        "a path of keys": (".a.b", 1),
+        "a path that leads nowhere": (".a.none.x", None),
+        "the last of a list": (".l[-1:].t", "y"),
+        "the first of a list": (".l[0].t", "x"),
+        "beyond the end of a list": (".l[5].t", None),
+        "an element of what is no list": (".a[0]", None),
+    },
 )
 def test_paths_of_columns(path: str, found: object) -> None:
     assert at_path({"a": {"b": 1}, "l": [{"t": "x"}, {"t": "y"}]}, path) == found
 
 
-@pytest.mark.parametrize(
+@cases(
     ("made", "age"),
-    [
-        pytest.param("2026-01-01T00:00:00Z", "0s", id="just now"),
-        pytest.param("2025-12-31T23:58:01Z", "119s", id="less than two minutes"),
-        pytest.param("2025-12-31T23:57:30Z", "2m30s", id="some minutes"),
-        pytest.param("2025-12-31T23:57:00Z", "3m", id="whole minutes"),
-        pytest.param("2025-12-31T22:30:00Z", "90m", id="more than an hour"),
-        pytest.param("2025-12-31T20:00:00Z", "4h", id="some hours"),
-        pytest.param("2025-12-25T00:00:00Z", "7d", id="some days"),
-    ],
+    {
+        "just now": ("2026-01-01T00:00:00Z", "0s"),
+        "less than two minutes": ("2025-12-31T23:58:01Z", "119s"),
+        "some minutes": ("2025-12-31T23:57:30Z", "2m30s"),
+        "whole minutes": ("2025-12-31T23:57:00Z", "3m"),
+        "more than an hour": ("2025-12-31T22:30:00Z", "90m"),
+        "some hours": ("2025-12-31T20:00:00Z", "4h"),
+        "some days": ("2025-12-25T00:00:00Z", "7d"),
+    },
 )
 def test_ages(made: str, age: str) -> None:
     body = {"metadata": {"name": "x", "creationTimestamp": made}}

@@ -22,6 +22,7 @@ from localcluster.embedded.apiserver.watches import (
     parse_watch,
     selected_event,
 )
+from tests.cases import cases
 from tests.unit.embedded.api_server import ApiServer, config_map
 
 CHANGES = st.lists(
@@ -79,21 +80,6 @@ def test_events_of_a_selection_lead_from_its_list_to_its_list(
     assert replayed(lines, known) == chosen()
 
 
-def test_what_leaves_a_selection_is_deleted_in_its_last_selected_state() -> None:
-    server, selection = ApiServer(), Selection(parse_labels("on=1"))
-    write(server, "a", "1")
-    write(server, "a", "0")
-    (change,) = server.store.since("configmaps", server.store.version - 1)
-    event = selected_event(change, selection)
-    assert event is not None
-    metadata = event[1].body["metadata"]
-    assert (event[0], metadata["labels"], metadata["resourceVersion"]) == (
-        "DELETED",
-        {"on": "1"},
-        str(server.store.version),
-    )
-
-
 class Watcher:
     """A watch of config maps, read in steps."""
 
@@ -126,53 +112,6 @@ def run(scenario: Callable[[ApiServer], Awaitable[Any]]) -> None:
     asyncio.run(scenario(ApiServer()))  # type: ignore[arg-type]  # every scenario is a coroutine
 
 
-def test_changes_between_list_and_watch_and_later_ones() -> None:
-    async def scenario(server: ApiServer) -> None:
-        version = server.store.version
-        write(server, "a", "0")
-        write(server, "b", "0")
-        watcher = Watcher(server, WatchQuery(version))
-        assert await watcher.read() == ["ADDED a", "ADDED b"]
-        reading = asyncio.ensure_future(watcher.read())
-        await asyncio.sleep(0.02)
-        write(server, "a", None)
-        assert await reading == ["DELETED a"]
-
-    run(scenario)
-
-
-def test_without_a_version_it_begins_with_what_there_is() -> None:
-    async def scenario(server: ApiServer) -> None:
-        write(server, "a", "0")
-        assert await Watcher(server, WatchQuery()).read() == ["ADDED a", "ADDED kube-root-ca.crt"]
-
-    run(scenario)
-
-
-def test_other_namespaces_and_other_kinds_are_not_sent() -> None:
-    async def scenario(server: ApiServer) -> None:
-        server.create("namespaces", {"metadata": {"name": "elsewhere"}})
-        watcher = Watcher(server, WatchQuery(server.store.version))
-        server.settle()
-        write(server, "mine", "0")
-        assert await watcher.read() == ["ADDED mine"]
-
-    run(scenario)
-
-
-def test_a_version_that_is_forgotten_is_an_error_inside_of_the_watch() -> None:
-    async def scenario(server: ApiServer) -> None:
-        server.store.compact()
-        watcher = Watcher(server, WatchQuery(1))
-        assert await watcher.read() == ["ERROR"]
-        status = watcher.seen[0]["object"]
-        assert (status["code"], status["reason"]) == (410, "Expired")
-        assert status["message"] == f"too old resource version: 1 ({server.store.version})"
-        assert await watcher.read() == []
-
-    run(scenario)
-
-
 def test_a_watch_ends_with_its_time_its_reader_or_the_server() -> None:
     async def scenario(server: ApiServer) -> None:
         assert await Watcher(server, WatchQuery(server.store.version, seconds=0.01)).read() == []
@@ -202,17 +141,16 @@ def test_simultaneous_changes_come_in_one_piece() -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "wanted"),
-    [
-        pytest.param({}, WatchQuery(), id="nothing said"),
-        pytest.param({"resourceVersion": "0"}, WatchQuery(None), id="version 0 is any"),
-        pytest.param(
+    {
+        "nothing said": ({}, WatchQuery()),
+        "version 0 is any": ({"resourceVersion": "0"}, WatchQuery(None)),
+        "from a version, for a time": (
             {"resourceVersion": "7", "timeoutSeconds": "3", "allowWatchBookmarks": "true"},
             WatchQuery(7, 3.0, bookmarks=True),
-            id="from a version, for a time",
         ),
-    ],
+    },
 )
 def test_parameters(query: dict[str, str], wanted: WatchQuery) -> None:
     assert parse_watch(query) == wanted
@@ -224,13 +162,13 @@ def test_a_list_is_not_sent_as_a_watch() -> None:
     assert (refused.value.code, refused.value.reason) == (422, "Invalid")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seconds", "wanted"),
-    [
-        pytest.param(1800.0, 60.0, id="a minute after the last"),
-        pytest.param(30.0, 28.0, id="shortly before the end"),
-        pytest.param(2.0, 60.0, id="too late for a last one"),
-    ],
+    {
+        "a minute after the last": (1800.0, 60.0),
+        "shortly before the end": (30.0, 28.0),
+        "too late for a last one": (2.0, 60.0),
+    },
 )
 def test_when_a_bookmark_is_due(seconds: float, wanted: float) -> None:
     assert next_bookmark(100.0, 100.0 + seconds) == 100.0 + wanted

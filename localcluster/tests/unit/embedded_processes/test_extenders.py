@@ -17,6 +17,7 @@ from localcluster.embedded.scheduler.extenders import (
     read_filtered,
     read_scores,
 )
+from tests.cases import cases
 
 WIRE = Path(__file__).resolve().parents[4] / "tests" / "data" / "wire"
 EXTENDER = ExtenderConfiguration("http://x", filter_verb="filter")
@@ -42,35 +43,30 @@ def test_the_question_is_the_one_that_was_recorded(path: Path) -> None:
 OFFERED: dict[str, Any] = {"a": {}, "b": {}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "expected"),
-    [
-        pytest.param({"NodeNames": ["b"]}, Filtered(("b",)), id="names"),
-        pytest.param({"nodenames": ["b"]}, Filtered(("b",)), id="in any case"),
-        pytest.param({}, Filtered(()), id="nothing"),
-        pytest.param({"NodeNames": None}, Filtered(()), id="null"),
-        pytest.param(
+    {
+        "names": ({"NodeNames": ["b"]}, Filtered(("b",))),
+        "in any case": ({"nodenames": ["b"]}, Filtered(("b",))),
+        "nothing": ({}, Filtered(())),
+        "null": ({"NodeNames": None}, Filtered(())),
+        "reasons": (
             {"NodeNames": [], "FailedNodes": {"a": "x"}, "FailedAndUnresolvableNodes": {"b": "y"}},
             Filtered((), {"a": "x", "b": "y"}),
-            id="reasons",
         ),
-    ],
+    },
 )
 def test_filters_answer_is_read(answer: Any, expected: Filtered) -> None:
     assert read_filtered(answer, OFFERED, EXTENDER) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "why"),
-    [
-        pytest.param({"Error": "not ready", "NodeNames": ["a"]}, "not ready", id="an error"),
-        pytest.param(
-            {"NodeNames": ["a", "z"]},
-            'claims a filtered node "z" which is not found',
-            id="a stranger",
-        ),
-        pytest.param([], "no object", id="a list"),
-    ],
+    {
+        "an error": ({"Error": "not ready", "NodeNames": ["a"]}, "not ready"),
+        "a stranger": ({"NodeNames": ["a", "z"]}, 'claims a filtered node "z" which is not found'),
+        "a list": ([], "no object"),
+    },
 )
 def test_an_answer_that_cannot_be_used_says_why(answer: Any, why: str) -> None:
     with pytest.raises(ExtenderFailed, match=why):

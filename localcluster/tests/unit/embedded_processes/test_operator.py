@@ -2,9 +2,7 @@
 tests/conformance/operator."""
 
 import copy
-import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +10,7 @@ from localcluster.embedded.operator.jobs import MXJOB, TFJOB, read_job
 from localcluster.embedded.operator.reconcile import Create, WriteStatus
 from localcluster.embedded.operator.status_rules import with_condition
 from localcluster.embedded.raw_objects import Json
+from tests.cases import cases
 from tests.unit.embedded_processes.jobs import NOW, OperatorHarness, job_of, mxjob, running, tfjob
 
 LATER = "2026-01-01T00:01:00Z"
@@ -30,23 +29,19 @@ class TestReading:
             "ports" not in body["spec"]["tfReplicaSpecs"]["ps"]["template"]["spec"]["containers"][0]
         )
 
-    @pytest.mark.parametrize(
+    @cases(
         ("change", "why"),
-        [
-            pytest.param(
-                {"containers": []}, ": containers definition expected in Worker", id="no containers"
-            ),
-            pytest.param(
+        {
+            "no containers": ({"containers": []}, ": containers definition expected in Worker"),
+            "no image": (
                 {"containers": [{"name": "tensorflow"}]},
                 ": Image is undefined in the container of Worker",
-                id="no image",
             ),
-            pytest.param(
+            "another container": (
                 {"containers": [{"name": "main", "image": "i"}]},
                 ": There is no container named tensorflow in Worker",
-                id="another container",
             ),
-        ],
+        },
     )
     def test_what_is_not_valid_is_said(self, change: Json, why: str) -> None:
         body = tfjob({"Worker": 1})
@@ -119,29 +114,9 @@ class TestConditions:
 
 
 class TestCourse:
-    def test_a_new_job_gets_its_pods_services_and_status(self) -> None:
-        harness = OperatorHarness(TFJOB, tfjob({"PS": 1, "Worker": 2}))
-        harness.settle()
-        assert set(harness.pods) == set(harness.services) == {"j-ps-0", "j-worker-0", "j-worker-1"}
-        assert harness.conditions() == {"Created": "True"}
-        assert harness.status["replicaStatuses"] == {"PS": {}, "Worker": {}}
-        assert harness.status["startTime"] == NOW
-
     def test_nothing_is_done_where_nothing_has_changed(self) -> None:
         harness = running(tfjob({"PS": 1, "Worker": 2}))
         assert harness.look(LATER) == []
-
-    def test_success_cleans_up_as_asked(self) -> None:
-        harness = running(tfjob({"PS": 1, "Worker": 2}, runPolicy={"cleanPodPolicy": "Running"}))
-        harness.end("j-worker-0")
-        harness.settle()
-        harness.gone()
-        assert harness.conditions() == {"Created": "True", "Running": "False", "Succeeded": "True"}
-        assert (set(harness.pods), set(harness.services)) == ({"j-worker-0"}, {"j-worker-0"})
-        assert harness.status["replicaStatuses"] == {
-            "PS": {"succeeded": 1},
-            "Worker": {"succeeded": 2},
-        }
 
     def test_an_event_is_emitted_once(self) -> None:
         harness = running(tfjob({"Worker": 2}))
@@ -156,29 +131,6 @@ class TestCourse:
         harness.settle()
         assert harness.conditions() == {"Created": "True", "Running": "False", "Suspended": "True"}
         assert all("active" not in counts for counts in harness.status["replicaStatuses"].values())
-
-    def test_a_job_is_resized_while_it_is_suspended(self) -> None:
-        harness = running(tfjob({"PS": 1, "Worker": 2}))
-        harness.body["spec"]["runPolicy"] = {"suspend": True}
-        harness.settle()
-        harness.gone()
-        harness.body["spec"]["runPolicy"] = {"suspend": False}
-        harness.body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 1
-        harness.settle(LATER)
-        assert set(harness.pods) == {"j-ps-0", "j-worker-0"}
-        assert harness.status["startTime"] == LATER
-        told = json.loads(harness.pods["j-ps-0"]["spec"]["containers"][0]["env"][0]["value"])
-        assert {role: len(hosts) for role, hosts in told["cluster"].items()} == {
-            "ps": 1,
-            "worker": 1,
-        }
-
-    def test_fewer_replicas_of_a_running_job_fail_it(self) -> None:
-        harness = running(tfjob({"PS": 1, "Worker": 3}))
-        harness.body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 2
-        harness.settle()
-        assert harness.conditions()["Failed"] == "True"
-        assert "deletionTimestamp" in harness.pods["j-worker-2"]["metadata"]
 
     def test_an_empty_slot_below_a_pod_beyond_the_count_is_filled(self) -> None:
         harness = OperatorHarness(TFJOB, tfjob({"Worker": 4}))

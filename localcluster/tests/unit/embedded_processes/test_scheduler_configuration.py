@@ -13,6 +13,7 @@ from localcluster.embedded.scheduler.configuration import (
     ExtenderConfiguration,
     read_configuration,
 )
+from tests.cases import cases
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
@@ -46,16 +47,15 @@ class TestConfiguration:
         read = read_configuration(configuration(leaderElection=election)).election
         assert read == ElectionConfiguration("kube-system", "kube-scheduler", 90.0, 0.5, 2.0)
 
-    @pytest.mark.parametrize(
+    @cases(
         ("text", "why"),
-        [
-            pytest.param("[]", "holds no KubeSchedulerConfiguration", id="another document"),
-            pytest.param(
+        {
+            "another document": ("[]", "holds no KubeSchedulerConfiguration"),
+            "another version": (
                 "{kind: KubeSchedulerConfiguration, apiVersion: v1}",
                 "apiVersion is 'v1'",
-                id="another version",
             ),
-            pytest.param(
+            "scores without a weight": (
                 yaml.safe_dump(
                     {
                         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -66,9 +66,8 @@ class TestConfiguration:
                     }
                 ),
                 "must have a positive weight",
-                id="scores without a weight",
             ),
-            pytest.param(
+            "what is not called here": (
                 yaml.safe_dump(
                     {
                         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -77,9 +76,8 @@ class TestConfiguration:
                     }
                 ),
                 "names bindVerb",
-                id="what is not called here",
             ),
-            pytest.param(
+            "TLS": (
                 yaml.safe_dump(
                     {
                         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -88,9 +86,8 @@ class TestConfiguration:
                     }
                 ),
                 "names tlsConfig",
-                id="TLS",
             ),
-        ],
+        },
     )
     def test_what_cannot_be_obeyed_is_refused(self, text: str, why: str) -> None:
         with pytest.raises(BadConfiguration, match=why):

@@ -1,9 +1,8 @@
 """What kube-scheduler's stand-in knows of nodes and pods, and what it writes of a pod."""
 
-import pytest
-
 from localcluster.embedded.scheduler.pod_writer import status_patch
 from localcluster.embedded.scheduler.state import ClusterState
+from tests.cases import cases
 from tests.unit.embedded_processes.scheduling import Json, node, pod
 
 
@@ -47,13 +46,9 @@ class TestState:
         state.forget("uid-p", waiting)
         assert len(state.snapshot(pod("q")).nodes["a"].pods) == 0
 
-    @pytest.mark.parametrize(
+    @cases(
         ("other", "mine", "counts"),
-        [
-            pytest.param(5, 0, True, id="more"),
-            pytest.param(0, 0, True, id="as much"),
-            pytest.param(0, 5, False, id="less"),
-        ],
+        {"more": (5, 0, True), "as much": (0, 0, True), "less": (0, 5, False)},
     )
     def test_a_nomination_counts_for_pods_of_no_higher_priority(
         self, other: int, mine: int, counts: bool

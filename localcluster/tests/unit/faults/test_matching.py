@@ -8,26 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.faults.faults import Call, Calls, Cut, ErrorResponse, Fault, Plan
+from tests.cases import cases
 
 JOB = "/apis/kubeflow.org/v1/namespaces/a/tfjobs/j"
 SUSPENDS = Calls("PATCH", "/tfjobs/", r'"suspend": ?true')
 PATCH = Call("PATCH", JOB, b'{"spec":{"runPolicy":{"suspend": true}}}')
 
 
-@pytest.mark.parametrize(
+@cases(
     ("call", "matches"),
-    [
-        pytest.param(PATCH, True, id="method, target and body are as asked for"),
-        pytest.param(Call("PUT", JOB, PATCH.body), False, id="another method"),
-        pytest.param(Call("PATCH", "/api/v1/pods/p", PATCH.body), False, id="another target"),
-        pytest.param(Call("PATCH", JOB, b'{"suspend":false}'), False, id="another body"),
-        pytest.param(Call("PATCH", JOB), False, id="no body"),
-        pytest.param(
-            Call("PATCH", JOB, b'\xff{"suspend":true}'),
-            True,
-            id="a body that is no text all through",
-        ),
-    ],
+    {
+        "method, target and body are as asked for": (PATCH, True),
+        "another method": (Call("PUT", JOB, PATCH.body), False),
+        "another target": (Call("PATCH", "/api/v1/pods/p", PATCH.body), False),
+        "another body": (Call("PATCH", JOB, b'{"suspend":false}'), False),
+        "no body": (Call("PATCH", JOB), False),
+        "a body that is no text all through": (Call("PATCH", JOB, b'\xff{"suspend":true}'), True),
+    },
 )
 def test_a_call_is_one_of_these_if(call: Call, matches: bool) -> None:
     assert SUSPENDS.match(call) is matches

@@ -2,12 +2,12 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.faults.faults import Drop, EndStream, Stall, StreamFault
 from localcluster.faults.streams import changed, whole_lines
+from tests.cases import cases
 
 PIECES = [b"one\ntw", b"o\n", b"three\nfour\n"]
 
@@ -16,14 +16,14 @@ def never(seconds: float) -> None:
     raise AssertionError(f"waits {seconds} s")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fault", "expected"),
-    [
-        pytest.param(Drop(2), b"three\nfour\n", id="the first two never come"),
-        pytest.param(Drop(9), b"", id="nothing ever comes"),
-        pytest.param(EndStream(1), b"one\n", id="it ends after the first"),
-        pytest.param(EndStream(0), b"", id="it ends before the first"),
-    ],
+    {
+        "the first two never come": (Drop(2), b"three\nfour\n"),
+        "nothing ever comes": (Drop(9), b""),
+        "it ends after the first": (EndStream(1), b"one\n"),
+        "it ends before the first": (EndStream(0), b""),
+    },
 )
 def test_lines_are_lost_where(fault: StreamFault, expected: bytes) -> None:
     assert b"".join(changed(PIECES, fault, never)) == expected

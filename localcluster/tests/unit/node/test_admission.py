@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.node.admission import NodeAdmission
+from tests.cases import cases
 from tests.unit.node.pods import container, pod
 
 
@@ -34,14 +34,12 @@ def test_a_pod_beyond_the_free_capacity_is_refused_with_figures() -> None:
     assert admission.admit(pod(asking("501m"), uid="b")) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("requests", "reason"),
-    [
-        pytest.param({"memory": "2Gi"}, "OutOfmemory", id="too much memory"),
-        pytest.param(
-            {"nvidia.com/gpu": "1"}, "OutOfnvidia.com/gpu", id="a GPU where there is none"
-        ),
-    ],
+    {
+        "too much memory": ({"memory": "2Gi"}, "OutOfmemory"),
+        "a GPU where there is none": ({"nvidia.com/gpu": "1"}, "OutOfnvidia.com/gpu"),
+    },
 )
 def test_every_resource_is_checked(requests: dict[str, str], reason: str) -> None:
     refused = node().admit(pod(asking("1", **requests)))
@@ -61,30 +59,23 @@ def test_a_pod_that_an_earlier_agent_ran_is_never_refused() -> None:
     assert node().admit(pod(asking("9")), running=True) is None
 
 
-EXPRESSION_CASES = [
-    pytest.param({"key": "zone", "operator": "In", "values": ["a", "b"]}, True, id="In"),
-    pytest.param({"key": "zone", "operator": "NotIn", "values": ["a"]}, False, id="NotIn"),
-    pytest.param(
+EXPRESSION_CASES = {
+    "In": ({"key": "zone", "operator": "In", "values": ["a", "b"]}, True),
+    "NotIn": ({"key": "zone", "operator": "NotIn", "values": ["a"]}, False),
+    "NotIn of a label that is not there": (
         {"key": "gpu", "operator": "NotIn", "values": ["a"]},
         True,
-        id="NotIn of a label that is not there",
     ),
-    pytest.param({"key": "gpu", "operator": "Exists"}, False, id="Exists"),
-    pytest.param({"key": "gpu", "operator": "DoesNotExist"}, True, id="DoesNotExist"),
-    pytest.param({"key": "tier", "operator": "Gt", "values": ["2"]}, True, id="Gt"),
-    pytest.param({"key": "tier", "operator": "Lt", "values": ["2"]}, False, id="Lt"),
-    pytest.param(
-        {"key": "zone", "operator": "Gt", "values": ["2"]}, False, id="Gt of what is no number"
-    ),
-    pytest.param(
-        {"key": "zone", "operator": "Near", "values": ["2"]},
-        False,
-        id="an operator that nobody knows",
-    ),
-]
+    "Exists": ({"key": "gpu", "operator": "Exists"}, False),
+    "DoesNotExist": ({"key": "gpu", "operator": "DoesNotExist"}, True),
+    "Gt": ({"key": "tier", "operator": "Gt", "values": ["2"]}, True),
+    "Lt": ({"key": "tier", "operator": "Lt", "values": ["2"]}, False),
+    "Gt of what is no number": ({"key": "zone", "operator": "Gt", "values": ["2"]}, False),
+    "an operator that nobody knows": ({"key": "zone", "operator": "Near", "values": ["2"]}, False),
+}
 
 
-@pytest.mark.parametrize(("expression", "fits"), EXPRESSION_CASES)
+@cases(("expression", "fits"), EXPRESSION_CASES)
 def test_required_node_affinity(expression: dict[str, Any], *, fits: bool) -> None:
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}

@@ -8,6 +8,7 @@ from localcluster.node.cluster_objects import ClusterObjects
 from localcluster.node.pod_spec import Unresolved
 from localcluster.node.probes import Threshold
 from optimus.kube.errors import ErrorKind
+from tests.cases import cases
 from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.pods import START, pod
 
@@ -44,22 +45,20 @@ def test_a_refused_token_is_reported() -> None:
 CLAIM = "/api/v1/namespaces/ns/persistentvolumeclaims/c"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("objects", "sentence"),
-    [
-        pytest.param({}, 'persistentvolumeclaim "c" not found', id="no claim"),
-        pytest.param({CLAIM: {"spec": {}}}, "is not bound", id="a claim without a volume"),
-        pytest.param(
+    {
+        "no claim": ({}, 'persistentvolumeclaim "c" not found'),
+        "a claim without a volume": ({CLAIM: {"spec": {}}}, "is not bound"),
+        "pending": (
             {CLAIM: {"spec": {"volumeName": "v"}, "status": {"phase": "Pending"}}},
             "is not bound",
-            id="pending",
         ),
-        pytest.param(
+        "a volume that is gone": (
             {CLAIM: {"spec": {"volumeName": "v"}, "status": {"phase": "Bound"}}},
             'persistentvolume "v" not found',
-            id="a volume that is gone",
         ),
-    ],
+    },
 )
 def test_a_claim_without_a_volume_is_reported(
     objects: dict[str, dict[str, Any]], sentence: str
@@ -76,14 +75,14 @@ def test_config_maps_are_texts_by_key() -> None:
         objects.config_map("ns", "no")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("results", "states"),
-    [
-        pytest.param("++", "+", id="a verdict is reported once"),
-        pytest.param("---", "-", id="a failure needs two in a row"),
-        pytest.param("-+-+", "+", id="single failures are overlooked"),
-        pytest.param("+--+", "+-+", id="it turns and turns back"),
-    ],
+    {
+        "a verdict is reported once": ("++", "+"),
+        "a failure needs two in a row": ("---", "-"),
+        "single failures are overlooked": ("-+-+", "+"),
+        "it turns and turns back": ("+--+", "+-+"),
+    },
 )
 def test_thresholds(results: str, states: str) -> None:
     threshold = Threshold(success=1, failure=2)

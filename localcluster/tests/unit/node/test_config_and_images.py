@@ -12,6 +12,7 @@ from localcluster.images import Environment, ImageCatalog, Unavailable, default_
 from localcluster.node.config import AgentConfig, BadConfig, load_config
 from localcluster.node.pod_spec import unsupported
 from localcluster.paths import REPOSITORY, SOURCES
+from tests.cases import cases
 from tests.unit.node.pods import container, pod
 
 GOOD: dict[str, Any] = {
@@ -41,25 +42,20 @@ def test_a_good_configuration_is_read(tmp_path: Path) -> None:
     assert isinstance(config.images.lookup("busybox"), Environment)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "sentence"),
-    [
-        pytest.param({"nodes": []}, "nodes", id="no node"),
-        pytest.param({"nodes": [{}]}, "missing required field `name`", id="a node without a name"),
-        pytest.param(
-            {"nodes": [{"name": "a", "capacity": {"cpu": "x"}}]},
-            "cpu",
-            id="a capacity that is none",
-        ),
-        pytest.param({"images": {"entries": {"a": []}}}, "entries", id="an image of no form"),
-        pytest.param(
+    {
+        "no node": ({"nodes": []}, "nodes"),
+        "a node without a name": ({"nodes": [{}]}, "missing required field `name`"),
+        "a capacity that is none": ({"nodes": [{"name": "a", "capacity": {"cpu": "x"}}]}, "cpu"),
+        "an image of no form": ({"images": {"entries": {"a": []}}}, "entries"),
+        "a path that is no list": (
             {"images": {"entries": {"a": {"type": "environment", "path": "x"}}}},
             "path",
-            id="a path that is no list",
         ),
-        pytest.param({"settings": {"speed": 1}}, "speed", id="an unknown setting"),
-        pytest.param({"settings": {"lease_seconds": 0}}, "lease_seconds", id="a setting of 0"),
-    ],
+        "an unknown setting": ({"settings": {"speed": 1}}, "speed"),
+        "a setting of 0": ({"settings": {"lease_seconds": 0}}, "lease_seconds"),
+    },
 )
 def test_an_invalid_configuration_is_refused_with_a_message(
     tmp_path: Path, change: dict[str, Any], sentence: str
@@ -84,18 +80,18 @@ CATALOG = ImageCatalog(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("image", "known"),
-    [
-        pytest.param("busybox", True, id="the name alone"),
-        pytest.param("busybox:1.36", True, id="with any tag"),
-        pytest.param("docker.io/library/busybox:1.36", True, id="with the default registry"),
-        pytest.param("busybox@sha256:abc", True, id="by digest"),
-        pytest.param("tool:2", True, id="an entry with a tag, by that tag"),
-        pytest.param("tool:1", False, id="and by no other"),
-        pytest.param("example.org:5000/busybox", False, id="another registry is another image"),
-        pytest.param("nginx", False, id="an unknown name"),
-    ],
+    {
+        "the name alone": ("busybox", True),
+        "with any tag": ("busybox:1.36", True),
+        "with the default registry": ("docker.io/library/busybox:1.36", True),
+        "by digest": ("busybox@sha256:abc", True),
+        "an entry with a tag, by that tag": ("tool:2", True),
+        "and by no other": ("tool:1", False),
+        "another registry is another image": ("example.org:5000/busybox", False),
+        "an unknown name": ("nginx", False),
+    },
 )
 def test_image_names(image: str, *, known: bool) -> None:
     assert isinstance(CATALOG.lookup(image), Environment) == known
@@ -133,42 +129,34 @@ def test_example_images_without_an_environment_say_so() -> None:
     assert "was not set up" in found.sentence
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "sentence"),
-    [
-        pytest.param(
+    {
+        "a volume of another type": (
             pod(volumes=[{"name": "v", "nfs": {}}]),
             'type nfs (volume "v")',
-            id="a volume of another type",
         ),
-        pytest.param(
-            pod(container(livenessProbe={"exec": {}})), "other than httpGet", id="an exec probe"
-        ),
-        pytest.param(pod(container(lifecycle={"preStop": {}})), "lifecycle", id="a hook"),
-        pytest.param(
+        "an exec probe": (pod(container(livenessProbe={"exec": {}})), "other than httpGet"),
+        "a hook": (pod(container(lifecycle={"preStop": {}})), "lifecycle"),
+        "the variables of a secret": (
             pod(container(envFrom=[{"secretRef": {"name": "s"}}])),
             "an envFrom other than configMapRef",
-            id="the variables of a secret",
         ),
-        pytest.param(
+        "a variable from a secret": (
             pod(container(env=[{"name": "X", "valueFrom": {"secretKeyRef": {}}}])),
             "other than fieldRef",
-            id="a variable from a secret",
         ),
-        pytest.param(
+        "a part of a volume": (
             pod(container(volumeMounts=[{"name": "v", "mountPath": "/v", "subPath": "x"}])),
             "subPath",
-            id="a part of a volume",
         ),
-        pytest.param(pod(container(workingDir="/w")), "workingDir", id="a working folder"),
-        pytest.param(pod(readinessGates=[{}]), "readinessGates", id="readiness gates"),
-        pytest.param(pod(resourceClaims=[{}]), "resourceClaims", id="resource claims"),
-        pytest.param(pod(activeDeadlineSeconds=1), "activeDeadlineSeconds", id="a deadline"),
-        pytest.param(pod(container(volumeDevices=[{}])), "volumeDevices", id="a block device"),
-        pytest.param(
-            pod(init=(container("first"),)), 'Always (container "first")', id="an init container"
-        ),
-    ],
+        "a working folder": (pod(container(workingDir="/w")), "workingDir"),
+        "readiness gates": (pod(readinessGates=[{}]), "readinessGates"),
+        "resource claims": (pod(resourceClaims=[{}]), "resourceClaims"),
+        "a deadline": (pod(activeDeadlineSeconds=1), "activeDeadlineSeconds"),
+        "a block device": (pod(container(volumeDevices=[{}])), "volumeDevices"),
+        "an init container": (pod(init=(container("first"),)), 'Always (container "first")'),
+    },
 )
 def test_unsupported_fields_are_reported(raw: dict[str, Any], sentence: str) -> None:
     found = unsupported(raw)

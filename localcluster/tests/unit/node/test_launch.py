@@ -14,6 +14,7 @@ from localcluster.node.launch import CannotStart, LaunchContext, expand, prepare
 from localcluster.node.pod_spec import Unresolved, parse_pod
 from localcluster.node.process_table import Launch
 from localcluster.node.volumes import PodVolumes
+from tests.cases import cases
 from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.pods import pod
 from tests.unit.node.test_services import Counter
@@ -64,24 +65,14 @@ def prepare(
     return prepare_launch(raw, parse_pod(raw).main[0], image, context)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "argv"),
-    [
-        pytest.param(
-            {}, ("tool", "--default"), id="the image's entry point where the container names none"
-        ),
-        pytest.param(
-            {"args": ["x"]}, ("tool", "--default", "x"), id="followed by the container's arguments"
-        ),
-        pytest.param(
-            {"command": ["tool"], "args": ["x"]},
-            ("tool", "x"),
-            id="a command replaces the entry point",
-        ),
-        pytest.param(
-            {"command": ["/usr/bin/tool"]}, ("/usr/bin/tool",), id="by its path inside the image"
-        ),
-    ],
+    {
+        "the image's entry point where the container names none": ({}, ("tool", "--default")),
+        "followed by the container's arguments": ({"args": ["x"]}, ("tool", "--default", "x")),
+        "a command replaces the entry point": ({"command": ["tool"], "args": ["x"]}, ("tool", "x")),
+        "by its path inside the image": ({"command": ["/usr/bin/tool"]}, ("/usr/bin/tool",)),
+    },
 )
 def test_commands(
     tmp_path: Path, image: Environment, fields: dict[str, Any], argv: tuple[str, ...]
@@ -146,16 +137,12 @@ def test_the_working_folder_is_the_images(tmp_path: Path, image: Environment) ->
     assert prepare(tmp_path, image).folder == str(tmp_path)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "sentence"),
-    [
-        pytest.param(
-            {"command": ["nope"]},
-            'exec: "nope": executable file not found',
-            id="an unknown program",
-        ),
-        pytest.param({"command": ["/opt/nope"]}, 'exec: "/opt/nope"', id="an unknown path"),
-    ],
+    {
+        "an unknown program": ({"command": ["nope"]}, 'exec: "nope": executable file not found'),
+        "an unknown path": ({"command": ["/opt/nope"]}, 'exec: "/opt/nope"'),
+    },
 )
 def test_a_missing_program_is_reported(
     tmp_path: Path, image: Environment, fields: dict[str, Any], sentence: str
@@ -169,17 +156,17 @@ def test_a_container_without_command_and_entry_point_is_reported(tmp_path: Path)
         prepare(tmp_path, Environment())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
-    [
-        pytest.param("a $(X) b", "a 1 b", id="a known variable is replaced"),
-        pytest.param("$(NOPE)", "$(NOPE)", id="an unknown one stays as it is written"),
-        pytest.param("$$(X)", "$(X)", id="two dollars are one, and no reference"),
-        pytest.param("$$$(X)", "$1", id="a dollar before a reference"),
-        pytest.param("$X ${X}", "$X ${X}", id="the shell's own forms are left to the shell"),
-        pytest.param("$(X", "$(X", id="an open parenthesis is text"),
-        pytest.param("$(Y)", "$(X)", id="a value is not expanded again"),
-    ],
+    {
+        "a known variable is replaced": ("a $(X) b", "a 1 b"),
+        "an unknown one stays as it is written": ("$(NOPE)", "$(NOPE)"),
+        "two dollars are one, and no reference": ("$$(X)", "$(X)"),
+        "a dollar before a reference": ("$$$(X)", "$1"),
+        "the shell's own forms are left to the shell": ("$X ${X}", "$X ${X}"),
+        "an open parenthesis is text": ("$(X", "$(X"),
+        "a value is not expanded again": ("$(Y)", "$(X)"),
+    },
 )
 def test_expansion(text: str, expected: str) -> None:
     assert expand(text, {"X": "1", "Y": "$(X)"}) == expected
@@ -195,16 +182,16 @@ def field(path: str) -> list[dict[str, Any]]:
     return [{"name": "X", "valueFrom": {"fieldRef": {"fieldPath": path}}}]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "expected"),
-    [
-        pytest.param("metadata.name", "p", id="the pod's name"),
-        pytest.param("metadata.namespace", "ns", id="its namespace"),
-        pytest.param("spec.nodeName", "n1", id="the node"),
-        pytest.param("spec.serviceAccountName", "me", id="the service account"),
-        pytest.param("status.podIP", "127.0.0.1", id="the address of the pod"),
-        pytest.param("metadata.annotations['a.example/b']", "", id="an annotation that it lacks"),
-    ],
+    {
+        "the pod's name": ("metadata.name", "p"),
+        "its namespace": ("metadata.namespace", "ns"),
+        "the node": ("spec.nodeName", "n1"),
+        "the service account": ("spec.serviceAccountName", "me"),
+        "the address of the pod": ("status.podIP", "127.0.0.1"),
+        "an annotation that it lacks": ("metadata.annotations['a.example/b']", ""),
+    },
 )
 def test_a_field_of_the_pod(tmp_path: Path, image: Environment, path: str, expected: str) -> None:
     assert prepare(tmp_path, image, env=field(path)).env["X"] == expected

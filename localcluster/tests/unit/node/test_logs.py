@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.node.logs import LogFile, LogQuery, nanosecond_stamp, read_log
+from tests.cases import cases
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 START_NS = int(START.timestamp()) * 1_000_000_000
@@ -63,25 +64,19 @@ def test_a_line_that_is_too_long_is_stored_in_parts_and_read_as_one(log: LogFile
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("values", "expected"),
-    [
-        pytest.param({"tailLines": "2"}, "b\nc\n", id="the last lines"),
-        pytest.param({"tailLines": "0"}, "", id="no line at all"),
-        pytest.param({"tailLines": "9"}, "a\nb\nc\n", id="more lines than there are"),
-        pytest.param({"sinceTime": "2026-01-01T00:00:01Z"}, "b\nc\n", id="since an instant"),
-        pytest.param(
-            {"sinceTime": "2026-01-01T01:00:01+01:00"},
-            "b\nc\n",
-            id="since an instant of another zone",
-        ),
-        pytest.param(
-            {"sinceTime": "2026-01-01T00:00:01.5Z"}, "c\n", id="since a fraction of a second"
-        ),
-        pytest.param({"sinceSeconds": "8"}, "c\n", id="the last seconds"),
-        pytest.param({"limitBytes": "3"}, "a\nb", id="a number of bytes"),
-        pytest.param({"tailLines": "2", "limitBytes": "2"}, "b\n", id="bytes of the last lines"),
-    ],
+    {
+        "the last lines": ({"tailLines": "2"}, "b\nc\n"),
+        "no line at all": ({"tailLines": "0"}, ""),
+        "more lines than there are": ({"tailLines": "9"}, "a\nb\nc\n"),
+        "since an instant": ({"sinceTime": "2026-01-01T00:00:01Z"}, "b\nc\n"),
+        "since an instant of another zone": ({"sinceTime": "2026-01-01T01:00:01+01:00"}, "b\nc\n"),
+        "since a fraction of a second": ({"sinceTime": "2026-01-01T00:00:01.5Z"}, "c\n"),
+        "the last seconds": ({"sinceSeconds": "8"}, "c\n"),
+        "a number of bytes": ({"limitBytes": "3"}, "a\nb"),
+        "bytes of the last lines": ({"tailLines": "2", "limitBytes": "2"}, "b\n"),
+    },
 )
 def test_a_reader_chooses_a_part(log: LogFile, values: dict[str, str], expected: str) -> None:
     for line in (b"a\n", b"b\n", b"c\n"):

@@ -3,12 +3,12 @@ and properties."""
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localcluster.node import lifecycle as life
 from localcluster.node.admission import Rejection
+from tests.cases import cases
 from tests.unit.node.machine_harness import SIDECAR, MachineHarness
 from tests.unit.node.pods import container, pod
 
@@ -96,14 +96,12 @@ def test_a_rejected_pod_fails_without_container_states_and_goes_when_deleted() -
     assert harness.send(life.DeletionRequested(30)).new_instructions() == [life.Discard()]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("policy", "phase", "restarts"),
-    [
-        pytest.param("Never", "Failed", 2, id="a pod that never restarts has failed"),
-        pytest.param(
-            "Always", "Running", 3, id="any other is run again, and the restart is counted"
-        ),
-    ],
+    {
+        "a pod that never restarts has failed": ("Never", "Failed", 2),
+        "any other is run again, and the restart is counted": ("Always", "Running", 3),
+    },
 )
 def test_what_ran_under_an_earlier_agent_has_ended_with_it(
     policy: str, phase: str, restarts: int

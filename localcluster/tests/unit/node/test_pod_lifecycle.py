@@ -1,34 +1,23 @@
 """The pod's state machine while the pod runs: restarts, sidecars, probes, failed starts."""
 
-import pytest
-
 from localcluster.node import lifecycle as life
 from localcluster.node.pod_spec import parse_pod
 from localcluster.node.state_machine import PodMachine
+from tests.cases import cases
 from tests.unit.node.machine_harness import BACK_OFF, SIDECAR, MachineHarness
 from tests.unit.node.pods import container, moment, pod
 
 
-@pytest.mark.parametrize(
+@cases(
     ("policy", "code", "phase", "runs_again"),
-    [
-        pytest.param(
-            "Never", 0, "Succeeded", False, id="a pod that never restarts succeeds with code 0"
-        ),
-        pytest.param("Never", 3, "Failed", False, id="and fails with any other"),
-        pytest.param(
-            "OnFailure", 0, "Succeeded", False, id="a pod restarted on failure succeeds with code 0"
-        ),
-        pytest.param("OnFailure", 3, "Running", True, id="and is run again after a failure"),
-        pytest.param(
-            "Always",
-            0,
-            "Running",
-            True,
-            id="a pod that always restarts is run again after a success",
-        ),
-        pytest.param("Always", 1, "Running", True, id="and after a failure"),
-    ],
+    {
+        "a pod that never restarts succeeds with code 0": ("Never", 0, "Succeeded", False),
+        "and fails with any other": ("Never", 3, "Failed", False),
+        "a pod restarted on failure succeeds with code 0": ("OnFailure", 0, "Succeeded", False),
+        "and is run again after a failure": ("OnFailure", 3, "Running", True),
+        "a pod that always restarts is run again after a success": ("Always", 0, "Running", True),
+        "and after a failure": ("Always", 1, "Running", True),
+    },
 )
 def test_restart_policy(policy: str, code: int, phase: str, runs_again: bool) -> None:
     harness = MachineHarness(pod(restartPolicy=policy)).begin()
@@ -135,22 +124,20 @@ def test_failed_preparation_is_repeated_with_a_reason() -> None:
     assert life.Prepare() in machine.handle(life.Tick(), moment(1))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("event", "reason", "phase"),
-    [
-        pytest.param(
+    {
+        "an unknown image waits": (
             life.StartFailed("main", "ErrImagePull", "unknown"),
             "ErrImagePull",
             "Pending",
-            id="an unknown image waits",
         ),
-        pytest.param(
+        "a program that is not there is a run that failed": (
             life.StartFailed("main", "StartError", "no such program", exit_code=128),
             "StartError",
             "Failed",
-            id="a program that is not there is a run that failed",
         ),
-    ],
+    },
 )
 def test_a_start_that_fails(event: life.StartFailed, reason: str, phase: str) -> None:
     machine = PodMachine(parse_pod(pod(restartPolicy="Never")), BACK_OFF, moment(0))

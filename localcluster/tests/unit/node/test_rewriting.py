@@ -1,10 +1,10 @@
 """Paths and ports in texts."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.node.rewriting import Rewriting
+from tests.cases import cases
 
 REWRITING = Rewriting(
     {
@@ -17,58 +17,50 @@ REWRITING = Rewriting(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
-    [
-        pytest.param("/data", "/L/d", id="a mount path"),
-        pytest.param("/data/a/b", "/L/d/a/b", id="a path under it"),
-        pytest.param("/data/sub/b", "/L/s/b", id="the longest mount path wins"),
-        pytest.param("/data/subway", "/L/d/subway", id="only at a path's border"),
-        pytest.param("--dir=/data", "--dir=/L/d", id="in a flag"),
-        pytest.param("cp /data/a /data/b", "cp /L/d/a /L/d/b", id="several in a script"),
-        pytest.param("PATH=/usr/bin:/data/bin", "PATH=/usr/bin:/L/d/bin", id="in a search path"),
-        pytest.param("file:///data/x", "file:///L/d/x", id="in a file URL"),
-        pytest.param("'/data'; \"/data\"", "'/L/d'; \"/L/d\"", id="in quotes"),
-        pytest.param("/database", "/database", id="not the start of a longer name"),
-        pytest.param("/data.txt", "/data.txt", id="not with another ending"),
-        pytest.param("/data-old/x", "/data-old/x", id="nor with a dash"),
-        pytest.param("/mnt/data/x", "/mnt/data/x", id="not inside another path"),
-        pytest.param("http://host/data/x", "http://host/data/x", id="not the path of a URL"),
-        pytest.param("./data/x", "./data/x", id="not a relative path"),
-        pytest.param("/var/run/secrets/x/token", "/L/x/token", id="the token of a service account"),
-        pytest.param("/etc/app.conf", "/L/app.conf", id="a single file"),
-    ],
+    {
+        "a mount path": ("/data", "/L/d"),
+        "a path under it": ("/data/a/b", "/L/d/a/b"),
+        "the longest mount path wins": ("/data/sub/b", "/L/s/b"),
+        "only at a path's border": ("/data/subway", "/L/d/subway"),
+        "in a flag": ("--dir=/data", "--dir=/L/d"),
+        "several in a script": ("cp /data/a /data/b", "cp /L/d/a /L/d/b"),
+        "in a search path": ("PATH=/usr/bin:/data/bin", "PATH=/usr/bin:/L/d/bin"),
+        "in a file URL": ("file:///data/x", "file:///L/d/x"),
+        "in quotes": ("'/data'; \"/data\"", "'/L/d'; \"/L/d\""),
+        "not the start of a longer name": ("/database", "/database"),
+        "not with another ending": ("/data.txt", "/data.txt"),
+        "nor with a dash": ("/data-old/x", "/data-old/x"),
+        "not inside another path": ("/mnt/data/x", "/mnt/data/x"),
+        "not the path of a URL": ("http://host/data/x", "http://host/data/x"),
+        "not a relative path": ("./data/x", "./data/x"),
+        "the token of a service account": ("/var/run/secrets/x/token", "/L/x/token"),
+        "a single file": ("/etc/app.conf", "/L/app.conf"),
+    },
 )
 def test_paths(text: str, expected: str) -> None:
     assert REWRITING.path(text) == expected
     assert REWRITING.argument(text) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
-    [
-        pytest.param("127.0.0.1:8080", "127.0.0.1:40080", id="an address"),
-        pytest.param("http://localhost:8080/x", "http://localhost:40080/x", id="a URL"),
-        pytest.param("0.0.0.0:80", "0.0.0.0:40000", id="all interfaces"),
-        pytest.param(":8080", ":40080", id="only a port"),
-        pytest.param("--port=8080", "--port=40080", id="a flag that ends in a port"),
-        pytest.param(
-            "--bind=0.0.0.0:8080", "--bind=0.0.0.0:40080", id="a flag that ends in an address"
-        ),
-        pytest.param(
-            "exec prog --port=8080 --x", "exec prog --port=40080 --x", id="inside a script"
-        ),
-        pytest.param(
-            "prog --port 8080 && y",
-            "prog --port 40080 && y",
-            id="after the flag's name in a script",
-        ),
-        pytest.param("--steps=80801", "--steps=80801", id="not a longer number"),
-        pytest.param("127.0.0.1:80800", "127.0.0.1:80800", id="not a longer port"),
-        pytest.param("example.org:8080/x", "example.org:8080/x", id="not another host's"),
-        pytest.param("12:80:00", "12:80:00", id="not a time of day"),
-        pytest.param("--batch=80.5", "--batch=80.5", id="not a fraction"),
-    ],
+    {
+        "an address": ("127.0.0.1:8080", "127.0.0.1:40080"),
+        "a URL": ("http://localhost:8080/x", "http://localhost:40080/x"),
+        "all interfaces": ("0.0.0.0:80", "0.0.0.0:40000"),
+        "only a port": (":8080", ":40080"),
+        "a flag that ends in a port": ("--port=8080", "--port=40080"),
+        "a flag that ends in an address": ("--bind=0.0.0.0:8080", "--bind=0.0.0.0:40080"),
+        "inside a script": ("exec prog --port=8080 --x", "exec prog --port=40080 --x"),
+        "after the flag's name in a script": ("prog --port 8080 && y", "prog --port 40080 && y"),
+        "not a longer number": ("--steps=80801", "--steps=80801"),
+        "not a longer port": ("127.0.0.1:80800", "127.0.0.1:80800"),
+        "not another host's": ("example.org:8080/x", "example.org:8080/x"),
+        "not a time of day": ("12:80:00", "12:80:00"),
+        "not a fraction": ("--batch=80.5", "--batch=80.5"),
+    },
 )
 def test_ports(text: str, expected: str) -> None:
     assert REWRITING.argument(text) == expected

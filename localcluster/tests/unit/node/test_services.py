@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from localcluster.node.peer_addresses import PeerAddresses
 from localcluster.ports import NoPortLeft, PortAllocator, pick_ports
+from tests.cases import cases
 from tests.unit.node.pods import pod
 
 
@@ -162,13 +163,13 @@ def test_a_sparse_cluster_is_rewritten_too() -> None:
     assert json.loads(told["TF_CONFIG"])["cluster"] == {"worker": {"1": "127.0.0.1:101"}}
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param("no json", id="text that is no JSON"),
-        pytest.param("[]", id="JSON of another shape"),
-        pytest.param('{"cluster": {"ps": ["host-without-port"]}}', id="a member without a port"),
-    ],
+    {
+        "text that is no JSON": "no json",
+        "JSON of another shape": "[]",
+        "a member without a port": '{"cluster": {"ps": ["host-without-port"]}}',
+    },
 )
 def test_a_config_that_the_operator_did_not_write_stays_as_it_is(text: str) -> None:
     table = Counter().addresses()

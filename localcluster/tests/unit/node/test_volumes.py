@@ -8,6 +8,7 @@ import pytest
 from localcluster.node.cluster_objects import ClusterObjects
 from localcluster.node.pod_spec import Unresolved
 from localcluster.node.volumes import PodVolumes
+from tests.cases import cases
 from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.pods import pod
 
@@ -42,9 +43,7 @@ def test_volumes_that_could_not_be_made_yet_are_not_refreshed(tmp_path: Path) ->
     assert (tmp_path / "pod" / "volumes" / "settings" / "X").read_text() == "1"
 
 
-def test_a_changed_config_map_is_written_again_until_the_volumes_are_closed(
-    tmp_path: Path,
-) -> None:
+def test_a_changed_config_map_is_written_again_until_the_volumes_are_closed(tmp_path: Path) -> None:
     api = FakeApi({SETTINGS: {"data": {"X": "1"}}})
     bind_claim(api, tmp_path / "data")
     volumes = pod_volumes(tmp_path, api)
@@ -77,18 +76,17 @@ def test_a_secret_is_decoded_and_an_optional_one_may_come_later(tmp_path: Path) 
     assert (folder / "tls.key").read_text() == "key"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("objects", "source", "sentence"),
-    [
-        pytest.param({}, {}, 'secret "s" not found', id="none"),
-        pytest.param({SECRET: {"data": {"a": "/w=="}}}, {}, "is no text", id="bytes"),
-        pytest.param(
+    {
+        "none": ({}, {}, 'secret "s" not found'),
+        "bytes": ({SECRET: {"data": {"a": "/w=="}}}, {}, "is no text"),
+        "another key": (
             {SECRET: {"data": {"a": "eA=="}}},
             {"items": [{"key": "b", "path": "b"}]},
             'secret "s" has no key b',
-            id="another key",
         ),
-    ],
+    },
 )
 def test_a_secret_that_cannot_be_shown_is_reported(
     tmp_path: Path, objects: dict[str, dict[str, object]], source: dict[str, object], sentence: str

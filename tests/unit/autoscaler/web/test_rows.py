@@ -14,33 +14,31 @@ from optimus.kube.profiles import Condition, ConditionType, ProfileStatus, Truth
 from optimus.kube.times import LAST_SECONDS
 from optimus.kube.waiting_events import JobAhead, Wait
 from optimus.models.forecast import Forecast, time_left
+from tests.cases import cases
 from tests.unit.autoscaler.web.sample_cluster import SampleCluster
 
 
-@pytest.mark.parametrize(
+@cases(
     ("wait", "shown"),
-    [
-        pytest.param(Wait(text="t"), Waits("t"), id="nothing more is known"),
-        pytest.param(
+    {
+        "nothing more is known": (Wait(text="t"), Waits("t")),
+        "behind jobs": (
             Wait(
                 text="t",
                 ahead=tuple(JobAhead(f"team/{at}", keeps) for at, keeps in enumerate((3, 1, 0, 0))),
                 jobs_ahead=9,
             ),
             Waits("t", "team/0 (3 nodes kept free), team/1 (1 node kept free), team/2 and 6 more"),
-            id="behind jobs",
         ),
-        pytest.param(
+        "with an expected time": (
             Wait(text="t", awaits="team/c", expected_at="2027-01-15T08:00:12Z"),
             Waits("t", "", 1_800_000_012.0, "team/c"),
-            id="with an expected time",
         ),
-        pytest.param(
+        "a job without a forecast has to end": (
             Wait(text="t", awaits="team/c"),
             Waits("t", awaits="team/c"),
-            id="a job without a forecast has to end",
         ),
-    ],
+    },
 )
 def test_a_row_says_for_whom_its_job_waits_and_until_when(wait: Wait, shown: Waits) -> None:
     copy = SampleCluster(4).copy().jobs["uid-0"]

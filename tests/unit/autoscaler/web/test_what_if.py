@@ -17,7 +17,7 @@ from optimus.models.forecast import Forecast
 from optimus.policies.fifo import FifoPolicy
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources
-from optimus.what_if.counts import KnownJob, Question, WhatIf, answer
+from optimus.what_if.counts import CountsQuestion, DecisionBasis, WhatIf, answer
 from tests.unit.autoscaler.web.sample_cluster import AT, SampleCluster
 
 PRICE = 40.0
@@ -27,9 +27,9 @@ SETTINGS = DecisionSettings(interval=IntervalConfig(rescale_seconds=PRICE))
 def asked(counts: Counts, copy: ClusterCopy | None = None, **fields: object) -> WhatIf:
     copy = copy or SampleCluster(4).copy()
     found = copy.jobs["uid-0"]._replace(**fields)  # type: ignore[arg-type]  # the test's own fields
-    known = KnownJob(found.forecast, found.decided_at or copy.at)
+    known = DecisionBasis(found.forecast, found.decided_at or copy.at)
     snapshot = copy.observation.snapshot
-    return answer(Question(found.job, known, counts, copy.at, SETTINGS, snapshot))
+    return answer(CountsQuestion(found.job, known, counts, copy.at, SETTINGS, snapshot))
 
 
 def job(copy: ClusterCopy) -> tuple[JobCopy, Forecast]:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from optimus.simulator.ground_truth.assignment import EVEN, AssignmentRule, ParameterAssignment
 from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
+from tests.cases import cases
 
 models = st.lists(st.integers(1, 3_000_000), min_size=1, max_size=40).map(tuple)
 assignments = st.one_of(
@@ -36,23 +37,18 @@ def test_the_default_slices_large_arrays_and_keeps_small_ones_whole() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("blocks", "ps", "held"),
-    [
-        pytest.param((600, 400), 1, [1000], id="one PS holds all"),
-        pytest.param(
-            (600, 400), 2, [500, 500], id="what exceeds the average is sliced, the rest fills up"
-        ),
-        pytest.param(
+    {
+        "one PS holds all": ((600, 400), 1, [1000]),
+        "what exceeds the average is sliced, the rest fills up": ((600, 400), 2, [500, 500]),
+        "blocks below the average go where they fit best": (
             (50, 50, 40, 40, 10, 10),
             2,
             [100, 100],
-            id="blocks below the average go where they fit best",
         ),
-        pytest.param(
-            (500, 500, 1, 1), 2, [501, 501], id="tiny blocks go to the PS with fewest requests"
-        ),
-    ],
+        "tiny blocks go to the PS with fewest requests": ((500, 500, 1, 1), 2, [501, 501]),
+    },
 )
 def test_the_papers_assignment_by_hand(blocks: tuple[int, ...], ps: int, held: list[float]) -> None:
     assert sorted(ParameterAssignment(AssignmentRule.PAA, blocks).shares(ps)) == pytest.approx(

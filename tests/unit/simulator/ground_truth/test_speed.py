@@ -20,6 +20,7 @@ from optimus.simulator.ground_truth.testbed import (
     rescale_seconds,
     shared_links,
 )
+from tests.cases import cases
 
 # 100 MB at 100 MB/s is 1 s each way; 10 operations at 1 a second; packing 0.5 s; updating 0.3 s
 # (0.2 s async).
@@ -44,52 +45,38 @@ def fixed(*shares: float) -> Fixed:
     return Fixed(AssignmentRule.EVEN, fixed=shares)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("training", "servers", "seconds"),
-    [
-        pytest.param(
-            SYNC, [(1, 1)], 10 + 0.5 + 0.3 + 0.01, id="on one server nothing takes the wire"
-        ),
-        pytest.param(
+    {
+        "on one server nothing takes the wire": (SYNC, [(1, 1)], 10 + 0.5 + 0.3 + 0.01),
+        "apart, gradients go and parameters return": (
             SYNC,
             [(1, 0), (0, 1)],
             10 + 0.5 + 2.3 + 0.01,
-            id="apart, gradients go and parameters return",
         ),
-        pytest.param(
+        "two workers share the work, one PS serves both": (
             SYNC,
             [(1, 0), (0, 2)],
             5 + 0.5 + 4.6 + 0.01,
-            id="two workers share the work, one PS serves both",
         ),
-        pytest.param(
+        "the worker's own link binds where PSs are many": (
             SYNC,
             [(2, 0), (0, 1)],
             10 + 0.5 + 2.0 + 0.02,
-            id="the worker's own link binds where PSs are many",
         ),
-        pytest.param(
-            SYNC,
-            [(1, 1), (1, 1)],
-            5 + 0.5 + 1.3 + 0.02,
-            id="half of two and two crosses: theorem 1",
-        ),
-        pytest.param(
+        "half of two and two crosses: theorem 1": (SYNC, [(1, 1), (1, 1)], 5 + 0.5 + 1.3 + 0.02),
+        "the worker that is alone moves the whole model": (
             SYNC,
             [(2, 1), (0, 1)],
             5 + 0.5 + 2.0 + 0.02,
-            id="the worker that is alone moves the whole model",
         ),
-        pytest.param(
-            ASYNC, [(1, 0), (0, 1)], 10 + 0.5 + 2.2 + 0.1, id="async, one worker: its step"
-        ),
-        pytest.param(
+        "async, one worker: its step": (ASYNC, [(1, 0), (0, 1)], 10 + 0.5 + 2.2 + 0.1),
+        "async, two workers: each computes all of its step": (
             ASYNC,
             [(1, 0), (0, 2)],
             (10 + 0.5 + 4.4 + 0.1) / 2,
-            id="async, two workers: each computes all of its step",
         ),
-    ],
+    },
 )
 def test_a_step_by_hand(training: Training, servers: list[tuple[int, int]], seconds: float) -> None:
     speed = PhysicalSpeed(training, EVEN, PLAIN)
@@ -183,26 +170,12 @@ def test_uneven_parts_never_speed_up(
 
 
 @pytest.mark.parametrize("network", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize(
+@cases(
     ("mode", "images", "constant", "per_worker", "per_ps"),
-    [
-        pytest.param(
-            TrainingMode.SYNC,
-            32,
-            2.78,
-            4.92,
-            0.02,
-            id="sync: 1.02 s an image, split over the workers",
-        ),
-        pytest.param(
-            TrainingMode.ASYNC,
-            2,
-            2.83 - 2 * 1.02,
-            3.92,
-            0.11,
-            id="async: two images for each worker",
-        ),
-    ],
+    {
+        "sync: 1.02 s an image, split over the workers": (TrainingMode.SYNC, 32, 2.78, 4.92, 0.02),
+        "async: two images for each worker": (TrainingMode.ASYNC, 2, 2.83 - 2 * 1.02, 3.92, 0.11),
+    },
 )
 def test_the_testbed_gives_back_the_papers_table_2(
     network: float,

@@ -61,18 +61,10 @@ def _volume(body: Json) -> Json:
 def _deployment(body: Json) -> Json:
     shares = {"maxUnavailable": "25%", "maxSurge": "25%"}
     strategy = {"type": "RollingUpdate", "rollingUpdate": shares}
-    return _with_template(body, {"strategy": strategy}, {})
-
-
-def _replica_set(body: Json) -> Json:
-    return _with_template(body, {}, {"replicas": 0})
-
-
-def _with_template(body: Json, defaults: Json, status: Json) -> Json:
-    spec = {"replicas": 1, **defaults, **_spec(body)}
+    spec = {"replicas": 1, "strategy": strategy, **_spec(body)}
     template = spec.get("template") or {}
     filled = {**template, "spec": pods.spec_with_defaults(template.get("spec") or {})}
-    return {**body, "spec": {**spec, "template": filled}, "status": status}
+    return {**body, "spec": {**spec, "template": filled}, "status": {}}
 
 
 _DEFAULTS: Final[Mapping[str, Callable[[Json], Json]]] = {
@@ -83,6 +75,5 @@ _DEFAULTS: Final[Mapping[str, Callable[[Json], Json]]] = {
     "persistentvolumeclaims": _claim,
     "persistentvolumes": _volume,
     "deployments": _deployment,
-    "replicasets": _replica_set,
     "customresourcedefinitions": definitions.with_defaults,
 }

@@ -108,7 +108,6 @@ BUILT_IN: Final = (
     Resource("", "v1", "resourcequotas", "ResourceQuota", True, ("quota",), _STATUS),
     Resource("policy", "v1", *_BUDGETS, _STATUS),
     Resource("apps", "v1", "deployments", "Deployment", True, ("deploy",), _STATUS, True),
-    Resource("apps", "v1", "replicasets", "ReplicaSet", True, ("rs",), _STATUS, True),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),
     Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, ("pc",)),
     Resource(*_RBAC, "roles", "Role"),

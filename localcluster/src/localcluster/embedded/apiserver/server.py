@@ -13,7 +13,7 @@ from localcluster.embedded.apiserver.controllers import (
     NamespaceDeletion,
     NodeTaints,
 )
-from localcluster.embedded.apiserver.deployments import Deployments, ReplicaSets
+from localcluster.embedded.apiserver.deployments import Deployments
 from localcluster.embedded.apiserver.garbage import GarbageCollector
 from localcluster.embedded.apiserver.kinds import Json, Kinds
 from localcluster.embedded.apiserver.objects import Objects
@@ -33,7 +33,7 @@ _PRIORITIES: Final = {
 def controllers_of(objects: Objects) -> Controllers:
     """Return all controllers of a server."""
     immediate = (Definitions, NamespaceDefaults, NodeTaints)
-    delayed = (GarbageCollector, NamespaceDeletion, VolumeBinder, ReplicaSets, Deployments)
+    delayed = (GarbageCollector, NamespaceDeletion, VolumeBinder, Deployments)
     return Controllers(
         objects.store, [each(objects) for each in immediate], [each(objects) for each in delayed]
     )
