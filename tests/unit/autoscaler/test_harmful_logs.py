@@ -41,7 +41,7 @@ def test_the_event_of_a_log_that_is_too_large_says_what_to_change(
 ) -> None:
     cluster.most_lines = 20
     loud = cluster.submit(tf_job("loud", 1, 1, **GOAL))
-    quiet = cluster.submit(tf_job("quiet", 1, 1, **GOAL))
+    cluster.submit(tf_job("quiet", 1, 1, **GOAL))
     for _ in range(120):
         print_more(cluster, loud, [f"batch of worker 0: {n} rows" for n in range(60)])
         harness.run(2)
