@@ -33,6 +33,7 @@ from autoscaler.leadership import (
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import READ_BYTES, WorkerRotation
 from autoscaler.metrics import Metrics
+from autoscaler.preemption.controller import PreemptionConfig
 from autoscaler.settings import Settings, fairness_of, parse, parse_budget
 from autoscaler.stragglers import ReplacementConfig
 from autoscaler.web import create_app
@@ -42,6 +43,7 @@ from autoscaler.web.page import create_page
 from autoscaler.windows import parse_windows
 from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import STALE_INTERVALS, DriverConfig
+from optimus.kube.budgets import BudgetReader
 from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import KubeError
@@ -344,6 +346,7 @@ def _controller(
         EventWriter(client, "optimus-autoscaler"),
         PodWriter(client),
         WorkloadProfileWriter(client),
+        BudgetReader(client).read,
     )
     replacement = None
     if settings.replacements_per_day and not settings.once:
@@ -375,6 +378,7 @@ def _controller(
         timing,
         decides_by,
         settings.report_seconds,
+        _preemption_config(settings),
         replacement,
     )
     process = Process(
@@ -437,6 +441,18 @@ def _rescale_config(settings: Settings) -> RescaleConfig:
         verify_seconds=min(5 * settings.profiling_seconds, settings.start_timeout_seconds / 2),
         quiet_seconds=settings.profiling_seconds / 2,
         checkpoint_warning_seconds=2 * settings.interval_seconds,
+    )
+
+
+def _preemption_config(settings: Settings) -> PreemptionConfig | None:
+    if not settings.preempt or settings.recommend or settings.dry_run or settings.once:
+        return None
+    return PreemptionConfig(
+        scheduler_name=settings.scheduler_name,
+        protected=frozenset(settings.protected_classes),
+        seconds=settings.preempt_seconds,
+        shrink_seconds=settings.preempt_shrink_seconds,
+        rescale_seconds=settings.start_timeout_seconds,
     )
 
 

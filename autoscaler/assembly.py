@@ -10,6 +10,7 @@ from autoscaler.executor import Access, LastReads, Reader, Rescales, Writer
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
+from autoscaler.preemption.controller import GangPreemption, PreemptionConfig, ReadBudgets
 from autoscaler.profile.events import Events, JobEvents
 from autoscaler.profile.workloads import WorkloadRecorder, Workloads
 from autoscaler.profile.writer import ProfileRecorder, Profiles
@@ -28,6 +29,7 @@ class ClusterAccess(NamedTuple):
     events: Events
     pods: PodAnnotator
     workloads: Workloads
+    budgets: ReadBudgets
 
 
 class ControllerConfig(NamedTuple):
@@ -41,6 +43,9 @@ class ControllerConfig(NamedTuple):
 
     report_seconds: float
     """The least seconds between two writes of a profile that shows nothing urgent."""
+
+    preemption: PreemptionConfig | None = None
+    """``None``: no job is paused for a gang, and those that are paused for one are resumed."""
 
     replacement: ReplacementConfig | None = None
     """``None``: workers are not compared."""
@@ -85,10 +90,17 @@ def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) 
         CompletionRequester(access.pods, events),
         _stragglers(config.replacement, process.rotation, events, metrics),
         process.page,
+        _preemption(config.preemption, access.budgets, events, metrics),
     )
     return Controller(
         components, config.timing, process.clock, dry_run=process.dry_run, instance=instance
     )
+
+
+def _preemption(
+    config: PreemptionConfig | None, budgets: ReadBudgets, events: JobEvents, metrics: Metrics
+) -> GangPreemption | None:
+    return None if config is None else GangPreemption(config, budgets, events, metrics)
 
 
 def _stragglers(

@@ -21,6 +21,7 @@ from autoscaler.jobs.managed import Holds, ManagedJobs
 from autoscaler.jobs.state import JobLimits, JobState, begin_order
 from autoscaler.logs.poller import LogPoller, run_of
 from autoscaler.metrics import Metrics
+from autoscaler.preemption.controller import GangPreemption
 from autoscaler.profile.events import JobEvents
 from autoscaler.profile.status import phase_of
 from autoscaler.profile.workloads import WorkloadRecorder
@@ -29,6 +30,7 @@ from autoscaler.stragglers import StragglerReplacer
 from optimus.interval import IntervalPlan
 from optimus.jobs import NO_COUNTS, AtTarget, RescaleRule, alternating
 from optimus.kube.contract import Phase
+from optimus.kube.suspension import Preemption
 from optimus.rescale.disruption import (
     UNLIMITED,
     DisruptionBudget,
@@ -126,6 +128,8 @@ class Components:
     """``None``: workers are not compared."""
     page: Page | None = None
     """``None``: there is no page."""
+    preemption: GangPreemption | None = None
+    """``None``: no job is paused for a gang."""
 
 
 class Controller:
@@ -147,6 +151,7 @@ class Controller:
                 timing.age_limit_seconds, timing.completion_seconds, timing.assumed_price_seconds
             ),
             holds=timing.holds,
+            preempts=_never if components.preemption is None else components.preemption.goes_on,
             instance=instance,
         )
         self.last_tick_at: float | None = None
@@ -180,6 +185,10 @@ class Controller:
         continues what was decided. ``log_seconds``: how long it waits for logs, if not as usual."""
         now = self._clock.now()
         observation = self._components.observer.observe(now)
+        preemption = self._components.preemption
+        if preemption is not None:
+            with self._guard("preemption"):
+                preemption.observe(observation)
         leaving = self.managed.update(observation)
         with self._guard("logs"):
             self._read_logs(self._timing.log_seconds if log_seconds is None else log_seconds)
@@ -189,6 +198,8 @@ class Controller:
                     state.compare_if_young(now)
         is_current = self._is_current(observation, now)
         self._replace_stragglers(observation, now, may_begin=is_current)
+        if preemption is not None and is_current and not self._dry_run:
+            self._preempt(preemption, observation, now)
         self._advance_rescales(observation, now, may_begin=is_current)
         plan = None
         with self._guard("decisions"):
@@ -256,6 +267,17 @@ class Controller:
         if stragglers is not None and not self._dry_run:
             with self._guard("stragglers"):
                 stragglers.step(self.managed.states, observation, now, may_begin=may_begin)
+
+    def _preempt(self, preemption: GangPreemption, observation: Observation, now: float) -> None:
+        """Before rescales are advanced: a job that is paused stops in this tick."""
+        decider, managed = self._components.decider, self.managed
+        with self._guard("preemption"):
+            preemption.step(
+                managed,
+                observation,
+                lambda: decider.free_capacity(managed.states, observation),
+                may_begin=not self._timing.holds.is_closed(now),
+            )
 
     def _advance_rescales(self, observation: Observation, now: float, *, may_begin: bool) -> None:
         if self._dry_run:
@@ -416,6 +438,10 @@ class Controller:
         except Exception:  # noqa: BLE001 - a fault of our own is logged, counted and retried
             self._components.metrics.faults.labels(where).inc()
             _LOG.exception("%s failed%s", where, f" for job {state.job.key}" if state else "")
+
+
+def _never(_: Preemption) -> bool:
+    return False
 
 
 def _longest_unwritten(state: JobState) -> tuple[bool, float]:

@@ -20,7 +20,7 @@ from optimus.allocation import FailedCounts, Policy
 from optimus.allocation.policy import Service
 from optimus.errors import NotReady
 from optimus.interval import IntervalPlan, Strategies
-from optimus.interval.capacity_plan import Claim, largest_fit
+from optimus.interval.capacity_plan import CapacityPlan, Claim, headroom, largest_fit
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.interval.driver import (
     BeginRescale,
@@ -103,8 +103,13 @@ class _Cluster:
         return self.observation.snapshot
 
     def claims(self, snapshot: ClusterSnapshot, /) -> Iterator[Claim]:
-        rescales = rescales_of(self.managed)
-        return claims_of(rescales, snapshot, self.at, self.hold_seconds)
+        yield from claims_of(rescales_of(self.managed), snapshot, self.at, self.hold_seconds)
+        preemptions = (state.preemption for state in self.managed.values())
+        served = {each.uid for each in preemptions if each is not None}
+        for job in snapshot.jobs if served else ():
+            if job.uid in served and snapshot.bound_counts(job.uid) != job.counts:
+                # Others are paused for it: what they leave is no other job's to grow into.
+                yield Claim(job, job.counts, keeps_pods=True, is_promised=True)
 
 
 def rescales_of(managed: Mapping[str, JobState]) -> Iterator[tuple[Job, Rescale | None]]:
@@ -164,6 +169,14 @@ class Decider:
         """What is free for one job at an observation."""
         cluster = _Cluster(observation, managed, self._config.hold_seconds)
         return Headroom(managed, cluster, self._driver)
+
+    def free_capacity(
+        self, managed: Mapping[str, JobState], observation: Observation
+    ) -> CapacityPlan:
+        """What is free at an observation, less what is kept for rescales in progress."""
+        snapshot, seconds = observation.snapshot, self._config.hold_seconds
+        claims = tuple(claims_of(rescales_of(managed), snapshot, observation.at, seconds))
+        return headroom(snapshot, self._config.placement, claims)
 
     def step(
         self,

@@ -280,7 +280,9 @@ class JobExecutor:
     def _has_last_lines(self) -> bool:
         """Whether the job may be stopped as far as its log is concerned."""
         rescale, run = self._state.rescale, self._state.gang.run
-        if rescale is None or run is None or rescale.record.purpose is RescalePurpose.RESTART:
+        if rescale is None or run is None or not self._state.job.managed:
+            return True
+        if rescale.record.purpose is RescalePurpose.RESTART:
             return True  # the operator does not wait either
         return self._access.last_reads.read_now(self._state.log, run)
 
@@ -316,6 +318,9 @@ class JobExecutor:
         slow = slow_stop_event(state.training_job, end)
         if slow is not None:
             events.emit_once(state, slow)
+        was_preempted = end.record.pause is PauseReason.GANG and not state.preempted_by
+        if was_preempted and not state.job.managed:
+            self._access.recorder.discard(state)
 
 
 def _limits_event(job: TrainingJob, limits: Mapping[str, int]) -> JobEvent:

@@ -19,6 +19,9 @@ class Metrics:
         self.interval_seconds = self._gauge("interval_seconds", seconds)
         self.decisions = self._counter("decisions", "Decisions, by action.", "action")
         self.rescales = self._counter("rescales", "Rescales that ended, by outcome.", "outcome")
+        over = "Preemptions that are over, by how they ended."
+        self.preemptions = self._counter("preemptions", over, "outcome")
+        self.preempted = self._counter("preempted_jobs", "Jobs that were paused for a gang.")
         self.faults = self._counter("faults", "Internal errors, by place.", "where")
         refusals = "Writes that the API server refused, by kind."
         self.refusals = self._counter("api_refusals", refusals, "kind")

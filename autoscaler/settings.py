@@ -125,6 +125,17 @@ class AutoscalerConfig:
     """Seconds without a resumption after a watch or call has failed: the operator's watches may
     have broken too, and come back later."""
 
+    preempt_shrink_seconds: float = 180.0
+    """Seconds that managed jobs get to shrink first, where that makes enough capacity free: three
+    early intervals."""
+
+    preempt_seconds: float = 300.0
+    """Most seconds that a gang has to get its nodes while jobs are paused for it; after that they
+    are resumed."""
+
+    protected_classes: tuple[str, ...] = ()
+    """Names of PriorityClasses whose jobs are never preempted."""
+
     report_seconds: float = 30.0
     """Least seconds between two writes of a profile in which only figures have changed. It bounds
     the writes of large clusters."""
@@ -185,6 +196,11 @@ class Settings(AutoscalerConfig):
     maintenance_windows: str = ""
     """When nothing may begin: windows in UTC that deny or allow, separated by semicolons (deny
     Mon-Fri 08:00-10:30; allow Sat 00:00-24:00). Default: it may at any time."""
+
+    preempt: bool = False
+    """Pause running jobs of a lower priority for a gang that does not fit, managed or not, and
+    resume them: whole jobs, the fewest, and only where the whole gang then fits. Needs the rights
+    of manifests/preemption."""
 
     once: bool = False
     """Plan one interval, print the decisions, carry them out and exit."""
@@ -253,6 +269,8 @@ def _contradictions(settings: Settings) -> list[Problem]:
             "lease_seconds",
             "straggler_window_seconds",
             "cache_age_limit_seconds",
+            "preempt_shrink_seconds",
+            "preempt_seconds",
         ),
         *check(
             parse_windows(settings.maintenance_windows) is not None,

@@ -28,18 +28,16 @@ from extender.nominator import Nominator
 from extender.notices import half_placed_notices, unrecognized_notices, waiting_notices
 from extender.parts import Callbacks, Parts
 from extender.planner.slices import PlanningThread
-from extender.preemption.controller import Access, PreemptionController, PreemptionThread
+from extender.preempted_room import PreemptedRoom, PreemptedRoomThread
 from extender.settings import Settings
 from extender.status_writes import StatusWrites
 from optimus.jobs import JobKey
-from optimus.kube.budgets import BudgetReader
 from optimus.kube.client import Client, connect
 from optimus.kube.contract import EXTENDER_COMPONENT
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.events import EventWriter
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.live_reader import LiveReader
 from optimus.kube.namespaces import watched_namespaces
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
@@ -48,7 +46,7 @@ from optimus.kube.reflector import Reflector, ReflectorConfig, why_not_synced
 from optimus.kube.store import Observer, T
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
-from optimus.kube.writer import JobWriter, PodWriter
+from optimus.kube.writer import PodWriter
 from optimus.placement.queue.order import Instant
 from optimus.runtime.health import HealthServer, InTurns
 from optimus.runtime.settings import address, names_in
@@ -113,20 +111,9 @@ class Application:
         self._event_thread = ThreadPoolExecutor(1, thread_name_prefix="events")
         events = EventWriter(self._client, EXTENDER_COMPONENT)
         job_events = JobEvents(self._notices, events.emit, self._event_thread)
-        preemption = PreemptionController(
-            state,
-            Access(
-                self._known_jobs,
-                LiveReader(client, config),
-                JobWriter(client),
-                BudgetReader(client).read,
-                events.emit,
-                self._count_preemption,
-            ),
-            settings,
-        )
-        parts.adoption.before_leading = preemption.adopt
-        self._preemption = PreemptionThread(preemption)
+        kept = PreemptedRoom(state, self._known_jobs, settings.rescale_hold_seconds)
+        parts.adoption.before_leading = kept.adopt
+        self._preemption = PreemptedRoomThread(kept)
         self._nominator = Nominator(
             parts.nominations,
             parts.adoption,
@@ -214,10 +201,6 @@ class Application:
 
     def _known_jobs(self) -> Iterator[TrainingJob]:
         return (job for cache in self._jobs for job in cache.items())
-
-    def _count_preemption(self, outcome: str, victims: int) -> None:
-        self.metrics.preemptions.labels(outcome).inc()
-        self.metrics.preempted.inc(victims)
 
     def _notices(self) -> Iterator[Notice]:
         """What is reported to users by Events; called on their thread."""

@@ -106,9 +106,6 @@ class GangReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     victims: tuple[str, ...] = ()
     """The jobs that make room for it now."""
 
-    shrinks_until: str | None = None
-    """Until when jobs of a lower priority are given time to shrink for it."""
-
     preempted_for: str = ""
     """The job that it is suspended for."""
 
@@ -195,7 +192,6 @@ def sentence(report: GangReport, today: str = "") -> str:
                 _what_lacks(report),
                 _behind(report),
                 _since(report, today),
-                _shrinks(report, today),
                 _expected(report, today),
             ]
             return "waits: " + "; ".join(part for part in parts if part)
@@ -206,11 +202,11 @@ def sentence(report: GangReport, today: str = "") -> str:
             doing = "is planned on" if report.state is GangState.PLANNED else "is being bound to"
             return f"{doing} {nodes}"
         case GangState.PREEMPTING:
-            whose = _named(report.victims, "jobs") if report.victims else "jobs that end anyway"
+            whose = _named(report.victims, "jobs")
             return f"waits for the end of the pods of {whose}, whose room is reserved for it"
         case GangState.SUSPENDED if report.preempted_for:
             preempting = f"{report.preempted_for}, a job of a higher priority"
-            return f"is suspended for {preempting}, and is resumed by itself"
+            return f"is paused for {preempting}, and is resumed by itself"
         case _:
             return _PLAIN[report.state]
 
@@ -296,13 +292,6 @@ def _behind(report: GangReport) -> str:
 
 def _since(report: GangReport, today: str) -> str:
     return f"since {_clock(report.since, today)}" if report.since else ""
-
-
-def _shrinks(report: GangReport, today: str) -> str:
-    if report.shrinks_until is None:
-        return ""
-    until = _clock(report.shrinks_until, today)
-    return f"jobs of a lower priority may shrink for it until {until}, then they are preempted"
 
 
 def _expected(report: GangReport, today: str) -> str:

@@ -76,9 +76,6 @@ class GangFacts:
     victims: Sequence[str] = ()
     """The jobs that make room for it now, NAMESPACE/NAME."""
 
-    shrinks_until: float | None = None
-    """Until when other jobs are given time to shrink for it (epoch, seconds)."""
-
     @property
     def uid(self) -> str:
         """The job's UID."""
@@ -135,7 +132,6 @@ def _facts(state: ExtenderState, queued: QueuedGang, now: Instant) -> GangFacts:
         state.offers.back_off_ends(job_uid),
         state.offers.has_refused(job_uid),
         () if awaited is None else awaited.victims,
-        state.future_room.shrinks_until.get(job_uid),
     )
 
 

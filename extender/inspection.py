@@ -150,7 +150,7 @@ class Inspector:
         nodes |= {_name(*each): pod.node for each, pod in existing.items() if pod.node is not None}
         ahead = () if at is None else self._ahead(facts, context.queue[:at], context)
         keeps = context.closing.get(facts.uid)
-        ends, until = facts.back_off_ends, facts.shrinks_until
+        ends = facts.back_off_ends
         owner = next((pod.owner for pod in observed.pods.values() if pod.owner), None)
         report = GangReport(
             namespace=facts.key.namespace,
@@ -177,7 +177,6 @@ class Inspector:
             ),
             expected=_expectation(context.plans.get(facts.uid), context),
             victims=tuple(facts.victims),
-            shrinks_until=format_second(until) if until is not None else None,
             reason=_reason(facts),
             cause=_cause(facts),
         )

@@ -38,11 +38,6 @@ class Metrics:
             "nominations", "Nominations and other writes to pods' status.", "outcome"
         )
 
-        self.preemptions = self._counter(
-            "preemptions", "Preemptions that are over, by how they ended.", "outcome"
-        )
-        self.preempted = self._counter("preempted_jobs", "Jobs suspended for another.")
-
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"optimus_extender_{name}_total", text, labels, registry=self._registry)
 

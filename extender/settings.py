@@ -51,8 +51,8 @@ class ExtenderConfig:
     bound: at least as long as kube-scheduler waits for volumes (bindTimeoutSeconds)."""
 
     rescale_hold_seconds: float = 600.0
-    """Most seconds for which capacity is reserved for a job that is being rescaled, as
-    start-timeout-seconds of the autoscaler."""
+    """Most seconds for which capacity is reserved for a job that is being rescaled, or that others
+    are paused for, as start-timeout-seconds of the autoscaler."""
 
     age_limit_seconds: float = 600.0
     """A gang that has waited for more seconds goes before those that have not run, and closes the
@@ -62,17 +62,6 @@ class ExtenderConfig:
     """No new plans are made while the API server has sent nothing for more seconds about a kind of
     object that is watched; a watch lasts for half of it to five eighths. What is reserved is still
     answered."""
-
-    preempt_shrink_seconds: float = 180.0
-    """Seconds that jobs of the autoscaler get to shrink first, where that makes enough capacity
-    free: three early intervals."""
-
-    preempt_seconds: float = 300.0
-    """Most seconds for which capacity is reserved for a gang while preempted jobs end and it is
-    bound; after that they are resumed."""
-
-    protected_classes: tuple[str, ...] = ()
-    """Names of PriorityClasses whose jobs are never preempted."""
 
     access_log: str = "off"
     """One line per request: off, plain or json. For the search of a fault; off saves time."""
@@ -132,14 +121,9 @@ class Settings(ExtenderConfig):
     """Namespace/name of kube-scheduler's Lease: plans are made only while the kube-scheduler beside
     this process leads. Empty: it is the only one."""
 
-    preempt: bool = False
-    """Suspend running jobs of a lower priority for a gang that does not fit, and resume them: whole
-    jobs, the fewest, and only where the whole gang then fits. Needs the rights of
-    manifests/preemption."""
-
     operator_version: str = "1.7.0"
     """The training-operator's version: before 1.8.1 it never finishes suspending a job with
-    ttlSecondsAfterFinished, and such a job is not preempted."""
+    ttlSecondsAfterFinished, and such a job is not managed."""
 
     log_level: str = "info"
     """debug, info, warning or error."""
@@ -180,8 +164,6 @@ _SECONDS = (
     "rescale_hold_seconds",
     "age_limit_seconds",
     "cache_age_limit_seconds",
-    "preempt_shrink_seconds",
-    "preempt_seconds",
 )
 
 

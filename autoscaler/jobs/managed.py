@@ -14,7 +14,7 @@ from optimus.jobs import Job, Manage, RescaleRule
 from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import observed_job
 from optimus.kube.profiles import TrainingProfile
-from optimus.kube.suspension import SuspensionMark
+from optimus.kube.suspension import Preemption, SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
 from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.rescale.machine import adopt, resume
@@ -44,6 +44,10 @@ class Holds:
         """Whether it is only said what would be decided for the job."""
         return self.recommend or job.manage is Manage.RECOMMEND
 
+    def is_closed(self, at: float) -> bool:
+        """Whether nothing may begin for any job at an instant."""
+        return self.recommend or bool(self.windows and why_closed(self.windows, at))
+
     def why(self, job: Job, at: float) -> str:
         """Why nothing may begin for a job at an instant; empty where it may."""
         if job.paused:
@@ -52,6 +56,9 @@ class Holds:
             return "nothing is changed: recommendations only"
         return why_closed(self.windows, at) if self.windows else ""
 
+
+GoesOn = Callable[[Preemption], bool]
+"""Whether jobs are still to be paused for a gang."""
 
 Guard = Callable[[str, JobState | None], AbstractContextManager[None]]
 """Contains a fault that concerns one job."""
@@ -67,15 +74,19 @@ class ManagedJobs:
         dry_run: bool,
         limits: JobLimits,
         holds: Holds,
+        preempts: GoesOn,
         instance: str = "",
     ) -> None:
         """``instance`` is this autoscaler, as the marks that it sets name it."""
         self._guard = guard
         self._holds = holds
+        self._preempts = preempts
         self._instance = instance
         self._dry_run = dry_run
         self._limits = limits
         self.states: dict[str, JobState] = {}
+        self._discarded: dict[str, str] = {}
+        """By job UID, the UID of the profile that was made for its pause: it may still be shown."""
         self._nodes: tuple[Node, ...] | None = None
 
     def __iter__(self) -> Iterator[JobState]:
@@ -92,10 +103,12 @@ class ManagedJobs:
         reported a last time."""
         for uid in self.states.keys() - observation.jobs.keys():
             _LOG.info("job %s is gone", self.states.pop(uid).job.key)
+        for uid in self._discarded.keys() - observation.jobs.keys():
+            del self._discarded[uid]
         self._drop_superseded(observation.at)
         for training_job in observation.jobs.values():
             if training_job.uid not in self.states and _is_tracked(
-                training_job, observation.profiles.get(training_job.uid)
+                training_job, self._profile_of(training_job, observation)
             ):
                 with self._guard("observe", None):
                     self._add(training_job, observation)
@@ -106,13 +119,42 @@ class ManagedJobs:
                 state.refused = observation.refused.get(state.job.uid, "")
                 state.held = self._holds.why(state.job, observation.at) or state.refused
                 state.recommends = self._holds.recommends(state.job)
+                preemption = state.preemption
+                is_over = preemption is not None and not self._preempts(preemption)
+                state.not_preempted = "no gang waits for it any more" if is_over else ""
             self._adopt(state, observation.at)
         leaving = [
-            state for state in self if not _is_managed(state.training_job) and state.rescale is None
+            state
+            for state in self
+            if not _is_managed(state.training_job)
+            and state.rescale is None
+            and state.preemption is None
         ]
         for state in leaving:
             del self.states[state.job.uid]
+            if state.profile.discarded:
+                self._discarded[state.job.uid] = state.profile.discarded
         return leaving
+
+    def take_up(self, training_job: TrainingJob, observation: Observation) -> JobState:
+        """The state of a job that is about to be paused for a gang, managed or not."""
+        known = self.states.get(training_job.uid)
+        if known is not None:
+            return known
+        assert training_job.job is not None
+        profile = self._profile_of(training_job, observation)
+        self._begin(training_job, training_job.job, profile, observation.at)
+        state = self.states[training_job.uid]
+        state.update(observation, nodes_changed=False)
+        return state
+
+    def _profile_of(
+        self, training_job: TrainingJob, observation: Observation
+    ) -> TrainingProfile | None:
+        profile = observation.profiles.get(training_job.uid)
+        if profile is None or profile.uid == self._discarded.get(training_job.uid):
+            return None
+        return profile
 
     def _drop_superseded(self, at: float) -> None:
         """Start again from what another instance has stored."""
@@ -150,7 +192,7 @@ class ManagedJobs:
 
     def _add(self, training_job: TrainingJob, observation: Observation) -> None:
         assert training_job.job is not None
-        profile = observation.profiles.get(training_job.uid)
+        profile = self._profile_of(training_job, observation)
         self._begin(training_job, training_job.job, profile, observation.at)
         known = "new" if profile is None else "known from its profile"
         _LOG.info("job %s is managed (%s), at %s", training_job.key, known, training_job.job.counts)
@@ -183,6 +225,8 @@ class ManagedJobs:
         Else nobody would: a job whose user wants nothing changed is not paused either."""
         if pause.is_final:
             return True
+        if pause is PauseReason.GANG:
+            return state.preemption is not None and self._preempts(state.preemption)
         may_change = state.job.managed and state.job.rescale is not RescaleRule.NEVER
         may_pause = may_change and pause in self._holds.pauses
         return may_pause and not self._holds.why(state.job, at)
@@ -208,6 +252,8 @@ def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> b
         return True
     if training_job.job is None or training_job.deleted:
         return False
+    if training_job.outcome is None and _is_preempted(training_job, profile):
+        return True
     if profile is None:
         # Its profile is gone, and it is no longer managed: all that is left is to resume it.
         is_over = training_job.outcome is not None
@@ -218,6 +264,13 @@ def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> b
         return False
     is_paused = training_job.suspended and profile.status.phase is Phase.PAUSED
     return profile.status.rescale is not None or is_paused
+
+
+def _is_preempted(training_job: TrainingJob, profile: TrainingProfile | None) -> bool:
+    """Whether a job is paused for a gang, is about to be, or still has the mark of that."""
+    mark, record = training_job.suspension, None if profile is None else profile.status.rescale
+    is_recorded = record is not None and record.pause == PauseReason.GANG
+    return is_recorded or (mark is not None and mark.pause is PauseReason.GANG)
 
 
 def _is_to_be_resumed(training_job: TrainingJob) -> bool:

@@ -17,8 +17,10 @@ from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
 from optimus.allocation.problem import is_forced, recent_failures
 from optimus.interval import Decision
 from optimus.jobs import NO_COUNTS, Counts, Job, RescaleRule
+from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import SavedState, observed_job, unpack, unpack_rescale
 from optimus.kube.profiles import TrainingProfile
+from optimus.kube.suspension import Preemption, read_preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.lifecycle import JobRecord, recorded_history
 from optimus.lifecycle.workloads import NOTHING_PROVIDED
@@ -140,6 +142,13 @@ class JobState:
     marked_since: float | None = None
     """When the mark of another instance was first seen on it."""
 
+    preempted_by: str = ""
+    """The id of the pause for a gang in which it is, by this autoscaler or the leader before it:
+    anybody may write such a mark on a job of his own."""
+
+    not_preempted: str = ""
+    """Why the pause for a gang that has been decided is not to begin any more; empty: it is."""
+
     @classmethod
     def first_seen(
         cls, training_job: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
@@ -156,6 +165,8 @@ class JobState:
         if record is not None:
             # Written again first: the profile is this instance's before it acts, or is found stale.
             state.rescale = Rescale(record, needs_checkpoint=True)
+        if profile.status.phase is Phase.PAUSED:
+            state.preempted_by = training_job.suspended_by or ""
         return state
 
     def update(self, observation: Observation, *, nodes_changed: bool) -> None:
@@ -365,6 +376,9 @@ class JobState:
         Where the counts stay there is nothing to undo, unless it is not to be stopped at all.
         """
         record = None if self.rescale is None else self.rescale.record
+        if record is not None and record.pauses and record.pause is PauseReason.GANG:
+            # What its user wants protects a job no more than its priority does.
+            return (self.not_preempted or None) if record.step in _NOT_BEGUN else None
         replaces = record is not None and record.purpose is RescalePurpose.STRAGGLER
         if before == target and not replaces:
             return None
@@ -439,7 +453,18 @@ class JobState:
         mark = self.training_job.suspension if self.training_job.suspended else None
         if mark is None or (mark.pause is PauseReason.GOAL and not self.record.suspended_at_target):
             return None  # at its goal: since then it has another one
-        return mark.pause
+        is_for_gang = mark.pause is PauseReason.GANG
+        return None if is_for_gang and mark.id != self.preempted_by else mark.pause
+
+    @property
+    def preemption(self) -> Preemption | None:
+        """For which gang it is paused, or about to be."""
+        record = None if self.rescale is None else self.rescale.record
+        if record is not None:
+            is_for_gang = record.pauses and record.pause is PauseReason.GANG
+            return read_preemption(record.id) if is_for_gang else None
+        mark = self.training_job.suspension
+        return mark.preemption if mark is not None and self.pause is PauseReason.GANG else None
 
     @property
     def is_paused(self) -> bool:
@@ -464,7 +489,9 @@ class JobState:
 
     def begin_pause(self, pause_id: str, at: float, pause: PauseReason, why: str) -> None:
         """Begin to pause it."""
-        self.begin(pause_id, at, NO_COUNTS, why, RescalePurpose.INTERVAL)
+        is_for_gang = pause is PauseReason.GANG
+        purpose = RescalePurpose.PREEMPTION if is_for_gang else RescalePurpose.INTERVAL
+        self.begin(pause_id, at, NO_COUNTS, why, purpose)
         if self.rescale is not None:
             self.rescale = dataclasses.replace(
                 self.rescale, record=dataclasses.replace(self.rescale.record, pause=pause)
@@ -518,6 +545,8 @@ class JobState:
     def rescale_ended(self, end: End, at: float, start: RunStart | None = None) -> None:
         """Record how a rescale ended; ``start`` is how the job went on after it, where seen."""
         self.rescale = None
+        is_for_gang = end.record.pause is PauseReason.GANG
+        self.preempted_by = end.record.id if is_for_gang and end.outcome is Outcome.PAUSED else ""
         if end.outcome is Outcome.ABANDONED:
             self._count_as_not_measured(end.record, at)
         if start is not None:

@@ -40,5 +40,8 @@ class JobProfile:
     name_taken_at: float | None = None
     """When another job's profile was last found to hold the name."""
 
+    discarded: str = ""
+    """Its UID, once it is deleted: it was made for a pause of a job that is not managed."""
+
     shown: Shown | None = None
     """What it should show."""

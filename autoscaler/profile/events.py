@@ -98,7 +98,11 @@ class JobEvents:
 
     def emit(self, state: JobState, event: JobEvent) -> None:
         """Put an Event on a job."""
-        self._emit(state.training_job, *event)
+        self.emit_on(state.training_job, event)
+
+    def emit_on(self, job: TrainingJob, event: JobEvent) -> None:
+        """The same for a job that need not be managed."""
+        self._emit(job, *event)
 
     def emit_once(self, state: JobState, event: JobEvent) -> None:
         """Put an Event on a job, unless it was the last one of its reason."""
@@ -117,7 +121,7 @@ class JobEvents:
         elif end.outcome is Outcome.PAUSED and record.pause is PauseReason.GOAL:
             message = "its goal is met; to continue training, set runPolicy.suspend to false"
             self._emit(job, EventType.NORMAL, "SuspendedAtTarget", message)
-        elif end.outcome is Outcome.PAUSED:
+        elif end.outcome is Outcome.PAUSED and record.pause is PauseReason.POLICY:
             self._emit(job, EventType.NORMAL, "Paused", record.why)
         elif end.outcome in (Outcome.ABANDONED, Outcome.USER):
             self._emit(state.training_job, EventType.NORMAL, "RescaleEnded", end.reason)
@@ -265,7 +269,9 @@ class JobEvents:
 
 def rescale_event(told: Notify) -> JobEvent:
     """The Event that tells what happens in a rescale."""
-    notice = _NOTICES[told.notice]
+    notice, record = _NOTICES[told.notice], told.record
+    if told.notice is Notice.BEGINS and record.pauses and record.pause is PauseReason.GANG:
+        return JobEvent(EventType.NORMAL, "Preempted", record.why)
     return JobEvent(notice.kind, notice.reason, notice.sentence(told))
 
 

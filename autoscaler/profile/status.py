@@ -265,7 +265,6 @@ def phase_of(state: JobState) -> Phase:
 _PAUSED: Final = {
     PauseReason.GOAL: "suspended: its goal is met",
     PauseReason.POLICY: "paused by the policy until it is its turn",
-    PauseReason.GANG: "paused for a job that waits for nodes",
 }
 
 
@@ -296,7 +295,7 @@ def _reason(state: JobState) -> str:
 
 def _why_suspended(state: JobState) -> str:
     pause, decision = state.pause, state.decision
-    if pause is None:
+    if pause is None or pause is PauseReason.GANG:
         return why_suspended(state.job)
     if pause is not PauseReason.POLICY or decision is None or not decision.reason:
         return _PAUSED[pause]

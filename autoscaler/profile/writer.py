@@ -70,6 +70,8 @@ class ProfileRecorder:
 
     def report(self, state: JobState, now: float) -> None:
         """Tell what is new, and write the job's profile if it shows something new or is old."""
+        if state.profile.discarded:
+            return
         status = status_of(state, now)
         self._events.report(state, status, now)
         if state.profile.status is not None and state.profile.written_at is not None:
@@ -125,6 +127,18 @@ class ProfileRecorder:
             if not is_known:  # read a moment ago: it is what is written that is refused
                 self._refused_lately[state.job.uid] = None
         return False
+
+    def discard(self, state: JobState) -> None:
+        """Delete the profile of a job that is not managed: its pause for a gang is over."""
+        profile = state.profile.stored
+        if profile is None:
+            return
+        outcome = self._profiles.delete(profile)
+        if isinstance(outcome, Refused):
+            self._events.refused(outcome)
+        state.profile.discarded = profile.uid
+        if state.training_job.left_alone:
+            self._events.left_alone_unwritten(state.training_job)
 
     def _write(
         self, state: JobState, profile: TrainingProfile, status: ProfileStatus

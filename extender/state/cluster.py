@@ -64,6 +64,9 @@ class Cluster:
         """By job UID, the most of it at any time, or what a rescale was to give it."""
         self.occupancy = Occupancy()
         """What pods on nodes mean for the rules of others."""
+        self.pauses: dict[str, str] = {}
+        """By job UID, the id of the pause that its profile says is in progress; "" where it is
+        paused already."""
         self.forecasts: dict[str, ProfileForecast] = {}
         """What the profiles of jobs predict, by UID."""
         self.avoided: dict[str, Mapping[str, float]] = {}

@@ -161,6 +161,7 @@ class EventHandlers:
         if before is not None and (after is None or before.uid != after.uid):
             self._job_uids.pop((before.kind, before.namespace, before.name), None)
             self.set_rescale(before.uid, None)
+            self._set_pause(before.uid, None)
             self.set_job(before.uid, None)
         if after is None:
             return
@@ -205,6 +206,7 @@ class EventHandlers:
                 self._set_forecast(before.job.uid, None)
                 self.set_avoided(before.job.uid, {})
                 self.set_rescale(before.job.uid, None)
+                self._set_pause(before.job.uid, None)
         if after is not None:
             self._profiles[_job_name(after)] = after
             self._apply_profile(_job_name(after))
@@ -215,6 +217,14 @@ class EventHandlers:
             self._set_forecast(profile.job.uid, forecast_of(profile))
             self.set_avoided(profile.job.uid, avoided_of(profile))
             self.set_rescale(profile.job.uid, rescale_of(profile), has_run=has_run(profile))
+            self._set_pause(profile.job.uid, pause_of(profile))
+
+    def _set_pause(self, job_uid: str, pause: str | None) -> None:
+        pauses = self._state.cluster.pauses
+        with self._state.locked():
+            pauses.pop(job_uid, None)
+            if pause is not None:
+                pauses[job_uid] = pause
 
     def _set_forecast(self, job_uid: str, forecast: ProfileForecast | None) -> None:
         forecasts = self._state.cluster.forecasts
@@ -284,6 +294,14 @@ def rescale_of(profile: TrainingProfile) -> ProfileRescale | None:
         kept = Counts(min(had.ps, target.ps), min(had.workers, target.workers))
     kept = None if kept == target else kept
     return ProfileRescale(profile.job.uid, name, target, leaving, kept, purpose in _USERS)
+
+
+def pause_of(profile: TrainingProfile) -> str | None:
+    """The id of the pause in progress, "" where the job is paused, ``None`` where neither is so."""
+    record = profile.status.rescale
+    if record is not None:
+        return record.id if record.pause and record.target == NO_COUNTS else None
+    return "" if profile.status.phase is Phase.PAUSED else None
 
 
 def forecast_of(profile: TrainingProfile) -> ProfileForecast | None:

@@ -32,8 +32,6 @@ class FutureRoom:
         self._cluster, self._reservations = cluster, reservations
         self.awaited: dict[str, Awaited] = {}
         """By job UID; of a job without a reservation it says nothing."""
-        self.shrinks_until: dict[str, float] = {}
-        """By job UID, until when other jobs are given time to shrink for it (epoch, seconds)."""
 
     def awaits(self, job_uid: str) -> Awaited | None:
         """The pods that a gang waits for, where its room is reserved; ``None``: it may be bound."""
@@ -69,7 +67,6 @@ class FutureRoom:
     def forget(self, job_uid: str) -> None:
         """A job is gone, or planned on what is free."""
         self.awaited.pop(job_uid, None)
-        self.shrinks_until.pop(job_uid, None)
 
     def _taken_by(self, pod_uids: Collection[str]) -> dict[str, Resources]:
         pods = (self._cluster.pods.get(uid) for uid in pod_uids)

@@ -26,7 +26,7 @@ _INSPECT_SECONDS: Final = 5.0
 _MOST_EVENTS: Final = 5
 _SCHEDULER: Final = "optimus-scheduler"
 _PREEMPTION: Final = ("Preempting", "Preempted", "PreemptionFailed", "Resumed")
-"""The extender's Events on a preemption."""
+"""The autoscaler's Events on a preemption."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -219,7 +219,7 @@ def _ended_or_suspended(facts: "JobFacts") -> tuple[str, str, list[str]] | None:
     if not job.suspended:
         return None
     if job.job is not None and job.job.preempted_for:
-        headline = f"is suspended for {job.job.preempted_for}, a job of a higher priority"
+        headline = f"is paused for {job.job.preempted_for}, a job of a higher priority"
         then = "nothing: it is resumed by itself, and then waits for capacity like any job"
         return "preempted", headline, [then]
     if job.suspended_by is not None:

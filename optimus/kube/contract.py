@@ -51,9 +51,6 @@ class Annotation:
     """On a job that the autoscaler suspended or paused (``SuspensionMark``). Without it the user
     did."""
 
-    PREEMPTED_FOR: Final = "optimus.dl/preempted-for"
-    """On a job that the extender suspended: for which gang, and when (``PreemptionMark``)."""
-
     GOAL_MET: Final = "optimus.dl/goal-met"
     """On the pods of a job that is to end by itself: since when, RFC 3339."""
 

@@ -1,7 +1,6 @@
-"""The marks on a job that this software has suspended.
+"""The mark on a job that this software has suspended: the annotation ``optimus.dl/suspended-by``.
 
-The annotation ``optimus.dl/suspended-by`` names the rescale and the autoscaler's instance,
-``optimus.dl/preempted-for`` the job for which the extender did it, and when."""
+It names the rescale or pause, and the autoscaler's instance."""
 
 from typing import Final, NamedTuple
 
@@ -15,6 +14,35 @@ _PAUSES: Final = {
     PauseReason.GANG: "paused-for-gang",
 }
 _REASONS: Final = {text: reason for reason, text in _PAUSES.items()}
+_PREEMPTION: Final = "preemption"
+
+
+class Preemption(NamedTuple):
+    """For which job others are paused, and since when; the id of each of these pauses."""
+
+    job: str
+    """The preempting job, NAMESPACE/NAME."""
+
+    uid: str
+    at: float
+    """When it was decided (epoch, seconds)."""
+
+    @property
+    def text(self) -> str:
+        """The id: ``preemption/NAMESPACE/NAME/UID/INSTANT``."""
+        return "/".join((_PREEMPTION, self.job, self.uid, format_second(self.at)))
+
+
+def read_preemption(text: str) -> Preemption | None:
+    """The preemption in the id of a pause; ``None`` where it has another form."""
+    parts = text.split("/")
+    if len(parts) != 5 or parts[0] != _PREEMPTION:
+        return None
+    _, namespace, name, uid, instant = parts
+    try:
+        return Preemption(f"{namespace}/{name}", uid, parse_instant(instant))
+    except Malformed:
+        return None
 
 
 class SuspensionMark(NamedTuple):
@@ -22,7 +50,7 @@ class SuspensionMark(NamedTuple):
     at its goal, ``paused-by-policy`` or ``paused-for-gang``."""
 
     id: str
-    """Of the rescale."""
+    """Of the rescale or pause."""
 
     instance: str = ""
     """The autoscaler that wrote it; empty where it was an earlier version."""
@@ -36,36 +64,14 @@ class SuspensionMark(NamedTuple):
         parts = (self.id, self.instance, "" if self.pause is None else _PAUSES[self.pause])
         return " ".join(part for part in parts if part)
 
+    @property
+    def preemption(self) -> Preemption | None:
+        """For which gang the job is paused; ``None`` where it is not, or that cannot be read."""
+        return read_preemption(self.id) if self.pause is PauseReason.GANG else None
+
 
 def read_suspension(text: str) -> SuspensionMark:
     """The mark in the text of ``optimus.dl/suspended-by``."""
     mark, *rest = text.split(" ")
     pause = _REASONS.get(rest[-1]) if rest else None
     return SuspensionMark(mark, " ".join(rest if pause is None else rest[:-1]), pause)
-
-
-class PreemptionMark(NamedTuple):
-    """``optimus.dl/preempted-for``: ``NAMESPACE/NAME UID INSTANT``."""
-
-    job: str
-    """The preempting job, NAMESPACE/NAME."""
-
-    uid: str
-    at: float
-    """When it was decided (epoch, seconds)."""
-
-    @property
-    def text(self) -> str:
-        """The annotation's value."""
-        return f"{self.job} {self.uid} {format_second(self.at)}"
-
-
-def read_preemption(text: str) -> PreemptionMark | None:
-    """The mark in the text of ``optimus.dl/preempted-for``; ``None`` where it has another form."""
-    parts = text.split(" ")
-    if len(parts) != 3:
-        return None
-    try:
-        return PreemptionMark(parts[0], parts[1], parse_instant(parts[2]))
-    except Malformed:
-        return None

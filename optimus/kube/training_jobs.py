@@ -39,7 +39,7 @@ from optimus.kube.job_schema import (
 )
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.podspec import Template, template_of
-from optimus.kube.suspension import SuspensionMark, read_preemption, read_suspension
+from optimus.kube.suspension import SuspensionMark, read_suspension
 from optimus.kube.times import created_at
 
 _COPIED: Final = tuple(each.name for each in fields(JobOptions) if each.name != "mode")
@@ -63,8 +63,7 @@ class TrainingJob:
     ``replica_keys`` holds each role's key as stored, ``templates`` what admission looks at.
     ``suspended_by`` is the interval that
     suspended the job, if it was this software, ``suspension`` all that its mark says.
-    ``preempted_for`` is the text of the annotation of
-    that name. ``not_suspendable`` says why this software may not suspend it. ``started_at`` is the
+    ``not_suspendable`` says why this software may not suspend it. ``started_at`` is the
     operator's ``startTime``, in seconds since the epoch, which each resume resets.
     ``active_deadline_seconds`` counts from there, ``backoff_limit`` the restarts of the pods there
     are. ``conditions`` are those that are True. ``outcome`` is "Succeeded", "Failed" or ``None``
@@ -89,7 +88,6 @@ class TrainingJob:
     suspended: bool = False
     suspended_by: str | None = None
     suspension: SuspensionMark | None = None
-    preempted_for: str | None = None
     not_suspendable: str | None = None
     conditions: frozenset[str] = frozenset()
     outcome: str | None = None
@@ -168,7 +166,6 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         suspended=bool(policy.suspend),
         suspended_by=None if suspension is None else suspension.id,
         suspension=suspension,
-        preempted_for=annotations.get(Annotation.PREEMPTED_FOR),
         not_suspendable=why_not_suspendable(raw, config),
         conditions=frozenset(conditions),
         outcome=outcome,
@@ -226,11 +223,8 @@ def _image_of(worker: StoredRole | None) -> str:
 
 
 def _preempting_job(annotations: Mapping[str, str]) -> str:
-    text = annotations.get(Annotation.PREEMPTED_FOR)
-    if text is None:
-        return ""
-    found = read_preemption(text)
-    return "another job" if found is None else found.job
+    preemption = read_suspension(annotations.get(Annotation.SUSPENDED_BY, "")).preemption
+    return "" if preemption is None else preemption.job
 
 
 def _fixed(roles: Mapping[Role, StoredRole]) -> list[tuple[Role, StoredRole]]:

@@ -54,16 +54,6 @@ class JobWriter:
         """Remove the mark: the suspension is now the user's. Nothing else changes."""
         return self._patch("unmark", job, {Annotation.SUSPENDED_BY: None}, None)
 
-    def preempt(self, job: TrainingJob, mark: str) -> Written | Refused:
-        """Suspend the job and mark it as preempted by the extender."""
-        marks: dict[str, str | None] = {Annotation.PREEMPTED_FOR: mark}
-        return self._patch("preempt", job, marks, {"runPolicy": {"suspend": True}})
-
-    def end_preemption(self, job: TrainingJob, *, resume: bool) -> Written | Refused:
-        """Remove the mark of a preemption; ``resume``: in one patch with the suspension."""
-        spec: dict[str, object] | None = {"runPolicy": {"suspend": False}} if resume else None
-        return self._patch("resume", job, {Annotation.PREEMPTED_FOR: None}, spec)
-
     def _patch(
         self,
         verb: str,

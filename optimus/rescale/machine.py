@@ -507,6 +507,9 @@ def _at_resume(state: Rescale, observed: Observed, config: RescaleConfig) -> Adv
         if observed.job.suspended_by is not None:
             return _enter(state, record, Step.YIELD, observed.at)
         if observed.job.counts == record.current_target:
+            if record.pause is PauseReason.GANG and record.target == record.before:
+                # Like any other it waits in the queue, behind the gang that it was paused for.
+                return _finish(state, Outcome.REACHED, "its pods wait for capacity as a whole")
             return _enter(state, record, Step.START, observed.at)
         return _finish(state, Outcome.USER, f"its user resumed it at {observed.job.counts}")
     if observed.job.suspended_by != record.id:

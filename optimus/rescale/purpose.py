@@ -12,7 +12,8 @@ class RescalePurpose(StrEnum):
     the first one of a new job whose speed is known from earlier runs of its workload, ``take-back``
     stops and resumes a gang of which only a part was placed, ``restart`` one whose replicas were
     changed while it ran, ``straggler`` one of which a worker is far slower than the others,
-    ``recovery`` ends a suspension of which nothing else is recorded.
+    ``recovery`` ends a suspension of which nothing else is recorded, ``preemption`` pauses a job
+    for a gang of a higher priority.
     """
 
     INTERVAL = "interval"
@@ -24,6 +25,7 @@ class RescalePurpose(StrEnum):
     RESTART = "restart"
     STRAGGLER = "straggler"
     RECOVERY = "recovery"
+    PREEMPTION = "preemption"
 
     def id_of(self, interval_id: str) -> str:
         """The id of a rescale, as written in the job's annotation; it begins with the purpose."""
@@ -36,11 +38,13 @@ class RescalePurpose(StrEnum):
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the job is lost or stays stopped without it: no budget holds it back."""
+        """Whether the job is lost or stays stopped without it, or a gang of a higher priority waits
+        for it: no budget of stopped jobs holds it back."""
         return self in {
             RescalePurpose.TAKE_BACK,
             RescalePurpose.RESTART,
             RescalePurpose.RECOVERY,
+            RescalePurpose.PREEMPTION,
         }
 
     @property
@@ -58,13 +62,15 @@ class RescalePurpose(StrEnum):
     @property
     def needs_checkpoint(self) -> bool:
         """Whether ``rescale: checkpoint`` applies: not where little or no training is lost, as
-        profiling is limited to a job's first minutes, or where all of it may be lost."""
+        profiling is limited to a job's first minutes, where all of it may be lost, or where a gang
+        of a higher priority waits."""
         return self not in {
             RescalePurpose.PROFILING,
             RescalePurpose.AFTER_PROFILING,
             RescalePurpose.ADMISSION,
             RescalePurpose.TAKE_BACK,
             RescalePurpose.RESTART,
+            RescalePurpose.PREEMPTION,
         }
 
 

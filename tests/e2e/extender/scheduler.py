@@ -74,6 +74,20 @@ class SchedulerProcesses:
         self._run("extender", [sys.executable, "-m", "extender", *flags, *self.extender_flags])
         wait_until("the extender is ready", lambda: self.get("/readyz") == "ok\n")
 
+    def start_autoscaler(self, *flags: str) -> None:
+        """Start an autoscaler beside them; it is ready once it holds its Lease."""
+        port = free_port()
+        own = [
+            f"--kubeconfig={self.cluster.kubeconfig}",
+            f"--listen=127.0.0.1:{port}",
+            "--leader-lease=default/optimus-autoscaler",
+        ]
+        self._run("autoscaler", [sys.executable, "-m", "autoscaler", *own, *flags])
+        wait_until(
+            "the autoscaler acts",
+            lambda: "optimus_autoscaler_leads 1.0" in (body_of(port, "/metrics") or ""),
+        )
+
     def start_scheduler(self) -> None:
         wait_until("the Lease of the one before may be taken", self._shorten_lease)
         path = self.folder / "kube-scheduler.yaml"

@@ -1,5 +1,5 @@
 """Pods and gangs with a priority on full nodes: no running job is lost for a gang that then does
-not fit, and with --preempt whole jobs make room for a whole one and come back."""
+not fit, and with --preempt of the autoscaler whole jobs make room for a whole one and come back."""
 
 import json
 import time
@@ -23,7 +23,8 @@ JOBS = in_namespace(KUBEFLOW, "default", "tfjobs")
 PODS, EVENTS = (in_namespace(CORE, "default", plural) for plural in ("pods", "events"))
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 OWN, CLUSTERS = "kube-scheduler-config.yaml", "cluster-scheduler.yaml"
-MARK = "optimus.dl/preempted-for"
+MARK = "optimus.dl/suspended-by"
+CRDS = Path(__file__).parents[3] / "manifests/crds"
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +32,7 @@ def six(shown: Shown) -> Iterator[LocalCluster]:
     """Six nodes of four CPUs, and a PriorityClass."""
     nodes = numbered_nodes(NODES, {"cpu": "4", "memory": "8Gi"})
     with LocalCluster("preempting", nodes) as cluster, shown(cluster):
+        cluster.apply(CRDS)
         yield cluster
 
 
@@ -206,7 +208,8 @@ def test_a_lower_job_makes_room_as_a_whole_and_comes_back(
     full: FullCluster, tmp_path: Path
 ) -> None:
     """The last of six jobs is the youngest."""
-    with scheduler_processes(full.cluster, tmp_path, OWN, "--preempt"):
+    with scheduler_processes(full.cluster, tmp_path, OWN) as running:
+        running.start_autoscaler("--preempt")
         full.fill(NODES - 1)
         # Creation times are in whole seconds.
         wait_until("the next is younger", lambda: full.newest_pod() < int(time.time()))
@@ -236,12 +239,14 @@ def test_a_lower_job_makes_room_as_a_whole_and_comes_back(
 def test_nobody_is_preempted_by_default_nor_for_a_gang_that_then_does_not_fit(
     full: FullCluster, tmp_path: Path
 ) -> None:
-    with scheduler_processes(full.cluster, tmp_path, OWN):
+    with scheduler_processes(full.cluster, tmp_path, OWN) as running:
+        running.start_autoscaler()
         full.fill()
         full.job("high", 1, 1, ps_cpu="2", worker_cpu="2", priorityClassName="high")
         wait_until("it was tried", lambda: len(full.refused("high")) == 2)
         full.assert_unharmed(NODES)
-    with scheduler_processes(full.cluster, tmp_path, OWN, "--preempt"):
+        running.kill("autoscaler")
+        running.start_autoscaler("--preempt")
         full.delete("high")
         full.job("large", 1, 8, ps_cpu="3", worker_cpu="3", priorityClassName="high")
         full.job("equal", 1, 1, ps_cpu="2", worker_cpu="2")
@@ -249,16 +254,20 @@ def test_nobody_is_preempted_by_default_nor_for_a_gang_that_then_does_not_fit(
         full.assert_unharmed(NODES)
 
 
-def test_an_extender_that_is_killed_between_suspension_and_binding_is_replaced(
-    full: FullCluster, tmp_path: Path
+@pytest.mark.parametrize("process", ["autoscaler", "extender"])
+def test_a_process_that_is_killed_between_suspension_and_binding_is_replaced(
+    full: FullCluster, tmp_path: Path, process: str
 ) -> None:
-    """Pods that take long to end keep the gang from being bound before the extender is killed."""
-    with scheduler_processes(full.cluster, tmp_path, OWN, "--preempt") as running:
+    with scheduler_processes(full.cluster, tmp_path, OWN) as running:
         full.fill()
+        running.start_autoscaler("--preempt")
         full.job("high", 1, 1, ps_cpu="2", worker_cpu="2", priorityClassName="high")
         (victim,) = wait_until("a job is marked", full.marked)
-        running.kill("extender")
-        running.start_extender()
+        running.kill(process)
+        if process == "extender":
+            running.start_extender()
+        else:
+            running.start_autoscaler("--preempt")
         wait_until("it runs", lambda: "high" in full.running_jobs())
         wait_until("the victim is resumed", lambda: not full.marked())
         full.delete("high")

@@ -44,7 +44,7 @@ def test_optional_parts_are_rendered_as_by_kubectl_and_accepted(
     }
     # Components change what an overlay itself generates.
     settings = {"name": "optimus-settings", "namespace": "optimus-system", "behavior": "merge"}
-    literals = ["OPTIMUS_EXTENDER_PREEMPT=false", "OPTIMUS_EXTENDER_CLIENT_CA_FILE=/mine"]
+    literals = ["OPTIMUS_PREEMPT=false", "OPTIMUS_EXTENDER_CLIENT_CA_FILE=/mine"]
     generators = [{**settings, "literals": literals}]
     (tmp_path / "kustomization.yaml").write_text(
         yaml.safe_dump({**kustomization, "configMapGenerator": generators})

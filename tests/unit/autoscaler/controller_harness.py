@@ -7,6 +7,7 @@ from autoscaler.executor import LastReads
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
+from autoscaler.preemption.controller import PreemptionConfig
 from autoscaler.stragglers import ReplacementConfig
 from autoscaler.web.feed import PageFeed
 from optimus.allocation import Policy
@@ -44,6 +45,7 @@ class ControllerHarness:
         interval_seconds: float = 20,
         measures: bool = True,
         page: PageFeed | None = None,
+        preemption: PreemptionConfig | None = None,
     ) -> None:
         self.cluster = cluster
         self.page = page
@@ -51,6 +53,7 @@ class ControllerHarness:
         self._poll_seconds = poll_seconds
         self._last_reads = last_reads
         self._dry_run = dry_run
+        self._preemption = preemption
         self._stragglers = stragglers
         self._timing, self._expects = timing, expects
         self._policy = policy_named(policy) if isinstance(policy, str) else policy
@@ -93,12 +96,16 @@ class ControllerHarness:
             checkpoint_warning_seconds=100,
         )
         workloads, stragglers = cluster.workloads, self._stragglers
-        access = ClusterAccess(cluster, cluster, cluster, cluster, cluster, cluster, workloads)
+        access = ClusterAccess(
+            cluster, cluster, cluster, cluster, cluster, cluster, workloads, cluster.read_budgets
+        )
         settings = ClusterSettings(decision_config.settings)
         detection = StragglerConfig() if stragglers is None else stragglers.detection
         self.controller = assemble(
             access,
-            ControllerConfig(decision_config, config, self._timing, settings, 5, stragglers),
+            ControllerConfig(
+                decision_config, config, self._timing, settings, 5, self._preemption, stragglers
+            ),
             Process(
                 self.metrics,
                 Clock(lambda: cluster.at + cluster.day_offset, lambda: cluster.at),

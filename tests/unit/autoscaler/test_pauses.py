@@ -16,7 +16,7 @@ from tests.unit.autoscaler.fake_job import FakeJob, tf_job
 
 PURPOSE = RescalePurpose.INTERVAL
 WHY = "the others' turn"
-PAUSES = Holds(pauses=frozenset({PauseReason.POLICY, PauseReason.GANG}))
+PAUSES = Holds(pauses=frozenset({PauseReason.POLICY}))
 
 
 def harness_on(cluster: FakeCluster, holds: Holds = PAUSES) -> ControllerHarness:
@@ -34,13 +34,11 @@ def submitted(cluster: FakeCluster) -> FakeJob:
     return cluster.submit(job)
 
 
-def paused(
-    harness: ControllerHarness, cluster: FakeCluster, pause: PauseReason = PauseReason.POLICY
-) -> FakeJob:
+def paused(harness: ControllerHarness, cluster: FakeCluster) -> FakeJob:
     """A job that trained and was paused."""
     job = submitted(cluster)
     harness.run_until("a", Phase.TRAINING)
-    state_of(harness).begin_pause("turn-7", cluster.at, pause, WHY)
+    state_of(harness).begin_pause("turn-7", cluster.at, PauseReason.POLICY, WHY)
     harness.run_until("a", Phase.PAUSED)
     return job
 
@@ -51,17 +49,14 @@ def is_training(harness: ControllerHarness, job: FakeJob) -> bool:
     return not job.suspended and mark is None
 
 
-@pytest.mark.parametrize("pause", [PauseReason.POLICY, PauseReason.GANG])
-def test_a_pause_lasts_over_a_restart_and_ends_at_other_counts(
-    cluster: FakeCluster, pause: PauseReason
-) -> None:
+def test_a_pause_lasts_over_a_restart_and_ends_at_other_counts(cluster: FakeCluster) -> None:
     harness = harness_on(cluster)
-    job = paused(harness, cluster, pause)
+    job = paused(harness, cluster)
     assert (job.suspended, harness.status("a").rescale) == (True, None)
     assert harness.status("a").reason.startswith("paused ")
     harness.restart()
     harness.run(100)
-    assert (job.suspended, state_of(harness).pause) == (True, pause)
+    assert (job.suspended, state_of(harness).pause) == (True, PauseReason.POLICY)
     job.annotate(max_workers="2")
     harness.run(2)
     state = state_of(harness)

@@ -196,12 +196,12 @@ def test_a_suspended_job_and_one_that_has_ended() -> None:
     ours = explained(Server(changed(suspended, {}, suspended_by="i1")))
     assert "suspended by Optimus" in ours.headline
     assert ours.advice == []
-    mark = "ns/high u-1 2026-01-01T00:00:00Z"
-    preempting = event("Preempted", "suspended to make room for ns/high, of priority 5")
-    preempted = explained(Server(changed(suspended, {}, preempted_for=mark), events=[preempting]))
+    mark = "preemption/ns/high/u-1/2026-01-01T00:00:00Z one paused-for-gang"
+    preempting = event("Preempted", "paused to make room for ns/high, of priority 5")
+    preempted = explained(Server(changed(suspended, {}, suspended_by=mark), events=[preempting]))
     assert (preempted.state, preempted.headline) == (
         "preempted",
-        "is suspended for ns/high, a job of a higher priority",
+        "is paused for ns/high, a job of a higher priority",
     )
     assert preempted.lines == [("preemption", f"{preempting['message']} (00:03 UTC)")]
     assert "resumed by itself" in preempted.advice[0]

@@ -41,7 +41,6 @@ _README: Final = page("README.md")
 _OURS: Final = {value for name, value in vars(Annotation).items() if name.isupper()}
 _NOT_WRITTEN_BY_USERS: Final = {
     Annotation.SUSPENDED_BY,
-    Annotation.PREEMPTED_FOR,
     Annotation.REQUEUED,
     Annotation.GOAL_MET,
 }
@@ -88,7 +87,7 @@ def test_the_architecture_names_the_mark_of_everyone_who_suspends_a_job() -> Non
     channel = page("docs/architecture.md").text.partition("## The channel between")[2]
     for name in written:
         assert f"`{getattr(Annotation, name)}`" in channel.partition("\n## ")[0]
-    assert len(written) == len(suspending) == 2
+    assert len(written) == len(suspending) == 1
 
 
 @pytest.mark.parametrize(("program", "settings"), _PROGRAMS.items())

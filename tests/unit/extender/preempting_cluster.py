@@ -1,102 +1,56 @@
-"""A fake cluster with jobs that can be suspended, and an operator that deletes and makes pods."""
+"""The extender on a cluster whose autoscaler pauses jobs for others."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from extender.preemption.controller import Access, PreemptionController
+from extender.preempted_room import PreemptedRoom
 from extender.settings import Settings
-from optimus.jobs import CountBounds, Counts, Goal, Job, JobKey, ReplicaSpec, TargetLoss
-from optimus.kube.budgets import Budget
-from optimus.kube.errors import ErrorKind
-from optimus.kube.events import EventType
+from optimus.jobs import Counts, Job, JobKey, ReplicaSpec
+from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
-from optimus.kube.results import Refused, Written
-from optimus.kube.suspension import read_preemption
+from optimus.kube.profiles import JobRef, ProfileStatus, TrainingProfile
+from optimus.kube.suspension import Preemption, SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
+from optimus.rescale.words import PauseReason
 from optimus.resources import Resources
 from tests.unit.extender.fake_cluster import FakeCluster
-
-REFUSED = Refused(ErrorKind.CONFLICT, "the job has changed")
-
-
-class ProcessEnded(BaseException):
-    """The extender's process has ended."""
 
 
 @dataclass
 class PreemptingCluster:
-    """Jobs of one-CPU replicas unless said otherwise, by name, in namespace ``ns``."""
+    """Jobs of one-CPU replicas, by name, in namespace ``ns``."""
 
     nodes: dict[str, int]
-    settings: Settings = field(default_factory=lambda: Settings(preempt=True))
     jobs: dict[str, TrainingJob] = field(default_factory=dict)
-    budgets: tuple[Budget, ...] | Refused = ()
-    events: list[tuple[str, str, str]] = field(default_factory=list)
-    """Job, reason and message."""
-
-    refuses: set[str] = field(default_factory=set)
-    """Jobs whose patches are refused."""
-
-    ends_before: set[str] = field(default_factory=set)
-    """Jobs before whose suspension the process ends."""
-
-    goal: Goal = field(default_factory=lambda: TargetLoss(0.1))
-    """Of elastic jobs."""
-
-    counted: list[tuple[str, int]] = field(default_factory=list)
-    writes: list[str] = field(default_factory=list)
+    profiles: dict[str, TrainingProfile] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.cluster = FakeCluster(self.nodes, settings=self.settings)
-        self.planner, self.state = self.cluster.planner, self.cluster.state
-        self.adoption, self.nominations = self.cluster.adoption, self.cluster.nominations
+        self.cluster = FakeCluster(self.nodes)
+        self._lead()
         self.state.leads = True
-        self.fields: dict[str, dict[str, Any]] = {}
-        self.cpu: dict[str, int] = {}
-        self.lead()
 
-    def lead(self) -> None:
-        """A new process, with nothing but the cluster."""
-        access = Access(
-            lambda: tuple(self.jobs.values()),
-            self,
-            self,
-            lambda: self.budgets,
-            self._emit,
-            lambda outcome, victims: self.counted.append((outcome, victims)),
-        )
-        self.controller = PreemptionController(self.state, access, self.settings)
-        self.adoption.before_leading = self.controller.adopt
+    def _lead(self) -> None:
+        self.planner, self.state = self.cluster.planner, self.cluster.state
+        limit = Settings().rescale_hold_seconds
+        self.kept = PreemptedRoom(self.state, lambda: tuple(self.jobs.values()), limit)
+        self.cluster.adoption.before_leading = self.kept.adopt
 
     def restart(self) -> None:
         """Another process leads, which has to read everything again."""
-        settings, pods, now = self.settings, dict(self.cluster.pods), self.cluster.now
-        self.cluster = FakeCluster(self.nodes, settings=settings, now=now)
-        self.planner, self.state = self.cluster.planner, self.cluster.state
-        self.adoption, self.nominations = self.cluster.adoption, self.cluster.nominations
+        pods, now = dict(self.cluster.pods), self.cluster.now
+        self.cluster = FakeCluster(self.nodes, now=now)
+        self._lead()
         for job in self.jobs.values():
             self.cluster.handlers.job(None, job)
+        for profile in self.profiles.values():
+            self.cluster.handlers.profile(None, profile)
         for pod in pods.values():
             self.cluster.change(pod)
-        self.lead()
-        self.adoption.adopt_nominations()
+        self.cluster.adoption.adopt_nominations()
 
-    # --- what users and the operator do
-
-    def submit(
-        self,
-        name: str,
-        ps: int = 1,
-        workers: int = 1,
-        cpu: int = 1,
-        *,
-        goal: Goal | None = None,
-        bounds: CountBounds | None = None,
-        **fields: Any,
-    ) -> None:
+    def submit(self, name: str, ps: int = 1, workers: int = 1, **fields: Any) -> None:
         """A new job with all its pods."""
-        self.fields[name], self.cpu[name] = fields, cpu
-        spec = ReplicaSpec(Resources(cpu=cpu, pods=1))
+        spec = ReplicaSpec(Resources(cpu=1, pods=1))
         job = Job(
             key=JobKey("ns", name),
             uid=f"uid-{name}",
@@ -105,8 +59,6 @@ class PreemptingCluster:
             counts=Counts(ps, workers),
             ps=spec,
             worker=spec,
-            goal=goal,
-            bounds=bounds or CountBounds(),
         )
         made = TrainingJob(
             kind="TFJob",
@@ -117,92 +69,76 @@ class PreemptingCluster:
             created_at=self.cluster.now,
             job=job,
         )
-        self.set_job(made)
-        self._make_pods(name)
+        self._set_job(made)
+        self.cluster.job(name, ps, workers, **fields)
         self.planner.advance()
 
-    def run(self, name: str, ps: int = 1, workers: int = 1, cpu: int = 1, **fields: Any) -> None:
+    def run(self, name: str, ps: int = 1, workers: int = 1, **fields: Any) -> None:
         """A job whose pods are bound."""
-        self.submit(name, ps, workers, cpu, **fields)
-        self.bind(name)
-
-    def run_elastic(self, name: str, ps: int, workers: int, **fields: Any) -> None:
-        """A managed job that could do with one PS and one worker."""
-        self.run(name, ps, workers, goal=self.goal, **fields)
-
-    def bind(self, name: str) -> None:
+        self.submit(name, ps, workers, **fields)
         for pod in self.pods(name):
             assert self.cluster.place(pod.name), f"{pod.name} has no node"
 
-    def set_job(self, job: TrainingJob) -> None:
+    def _set_job(self, job: TrainingJob) -> None:
         before = self.jobs.get(job.name)
         self.jobs[job.name] = job
         self.cluster.handlers.job(before, job)
 
-    def change_job(self, name: str, **fields: Any) -> TrainingJob:
+    # --- what the autoscaler and the operator do
+
+    def pause(self, name: str, gang: str, *, is_stored: bool = True, seconds: float = 0.0) -> None:
+        """Suspend and mark a job, so many seconds ago; ``is_stored``: its profile says so, too."""
+        at = float(int(self.cluster.now - seconds))
+        decided = Preemption(f"ns/{gang}", f"uid-{gang}", at)
+        if is_stored:
+            self._set_profile(name, ProfileStatus(phase=Phase.PAUSED))
+        mark = SuspensionMark(decided.text, "one", PauseReason.GANG)
         job = self.jobs[name]
-        version = str(int(job.resource_version) + 1)
-        job = replace(job, resource_version=version, **fields)
-        if job.job is not None:
-            mark = read_preemption(job.preempted_for or "")
-            by = "" if mark is None else mark.job
-            job = replace(job, job=replace(job.job, suspended=job.suspended, preempted_for=by))
-        self.set_job(job)
-        return job
+        assert job.job is not None
+        paused = replace(job.job, suspended=True, preempted_for=decided.job)
+        self._set_job(
+            replace(job, suspended=True, suspended_by=mark.id, suspension=mark, job=paused)
+        )
+
+    def resume(self, name: str) -> None:
+        """Resume a job."""
+        job = self.jobs[name]
+        assert job.job is not None
+        resumed = replace(job.job, suspended=False, preempted_for="")
+        self._set_job(
+            replace(job, suspended=False, suspended_by=None, suspension=None, job=resumed)
+        )
+
+    def _set_profile(self, name: str, status: ProfileStatus) -> None:
+        before = self.profiles.get(name)
+        self.profiles[name] = TrainingProfile(
+            uid=f"p-{name}",
+            namespace="ns",
+            name=name,
+            job=JobRef("TFJob", name, f"uid-{name}"),
+            status=status,
+            resource_version="1",
+        )
+        self.cluster.handlers.profile(before, self.profiles[name])
+
+    def delete_pods(self, name: str) -> None:
+        """The pods of a suspended job are gone."""
+        self.cluster.delete(*(pod.name for pod in self.pods(name)))
 
     def delete_job(self, name: str) -> None:
         job = self.jobs.pop(name)
-        self.cluster.delete(*(pod.name for pod in self.pods(name)))
+        self.delete_pods(name)
         self.cluster.handlers.job(job, None)
-
-    def operator(self) -> None:
-        """The pods of suspended jobs begin to end, those that did are gone; a resumed job gets
-        new ones."""
-        for name, job in self.jobs.items():
-            leaving = [pod.name for pod in self.pods(name) if pod.leaving]
-            self.cluster.delete(*leaving)
-            if not job.suspended:
-                if not self.pods(name):
-                    self.change_job(name, conditions=frozenset())
-                    self._make_pods(name)
-                continue
-            if "Suspended" not in job.conditions:
-                self.change_job(name, conditions=frozenset({"Suspended"}))
-            for pod in self.pods(name):
-                self.cluster.change(pod, leaving=True)
-
-    def _make_pods(self, name: str) -> None:
-        job = self.jobs[name].job
-        assert job is not None
-        self.cluster.job(name, *job.counts, self.cpu[name], **self.fields[name])
 
     # --- time
 
-    def step(self, times: int = 1, seconds: float = 1.0) -> None:
-        """Planning, then the controller, each second."""
+    def step(self, times: int = 1) -> None:
+        """Planning, then what is kept, each second."""
         for _ in range(times):
-            self.cluster.now += seconds
+            self.cluster.now += 1
             self.planner.advance()
-            self.controller.step()
+            self.kept.step()
             self.cluster.assert_not_overcommitted()
-
-    def settle(self, times: int = 8) -> None:
-        """The same with the operator at work, and pods bound where they are planned."""
-        for _ in range(times):
-            self.step()
-            self.operator()
-            self.place_planned()
-
-    def place_planned(self) -> None:
-        """kube-scheduler tries every pod that is nominated, or whose reservation has expired."""
-        planned = self.cluster.planned_nodes()
-        paused = {name for uid in self.state.queue.paused for name in self._names(uid)}
-        for name in sorted({*planned, *paused}):
-            if self.cluster.pods[name].node is None:
-                self.cluster.place(name)
-
-    def _names(self, uid: str) -> list[str]:
-        return [pod.name for pod in self.pods(uid.removeprefix("uid-"))]
 
     # --- what is seen
 
@@ -211,56 +147,6 @@ class PreemptingCluster:
         pods = self.cluster.pods.values()
         return [pod for pod in pods if pod.replica and pod.replica.job_uid == uid]
 
-    def running(self) -> set[str]:
-        """The jobs whose pods all have a node."""
-        return {
-            name
-            for name in self.jobs
-            if self.pods(name) and all(pod.node and not pod.leaving for pod in self.pods(name))
-        }
-
-    def preempted(self) -> set[str]:
-        """The jobs that are suspended for another."""
-        return {name for name, job in self.jobs.items() if job.preempted_for and job.suspended}
-
-    def event_reasons(self, name: str) -> list[str]:
-        return [reason for job, reason, _ in self.events if job == name]
-
-    def message(self, name: str, reason: str) -> str:
-        (found,) = [text for job, why, text in self.events if (job, why) == (name, reason)]
-        return found
-
     def reason(self, pod: str) -> set[str]:
         result = self.cluster.ask(pod, list(self.nodes))
         return set(result.refused.values())
-
-    # --- Reader, Writer and Events of the controller
-
-    def job(self, kind: str, key: JobKey) -> TrainingJob | Refused:
-        assert kind == "TFJob"
-        return self.jobs.get(key.name) or Refused(ErrorKind.NOT_FOUND, "gone")
-
-    def pods_of(self, job: TrainingJob) -> tuple[Pod, ...] | Refused:
-        return tuple(self.pods(job.name))
-
-    def preempt(self, job: TrainingJob, mark: str) -> Written | Refused:
-        if job.name in self.ends_before:
-            raise ProcessEnded
-        if job.name in self.refuses or job != self.jobs[job.name]:
-            return REFUSED
-        self.writes.append(f"suspend {job.name}")
-        self.change_job(job.name, suspended=True, preempted_for=mark)
-        return Written()
-
-    def end_preemption(self, job: TrainingJob, *, resume: bool) -> Written | Refused:
-        if job.name in self.refuses or job != self.jobs[job.name]:
-            return REFUSED
-        self.writes.append(f"{'resume' if resume else 'unmark'} {job.name}")
-        suspended = False if resume else job.suspended
-        self.change_job(job.name, suspended=suspended, preempted_for=None)
-        return Written()
-
-    def _emit(self, job: TrainingJob, kind: EventType, reason: str, message: str) -> object:
-        assert kind in EventType
-        self.events.append((job.name, reason, message))
-        return None

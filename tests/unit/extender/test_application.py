@@ -415,15 +415,6 @@ def test_a_fault_is_counted_until_the_end(running: Running) -> None:
     assert counted in running.application.metrics.text().decode()
 
 
-def test_preemptions_and_their_victims_are_counted(running: Running) -> None:
-    running.application._count_preemption("placed", 3)
-    running.application._count_preemption("failed", 0)
-    text = running.browser.get("/metrics").text
-    assert 'optimus_extender_preemptions_total{outcome="placed"} 1.0' in text
-    assert 'optimus_extender_preemptions_total{outcome="failed"} 1.0' in text
-    assert running.metric("preempted_jobs_total") == 3.0
-
-
 def test_its_threads_end_with_it(running: Running) -> None:
     before = set(threading.enumerate())
     running.application.start()

@@ -56,11 +56,6 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
             id="more nodes than are named",
         ),
         pytest.param(
-            report(GangState.PREEMPTING),
-            "waits for the end of the pods of jobs that end anyway, whose room is reserved for it",
-            id="preempting nobody",
-        ),
-        pytest.param(
             report(GangState.WAITING, roles=(lacking(0, 0, {}),)),
             "waits: 1 worker lacks a place (no node admits one: see its node selector, affinity"
             " and tolerations)",
@@ -86,7 +81,7 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
         ),
         pytest.param(
             report(GangState.SUSPENDED, preempted_for="ns/k"),
-            "is suspended for ns/k, a job of a higher priority, and is resumed by itself",
+            "is paused for ns/k, a job of a higher priority, and is resumed by itself",
             id="preempted",
         ),
         pytest.param(
@@ -183,10 +178,8 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
                 reason="r",
                 jobs_ahead=3,
                 ahead=(JobAhead("ns/a", 2), JobAhead("ns/b", 1), JobAhead("ns/c", 0)),
-                shrinks_until="2026-01-02T03:05:00Z",
             ),
-            "waits: r; behind ns/a (2 nodes), ns/b (1 nodes), for which nodes are kept free; jobs"
-            " of a lower priority may shrink for it until 03:05 UTC, then they are preempted",
+            "waits: r; behind ns/a (2 nodes), ns/b (1 nodes), for which nodes are kept free",
             id="behind those that keep nodes",
         ),
         pytest.param(

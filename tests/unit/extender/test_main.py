@@ -16,7 +16,7 @@ from extender.__main__ import main
             "extender: there is no kubeconfig file none\n",
             id="no kubeconfig",
         ),
-        pytest.param(["--preempt=maybe"], 2, "extender: ", id="a setting that cannot be"),
+        pytest.param(["--placement=nowhere"], 2, "extender: ", id="a setting that cannot be"),
         pytest.param(
             ["--tls-cert-file=c", "--client-ca-file=ca"],
             2,

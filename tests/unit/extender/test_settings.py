@@ -14,10 +14,8 @@ def test_flags_win_over_the_environment() -> None:
         "OPTIMUS_EXTENDER_LISTEN": "127.0.0.1:1",
         "OPTIMUS_EXTENDER_NODE_SELECTOR": "pool=a",
     }
-    settings = parse(["--listen=[::1]:2", "--kubeconfig", "k", "--preempt"], environment)
-    expected = Settings(
-        listen="[::1]:2", kubeconfig=Path("k"), node_selector="pool=a", preempt=True
-    )
+    settings = parse(["--listen=[::1]:2", "--kubeconfig", "k"], environment)
+    expected = Settings(listen="[::1]:2", kubeconfig=Path("k"), node_selector="pool=a")
     assert settings == expected
 
 
@@ -34,7 +32,6 @@ def test_the_file_of_both_processes_has_a_section_for_the_extender(tmp_path: Pat
       nominate: false
       reservation-seconds: 7.5
       topology-labels: [topology.kubernetes.io/zone, rack]
-      protected-classes: [serving]
     """
     path = given(tmp_path, text)
     settings = parse([], {"OPTIMUS_CONFIG": str(path)})
@@ -43,7 +40,6 @@ def test_the_file_of_both_processes_has_a_section_for_the_extender(tmp_path: Pat
         nominate=False,
         reservation_seconds=7.5,
         topology_labels=("topology.kubernetes.io/zone", "rack"),
-        protected_classes=("serving",),
     )
 
 
@@ -68,7 +64,6 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
       nominate: maybe
       reservation-seconds: 0
       topology-labels: [zone, a b]
-      protected-classes: serving
       leader-identity: true
       access-log: "yes"
       threads: 3
@@ -79,7 +74,6 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
                 f"--config={given(tmp_path, text)}",
                 "--listen=8888",
                 "--health-listen=host:99999",
-                "--preempt=maybe",
                 "--leader-lease=a/b/c",
                 "--node-selector=pool",
                 "--placement=nowhere",
@@ -89,9 +83,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         )
     lines = str(caught.value).splitlines()
     assert lines == [
-        "--preempt 'maybe': true or false is expected",
         "extender.nominate 'maybe': true or false is expected",
-        "extender.protected-classes 'serving': a list of names is expected",
         "extender.leader-identity True: a text is expected",
         "extender.threads: unknown",
         "extender.reservation-seconds: more than 0 is expected",
@@ -114,8 +106,6 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         "rescale-hold-seconds",
         "age-limit-seconds",
         "cache-age-limit-seconds",
-        "preempt-shrink-seconds",
-        "preempt-seconds",
     ],
 )
 def test_what_has_to_be_more_than_nothing(tmp_path: Path, key: str) -> None:

@@ -126,7 +126,7 @@ def test_every_optional_part_can_be_added_alone(tmp_path: Path, part: str) -> No
 
 def test_preemption_and_the_clusters_scheduler_can_be_combined(tmp_path: Path) -> None:
     deciding, placing = running(overlay(tmp_path, "preemption", "cluster-scheduler", "page"))
-    assert placing.preempt
+    assert deciding.preempt
     assert placing.scheduler_name == deciding.scheduler_name == "default-scheduler"
 
 
@@ -174,8 +174,8 @@ def test_an_optional_part_has_the_last_word_over_what_an_overlay_generates(
     tmp_path: Path,
 ) -> None:
     """As kubectl renders it: tests/e2e/kube/test_optional_parts.py compares."""
-    _, placing = running(overlay(tmp_path, "preemption", OPTIMUS_EXTENDER_PREEMPT="false"))
-    assert placing.preempt
+    deciding, _ = running(overlay(tmp_path, "preemption", OPTIMUS_PREEMPT="false"))
+    assert deciding.preempt
 
 
 def test_behind_the_clusters_scheduler_the_extender_is_the_one_of_the_second_scheduler(

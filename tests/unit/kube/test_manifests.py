@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from autoscaler.cluster import Caches
-from extender.settings import parse
+from autoscaler.settings import parse
 from optimus.kube.annotations import GOALS, asks_for_management
 from optimus.kube.client import Client
 from optimus.kube.contract import (
@@ -167,27 +167,25 @@ def test_who_may_view_a_namespace_may_read_every_kind_of_job() -> None:
     assert set(jobs["resources"]) == {kind.plural for kind in JOB_KINDS.values()}
 
 
-def test_the_extender_may_write_jobs_only_with_preemption() -> None:
-    """Its writes are ``JobWriter.preempt`` and ``end_preemption``, each one patch."""
-    (role, binding) = documents(PREEMPTION / "rbac.yaml")
-    jobs, budgets = role["rules"]
-    assert (jobs["apiGroups"], jobs["verbs"]) == ([OPERATOR_GROUP], ["patch"])
-    assert set(jobs["resources"]) == {kind.plural for kind in JOB_KINDS.values()}
-    assert budgets == {
-        "apiGroups": ["policy"],
-        "resources": ["poddisruptionbudgets"],
-        "verbs": ["list"],
-    }
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    (account,) = binding["subjects"]
-    assert account["name"] == "optimus-scheduler"
-    without = [
+def test_the_extender_may_not_write_jobs() -> None:
+    rules = [
         rule
-        for document in documents(ROOT / "manifests/rbac-scheduler.yaml")
+        for path in (ROOT / "manifests/rbac-scheduler.yaml", PREEMPTION / "rbac.yaml")
+        for document in documents(path)
         for rule in document.get("rules", ())
         if OPERATOR_GROUP in rule["apiGroups"]
     ]
-    assert [rule["verbs"] for rule in without] == [["get", "list", "watch"]]
+    assert [rule["verbs"] for rule in rules] == [["get", "list", "watch"]]
+
+
+def test_with_preemption_the_autoscaler_may_read_disruption_budgets() -> None:
+    (role, binding) = documents(PREEMPTION / "rbac.yaml")
+    assert role["rules"] == [
+        {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list"]}
+    ]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    (account,) = binding["subjects"]
+    assert account["name"] == "optimus-autoscaler"
 
 
 def test_preemption_is_a_part_that_has_to_be_chosen() -> None:
@@ -311,7 +309,6 @@ def test_the_policy_of_annotations_knows_their_names_and_the_kinds_of_job() -> N
     assert sorted(json.loads(variables["known"])) == sorted(names)
     written = [
         Annotation.SUSPENDED_BY,
-        Annotation.PREEMPTED_FOR,
         Annotation.GOAL_MET,
         Annotation.REQUEUED,
     ]
@@ -319,7 +316,7 @@ def test_the_policy_of_annotations_knows_their_names_and_the_kinds_of_job() -> N
     assert json.dumps(GOALS) in variables["goals"]
     assert variables["scheduler"] == f"'{SCHEDULER_NAME}'"
     judged = "".join(variables.values())
-    assert all(f'"{name}"' in judged.replace(variables["known"], "") for name in names[:-4])
+    assert all(f'"{name}"' in judged.replace(variables["known"], "") for name in names[:-3])
     for kind in JOB_KINDS.values():
         assert f".{kind.replica_specs}" in variables["roles"].replace("?", "")
 

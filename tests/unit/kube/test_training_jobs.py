@@ -154,11 +154,14 @@ def test_suspension_and_whose_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("text", "job"),
-    [("ns/high u-1 2026-01-01T00:00:00Z", "ns/high"), ("by hand", "another job")],
+    [
+        ("preemption/ns/high/u-1/2026-01-01T00:00:00Z one paused-for-gang", "ns/high"),
+        ("preemption/ns/high/u-1/2026-01-01T00:00:00Z one", ""),
+        ("by hand paused-for-gang", ""),
+    ],
 )
 def test_for_which_job_it_was_preempted(text: str, job: str) -> None:
-    found = read(job_json(preempted_for=text))
-    assert found.preempted_for == text
+    found = read(job_json(suspended_by=text))
     assert found.job is not None
     assert found.job.preempted_for == job
 

@@ -76,11 +76,16 @@ def test_a_job_that_trains_again_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("purpose", RescalePurpose)
-def test_what_saves_a_job_is_not_held_back(purpose: RescalePurpose) -> None:
+def test_what_is_urgent_is_not_held_back(purpose: RescalePurpose) -> None:
     first, second = jobs(2)
     budget = DisruptionBudget([first, second], DisruptionLimits(Limit(number=1), Limit(number=1)))
     budget.note(first, is_stopped=True)
-    urgent = {RescalePurpose.TAKE_BACK, RescalePurpose.RESTART, RescalePurpose.RECOVERY}
+    urgent = {
+        RescalePurpose.TAKE_BACK,
+        RescalePurpose.RESTART,
+        RescalePurpose.RECOVERY,
+        RescalePurpose.PREEMPTION,
+    }
     assert budget.allows(second, purpose) is (purpose in urgent)
 
 

@@ -1,6 +1,6 @@
 """A rescale survives every fault at every call, and every act of its user at any moment."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 
 import pytest
@@ -60,6 +60,13 @@ def test_a_job_at_its_goal_pauses_with_our_annotation() -> None:
     assert harness.job.counts == BEFORE
 
 
+def test_a_job_that_was_paused_for_a_gang_waits_for_its_nodes_like_any_other() -> None:
+    harness = run(on_path("the gang that it was paused for has its nodes"))
+    (end,) = harness.ends
+    assert (end.outcome, end.record.step) == (Outcome.REACHED, Step.RESUME)
+    assert not harness.job.suspended
+
+
 @pytest.mark.parametrize("target", [TARGET, BEFORE])
 def test_a_paused_job_is_resumed_and_seen_to_train(target: Counts) -> None:
     harness = run(RescaleHarness(SimulatedJob.paused(), target=target, pause=PauseReason.POLICY))
@@ -71,30 +78,44 @@ def test_a_paused_job_is_resumed_and_seen_to_train(target: Counts) -> None:
     )
 
 
-PATHS: dict[str, Callable[[], tuple[SimulatedJob, Counts]]] = {
-    "the target is reached": lambda: (SimulatedJob(), TARGET),
-    "the target cannot be placed": lambda: (SimulatedJob(capacity=4), TARGET),
-    "the job is recreated at its counts": lambda: (SimulatedJob(), BEFORE),
-    "the job is paused": lambda: (SimulatedJob(), NONE),
-    "the paused job is resumed": lambda: (SimulatedJob.paused(), TARGET),
-    "the paused job is resumed at its counts": lambda: (SimulatedJob.paused(), BEFORE),
-    "the paused job cannot be placed at the target": lambda: (SimulatedJob.paused(4), TARGET),
+GOAL, GANG = PauseReason.GOAL, PauseReason.GANG
+
+PATHS: dict[str, Callable[[], tuple[SimulatedJob, Counts, PauseReason]]] = {
+    "the target is reached": lambda: (SimulatedJob(), TARGET, GOAL),
+    "the target cannot be placed": lambda: (SimulatedJob(capacity=4), TARGET, GOAL),
+    "the job is recreated at its counts": lambda: (SimulatedJob(), BEFORE, GOAL),
+    "the job is paused": lambda: (SimulatedJob(), NONE, GOAL),
+    "the job is paused for a gang": lambda: (SimulatedJob(), NONE, GANG),
+    "the paused job is resumed": lambda: (SimulatedJob.paused(), TARGET, GOAL),
+    "the paused job is resumed at its counts": lambda: (SimulatedJob.paused(), BEFORE, GOAL),
+    "the paused job cannot be placed at the target": lambda: (
+        SimulatedJob.paused(4),
+        TARGET,
+        GOAL,
+    ),
+    "the gang that it was paused for has its nodes": lambda: (
+        SimulatedJob.paused(0),
+        BEFORE,
+        GANG,
+    ),
 }
 
 
+def on_path(path: str, faults: Iterable[Fault | None] = ()) -> RescaleHarness:
+    job, target, pause = PATHS[path]()
+    return RescaleHarness(job, target=target, pause=pause, faults=iter(faults))
+
+
 def calls_of(path: str) -> int:
-    job, target = PATHS[path]()
-    return run(RescaleHarness(job, target=target)).calls
+    return run(on_path(path)).calls
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.lower())
 def test_one_fault_at_every_call_changes_nothing(path: str, fault: Fault) -> None:
-    job, target = PATHS[path]()
-    outcome = run(RescaleHarness(job, target=target)).ends[0].outcome
+    outcome = run(on_path(path)).ends[0].outcome
     for at_call in sampled(range(1, calls_of(path) + 1)):
-        job, target = PATHS[path]()
-        harness = run(RescaleHarness(job, target=target, faults=one_fault(at_call, fault)))
+        harness = run(on_path(path, one_fault(at_call, fault)))
         nothing_was_recorded = not harness.ends
         assert nothing_was_recorded or harness.ends[0].outcome is outcome, (
             f"{fault} at call {at_call}"
@@ -121,8 +142,8 @@ USER_ACTS: dict[str, Callable[[SimulatedJob], None]] = {
 @pytest.mark.parametrize("act", USER_ACTS)
 def test_what_the_user_does_wins_at_every_call(path: str, act: str) -> None:
     for at_call in sampled(range(1, calls_of(path) + 1)):
-        job, target = PATHS[path]()
-        harness = RescaleHarness(job, target=target)
+        harness = on_path(path)
+        job, target = harness.job, harness.target
         knew_of_suspension: list[bool] = []
 
         def user(
@@ -180,7 +201,7 @@ ACTS: dict[str, Callable[[SimulatedJob], object]] = {
     capacity=st.sampled_from([4, 10]),
     target=st.sampled_from([TARGET, NONE, BEFORE, Counts(1, 1)]),
     needs_checkpoint=st.booleans(),
-    is_paused=st.booleans(),
+    pause=st.sampled_from([None, GOAL, GANG]),
 )
 def test_any_events_in_any_order(
     acts: list[str],
@@ -188,12 +209,16 @@ def test_any_events_in_any_order(
     capacity: int,
     target: Counts,
     needs_checkpoint: bool,
-    is_paused: bool,
+    pause: PauseReason | None,
 ) -> None:
-    is_resumed = is_paused and target != NONE
+    is_resumed = pause is not None and target != NONE
     job = SimulatedJob.paused(capacity) if is_resumed else SimulatedJob(capacity=capacity)
     harness = RescaleHarness(
-        job, needs_checkpoint=needs_checkpoint, target=target, faults=iter(faults)
+        job,
+        needs_checkpoint=needs_checkpoint,
+        target=target,
+        faults=iter(faults),
+        pause=pause or GOAL,
     )
     for act in acts:
         if act == "tick":

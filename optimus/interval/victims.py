@@ -35,11 +35,8 @@ class VictimCandidate:
     started_at: float
     """When its last pod was made (epoch, seconds)."""
 
-    room: Mapping[str, Resources]
+    takes: Mapping[str, Resources]
     """What its pods take, by node."""
-
-    pods: frozenset[str]
-    """The UIDs of those pods."""
 
 
 Victims = tuple[VictimCandidate, ...]

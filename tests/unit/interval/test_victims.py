@@ -6,7 +6,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.preemption.victims import MOST_TRIES, VictimCandidate, Victims, choose_victims, harm
+from optimus.interval.victims import MOST_TRIES, VictimCandidate, Victims, choose_victims, harm
 from optimus.jobs import JobKey
 from optimus.resources import Resources
 from tests.cases import cases
@@ -17,7 +17,7 @@ def candidate(
     name: str, cpu: int, node: str = "a", priority: int = 0, at: float = 0.0
 ) -> VictimCandidate:
     room = {node: Resources(cpu=cpu)}
-    return VictimCandidate(name, JobKey("ns", name), priority, at, room, frozenset({f"pod-{name}"}))
+    return VictimCandidate(name, JobKey("ns", name), priority, at, room)
 
 
 class Nodes:
@@ -31,7 +31,7 @@ class Nodes:
         self.tries += 1
         free = dict(self._free)
         for each in victims:
-            for node, amount in each.room.items():
+            for node, amount in each.takes.items():
                 free[node] = free.get(node, 0) + amount["cpu"]
         return sum(each // self._size for each in free.values()) >= self._replicas
 

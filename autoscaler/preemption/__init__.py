@@ -1,0 +1,1 @@
+"""Gang preemption: which jobs are paused for a waiting gang, until it has its nodes."""

@@ -1,1 +1,0 @@
-"""Preemption of whole gangs: who makes room, how a job is suspended for it and resumed."""
