@@ -144,7 +144,7 @@ def test_without_a_forecast_a_job_goes_back_after_its_profiling(
     cluster: FakeCluster, bounds_moved: dict[str, str], expected: Counts
 ) -> None:
     harness = ControllerHarness(cluster, expects=False)
-    goal = {"target_loss": "1e-12", "training_mode": "sync", "global_batch_size": "64"}
+    goal = {"target_loss": "1e-30", "training_mode": "sync", "global_batch_size": "64"}
     job = cluster.submit(tf_job("a", 1, 1, **goal, max_ps="3", max_workers="4"))
     harness.run(50, tick=1)
     assert job.counts == Counts(2, 3)
