@@ -17,10 +17,10 @@ runs brings nothing; above, a choice on some families costs others."""
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from statistics import fmean
 from types import ModuleType
 from typing import Final
@@ -30,7 +30,15 @@ from benchmarks.scheduled_runs import AFTER_DROP, CHOSEN_TARGETS, RUNS, Run, pin
 from optimus.cli.convergence_evaluation import ForecastQuestion, questions_after_drops, questions_at
 from optimus.cli.training_log import read_training_log
 from optimus.errors import NotReady
-from optimus.models.convergence import LossCurve, curve, posterior, series
+from optimus.models.convergence import (
+    LossCurve,
+    TotalPrior,
+    courses,
+    curve,
+    posterior,
+    series,
+)
+from optimus.models.convergence.curve import CurveConstants
 from optimus.models.convergence.series import learning_rate_drops
 from optimus.progress.types import LossPoint
 
@@ -42,22 +50,23 @@ CONSTANTS: Final[Mapping[str, Sequence[object]]] = {
     "INEXACT": (0.001, 0.002, 0.006, 0.01),
     "_NO_FLOOR": (0.25, 0.75),
     "_FORM_SPREAD": ((0.5, 1.5), (2.0, 6.0)),
-    "_GAMMA_SHAPE": (1.0, 4.0),
-    "BLUR": (0.2, 0.3, 0.5, 0.6),
-    "SLOWER": (0.0, 0.12, 0.4),
-    "_DURATION_POWER": (1.0, 1.5, 3.0),
     "_TIMES_NOISE": (5.0, 12.0),
     "_TIMES_SLOPE": (3.0, 12.0),
     "_LEAST_FALL": (0.05, 0.2),
-    "_PRIOR_WEIGHT": (0.0, 0.2, 0.5, 1.0),
-    "_SLOPE_SPREAD": (0.25, 1.0),
-    "_USUAL_RATIO": (0.08, 0.2, 0.3),
-    "_RATIO_SPREAD": (0.0, 0.6),
     "_NOISE_RATIO": (0.5, 1.0),
+    "USUAL_EPOCHS": tuple(
+        TotalPrior(math.log(median), spread)
+        for median, spread in ((40, 0.9), (90, 0.9), (60, 0.7), (60, 1.2))
+    ),
+    "blur": (0.3, 0.45, 0.8),
+    "slower": (-0.3, 0.1, 0.25),
+    "slower_first": (0.0, 3.0, 6.0),
+    "by_chance": (0.01, 0.05),
+    "doubt": (0.05, 0.2),
 }
 """Values besides the product's, about half and twice as large."""
-MODULES: Final[Sequence[ModuleType]] = (series, posterior, curve)
-CACHES: Final = (posterior.decay_tables, posterior._weighted_past, curve._blur_kernel)  # noqa: SLF001 - of the constants
+MODULES: Final[Sequence[ModuleType]] = (series, posterior, courses, curve)
+OF_CURVE: Final = {each.name for each in fields(CurveConstants)}
 
 
 @dataclass(slots=True)
@@ -78,7 +87,7 @@ class Family:
         told = tuple(replace(point, learning_rate=None) for point in points)
         self.asked += [(told, question) for question in questions]
 
-    def score(self) -> float:
+    def score(self, constants: CurveConstants) -> float:
         """The mean pinball loss; stretches without a question have none."""
         fits: dict[tuple[int, int], LossCurve | NotReady] = {}
         losses = []
@@ -87,7 +96,11 @@ class Family:
             if key not in fits:
                 fits[key] = LossCurve.fit(points[: question.seen])
             fitted = fits[key]
-            found = fitted if isinstance(fitted, NotReady) else fitted.until(question.goal)
+            found = (
+                fitted
+                if isinstance(fitted, NotReady)
+                else replace(fitted, constants=constants).until(question.goal)
+            )
             losses.append(UNANSWERED if isinstance(found, NotReady) else pinball(found, question))
         return fmean(losses)
 
@@ -97,14 +110,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=15, help="networks trained of each type")
     families = list(families_of(parser.parse_args().runs))
-    own = [family.score() for family in families]
+    own = [family.score(CurveConstants()) for family in families]
     found = {}
     for name, values in CONSTANTS.items():
         print(f"\r{name:20}", end="", file=sys.stderr)
         scores = {str(value_of(name)): own}
         for value in values:
-            with set_to(name, value):
-                scores[str(value)] = [family.score() for family in families]
+            scores[str(value)] = scores_with(name, value, families)
         found[name] = compared(scores, own)
     print(file=sys.stderr)
     questions = {family.name: len(family.asked) for family in families}
@@ -145,16 +157,20 @@ def with_rates(run: Run) -> tuple[LossPoint, ...]:
 
 def value_of(name: str) -> object:
     """The product's value."""
+    if name in OF_CURVE:
+        return getattr(CurveConstants(), name)
     return next(getattr(module, name) for module in MODULES if hasattr(module, name))
 
 
-@contextmanager
-def set_to(name: str, value: object) -> Iterator[None]:
-    """A constant has another value meanwhile, in each module that reads it."""
+def scores_with(name: str, value: object, families: Sequence[Family]) -> list[float]:
+    """Each family's score where a constant has another value."""
+    if name in OF_CURVE:
+        constants = replace(CurveConstants(), **{name: value})  # type: ignore[arg-type]
+        return [family.score(constants) for family in families]
     own = value_of(name)
     _set(name, value)
     try:
-        yield
+        return [family.score(CurveConstants()) for family in families]
     finally:
         _set(name, own)
 
@@ -163,7 +179,7 @@ def _set(name: str, value: object) -> None:
     for module in MODULES:
         if hasattr(module, name):
             setattr(module, name, value)
-    for cache in CACHES:
+    for cache in (courses._tables, posterior._weighted_past):  # noqa: SLF001 - of the constants
         cache.cache_clear()
 
 

@@ -23,8 +23,8 @@ from optimus.jobs import (
     TargetLoss,
     TrainingMode,
 )
-from optimus.models.convergence import PublishedCurve
-from optimus.models.forecast import CurveFit, fit_curve, forecast_job
+from optimus.models.convergence import LossCurve, PublishedCurve
+from optimus.models.forecast import CurveFit, forecast_job
 from optimus.progress.types import LossPoint, SpeedSample, TrainingProgress
 
 _STEPS_PER_EPOCH = 50
@@ -42,7 +42,7 @@ def main() -> None:
     options = parser.parse_args()
     rng = np.random.default_rng(1)
     cases = [draw_case(n, options.samples, options.points, rng) for n in range(options.jobs)]
-    ours, ready = fit_all(cases, fit_curve)
+    ours, ready = fit_all(cases, LossCurve.fit)
     some = cases[::_EVERY]
     published, _ = fit_all(some, PublishedCurve.fit)
     per_job, reference = 1000 * ours / len(cases), 1000 * published / len(some)

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.scheduled_runs import CHOSEN_TARGETS, Run, published_runs
 from optimus.jobs import TargetLoss
-from optimus.models.convergence import AnnealedCurve, TimeToGoal
+from optimus.models.convergence import LossCurve, TimeToGoal
 from optimus.models.convergence.curve import EXPECTED_ODDS
 
 BELOW = (0.97, 0.9, 0.75, 0.5)
@@ -47,8 +47,8 @@ def answers(run: Run) -> Iterator[Answer]:
     asked = [each for each in run.questions(CHOSEN_TARGETS) if each.seen > 0.25 * len(run.points)]
     least = min(point.loss for point in run.points)
     for seen in dict.fromkeys(each.seen for each in asked):
-        curve = AnnealedCurve.fit(run.points[:seen], run.schedule)
-        if not isinstance(curve, AnnealedCurve):
+        curve = LossCurve.under(run.points[:seen], run.schedule)
+        if not isinstance(curve, LossCurve):
             raise TypeError(f"{run.family}: {curve}")
         for each in asked:
             if each.seen == seen:

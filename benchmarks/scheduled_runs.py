@@ -4,8 +4,9 @@ The runs are those of ``tests/data/curves/published_runs.json`` (GluonCV and Glu
 epoch, or the error of a metric, and what the script printed of the whole run. Forecasts see nothing
 after the epochs seen. For each origin: the mean error as a part of the run, the part of the 80 %
 intervals that hold the true epoch, and their width, over all questions and by family; beside them
-the model without a schedule, the paper's curve, the rule "twice the epochs seen", and three
-quarters of the declared end.
+the model without a schedule, the same that is told the rates so far and cut at the declared end,
+the paper's curve, the rule "twice the epochs seen", three quarters of the declared end, and three
+epochs after the last declared drop. ``error_interval``: 95 %, by a bootstrap over families.
 
 ``--choose`` selects the model's constants by cross-validation: for each family those that are best
 on all others, by the pinball loss of the median and of the interval's ends (a proper score:
@@ -27,6 +28,8 @@ from itertools import product
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
+
 from optimus.cli.convergence_evaluation import (
     EvaluatedForecast,
     ForecastQuestion,
@@ -37,13 +40,14 @@ from optimus.cli.convergence_evaluation import (
 )
 from optimus.errors import NotReady
 from optimus.models.convergence import (
-    AnnealedCurve,
+    QUIET_EPOCHS,
     LearningRateSchedule,
     LossCurve,
     PublishedCurve,
     TimeToGoal,
 )
-from optimus.models.convergence.annealed import AnnealingConstants, CourseFamily
+from optimus.models.convergence.courses import CourseFamily
+from optimus.models.convergence.curve import CurveConstants
 from optimus.models.convergence.schedule import Shape
 from optimus.models.forecast import Curve
 from optimus.progress.types import Declared, LossPoint
@@ -55,12 +59,12 @@ CHOSEN_ON = ("0.3", "0.5", f"drop+{AFTER_DROP}")
 CHOSEN_TARGETS = (0.4, 0.55, 0.7, 0.85, 1.0)
 GUESS = 0.75
 CONSTANTS = [
-    AnnealingConstants(*each)
-    for each in product((0.1, 0.15, 0.2, 0.3), (0.0, 0.5, 1.0), (0.02, 0.05))
+    CurveConstants(*each) for each in product((0.1, 0.15, 0.2, 0.3), (0.0, 0.5, 1.0), (0.02, 0.05))
 ]
 FAMILIES = [CourseFamily(drop_lags=(lag, math.inf)) for lag in (0.1, 0.15, 0.2, 0.3)]
 GRID = list(product(FAMILIES, CONSTANTS))
 QUANTILES = (0.1, 0.5, 0.9)
+BOOTSTRAPS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,15 @@ def evaluated(asked: Sequence[Asked]) -> dict[str, object]:
             "without_schedule": round(fmean(each.error or 0.0 for each in plain), 4),
             "paper": round(fmean(each.paper_error or 0.0 for each in plain), 4),
             "twice": round(fmean(each.twice_error or 0.0 for each in plain), 4),
+            "with_rates": round(fmean(_with_rates(*each[:2]) for each in of_origin), 4),
             "three_quarters": round(fmean(_guess(*each[:2]) for each in of_origin), 4),
+            "after_last_drop": round(fmean(_after_last_drop(*each[:2]) for each in of_origin), 4),
+            "error_interval": error_interval(
+                [
+                    [each.error or 0.0 for run, _, each in of_origin if run.family == family]
+                    for family in families
+                ]
+            ),
             "families": {
                 family: summary([each for run, _, each in of_origin if run.family == family])
                 for family in families
@@ -186,9 +198,41 @@ def summary(found: Sequence[EvaluatedForecast]) -> dict[str, float]:
     }
 
 
+def error_interval(families: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """95 % of the mean error, by a bootstrap over families."""
+    rng, means = np.random.default_rng(1), []
+    for _ in range(BOOTSTRAPS):
+        drawn = rng.integers(len(families), size=len(families))
+        means.append(fmean(each for n in drawn for each in families[n]))
+    low, high = np.quantile(means, (0.025, 0.975))
+    return round(float(low), 4), round(float(high), 4)
+
+
 def _guess(run: Run, question: ForecastQuestion) -> float:
+    return _off(GUESS * run.schedule.end, question)
+
+
+def _after_last_drop(run: Run, question: ForecastQuestion) -> float:
+    """Three epochs after the last declared drop: when a threshold is met at the earliest."""
+    return _off(run.schedule.last_drop(run.schedule.end) + QUIET_EPOCHS, question)
+
+
+def _with_rates(run: Run, question: ForecastQuestion) -> float:
+    """The losses alone, cut at the drops and at the declared end."""
+    dropped = run.schedule.last_drop(question.seen)
+    seen = [
+        replace(point, learning_rate=run.schedule.factor if (point.epoch or 0) > dropped else 1.0)
+        for point in run.points[: question.seen]
+    ]
+    curve = LossCurve.fit(seen if dropped else run.points[: question.seen])
+    if isinstance(curve, NotReady):
+        return _off(run.schedule.end, question)
+    return _off(curve.time_to_goal(question.goal).within(run.schedule.end).point, question)
+
+
+def _off(epoch: float, question: ForecastQuestion) -> float:
     true = question.true or 0
-    return abs(max(GUESS * run.schedule.end, question.seen + 1) - true) / question.run
+    return min(abs(max(epoch, question.seen + 1) - true) / question.run, 1.0)
 
 
 def chosen(asked: Sequence[Asked], known: Sequence[Asked]) -> dict[str, object]:
@@ -220,9 +264,7 @@ def chosen(asked: Sequence[Asked], known: Sequence[Asked]) -> dict[str, object]:
     return {
         "best": _described(overall),
         "score_of_best": fmean(scores[overall].values()),
-        "score_of_product": fmean(
-            scores[GRID.index((CourseFamily(), AnnealingConstants()))].values()
-        ),
+        "score_of_product": fmean(scores[GRID.index((CourseFamily(), CurveConstants()))].values()),
         "left_out": {family: _described(n) for family, n in others.items()},
         "errors_of_left_out": {
             origin: _errors([each for each in unseen if each[0].origin == origin])
@@ -262,15 +304,15 @@ def _answers(run: Run, question: ForecastQuestion) -> list[TimeToGoal]:
 
 
 def _answer(
-    run: Run, question: ForecastQuestion, family: CourseFamily, constants: AnnealingConstants
+    run: Run, question: ForecastQuestion, family: CourseFamily, constants: CurveConstants
 ) -> TimeToGoal:
     curve = _fitted(run, question, family)
     return replace(curve, constants=constants).time_to_goal(question.goal)
 
 
-def _fitted(run: Run, question: ForecastQuestion, family: CourseFamily) -> AnnealedCurve:
-    curve = AnnealedCurve.fit(run.points[: question.seen], run.schedule, family)
-    if not isinstance(curve, AnnealedCurve):
+def _fitted(run: Run, question: ForecastQuestion, family: CourseFamily) -> LossCurve:
+    curve = LossCurve.under(run.points[: question.seen], run.schedule, family)
+    if not isinstance(curve, LossCurve):
         raise TypeError(f"{run.family}: {curve}")
     return curve
 
@@ -279,15 +321,16 @@ Fit = Callable[[Sequence[LossPoint], LearningRateSchedule], Curve | NotReady]
 
 
 def _with(family: CourseFamily) -> Fit:
-    return lambda points, schedule: AnnealedCurve.fit(points, schedule, family)
+    return lambda points, schedule: LossCurve.under(points, schedule, family)
 
 
 def _end_alone(points: Sequence[LossPoint], schedule: LearningRateSchedule) -> Curve | NotReady:
-    return AnnealedCurve.fit(points, LearningRateSchedule(schedule.end, Shape.CONSTANT))
+    return LossCurve.under(points, LearningRateSchedule(schedule.end, Shape.CONSTANT))
 
 
 ABLATIONS: Mapping[str, Fit] = {
-    "all": AnnealedCurve.fit,
+    "all": LossCurve.under,
+    "no losses since a drop alone": _with(CourseFamily(since_drop=False)),
     "no deeper drops": _with(CourseFamily(deeper=0.0)),
     "drops followed at once": _with(CourseFamily(drop_lags=(math.inf,))),
     "drops followed late": _with(CourseFamily(drop_lags=CourseFamily().drop_lags[:1])),

@@ -33,7 +33,7 @@ from optimus.kube.profiles import (
     Truth,
 )
 from optimus.kube.times import format_instant, format_second
-from optimus.models.convergence import AnnealedCurve
+from optimus.models.convergence import LossCurve
 from optimus.models.forecast import Forecast, current_loss, current_value
 from optimus.progress.types import TrainingProgress
 from optimus.rescale.machine import Rescale
@@ -351,11 +351,14 @@ def declared_end(state: JobState) -> str:
     """The declared end of a run, and what it means for a goal in one value of the log; else
     empty."""
     forecast = state.forecasts.current
-    if not isinstance(forecast, Forecast) or not isinstance(forecast.curve, AnnealedCurve):
+    if not isinstance(forecast, Forecast) or not isinstance(forecast.curve, LossCurve):
+        return ""
+    schedule = forecast.curve.schedule
+    if schedule is None:
         return ""
     if forecast.time_to_goal is None or not isinstance(state.job.goal, LossGoal | TargetMetric):
         return ""
-    end, unit = forecast.curve.schedule.end, "epochs" if forecast.curve.in_epochs else "steps"
+    end, unit = schedule.end, "epochs" if forecast.curve.in_epochs else "steps"
     if forecast.unlikely:
         return f"after {end:g} {unit}; {forecast.unlikely}"
     met = forecast.time_to_goal.in_run

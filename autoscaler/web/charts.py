@@ -22,7 +22,6 @@ from optimus.jobs import (
     TwoTargets,
 )
 from optimus.models.convergence import (
-    AnnealedCurve,
     LearningRateSchedule,
     LossCurve,
     LossSeries,
@@ -31,12 +30,11 @@ from optimus.models.convergence import (
 from optimus.models.forecast import (
     Forecast,
     amount,
-    fit_curve,
     losses_with_epochs,
     schedule_of,
 )
 from optimus.models.metric_goal import MetricAsLoss, as_losses
-from optimus.models.speed.model import SpeedModel
+from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
 from optimus.progress.types import LossPoint, TrainingProgress
 
 _MOST_POINTS: Final = 400
@@ -158,7 +156,7 @@ def _curve_chart(
     level = found.goal.loss if isinstance(found.goal, TargetLoss) else None
     k, value = _thinned(series.k, series.loss)
     curve = None if forecast is None else forecast.curve
-    fitted = curve if isinstance(curve, LossCurve | AnnealedCurve) else _fit(found, schedule)
+    fitted = curve if isinstance(curve, LossCurve) else _fit(found, schedule)
     met = _time_to_goal(goal, found, fitted, forecast)
     done = max(float(series.k[-1]), 0.0)
     chart = CurveChart(
@@ -178,12 +176,12 @@ def _curve_chart(
 
 
 def _with_curve(
-    chart: CurveChart, found: _Quantity, curve: LossCurve | AnnealedCurve, series: LossSeries
+    chart: CurveChart, found: _Quantity, curve: LossCurve, series: LossSeries
 ) -> CurveChart:
     end = 1.15 * chart.done
     if chart.met is not None:
         end = max(end, min(1.05 * chart.met[2], _LONGEST_AHEAD * chart.done))
-    declared = curve.schedule if isinstance(curve, AnnealedCurve) else None
+    declared = curve.schedule
     if declared is not None:
         end = max(end, float(declared.end))
     k = np.linspace(max(curve.start, float(series.k[0])), end, _CURVE_POINTS)
@@ -209,18 +207,16 @@ def _quantity(goal: Goal | None, progress: TrainingProgress) -> _Quantity | NotR
     return _Quantity(losses_with_epochs(progress), meant)
 
 
-def _fit(
-    found: _Quantity, schedule: LearningRateSchedule | None
-) -> LossCurve | AnnealedCurve | NotReady:
+def _fit(found: _Quantity, schedule: LearningRateSchedule | None) -> LossCurve | NotReady:
     if found.metric is not None and not found.metric.bounded:
         return NotReady(f"{found.metric.series.name} rises without a bound")
-    return fit_curve(found.losses, schedule)
+    return LossCurve.fit(found.losses, schedule)
 
 
 def _time_to_goal(
     goal: Goal | None,
     found: _Quantity,
-    curve: LossCurve | AnnealedCurve | NotReady,
+    curve: LossCurve | NotReady,
     forecast: Forecast | None,
 ) -> TimeToGoal | NotReady:
     if forecast is not None and forecast.time_to_goal is not None:
@@ -260,14 +256,14 @@ def speed_chart(
     ]
     if not isinstance(forecast, Forecast):
         return SpeedChart(samples=samples, reason="" if forecast is None else str(forecast))
-    if forecast.goal_met or not isinstance(forecast.speed, SpeedModel):
+    speed, needed = forecast.speed, needed_counts(job.bounds)
+    if not isinstance(speed, SpeedModel) or why_not_ready(speed.measured, needed):
         why = "the goal is met" if forecast.goal_met else "its speed is expected, not measured"
         return SpeedChart(samples=samples, reason=why, expected=not forecast.goal_met)
     widest = job.bounds.clamp(_widest(job.counts, progress))
     ps, workers = np.meshgrid(
         np.arange(1, widest.ps + 1), np.arange(1, widest.workers + 1), indexing="ij"
     )
-    speed = forecast.speed.steps_per_second(ps, workers)
     remaining = forecast.remaining_seconds(ps, workers)
     allowed = [
         [job.bounds.allow(Counts(p, w)) for w in range(1, widest.workers + 1)]
@@ -275,7 +271,7 @@ def speed_chart(
     ]
     return SpeedChart(
         samples=samples,
-        speed=_listed(speed, None),
+        speed=_listed(speed.steps_per_second(ps, workers), None),
         remaining=_listed(remaining, allowed),
         ps=job.counts.ps,
         workers=job.counts.workers,

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from optimus.cli.training_log import met_at
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
-from optimus.models.convergence import LearningRateSchedule, PublishedCurve, TimeToGoal
+from optimus.models.convergence import LearningRateSchedule, LossCurve, PublishedCurve, TimeToGoal
 from optimus.models.convergence.series import learning_rate_drops
-from optimus.models.forecast import fit_curve
 from optimus.progress.types import NOTHING_DECLARED, Declared, LossPoint
 
 _ROUNDING: Final = 1e-9
@@ -137,7 +136,7 @@ def predict(
     """Forecasts of both models, which see nothing after the epochs seen; nor the run's length,
     unless the program declared it with the schedule of its learning rate."""
     seen, goal = points[: question.seen], question.goal
-    curve, paper = fit_curve(seen, schedule), PublishedCurve.fit(seen)
+    curve, paper = LossCurve.fit(seen, schedule), PublishedCurve.fit(seen)
     found, any_time = (
         (None, None)
         if isinstance(curve, NotReady)

@@ -18,14 +18,13 @@ from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss, TargetMetric, TwoTargets
 from optimus.models.convergence import (
     MEDIAN_OF,
-    AnnealedCurve,
     LearningRateSchedule,
     LossCurve,
     LossSeries,
     TimeToGoal,
 )
 from optimus.models.convergence.series import learning_rate_drops
-from optimus.models.forecast import fit_curve, unlikely_text
+from optimus.models.forecast import unlikely_text
 from optimus.models.metric_goal import MetricAsLoss
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class LogForecast:
     series: LossSeries
     schedule: LearningRateSchedule | None
     """The declared end and learning rates, if any."""
-    curve: LossCurve | AnnealedCurve | NotReady
+    curve: LossCurve | NotReady
     time_to_goal: TimeToGoal | NotReady
     met: float | None
     """Epochs (steps) after which the goal was met already."""
@@ -77,7 +76,7 @@ class LogForecast:
     ) -> "LogForecast":
         points, schedule = log.points, log.schedule
         series, bounded = LossSeries.of(points), metric is None or metric.bounded
-        curve = fit_curve(points, schedule) if bounded else NotReady(_UNBOUNDED)
+        curve = LossCurve.fit(points, schedule) if bounded else NotReady(_UNBOUNDED)
         if log.diverged:
             curve = NotReady(f"nothing is predicted: {log.diverged}")
         time_to_goal = curve if isinstance(curve, NotReady) else curve.until(as_loss)
@@ -100,7 +99,8 @@ class LogForecast:
     @property
     def declared_end(self) -> float | None:
         """The epochs (steps) after which the run ends, if the forecast rests on them."""
-        return self.curve.schedule.end if isinstance(self.curve, AnnealedCurve) else None
+        schedule = None if isinstance(self.curve, NotReady) else self.curve.schedule
+        return None if schedule is None else schedule.end
 
     @property
     def name(self) -> str:
@@ -252,6 +252,11 @@ def _goal_text(forecast: LogForecast) -> str:
 
 
 def _interval(found: TimeToGoal, unit: str) -> str:
+    if found.is_wide:
+        return (
+            f"after {found.low:.4g} {unit} or later with 90 %, and half of such runs need "
+            f"{found.point:.4g}; too few losses are known, and no end is declared"
+        )
     beyond = "" if not found.is_late else " or later" if found.end is None else " or not at all"
     between = f"between {found.low:.4g} and {found.high:.4g}{beyond}"
     return f"after {found.point:.4g} {unit}, with 80 % {between}"
@@ -266,8 +271,7 @@ def _plot(forecast: LogForecast, figure: "Figure") -> None:
     end = 1.5 * seen
     if isinstance(found, TimeToGoal) and forecast.met is None:
         end = max(end, min(found.high * 1.05, 6 * seen))
-    if isinstance(curve, AnnealedCurve):
-        end = curve.schedule.end
+    end = forecast.declared_end or end
     if not isinstance(curve, NotReady):
         past = np.linspace(max(curve.start, series.k[0]), seen, 200)
         ahead = np.linspace(seen, end, 200)
@@ -284,7 +288,7 @@ def _plot(forecast: LogForecast, figure: "Figure") -> None:
     for index, drop in enumerate(forecast.drops):
         drops = "the learning rate drops" if index == 0 else None
         panel.axvline(drop, color="0.6", linewidth=1, linestyle=":", label=drops)
-    if isinstance(curve, AnnealedCurve):
+    if isinstance(curve, LossCurve) and curve.schedule is not None:
         for index, drop in enumerate(each for each in curve.schedule.drops if each > seen):
             drops = None if index else "the learning rate will drop"
             panel.axvline(drop, color="0.6", linewidth=1, linestyle="--", label=drops)

@@ -31,7 +31,6 @@ from optimus.jobs import (
 )
 from optimus.models.convergence import (
     MEDIAN_OF,
-    AnnealedCurve,
     LearningRateSchedule,
     LossCurve,
     LossSeries,
@@ -41,13 +40,13 @@ from optimus.models.convergence import (
 )
 from optimus.models.goals import has_converged
 from optimus.models.metric_goal import as_losses, series_of
-from optimus.models.prior import combined, earlier_time_to_goal, met_at, with_earlier
+from optimus.models.prior import earlier_total, met_at, with_earlier
 from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
 from optimus.progress.state import epoch_index
 from optimus.progress.types import Declared, LossPoint, TrainingProgress
 
-Curve = LossCurve | AnnealedCurve | PublishedCurve
+Curve = LossCurve | PublishedCurve
 
 _SLACK = 1e-6
 """An epoch that is step / steps per epoch may miss a whole number by rounding."""
@@ -204,16 +203,8 @@ class SpeedNotReady(NotReady):
 
 
 CurveFit = Callable[[Sequence[LossPoint], LearningRateSchedule | None], Curve | NotReady]
-"""Fits a convergence curve: ``fit_curve``, or ``PublishedCurve.fit``, which needs no schedule."""
-
-
-def fit_curve(
-    points: Sequence[LossPoint], schedule: LearningRateSchedule | None = None
-) -> LossCurve | AnnealedCurve | NotReady:
-    """The curve under the declared schedule; without one, or where the log contradicts it, that of
-    the losses alone."""
-    scheduled = None if schedule is None else AnnealedCurve.fit(points, schedule)
-    return scheduled if isinstance(scheduled, AnnealedCurve) else LossCurve.fit(points)
+"""Fits a convergence curve: ``LossCurve.fit``, or ``PublishedCurve.fit``, which needs no
+schedule."""
 
 
 def schedule_of(declared: Declared, losses: Sequence[LossPoint]) -> LearningRateSchedule | None:
@@ -231,7 +222,7 @@ def schedule_of(declared: Declared, losses: Sequence[LossPoint]) -> LearningRate
 
 
 def forecast_job(
-    job: Job, progress: TrainingProgress, goal: Goal | None = None, fit: CurveFit = fit_curve
+    job: Job, progress: TrainingProgress, goal: Goal | None = None, fit: CurveFit = LossCurve.fit
 ) -> Forecast | NotReady:
     """The job's forecast towards its goal (or the one given), or why no model can be fitted."""
     goal = goal or job.goal
@@ -488,28 +479,27 @@ def _until(
 def _total(
     progress: TrainingProgress, goal: LossGoal, curve: Curve | NotReady
 ) -> tuple[TimeToGoal, bool] | NotReady:
-    """When the goal is met, and whether that counts epochs: by the job's own losses, by earlier
-    runs of its workload, or by both."""
-    own = curve if isinstance(curve, NotReady) else curve.until(goal)
+    """When the goal is met, and whether that counts epochs: by the job's own losses and by earlier
+    runs of its workload."""
     in_epochs = _counts_epochs(curve, progress, goal)
-    if not progress.earlier:
+    prior = earlier_total(progress.earlier, goal, in_epochs=in_epochs)
+    own = curve if isinstance(curve, NotReady) else curve.until(goal, prior)
+    if prior is None or not isinstance(own, NotReady):
         return own if isinstance(own, NotReady) else (own, in_epochs)
-    prior = earlier_time_to_goal(progress.earlier, goal, in_epochs=in_epochs)
-    if prior is None:
-        return own if isinstance(own, NotReady) else (own, in_epochs)
-    if not isinstance(own, NotReady):
-        return combined(own, prior), in_epochs
     declared = progress.declared.epochs if in_epochs else progress.declared.steps
     done = (progress.epoch if in_epochs else progress.step) or 0.0
+    expected = prior.after(done)
     # A run that has passed its declared end has another one, which is not known.
-    return (prior.within(float(declared)) if declared and declared > done else prior), in_epochs
+    if declared and declared > done:
+        expected = expected.within(float(declared))
+    return expected, in_epochs
 
 
 def goal_from_earlier(progress: TrainingProgress, goal: LossGoal) -> tuple[TimeToGoal, str] | None:
     """When the goal is met by earlier runs alone, and what that counts: epochs or steps."""
     in_epochs = _counts_epochs(NotReady("not asked"), progress, goal)
-    found = earlier_time_to_goal(progress.earlier, goal, in_epochs=in_epochs)
-    return None if found is None else (found, "epochs" if in_epochs else "steps")
+    found = earlier_total(progress.earlier, goal, in_epochs=in_epochs)
+    return None if found is None else (found.after(0.0), "epochs" if in_epochs else "steps")
 
 
 def _counts_epochs(curve: Curve | NotReady, progress: TrainingProgress, goal: LossGoal) -> bool:
@@ -539,20 +529,26 @@ def known_samples(job: Job, progress: TrainingProgress) -> MergedSamples:
     measured = MergedSamples.of(progress.samples)
     if not progress.earlier:
         return measured
-    return with_earlier(measured, progress.earlier, _terms(job))
+    return with_earlier(measured, progress.earlier, speed_terms(job))
 
 
-def _terms(job: Job) -> SpeedTerms:
+def speed_terms(job: Job) -> SpeedTerms:
+    """The terms of the time of its steps."""
     return SpeedTerms(job.mode, job.batch, SpeedForm.BLEND)
 
 
 def fitted_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
-    """The speed model of a job, on the nodes where it runs."""
+    """The speed model of a job that was measured at enough counts."""
+    refusal = why_not_ready(known_samples(job, progress), needed_counts(job.bounds))
+    return expected_speed(job, progress) if refusal is None else refusal
+
+
+def expected_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
+    """The speed model of a job that was measured at all, on the nodes where it runs."""
     kind, measured = progress.node_kind, known_samples(job, progress)
-    refusal = why_not_ready(measured, needed_counts(job.bounds))
-    if refusal is not None:
-        return refusal
-    model = SpeedModel.of(measured, _terms(job))
+    if not measured.counts:
+        return NotReady("its speed has not been measured yet")
+    model = SpeedModel.of(measured, speed_terms(job))
     latest = measured.latest_at(job.counts, kind)
     if latest is not None:
         model = model.on(latest.node_kind).anchored(job.counts, latest.steps_per_second)

@@ -10,23 +10,20 @@ Speed: the earlier samples are weak observations of the job's own speed function
    a0 = 1/2 (Ibrahim and Chen 2000). At counts at which the job was measured itself, on the same
    kind of nodes, they do not count any more.
 
-Goal: the logs of the epochs (steps) after which the earlier runs met it are normal. Their variance
-has a prior of 0.15^2 that counts for two runs; the forecast of one more run has that variance times
-1 + 1/n. The job's own curve, once there is one, has a variance in the log of its total, too, and
-the two are averaged by their precisions (conjugate normal update). The own one becomes exact
-towards the end of the run, so that it replaces the prior.
+Goal: the logs of the epochs (steps) after which the earlier runs met it follow one distribution.
+Their variance has a prior of 0.15^2 that counts for two runs; the forecast of one more run has that
+variance times 1 + 1/n. By Bayes' rule the job's own losses turn it into the answer.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from optimus.jobs import CountBounds, LossGoal, TargetLoss
-from optimus.models.convergence import TimeToGoal
+from optimus.models.convergence import TotalPrior
 from optimus.models.goals import meets
 from optimus.models.speed.curve import MergedSamples, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
@@ -38,11 +35,6 @@ _POWER: Final = 0.5
 _GOAL_SPREAD: Final = 0.15
 """Of the log of (one run's epochs to the goal / another's) a priori; counts for so many runs."""
 _GOAL_SPREAD_RUNS: Final = 2.0
-_LEAST_SPREAD: Final = 0.02
-"""Of a forecast from the job's own losses: no curve is more exact."""
-_SIGMAS_OF_80: Final = 1.2816
-_PLACES: Final = 129
-_REACH: Final = 4.0
 
 
 class _SpeedPrior(NamedTuple):
@@ -166,12 +158,12 @@ def _first_at_most(run: EarlierRun, goal: LossGoal) -> float | None:
     return next((place for place, loss in pairs if loss <= goal.loss), None)
 
 
-def earlier_time_to_goal(
+def earlier_total(
     earlier: Sequence[EarlierRun], goal: LossGoal, *, in_epochs: bool
-) -> TimeToGoal | None:
+) -> TotalPrior | None:
     """When the goal is met by the earlier runs; ``None`` where none of them shows it."""
     logs = goal_logs(earlier, goal, in_epochs=in_epochs)
-    return _lognormal(float(logs.mean()), _spread_of_next(logs)) if len(logs) else None
+    return TotalPrior(float(logs.mean()), _spread_of_next(logs)) if len(logs) else None
 
 
 def goal_logs(earlier: Sequence[EarlierRun], goal: LossGoal, *, in_epochs: bool) -> np.ndarray:
@@ -185,32 +177,3 @@ def _spread_of_next(logs: np.ndarray) -> float:
     squares = float(np.square(logs - logs.mean()).sum()) + _GOAL_SPREAD_RUNS * _GOAL_SPREAD**2
     variance = squares / (_GOAL_SPREAD_RUNS + len(logs) - 1)
     return math.sqrt(variance * (1 + 1 / len(logs)))
-
-
-def combined(own: TimeToGoal, prior: TimeToGoal) -> TimeToGoal:
-    """Both forecasts of the total, averaged by their precisions in the log.
-
-    Whether the run meets its goal before its declared end, its own losses say."""
-    (own_log, own_spread), (log, spread) = _log_normal_of(own), _log_normal_of(prior)
-    precisions = own_spread**-2, spread**-2
-    total = sum(precisions)
-    found = _lognormal((own_log * precisions[0] + log * precisions[1]) / total, total**-0.5)
-    if own.end is None:
-        return replace(found, cdf=found.cdf * own.in_run)
-    k = np.minimum(found.k, own.end)
-    return TimeToGoal(k, found.cdf * own.in_run, own.end, min(own.earliest, own.end))
-
-
-def _log_normal_of(found: TimeToGoal) -> tuple[float, float]:
-    low, point, high = (found.if_met(share) for share in (0.1, 0.5, 0.9))
-    return math.log(point), max(math.log(high / low) / (2 * _SIGMAS_OF_80), _LEAST_SPREAD)
-
-
-def _lognormal(log: float, spread: float) -> TimeToGoal:
-    from scipy.special import ndtr  # late: it loads for half a second, see models/speed/curve.py
-
-    quantiles = (-_SIGMAS_OF_80, _SIGMAS_OF_80)
-    sigmas = np.sort(np.append(np.linspace(-_REACH, _REACH, _PLACES), quantiles))
-    cdf = np.asarray(ndtr(sigmas), dtype=np.float64)
-    cdf[-1] = 1.0
-    return TimeToGoal(np.exp(log + spread * sigmas), cdf)

@@ -1,6 +1,6 @@
 """The waiting jobs of the simulated cluster, placed by the queue that the extender plans with."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -82,7 +82,7 @@ class WaitingJobs:
         cluster, left = reader.cluster, dict(reader.cluster.snapshot().free())
         changed = {name: free for name, free in left.items() if self._left.get(name) != free}
         nodes = None if self._left else {node.name: node for node in cluster.nodes}
-        self._left, ends_at = left, reader.ends_at
+        self._left = left
         return Snapshot(
             now=Instant(cluster.now, cluster.now),
             queue=[_Entry(state) for state in waiting],
@@ -91,9 +91,7 @@ class WaitingJobs:
             nodes=nodes,
             own={},
             remaining_seconds={
-                state.job.uid: ends_at[state.job.uid] - cluster.now
-                for state in waiting
-                if state.job.uid in ends_at
+                uid: at - cluster.now for uid, at in reader.ends_at(waiting).items()
             },
             rules_generation=0,
             rules_openings=0,
@@ -109,11 +107,10 @@ class _Reader:
     forecasts: Forecasts
     forecast_at: float
 
-    @cached_property
-    def ends_at(self) -> Mapping[str, float]:
-        """When jobs end by their forecasts."""
+    def ends_at(self, states: Iterable[JobState]) -> dict[str, float]:
+        """When these jobs end, by their forecasts."""
         found = {}
-        for state in self.cluster.visible:
+        for state in states:
             forecast = self.forecasts.get(state.job.uid)
             if isinstance(forecast, Forecast):
                 found[state.job.uid] = self.forecast_at + forecast.at(state.job.counts)
@@ -129,7 +126,9 @@ class _Reader:
             if amounts:
                 usage[state.job.uid] = JobUsage(state.job.key.namespace, amounts)
         nodes: tuple[Node, ...] = self.cluster.nodes
-        return RunningJobs(nodes, self.cluster.snapshot().free(), usage, self.ends_at)
+        return RunningJobs(
+            nodes, self.cluster.snapshot().free(), usage, self.ends_at(self.cluster.visible)
+        )
 
     def with_surroundings(self, gang: Gang) -> Gang:
         """The gang: pods have no rules here."""

@@ -1,61 +1,66 @@
-"""The product's convergence model: a Bayesian average over decays, and when a goal is met under it.
+"""The product's convergence model: a Bayesian average over courses, and when a goal is met by them.
 
 Optimus, section 3.1, with its one form replaced by a family, weighted by the losses (module
-``posterior``). After a drop of the learning rate only the points since then count, together with
-what the descent before it lets one expect (``PostDropPrior``).
+``courses``). A run has a declared end, or none; only how the time of the goal follows from the
+courses differs.
 
-The log of the loss scatters about its course, and the goal is met by the first epoch whose mean
-meets it, which is sooner than the course does: each epoch ahead meets it with a probability, and
-those multiply up. The distribution over k is then blurred, since no decay holds exactly and its
-errors grow with the distance, and moved away, since most errors are of being late.
+**With a declared end** users set goals that they expect their runs to meet, mostly late: before any
+loss is seen the goal is met after k of n epochs with a density proportional to sqrt(k / n). By
+Bayes' rule the losses turn it into
 
-A run of which k epochs are seen lasts to epoch n with the density k / n^2 (the run is observed at a
-uniformly random moment: Gott 1993); the distribution is taken under that weight. Whoever sets a
-target expects the run to meet it: before any loss is seen, the odds are 29 to 1, and the model's
-own probability multiplies them by its odds.
+    p(k) ~ sqrt(k / n) sum over the courses of weight x T((log target + v - log y(k)) / s) / s
 
-Median, interval, probability and deadline are all read from that one distribution (``TimeToGoal``),
-so that none contradicts another. Its mass beyond the end is that of runs which do not meet the
-goal: a quantile there is the declared end, as the run is over then in any case, and without a
-declared end the furthest place that the model looks at."""
+v is the scatter of the losses (the target is met by an epoch below the course), s^2 = v^2 + e^2,
+and e the error of the course: a part of how far it has fallen since now. T is Student's density
+with 4 degrees of freedom, as some courses are far off. After a drop the answer is half that, and
+half that of the courses which are fitted to the losses since the drop alone, cut at the end.
+
+**Without an end** each epoch ahead meets the goal with a probability by each course, and those
+multiply up. The times that follow are blurred, since no course holds exactly, and moved away, since
+from few epochs the goal seems to be near; then they are weighed by how long runs take
+(``TotalPrior``): those of the workload, and where nothing is known of it, of the world. As far as
+no course meets the goal, the answer is that prior alone.
+
+Whoever sets a target expects the run to meet it: before any loss is seen, the odds are 29 to 1, and
+the model's own probability multiplies them by its odds."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
 from optimus.models import Matrix, Vector
-from optimus.models.convergence.posterior import (
-    INEXACT,
-    PAST_BINS,
-    PostDropPrior,
-    Posterior,
-    binned,
-    decay_tables,
-    posterior,
+from optimus.models.convergence.courses import PRODUCT, CourseFamily, Courses
+from optimus.models.convergence.distribution import (
+    USUAL_EPOCHS,
+    TimeToGoal,
+    TotalPrior,
+    student,
+    usual_steps,
 )
+from optimus.models.convergence.schedule import LearningRateSchedule
 from optimus.models.convergence.series import (
     MEDIAN_OF,
-    NEEDED_POINTS,
     NOISE_LOOK_BACK,
     QUIET_EPOCHS,
-    Drop,
     LossSeries,
+    Segment,
     ThresholdRule,
     estimate_noise,
     pooled_noise,
+    segment_since,
     since_last_drop,
 )
 from optimus.progress.types import LossPoint
 
 HORIZON: Final = 20.0
-"""How far ahead the model looks, in times the training seen."""
+"""How far ahead the model looks at least, in times the training seen."""
 UNLIKELY: Final = 0.02
 """A goal that is met before the run ends with less than this probability, as long as runs last, is
 not what its user expects."""
@@ -66,110 +71,320 @@ _SOON: Final = 0.7
 """The least distance ahead of the first place, in epochs: the next epoch's mean comes at 1."""
 _FAR: Final = 10.0
 """For how far ahead a refusal states the loss, in times the training seen."""
-_PRIOR_WEIGHT: Final = 1 / 3
-"""After a drop, the probability of ``PostDropPrior`` against the fit to the points since."""
+_PLACES: Final = 80
+_OPEN_PLACES: Final = 80
+_FEW_EPOCHS: Final = 8
+"""With fewer epochs of a declared number, the losses within them are fitted."""
+_LEAST_ERROR: Final = 0.01
+_DEGREES: Final = 4
+"""Degrees of freedom of Student's distribution."""
+_NEVER_MET: Final = -1e6
+"""How many standard deviations a loss of 0 or less lies below every course."""
 _MEDIAN_NOISE: Final = float(np.sqrt(np.pi / 2))
 """The standard deviation of a median over that of a mean."""
-_GAMMA_SHAPE: Final = 2.0
-"""Shape of the prior of (true / expected) frequency at which the goal is met."""
 _SURE: Final = 1 - 1e-12
 _MAX_SIGMAS: Final = 8.0
 _PER_SIGMA: Final = 256
 """Places of the table of hazards for each standard deviation."""
-
-BLUR: Final = 0.4
-"""Standard deviation of the log of (true / predicted) time ahead."""
-SLOWER: Final = 0.25
-"""Mean of that log: training slows down more often than any decay predicts."""
 EXPECTED_ODDS: Final = 29.0
 """Of 30 targets, 29 are taken to be met: what is known of users, and not fitted to any run."""
-_LOW, _HIGH = 0.1, 0.9
-_DURATION_POWER: Final = 2.0
-"""The weight of meeting the goal at k falls with this power of k."""
-_NEVER: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class CurveConstants:
+    """What a forecast rests on beside the losses: with a declared end the first three
+    (``benchmarks.scheduled_runs --choose``), without one the others (``benchmarks.open_runs
+    --choose``)."""
+
+    fall_error: float = 0.3
+    """e: standard deviation of the log of a loss, as a part of its predicted fall from now on."""
+    lateness: float = 0.5
+    """Before any loss is seen, the goal is met after k of n epochs with the density
+    (k / n)^lateness."""
+    by_chance: float = 0.02
+    """The part of the probability that no course explains."""
+    blur: float = 0.6
+    """Standard deviation of the log of (true / predicted) time ahead."""
+    slower: float = -0.1
+    """Mean of that log, of a run of which many losses are seen."""
+    slower_first: float = 4.5
+    """What one fitted loss adds to it; n losses add n^-0.75 as much."""
+    doubt: float = 0.1
+    """The probability that no course holds, before any loss; it falls by e every 4 losses."""
+
+
+_CONSTANTS: Final = CurveConstants()
+_AT_LAST_DROP: Final = 0.75
+"""The probability that a threshold is met as soon as its rule allows it after the last drop, which
+is when most runs meet it."""
+_INSTANT: Final = 0.01
+_FIRST_POWER: Final = 0.75
+_DOUBT_LOSSES: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TimeToGoal:
-    """When a goal is met, as a distribution over epochs (steps) from the start of training."""
+class LossCurve:
+    """A posterior over courses of a job's losses; k counts epochs, or steps where unknown."""
 
-    k: Vector
-    cdf: Vector
-    """The probability that the goal is met by each ``k``, both (places,), rising; the last is that
-    of meeting it at all before the run ends."""
-    end: float | None = None
-    """The declared end of the run."""
-    earliest: float = 0.0
-    """No quantile is before it: the next check of a goal that is not met yet."""
+    courses: Courses
+    noise: float
+    """Standard deviation of the log of a loss about its course."""
+    start_loss: float
+    """The loss at the start; a convergence threshold is a fraction of it."""
+    spacing: float
+    """The k between two checks of the goal: an epoch, or the steps between two losses."""
+    in_epochs: bool
+    points: int
+    """How many losses are fitted."""
+    rule: ThresholdRule
+    since_drop: "LossCurve | None" = None
+    """Under a schedule: the same of the losses since the last drop alone, and without it."""
+    constants: CurveConstants = _CONSTANTS
 
     @classmethod
-    def at(cls, k: float) -> "TimeToGoal":
-        """The goal is met at k with certainty."""
-        return cls(np.array([k]), np.array([1.0]))
+    def fit(
+        cls,
+        points: Sequence[LossPoint],
+        schedule: LearningRateSchedule | None = None,
+        family: CourseFamily = PRODUCT,
+    ) -> "LossCurve | NotReady":
+        """Fit to losses in training order.
+
+        Not ready with fewer than 5 points (or epochs); under a declared end, one complete epoch is
+        enough. A schedule that the log contradicts, or that has ended, counts for nothing."""
+        scheduled = None if schedule is None else cls.under(points, schedule, family)
+        if isinstance(scheduled, LossCurve):
+            return scheduled
+        segment = since_last_drop(points)
+        return segment if isinstance(segment, NotReady) else cls._of(segment, points)
 
     @classmethod
-    def of(
-        cls, k: Vector, parts: Vector, probability: float, earliest: float, end: float | None = None
-    ) -> "TimeToGoal":
-        """From the place that is seen and those ahead, the weight of each of the latter, and the
-        probability that the goal is met by the last of them."""
-        shares = np.concatenate([[0.0], np.cumsum(parts)])
-        return cls(k, shares / shares[-1] * probability, end, earliest)
-
-    @property
-    def point(self) -> float:
-        """The median; ``low`` and ``high`` bound 80 %."""
-        return self.quantile(0.5)
-
-    @property
-    def low(self) -> float:
-        """The lower bound of the 80 % interval."""
-        return self.quantile(_LOW)
-
-    @property
-    def high(self) -> float:
-        """The upper bound of the 80 % interval."""
-        return self.quantile(_HIGH)
-
-    @property
-    def in_run(self) -> float:
-        """The probability that the goal is met before the run ends."""
-        return float(self.cdf[-1])
-
-    @property
-    def is_unlikely(self) -> bool:
-        """Whether the run rather ends without having met the goal."""
-        return self.in_run < 0.5
-
-    @property
-    def is_late(self) -> bool:
-        """Whether there is no time by which the goal is met with a probability of 90 %."""
-        return self.in_run < _HIGH
-
-    def quantile(self, probability: float) -> float:
-        """When the goal is met, or the run over, with that probability."""
-        if probability > self.in_run:
-            at = float(self.k[-1]) if self.end is None else self.end
-        else:
-            at = float(np.interp(probability, self.cdf, self.k))
-        return max(at, self.earliest)
-
-    def if_met(self, probability: float) -> float:
-        """The same of the runs that meet the goal."""
-        return self.quantile(probability * self.in_run)
-
-    def within(self, end: float) -> "TimeToGoal":
-        """The same of a run that ends then."""
-        before = self.k < end
-        k, cdf = (
-            np.append(self.k[before], end),
-            np.append(self.cdf[before], self.probability_by(end)),
+    def under(
+        cls,
+        points: Sequence[LossPoint],
+        schedule: LearningRateSchedule,
+        family: CourseFamily = PRODUCT,
+    ) -> "LossCurve | NotReady":
+        """Under a schedule. Not ready before the first epoch is complete (without epochs: 5 points
+        are known), past the declared end, or where the log's learning rates are others."""
+        whole = series = LossSeries.of(points)
+        if len(series.complete_loss) < _FEW_EPOCHS:
+            series = LossSeries.of_parts(points)
+        series = series.rising
+        refusal = _refusal(points, series, schedule)
+        if refusal is not None:
+            return refusal
+        start = min(float(series.k[0]) - series.spacing, 0.0)
+        courses = Courses.fit(series, start, schedule, family)
+        noise, spacing = series.noise_and_spacing
+        since, dropped = None, schedule.last_drop(courses.seen)
+        if dropped > 0 and family.since_drop and series.in_epochs:
+            first = next(n for n, each in enumerate(points) if (each.epoch or 0.0) > dropped)
+            segment = segment_since(points, whole, first)
+            since = None if isinstance(segment, NotReady) else cls._of(segment, points)
+        rule = ThresholdRule.of(points, whole)
+        return cls(
+            *(courses, noise, whole.start_loss, spacing, series.in_epochs, len(series.k), rule),
+            since,
         )
-        return TimeToGoal(k, cdf, end, min(self.earliest, end))
 
-    def probability_by(self, k: float) -> float:
-        """The probability that the goal is met by k."""
-        return float(np.interp(k, self.k, self.cdf, left=0.0))
+    @classmethod
+    def _of(cls, segment: Segment, points: Sequence[LossPoint]) -> "LossCurve":
+        series, whole, first = segment
+        start = float(series.k[0]) - series.spacing
+        courses = Courses.fit(series, start if first else min(start, 0.0))
+        noise, spacing = series.noise_and_spacing
+        if first:
+            noise = _with_noise_before(points[:first], len(series.k), noise)
+        rule = ThresholdRule.of(points, whole)
+        return cls(
+            *(courses, noise, whole.start_loss, spacing, series.in_epochs, len(series.k), rule)
+        )
+
+    @property
+    def seen(self) -> float:
+        """The k up to which the losses are known."""
+        return self.courses.seen
+
+    @property
+    def start(self) -> float:
+        """The k from which the curve counts."""
+        return self.courses.start
+
+    @property
+    def schedule(self) -> LearningRateSchedule | None:
+        """The declared one, if the curve rests on it."""
+        return self.courses.schedule
+
+    def predict(self, k: ArrayLike) -> Vector:
+        """The loss after k epochs (steps, where epochs are unknown): the posterior median."""
+        return np.exp(self.courses.quantile(self.courses.log_loss(_places(k)), 0.5))
+
+    def band(self, k: ArrayLike, probability: float = 0.8) -> tuple[Vector, Vector]:
+        """The interval of an epoch's mean after k epochs with that probability, each (places,)."""
+        from scipy.special import stdtrit  # late: see models/speed/curve.py
+
+        courses = self.courses.log_loss(_places(k))
+        tail = (1 - probability) / 2
+        low, middle, high = (self.courses.quantile(courses, s) for s in (tail, 0.5, 1 - tail))
+        error = stdtrit(_DEGREES, 1 - tail) * self._error(middle)
+        return np.exp(np.minimum(low, middle - error)), np.exp(np.maximum(high, middle + error))
+
+    def until(self, goal: LossGoal, prior: TotalPrior | None = None) -> TimeToGoal | NotReady:
+        """When the goal, not met yet, is met; not ready for a threshold without epochs, or where
+        no end is declared and the goal is unlikely to be met at all.
+
+        ``prior``: how long runs of its workload take, where that is known."""
+        if isinstance(goal, ConvergenceThreshold) and not self.in_epochs:
+            return NO_EPOCHS
+        found = self.time_to_goal(goal, prior)
+        if self.schedule is not None or not found.is_unlikely:
+            return found
+        what = (
+            f"a loss of {goal.loss:g}"
+            if isinstance(goal, TargetLoss)
+            else f"a fall below {goal.fraction:g} an epoch"
+        )
+        end, unit = _FAR * self.seen, "epochs" if self.in_epochs else "steps"
+        probability, loss = found.probability_by(end), float(self.predict(end)[0])
+        return NotReady(
+            f"{what} is not reachable at this rate: it is met within {end:.4g} {unit} with a "
+            f"probability of {probability:.0%}, the loss being near {loss:.4g}"
+        )
+
+    def time_to_goal(self, goal: LossGoal, prior: TotalPrior | None = None) -> TimeToGoal:
+        """When the goal is met, however unlikely; a threshold needs epochs."""
+        if self.schedule is None:
+            return self._without_end(goal, prior)
+        found = self._before_end(goal, prior, float(self.schedule.end))
+        if self.since_drop is None or not isinstance(goal, TargetLoss):
+            return found
+        return found.mixed_with(self.since_drop.time_to_goal(goal, prior))
+
+    def _before_end(self, goal: LossGoal, prior: TotalPrior | None, end: float) -> TimeToGoal:
+        k, steps = self._ahead(end)
+        if isinstance(goal, ConvergenceThreshold) and self._first_quiet < end:
+            k = np.union1d(k, [self._first_quiet - _INSTANT, self._first_quiet])
+            steps = np.diff(k, prepend=self.seen)
+        courses = self.courses.log_loss(k)
+        before = (k / end) ** self.constants.lateness * steps
+        if prior is not None:
+            before *= prior.density(k)
+        if isinstance(goal, TargetLoss):
+            found, cdf = self._of_target(goal.loss, courses)
+            found *= before
+            in_run = expected(float(cdf[-1]))
+        else:
+            met = self._of_threshold(goal.fraction, courses, k, steps)
+            cdf = self.courses.weights @ met
+            found = np.diff(cdf, prepend=0.0) * before / steps
+            in_run = float(cdf[-1])
+        total = float(found.sum())
+        parts = found / total if total > 0 else np.zeros_like(found)
+        if isinstance(goal, ConvergenceThreshold) and self._waits_for_drop and total > 0:
+            parts *= 1 - _AT_LAST_DROP
+            parts[np.searchsorted(k, self._first_quiet)] += _AT_LAST_DROP
+        parts += self.constants.by_chance * before / before.sum()
+        places = np.concatenate([[self.seen], k])
+        return TimeToGoal.of(places, parts, in_run, min(self.seen + self.spacing, end), end)
+
+    def _ahead(self, end: float) -> tuple[Vector, Vector]:
+        """Places from now to the declared end, closer at first, and how far each is from the one
+        before it."""
+        left = end - self.seen
+        count = int(np.clip(left / self.spacing, 1, _PLACES))
+        parts = (np.arange(1, count + 1) / count) ** (2 if count == _PLACES else 1)
+        k = self.seen + left * parts
+        return k, np.diff(k, prepend=self.seen)
+
+    def _without_end(self, goal: LossGoal, prior: TotalPrior | None) -> TimeToGoal:
+        constants = self.constants
+        prior = prior or (USUAL_EPOCHS if self.in_epochs else usual_steps(self.seen))
+        furthest = max(HORIZON * self.seen, prior.furthest)
+        step = math.log(furthest / (_SOON * self.spacing)) / (_OPEN_PLACES - 1)
+        ahead = _SOON * self.spacing * np.exp(step * np.arange(_OPEN_PLACES))
+        k = self.seen + ahead
+        steps = np.diff(k, prepend=self.seen)
+        courses = self.courses.log_loss(k)
+        slower = 0.0
+        if isinstance(goal, TargetLoss):
+            slower = constants.slower + constants.slower_first * self.points**-_FIRST_POWER
+            met = 1 - np.exp(-np.cumsum(self._hazard_of(goal.loss, courses) * steps, axis=1))
+            least = self.spacing
+        else:
+            met = self._of_threshold(goal.fraction, courses, k, steps)
+            least = max(QUIET_EPOCHS, self.rule.stage_ends(goal.fraction) - self.seen)
+        cdf = self._blurred(step, slower, self.courses.weights @ met)
+        usual = prior.density(k - steps / 2) * steps
+        usual = usual / usual.sum()
+        by_courses, in_run = np.diff(cdf, prepend=0.0), float(cdf[-1])
+        if isinstance(goal, TargetLoss):
+            doubt = constants.doubt * math.exp(-self.points / _DOUBT_LOSSES)
+            lasting = by_courses @ (1 - np.cumsum(usual) + usual)
+            if lasting + doubt >= UNLIKELY:
+                in_run = expected(in_run + (1 - in_run) * doubt)
+        found = by_courses * usual / steps
+        total, by_prior = float(found.sum()), constants.by_chance + 1 - float(cdf[-1])
+        parts = found / total if total > 0 else np.zeros_like(found)
+        parts = max(1 - by_prior, 0.0) * parts + by_prior * usual
+        earliest = self.seen + least
+        places = np.concatenate([[self.seen], np.maximum(k, earliest)])
+        return TimeToGoal.of(places, parts, in_run, earliest)
+
+    @property
+    def _first_quiet(self) -> float:
+        """The first epochs after now complete no streak that has not begun, and by the rule none
+        counts before the last declared drop and the end of the warm-up."""
+        declared = self.schedule
+        waits = () if declared is None else (declared.warmup, *declared.drops)
+        return max(self.seen, *waits) + QUIET_EPOCHS if waits else self.seen + QUIET_EPOCHS
+
+    @property
+    def _waits_for_drop(self) -> bool:
+        """Whether the last declared drop is still ahead."""
+        return self.schedule is not None and max((0.0, *self.schedule.drops)) > self.seen
+
+    def _blurred(self, step: float, slower: float, cdf: Vector) -> Vector:
+        """The distribution with a normal error added to the log of the time ahead, in which
+        its places are so far apart."""
+        blur = self.constants.blur
+        reach = math.ceil((3 * blur + abs(slower)) / step)
+        kernel = np.exp(-(((np.arange(-reach, reach + 1) * step - slower) / blur) ** 2) / 2)
+        padded = np.concatenate([np.full(reach, cdf[0]), cdf, np.full(reach, cdf[-1])])
+        return np.convolve(padded, kernel / kernel.sum(), "valid")
+
+    def _of_target(self, loss: float, courses: Matrix) -> tuple[Vector, Vector]:
+        """Likelihood of a target at each place, and the probability of having met it by then."""
+        target = math.log(loss) + self.noise if loss > 0 else -math.inf
+        error = self._error(courses)
+        sigmas = (target - courses) / error if loss > 0 else np.full_like(courses, _NEVER_MET)
+        at_most, density = student(sigmas)
+        density /= error
+        met = np.maximum.accumulate(at_most, axis=1)
+        return self.courses.weights @ density, np.asarray(self.courses.weights @ met, np.float64)
+
+    def _error(self, courses: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Standard deviations of the logs of losses about courses, of the same shape."""
+        fallen = self.constants.fall_error * (courses - self.courses.level)
+        return np.asarray(np.sqrt(self.noise**2 + _LEAST_ERROR**2 + fallen**2), dtype=np.float64)
+
+    def _hazard_of(self, loss: float, courses: Matrix) -> Matrix:
+        """The hazard for each k that a check finds the loss at most that, (courses, places)."""
+        each = 1 if self.in_epochs else MEDIAN_OF
+        noise = self.noise if self.in_epochs else self.noise * _MEDIAN_NOISE / np.sqrt(MEDIAN_OF)
+        sigmas = ((np.log(loss) if loss > 0 else -np.inf) - courses) / noise
+        return normal_hazard(sigmas) / (self.spacing * each)
+
+    def _of_threshold(self, fraction: float, courses: Matrix, k: Vector, steps: Vector) -> Matrix:
+        """The probability of each course of having met a threshold by each place."""
+        level = np.full((len(courses), 1), self.courses.level)
+        former = np.concatenate([level, courses[:, :-1]], axis=1)
+        falls = np.maximum(former - courses, 0.0) / steps
+        rates = quiet_streak((fraction * self.start_loss / np.exp(courses) - falls) / self.noise)
+        losses = np.exp(courses)
+        may_hold = self.rule.may_hold(fraction, k, losses, falls * losses)
+        waiting = np.where((k >= self._first_quiet) & may_hold, rates * steps, 0.0)
+        return np.asarray(1 - np.exp(-np.cumsum(waiting, axis=1)), dtype=np.float64)
 
 
 def expected(probability: float) -> float:
@@ -178,181 +393,21 @@ def expected(probability: float) -> float:
     return odds / (odds + max(1.0 - probability, 0.0)) if odds > 0 else 0.0
 
 
-def _blurred(ahead: Vector, cdf: Vector) -> Vector:
-    """The distribution with a normal error about ``SLOWER`` added to the log of the time ahead."""
-    kernel = _blur_kernel(round(math.log(ahead[1] / ahead[0]), 12))
-    reach = len(kernel) // 2
-    padded = np.concatenate([np.full(reach, cdf[0]), cdf, np.full(reach, cdf[-1])])
-    return np.convolve(padded, kernel, "valid")
-
-
-@lru_cache(maxsize=8)
-def _blur_kernel(step: float) -> Vector:
-    """The error's distribution at places that are ``step`` apart in the log of the time ahead."""
-    reach = math.ceil((3 * BLUR + SLOWER) / step)
-    kernel = np.exp(-(((np.arange(-reach, reach + 1) * step - SLOWER) / BLUR) ** 2) / 2)
-    return np.asarray(kernel / kernel.sum(), dtype=np.float64)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LossCurve:
-    """A posterior over the decays of a job's losses; k counts epochs, or steps where unknown."""
-
-    decays: Posterior
-    noise: float
-    """Standard deviation of the log of a loss about its course."""
-    start_loss: float
-    """The loss at the start; a convergence threshold is a fraction of it."""
-    start: float
-    """The k from which the decays count: 0, or where the learning rate dropped last."""
-    seen: float
-    """The k up to which the losses are known."""
-    spacing: float
-    """The k between two checks of the goal: an epoch, or the steps between two losses."""
-    in_epochs: bool
-    points: int
-    rule: ThresholdRule
-    prior: PostDropPrior | None = None
-
-    @classmethod
-    def fit(cls, points: Sequence[LossPoint]) -> "LossCurve | NotReady":
-        """Fit to losses in training order; not ready with fewer than 5 points (or epochs)."""
-        segment = since_last_drop(points)
-        if isinstance(segment, NotReady):
-            return segment
-        series, whole, drops = segment
-        log_loss, spacing = series.log_loss, series.spacing
-        start, seen = float(series.k[0]) - spacing, float(series.k[-1])
-        start = start if drops else min(start, 0.0)
-        x = (series.k - spacing / 2 - start) / (seen - start)
-        decays = posterior(binned(x, log_loss), len(log_loss))
-        noise, spacing = series.noise_and_spacing
-        prior = None
-        if drops:
-            noise, prior = _from_before(points, drops, log_loss, noise)
-        in_epochs, count = series.in_epochs, len(log_loss)
-        rule = ThresholdRule.of(points, whole)
-        return cls(
-            *(decays, noise, whole.start_loss, start, seen, spacing, in_epochs, count, rule, prior)
-        )
-
-    def predict(self, k: ArrayLike) -> Vector:
-        """The loss after k epochs (steps, where epochs are unknown): the posterior median."""
-        (middle,) = self._quantiles(k, 0.5)
-        return np.asarray(np.exp(middle), dtype=np.float64)
-
-    def band(self, k: ArrayLike, probability: float = 0.8) -> tuple[Vector, Vector]:
-        """The interval of an epoch's mean after k epochs with that probability, each (places,)."""
-        noise = math.hypot(self.noise, INEXACT)
-        low, high = self._quantiles(k, (1 - probability) / 2, (1 + probability) / 2)
-        return np.exp(low - noise), np.exp(high + noise)
-
-    def until(self, goal: LossGoal) -> TimeToGoal | NotReady:
-        """When the goal, not met yet, is met; not ready where that is unlikely within the run."""
-        if isinstance(goal, ConvergenceThreshold) and not self.in_epochs:
-            return NO_EPOCHS
-        found = self.time_to_goal(goal)
-        if found is not None and not found.is_unlikely:
-            return found
-        what = (
-            f"a loss of {goal.loss:g}"
-            if isinstance(goal, TargetLoss)
-            else f"a fall below {goal.fraction:g} an epoch"
-        )
-        end, unit = _FAR * self.seen, "epochs" if self.in_epochs else "steps"
-        probability = 0.0 if found is None else found.probability_by(end)
-        loss = float(self.predict(end)[0])
-        return NotReady(
-            f"{what} is not reachable at this rate: it is met within {end:.4g} {unit} with a "
-            f"probability of {probability:.0%}, the loss being near {loss:.4g}"
-        )
-
-    def time_to_goal(self, goal: LossGoal) -> TimeToGoal | None:
-        """When the goal is met, however unlikely; ``None``: never. A threshold needs epochs."""
-        tables, span = decay_tables(), self.seen - self.start
-        ahead = tables.ahead * span
-        first = max(int(np.searchsorted(ahead, _SOON * self.spacing)) - 1, 0)
-        end = int(np.searchsorted(ahead, HORIZON * max(self.seen, span))) + 1
-        places = slice(first, end)
-        ahead = ahead[places]
-        courses = tables.future[self.decays.rows, places] + self.decays.levels[:, np.newaxis]
-        if isinstance(goal, TargetLoss):
-            cdf = self._target_cdf(goal.loss, courses, ahead)
-            return self._distribution(ahead, cdf, self.spacing, is_rule=False)
-        falls = tables.future_steepness[self.decays.rows, places] / span
-        quiet = self._quiet_streak(goal.fraction, courses, falls)
-        losses, later = np.exp(courses), ahead + QUIET_EPOCHS - 1
-        may_hold = self.rule.may_hold(goal.fraction, self.seen + later, losses, falls * losses)
-        quiet = np.where(may_hold, quiet, 0.0)
-        cdf = self.decays.weights @ self._met_by(_hazard(quiet), ahead)
-        least = max(QUIET_EPOCHS, self.rule.stage_ends(goal.fraction) - self.seen)
-        return self._distribution(later, cdf, least, is_rule=True)
-
-    def _distribution(
-        self, ahead: Vector, cdf: Vector, least: float, *, is_rule: bool
-    ) -> TimeToGoal | None:
-        """From the decays' probabilities at ``ahead`` of now (geometric); ``None``: never met.
-
-        A goal that is not met yet is met no sooner than ``least`` ahead; no user expects anything
-        of a threshold's rule."""
-        cdf, k = _blurred(ahead, cdf), np.maximum(self.seen + ahead, self.seen + least)
-        parts, probability = np.diff(cdf, prepend=0.0) * self.seen / k, float(cdf[-1])
-        if not is_rule and parts.sum() >= UNLIKELY:
-            probability = expected(probability)
-        parts *= (self.seen / k) ** (_DURATION_POWER - 1)
-        if parts.sum() < _NEVER:
-            return None
-        parts += _NEVER * parts.sum()  # strictly rising, for the interpolation
-        places = np.concatenate([[self.seen], k])
-        return TimeToGoal.of(places, parts, probability, self.seen + least)
-
-    def _target_cdf(self, loss: float, courses: Matrix, ahead: Vector) -> Vector:
-        """The probability that the target is met by each place ahead, (places,)."""
-        past = decay_tables().past[self.decays.rows] + self.decays.levels[:, np.newaxis]
-        checks = self._checks(self.seen - self.start) / PAST_BINS
-        missed = self._hazard_of(loss, past).sum(axis=1) * checks
-        cdf = self.decays.weights @ self._met_by(self._hazard_of(loss, courses), ahead, missed)
-        if self.prior is None:
-            return cdf
-        prior_courses, weights = self.prior.log_course(ahead)
-        prior_cdf = weights @ self._met_by(
-            self._hazard_of(loss, prior_courses), ahead, self.decays.weights @ missed
-        )
-        return np.asarray((1 - _PRIOR_WEIGHT) * cdf + _PRIOR_WEIGHT * prior_cdf, dtype=np.float64)
-
-    def _quantiles(self, k: ArrayLike, *shares: float) -> list[Vector]:
-        """Quantiles of the decays' log loss at k, (places,) for each share."""
-        x = (np.atleast_1d(np.asarray(k, dtype=np.float64)) - self.start) / (self.seen - self.start)
-        decays = decay_tables().decays[self.decays.rows]
-        courses = decays.log_course(np.maximum(x, 0.0)) + self.decays.levels[:, np.newaxis]
-        order = np.argsort(courses, axis=0)
-        below = np.cumsum(self.decays.weights[order], axis=0)
-        rows = (np.minimum((below < share).sum(axis=0), len(order) - 1) for share in shares)
-        places = np.arange(courses.shape[1])
-        return [courses[order[row, places], places] for row in rows]
-
-    def _hazard_of(self, loss: float, courses: Matrix) -> Matrix:
-        """The hazard that one check finds the loss at most that, (decays, places)."""
-        noise = self.noise if self.in_epochs else self.noise * _MEDIAN_NOISE / np.sqrt(MEDIAN_OF)
-        return normal_hazard(((np.log(loss) if loss > 0 else -np.inf) - courses) / noise)
-
-    def _quiet_streak(self, fraction: float, courses: Matrix, falls: Matrix) -> Matrix:
-        """The probability per epoch that the third quiet epoch in a row is reached."""
-        return quiet_streak((fraction * self.start_loss / np.exp(courses) - falls) / self.noise)
-
-    def _checks(self, ahead: ArrayLike) -> Vector:
-        """How often the loss is compared with the target in so much training."""
-        spacing = self.spacing if self.in_epochs else self.spacing * MEDIAN_OF
-        return np.asarray(ahead, dtype=np.float64) / spacing
-
-    def _met_by(self, hazard: Matrix, ahead: Vector, missed: ArrayLike = 0.0) -> Matrix:
-        """From the hazard at each check to the probability of having met the goal by then.
-
-        The true frequency is the expected one times a factor with a gamma prior of mean 1;
-        ``missed``, how often the goal should have been met so far and was not, lowers it."""
-        expected = np.cumsum(hazard * np.diff(self._checks(ahead), prepend=0.0), axis=1)
-        rate = _GAMMA_SHAPE + np.asarray(missed, dtype=np.float64)[..., np.newaxis]
-        return np.asarray(1 - (rate / (rate + expected)) ** _GAMMA_SHAPE, dtype=np.float64)
+def _refusal(
+    points: Sequence[LossPoint], series: LossSeries, schedule: LearningRateSchedule
+) -> NotReady | None:
+    if not series.in_epochs or not len(series.complete_loss) or not (series.loss > 0).all():
+        refusal = series.refusal(since_drop=False)
+        if refusal is not None:
+            return refusal
+    if series.k[-1] >= schedule.end:
+        return NotReady(f"the run has passed its declared end of {schedule.end:g} {series.unit}")
+    known = [point for point in points if point.learning_rate is not None]
+    k = [(point.epoch if series.in_epochs else point.step) or 0.0 for point in known]
+    rates = [point.learning_rate or 0.0 for point in known]
+    if not known or schedule.agrees(np.array(k, np.float64), np.array(rates)):
+        return None
+    return NotReady("the learning rates in the log are not those that are declared")
 
 
 def quiet_streak(margin: Matrix) -> Matrix:
@@ -398,16 +453,13 @@ def _normal_hazards() -> tuple[Vector, Vector]:
     return hazards, np.diff(hazards, append=hazards[-1])
 
 
-def _from_before(
-    points: Sequence[LossPoint], drops: Sequence[Drop], log_loss: Vector, noise: float
-) -> tuple[float, PostDropPrior | None]:
-    """The noise pooled with that from before the last drop, and the prior of the course since."""
-    former = drops[-2].index if len(drops) > 1 else 0
-    before = LossSeries.of(points[former : drops[-1].index]).rising
-    if not before.in_epochs or (before.loss < 0).any() or not (before.loss > 0).any():
-        return noise, None
-    log_before = before.log_loss
-    if len(log_before) >= NEEDED_POINTS:
-        former_noise = estimate_noise(log_before[-NOISE_LOOK_BACK:])
-        noise = pooled_noise(noise, len(log_loss), former_noise)
-    return noise, PostDropPrior.of(log_before, log_loss, drops[-1].ratio, noise)
+def _places(k: ArrayLike) -> Vector:
+    return np.atleast_1d(np.asarray(k, dtype=np.float64))
+
+
+def _with_noise_before(before: Sequence[LossPoint], points: int, noise: float) -> float:
+    """The noise of so many points after a drop, pooled with that of the epochs before it."""
+    former = segment_since(before, None, 0)
+    if isinstance(former, NotReady) or not former.series.in_epochs:
+        return noise
+    return pooled_noise(noise, points, estimate_noise(former.series.log_loss[-NOISE_LOOK_BACK:]))

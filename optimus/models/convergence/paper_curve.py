@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, LossGoal, TargetLoss
 from optimus.models import Vector
-from optimus.models.convergence.curve import NO_EPOCHS, TimeToGoal
+from optimus.models.convergence.curve import NO_EPOCHS
+from optimus.models.convergence.distribution import TimeToGoal, TotalPrior
 from optimus.models.convergence.schedule import LearningRateSchedule
 from optimus.models.convergence.series import QUIET_EPOCHS, since_last_drop
 from optimus.progress.types import LossPoint
@@ -69,9 +70,9 @@ class PublishedCurve:
         segment = since_last_drop(points)
         if isinstance(segment, NotReady):
             return segment
-        series, whole, drops = segment
+        series, whole, first = segment
         loss, largest = without_outliers(series.loss), float(whole.loss.max())
-        start = float(series.k[0]) - series.spacing if drops else 0.0
+        start = float(series.k[0]) - series.spacing if first else 0.0
         best = fit_hyperbola(series.k - start, np.maximum(loss / largest, _LEAST))
         curve = cls(*best, largest, float(series.k[-1]), series.in_epochs, len(loss), 0.0, start)
         # As parts of the largest: squares of the losses of a diverged training would overflow.
@@ -84,8 +85,10 @@ class PublishedCurve:
         with np.errstate(divide="ignore"):
             return np.asarray(self.largest * (1 / at + self.b2), dtype=np.float64)
 
-    def until(self, goal: LossGoal) -> TimeToGoal | NotReady:
-        """When the curve meets the goal, from the start of training; may lie in the past."""
+    def until(self, goal: LossGoal, _prior: TotalPrior | None = None) -> TimeToGoal | NotReady:
+        """When the curve meets the goal, from the start of training; may lie in the past.
+
+        The paper has no prior."""
         k = self._until_target(goal) if isinstance(goal, TargetLoss) else self._until_quiet(goal)
         if isinstance(k, NotReady):
             return k

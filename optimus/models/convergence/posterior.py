@@ -16,7 +16,7 @@ count half each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -33,8 +33,7 @@ _FORM_SPREAD: Final = (1.0, 3.0)
 """The prior of q is normal about the exponential, with these standard deviations below and above
 it: few losses end at their floor."""
 PAST_BINS: Final = 48
-_AHEAD: Final = (1e-3, 2e3, 100)
-"""The places ahead in the tables: from, to (in parts of the training seen), number; geometric."""
+CENTRES: Final = (np.arange(PAST_BINS) + 0.5) / PAST_BINS
 _GONE: Final = 1e-9
 _LEAST_LOG: Final = -40.0
 
@@ -47,19 +46,6 @@ _TEMPER: Final = 0.15
 _LEAST_RESIDUALS: Final = 2.0
 INEXACT: Final = 0.003
 """No decay describes a loss more exactly than this, relatively."""
-LEAST_WEIGHT: Final = 0.01
-"""Decays below this part of the largest posterior weight are left out."""
-
-_SLOPE_EPOCHS: Final = 12
-_TRANSIENT: Final = 3
-_NEEDED: Final = 4
-_SLOPE_SPREAD: Final = 0.5
-"""Standard deviation of the log of the slope after a drop, for a known ratio of the rates."""
-_USUAL_RATIO: Final = 0.13
-_RATIO_SPREAD: Final = 0.3
-_MAX_RELATIVE_ERROR: Final = 2.0
-_SLOPE_NODES: Final = np.array([-1.5, -0.9, -0.45, 0.0, 0.45, 0.9, 1.5])
-_LEVEL_NODES: Final = np.array([-1.22, 0.0, 1.22])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +61,6 @@ class Decays:
         above = (1 - self.floor) * np.exp(self._log_decay(x))
         return np.asarray(np.log(self.floor + above), dtype=np.float64)
 
-    def steepness(self, x: Vector) -> Matrix:
-        """The fall of log y for each unit of x, (decays, places)."""
-        above = (1 - self.floor) * np.exp(self._log_decay(x))
-        inner = 1 + self.form * self.speed * x
-        rate = np.where(inner > _GONE, self.speed / np.maximum(inner, _GONE), 0.0)
-        return np.asarray(rate * above / (self.floor + above), dtype=np.float64)
-
     def _log_decay(self, x: Vector) -> Matrix:
         inner, now = 1 + self.form * self.speed * x, 1 + self.form * self.speed
         return np.maximum(-np.log(np.maximum(inner, _GONE) / now) / self.form, _LEAST_LOG)
@@ -92,20 +71,13 @@ class Decays:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecayTables:
-    """The whole family with its prior, and the decays' courses over the past and the time ahead."""
+    """The whole family with its prior, and the decays' courses over the past."""
 
     decays: Decays
     log_prior: Vector
-    past_edges: Vector
-    """Edges of the bins of x, (49,)."""
     past: Matrix
     """(decays, 48); ``past_squared`` likewise."""
     past_squared: Matrix
-    ahead: Vector
-    """Time ahead in parts of the training seen, (100,)."""
-    future: Matrix
-    """(decays, 100); ``future_steepness`` likewise."""
-    future_steepness: Matrix
 
     def residuals(self, log_losses: Matrix, weights: Vector) -> tuple[Matrix, Matrix]:
         """The best level of each decay for each row of logs of losses (rows, 48), and the weighted
@@ -128,12 +100,6 @@ def _weighted_past(tables: DecayTables, weights: bytes) -> tuple[Vector, Vector]
     return tables.past @ of_bins, tables.past_squared @ of_bins
 
 
-@cache
-def decay_tables() -> DecayTables:
-    """The family's tables, built on the first call."""
-    return make_decay_tables(_FORMS, _SPEEDS, _FLOORS)
-
-
 def make_decay_tables(
     forms: Sequence[float], speeds: Sequence[float], floors: Sequence[float]
 ) -> DecayTables:
@@ -148,10 +114,8 @@ def make_decay_tables(
     spread = np.where(form < 0, *_FORM_SPREAD)
     log_prior = np.log(np.where(floor > 0, with_floor, _NO_FLOOR)) - (form / spread) ** 2 / 2
     decays = Decays(form[:, np.newaxis], speed[:, np.newaxis], floor[:, np.newaxis])
-    edges = np.linspace(0.0, 1.0, PAST_BINS + 1)
-    past, ahead = decays.log_course((edges[1:] + edges[:-1]) / 2), np.geomspace(*_AHEAD)
-    future, steepness = decays.log_course(1 + ahead), decays.steepness(1 + ahead)
-    return DecayTables(decays, log_prior, edges, past, past**2, ahead, future, steepness)
+    past = decays.log_course(CENTRES)
+    return DecayTables(decays, log_prior, past, past**2)
 
 
 class Binned(NamedTuple):
@@ -164,43 +128,20 @@ class Binned(NamedTuple):
 
 def binned(x: Vector, log_loss: Vector) -> Binned:
     """Points at rising ``x`` in (0, 1], interpolated onto the bins if few, averaged if many."""
-    edges = decay_tables().past_edges
     if len(x) <= 2 * PAST_BINS:
-        centres = (edges[1:] + edges[:-1]) / 2
-        covered = (centres >= x[0] - 0.5 / PAST_BINS) & (centres <= x[-1] + 0.5 / PAST_BINS)
-        return Binned(np.interp(centres, x, log_loss), covered.astype(np.float64))
+        covered = (x[0] - 0.5 / PAST_BINS <= CENTRES) & (x[-1] + 0.5 / PAST_BINS >= CENTRES)
+        return Binned(np.interp(CENTRES, x, log_loss), covered.astype(np.float64))
     bins = np.clip((x * PAST_BINS).astype(np.intp), 0, PAST_BINS - 1)
     counts = np.bincount(bins, minlength=PAST_BINS)
     sums = np.bincount(bins, log_loss, minlength=PAST_BINS)
     return Binned(sums / np.maximum(counts, 1), (counts > 0).astype(np.float64))
 
 
-class Posterior(NamedTuple):
-    """The decays of any weight: weights sum to 1, levels are the logs of the loss at x = 1."""
-
-    rows: NDArray[np.intp]
-    """Their row numbers in the tables."""
-    weights: Vector
-    levels: Vector
-
-
-def posterior(past: Binned, points: int, least: float = LEAST_WEIGHT) -> Posterior:
-    """The posterior of losses at so many points, without weights below ``least`` of the largest."""
-    windows = [bin_weights(past, begin, points) for begin in PAST_WINDOWS]
-    found = [_of_window(past.log_loss, weights, points * share) for weights, share in windows]
-    weights = np.concatenate([each / len(found) for each, _ in found])
-    levels = np.concatenate([each for _, each in found])
-    kept = np.flatnonzero(weights >= least * weights.max())
-    rows = kept % len(decay_tables().log_prior)
-    return Posterior(rows, weights[kept] / weights[kept].sum(), levels[kept])
-
-
 def bin_weights(past: Binned, begin: float, points: int) -> tuple[Vector, float]:
     """Each bin's weight in the window that begins there, and the share of all points in it."""
-    centres = (np.arange(PAST_BINS) + 0.5) / PAST_BINS
     if points <= _FEW:
-        return past.known * (_FIRST_WEIGHT + (1 - _FIRST_WEIGHT) * centres), 1.0
-    weights = past.known * (centres >= begin)
+        return past.known * (_FIRST_WEIGHT + (1 - _FIRST_WEIGHT) * CENTRES), 1.0
+    weights = past.known * (begin <= CENTRES)
     # Where training paused for long, nothing may lie in the window but the last point.
     return (weights, 1 - begin) if weights.any() else (past.known, 1.0)
 
@@ -208,64 +149,3 @@ def bin_weights(past: Binned, begin: float, points: int) -> tuple[Vector, float]
 def independent_residuals(points: float) -> float:
     """How many independent residuals so many points count for."""
     return max(_TEMPER * points, _LEAST_RESIDUALS)
-
-
-def _of_window(log_loss: Vector, weights: Vector, points: float) -> tuple[Vector, Vector]:
-    """Posterior weight and level of each decay in one window."""
-    tables = decay_tables()
-    levels, squares = tables.residuals(log_loss[np.newaxis], weights / weights.sum())
-    residuals = independent_residuals(points)
-    log_weights = tables.log_prior - residuals / 2 * np.log(squares[:, 0] + INEXACT**2)
-    posterior_weights = np.exp(log_weights - log_weights.max())
-    return posterior_weights / posterior_weights.sum(), levels[:, 0]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PostDropPrior:
-    """The course after a drop of the learning rate as the descent before it lets one expect.
-
-    Right after a drop the loss falls fast for a few epochs, as the noise of the steps does, and a
-    handful of points shows only that. Then the former descent goes on in smaller steps: the slope
-    of the log of the loss, times the ratio of the rates. Where the ratio is unknown, it is taken as
-    that of common schedules (0.1 to 0.2), with more variance."""
-
-    slopes: Vector
-    """Falls of the log of the loss per epoch, as quadrature nodes with ``slope_weights``."""
-    slope_weights: Vector
-    levels: Vector
-    """Logs of the loss now, likewise."""
-    level_weights: Vector
-
-    @classmethod
-    def of(
-        cls, log_before: Vector, log_since: Vector, ratio: float | None, noise: float
-    ) -> "PostDropPrior | None":
-        """From the logs of epoch means before the drop (back to the one before it) and since."""
-        skipped = min(_TRANSIENT, len(log_before))
-        recent = log_before[max(len(log_before) - _SLOPE_EPOCHS, skipped) :]
-        if len(recent) < _NEEDED:
-            return None
-        slope, error = _slope(recent)
-        slope = max(slope, error / 2, 1e-9)
-        variance = _SLOPE_SPREAD**2 + min(error / slope, _MAX_RELATIVE_ERROR) ** 2
-        spread = np.sqrt(variance + (0 if ratio else _RATIO_SPREAD**2))
-        slopes = slope * (ratio or _USUAL_RATIO) * np.exp(_SLOPE_NODES * spread)
-        weights = np.exp(-(_SLOPE_NODES**2) / 2)
-        last = log_since[-_TRANSIENT:]
-        levels = float(last.mean()) + _LEVEL_NODES * noise / np.sqrt(len(last))
-        return cls(slopes, weights / weights.sum(), levels, np.array([0.25, 0.5, 0.25]))
-
-    def log_course(self, ahead: Vector) -> tuple[Matrix, Vector]:
-        """The log of the loss so many epochs ahead, (cases, places), and the cases' weights."""
-        # The level is the mean of the last three epochs: it lies one before the last of them.
-        course = self.levels[:, np.newaxis, np.newaxis] - self.slopes[:, np.newaxis] * (ahead + 1)
-        weights = self.level_weights[:, np.newaxis] * self.slope_weights
-        return course.reshape(-1, len(ahead)), weights.ravel()
-
-
-def _slope(log_loss: Vector) -> tuple[float, float]:
-    """The fall per epoch by least squares, and its standard error."""
-    at = np.arange(len(log_loss)) - (len(log_loss) - 1) / 2
-    slope = -float(at @ log_loss) / float(at @ at)
-    residuals = log_loss - log_loss.mean() + slope * at
-    return slope, float(np.sqrt(residuals @ residuals / max(len(log_loss) - 2, 1) / (at @ at)))

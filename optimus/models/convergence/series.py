@@ -234,23 +234,32 @@ class Drop:
 
 
 class Segment(NamedTuple):
-    """The ``series`` of losses since the learning rate last dropped, the end of the ``whole``."""
+    """The ``series`` of losses since the point at index ``first``, the end of the ``whole``."""
 
     series: LossSeries
     whole: LossSeries
-    drops: Sequence[Drop]
+    first: int
 
 
 def since_last_drop(points: Sequence[LossPoint]) -> Segment | NotReady:
-    """What a curve is fitted to; not ready with fewer than 5 points (complete epochs)."""
+    """What a curve is fitted to: the losses since the learning rate last dropped; not ready with
+    fewer than 5 points (complete epochs)."""
     whole = LossSeries.of(points)
     drops = learning_rate_drops(points, whole)
-    since = points[drops[-1].index :] if drops else points
-    series = LossSeries.of(since) if drops else whole
+    return segment_since(points, whole, drops[-1].index if drops else 0)
+
+
+def segment_since(
+    points: Sequence[LossPoint], whole: LossSeries | None, first: int
+) -> Segment | NotReady:
+    """The losses from the point at that index on."""
+    since = points[first:] if first else points
+    whole = whole or LossSeries.of(points)
+    series = LossSeries.of(since) if first else whole
     if len(series.complete_loss) < NEEDED_POINTS:
         series = LossSeries.of_parts(since)
     series = series.rising
-    return series.refusal(since_drop=bool(drops)) or Segment(series, whole, drops)
+    return series.refusal(since_drop=first > 0) or Segment(series, whole, first)
 
 
 def learning_rate_drops(

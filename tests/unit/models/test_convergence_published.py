@@ -11,7 +11,7 @@ from scipy.optimize import nnls
 
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, TargetLoss
-from optimus.models.convergence.curve import TimeToGoal
+from optimus.models.convergence import TimeToGoal
 from optimus.models.convergence.paper_curve import PublishedCurve, fit_hyperbola, without_outliers
 from optimus.progress.types import LossPoint
 from tests.unit.models.losses import epochs

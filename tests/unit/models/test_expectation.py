@@ -91,7 +91,8 @@ class TestWork:
             goal=TargetLoss(0.2),
             met_at=40.0,
         )
-        assert steps_left(after(3.0, samples=ONE, earlier=(run,))) == pytest.approx(37 * PER_EPOCH)
+        left = steps_left(after(3.0, samples=ONE, earlier=(run,)))
+        assert left == pytest.approx(37 * PER_EPOCH, rel=0.01)
 
     def test_losses_that_allow_a_curve_are_believed(self) -> None:
         progress = after(15.0, samples=ONE)
@@ -102,7 +103,7 @@ class TestWork:
     @pytest.mark.parametrize(
         ("progress", "goal"),
         [
-            pytest.param(after(15.0, samples=ONE), TargetLoss(1e-9), id="a goal out of reach"),
+            pytest.param(after(40.0, samples=ONE), TargetLoss(1e-9), id="a goal out of reach"),
             pytest.param(after(20.0, samples=ONE, losses=()), ACCURACY, id="twenty epochs done"),
             pytest.param(after(3.0, samples=ONE, diverged=True), None, id="a loss of nan"),
             pytest.param(after(3.0, samples=ONE, diagnostic="?"), None, id="a log not understood"),
@@ -164,7 +165,6 @@ class TestRefusalThatIsKnown:
         refusal = forecast_job(job, progress)
         assert isinstance(refusal, NotReady)
         fits: list[object] = []
-        monkeypatch.setattr("optimus.models.forecast.fit_curve", fits.append)
         monkeypatch.setattr("optimus.models.convergence.LossCurve.fit", fits.append)
         found = expect_job(job, progress, refusal)
         assert not fits

@@ -22,8 +22,8 @@ from optimus.jobs import (
     TargetLoss,
     TrainingMode,
 )
-from optimus.models.convergence import PublishedCurve
-from optimus.models.forecast import CurveFit, Forecast, fit_curve, forecast_job
+from optimus.models.convergence import LossCurve, PublishedCurve
+from optimus.models.forecast import CurveFit, Forecast, forecast_job
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import Declared, LogLine, LossPoint, SpeedSample, TrainingProgress
@@ -296,8 +296,8 @@ def test_a_real_job_is_forecast_from_four_short_runs() -> None:
     st.none() | st.floats(0.1, 1e6),
     st.sampled_from([TargetLoss(0.2), ConvergenceThreshold(0.02)]),
     st.sampled_from(TrainingMode),
-    st.sampled_from([(fit_curve, Declared()), (PublishedCurve.fit, Declared())])
-    | st.tuples(st.just(fit_curve), DECLARED),
+    st.sampled_from([(LossCurve.fit, Declared()), (PublishedCurve.fit, Declared())])
+    | st.tuples(st.just(LossCurve.fit), DECLARED),
 )
 @example(
     [LossPoint(float(loss), float(n)) for n, loss in enumerate([4, 3, 2, 1, 5e-324], 1)],

@@ -188,12 +188,12 @@ class TestTwoTargets:
         assert forecast_of(shows(accuracy(15), SLOW), goal).goal_met
 
     def test_a_loss_and_a_metric(self) -> None:
-        progress = after(15, metrics=(accuracy(15),))
         goal = TwoTargets(ACCURACY, TargetLoss(1e-9), both=True)
-        found = forecast_job(JOB, progress, goal)
+        found = forecast_job(JOB, after(40, metrics=(accuracy(15),)), goal)
         assert isinstance(found, NotReady)
         assert found.reason.startswith("a loss of 1e-09 is not reachable")
-        either = forecast_of(progress, replace(goal, both=False))
+        progress = after(15, metrics=(accuracy(15),))
+        either = forecast_of(progress, TwoTargets(ACCURACY, TargetLoss(1e-30), both=False))
         assert either.remaining_epochs == pytest.approx(10, abs=0.2)
 
     def test_without_either_the_reasons_of_both_are_said(self) -> None:
@@ -228,7 +228,7 @@ class TestTwoTargets:
 
 
 def test_what_cannot_be_reached_is_said_of_the_metric() -> None:
-    found = forecast_job(JOB, shows(accuracy(15, 100.0)), replace(ACCURACY, value=99.99))
+    found = forecast_job(JOB, shows(accuracy(60, 100.0)), replace(ACCURACY, value=99.99))
     assert isinstance(found, NotReady)
     assert found.reason.startswith(
         "the error of val_acc, 1 - value / 100, is fitted as a loss: a loss of 0.0001 is not "

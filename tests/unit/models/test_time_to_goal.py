@@ -10,10 +10,14 @@ import pytest
 from optimus.allocation.deadline import Deadline, outlook
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, Counts, LossGoal, TargetLoss
-from optimus.models.convergence import AnnealedCurve, LearningRateSchedule, LossCurve, TimeToGoal
+from optimus.models.convergence import (
+    LearningRateSchedule,
+    LossCurve,
+    TimeToGoal,
+    TotalPrior,
+)
 from optimus.models.forecast import Forecast, NoWorkLeft, goal_is_met
 from optimus.models.goals import has_converged
-from optimus.models.prior import combined
 from optimus.progress.types import LossPoint, TrainingProgress
 from optimus.resources import Resources
 from tests.unit.progress.jobs import job
@@ -30,8 +34,8 @@ def points(losses: np.ndarray, rate: float | None = None) -> tuple[LossPoint, ..
 
 
 def declared(goal: LossGoal, losses: np.ndarray = LOSSES, end: float = END) -> TimeToGoal:
-    curve = AnnealedCurve.fit(points(losses), LearningRateSchedule(end))
-    assert isinstance(curve, AnnealedCurve)
+    curve = LossCurve.fit(points(losses), LearningRateSchedule(end))
+    assert isinstance(curve, LossCurve)
     return curve.time_to_goal(goal)
 
 
@@ -41,7 +45,6 @@ def test_no_figure_contradicts_another(target: float) -> None:
         declared(TargetLoss(target)),
         LossCurve.fit(points(LOSSES)).time_to_goal(TargetLoss(target)),  # type: ignore[union-attr]
     ):
-        assert found is not None
         for place, share in ((found.low, 0.1), (found.point, 0.5), (found.high, 0.9)):
             if place > found.earliest and found.in_run >= share:
                 assert found.probability_by(place) == pytest.approx(share, abs=1e-6)
@@ -77,10 +80,18 @@ def test_no_deadline_is_met_by_an_unlikely_goal() -> None:
 
 def test_earlier_runs_do_not_make_an_unlikely_goal_likely() -> None:
     own = declared(TargetLoss(0.05))
-    earlier = TimeToGoal(np.array([280.0, 300.0, 320.0]), np.array([0.1, 0.5, 1.0]))
-    found = combined(own, earlier)
+    curve = LossCurve.fit(points(LOSSES), LearningRateSchedule(END))
+    assert isinstance(curve, LossCurve)
+    found = curve.time_to_goal(TargetLoss(0.05), TotalPrior(math.log(300.0), 0.1))
     assert found.in_run == pytest.approx(own.in_run)
     assert found.point == END
+
+
+def test_only_the_lower_bound_of_a_wide_interval_says_something() -> None:
+    near, far = TotalPrior(math.log(300.0), 0.1), TotalPrior(math.log(300.0), 1.5)
+    assert not near.after(100.0).is_wide
+    assert far.after(100.0).is_wide
+    assert not far.after(100.0).within(400.0).is_wide
 
 
 FLAT = np.array([2.303, 2.302, 2.3025, 2.3018, 2.3021, 2.3019])
@@ -102,7 +113,6 @@ def test_a_plateau_before_a_drop_of_the_rate_is_not_the_last() -> None:
     curve = LossCurve.fit(seen)
     assert isinstance(curve, LossCurve)
     found = curve.time_to_goal(goal)
-    assert found is not None
     longer = (*seen, *(LossPoint(0.9, float(n), learning_rate=0.1) for n in range(13, 60)))
     met = next(n for n in range(13, 60) if has_converged(goal, longer[:n]))
     assert found.low == met
@@ -118,7 +128,6 @@ def test_a_goal_is_never_met_before_its_forecast_allows() -> None:
         curve = LossCurve.fit(points(losses[: met // 2]))
         assert isinstance(curve, LossCurve)
         found = curve.time_to_goal(goal)
-        assert found is not None
         assert found.low <= met <= found.high
         progress = TrainingProgress(losses=points(losses[:met]), epoch=float(met))
         assert goal_is_met(goal, replace(progress, steps_per_epoch=10.0))
