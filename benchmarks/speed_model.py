@@ -1,18 +1,23 @@
-"""Errors of the speed model: ``python -m benchmarks.speed_model [FILE.csv ..] [--clusters 12]``.
+"""Errors of the speed model: ``python -m benchmarks.speed_model [FILE.csv ..] [--clusters 12]
+[--cross-validate]``.
 
 On synthetic clusters (``benchmarks.synthetic_clusters``) and on tables of measured speeds, as by
 ``optimus evaluate speed``: samples chosen one by one, one repeat drawn for each, the model compared
-with all other counts. Three models side by side, on the same tables: ours; one knee; and, as the
-reference of the ratios, the paper's form (Optimus, section 3.2), with samples chosen for it by the
-same design, and with random ones as in the paper. Also the coverage of the stated uncertainty, and
-CPU seconds for 4,000 fits of 20 samples."""
+with all other counts. Side by side on the same tables: ours; one knee; and, as the reference of the
+ratios, the paper's form (Optimus, section 3.2), with samples chosen for it by the same design, and
+with random ones as in the paper. On the samples of ours: a speed in proportion to the workers, that
+of the nearest sample, and our model after the first sample alone. Intervals are over families (a
+suite and a kind of job). Also the coverage of the stated uncertainty, and CPU seconds for 4,000
+fits of 20 samples. ``--cross-validate``: what ours would choose in each family under the constants
+that are best in all other suites, minus the same under the product's."""
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +27,26 @@ from numpy.typing import NDArray
 from benchmarks.synthetic_clusters import KINDS, SyntheticCluster, draw_cluster
 from optimus.cli.speed_evaluation import Draw, Score, evaluate
 from optimus.cli.speed_table import SpeedTable, read_speed_tables
-from optimus.errors import NotReady
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
-from optimus.models.speed.curve import SpeedForm
+from optimus.models import experiment_design
+from optimus.models.speed import hypotheses
+from optimus.models.speed import model as speed_model
+from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
 
-BUDGETS = (5, 10)
+BUDGETS = (3, 5, 10)
 MODELS = {"ours": SpeedForm.BLEND, "one knee": SpeedForm.KNEE, "paper": SpeedForm.PAPER}
 RANDOM = "paper, random samples"
+LINEAR, NEAREST, FIRST = "linear in the workers", "nearest sample", "first sample alone"
+CONSTANTS: Mapping[str, Sequence[float]] = {
+    "_FIRST_POWER": (0.0, 2.0, 4.0, 8.0),
+    "_LATER_POWER": (0.0, 1.0, 2.0),
+    "_FIRST": (0, 1, 2, 3),
+    "_FEW": (0, 3, 4, 6),
+    "_EXPECTED_ERROR": (0.2, 0.4, 0.8),
+}
+"""Of the design and of the hypotheses, each tried alone beside the product's values."""
 Report = dict[str, dict[str, Any]]
 SUITES: Mapping[str, Mapping[str, object]] = {
     "mixed": {},
@@ -64,8 +80,12 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path, help="tables mode,ps,workers,speed[,batch]")
     parser.add_argument("--clusters", type=int, default=12, help="of each kind in a suite")
     parser.add_argument("--seed", type=int, default=7, help="of the clusters")
+    parser.add_argument("--cross-validate", action="store_true", help="the constants, alone")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
+    if options.cross_validate:
+        print(json.dumps(cross_validated(dict(suites(options.clusters, options.seed))), indent=1))
+        return
     found: dict[str, object] = {"fits": time_fits()}
     clusters: dict[str, Report] = {}
     tables: dict[str, Report] = {}
@@ -111,15 +131,14 @@ def report(cases: Sequence[Case]) -> Report:
             for name, each in found.items()
         }
         scores[RANDOM] = _average([Score.of(list(_at_random(case, budget))) for case in cases])
+        ours = [(case, draws[budget]) for case, draws in zip(cases, found["ours"], strict=True)]
+        for name, guess in GUESSES.items():
+            scores[name] = _average([Score.of([guess(case, draw)]) for case, draw in ours])
         entry: dict[str, Any] = {"tables": len(cases), **scores}
         for reference in ("paper", RANDOM):
             ratio = scores["ours"]["mean"] / scores[reference]["mean"]
             entry[f"ours / {reference}"] = round(ratio, 3)
-        known = [
-            (case, draws[budget])
-            for case, draws in zip(cases, found["ours"], strict=True)
-            if case.cluster is not None
-        ]
+        known = [(case, draw) for case, draw in ours if case.cluster is not None]
         if known:
             entry["chosen, knowing the truth"] = _mean((_best_choice(case) for case, _ in known), 3)
             entry |= _coverage(known)
@@ -134,9 +153,13 @@ def together(reports: Mapping[str, Report]) -> Report:
         entries = [report[budget] for report in reports.values()]
         means = {
             name: {key: _mean(each[name][key] for each in entries) for key in entries[0][name]}
-            for name in (*MODELS, RANDOM)
+            for name in (*MODELS, RANDOM, *GUESSES)
         }
         entry: dict[str, Any] = {"tables": sum(each["tables"] for each in entries), **means}
+        for key in ("mean", "chosen_ratio"):
+            values = [each["ours"][key] for each in entries]
+            half = 1.96 * np.std(values, ddof=1) / math.sqrt(len(values)) if values[1:] else 0.0
+            entry[f"{key}, 95 % over families"] = round(half, 4)
         for key in ("within 80 %", "within 90 %", "chosen, knowing the truth"):
             entry[key] = _mean((each[key] for each in entries), 3)
         for reference in ("paper", RANDOM):
@@ -144,6 +167,67 @@ def together(reports: Mapping[str, Report]) -> Report:
             entry[f"ours / {reference}"] = round(ratio, 3)
         answer[budget] = entry
     return answer
+
+
+def _linear(_: Case, draw: Draw) -> Draw:
+    """The speed of the first sample times the workers, as far as a worker's speed adds up."""
+    first = draw.counts.index(draw.samples[0])
+    workers = np.array(draw.counts)[:, 1] / draw.examples
+    return replace(draw, predicted=draw.measured[first] * workers / workers[first])
+
+
+def _nearest(_: Case, draw: Draw) -> Draw:
+    """The speed of the nearest sample, in doublings of both counts."""
+    at = [draw.counts.index(each) for each in draw.samples]
+    logs = np.log2(np.array(draw.counts))
+    apart = np.linalg.norm(logs[:, np.newaxis] - logs[at], axis=-1)
+    return replace(draw, predicted=draw.measured[at][apart.argmin(axis=1)])
+
+
+def _first(case: Case, draw: Draw) -> Draw:
+    """Our model after the first sample alone: the hypotheses."""
+    counts = draw.samples[0]
+    sample = _sample(counts, float(draw.measured[draw.counts.index(counts)]))
+    terms = SpeedTerms(case.table.mode, case.table.batch)
+    model = SpeedModel.of(MergedSamples.of([sample]), terms)
+    return replace(draw, predicted=model.steps_per_second(*np.array(draw.counts).T))
+
+
+GUESSES = {LINEAR: _linear, NEAREST: _nearest, FIRST: _first}
+
+
+def cross_validated(families: Mapping[str, Sequence[Case]]) -> dict[str, dict[str, float]]:
+    """For each constant, the mean of *chosen* over families and numbers of samples by value, less
+    that of the product's; ``left out``: each suite under the value that is best in all others."""
+    usual, answer = _chosen(families), dict[str, dict[str, float]]()
+    names = [name.partition(":")[0] for name in families]
+    for name, values in CONSTANTS.items():
+        module = next(
+            each for each in (experiment_design, speed_model, hypotheses) if name in vars(each)
+        )
+        gains = {}
+        for value in values:
+            product_value = vars(module)[name]
+            vars(module)[name] = value
+            gains[str(value)] = _chosen(families) - usual
+            vars(module)[name] = product_value
+        table, left_out = np.array(list(gains.values())), []
+        for suite in set(names):
+            here = np.array([each == suite for each in names])
+            best = table[:, ~here].mean(axis=1).argmax()
+            left_out.append(table[best, here].mean())
+        answer[name] = {value: _mean(gain) for value, gain in gains.items()}
+        answer[name]["left out"] = _mean(left_out)
+        print(f"{name}: done", file=sys.stderr)
+    return answer
+
+
+def _chosen(families: Mapping[str, Sequence[Case]]) -> NDArray[np.float64]:
+    """The mean of *chosen* of each family."""
+    draws = ([_evaluated(case, SpeedForm.BLEND) for case in cases] for cases in families.values())
+    return np.array(
+        [np.mean([draw.chosen_ratio for by in each for draw in by.values()]) for each in draws]
+    )
 
 
 def _average(scores: Sequence[Score]) -> dict[str, float]:
@@ -160,12 +244,10 @@ def _mean(values: Iterable[float], digits: int = 4) -> float:
 
 def _evaluated(case: Case, form: SpeedForm) -> dict[int, Draw]:
     """By number of samples: those of a smaller number are the first of a larger one."""
-    found = {}
     generator = np.random.default_rng([1, *case.seed])
-    for budget, draw in zip(BUDGETS, evaluate(case.table, BUDGETS, form, generator), strict=True):
-        assert not isinstance(draw, NotReady)
-        found[budget] = draw
-    return found
+    draws = evaluate(case.table, BUDGETS, form, generator)
+    pairs = zip(BUDGETS, draws, strict=True)
+    return {budget: draw for budget, draw in pairs if isinstance(draw, Draw)}
 
 
 def _at_random(case: Case, budget: int, draws: int = 10) -> Iterator[Draw]:
@@ -184,7 +266,8 @@ def _at_random(case: Case, budget: int, draws: int = 10) -> Iterator[Draw]:
         if isinstance(model, SpeedModel):
             sampled = tuple(each in chosen for each in counts)
             predicted = model.steps_per_second(ps, workers)
-            yield Draw(tuple(chosen), counts, predicted, measured, sampled)
+            examples = model.terms.examples(workers)
+            yield Draw(tuple(chosen), counts, predicted, measured, sampled, examples)
             made += 1
 
 

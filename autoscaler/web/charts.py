@@ -34,7 +34,7 @@ from optimus.models.forecast import (
     schedule_of,
 )
 from optimus.models.metric_goal import MetricAsLoss, as_losses
-from optimus.models.speed.model import SpeedModel
+from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
 from optimus.progress.types import LossPoint, TrainingProgress
 
 _MOST_POINTS: Final = 400
@@ -256,14 +256,14 @@ def speed_chart(
     ]
     if not isinstance(forecast, Forecast):
         return SpeedChart(samples=samples, reason="" if forecast is None else str(forecast))
-    if forecast.goal_met or not isinstance(forecast.speed, SpeedModel):
+    speed, needed = forecast.speed, needed_counts(job.bounds)
+    if not isinstance(speed, SpeedModel) or why_not_ready(speed.measured, needed):
         why = "the goal is met" if forecast.goal_met else "its speed is expected, not measured"
         return SpeedChart(samples=samples, reason=why, expected=not forecast.goal_met)
     widest = job.bounds.clamp(_widest(job.counts, progress))
     ps, workers = np.meshgrid(
         np.arange(1, widest.ps + 1), np.arange(1, widest.workers + 1), indexing="ij"
     )
-    speed = forecast.speed.steps_per_second(ps, workers)
     remaining = forecast.remaining_seconds(ps, workers)
     allowed = [
         [job.bounds.allow(Counts(p, w)) for w in range(1, widest.workers + 1)]
@@ -271,7 +271,7 @@ def speed_chart(
     ]
     return SpeedChart(
         samples=samples,
-        speed=_listed(speed, None),
+        speed=_listed(speed.steps_per_second(ps, workers), None),
         remaining=_listed(remaining, allowed),
         ps=job.counts.ps,
         workers=job.counts.workers,

@@ -15,7 +15,7 @@ from optimus.errors import NotReady
 from optimus.jobs import Counts
 from optimus.models import Vector
 from optimus.models.experiment_design import next_sample
-from optimus.models.speed.curve import SpeedForm
+from optimus.models.speed.curve import SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
 
@@ -34,6 +34,8 @@ class Draw:
     """The mean of the repeats."""
     sampled: tuple[bool, ...]
     """Whether the model was fitted to these counts."""
+    examples: Vector
+    """Examples of a step, up to a common factor."""
 
     @property
     def errors(self) -> Vector:
@@ -43,8 +45,9 @@ class Draw:
 
     @property
     def chosen_ratio(self) -> float:
-        """Measured speed at the counts with the highest predicted speed / best measured speed."""
-        return float(self.measured[int(np.argmax(self.predicted))] / self.measured.max())
+        """Measured speed, in examples, at the counts with the highest predicted one / the best."""
+        measured = self.measured * self.examples
+        return float(measured[int(np.argmax(self.predicted * self.examples))] / measured.max())
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ def evaluate(
     measured = np.array([np.mean(repeats) for repeats in table.repeats.values()], dtype=np.float64)
     counts = tuple(table.repeats)
     ps, workers = np.array(counts).T
+    examples = SpeedTerms(table.mode, table.batch).examples(workers)
     for number in wanted:
         model = SpeedModel.fit(samples[:number], table.mode, table.batch, form)
         if isinstance(model, NotReady):
@@ -88,7 +92,8 @@ def evaluate(
             continue
         chosen = tuple(sample.counts for sample in samples[:number])
         sampled = tuple(count in chosen for count in counts)
-        yield Draw(chosen, counts, model.steps_per_second(ps, workers), measured, sampled)
+        predicted = model.steps_per_second(ps, workers)
+        yield Draw(chosen, counts, predicted, measured, sampled, examples)
 
 
 def _samples(

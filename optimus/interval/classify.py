@@ -84,9 +84,9 @@ class IntervalConfig:
     Default: speeds are predicted to several percent, and a gain that may be noise is not worth a
     restart."""
 
-    expected_hysteresis_fraction: float = 0.15
+    expected_hysteresis_fraction: float = 0.05
     """The same for a change that is decided by what is to be expected of a job, and not by a fit.
-    Unit: none. Default: the hypotheses about a job's speed differ by more than fits do."""
+    Unit: none. Default: the same, as one model of the speed serves both."""
 
     moves_per_hour: int = 5
     """After this many rescales within an hour a job does not grow; it still shrinks where a waiting

@@ -6,7 +6,7 @@ The counts of a job are decided by it where there is no forecast; no user is sho
    the paper's authors takes it (pengyanghua/optimus, scheduler/optimus_scheduler.py: ``end_epoch =
    job.progress + 20`` where the estimate fails), or fewer where the run declares an earlier end.
    That holds for the first 20 epochs, as long as there are too few losses for a curve.
-2. Speed: the fitted model, and before it the mean over hypotheses (``speed.hypotheses``)."""
+2. Speed: the speed model, which rests on hypotheses where few counts were measured."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,17 +27,15 @@ from optimus.models.convergence import LossCurve
 from optimus.models.forecast import (
     Forecast,
     SpeedNotReady,
+    expected_speed,
     forecast_job,
     known_samples,
     losses_with_epochs,
+    speed_terms,
     why_never_ready,
 )
 from optimus.models.metric_goal import as_losses
-from optimus.models.speed.hypotheses import (
-    ExpectedSpeed,
-    StepTerms,
-    values_of_measuring,
-)
+from optimus.models.speed.hypotheses import values_of_measuring
 from optimus.progress.types import TrainingProgress
 
 EPOCHS_LEFT: Final = 20.0
@@ -53,7 +51,7 @@ def value_of_measuring(
     expected time: ``speed.hypotheses``."""
     return values_of_measuring(
         known_samples(job, progress),
-        StepTerms(job.mode, job.splits_batch),
+        speed_terms(job),
         allowed,
         batch_per_worker=forecast.batch_per_worker,
     )
@@ -102,21 +100,11 @@ def _until_epoch(job: Job, progress: TrainingProgress, end: float) -> Forecast |
 def _at_expected_speed(
     job: Job, progress: TrainingProgress, found: Forecast | NotReady
 ) -> Forecast | NotReady:
-    """The forecast with the mean speed over the hypotheses, where none can be fitted."""
+    """The forecast with the speed that is expected after few samples, where it has none."""
     if not isinstance(found, SpeedNotReady):
         return found
     speed = expected_speed(job, progress)
     return speed if isinstance(speed, NotReady) else found.at_speed(speed)
-
-
-def expected_speed(job: Job, progress: TrainingProgress) -> ExpectedSpeed | NotReady:
-    """The mean speed over the hypotheses; not ready without any sample."""
-    measured = known_samples(job, progress)
-    if not measured.counts:
-        return NotReady("its speed has not been measured yet")
-    expected = ExpectedSpeed.of(measured, StepTerms(job.mode, job.splits_batch))
-    latest = measured.latest_at(job.counts, progress.node_kind)
-    return expected if latest is None else expected.anchored(job.counts, latest.steps_per_second)
 
 
 def _expected_end(goal: Goal | None, progress: TrainingProgress) -> float | None:

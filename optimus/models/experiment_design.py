@@ -3,8 +3,9 @@
 Sequential design for the linear model of Optimus, section 3.2: of the counts allowed, the one with
 the largest variance of the prediction from the samples so far. That is x' A^-1 x with rows relative
 to the predicted time (D-optimal), plus the variance between the shapes of the curve, plus that of
-the deviation from them. Terms that the fit has set to zero stay in. Counts with p = w alone cannot
-identify the model: one off the diagonal is forced."""
+the deviation from them. Terms that the fit has set to zero stay in. It counts in proportion to the
+speed there, at first to a power of it: what is known of counts at which no job would run serves no
+choice. Counts with p = w alone cannot identify the model: one off the diagonal is forced."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,8 +14,8 @@ import numpy as np
 
 from optimus.jobs import Batch, Counts, TrainingMode
 from optimus.models import Vector
-from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms, StepTimeCurve
-from optimus.models.speed.model import Deviation, NodeFactors
+from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
+from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
 
 _RIDGE: Final = 1e-3
@@ -22,6 +23,10 @@ _ERROR: Final = 0.1
 """Relative error of a sample: a cautious one, which makes the design go to the corners first."""
 _DEVIATION: Final = 0.05
 """Relative deviation of the truth from every shape where nothing was measured."""
+_FIRST: Final = 2
+_FIRST_POWER: Final = 4.0
+_LATER_POWER: Final = 1.0
+"""Of the speed, by which the variance is multiplied: the first while so few are measured."""
 
 
 def next_sample(
@@ -44,12 +49,13 @@ def next_sample(
     off_diagonal = np.array([counts.ps != counts.workers for counts in open_counts])
     if off_diagonal.any() and all(counts.ps == counts.workers for counts in measured.counts):
         variance = np.where(off_diagonal, variance, -np.inf)
-    return open_counts[int(np.argmax(np.round(variance / variance.max(), 9)))]
+    return open_counts[int(np.argmax(np.round(variance, 9)))]
 
 
 def _variances(measured: MergedSamples, candidates: Sequence[Counts], terms: SpeedTerms) -> Vector:
-    """The relative variance of the prediction at each candidate."""
-    curve = StepTimeCurve.fit(measured, terms, NodeFactors.fit(measured, terms).each(measured))
+    """The relative variance of the prediction at each candidate, and what it counts."""
+    model = SpeedModel.of(measured, terms)
+    curve = model.curve
     ps, workers = np.array(candidates, dtype=np.float64).T
     columns, known = terms.columns(ps, workers), terms.columns(measured.ps, measured.workers)
     times = np.einsum("snk,sk->sn", columns, curve.coefficients)
@@ -61,9 +67,9 @@ def _variances(measured: MergedSamples, candidates: Sequence[Counts], terms: Spe
     inverse = np.linalg.inv(information + _RIDGE * np.eye(rows.shape[-1]))
     within = np.einsum("s,sni,sij,snj->n", curve.weights, rows, inverse, rows, optimize=True)
     between = curve.weights @ (times / (curve.weights @ times) - 1) ** 2
-    deviation = np.zeros(len(ps))
+    variance = _ERROR**2 * within + between
     if terms.form is SpeedForm.BLEND:
-        none = np.zeros(len(measured.counts))
-        process = Deviation.of(measured.ps, measured.workers, none, measured.variance)
-        deviation = process.variance(ps, workers)
-    return np.asarray(_ERROR**2 * within + between + _DEVIATION**2 * deviation, dtype=np.float64)
+        variance += _DEVIATION**2 * model.deviation.variance(ps, workers)
+        power = _FIRST_POWER if len(set(measured.counts)) <= _FIRST else _LATER_POWER
+        variance *= model.examples_per_second(ps, workers) ** power
+    return np.asarray(variance / variance.max(), dtype=np.float64)

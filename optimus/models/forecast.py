@@ -529,20 +529,26 @@ def known_samples(job: Job, progress: TrainingProgress) -> MergedSamples:
     measured = MergedSamples.of(progress.samples)
     if not progress.earlier:
         return measured
-    return with_earlier(measured, progress.earlier, _terms(job))
+    return with_earlier(measured, progress.earlier, speed_terms(job))
 
 
-def _terms(job: Job) -> SpeedTerms:
+def speed_terms(job: Job) -> SpeedTerms:
+    """The terms of the time of its steps."""
     return SpeedTerms(job.mode, job.batch, SpeedForm.BLEND)
 
 
 def fitted_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
-    """The speed model of a job, on the nodes where it runs."""
+    """The speed model of a job that was measured at enough counts."""
+    refusal = why_not_ready(known_samples(job, progress), needed_counts(job.bounds))
+    return expected_speed(job, progress) if refusal is None else refusal
+
+
+def expected_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
+    """The speed model of a job that was measured at all, on the nodes where it runs."""
     kind, measured = progress.node_kind, known_samples(job, progress)
-    refusal = why_not_ready(measured, needed_counts(job.bounds))
-    if refusal is not None:
-        return refusal
-    model = SpeedModel.of(measured, _terms(job))
+    if not measured.counts:
+        return NotReady("its speed has not been measured yet")
+    model = SpeedModel.of(measured, speed_terms(job))
     latest = measured.latest_at(job.counts, kind)
     if latest is not None:
         model = model.on(latest.node_kind).anchored(job.counts, latest.steps_per_second)

@@ -67,7 +67,7 @@ def test_an_mxjob_makes_room_for_a_tfjob_and_comes_back(scenario: Scenario) -> N
     urgent = LightJob("TFJob", "urgent", 1, 3, requests=WIDE, script=SLEEP, priority="urgent")
     scenario.submit(urgent)
     scenario.wait_bound(urgent)
-    scenario.wait_refused(second, "does not fit")
+    scenario.wait_refused(second, "Insufficient cpu")
     assert len(scenario.bound(first)) == first.pods
     assert "Failed" not in scenario.conditions(second)
     scenario.wait_events("second", "Preempted", "Resumed")

@@ -265,7 +265,7 @@ class SpeedTerms:
         knees, updates, _, cores = np.array(self.shapes).T.reshape(4, -1, *(1,) * p.ndim)
         shaped = np.maximum((w + updates) / p, knees * (1 + updates))
         columns: tuple[ArrayLike, ...]
-        if self._batch_is_shared:
+        if self.batch_is_shared:
             least = np.divide(1.0, cores, where=cores > 0, out=np.zeros_like(cores))
             columns = (self._examples * np.maximum(1 / w, least), 1.0, shaped, w, p)
         else:
@@ -299,13 +299,19 @@ class SpeedTerms:
         w = np.asarray(workers, dtype=np.float64)
         return w if self.mode is TrainingMode.ASYNC else np.ones_like(w)
 
+    def examples(self, workers: ArrayLike) -> Vector:
+        """Examples of one step, up to a common factor: each worker may bring its own batch."""
+        w = np.asarray(workers, dtype=np.float64)
+        is_shared = self.batch_is_shared or self.mode is TrainingMode.ASYNC
+        return np.ones_like(w) if is_shared else w
+
     @property
     def _examples(self) -> int:
         return self.batch.size if self.batch else 1
 
     @property
-    def _batch_is_shared(self) -> bool:
-        """Whether more workers make each one's part smaller; assumed possible if unknown."""
+    def batch_is_shared(self) -> bool:
+        """Whether more workers make each one's part of a step smaller; assumed if unknown."""
         own = self.batch is not None and self.batch.scope is BatchScope.WORKER
         return self.mode is TrainingMode.SYNC and not own
 
@@ -355,15 +361,11 @@ class StepTimeCurve:
     """Their times, (entries,)."""
 
     @classmethod
-    def fit(
-        cls, measured: MergedSamples, terms: SpeedTerms, factors: Vector | None = None
-    ) -> "StepTimeCurve":
-        """Fit to all entries; their speeds are divided by their nodes' ``factors`` first."""
+    def fit(cls, measured: MergedSamples, terms: SpeedTerms) -> "StepTimeCurve":
+        """Fit to all entries, as if all were measured on nodes of one kind."""
         columns = terms.columns(measured.ps, measured.workers)
-        speed = (
-            measured.steps_per_second if factors is None else measured.steps_per_second / factors
-        )
-        target, fit_weights = terms.steps(measured.workers) / speed, measured.fit_weights
+        target = terms.steps(measured.workers) / measured.steps_per_second
+        fit_weights = measured.fit_weights
         coefficients = fit_relative(columns, target, fit_weights)
         fitted = np.einsum("snk,sk->sn", columns, coefficients) / target
         errors = fitted - 1

@@ -30,9 +30,12 @@ from optimus.models.speed.curve import (
     StepTimeCurve,
     fit_relative,
 )
+from optimus.models.speed.hypotheses import ERROR, with_hypotheses
 from optimus.progress.types import SpeedSample
 
 NEEDED_COUNTS: Final = 3
+_FEW: Final = 4
+"""So many entries are fewer than the coefficients of a shape and its choice."""
 _FACTOR_SPREAD: Final = 0.3
 _SAMPLE_ERROR: Final = 0.05
 """Relative error of a sample around the curve."""
@@ -161,8 +164,8 @@ class SpeedModel:
     curve: StepTimeCurve
     deviation: Deviation
     nodes: NodeFactors
-    samples: int
-    """Entries that were fitted: different counts on different kinds of nodes."""
+    measured: MergedSamples
+    """What it was fitted to, without hypotheses."""
     factor: float = 1.0
     """Multiplies the whole function, so that ``anchored`` keeps its ratios."""
     node_factor: float = 1.0
@@ -184,14 +187,17 @@ class SpeedModel:
 
     @classmethod
     def of(cls, measured: MergedSamples, terms: SpeedTerms) -> "SpeedModel":
-        """Fit to merged samples, at least one."""
-        nodes = NodeFactors.fit(measured, terms)
-        factors = nodes.each(measured)
-        curve = StepTimeCurve.fit(measured, terms, factors)
-        is_blend = terms.form is SpeedForm.BLEND
-        logs = curve.deviations if is_blend else np.zeros_like(curve.deviations)
+        """Fit to merged samples, at least one; few of them together with the hypotheses."""
+        nodes, is_blend = NodeFactors.fit(measured, terms), terms.form is SpeedForm.BLEND
+        speeds = measured.steps_per_second / nodes.each(measured)
+        entries = replace(measured, steps_per_second=speeds)
+        is_few = is_blend and (len(speeds) <= _FEW or why_not_ready(measured) is not None)
+        curve = StepTimeCurve.fit(with_hypotheses(entries, terms) if is_few else entries, terms)
+        if is_few:
+            curve = replace(curve, error=max(curve.error, ERROR))
+        logs = curve.deviations[: len(speeds)] * is_blend
         deviation = Deviation.of(measured.ps, measured.workers, logs, measured.variance)
-        return cls(curve, deviation, nodes, len(measured.counts))
+        return cls(curve, deviation, nodes, measured)
 
     @property
     def terms(self) -> SpeedTerms:
@@ -216,6 +222,10 @@ class SpeedModel:
         factor = self.factor * self.node_factor
         with np.errstate(divide="ignore"):
             return np.asarray(factor * self.terms.steps(workers) / seconds, dtype=np.float64)
+
+    def examples_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """How fast the job gets on at each pair of counts, up to a common factor."""
+        return self.steps_per_second(ps, workers) * self.terms.examples(workers)
 
     def at(self, counts: Counts) -> float:
         """Steps per second at these counts."""

@@ -62,7 +62,7 @@ def test_a_new_job_gets_room_from_one_that_has_much(
     first = cluster.submit(
         tf_job("a", 6, 8, target_loss="0.06", training_mode="sync", rescale="any", **least)
     )
-    harness.run(120)
+    harness.run(200)
     held = sum(first.counts)
     second = cluster.submit(
         tf_job("b", 1, 4, target_loss="0.06", training_mode="sync", rescale="any")
@@ -160,7 +160,7 @@ def test_it_goes_back_too_where_its_bounds_allow_few_runs(cluster: FakeCluster) 
     harness = ControllerHarness(cluster, expects=False)
     goal = {"target_loss": "1e-9", "training_mode": "sync", "global_batch_size": "64"}
     job = cluster.submit(tf_job("a", 1, 1, **goal, max_ps="1", max_workers="3"))
-    harness.run(100)
+    harness.run(70)
     assert len(harness.controller.managed.states["uid-a"].record.profiled) == 2
     assert job.counts == Counts(1, 1)
 

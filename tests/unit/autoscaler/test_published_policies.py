@@ -7,7 +7,7 @@ from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
 
 NAMES = ("a", "b")
-USUAL = {"training_mode": "sync", "target_loss": "0.001", "rescale": "any"}
+USUAL = {"training_mode": "sync", "target_epochs": "2000", "rescale": "any"}
 
 
 @cases(

@@ -112,7 +112,7 @@ class TestResult:
         picture = tmp_path / "speed.svg"
         assert main(["evaluate", "speed", str(MEASURED), "--plot", str(picture)]) == 0
         text = capsys.readouterr().out
-        assert "sync         5        2.1%" in text
+        assert "sync         5        2.4%" in text
         assert (
             "async: 36 pairs of counts, 36 runs; 1 draw (no counts were measured twice); form "
             "blend."

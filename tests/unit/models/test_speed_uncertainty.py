@@ -16,7 +16,7 @@ CLUSTER = SyntheticCluster(
 )
 
 
-@pytest.mark.parametrize("number", [5, 10])
+@pytest.mark.parametrize("number", [3, 5, 10])
 def test_it_covers_the_measured_table(number: int) -> None:
     apart = []
     for mode in TrainingMode:
