@@ -265,6 +265,8 @@ class Planning:
             or each.at <= oldest
             or each.rules_openings not in (None, snapshot.rules_openings)
         }
+        if self._before:
+            self._before = {}  # what is refused from now on compares with what is left now
 
     def _is_outdated(self, known: Refusal, queued: QueueEntry, walk: "_Walk") -> bool:
         """Whether nodes have gained enough, or a node is open by now whose closing kept the gang

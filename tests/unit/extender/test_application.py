@@ -92,7 +92,8 @@ class FakeServer:
         self.reads.append(url)
         kind = parts.path.rpartition("/")[2]
         if parts.path.endswith("/leases/optimus-scheduler"):
-            return answer(200, {"spec": {"holderIdentity": self.holder}})
+            stored = {"metadata": {"name": "scheduler"}, "spec": {"holderIdentity": self.holder}}
+            return answer(200, stored)
         if kind not in KINDS or "watch" in parse_qs(parts.query):
             return answer(503, {"message": "no watch"})
         found = {"metadata": {"resourceVersion": "7"}, "items": self.objects.get(kind, [])}

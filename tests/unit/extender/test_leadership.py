@@ -35,7 +35,8 @@ class FakeClient:
             raise self.error
         spec = {"holderIdentity": self.holder, "leaseTransitions": self.transitions}
         spec = {name: value for name, value in spec.items() if value is not None}
-        return self.body or json.dumps({"spec": spec}).encode()
+        stored = {"metadata": {"name": name}, "spec": spec}
+        return self.body or json.dumps(stored).encode()
 
 
 def reader(client: FakeClient, every_seconds: float = 0.0) -> LeaseReader:

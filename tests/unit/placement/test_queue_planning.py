@@ -1,0 +1,71 @@
+"""When a gang that was refused is searched for again, as nodes change."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from optimus.jobs import JobKey, ReplicaSpec, Role
+from optimus.nodes import Node
+from optimus.placement.gang import Gang, Member
+from optimus.placement.queue.backfill import RunningJobs
+from optimus.placement.queue.order import Instant, WaitingGang
+from optimus.placement.queue.planning import PlannedGang, Planning, RefusedGang, Snapshot
+from optimus.placement.queue.shortfall import Refusal
+from optimus.placement.theorem1 import Theorem1
+from optimus.resources import Resources
+
+NODES = {name: Node(name, Resources(cpu=4)) for name in ("n0", "n1")}
+
+
+class NoFuture:
+    """Of a cluster of which no end is known."""
+
+    def running_jobs(self) -> RunningJobs:
+        return RunningJobs(tuple(NODES.values()), {}, {}, {})
+
+    def with_surroundings(self, gang: Gang) -> Gang:
+        return gang
+
+
+@dataclass(frozen=True)
+class Entry:
+    gang: Gang
+    waiting: WaitingGang
+
+
+def entry(name: str) -> Entry:
+    """A job of one PS and one worker of two CPUs each."""
+    spec = ReplicaSpec(Resources(cpu=2))
+    members = (Member(Role.PS, 0, spec), Member(Role.WORKER, 0, spec))
+    waiting = WaitingGang(name, Resources(cpu=4), 0.0, False, 0)
+    return Entry(Gang(JobKey("ns", name), name, members), waiting)
+
+
+def snapshot(
+    at: float, left: Mapping[str, int], *queue: Entry, refusals: Mapping[str, Refusal] | None = None
+) -> Snapshot:
+    """What is left of nodes, in CPUs, where that has changed."""
+    return Snapshot(
+        now=Instant(at, at),
+        queue=queue,
+        refusals=refusals or {},
+        left={name: Resources(cpu=amount) for name, amount in left.items()},
+        nodes=NODES if at == 0.0 else None,
+        own={},
+        remaining_seconds={},
+        rules_generation=0,
+        rules_openings=0,
+        release_count=0,
+    )
+
+
+def test_what_nodes_gain_counts_from_the_refusal_on() -> None:
+    """Not from an earlier plan, at which more was left."""
+    planning, waits = Planning(Theorem1(), 1e6), entry("waits")
+    (first,) = planning.plan(snapshot(0.0, {"n0": 4, "n1": 4}, entry("first")), NoFuture()).answers
+    assert isinstance(first, PlannedGang)
+    (refused,) = planning.plan(snapshot(1.0, {"n0": 0, "n1": 0}, waits), NoFuture()).answers
+    assert isinstance(refused, RefusedGang)
+    known = {"waits": refused.refusal}
+    changed = snapshot(2.0, {"n0": 2, "n1": 2}, waits, refusals=known)
+    (placed,) = planning.plan(changed, NoFuture()).answers
+    assert isinstance(placed, PlannedGang)
