@@ -57,6 +57,9 @@ from optimus.progress.types import (
     TrainingProgress,
 )
 
+_SAVE_DUE: Final = 0.8
+"""The next checkpoint may come this part of the usual steps after the last one."""
+
 MAX_LOSSES: Final = 400
 MAX_STORED_LOSSES: Final = 200
 MAX_METRICS: Final = 8
@@ -466,8 +469,11 @@ class ProgressLog:
         """Compare the first position of a run with the last one of the run before."""
         state, stopped_at = self._state, self._state.stopped_at
         if move.step is not None and stopped_at is not None and state.run is not None:
-            lost_steps = max(stopped_at - move.step, 0)
-            state.run_start = RunStart(state.run, lost_steps, state.stopped_at_risk)
+            lost_steps, at_risk = max(stopped_at - move.step, 0), state.stopped_at_risk
+            every, saved = state.saves_every, state.checkpoint_step
+            if every and saved is not None and move.step - 1 >= saved + _SAVE_DUE * every:
+                at_risk = 0  # a checkpoint that the last read did not show
+            state.run_start = RunStart(state.run, lost_steps, at_risk)
         state.stopped_at = None
 
     def _restore(self, parsed: ParsedLine, move: PositionChange) -> None:
@@ -589,6 +595,8 @@ class ProgressLog:
         state, step = self._state, self._saved_step(pod, saved)
         if step == 0 or (step is not None and step == state.checkpoint_step):
             return
+        if step is not None and state.checkpoint_step is not None:
+            state.saves_every = max(step - state.checkpoint_step, 0)
         state.checkpoint_step, state.checkpoint_at, state.checkpoint_pod = step, at, pod.name
         # By the reader's clock it was made after the read before, which did not show it. For the
         # first read only the kubelet's clock gives its age.

@@ -139,6 +139,8 @@ class LogState:
     """The step at which the run before stopped; ``stopped_at_risk``: the steps that it had printed
     since its last checkpoint, but for its last line."""
     stopped_at_risk: int = 0
+    saves_every: int | None = None
+    """Steps between the last two checkpoints."""
     run_start: RunStart | None = None
     trained_seconds: float = 0.0
     bad_losses: int = 0

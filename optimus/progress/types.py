@@ -175,7 +175,7 @@ class RunStart:
     """Steps that the run before had printed and this one did again; at most one is no loss."""
     at_risk: int
     """Steps that the run before had printed since its last known checkpoint; 0 where only its last
-    line came after it."""
+    line came after it, or another checkpoint was due."""
 
     @property
     def lost(self) -> bool:

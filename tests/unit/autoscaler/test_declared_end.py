@@ -21,7 +21,7 @@ def declared_end(**annotations: str) -> str:
     ("target", "said", "least", "most"),
     [
         ("0.08", "its goal is met by then with a probability of ", 90, 100),
-        ("0.01", "goal unlikely: ", 0, 50),
+        ("1e-6", "goal unlikely: ", 0, 50),
     ],
 )
 def test_the_probability_of_meeting_the_goal_by_the_end_is_shown(

@@ -14,7 +14,7 @@ from tests.unit.autoscaler.fake_job import FakeJob, tf_job
 
 
 @pytest.mark.parametrize("counts", [(4, 12), (2, 6)])
-@pytest.mark.parametrize(("goal", "has_forecast"), [("0.0501", True), ("1e-9", False)])
+@pytest.mark.parametrize(("goal", "has_forecast"), [("0.0501", True), ("1e-30", False)])
 def test_a_job_that_never_prints_a_checkpoint_is_left_no_worse_than_submitted(
     harness: ControllerHarness,
     cluster: FakeCluster,
@@ -43,14 +43,14 @@ def test_room_is_not_held_for_long_for_a_job_that_never_prints_a_checkpoint(
         cluster.submit(
             tf_job(name, 1, 2, target_loss="0.0501", training_mode="sync", global_batch_size="64")
         )
-    harness.run(400)
+    harness.run(600)
     runs, waited = cluster.jobs["a"].runs, 0
     for _ in range(100):
         harness.run(2)
         waited += harness.status("a").phase == "WaitingForCheckpoint"
     assert (cluster.jobs["a"].runs, waited) == (runs, 0)
     assert sum(len(fake.pods) for fake in cluster.jobs.values()) >= cluster.cpus - 1
-    assert cluster.reasons("a").count("WaitingForCheckpoint") <= 1
+    assert cluster.reasons("a").count("WaitingForCheckpoint") <= 2
 
 
 def test_a_job_whose_checkpoints_are_rare_is_moved_at_one(

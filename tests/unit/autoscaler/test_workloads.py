@@ -138,7 +138,7 @@ def test_a_job_that_differs_gets_an_event_and_is_measured_itself(
     second = cluster.submit(a_job("second"))
     usual = FakeJob.speed
     monkeypatch.setattr(FakeJob, "speed", lambda fake: usual(fake) * (0.2 if fake is second else 1))
-    harness.run(200)
+    harness.run(400)
     (dropped,) = events(cluster, "second", "EarlierRunsDropped")
     assert "steps/s at" in dropped
     assert "; earlier runs predict" in dropped
@@ -307,7 +307,7 @@ def test_a_namespace_has_a_maximum_number_of_names() -> None:
     assert 180 < len(left) < 200
     assert "w218" in left
     second = cluster.submit(a_job("second"))
-    harness.run(40)
+    harness.run(60)
     end(cluster, second)
     harness.run(1)
     assert KEY in cluster.workloads.objects

@@ -171,7 +171,7 @@ class TestNotReady:
         )
 
     def test_a_target_out_of_reach(self) -> None:
-        assert "not reachable at this rate" in self.reason(after(30), TargetLoss(0.01))
+        assert "not reachable at this rate" in self.reason(after(45), TargetLoss(0.01))
 
     def test_a_logs_diagnostic_is_the_reason(self) -> None:
         assert (
