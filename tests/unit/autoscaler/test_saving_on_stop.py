@@ -108,19 +108,6 @@ def test_a_stop_right_after_a_checkpoint_shows_nothing(
     assert state_of(harness).record.saved_stops == 0
 
 
-def test_a_stop_between_frequent_checkpoints_shows_nothing(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
-    """The one after the last read of the log is not taken for a save on stop."""
-    job = submitted(cluster)
-    cluster.checkpoints = True
-    job.annotate(rescale="any")
-    for _ in range(6):
-        move(harness, cluster, 1, WITHOUT_CHECKPOINT)
-        harness.run(3, tick=1)
-        assert state_of(harness).record.saved_stops == 0
-
-
 def test_pods_that_take_their_whole_grace_period_are_named_once(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
