@@ -6,6 +6,7 @@ another namespace changes what it may change, each by what the watch would show:
 
 * ``lists``: pods whose TF_CONFIG lists five roles of 10,000 replicas change a label;
 * ``pods``: one job of very many pods, which all exist, changes a label of one;
+* ``claims``: a claim that no gang mounts changes, while the gangs that wait mount their own;
 * ``searches``: gangs with rules of which a search takes long change a label.
 
 For each, before, meanwhile and after the objects are deleted: milliseconds of filter, and how long
@@ -28,6 +29,7 @@ from extender.planner.slices import PlanningThread
 from extender.settings import Settings
 from optimus.jobs import NodeConstraints, Role
 from optimus.kube.pods import Owner, Pod, decode_pod
+from optimus.kube.volumes import Claim, StorageClass
 from optimus.nodes import Node
 from optimus.placement.rules import AffinityTerm, PodRules, PodSelector, SpreadConstraint
 from optimus.resources import Resources
@@ -44,13 +46,17 @@ Change = Callable[[int], None]
 class Cluster:
     """A cluster with gangs that wait, and what a client sees of it."""
 
-    def __init__(self, nodes: int, gangs: int) -> None:
+    def __init__(self, nodes: int, gangs: int, *, with_claims: bool) -> None:
         self.parts = Parts.of(Settings())
         self.planner, self.handlers = self.parts.planner, self.parts.handlers
         self.names = [f"node-{at:05}" for at in range(nodes)]
         for name in self.names:
             self.handlers.set_node(name, Node(name, NODE, {"kubernetes.io/hostname": name}))
-        self.waiting = [pod for at in range(gangs) for pod in self.gang(f"job-{at:04}", 64)]
+        if with_claims:
+            self.handlers.storage_class(None, StorageClass(name="local", waits_for_pod=True))
+        self.waiting = [
+            pod for at in range(gangs) for pod in self.gang(f"job-{at:04}", 64, with_claims)
+        ]
         for pod in self.waiting:
             self.handlers.pod(None, pod)
         self.parts.adoption.adopt_nominations()
@@ -59,13 +65,17 @@ class Cluster:
         self.thread.start()
         self._probes = count()
 
-    def gang(self, job: str, cpus: int) -> list[Pod]:
-        """The pods of a gang of 12."""
+    def gang(self, job: str, cpus: int, with_claims: bool = False) -> list[Pod]:
+        """The pods of a gang of 12 that mount a claim each, if they do."""
         made = []
         for index in range(12):
+            name = f"{job}-worker-{index}"
+            rules = PodRules(claims=(name,)) if with_claims else None
+            if with_claims:
+                self.handlers.claim(None, Claim(namespace="ns", name=name, storage_class="local"))
             request = Resources(cpu=cpus * 1000, memory=REQUEST["memory"], pods=1)
             replica = ReplicaId(job, Role.WORKER, index)
-            made.append(pod_of("ns", job, replica, {Role.WORKER: 12}, request))
+            made.append(pod_of("ns", job, replica, {Role.WORKER: 12}, request, rules=rules))
         return made
 
     def asked_for(self, seconds: float) -> dict[str, object]:
@@ -120,7 +130,7 @@ def pod_of(
 
 def figures(nodes: int, gangs: int, seconds: float, rate: float, kind: str) -> dict[str, object]:
     """Before, meanwhile and after."""
-    cluster = Cluster(nodes, gangs)
+    cluster = Cluster(nodes, gangs, with_claims=kind == "claims")
     before = cluster.asked_for(seconds)
     change, remove = TENANTS[kind](cluster)
     over = threading.Event()
@@ -197,6 +207,17 @@ def _pods(cluster: Cluster) -> tuple[Change, Callable[[], None]]:
     return _relabelled(cluster, made), lambda: _remove(cluster, made)
 
 
+def _claims(cluster: Cluster) -> tuple[Change, Callable[[], None]]:
+    claim = Claim(namespace="tenant", name="other", storage_class="local")
+
+    def change(number: int) -> None:
+        for at in range(3):
+            changed = msgspec.structs.replace(claim, bytes=number * 3 + at)
+            cluster.handlers.claim(claim, changed)
+
+    return change, lambda: cluster.handlers.claim(claim, None)
+
+
 def _searches(cluster: Cluster) -> tuple[Change, Callable[[], None]]:
     selector = PodSelector((), namespaces=("tenant",))
     rules = PodRules(
@@ -239,6 +260,7 @@ def _remove(cluster: Cluster, made: list[Pod]) -> None:
 TENANTS: Final[dict[str, Callable[[Cluster], tuple[Change, Callable[[], None]]]]] = {
     "lists": _lists,
     "pods": _pods,
+    "claims": _claims,
     "searches": _searches,
 }
 

@@ -38,7 +38,6 @@ from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.events import EventWriter
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.namespaces import watched_namespaces
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
 from optimus.kube.profiles import watched_profiles
@@ -46,6 +45,12 @@ from optimus.kube.reflector import Reflector, ReflectorConfig, why_not_synced
 from optimus.kube.store import Observer, T
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
+from optimus.kube.volumes import (
+    watched_claims,
+    watched_namespaces,
+    watched_storage_classes,
+    watched_volumes,
+)
 from optimus.kube.writer import PodWriter
 from optimus.placement.queue.order import Instant
 from optimus.runtime.health import HealthServer, InTurns
@@ -100,6 +105,9 @@ class Application:
             ),
             *self._jobs,
             cache(watched_profiles(), handlers.profile),
+            cache(watched_claims(), handlers.claim),
+            cache(watched_volumes(), handlers.volume),
+            cache(watched_storage_classes(), handlers.storage_class),
             cache(watched_namespaces(), handlers.namespace),
         )
         self._cache_age = CacheAge(

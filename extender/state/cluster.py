@@ -4,11 +4,13 @@ What a node has left is a running sum, so that a call of kube-scheduler never wa
 The planner's lock guards it together with the reservations.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from extender.state.occupancy import Occupancy, Occupant
+from extender.state.volumes import ClaimName
 from optimus.jobs import Counts, Job
 from optimus.kube.pods import FINISHED_PHASES, Pod
 from optimus.nodes import Node
@@ -84,6 +86,7 @@ class Cluster:
         self._unreadable_jobs: set[str] = set()
         self._pods_by_job: dict[str, dict[str, Pod]] = {}
         self._waiting: dict[str, int] = {}
+        self._jobs_by_claim: dict[ClaimName, Counter[str]] = {}
         self._used: dict[str, Resources] = {}
 
     def set_node(self, name: str, node: Node | None) -> bool:
@@ -178,6 +181,13 @@ class Cluster:
         if not of_job:
             del self._pods_by_job[job_uid]
             self._forget_if_over(job_uid)
+        for claim in pod.rules.claims if pod.rules is not None else ():
+            jobs = self._jobs_by_claim.setdefault((pod.namespace, claim), Counter())
+            jobs[job_uid] += sign
+            if not jobs[job_uid]:
+                del jobs[job_uid]
+            if not jobs:
+                del self._jobs_by_claim[pod.namespace, claim]
         if is_waiting(pod):
             self._waiting[job_uid] = self._waiting.get(job_uid, 0) + sign
             if not self._waiting[job_uid]:
@@ -284,6 +294,10 @@ class Cluster:
     def pods_of(self, job_uid: str) -> Mapping[str, Pod]:
         """The pods that a job controls, by UID."""
         return self._pods_by_job.get(job_uid, {})
+
+    def jobs_with_claims(self, claims: Iterable[ClaimName]) -> set[str]:
+        """The UIDs of the jobs of which a pod mounts any of these claims."""
+        return {job_uid for claim in claims for job_uid in self._jobs_by_claim.get(claim, ())}
 
     def priority_of(self, job_uid: str) -> int:
         """The lowest priority of a job's pods; while a rescale replaces them, that of the last."""

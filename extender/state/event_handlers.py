@@ -2,23 +2,24 @@
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
 
 from extender.state.cluster import ProfileForecast, ProfileRescale, is_waiting
 from extender.state.extender_state import ExtenderState
+from extender.state.volumes import ClaimName
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import RESCALING, Phase
 from optimus.kube.errors import Malformed
 from optimus.kube.job_kinds import MOST_REPLICAS
-from optimus.kube.namespaces import Namespace
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import TrainingProfile
 from optimus.kube.times import parse_instant
 from optimus.kube.training_jobs import TrainingJob
+from optimus.kube.volumes import Claim, Namespace, StorageClass, Volume
 from optimus.nodes import Node
 from optimus.rescale.purpose import RescalePurpose
 from optimus.snapshot import ReplicaId
@@ -143,7 +144,39 @@ class EventHandlers:
         until = now + state.config.reservation_seconds
         state.reservations.ledger.extend(replica.job_uid, until)
 
-    # --- namespaces
+    # --- volumes and namespaces
+
+    def claim(self, before: Claim | None, after: Claim | None) -> None:
+        """A persistent volume claim."""
+        if before != after:
+            with self._state.locked():
+                volumes = self._state.cluster.occupancy.volumes
+                self._claims_changed(volumes.set_claim(before, after))
+
+    def volume(self, before: Volume | None, after: Volume | None) -> None:
+        """A persistent volume."""
+        if before != after:
+            with self._state.locked():
+                volumes = self._state.cluster.occupancy.volumes
+                self._claims_changed(volumes.set_volume(before, after))
+
+    def storage_class(self, before: StorageClass | None, after: StorageClass | None) -> None:
+        """A storage class."""
+        if before != after:
+            with self._state.locked():
+                volumes = self._state.cluster.occupancy.volumes
+                self._claims_changed(volumes.set_class(before, after))
+
+    def _claims_changed(self, claims: Collection[ClaimName]) -> None:
+        """Only gangs that mount one of these claims are looked at again."""
+        jobs = self._state.queue.jobs_with_claims(claims)
+        if not jobs:
+            return
+        self._state.cluster.occupancy.volumes_changed()
+        for job_uid in jobs:
+            self._state.end_pause(job_uid)
+            self._state.job_changed(job_uid)
+        self._state.changes.notify()
 
     def namespace(self, before: Namespace | None, after: Namespace | None) -> None:
         """A namespace."""

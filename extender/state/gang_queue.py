@@ -1,6 +1,6 @@
 """The gangs that wait to be planned, in the order of ``optimus.placement.queue.order``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
@@ -13,6 +13,7 @@ from extender.state.questions import Questions
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from extender.state.unknown_rules import UnknownRules
+from extender.state.volumes import ClaimName
 from optimus.kube.pods import Pod
 from optimus.placement.gang import Gang
 from optimus.placement.queue.budgets import SECONDS_PER_REPLICA, NamespaceBudgets
@@ -89,12 +90,14 @@ class GangQueue:
             self.asked.get(job_uid, False),
         )
         observed = observe_gang(pod, others, known)
-        gang = observed.gang
+        gang, beyond_plan = observed.gang, observed.beyond_plan
+        if gang.surroundings is not None:  # some pod has rules
+            beyond_plan |= self._cluster.occupancy.is_beyond_plan(gang)
         if not observed.pods.keys().isdisjoint(self._reservations.assumed):
             gang = self._reservations.with_assumed(gang)
         gang = replace(gang, avoided=self._cluster.avoided_by(job_uid))
         constraints = frozenset([member.spec.constraints for member in gang.unbound])
-        return replace(observed, gang=gang, constraints=constraints)
+        return replace(observed, gang=gang, beyond_plan=beyond_plan, constraints=constraints)
 
     def observe_waiting(self, job_uid: str) -> ObservedGang | None:
         """The gang of a job's waiting pods that name a scheduler that asks; ``None`` where none is
@@ -290,6 +293,16 @@ class GangQueue:
         """By UID, the job UID of each pod that was asked about and that the watch has not shown."""
         pods = self._cluster.pods
         return {pod.uid: job for job, pod in self._unseen.items() if pod.uid not in pods}
+
+    def jobs_with_claims(self, claims: Collection[ClaimName]) -> set[str]:
+        """The UIDs of the jobs of which a pod mounts any of these claims."""
+        unseen = {
+            job_uid
+            for job_uid, pod in self._unseen.items()
+            if pod.rules is not None
+            and any((pod.namespace, claim) in claims for claim in pod.rules.claims)
+        }
+        return unseen | self._cluster.jobs_with_claims(claims)
 
     def unknown_jobs(self) -> list[str]:
         """The UIDs of jobs that were asked about and of which nothing is known: a pod named another

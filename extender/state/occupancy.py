@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from extender.state.volumes import Volumes
 from optimus.placement.gang import Gang
 from optimus.placement.rules import (
     NO_RULES,
     AffinityTerm,
+    ClaimedVolume,
     HostPort,
     Labels,
     PodRules,
@@ -87,6 +89,7 @@ class Occupancy:
     """The pods on all nodes, as far as they concern the rules of others. Not thread-safe."""
 
     def __init__(self) -> None:
+        self.volumes = Volumes()
         self.generation = 0
         """Grows when what the rules of pods count may have changed for any gang."""
         self.openings = 0
@@ -101,6 +104,7 @@ class Occupancy:
         self._terms_by_label: _ByLabel[AffinityTerm] = _ByLabel()
         self._counts: dict[Selection, Counter[str]] = {}
         self._counts_by_label: _ByLabel[Selection] = _ByLabel()
+        self._claims: Counter[tuple[str, str]] = Counter()
 
     # --- what has changed
 
@@ -151,6 +155,10 @@ class Occupancy:
         if namespace is not None:
             self.remove(replica, namespace)
 
+    def volumes_changed(self) -> None:
+        """A claim, volume or storage class has changed that a gang uses."""
+        self._changed(opens=False)
+
     def set_namespace(self, name: str, labels: Labels | None) -> None:
         """Record a namespace's labels; ``None``: it is gone."""
         if self._of_namespaces.get(name) == labels:
@@ -180,6 +188,8 @@ class Occupancy:
             _add_to(self._ports, port, pod.node, sign)
         for term in rules.anti_affinity:
             self._count_term(term, pod, sign)
+        for claim in rules.claims:
+            _add(self._claims, (pod.namespace, claim), sign)
 
     def _count_term(self, term: AffinityTerm, pod: Occupant, sign: int) -> None:
         if term not in self._terms:
@@ -214,8 +224,14 @@ class Occupancy:
                 repelling,
                 frozenset(name for term, _ in repelling for name in self._terms_of[term]),
                 MappingProxyType(self._conflicting(ports)),
+                MappingProxyType(self._claimed(gang, every)),
                 MappingProxyType(dict(self._of_namespaces)),
             )
+
+    def is_beyond_plan(self, gang: Gang) -> bool:
+        """Whether only kube-scheduler knows which nodes suit the volumes of the gang."""
+        every = {member.rules for member in gang.unbound if member.rules is not None}
+        return any(volume.beyond_plan for volume in self._claimed(gang, every).values())
 
     @contextmanager
     def _without(self, namespace: str, keys: Iterable[Hashable]) -> Iterator[None]:
@@ -251,6 +267,14 @@ class Occupancy:
             port: frozenset(nodes)
             for port, nodes in self._ports.items()
             if any(port.conflicts_with(each) for each in mine)
+        }
+
+    def _claimed(self, gang: Gang, every: Iterable[PodRules]) -> dict[str, ClaimedVolume]:
+        namespace = gang.key.namespace
+        claims = sorted({claim for rules in every for claim in rules.claims})
+        return {
+            claim: self.volumes.claimed(namespace, claim, self._claims[namespace, claim])
+            for claim in claims
         }
 
     def _counted(self, selection: Selection) -> Counter[str]:

@@ -34,13 +34,12 @@ class PodShape(NamedTuple):
     resources: Resources
     constraints: NodeConstraints
     rules: PodRules | None
-    claims: tuple[str, ...] = ()
 
 
 def shape_of(pod: Pod) -> PodShape:
     """The shape of a replica's pod."""
     assert pod.replica is not None
-    return PodShape(pod.replica.role, pod.resources, pod.constraints, pod.rules, pod.claims)
+    return PodShape(pod.replica.role, pod.resources, pod.constraints, pod.rules)
 
 
 @dataclass(slots=True)

@@ -25,7 +25,6 @@ from optimus.kube.podspec import (
     PodSpec,
     ResourceRequirements,
     beyond_plan,
-    claims_of,
     constraints_of,
     environment_value,
     requests_of,
@@ -72,7 +71,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     being deleted. ``gang`` counts the roles that the pod's own TF_CONFIG or MX_CONFIG lists (fixed
     when the pod was made); ``None`` where there is none, which is so for a single replica.
     ``nominated_node`` is kube-scheduler's ``status.nominatedNodeName``. ``created_at`` is in
-    seconds since the epoch, UTC. ``rules`` are those that concern other pods and ports;
+    seconds since the epoch, UTC. ``rules`` are those that concern other pods, ports and volumes;
     ``beyond_plan`` means that it has further ones, which only kube-scheduler can answer.
     ``gates`` are the scheduling gates that it waits for.
     """
@@ -96,9 +95,6 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     labels: Labels = ()
     rules: PodRules | None = None
     beyond_plan: bool = False
-    claims: tuple[str, ...] = ()
-    """The persistent volume claims that it mounts."""
-
     gates: tuple[str, ...] = ()
     priority: int = 0
     """``spec.priority``, which the API server takes from the pod's PriorityClass."""
@@ -280,9 +276,8 @@ def _view(raw: _RawPod) -> Pod:
         log_container=container,
         resource_version=metadata.resource_version or "",
         labels=labels,
-        rules=rules_of(raw.spec, metadata.namespace, labels),
+        rules=rules_of(raw.spec, metadata.namespace, metadata.name, labels),
         beyond_plan=beyond_plan(raw.spec),
-        claims=claims_of(raw.spec, metadata.name),
         gates=tuple(gate.name for gate in raw.spec.scheduling_gates or ()),
         priority=raw.spec.priority or 0,
         container=_container(status, container) if owner else _NEW_CONTAINER,

@@ -154,13 +154,11 @@ class _Volume(msgspec.Struct, gc=False, rename="camel"):
     rbd: object = None
 
     @property
-    def is_ruled(self) -> bool:
-        """Whether kube-scheduler limits which nodes it is on, or how many of these are on one."""
+    def is_limited(self) -> bool:
+        """Whether kube-scheduler limits how many of these, or which, are on one node."""
         return any(
             each is not None
             for each in (
-                self.persistent_volume_claim,
-                self.ephemeral,
                 self.csi,
                 self.gce_persistent_disk,
                 self.aws_elastic_block_store,
@@ -415,13 +413,13 @@ def _shared_constraints(
     )
 
 
-def rules_of(spec: PodSpec, namespace: str, labels: Labels) -> PodRules | None:
-    """The rules of a pod that concern other pods and ports; ``None`` where it has none.
+def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRules | None:
+    """The rules of a pod that concern other pods, ports and volumes; ``None`` where it has none.
 
     Equal rules are one object, however many pods have them."""
     affinity = spec.affinity
-    ports = _host_ports(spec)
-    if not (ports or affinity or spec.topology_spread_constraints):
+    ports, claims = _host_ports(spec), _claims(spec, name)
+    if not (ports or claims or affinity or spec.topology_spread_constraints):
         return None  # as most pods
     found = PodRules(
         ports=ports,
@@ -432,6 +430,7 @@ def rules_of(spec: PodSpec, namespace: str, labels: Labels) -> PodRules | None:
             for constraint in _few(spec.topology_spread_constraints)
             if constraint.when_unsatisfiable == "DoNotSchedule"
         ),
+        claims=claims,
     )
     if found.is_empty:
         return None
@@ -444,9 +443,9 @@ def rules_of(spec: PodSpec, namespace: str, labels: Labels) -> PodRules | None:
 def beyond_plan(spec: PodSpec) -> bool:
     """Whether kube-scheduler has rules about such a pod that the plan does not know.
 
-    These are claims of devices (dynamic resource allocation), volume claims, and volumes in the
-    pod's own spec of which a node holds only so many."""
-    return bool(spec.resource_claims) or any(volume.is_ruled for volume in spec.volumes or ())
+    These are claims of devices (dynamic resource allocation) and volumes in the pod's own spec of
+    which a node holds only so many."""
+    return bool(spec.resource_claims) or any(volume.is_limited for volume in spec.volumes or ())
 
 
 @lru_cache(maxsize=4096)
@@ -516,17 +515,14 @@ def _spread(raw: _SpreadConstraint, namespace: str, labels: Labels) -> SpreadCon
     )
 
 
-def claims_of(spec: PodSpec, name: str) -> tuple[str, ...]:
-    """The persistent volume claims that a pod of this name mounts."""
-    if not spec.volumes:
-        return ()
-    claims = set()
-    for volume in spec.volumes:
+def _claims(spec: PodSpec, name: str) -> tuple[str, ...]:
+    found = set()
+    for volume in spec.volumes or ():
         if volume.persistent_volume_claim is not None:
-            claims.add(volume.persistent_volume_claim.claim_name)
+            found.add(volume.persistent_volume_claim.claim_name)
         elif volume.ephemeral is not None:
-            claims.add(f"{name}-{volume.name}")  # Kubernetes names the claim of the pod so
-    return tuple(sorted(claims))
+            found.add(f"{name}-{volume.name}")  # Kubernetes names the claim of the pod so
+    return tuple(sorted(found))
 
 
 def replica_spec(spec: PodSpec) -> ReplicaSpec:

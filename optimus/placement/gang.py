@@ -85,12 +85,10 @@ class Gang:
 
     @property
     def differs_within_roles(self) -> bool:
-        """Whether replicas of one role that need a node differ in requests or where they may go."""
-        first: dict[Role, Member] = {}
+        """Whether replicas of one role that need a node differ in requests or constraints."""
+        specs: dict[Role, ReplicaSpec] = {}
         return any(
-            (member.spec, member.excluded) != (other.spec, other.excluded)
-            for member in self.unbound
-            for other in (first.setdefault(member.role, member),)
+            specs.setdefault(member.role, member.spec) != member.spec for member in self.unbound
         )
 
     def demand(self) -> Resources:

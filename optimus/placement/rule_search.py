@@ -1,26 +1,29 @@
-"""Places a gang whose pods have rules about other pods and ports: whole or not at all.
+"""Places a gang whose pods have rules about other pods, ports and volumes: whole or not at all.
 
 1. The plan that the gang would get without rules, on the nodes that each of its replicas may use
    (for one with affinity also: of one domain): if its replicas can be bound to it one after the
    other, it is the best plan there is.
-2. By backtracking: each replica in turn goes to a server of the gang that has the fewest of its
-   role, else to a further one, the roomiest that most of the gang may use (few servers, balanced,
-   PSs beside workers: the aims of Theorem 1). The steps are bounded, so that a gang that the search
-   gives up on may fit all the same.
+2. For more and more servers: each replica in turn goes to a server of the gang that has the fewest
+   of its role, else to a further one, the roomiest that most of the gang may use (fewest servers,
+   balanced, PSs beside workers: the aims of Theorem 1).
+3. Without a limit on the servers, by backtracking. The steps are bounded, so that a gang that the
+   search gives up on may fit all the same.
 
 Every step is checked as kube-scheduler's filters check it for one pod, with the replicas placed
 before it as bound. Deterministic: rows number nodes by name, and ties go to the first row.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice, product
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from optimus.jobs import NodeConstraints, Role
-from optimus.nodes import Node
+from optimus.nodes import Node, fulfils_any
 from optimus.placement.capacity import Capacity, Integers, Mask, Vector, is_admitted
 from optimus.placement.gang import (
     DoesNotFit,
@@ -33,6 +36,7 @@ from optimus.placement.gang import (
 from optimus.placement.rules import (
     NO_RULES,
     AffinityTerm,
+    NodeTerms,
     PodRules,
     Selection,
     SpreadConstraint,
@@ -43,7 +47,16 @@ _STEPS: Final = 2000
 """Replicas put on a node by backtracking, before the search gives up."""
 
 _STEPS_PER_REPLICA: Final = 3
-"""The same for each replica of the gang beside."""
+"""The same for one number of servers."""
+
+_MOST_STEPS: Final = 20_000
+"""The same for all numbers of servers together: a gang of a thousand replicas tries a few."""
+
+_CHOICES: Final = 8
+"""Nodes tried for one replica, for one number of servers."""
+
+_MOST_OPTIONS: Final = 16
+"""Choices of volumes tried for claims that are not bound yet."""
 
 _MOST_DOMAINS: Final = 8
 """Domains tried for a gang whose replicas are to be in one."""
@@ -57,6 +70,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "anti-affinity": "required pod anti-affinity leaves too few nodes",
         "affinity": "required pod affinity leaves too few nodes",
         "spread": "topology spread constraints leave too few nodes",
+        "volumes": "its volumes leave too few nodes",
     }
 )
 """What can be in the way, in words."""
@@ -66,9 +80,13 @@ def place_by_rules(
     gang: Gang, surroundings: Surroundings, capacity: Capacity, unruled: PlaceWithoutRules
 ) -> Placement | DoesNotFit:
     """Choose nodes for the gang's unbound replicas that its rules allow; takes nothing."""
-    found = _Search(gang, surroundings, capacity).place(unruled)
-    if found is not None:
-        return found
+    problem = _problem_of_volumes(gang, surroundings)
+    if problem is not None:
+        return does_not_fit_because(gang, problem)
+    for each in _with_options(gang, surroundings, capacity):
+        found = _Search(gang, each, capacity).place(unruled)
+        if found is not None:
+            return found
     plain = unruled(gang, capacity)
     if isinstance(plain, DoesNotFit) and not gang.differs_within_roles:
         return plain
@@ -92,8 +110,63 @@ def _has_rule(name: str, gang: Gang, surroundings: Surroundings) -> bool:
             return bool(surroundings.repelling) or any(each.anti_affinity for each in every)
         case "affinity":
             return any(each.affinity for each in every)
-        case _:
+        case "spread":
             return any(each.spread for each in every)
+        case _:
+            return any(volume.terms is not None for volume in surroundings.volumes.values())
+
+
+def _with_options(
+    gang: Gang, surroundings: Surroundings, capacity: Capacity
+) -> Iterator[Surroundings]:
+    """The surroundings with one volume chosen for each claim that several replicas share and that
+    is not bound yet; the nodes of replicas that count as placed must reach it."""
+    mounts = Counter(
+        claim for member in gang.members for claim in (member.rules or NO_RULES).claims
+    )
+    shared = [
+        name
+        for name, volume in sorted(surroundings.volumes.items())
+        if volume.options and mounts[name] > 1
+    ]
+    every = product(*(_reachable(name, gang, surroundings, capacity) for name in shared))
+    for chosen in islice(every, _MOST_OPTIONS):
+        volumes = {
+            name: replace(surroundings.volumes[name], terms=terms)
+            for name, terms in zip(shared, chosen, strict=True)
+        }
+        yield replace(surroundings, volumes={**surroundings.volumes, **volumes})
+
+
+def _reachable(
+    claim: str, gang: Gang, surroundings: Surroundings, capacity: Capacity
+) -> list[NodeTerms]:
+    """The options of a claim that the gang's placed replicas leave."""
+    rows = [
+        capacity.row_of[member.node]
+        for member in gang.members
+        if member.node in capacity.row_of and claim in (member.rules or NO_RULES).claims
+    ]
+    return [
+        terms
+        for terms in surroundings.volumes[claim].options
+        if all(fulfils_any(terms, capacity.nodes[row]) for row in rows)
+    ]
+
+
+def _problem_of_volumes(gang: Gang, surroundings: Surroundings) -> str | None:
+    """What keeps every pod that mounts one of the gang's claims from being placed."""
+    if not surroundings.volumes:
+        return None
+    claims = [claim for member in gang.members for claim in (member.rules or NO_RULES).claims]
+    waiting = {claim for member in gang.unbound for claim in (member.rules or NO_RULES).claims}
+    for claim in sorted(waiting & surroundings.volumes.keys()):
+        volume = surroundings.volumes[claim]
+        if volume.problem is not None:
+            return volume.problem
+        if volume.exclusive and claims.count(claim) > 1:
+            return f"one pod alone may mount persistent volume claim {claim} (ReadWriteOncePod)"
+    return None
 
 
 # --- what is counted
@@ -200,6 +273,11 @@ class _Group:
         """Whether further replicas may open nodes to it that are closed now."""
         return bool(self.affinity or self.spread)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether no two of it can be on one node."""
+        return self in self.conflicting or any(each in self.counted_by for each in self.anti)
+
 
 # --- the search
 
@@ -222,8 +300,10 @@ class _Search:
         self._free = np.array(capacity.free, dtype=np.int64).reshape(len(self._nodes), -1)
         self._domains: dict[str, _Domains] = {}
         self._tallies: dict[tuple[Selection, str, object], _Tally] = {}
+        self._terms: dict[NodeTerms, Mask] = {}
         self._admitted: dict[NodeConstraints, Mask] = {}
         self._counts = {role: np.zeros(len(self._nodes), dtype=np.int64) for role in Role}
+        self._totals = Counter(member.role for member in gang.members)
         for member in gang.members:
             if member.node is not None and member.node in capacity.row_of:
                 self._counts[member.role][capacity.row_of[member.node]] += 1
@@ -241,7 +321,12 @@ class _Search:
             plan = unruled(gang, usable)
             if isinstance(plan, Placement) and self._can_be_bound(plan):
                 return plan
-        return self._walk(_STEPS + _STEPS_PER_REPLICA * len(self._gang.unbound))
+        steps = _STEPS_PER_REPLICA * len(self._gang.unbound)
+        for servers in islice(self._numbers_of_servers(), max(_MOST_STEPS // steps, 1)):
+            found = self._walk(servers, steps)
+            if found is not None:
+                return found
+        return self._walk(None, _STEPS + _STEPS_PER_REPLICA * len(self._gang.unbound))
 
     def _can_be_bound(self, plan: Placement) -> bool:
         """Whether the replicas can be bound to these nodes one after the other, whichever
@@ -332,6 +417,7 @@ class _Search:
             anti_affinity=() if "anti-affinity" in self._ignored else rules.anti_affinity,
             affinity=() if "affinity" in self._ignored else rules.affinity,
             spread=() if "spread" in self._ignored else rules.spread,
+            claims=() if "volumes" in self._ignored else rules.claims,
         )
 
     def _matches(self, selection: Selection, member: Member) -> bool:
@@ -457,6 +543,10 @@ class _Search:
         """The rows that the member may use as far as the gang's unbound replicas do not matter."""
         mask = self._admits(member.spec.constraints).copy()
         self._rule_out(mask, member.excluded)
+        for claim in rules.claims:
+            volume = self._surroundings.volumes.get(claim)
+            if volume is not None and volume.terms is not None:
+                mask &= self._fulfilling(volume.terms)
         for port, names in self._surroundings.ports.items() if rules.ports else ():
             if any(mine.conflicts_with(port) for mine in rules.ports):
                 self._rule_out(mask, names)
@@ -480,6 +570,13 @@ class _Search:
                 [is_admitted(node, constraints) for node in self._nodes], dtype=np.bool_
             )
         return self._admitted[constraints]
+
+    def _fulfilling(self, terms: NodeTerms) -> Mask:
+        if terms not in self._terms:
+            self._terms[terms] = np.array(
+                [fulfils_any(terms, node) for node in self._nodes], dtype=np.bool_
+            )
+        return self._terms[terms]
 
     def _usable(self) -> Iterator[Capacity]:
         """The capacity without the nodes that some replica may not use; then, where replicas are to
@@ -536,9 +633,17 @@ class _Search:
             if other.taken is not None:
                 other.taken[row] += sign
 
-    def _choices(self, group: _Group, mask: Mask) -> list[int]:
+    def _choices(self, group: _Group, mask: Mask, servers: int | None) -> list[int]:
         """Rows for the group's next replica, best first; of untouched rows that are alike, one."""
         rows = np.flatnonzero(mask)
+        if servers is not None:
+            most = -(-self._totals[group.role] // servers)
+            used = self._used[rows] > 0
+            below = self._counts[group.role][rows] < most
+            if group.role not in (Role.PS, Role.WORKER):
+                below[:] = True
+            further = int((self._used > 0).sum()) < servers
+            rows = rows[(used & below) | (~used & further)]
         untouched = self._used[rows] == 0
         order = np.lexsort(
             (
@@ -553,11 +658,11 @@ class _Search:
         rows = rows[order]
         seen = np.where(self._used[rows] == 0, self._alike[rows], -1 - rows)
         firsts = np.sort(np.unique(seen, return_index=True)[1])
-        return [int(row) for row in rows[firsts]]
+        return [int(row) for row in rows[firsts if servers is None else firsts[:_CHOICES]]]
 
     # --- many steps
 
-    def _walk(self, steps: int) -> Placement | None:
+    def _walk(self, servers: int | None, steps: int) -> Placement | None:
         """Place replica after replica, going back where one finds no node; takes nothing."""
         taken: list[tuple[_Group, int]] = []
         choices: list[Iterator[tuple[_Group, int]]] = []
@@ -570,7 +675,7 @@ class _Search:
                 steps = max(0, steps - len(taken))
                 choices.append(iter(()))
             else:
-                choices.append(iter(self._next_choices()))
+                choices.append(iter(self._next_choices(servers)))
             while choices and (step := next(choices[-1], None)) is None:
                 choices.pop()
                 if taken:
@@ -598,14 +703,14 @@ class _Search:
             self._take(group, row, 1)
         return whole
 
-    def _next_choices(self) -> list[tuple[_Group, int]]:
+    def _next_choices(self, servers: int | None) -> list[tuple[_Group, int]]:
         """The group whose turn it is, with its rows: the first that has any."""
         for group in self._order:
             if group.placed == len(group.members):
                 continue
             mask = self._allowed(group)
             if mask.any():
-                return [(group, row) for row in self._choices(group, mask)]
+                return [(group, row) for row in self._choices(group, mask, servers)]
             if not group.is_deferrable:
                 return []
         return []
@@ -618,6 +723,21 @@ class _Search:
             number[id(group)] += 1
             nodes[self._gang.replica(member)] = self._nodes[row].name
         return Placement(self._gang.job_uid, MappingProxyType(dict(sorted(nodes.items()))))
+
+    def _numbers_of_servers(self) -> Iterator[int]:
+        """How many servers to try, fewest first; beyond the first few, ever more are left out."""
+        groups = self._groups or []
+        bound = int((self._used > 0).sum())
+        fewest = max(1, bound, *(len(g.members) for g in groups if g.is_alone), 0)
+        largest = self._free.max(axis=0) if len(self._free) else []
+        for asked, left in zip(self._demand(groups), largest, strict=True):
+            if 0 < left < asked:
+                fewest = max(fewest, -(-asked // int(left)))
+        number, most = fewest, len(self._gang.unbound) + bound
+        while number < most:
+            yield number
+            number += max(1, (number - fewest) // 2)
+        yield most
 
     def _demand(self, groups: Sequence[_Group]) -> Vector:
         sums = [0] * len(self._capacity.resources)

@@ -1,10 +1,9 @@
-"""Rules of pods about other pods and ports, beyond what a node itself admits.
+"""Rules of pods about other pods, ports and volumes, beyond what a node itself admits.
 
-These are the rules of kube-scheduler's in-tree filters NodePorts, InterPodAffinity and
-PodTopologySpread. kube-scheduler filters for one pod as long as the others of its gang are not
-bound; these rules concern the pods of one gang among each other, so that the plan has to know them
-(docs/design/0071-rules-that-a-plan-needs.md). Preferences are left out: they are kube-scheduler's
-to weigh.
+These are the rules of kube-scheduler's in-tree filters NodePorts, InterPodAffinity,
+PodTopologySpread, VolumeBinding and VolumeRestrictions; a gang is planned whole before
+kube-scheduler has filtered for each of its pods, so the plan has to know them. Preferences are left
+out: they are kube-scheduler's to weigh.
 
 ``Surroundings`` is what the pods that are there mean for one gang: frozen, so that a gang is
 planned on it without a lock.
@@ -23,6 +22,9 @@ Labels = tuple[tuple[str, str], ...]
 
 NamespaceLabels = Mapping[str, Labels]
 """The labels of each namespace."""
+
+NodeTerms = tuple[tuple[Requirement, ...], ...]
+"""Alternatives of which a node must fulfil one whole."""
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared, never bound
 
@@ -113,6 +115,8 @@ class PodRules:
     affinity: tuple[AffinityTerm, ...] = ()
     anti_affinity: tuple[AffinityTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
+    claims: tuple[str, ...] = ()
+    """The persistent volume claims that it mounts, by name."""
 
     @property
     def is_empty(self) -> bool:
@@ -144,6 +148,27 @@ def selections_of(rules: PodRules) -> set[Selection]:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimedVolume:
+    """What a persistent volume claim means for the pods that mount it."""
+
+    terms: NodeTerms | None = None
+    """The nodes that reach it, or would; ``None`` for every node."""
+
+    options: tuple[NodeTerms, ...] = ()
+    """Where it is bound only once a pod has a node: the volumes that it may get, each by the nodes
+    that reach it. Pods that share the claim must all reach the one that is chosen."""
+
+    beyond_plan: bool = False
+    """Whether only kube-scheduler knows which nodes are suitable."""
+
+    problem: str | None = None
+    """Why no pod that mounts it can be placed now, as a clause for users."""
+
+    exclusive: bool = False
+    """Whether one pod alone may mount it (ReadWriteOncePod)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the pods that are there, placed members of the gang included, mean for one gang."""
 
@@ -161,5 +186,8 @@ class Surroundings:
 
     ports: Mapping[HostPort, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
     """Ports in use that conflict with one of the gang's, with the nodes that they are taken of."""
+
+    volumes: Mapping[str, ClaimedVolume] = field(default_factory=lambda: MappingProxyType({}))
+    """The gang's claims, by name."""
 
     of_namespaces: NamespaceLabels = field(default_factory=lambda: MappingProxyType({}))

@@ -98,7 +98,7 @@ def test_a_gang_that_wants_to_be_in_one_zone_is_bound_there(jobs: TrainingJobs) 
 
 
 def test_a_volume_of_one_zone_keeps_its_gang_there(
-    own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
 ) -> None:
     folder = tmp_path / "volume"
     folder.mkdir()
@@ -128,8 +128,7 @@ def test_a_volume_of_one_zone_keeps_its_gang_there(
         own.kubectl("create", "-f", "-", stdin=json.dumps(body))
     assert {ZONES[node] for node in jobs.wait_bound("zonal", 6).values()} == {"west"}
     jobs.submit("too-large", workers_with("too-large", 8, volumes=volumes, container=mounts))
-    wait_until("each pod was tried", lambda: all(map(was_tried, jobs_pods(api, "too-large"))))
-    assert not jobs.nodes("too-large")
+    jobs.wait_refused("too-large", 8, "its volumes leave too few nodes")
 
 
 def test_replicas_of_one_role_that_differ_go_each_where_it_may(

@@ -104,7 +104,10 @@ def api(httpserver: HTTPServer) -> HTTPServer:
     """An API server that knows one node; every watch ends at once."""
     for path in (
         "/api/v1/pods",
+        "/api/v1/persistentvolumeclaims",
+        "/api/v1/persistentvolumes",
         "/api/v1/namespaces",
+        "/apis/storage.k8s.io/v1/storageclasses",
         "/apis/kubeflow.org/v1/mxjobs",
         "/apis/optimus.dl/v1alpha1/trainingprofiles",
     ):

@@ -27,6 +27,9 @@ KINDS = (
     "tfjobs",
     "mxjobs",
     "trainingprofiles",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "storageclasses",
     "namespaces",
 )
 CREATED = "2026-01-01T00:00:00Z"

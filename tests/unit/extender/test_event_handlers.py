@@ -13,11 +13,11 @@ from extender.state.event_handlers import rescale_of
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
 from optimus.kube.eligibility import EligibilityConfig
-from optimus.kube.namespaces import Namespace
 from optimus.kube.nodes import decode_node
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.profiles import JobRef, ProfileStatus, RescaleStatus, TrainingProfile
 from optimus.kube.training_jobs import TrainingJob, decode_job
+from optimus.kube.volumes import Namespace
 from tests.cases import cases
 
 RECORD = RescaleStatus("i7", "2026-01-01T00:00:00Z", 1, 2, 2, 4)

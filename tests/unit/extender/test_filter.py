@@ -187,16 +187,6 @@ def test_what_one_replica_is_not_offered_is_not_held_against_another_kind_of_its
     assert cluster.planned_nodes() == {plain: "a", chosen: "b"}
 
 
-def test_replicas_with_claims_of_their_own_go_each_where_its_volume_is() -> None:
-    cluster = FakeCluster({"a": 1, "b": 1})
-    names = cluster.job("j", 0, 2, beyond_plan=True)
-    for name in names:
-        cluster.change(cluster.pods[name], claims=(f"{name}-data",))
-    cluster.ask(names[0], ["b"])
-    assert cluster.ask(names[1], ["a"]).kept == ("a",)
-    assert cluster.planned_nodes() == {names[0]: "b", names[1]: "a"}
-
-
 def test_a_pod_that_is_being_bound_stays_where_it_is_when_the_rest_is_planned_again() -> None:
     cluster = FakeCluster({"a": 2, "b": 2, "c": 2})
     names = cluster.job("j", 2, 2)

@@ -1,10 +1,14 @@
 """No namespace's changes keep the gangs of others waiting."""
 
+from collections.abc import Callable
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from optimus.jobs import Counts, Role
 from optimus.kube.pods import Pod
+from optimus.kube.volumes import Claim, StorageClass, Volume
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, Placement
 from optimus.placement.queue.budgets import BURST_SECONDS, SHARE, NamespaceBudgets
@@ -164,3 +168,59 @@ def test_a_gang_whose_search_is_costly_rests_though_its_pods_change() -> None:
     costly.searched.clear()
     cluster.planner.plan_slice()
     assert costly.searched == ["tenant"]
+
+
+# --- volumes
+
+LOCAL = StorageClass(name="local", provisioner="kubernetes.io/no-provisioner", waits_for_pod=True)
+MINE = Claim(namespace="ns", name="mine", storage_class="local")
+
+
+def with_a_claim() -> tuple[FakeCluster, list[str]]:
+    """A gang that mounts a claim and waits for a volume, and another that mounts none."""
+    cluster = FakeCluster({"a": 9})
+    cluster.handlers.storage_class(None, LOCAL)
+    cluster.handlers.claim(None, MINE)
+    cluster.pod("mounts", Role.WORKER, 0, Counts(0, 1), rules=PodRules(claims=("mine",)))
+    cluster.job("large", 0, 10)
+    cluster.planner.advance()
+    looked = observed(cluster)
+    return cluster, looked
+
+
+def test_only_gangs_that_mount_a_claim_are_looked_at_when_it_changes() -> None:
+    cluster, looked = with_a_claim()
+    other = Claim(namespace="other", name="mine", storage_class="slow")
+    cluster.handlers.claim(None, other)
+    cluster.handlers.claim(other, msgspec.structs.replace(other, leaving=True))
+    cluster.handlers.storage_class(None, StorageClass(name="slow"))
+    taken = Volume(name="v", storage_class="local", claim=("other", "mine"), available=True)
+    cluster.handlers.volume(None, taken)
+    cluster.handlers.claim(MINE, msgspec.structs.replace(MINE))
+    cluster.planner.advance()
+    assert looked == []
+    free = Volume(name="w", storage_class="local", available=True)
+    changes: list[Callable[[], None]] = [
+        lambda: cluster.handlers.claim(MINE, msgspec.structs.replace(MINE, bytes=1)),
+        lambda: cluster.handlers.volume(None, msgspec.structs.replace(free, bytes=1)),
+        lambda: cluster.handlers.storage_class(
+            LOCAL, msgspec.structs.replace(LOCAL, provisioner="x")
+        ),
+    ]
+    for change in changes:
+        looked.clear()
+        change()
+        cluster.planner.advance()
+        assert looked == ["uid-mounts"]
+
+
+def test_a_label_that_no_rule_selects_makes_no_refusal_out_of_date() -> None:
+    cluster = FakeCluster({"a": 9})
+    apart = AffinityTerm("kubernetes.io/hostname", PodSelector((), namespaces=("ns",)))
+    bound = cluster.other("bound", 1, "a")
+    cluster.change(bound, rules=PodRules(anti_affinity=(apart,)))
+    occupancy = cluster.state.cluster.occupancy
+    before = occupancy.generation
+    relabel(cluster, "bound", 1)
+    cluster.change(cluster.pods["bound"], resource_version="2")
+    assert occupancy.generation == before

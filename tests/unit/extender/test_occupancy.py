@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from extender.state.occupancy import Occupancy, Occupant
 from optimus.jobs import JobKey, ReplicaSpec, Requirement, Role
+from optimus.kube.volumes import READ_WRITE_ONCE_POD, Claim, Volume
 from optimus.placement.gang import Gang, Member
 from optimus.placement.rules import (
     AffinityTerm,
@@ -124,6 +125,39 @@ def test_pods_of_a_namespace_count_by_the_labels_that_it_has_now(labels: Labels 
     assert seen_by(occupancy, beside).counts == {Selection((of_team,)): {}}
 
 
+def test_a_claim_for_one_pod_is_free_again_once_its_pod_has_left() -> None:
+    occupancy = Occupancy()
+    mounts = PodRules(claims=("c",))
+    occupancy.volumes.set_claim(None, claim())
+    occupancy.volumes.set_volume(None, Volume(name="v", claim=("ns", "c")))
+    assert seen_by(occupancy, mounts).volumes["c"].problem is None
+    occupancy.add("p", Occupant("a", "ns", Y, mounts))
+    occupancy.add("q", Occupant("a", "other", Y, mounts))  # a claim of another namespace
+    assert "another pod" in (seen_by(occupancy, mounts).volumes["c"].problem or "")
+    occupancy.remove("p", "ns")
+    assert seen_by(occupancy, mounts).volumes["c"].problem is None
+
+
+@cases("is_csi", {"of a CSI driver": True, "of another": False})
+def test_only_volumes_of_csi_drivers_leave_the_nodes_to_kube_scheduler(is_csi: bool) -> None:
+    occupancy = Occupancy()
+    occupancy.volumes.set_claim(None, claim())
+    occupancy.volumes.set_volume(None, Volume(name="v", claim=("ns", "c"), is_csi=is_csi))
+    assert occupancy.is_beyond_plan(gang_of(PodRules(claims=("c",)))) == is_csi
+    assert not occupancy.is_beyond_plan(gang_of(ON_80))
+    assert not occupancy.is_beyond_plan(gang_of(None))
+
+
+def claim() -> Claim:
+    return Claim(
+        namespace="ns",
+        name="c",
+        volume="v",
+        is_bound=True,
+        access_modes=(READ_WRITE_ONCE_POD,),
+    )
+
+
 # --- which refusals may be out of date
 
 
@@ -138,6 +172,7 @@ def adding(pod: Occupant) -> Callable[[Occupancy], object]:
         "a pod that a gang counts": (adding(Occupant("n", "ns", X)), True, True),
         "more ports are taken": (adding(Occupant("n", "ns", Y, ON_80)), True, False),
         "a port is free again": (lambda occupancy: occupancy.remove("port", "ns"), True, True),
+        "a volume": (lambda occupancy: occupancy.volumes_changed(), True, False),
         "a namespace": (lambda occupancy: occupancy.set_namespace("other", Y), True, True),
         "as it was": (lambda occupancy: occupancy.set_namespace("other", X), False, False),
         "a question": (

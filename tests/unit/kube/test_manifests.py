@@ -25,7 +25,6 @@ from optimus.kube.contract import (
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.namespaces import watched_namespaces
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
 from optimus.kube.profiles import (
@@ -39,6 +38,12 @@ from optimus.kube.profiles import (
 )
 from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.training_jobs import watched_training_jobs
+from optimus.kube.volumes import (
+    watched_claims,
+    watched_namespaces,
+    watched_storage_classes,
+    watched_volumes,
+)
 from optimus.progress import metric_names
 
 ROOT = Path(__file__).parents[3]
@@ -113,6 +118,9 @@ def test_the_extender_may_read_all_that_it_watches() -> None:
         watched_pods(),
         *(watched_training_jobs(kind, config) for kind in JOB_KINDS),
         watched_profiles(),
+        watched_claims(),
+        watched_volumes(),
+        watched_storage_classes(),
         watched_namespaces(),
     ]
     (role,) = (

@@ -138,21 +138,15 @@ def test_a_spread_that_may_be_broken_is_no_rule() -> None:
     assert with_spec(topologySpreadConstraints=anyway).rules is None
 
 
-def claim(source: str) -> dict[str, Any]:
-    return {"name": "v", source: {"claimName": "c"}}
-
-
 def test_claims_by_name_and_those_made_for_the_pod() -> None:
     volumes = [
         {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}},
         {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
         {"name": "other", "emptyDir": {}},
     ]
-    assert with_spec(volumes=volumes).claims == ("p-scratch", "shared")
-
-
-def test_a_volume_that_any_node_holds_is_no_rule() -> None:
-    assert not with_spec(volumes=[{"name": "v", "emptyDir": {}}]).beyond_plan
+    pod = with_spec(volumes=volumes)
+    assert pod.rules == PodRules(claims=("p-scratch", "shared"))
+    assert not pod.beyond_plan
 
 
 @cases(
@@ -160,8 +154,6 @@ def test_a_volume_that_any_node_holds_is_no_rule() -> None:
     {
         "a claim of a device": {"resourceClaims": [{"name": "gpu"}]},
         "an inline volume": {"volumes": [{"name": "v", "csi": {"driver": "d"}}]},
-        "a volume claim": {"volumes": [claim("persistentVolumeClaim")]},
-        "a claim that is made for the pod": {"volumes": [claim("ephemeral")]},
         "an iSCSI volume": {"volumes": [{"name": "v", "iscsi": {"iqn": "i"}}]},
     },
 )

@@ -24,6 +24,8 @@ class OnePod:
     resources: Resources = field(default_factory=Resources)
     constraints: NodeConstraints = field(default_factory=NodeConstraints)
     leaving: bool = False
+    claims: Mapping[str, tuple[tuple[Requirement, ...], ...]] = field(default_factory=dict)
+    """The nodes that reach the volumes of its claims."""
 
 
 Placed = Sequence[tuple[OnePod, Node]]
@@ -57,12 +59,18 @@ def may_go(pod: OnePod, node: Node, placed: Placed, nodes: Sequence[Node]) -> bo
     """Whether kube-scheduler would put the pod on the node now."""
     return (
         refusal(node, pod.constraints) is None
+        and all(reaches(terms, node) for terms in pod.claims.values())
         and has_room(pod, node, placed)
         and has_ports(pod, node, placed)
         and is_apart(pod, node, placed)
         and (not pod.rules.affinity or is_beside(pod, pod.rules.affinity, node, placed))
         and all(is_spread(pod, each, node, placed, nodes) for each in pod.rules.spread)
     )
+
+
+def reaches(terms: Sequence[Sequence[Requirement]], node: Node) -> bool:
+    """Whether the node reaches a volume."""
+    return any(all(holds(each, node.labels) for each in term) for term in terms)
 
 
 def has_room(pod: OnePod, node: Node, placed: Placed) -> bool:

@@ -269,6 +269,14 @@ def test_a_choice_that_leaves_too_few_nodes_is_taken_back() -> None:
     planned(members, nodes)
 
 
+def test_a_gang_with_rules_goes_on_the_fewest_servers() -> None:
+    """On n0, the roomier, a second pod would be more than two ahead of n1."""
+    spread = PodRules(spread=(SpreadConstraint(HOST, 2, app("a")),))
+    nodes = [node("n0", 9), node("n1", 4)]
+    there = [(OnePod("ns", {"app": "a"}), nodes[0])]
+    assert planned(workers(3, spread), nodes, there) == {"n0": 0, "n1": 3}
+
+
 def test_a_large_gang_with_rules_is_placed() -> None:
     nodes = [node(f"n{at:04}", 8, zone=f"z{at % 3}") for at in range(1000)]
     members = [*workers(60, SPREAD), *(member(Role.PS, at, ANTI, "ps") for at in range(6))]

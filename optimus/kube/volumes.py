@@ -1,0 +1,267 @@
+"""Persistent volume claims, persistent volumes and storage classes, reduced to what decides which
+nodes a pod may go to; and the labels of namespaces, by which pods select other pods."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from optimus.jobs import Requirement
+from optimus.kube.client import path_of
+from optimus.kube.errors import decode
+from optimus.kube.list_watch import ListWatch
+from optimus.kube.metadata import ObjectMetadata
+from optimus.kube.podspec import LabelSelector, NodeSelector, label_requirements, node_terms
+from optimus.kube.quantity import Amount, parse_quantity
+from optimus.placement.rules import Labels, NodeTerms
+
+_BOUND = "pv.kubernetes.io/bind-completed"
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A persistent volume claim. ``volume`` is the one that it is bound to, or asks for; ``bytes``
+    what it requests."""
+
+    namespace: str
+    name: str
+    storage_class: str = ""
+    volume: str = ""
+    is_bound: bool = False
+    is_lost: bool = False
+    leaving: bool = False
+    access_modes: tuple[str, ...] = ()
+    bytes: int = 0
+    mode: str = "Filesystem"
+    requirements: tuple[Requirement, ...] = ()
+    """What the labels of its volume must fulfil."""
+
+
+class Volume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A persistent volume. ``claim`` is the namespace and name of the claim that it is for;
+    ``terms`` the nodes that reach it, ``None`` for every node."""
+
+    name: str
+    storage_class: str = ""
+    claim: tuple[str, str] | None = None
+    available: bool = False
+    access_modes: tuple[str, ...] = ()
+    bytes: int = 0
+    mode: str = "Filesystem"
+    labels: Labels = ()
+    terms: NodeTerms | None = None
+    is_csi: bool = False
+
+    @property
+    def namespace(self) -> str:
+        """Volumes belong to no namespace."""
+        return ""
+
+
+class StorageClass(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A storage class. ``topologies`` are the nodes that it provisions for; none: every node."""
+
+    name: str
+    provisioner: str = ""
+    waits_for_pod: bool = False
+    """Whether a volume is bound or made only once a pod has a node (WaitForFirstConsumer)."""
+
+    topologies: NodeTerms = ()
+
+    @property
+    def namespace(self) -> str:
+        """Storage classes belong to no namespace."""
+        return ""
+
+
+class Namespace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A namespace and its labels."""
+
+    name: str
+    labels: Labels = ()
+
+    @property
+    def namespace(self) -> str:
+        """Namespaces belong to no namespace."""
+        return ""
+
+
+class _Requests(msgspec.Struct, gc=False):
+    requests: dict[str, Amount] | None = None
+
+
+class _ClaimSpec(msgspec.Struct, gc=False, rename="camel"):
+    storage_class_name: str | None = None
+    volume_name: str | None = None
+    access_modes: list[str] | None = None
+    resources: _Requests | None = None
+    volume_mode: str | None = None
+    selector: LabelSelector | None = None
+
+
+class _Phase(msgspec.Struct, gc=False):
+    phase: str | None = None
+
+
+class _RawClaim(msgspec.Struct, gc=False):
+    metadata: ObjectMetadata
+    spec: _ClaimSpec
+    status: _Phase | None = None
+
+
+class _ClaimReference(msgspec.Struct, gc=False):
+    namespace: str = ""
+    name: str = ""
+
+
+class _VolumeAffinity(msgspec.Struct, gc=False):
+    required: NodeSelector | None = None
+
+
+class _VolumeSpec(msgspec.Struct, gc=False, rename="camel"):
+    storage_class_name: str | None = None
+    claim_ref: _ClaimReference | None = None
+    access_modes: list[str] | None = None
+    capacity: dict[str, Amount] | None = None
+    volume_mode: str | None = None
+    node_affinity: _VolumeAffinity | None = None
+    csi: object = None
+
+
+class _RawVolume(msgspec.Struct, gc=False):
+    metadata: ObjectMetadata
+    spec: _VolumeSpec
+    status: _Phase | None = None
+
+
+class _TopologyLabel(msgspec.Struct, gc=False):
+    key: str = ""
+    values: list[str] | None = None
+
+
+class _TopologyTerm(msgspec.Struct, gc=False, rename="camel"):
+    match_label_expressions: list[_TopologyLabel] | None = None
+
+
+class _RawStorageClass(msgspec.Struct, gc=False, rename="camel"):
+    metadata: ObjectMetadata
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[_TopologyTerm] | None = None
+
+
+class _RawNamespace(msgspec.Struct, gc=False):
+    metadata: ObjectMetadata
+
+
+_CLAIMS = msgspec.json.Decoder(_RawClaim)
+_VOLUMES = msgspec.json.Decoder(_RawVolume)
+_CLASSES = msgspec.json.Decoder(_RawStorageClass)
+_NAMESPACES = msgspec.json.Decoder(_RawNamespace)
+
+
+def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
+    """A claim from the JSON of one v1 PersistentVolumeClaim.
+
+    Raises:
+        Malformed: the JSON is no claim, or states an amount that is no quantity.
+    """
+    found = decode(_CLAIMS, raw, "a persistent volume claim")
+    metadata, spec = found.metadata, found.spec
+    return Claim(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        storage_class=spec.storage_class_name or "",
+        volume=spec.volume_name or "",
+        is_bound=bool(spec.volume_name) and _BOUND in (metadata.annotations or {}),
+        is_lost=found.status is not None and found.status.phase == "Lost",
+        leaving=metadata.deletion_timestamp is not None,
+        access_modes=tuple(sorted(spec.access_modes or ())),
+        bytes=_bytes(spec.resources.requests if spec.resources else None),
+        mode=spec.volume_mode or "Filesystem",
+        requirements=label_requirements(spec.selector) or (),
+    )
+
+
+def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
+    """A volume from the JSON of one v1 PersistentVolume.
+
+    Raises:
+        Malformed: the JSON is no volume, or states an amount that is no quantity.
+    """
+    found = decode(_VOLUMES, raw, "a persistent volume")
+    spec, reference = found.spec, found.spec.claim_ref
+    required = spec.node_affinity.required if spec.node_affinity else None
+    return Volume(
+        name=found.metadata.name,
+        storage_class=spec.storage_class_name or "",
+        claim=None if reference is None else (reference.namespace, reference.name),
+        available=found.status is not None and found.status.phase == "Available",
+        access_modes=tuple(sorted(spec.access_modes or ())),
+        bytes=_bytes(spec.capacity),
+        mode=spec.volume_mode or "Filesystem",
+        labels=_sorted(found.metadata.labels),
+        terms=None if required is None else node_terms(required),
+        is_csi=spec.csi is not None,
+    )
+
+
+def decode_storage_class(raw: bytes | msgspec.Raw) -> StorageClass:
+    """A storage class from the JSON of one storage.k8s.io/v1 StorageClass.
+
+    Raises:
+        Malformed: the JSON is no storage class.
+    """
+    found = decode(_CLASSES, raw, "a storage class")
+    return StorageClass(
+        name=found.metadata.name,
+        provisioner=found.provisioner,
+        waits_for_pod=found.volume_binding_mode == "WaitForFirstConsumer",
+        topologies=tuple(
+            tuple(
+                Requirement(label.key, "In", tuple(label.values or ()))
+                for label in term.match_label_expressions or ()
+            )
+            for term in found.allowed_topologies or ()
+        ),
+    )
+
+
+def decode_namespace(raw: bytes | msgspec.Raw) -> Namespace:
+    """A namespace from the JSON of one v1 Namespace.
+
+    Raises:
+        Malformed: the JSON is no namespace.
+    """
+    metadata = decode(_NAMESPACES, raw, "a namespace").metadata
+    return Namespace(name=metadata.name, labels=_sorted(metadata.labels))
+
+
+def watched_claims() -> ListWatch[Claim]:
+    """Persistent volume claims of every namespace."""
+    return ListWatch(
+        "persistentvolumeclaims", path_of("", "v1", "persistentvolumeclaims"), decode_claim
+    )
+
+
+def watched_volumes() -> ListWatch[Volume]:
+    """Every persistent volume."""
+    return ListWatch("persistentvolumes", path_of("", "v1", "persistentvolumes"), decode_volume)
+
+
+def watched_storage_classes() -> ListWatch[StorageClass]:
+    """Every storage class."""
+    path = path_of("storage.k8s.io", "v1", "storageclasses")
+    return ListWatch("storageclasses", path, decode_storage_class, optional=True)
+
+
+def watched_namespaces() -> ListWatch[Namespace]:
+    """Every namespace."""
+    return ListWatch("namespaces", path_of("", "v1", "namespaces"), decode_namespace)
+
+
+def _sorted(labels: Mapping[str, str] | None) -> Labels:
+    return tuple(sorted((labels or {}).items()))
+
+
+def _bytes(amounts: Mapping[str, Amount] | None) -> int:
+    return int(parse_quantity((amounts or {}).get("storage", 0)))
