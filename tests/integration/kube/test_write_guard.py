@@ -39,7 +39,8 @@ def seen(httpserver: HTTPServer) -> list[Request]:
     def answer(request: Request) -> Response:
         request.get_data()  # one that is cut off does not get further
         requests.append(request)
-        return Response('{"metadata": {"resourceVersion": "8"}}', content_type="application/json")
+        stored = '{"metadata": {"name": "l", "resourceVersion": "8"}}'
+        return Response(stored, content_type="application/json")
 
     httpserver.expect_request(re.compile(".*")).respond_with_handler(answer)
     return requests
