@@ -38,7 +38,6 @@ from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.training import Training
 from optimus.snapshot import BoundPod, ClusterSnapshot
 
-NO_SERVICE: Final = Service()
 NO_RECORD: Final = JobRecord()
 
 
