@@ -1,10 +1,10 @@
-"""A job is rescaled, or profiled, while one API call of the autoscaler meets a fault; what must
+"""A job is rescaled, paused or profiled while API calls of the autoscaler meet faults; what must
 hold."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from localcluster.faults.faults import Call, Effect, ErrorResponse, Fault
+from localcluster.faults.faults import Call, Effect, ErrorResponse, Fault, Kill
 from tests.harness.api import Json
 from tests.harness.faults.fault_cases import RESUMES, SUSPENDS
 from tests.harness.faults.fault_scenario import LARGE, SMALL, Before, FaultScenario
@@ -19,6 +19,9 @@ from tests.integration.fault_matrix.call_points import CallPoint, call_points
 REFUSED = ErrorResponse(422)
 _PASSES = 2
 """Undisturbed rescales that the points are taken from: in one the job grows, in one it shrinks."""
+
+_COURSES = 3
+"""The points at which the autoscaler is killed are spread over so many courses."""
 
 _OWN, _MEASURED = (1, 2), (1, 1)
 """The counts of the profiled job: those of its user, and the only ones that it is measured at."""
@@ -53,7 +56,7 @@ class MatrixScenario:
         self._proxy = scenario.proxy(AUTOSCALER)
         self._early_resumes: list[str] = []
         self._proxy.on_call = self._look_at
-        self._proxy.kill_client = lambda: scenario.product.kill_and_start(AUTOSCALER)
+        self._proxy.kill_client = scenario.kill_autoscaler
         self.points = self._enumerate()
 
     def _enumerate(self) -> tuple[CallPoint, ...]:
@@ -65,13 +68,33 @@ class MatrixScenario:
         return tuple(found)
 
     def play(self, point: CallPoint, effect: Effect) -> list[str]:
-        """Rescale the job while this point meets the effect. Return what was wrong afterwards."""
+        """Move the job while this point meets the effect. Return what was wrong afterwards."""
+        return self._move([_fault(point, effect)], effect == REFUSED and point.call == RESUMES)
+
+    def kill_at_every_point(self) -> tuple[list[str], list[CallPoint]]:
+        """Kill the autoscaler once at every point, right after the server has carried the call out.
+
+        A course has several kills: each process begins with what the one before has stored, as it
+        would after a single kill. Returns what was wrong, and the points that no course came to."""
+        left, wrong = list(self.points), list[str]()
+        courses = [left[first::_COURSES] for first in range(_COURSES)]
+        while courses:
+            for course in courses:
+                wrong += self._move([_fault(point, Kill(after_effect=True)) for point in course])
+                killed = {each.fault for each in self._proxy.calls}
+                left = [
+                    each for each in left if _fault(each, Kill(after_effect=True)) not in killed
+                ]
+            courses = [left] if left and len(left) < sum(map(len, courses)) else []
+        return wrong, left
+
+    def _move(self, faults: Sequence[Fault], is_refused: bool = False) -> list[str]:
         job = self._scenario.training_job(is_small=False)
         before = self._scenario.now()
         self._early_resumes.clear()
-        self._proxy.inject(Fault(point.call, effect, after=point.after))
+        self._proxy.inject(*faults)
         rescaled = self._scenario.rescale(job)
-        if not (effect == REFUSED and point.call == RESUMES):
+        if not is_refused:
             self._scenario.wait_training(rescaled)
             return list(self._harm(rescaled, before, RESCALE))
         # Counts that are refused are not asked for again at once: it trains at those before.
@@ -150,14 +173,13 @@ class ProfilingScenario(MatrixScenario):
         self._remove(job)
         return points
 
-    def play(self, point: CallPoint, effect: Effect) -> list[str]:
-        """Profile a job while this point meets the effect. Return what was wrong afterwards."""
+    def _move(self, faults: Sequence[Fault], is_refused: bool = False) -> list[str]:
         before = self._scenario.now(_profiled_job(0))
         self._early_resumes.clear()
-        self._proxy.inject(Fault(point.call, effect, after=point.after))
+        self._proxy.inject(*faults)
         job = self._submit()
         try:
-            if not (effect == REFUSED and point.call == RESUMES):
+            if not is_refused:
                 self._wait_profiled(job, before)
                 return list(self._harm(job, before, PROFILING))
             self._scenario.wait(lambda: self.has_happened, "the resume is refused")
@@ -204,14 +226,13 @@ class PausingScenario(MatrixScenario):
         calls = [each for each in self._proxy.calls if "/short" not in each.call.target]
         return call_points(calls)
 
-    def play(self, point: CallPoint, effect: Effect) -> list[str]:
-        """Pause the job and resume it while this point meets the effect. Return what was wrong
-        afterwards."""
+    def _move(self, faults: Sequence[Fault], is_refused: bool = False) -> list[str]:
+        del is_refused  # the resume is tried again
         self._proxy.inject()
         self._scenario.wait_training(self._LONG)
         before = self._scenario.now(self._LONG)
         self._early_resumes.clear()
-        self._proxy.inject(Fault(point.call, effect, after=point.after))
+        self._proxy.inject(*faults)
         self._pause_and_resume()
         return list(self._harm(self._LONG, before, PAUSE))
 
@@ -230,6 +251,10 @@ class PausingScenario(MatrixScenario):
             return len(self._scenario.bound(job)) == job.pods
         except GONE:
             return False
+
+
+def _fault(point: CallPoint, effect: Effect) -> Fault:
+    return Fault(point.call, effect, after=point.after)
 
 
 def _profiled_job(number: int) -> LightJob:
