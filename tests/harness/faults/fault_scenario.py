@@ -111,10 +111,11 @@ class FaultScenario(Scenario):
         for proxy in self.product.proxies.values():
             proxy.inject()
 
-    def rescale(self, job: LightJob) -> LightJob:
-        """Ask, as its user would, for the other counts; return the job at these."""
+    def rescale(self, job: LightJob, least: Counts | None = None) -> LightJob:
+        """Ask, as its user would, for the other counts; return the job at these. With ``least`` the
+        policy may choose from these counts on."""
         target: Counts = LARGE if (job.ps, job.workers) == SMALL else SMALL
-        set_bounds(self, job, target)
+        set_bounds(self, job, target, least)
         return at(job, target)
 
     def wait_training(self, job: LightJob) -> None:

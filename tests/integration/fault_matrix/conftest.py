@@ -16,6 +16,7 @@ from tests.harness.faults.processes import TUNING
 from tests.harness.faults.setup import fault_scenario
 from tests.harness.optimus_cluster import training_nodes
 from tests.integration.fault_matrix.matrix_scenario import (
+    FairShareScenario,
     MatrixScenario,
     PausingScenario,
     ProfilingScenario,
@@ -30,10 +31,10 @@ _PROFILING = {
     "rescale_spacing_seconds": "1",
 }
 # A job is decided by what is expected of it, soon after it has begun to train.
-_DECIDED_ANEW = {"interval_seconds": "2", "log_poll_seconds": "0.5", "profiling_seconds": "1"}
+_DECIDED_ANEW = {"interval_seconds": "2", "log_poll_seconds": "0.5", "profiling_samples": "1"}
 _POLICIES: Final[Mapping[str, tuple[Callable[[FaultScenario], MatrixScenario], str]]] = {
     "srtf": (PausingScenario, "pack"),
-    "drf": (MatrixScenario, "spread"),
+    "drf": (FairShareScenario, "spread"),
 }
 """What is done under a policy, and its placement rule: one pauses jobs, one rescales them."""
 

@@ -51,6 +51,9 @@ NOT_PROFILED = replace(PROFILING, runs=2)
 class MatrixScenario:
     """The one job, and the points at which its rescale can meet a fault."""
 
+    _LEAST: Counts | None = None
+    """From which counts on the policy chooses; ``None``: there is one choice."""
+
     def __init__(self, scenario: FaultScenario) -> None:
         self._scenario = scenario
         self._proxy = scenario.proxy(AUTOSCALER)
@@ -63,7 +66,7 @@ class MatrixScenario:
         found: dict[CallPoint, None] = {}
         for _ in range(_PASSES):
             job = self._scenario.training_job(is_small=False)
-            self._scenario.wait_training(self._scenario.rescale(job))
+            self._scenario.wait_training(self._scenario.rescale(job, self._LEAST))
             found |= dict.fromkeys(call_points(self._proxy.calls))
         return tuple(found)
 
@@ -93,7 +96,7 @@ class MatrixScenario:
         before = self._scenario.now()
         self._early_resumes.clear()
         self._proxy.inject(*faults)
-        rescaled = self._scenario.rescale(job)
+        rescaled = self._scenario.rescale(job, self._LEAST)
         if not is_refused:
             self._scenario.wait_training(rescaled)
             return list(self._harm(rescaled, before, RESCALE))
@@ -104,6 +107,14 @@ class MatrixScenario:
         self._scenario.delete(job)
         self._scenario.wait(lambda: not self._scenario.pods(), "its pods are gone")
         return wrong
+
+    def reasons(self) -> set[str]:
+        """Why the job was moved or paused, as its profile has said."""
+        seen = [each.get("status") or {} for each in self._scenario.seen.profiles]
+        rescales = [status.get("rescale") or {} for status in seen]
+        return {str(status.get("reason")) for status in seen} | {
+            str(rescale.get("why")) for rescale in rescales
+        }
 
     @property
     def has_happened(self) -> bool:
@@ -213,6 +224,20 @@ class ProfilingScenario(MatrixScenario):
         return runs[since.runs :]
 
 
+class FairShareScenario(MatrixScenario):
+    """A job whose fair share is all that its user lets it have."""
+
+    _LEAST = SMALL
+
+    def replicas_by_node(self) -> list[int]:
+        """How many replicas each node has of the job at its larger counts."""
+        job = self._scenario.training_job(is_small=False)
+        if (job.ps, job.workers) != LARGE:
+            job = self._scenario.rescale(job, self._LEAST)
+            self._scenario.wait_training(job)
+        return [sum(roles.values()) for roles in self._scenario.placement(job).values()]
+
+
 class PausingScenario(MatrixScenario):
     """A long job that is paused for a short one, and goes on when that is deleted."""
 
@@ -235,6 +260,10 @@ class PausingScenario(MatrixScenario):
         self._proxy.inject(*faults)
         self._pause_and_resume()
         return list(self._harm(self._LONG, before, PAUSE))
+
+    def pauses(self) -> list[str]:
+        """What the Events say of its pauses, once it has been resumed."""
+        return self._scenario.wait_events(self._LONG.name, "Paused", "Resumed")["Paused"]
 
     def _pause_and_resume(self) -> None:
         scenario = self._scenario
