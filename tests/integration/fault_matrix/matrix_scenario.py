@@ -108,14 +108,6 @@ class MatrixScenario:
         self._scenario.wait(lambda: not self._scenario.pods(), "its pods are gone")
         return wrong
 
-    def reasons(self) -> set[str]:
-        """Why the job was moved or paused, as its profile has said."""
-        seen = [each.get("status") or {} for each in self._scenario.seen.profiles]
-        rescales = [status.get("rescale") or {} for status in seen]
-        return {str(status.get("reason")) for status in seen} | {
-            str(rescale.get("why")) for rescale in rescales
-        }
-
     @property
     def has_happened(self) -> bool:
         """Whether the last fault met a call."""
@@ -229,6 +221,11 @@ class FairShareScenario(MatrixScenario):
 
     _LEAST = SMALL
 
+    def reasons(self) -> set[str]:
+        """Why the job was rescaled, as its profile has said."""
+        seen = [each.get("status") or {} for each in self._scenario.seen.profiles]
+        return {str((status.get("rescale") or {}).get("why")) for status in seen}
+
     def replicas_by_node(self) -> list[int]:
         """How many replicas each node has of the job at its larger counts."""
         job = self._scenario.training_job(is_small=False)
@@ -269,11 +266,14 @@ class PausingScenario(MatrixScenario):
         scenario = self._scenario
         scenario.submit(self._SHORT)
         scenario.wait(lambda: self._is_served(self._SHORT), "the short job has nodes")
-        # Some may still be ending: each frees a node of its own.
-        left = scenario.pods(self._LONG)
-        assert all("deletionTimestamp" in pod["metadata"] for pod in left), scenario.describe()
+        # Some may still be ending, or be about to: each frees a node of its own.
+        scenario.wait(self._has_ended, "the long job is paused")
         scenario.delete(self._SHORT)
         scenario.wait_training(self._LONG)
+
+    def _has_ended(self) -> bool:
+        left = self._scenario.pods(self._LONG)
+        return all("deletionTimestamp" in pod["metadata"] for pod in left)
 
     def _is_served(self, job: LightJob) -> bool:
         try:
