@@ -416,6 +416,7 @@ def _record_of(begun: BeginRescale | PauseJob, state: JobState, at: float) -> Re
         at,
         purpose=purpose,
         pause=pause if target == NO_COUNTS else None,
+        in_place=state.phase is Phase.TRAINING and state.job.resizes_in_place(target),
     )
 
 
