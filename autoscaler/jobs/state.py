@@ -570,7 +570,7 @@ class JobState:
         if end.outcome is Outcome.ABANDONED:
             self._count_as_not_measured(end.record, at)
         if start is not None:
-            self.record = lifecycle.went_on(self.record, start)
+            self.record = lifecycle.went_on(self.record, start, self.job.saves_on_stop, at)
         if start is not None and not start.lost and end.price_seconds is not None:
             price_seconds = end.price_seconds - end.redone_seconds
             end = replace(end, price_seconds=price_seconds, redone_seconds=0.0)

@@ -148,6 +148,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     failed_counts: tuple[str, ...] = ()
     earlier_runs: int = 0
     recommended: RecommendationStatus | None = None
+    saves_on_stop: str = ""
     straggler: str = ""
     avoided_nodes: tuple[AvoidedNode, ...] = ()
     written_by: str = ""

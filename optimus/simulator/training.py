@@ -202,9 +202,7 @@ class Training:
         if every is not None and every.every_seconds:
             self.saved.number = 0
 
-    def resize(
-        self, at: float, servers: tuple[Counts, ...], node_kinds: Mapping[str, int]
-    ) -> None:
+    def resize(self, at: float, servers: tuple[Counts, ...], node_kinds: Mapping[str, int]) -> None:
         """Workers come or go; nobody stops, and nothing is lost."""
         self.advance(at)
         if self.run is not None:
