@@ -17,7 +17,7 @@ from examples.light.journal import accuracy_of
 from examples.light.problem import Problem
 from optimus.kube.times import format_second
 from tests.harness.job_recorder import Counts
-from tests.harness.light_jobs import LightJob
+from tests.harness.light_jobs import Kind, LightJob
 
 SENSIBLE: Final[Counts] = (2, 3)
 """The counts at which a job of the drawn length takes that long."""
@@ -97,7 +97,7 @@ def planned_jobs(
     draws = random.Random(seed)
     arrivals = [0.0, *sorted(draws.uniform(0, 0.6 * mean_seconds) for _ in range(5))]
     recurring, mode = _drawn_costs(draws), {"optimus.dl/workload": "w1"}
-    plans = (
+    plans: tuple[tuple[str, Kind, Costs, dict[str, str]], ...] = (
         ("a-loss", "TFJob", recurring, mode),
         ("b-async", "MXJob", _drawn_costs(draws, synchronous=False), {}),
         ("c-epochs", "TFJob", _drawn_costs(draws), {}),
