@@ -40,7 +40,7 @@ from optimus.models.convergence import (
 )
 from optimus.models.goals import has_converged
 from optimus.models.metric_goal import as_losses, series_of
-from optimus.models.prior import earlier_total, met_at, total_of_others, with_earlier
+from optimus.models.prior import earlier_total, met_at, usual_total, with_earlier
 from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
 from optimus.progress.state import epoch_index
@@ -483,7 +483,7 @@ def _total(
     runs of its workload."""
     in_epochs = _counts_epochs(curve, progress, goal)
     prior = earlier_total(progress, goal, in_epochs=in_epochs)
-    known = prior or total_of_others(progress, in_epochs=in_epochs)
+    known = prior or usual_total(progress, in_epochs=in_epochs)
     own = curve if isinstance(curve, NotReady) else curve.until(goal, known)
     if prior is None or not isinstance(own, NotReady):
         return own if isinstance(own, NotReady) else (own, in_epochs)

@@ -169,11 +169,11 @@ def earlier_total(
     logs = goal_logs(progress.earlier, goal, in_epochs=in_epochs)
     if not len(logs):
         return None
-    others = total_of_others(progress, in_epochs=in_epochs) or NOTHING_KNOWN
+    others = usual_total(progress, in_epochs=in_epochs) or NOTHING_KNOWN
     return others.given(logs, _GOAL_SPREAD, _GOAL_SPREAD_RUNS)
 
 
-def total_of_others(progress: TrainingProgress, *, in_epochs: bool) -> TotalPrior | None:
+def usual_total(progress: TrainingProgress, *, in_epochs: bool) -> TotalPrior | None:
     """How long a run takes by those of the cluster and of its namespace; ``None`` where none of
     them is known."""
     groups = [each.epochs if in_epochs else each.steps for each in progress.lengths]

@@ -15,7 +15,7 @@ from optimus.models.prior import (
     earlier_total,
     met_at,
     speed_is_known,
-    total_of_others,
+    usual_total,
     with_earlier,
 )
 from optimus.models.speed.curve import MergedSamples, SpeedTerms
@@ -198,14 +198,14 @@ class TestGoal:
         def median(*groups: RunLengths, runs: tuple[EarlierRun, ...] = ()) -> float:
             progress = TrainingProgress(earlier=runs, lengths=groups)
             found = earlier_total(progress, GOAL, in_epochs=True)
-            found = found or total_of_others(progress, in_epochs=True)
+            found = found or usual_total(progress, in_epochs=True)
             assert found is not None
             return found.after(0.0).point
 
         assert median(cluster) == pytest.approx(240, rel=0.1)
         assert 20 < median(cluster, namespace) < 60
         assert median(cluster, namespace, runs=(run(),)) == pytest.approx(46, rel=0.05)
-        assert total_of_others(TrainingProgress(), in_epochs=True) is None
+        assert usual_total(TrainingProgress(), in_epochs=True) is None
 
     def test_lengths_of_other_jobs_move_a_first_forecast(self) -> None:
         own = after(6)
