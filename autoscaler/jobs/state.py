@@ -563,7 +563,7 @@ class JobState:
         """Record how a rescale ended; ``start`` is how the job went on after it, where seen."""
         self.rescale = None
         if end.record.in_place and self.gang.run is not None:
-            self.log.measure_anew(self.gang.run.name)
+            self.log.restart_measuring(self.gang.run.name)
             self.record = lifecycle.service_ended(self.record, at)  # it begins on other nodes
         is_for_gang = end.record.pause is PauseReason.GANG
         self.preempted_by = end.record.id if is_for_gang and end.outcome is Outcome.PAUSED else ""

@@ -354,12 +354,12 @@ class ProgressLog:
         sample = self._sample()
         if sample is not None:
             state.samples = [*state.samples, sample][-MAX_SAMPLES:]
-        self.measure_anew(run)
+        self.restart_measuring(run)
         keep_epoch_length(state, self.options, counts.workers)
         state.ps, state.workers = counts
         state.pods = [pod for pod in state.pods if not _is_beyond(pod, counts)]
 
-    def measure_anew(self, run: str) -> None:
+    def restart_measuring(self, run: str) -> None:
         """The speed of this run before now is not that of its counts: workers have just come."""
         state = self._state
         if run != state.run:
