@@ -351,16 +351,18 @@ class SimulatedCluster:
         state.stop_lost_seconds = lost_seconds if trained else None
         state.suspended_by, state.pause, state.missed_at = by, pause, None
         state.phase, state.phase_ends_at, state.ready_at = Phase.WAITING, math.inf, None
+        save_seconds = state.truth.save_seconds if trained else 0.0
         if trained and pause is None:
             state.restarts += 1
             seconds = training.draw_rescale_seconds()
         if state.pods:
             if pause is None:
-                state.ready_at = at + (seconds if trained else state.truth.start_seconds)
+                start_seconds = seconds if trained else state.truth.start_seconds
+                state.ready_at = at + save_seconds + start_seconds
             state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
             self._placed.update(state)
             state.phase = Phase.CLEARING
-            state.phase_ends_at = at + min(self.leaving_seconds, seconds)
+            state.phase_ends_at = at + save_seconds + min(self.leaving_seconds, seconds)
         self._schedule(state)
 
     def resume(self, state: JobState, counts: Counts) -> None:
