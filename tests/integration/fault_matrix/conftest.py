@@ -20,6 +20,7 @@ from tests.integration.fault_matrix.matrix_scenario import (
     MatrixScenario,
     PausingScenario,
     ProfilingScenario,
+    ResizingScenario,
 )
 
 # A job is moved to be measured, and not by what is expected of it.
@@ -52,31 +53,36 @@ def _on(
         yield made
 
 
-@pytest.fixture(scope="package")
-def two_nodes() -> Iterator[LocalCluster]:
-    with LocalCluster("matrix", training_nodes("4", "4"), backend=Backend.EMBEDDED) as cluster:
-        yield cluster
+@contextmanager
+def _two_nodes(
+    name: str, folders: pytest.TempPathFactory, settings: Mapping[str, str]
+) -> Iterator[FaultScenario]:
+    with (
+        LocalCluster(name, training_nodes("4", "4"), backend=Backend.EMBEDDED) as cluster,
+        _on(cluster, folders.mktemp(name), settings) as made,
+    ):
+        yield made
 
 
 @pytest.fixture(scope="package")
-def matrix(
-    two_nodes: LocalCluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[MatrixScenario]:
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MatrixScenario]:
     """The cluster, and the points of an undisturbed rescale."""
-    with _on(two_nodes, tmp_path_factory.mktemp("matrix"), {}) as made:
+    with _two_nodes("matrix", tmp_path_factory, {}) as made:
         yield MatrixScenario(made)
 
 
 @pytest.fixture(scope="package")
-def profiling(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[ProfilingScenario]:
+def profiling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProfilingScenario]:
     """The cluster, and the points of undisturbed profiling."""
-    with (
-        LocalCluster("profiling", training_nodes("4", "4"), backend=Backend.EMBEDDED) as cluster,
-        _on(cluster, tmp_path_factory.mktemp("profiling"), _PROFILING) as made,
-    ):
+    with _two_nodes("profiling", tmp_path_factory, _PROFILING) as made:
         yield ProfilingScenario(made)
+
+
+@pytest.fixture(scope="package")
+def resizing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ResizingScenario]:
+    """The cluster, and the points of an undisturbed change of workers in place."""
+    with _two_nodes("resizing", tmp_path_factory, {}) as made:
+        yield ResizingScenario(made)
 
 
 @pytest.fixture(

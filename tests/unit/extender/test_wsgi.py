@@ -17,8 +17,8 @@ from extender.http.wsgi import (
     GRACE_SECONDS,
     KEEP_ALIVE_SECONDS,
     THREADS,
-    KeepAliveWorker,
     GunicornServer,
+    KeepAliveWorker,
 )
 from extender.settings import Settings
 from tests.cases import cases
