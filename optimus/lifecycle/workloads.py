@@ -4,6 +4,7 @@ A run is kept three times at most: when the job's own speeds are enough for a mo
 is met, and when it has ended. On a cluster a WorkloadProfile keeps them.
 """
 
+import hashlib
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -29,6 +30,20 @@ class Provided(NamedTuple):
     earlier: tuple[EarlierRun, ...] = ()
     speed_is_known: bool = False
     """Whether that is enough for a speed model."""
+
+
+_DEFAULT: Final = "auto-"
+"""Begins the name of a workload that no user has named."""
+
+
+def default_workload(runs: str) -> str:
+    """The workload of jobs whose users name none and that all run the same, as a DNS label."""
+    return _DEFAULT + hashlib.sha256(runs.encode()).hexdigest()[:20]
+
+
+def is_default(workload: str) -> bool:
+    """Whether no user has named it."""
+    return workload.startswith(_DEFAULT)
 
 
 NOTHING_PROVIDED: Final = Provided()

@@ -24,6 +24,7 @@ from optimus.jobs import (
     RescaleRule,
     TrainingMode,
 )
+from optimus.lifecycle.workloads import default_workload
 from optimus.simulator.ground_truth.assignment import EVEN, AssignmentRule, ParameterAssignment
 from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
 from optimus.simulator.ground_truth.speed import PhysicalSpeed, ScaledSpeed, Training
@@ -116,6 +117,8 @@ class WorkloadConfig:
     families: int = 0
     """Every job is a run of one of so many workloads, which are the first jobs that are drawn. 0:
     no job has a workload."""
+    by_image: bool = False
+    """Jobs of one type and mode run one image with one command, and so are of one workload."""
 
 
 class JobChoice(NamedTuple):
@@ -147,13 +150,15 @@ class RandomWorkload:
         arrivals = self.arrivals(jobs, rng)
         choices = [(_draw_choice(rng), int(rng.integers(2**32))) for _ in arrivals]
         families = min(self.config.families, len(choices))
-        drawn = []
+        drawn = list[SimulatedJob]()
         for number, arrival in enumerate(arrivals.tolist()):
             # By the job's own seed, so that arrivals do not depend on the number of families.
             family = choices[number][1] % families if families else None
             chosen = choices[number if family is None else family]
             job = _build_job(number, arrival, *chosen, self.config)
-            drawn.append(job if family is None else _of_family(job, family))
+            drawn.append(job if family is None else _of_workload(job, f"family-{family + 1}"))
+        if self.config.by_image:
+            drawn = [_of_workload(each, default_workload(_image(each))) for each in drawn]
         return Workload(self.name, tuple(drawn), nodes(self.config.machines))
 
 
@@ -272,8 +277,12 @@ def scaled_down_steps(training: Training, examples: int, batch: int) -> float:
     return max(_scaled_down(training, examples, EPOCH_SECONDS) / batch, 1.0)
 
 
-def _of_family(simulated: SimulatedJob, family: int) -> SimulatedJob:
-    return replace(simulated, job=replace(simulated.job, workload=f"family-{family + 1}"))
+def _of_workload(simulated: SimulatedJob, workload: str) -> SimulatedJob:
+    return replace(simulated, job=replace(simulated.job, workload=workload))
+
+
+def _image(simulated: SimulatedJob) -> str:
+    return f"{simulated.kind} {simulated.job.mode}"
 
 
 def _epoch_seconds(config: WorkloadConfig, seed: int) -> float:
