@@ -116,9 +116,9 @@ class WorkloadConfig:
     """Multiple of the testbed's 13 servers."""
     families: int = 0
     """Every job is a run of one of so many workloads, which are the first jobs that are drawn. 0:
-    no job has a workload."""
+    no job is."""
     by_image: bool = False
-    """Jobs of one type and mode run one image with one command, and so are of one workload."""
+    """Jobs of one type and mode run one image with one command. Default: each has its own."""
 
 
 class JobChoice(NamedTuple):
@@ -150,15 +150,13 @@ class RandomWorkload:
         arrivals = self.arrivals(jobs, rng)
         choices = [(_draw_choice(rng), int(rng.integers(2**32))) for _ in arrivals]
         families = min(self.config.families, len(choices))
-        drawn = list[SimulatedJob]()
+        drawn = []
         for number, arrival in enumerate(arrivals.tolist()):
             # By the job's own seed, so that arrivals do not depend on the number of families.
             family = choices[number][1] % families if families else None
             chosen = choices[number if family is None else family]
             job = _build_job(number, arrival, *chosen, self.config)
-            drawn.append(job if family is None else _of_workload(job, f"family-{family + 1}"))
-        if self.config.by_image:
-            drawn = [_of_workload(each, default_workload(_image(each))) for each in drawn]
+            drawn.append(job if family is None else _of_family(job, family))
         return Workload(self.name, tuple(drawn), nodes(self.config.machines))
 
 
@@ -238,6 +236,7 @@ def _build_job(
         steps_per_epoch=steps,
         goal=ConvergenceThreshold(choice.threshold),
         rescale=RescaleRule.ANY,
+        workload=default_workload(f"{kind.name} {mode}" if config.by_image else name),
     )
     return SimulatedJob(
         job=job,
@@ -277,12 +276,8 @@ def scaled_down_steps(training: Training, examples: int, batch: int) -> float:
     return max(_scaled_down(training, examples, EPOCH_SECONDS) / batch, 1.0)
 
 
-def _of_workload(simulated: SimulatedJob, workload: str) -> SimulatedJob:
-    return replace(simulated, job=replace(simulated.job, workload=workload))
-
-
-def _image(simulated: SimulatedJob) -> str:
-    return f"{simulated.kind} {simulated.job.mode}"
+def _of_family(simulated: SimulatedJob, family: int) -> SimulatedJob:
+    return replace(simulated, job=replace(simulated.job, workload=f"family-{family + 1}"))
 
 
 def _epoch_seconds(config: WorkloadConfig, seed: int) -> float:
