@@ -1,23 +1,39 @@
 """What the records of ``benchmarks.live_worth`` say: figures of pairs, and timelines."""
 
+import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from benchmarks.live_run import JobRecord
+from benchmarks.live_run import MANAGED, UNTOUCHED, JobRecord
 
 _DRAWS: Final = 4000
 _WIDTH: Final = 100
 
+PAIR: Final = "pair.json"
+"""The file of a pair beside those of its jobs."""
+
+_SEEN_SECONDS: Final = 4.0
+"""A stop's rescale is in the profile by then."""
+
 Json = dict[str, Any]
+Run: TypeAlias = Sequence[tuple[float, int]]
+"""The instants of a run's steps."""
 
 
 class Stop(NamedTuple):
     """A job's training stopped, and went on in other pods."""
 
     at: float
+    why: str
+    """What moved it."""
+    speeds: tuple[float, float]
+    """Steps per second before and after it."""
+    saved_seconds: float
+    """What the speed after it brought until the next stop, less what the stop cost."""
     stopped_seconds: float
     """From the last step before to the first after, less one step."""
     redone_seconds: float
@@ -56,37 +72,113 @@ class JobPair:
         return late and in_time and (self.untouched.ended or 0.0) <= self.untouched.deadline
 
 
+class Circumstances(NamedTuple):
+    """Under which a pair was run."""
+
+    limit_seconds: float
+    cpu_seconds: Mapping[str, float]
+    """Of each cluster."""
+    seconds: int
+    cores_busy: float
+    """With whatever the machine did meanwhile."""
+    cores: int
+
+
 class Pair(NamedTuple):
     """All jobs of one seed, managed and untouched at the same time."""
 
     name: str
     jobs: Sequence[JobPair]
-    cpu_seconds: Mapping[str, float]
-    """Of each cluster."""
-    machine: Mapping[str, float]
-    """What the machine did meanwhile."""
+    circumstances: Circumstances
+
+
+class Recorded(Protocol):
+    """A cluster's jobs, and what they did."""
+
+    @property
+    def name(self) -> str:
+        """Managed or untouched."""
+        ...
+
+    @property
+    def records(self) -> Mapping[str, JobRecord]:
+        """By the names of the jobs."""
+        ...
+
+
+def write_pair(folder: Path, sides: Sequence[Recorded], circumstances: Circumstances) -> None:
+    """Write each job's record."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for side in sides:
+        for name, record in side.records.items():
+            (folder / f"{side.name}-{name}.json").write_text(json.dumps(asdict(record), indent=1))
+    (folder / PAIR).write_text(json.dumps(circumstances._asdict(), indent=1))
+
+
+def read_pair(folder: Path) -> Pair:
+    """Read what ``write_pair`` wrote."""
+    circumstances = Circumstances(**json.loads((folder / PAIR).read_text()))
+    names = sorted(path.stem.partition("-")[2] for path in folder.glob(f"{MANAGED}-*.json"))
+    jobs = [
+        JobPair(
+            name,
+            _record(folder / f"{MANAGED}-{name}.json"),
+            _record(folder / f"{UNTOUCHED}-{name}.json"),
+            circumstances.limit_seconds,
+        )
+        for name in names
+    ]
+    return Pair(folder.name, jobs, circumstances)
+
+
+def _record(path: Path) -> JobRecord:
+    return JobRecord(**json.loads(path.read_text()))
 
 
 def stops(record: JobRecord) -> list[Stop]:
     """The stops of a job's training."""
     runs = [run for run in record.runs if run]
-    return [_stop(before, after) for before, after in pairwise(runs)]
+    return [_stop(record, before, after) for before, after in pairwise(runs)]
 
 
-def _stop(before: Sequence[tuple[float, int]], after: Sequence[tuple[float, int]]) -> Stop:
+def _stop(record: JobRecord, before: Run, after: Run) -> Stop:
     (last_at, last), (first_at, first) = before[-1], after[0]
     caught_up = next((at for at, step in after if step > last), after[-1][0])
+    speeds = _speed(before), _speed(after)
+    one_step = 1 / speeds[0] if speeds[0] else 0.0
+    stopped = max(first_at - last_at - one_step, 0.0)
+    redone = max(caught_up - first_at, 0.0) if first <= last else 0.0
+    brought = (after[-1][0] - first_at) * (speeds[1] / speeds[0] - 1) if speeds[0] else 0.0
     return Stop(
         last_at,
-        max(first_at - last_at - _step_seconds(before), 0.0),
-        max(caught_up - first_at, 0.0) if first <= last else 0.0,
+        _why(record, last_at),
+        speeds,
+        brought - stopped - redone,
+        stopped,
+        redone,
         max(last + 1 - first, 0),
     )
 
 
-def _step_seconds(run: Sequence[tuple[float, int]]) -> float:
+def _speed(run: Run) -> float:
     (began, first), (ended, last) = run[0], run[-1]
-    return (ended - began) / (last - first) if last > first else 0.0
+    return (last - first) / (ended - began) if ended > began else 0.0
+
+
+def _why(record: JobRecord, at: float) -> str:
+    """The rescale that stopped a job."""
+    rescales = [
+        status["rescale"]
+        for seen, status in record.statuses
+        if seen <= at + _SEEN_SECONDS and status.get("rescale")
+    ]
+    if not rescales:
+        return "other"
+    why, purpose = rescales[-1].get("why", ""), rescales[-1].get("purpose", "") or "interval"
+    if "releases capacity" in why:
+        return "releases capacity"
+    expected = why.startswith("estimated")
+    return "expected growth" if expected else purpose
 
 
 def slowdown(record: JobRecord) -> float | None:
@@ -116,6 +208,7 @@ def figures(pairs: Sequence[Pair]) -> Json:
         "seconds untouched": round(sum(job.seconds(job.untouched) for job in jobs)),
         "jobs, the worst first": [f"{job.job} {job.ratio:.2f}" for job in worst],
         "restarts": len(lost),
+        "stops by reason: number, seconds saved": _by_reason(lost),
         "stopped + redone, part of training": round(stopped / sum(map(_training, managed)), 3),
         "steps lost": sum(stop.lost_steps for stop in lost),
         "deadlines missed that untouched meets": sum(job.misses_deadline for job in jobs),
@@ -125,7 +218,14 @@ def figures(pairs: Sequence[Pair]) -> Json:
             round(sorted(slow)[len(slow) // 2], 3) if slow else None,
             round(max(slow), 3) if slow else None,
         ],
+        "circumstances": {pair.name: pair.circumstances._asdict() for pair in pairs},
     }
+
+
+def _by_reason(lost: Sequence[Stop]) -> Json:
+    reasons = sorted({stop.why for stop in lost})
+    by_reason = {why: [stop.saved_seconds for stop in lost if stop.why == why] for why in reasons}
+    return {why: [len(saved), round(sum(saved))] for why, saved in by_reason.items()}
 
 
 def _training(record: JobRecord) -> float:
@@ -203,7 +303,9 @@ def _story(job: JobPair) -> Iterator[str]:
                 f"{rescale.get('why', '')}"
             )
     for stop in stops(record):
+        before, after = stop.speeds
         yield (
-            f"  {stop.at:5.0f} s  stopped for {stop.stopped_seconds:.1f} s, "
-            f"{stop.lost_steps} steps lost"
+            f"  {stop.at:5.0f} s  stopped for {stop.stopped_seconds:.1f} s ({stop.why}), "
+            f"{stop.lost_steps} steps lost, {before:.3f} -> {after:.3f} steps/s, "
+            f"{stop.saved_seconds:+.0f} s by the next stop"
         )

@@ -24,6 +24,8 @@ from tests.harness.scenario import Scenario, scenario_namespace
 from tests.harness.training_runs import TrainingLogs
 from tests.harness.watch_recorder import WatchRecorder
 
+MANAGED: Final = "managed"
+UNTOUCHED: Final = "untouched"
 FASTER: Final = 10.0
 """All settings of the autoscaler that are seconds are divided by this."""
 

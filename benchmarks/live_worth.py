@@ -9,7 +9,7 @@ its number of steps is fixed, so that what differs is what the autoscaler did.
 
 The clusters run beside each other on one machine, which disturbs both alike;
 ``untouched training / stated costs`` says by how much. The result is one JSON object for each pair
-of counts; the folder gets the timeline of each job."""
+of counts, over all such pairs in the folder; it gets the timeline of each job."""
 
 import argparse
 import json
@@ -18,17 +18,23 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Final
 
 from benchmarks.live_jobs import PlannedJob, Saving, planned_jobs
-from benchmarks.live_report import JobPair, Pair, figures, timeline
-from benchmarks.live_run import Side, side
+from benchmarks.live_report import (
+    PAIR,
+    Circumstances,
+    Pair,
+    figures,
+    read_pair,
+    timeline,
+    write_pair,
+)
+from benchmarks.live_run import MANAGED, UNTOUCHED, Side, side
 from localcluster.specs import Backend
 
-MANAGED: Final = "managed"
-UNTOUCHED: Final = "untouched"
 _POLL_SECONDS: Final = 0.5
 _PATIENCE: Final = 5.0
 """A run ends after so many times the mean length of its jobs."""
@@ -40,7 +46,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--cluster", type=Backend, choices=list(Backend), default=Backend.EMBEDDED)
     parser.add_argument("--counts", nargs="+", type=_counts, default=[(1, 2), (2, 3), (5, 5)])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2])
+    none = "none: the figures of the pairs that the folder has"
+    parser.add_argument("--seeds", nargs="*", type=int, default=[1, 2], help=none)
     parser.add_argument(
         "--seconds", nargs="+", type=float, default=[300.0], help="mean lengths of the jobs"
     )
@@ -50,15 +57,16 @@ def main() -> None:
     given = parser.parse_args()
     saving = Saving(given.saves_every == 0, given.saves_every or 3600.0)
     for counts in given.counts:
-        pairs = []
-        for seconds in given.seconds:
-            for seed in given.seeds:
-                name = f"{given.cluster}-{counts[0]}+{counts[1]}-{seconds:g}s-seed{seed}"
-                jobs = planned_jobs(seed, counts, seconds, saving)
-                pairs.append(run_pair(name, jobs, given.cluster, _PATIENCE * seconds, given.output))
-                _tell(given.output, pairs[-1:], name)
-        if len(pairs) > 1:
-            _tell(given.output, pairs, f"{given.cluster}-{counts[0]}+{counts[1]}")
+        kind = f"{given.cluster}-{counts[0]}+{counts[1]}"
+        for seconds, seed in product(given.seconds, given.seeds):
+            name = f"{kind}-{seconds:g}s-seed{seed}"
+            jobs = planned_jobs(seed, counts, seconds, saving)
+            run_pair(jobs, given.cluster, _PATIENCE * seconds, given.output / name)
+            pair = read_pair(given.output / name)
+            (given.output / name / "timeline.txt").write_text("\n".join(timeline(pair)) + "\n")
+            _tell(name, [pair])
+        folders = sorted(given.output.glob(f"{kind}-*/{PAIR}"))
+        _tell(kind, [read_pair(each.parent) for each in folders])
 
 
 def _counts(text: str) -> tuple[int, int]:
@@ -67,9 +75,9 @@ def _counts(text: str) -> tuple[int, int]:
 
 
 def run_pair(
-    name: str, jobs: Sequence[PlannedJob], backend: Backend, limit_seconds: float, output: Path
-) -> Pair:
-    """Run the jobs on both clusters at once."""
+    jobs: Sequence[PlannedJob], backend: Backend, limit_seconds: float, output: Path
+) -> None:
+    """Run the jobs on both clusters at once, and write what they did."""
     with tempfile.TemporaryDirectory(prefix="live-worth-") as folder, ExitStack() as stack:
         sides = [
             stack.enter_context(side(each, backend, Path(folder), recommends=each == UNTOUCHED))
@@ -81,19 +89,16 @@ def run_pair(
         for each in sides:
             each.finish()
         spent = time.time() - began
-        cpu = {each.name: round(each.cpu_seconds() - before[each.name], 1) for each in sides}
-        machine = {
-            "seconds": round(spent),
-            "cores busy": round((_machine_seconds() - busy) / spent, 2),
-            "cores": float(os.cpu_count() or 1),
-        }
-        _keep(output / name, sides)
-    managed, untouched = sides
-    paired = [
-        JobPair(key, managed.records[key], untouched.records[key], limit_seconds)
-        for key in managed.records
-    ]
-    return Pair(name, paired, cpu, machine)
+        circumstances = Circumstances(
+            limit_seconds,
+            {each.name: round(each.cpu_seconds() - before[each.name], 1) for each in sides},
+            round(spent),
+            round((_machine_seconds() - busy) / spent, 2),
+            os.cpu_count() or 1,
+        )
+        write_pair(output, sides, circumstances)
+        for each in sides:
+            (output / f"{each.name}-autoscaler.log").write_text(each.autoscaler_log())
 
 
 def _play(sides: Sequence[Side], jobs: Sequence[PlannedJob], limit_seconds: float) -> None:
@@ -117,28 +122,9 @@ def _machine_seconds() -> float:
     return (sum(spent) - idle - waiting) / 100
 
 
-def _keep(folder: Path, sides: Sequence[Side]) -> None:
-    """Write each job's record, and the autoscaler's log."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for each in sides:
-        for name, record in each.records.items():
-            (folder / f"{each.name}-{name}.json").write_text(json.dumps(asdict(record), indent=1))
-        (folder / f"{each.name}-autoscaler.log").write_text(each.autoscaler_log())
-
-
-def _tell(output: Path, pairs: Sequence[Pair], name: str) -> None:
-    told = {
-        "run": name,
-        **figures(pairs),
-        "CPU seconds": [pair.cpu_seconds for pair in pairs],
-        "machine": [pair.machine for pair in pairs],
-    }
-    text = json.dumps(told, indent=1)
-    print(text, flush=True)
-    output.mkdir(parents=True, exist_ok=True)
-    (output / f"{name}.json").write_text(text)
-    if len(pairs) == 1:
-        (output / name / "timeline.txt").write_text("\n".join(timeline(pairs[0])) + "\n")
+def _tell(name: str, pairs: Sequence[Pair]) -> None:
+    told = {"run": name, "pairs": len(pairs), **figures(pairs)} if pairs else {"run": name}
+    print(json.dumps(told, indent=1), flush=True)
 
 
 if __name__ == "__main__":

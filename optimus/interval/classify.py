@@ -304,6 +304,10 @@ class Classified:
     price_seconds: float = 0.0
     """What a rescale costs it."""
 
+    def price_of(self, counts: Counts) -> float:
+        """What going to these counts costs it: nothing where it trains on meanwhile."""
+        return 0.0 if self.job.resizes_in_place(counts) else self.price_seconds
+
     def seconds(self, counts: Counts) -> float | None:
         """Forecast remaining seconds at these counts."""
         return self.candidate.forecast.at(counts) if self.candidate else None

@@ -307,14 +307,14 @@ class Settlement:
         if saving == math.inf:
             return saving
         hysteresis = self.config.least_gain_fraction(is_expected=job.is_expected)
-        return job.worth(counts, job.price_seconds + hysteresis * now)
+        return job.worth(counts, job.price_of(counts) + hysteresis * now)
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         saving, now = job.saving(wanted), job.seconds(job.job.counts) or 0.0
         if saving <= 0:
             return f"no other job needs the capacity that {wanted} would release"
         least = self.config.least_gain_fraction(is_expected=job.is_expected)
-        needed = needed_text(least, now, job.price_seconds)
+        needed = needed_text(least, now, job.price_of(wanted))
         part = f"{saving:.0f} s of {now:.0f} s ({100 * saving / now:.1f} %)"
         return f"{wanted} would save {part}; {needed}"
 
@@ -340,8 +340,8 @@ def _cost_of_shrinking(donor: Classified, wanted: Counts) -> float:
         return 0.0
     if donor.keeps_deadline(wanted):
         # In time all the same.
-        return -donor.worth(donor.job.counts, donor.price_seconds)
-    return -donor.worth(wanted, donor.price_seconds)
+        return -donor.worth(donor.job.counts, donor.price_of(wanted))
+    return -donor.worth(wanted, donor.price_of(wanted))
 
 
 def _placed_reason(job: Classified, counts: Counts) -> str:

@@ -1,13 +1,26 @@
 """The paired live experiment: its jobs are the same on both sides, and its figures add up."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from autoscaler.settings import Settings
 from benchmarks.live_jobs import PlannedJob, Saving, planned_jobs, step_seconds
-from benchmarks.live_report import JobPair, Pair, figures, interval, slowdown, stops, timeline
+from benchmarks.live_report import (
+    Circumstances,
+    JobPair,
+    Pair,
+    figures,
+    interval,
+    read_pair,
+    slowdown,
+    stops,
+    timeline,
+    write_pair,
+)
 from benchmarks.live_run import JobRecord, faster_tuning
 from examples.light.problem import Problem
 from tests.cases import cases
@@ -88,14 +101,47 @@ def record(ended: float | None, *runs: list[tuple[float, int]]) -> JobRecord:
     return replace(own, counts=[(0.0, 2, 3)])
 
 
+@dataclass
+class Records:
+    """What was seen on one cluster."""
+
+    name: str
+    records: Mapping[str, JobRecord]
+
+
 MOVED = record(80.0, [(1.0, 1), (21.0, 21)], [(30.0, 20), (31.0, 21), (32.0, 22), (79.0, 100)])
 
 
 def test_a_stop_is_what_was_not_trained_and_what_was_trained_again() -> None:
     (stop,) = stops(MOVED)
     assert (stop.at, stop.stopped_seconds, stop.redone_seconds, stop.lost_steps) == (21, 8, 2, 2)
+    # 49 s at 80 steps instead of 49.
+    assert stop.saved_seconds == pytest.approx(49 * (80 / 49 - 1) - 10)
     (nothing_lost,) = stops(record(80.0, [(1.0, 1), (21.0, 21)], [(30.0, 22)]))
     assert (nothing_lost.redone_seconds, nothing_lost.lost_steps) == (0, 0)
+
+
+@cases(
+    ("rescale", "reason"),
+    {
+        "a profiling run": ({"purpose": "profiling", "why": "measures"}, "profiling"),
+        "a growth by expectation": (
+            {"purpose": "profiling", "why": "estimated from its first measurements; more"},
+            "expected growth",
+        ),
+        "a shrink for another": (
+            {"purpose": "interval", "why": "estimated; releases capacity to a/b"},
+            "releases capacity",
+        ),
+        "none that is known": ({}, "other"),
+    },
+)
+def test_a_stop_names_its_reason(rescale: dict[str, str], reason: str) -> None:
+    told = [(20.0, {"rescale": rescale}), (50.0, {"rescale": {"why": "a later one"}})]
+    (stop,) = stops(replace(MOVED, statuses=told))
+    assert stop.why == reason
+    found = figures([a_pair(JobPair("a", replace(MOVED, statuses=told), UNTOUCHED, 300.0))])
+    assert found["stops by reason: number, seconds saved"] == {reason: [1, 21]}
 
 
 def test_an_untouched_job_is_compared_with_its_stated_costs() -> None:
@@ -103,8 +149,11 @@ def test_an_untouched_job_is_compared_with_its_stated_costs() -> None:
     assert slowdown(MOVED) is None
 
 
+ALONE = Circumstances(300.0, {"managed": 10.0, "untouched": 5.0}, 60, 1.0, 2)
+
+
 def a_pair(*jobs: JobPair) -> Pair:
-    return Pair("embedded-2+3-seed1", jobs, {}, {})
+    return Pair("embedded-2+3-seed1", jobs, ALONE)
 
 
 UNTOUCHED = record(100.0, [(1.0, 1), (100.0, 100)])
@@ -131,3 +180,12 @@ def test_a_timeline_shows_workers_and_stops() -> None:
     assert "3" in managed
     assert "." in managed
     assert managed.rstrip("|").endswith(" ")
+
+
+def test_a_pair_is_read_as_it_was_written(tmp_path: Path) -> None:
+    pair = a_pair(JobPair("a", MOVED, UNTOUCHED, 300.0))
+    sides = [Records("managed", {"a": MOVED}), Records("untouched", {"a": UNTOUCHED})]
+    write_pair(tmp_path, sides, ALONE)
+    again = read_pair(tmp_path)
+    assert figures([pair._replace(name=again.name)]) == figures([again])
+    assert list(timeline(pair._replace(name=again.name))) == list(timeline(again))
