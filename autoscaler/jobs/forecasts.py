@@ -46,10 +46,10 @@ class Forecasts:
 
         How long others took is taken in with that, and not whenever one of them ends: each time
         every job of the cluster would be fitted anew."""
-        known = self.earlier_source
-        if known is not None and known[0] is workload and known[1:] == (job, usual.are_known):
+        known, is_first = self.earlier_source, not usual.runs
+        if known is not None and known[0] is workload and known[1:] == (job, is_first):
             return
-        self.earlier_source = workload, job, usual.are_known
+        self.earlier_source = workload, job, is_first
         lengths = usual.others(job.key.namespace, job.workload)
         runs = () if workload is None else workload.runs
         self.earlier = provided(runs, job, at, lengths)

@@ -115,7 +115,7 @@ class ManagedJobs:
                 with self._guard("observe", None):
                     self._add(training_job, observation)
         nodes_changed = self._nodes_changed(observation)
-        if observation.workloads or self._usual.are_known:
+        if observation.workloads or self._usual.runs:
             self._usual.update({key: each.runs for key, each in observation.workloads.items()})
         for state in self:
             with self._guard("observe", state):

@@ -91,19 +91,15 @@ class UsualLengths:
     """How long the jobs of each workload took, by namespace."""
 
     def __init__(self) -> None:
-        self._runs: Mapping[tuple[str, str], tuple[EarlierRun, ...]] = {}
+        self.runs: Mapping[tuple[str, str], tuple[EarlierRun, ...]] = {}
+        """What they were made of, by namespace and name."""
         self._of_workload: dict[str, dict[str, RunLengths]] = {}
         """By namespace, the median of each workload."""
         self._of_namespace: dict[str, RunLengths] = {}
 
-    @property
-    def are_known(self) -> bool:
-        """Whether anything was kept of any job."""
-        return bool(self._runs)
-
     def update(self, runs: Mapping[tuple[str, str], tuple[EarlierRun, ...]]) -> None:
         """Take in the runs of all workloads, by namespace and name."""
-        known, self._runs = self._runs, runs
+        known, self.runs = self.runs, runs
         if len(known) == len(runs) and all(known.get(key) is each for key, each in runs.items()):
             return
         before, of_workload = self._of_workload, defaultdict[str, dict[str, RunLengths]](dict)

@@ -289,7 +289,7 @@ def test_an_old_job_and_many_jobs_wait_for_the_usual_early_interval() -> None:
 
 @pytest.mark.parametrize(
     ("trained", "prices", "seconds"),
-    [(0.0, (), 60.0), (0.0, (20.0,), 60.0), (0.0, (90.0,), 90.0), (600.0, (20.0,), 300.0)],
+    [(0.0, (), 60.0), (0.0, (20.0,), 60.0), (0.0, (90.0,) * 3, 90.0), (600.0, (20.0,), 300.0)],
     ids=["young", "young and cheap", "young and dear", "old"],
 )
 def test_a_young_job_may_be_moved_again_soon_where_that_is_cheap(

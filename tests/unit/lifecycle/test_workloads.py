@@ -56,7 +56,7 @@ def test_one_tenant_does_not_shift_what_others_expect_by_much(epochs: float) -> 
 
     alone = usual_of(hostile=[(epochs,)] * 50)
     assert median(alone) == 60.0, "one namespace says nothing of the others"
-    honest = {name: [(30.0,)] for name in "abc"}
+    honest: dict[str, list[tuple[float, ...]]] = {name: [(30.0,)] for name in "abc"}
     with_it = median(usual_of(**honest, hostile=[(epochs,)] * 50))
     assert 0.7 < with_it / median(usual_of(**honest)) < 1.4
 
