@@ -253,6 +253,10 @@ class Settlement:
         uid, current = job.job.uid, job.job.counts
         wanted = self.allocated.get(uid, current)
         policy_reason = self._policy_reason(uid)
+        beside = job.in_place(wanted)
+        if beside is not None and self._net_saving(job, beside) > self._net_saving(job, wanted):
+            policy_reason = f"{wanted} would take a restart, which {beside} do not"
+            wanted = beside
         if wanted == current or job.cooling:
             self.decide(job, current, "" if job.cooling else policy_reason)
         elif job.why_excluded(wanted) is not None:
