@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.forecasts import Forecasts
-from autoscaler.jobs.gang import ObservedGang
+from autoscaler.jobs.gang import JobPods
 from autoscaler.jobs.stored import JobProfile
 from optimus import lifecycle
 from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
@@ -91,7 +91,7 @@ class JobState:
     log: ProgressLog
     record: JobRecord = field(default_factory=JobRecord)
     rescale: Rescale | None = None
-    gang: ObservedGang = field(default_factory=ObservedGang)
+    gang: JobPods = field(default_factory=JobPods)
     forecasts: Forecasts = field(default_factory=Forecasts)
     profile: JobProfile = field(default_factory=JobProfile)
     decision: Decision | None = None
