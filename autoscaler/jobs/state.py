@@ -23,7 +23,7 @@ from optimus.kube.profiles import TrainingProfile
 from optimus.kube.suspension import Preemption, read_preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.lifecycle import JobRecord, recorded_history
-from optimus.lifecycle.workloads import NOTHING_PROVIDED
+from optimus.lifecycle.workloads import UsualLengths
 from optimus.models.earlier_runs import why_differs
 from optimus.models.forecast import Forecast
 from optimus.progress.log import ProgressLog
@@ -191,7 +191,6 @@ class JobState:
         self._update_counts()
         self._update_age()
         self._update_floor()
-        self._update_earlier(observation)
         self._update_user_counts()
         wait = observation.waits.get(self.job.uid) if self.gang.waits else None
         self.waits_for = "" if wait is None else wait.text
@@ -238,12 +237,14 @@ class JobState:
             self.record = replace(self.record, ran_since=since)
         self.is_new = False
 
-    def _update_earlier(self, observation: Observation) -> None:
-        """Take in what its workload's profile has for it now, unless it was found to differ."""
+    def update_earlier(self, observation: Observation, usual: UsualLengths) -> None:
+        """Take in what ended jobs have for it now: those of its workload unless it was found to
+        differ from them, and how long others took."""
         workload = self.job.workload
         key = self.job.key.namespace, workload or ""
-        found = observation.workloads.get(key) if workload and not self.record.differs else None
-        self.forecasts.take_earlier(found, self.job, observation.at)
+        profile = observation.workloads.get(key) if workload and not self.record.differs else None
+        if observation.workloads or self.forecasts.earlier_source is not None:
+            self.forecasts.take_earlier(profile, self.job, observation.at, usual)
 
     def compare(self, progress: TrainingProgress) -> TrainingProgress:
         """The progress without earlier runs where it shows that the job differs from them."""
@@ -252,7 +253,7 @@ class JobState:
             return progress
         # Shown to others at once: from now on they use what the job itself has shown.
         self.record = replace(self.record, differs=differs, shared=0)
-        self.forecasts.earlier = NOTHING_PROVIDED
+        self.forecasts.earlier = self.forecasts.earlier.of_others
         return dataclasses.replace(progress, earlier=())
 
     def compare_if_young(self, at: float) -> None:

@@ -11,6 +11,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -106,6 +107,9 @@ def files_from_log_line_to_patch() -> CalledFiles:
     with profile_function(called):
         cluster = DecodedCluster(called)
         harness = ControllerHarness(cluster, expects=False)
+        # What is kept for later jobs is no part of the way.
+        components = harness.controller._components
+        harness.controller._components = replace(components, workloads=None)
         goal = {"target_loss": "0.12", "training_mode": "sync", "global_batch_size": "64"}
         job = cluster.submit(tf_job("a", 1, 1, **goal))
         for _ in range(200):
