@@ -28,6 +28,7 @@ _REQUESTS: Final = {
     "Scheduler": {"cpu": "10m", "memory": "16Mi"},
 }
 _LINK_MBIT: Final = 100.0
+_MESSAGE_SECONDS: Final = 0.003
 _BATCH: Final = 64
 _ASYNC_BATCH: Final = 16
 _STEPS_PER_EPOCH: Final = 20
@@ -118,13 +119,19 @@ def planned_jobs(
 
 
 def _drawn_costs(draws: random.Random, synchronous: bool = True) -> Costs:
-    examples = _BATCH if synchronous else _ASYNC_BATCH
-    transfer = draws.uniform(0.06, 0.15)
+    """Costs of a job of which a step at sensible counts is spent on transfers to a fifth, to four
+    fifths, or between: as the models of the simulator's testbed, from Inception-BN to CNN-rand."""
+    step, share = draws.uniform(0.6, 0.9), draws.uniform(0.2, 0.8)
+    (ps, workers), handling = SENSIBLE, 2 * _MESSAGE_SECONDS * sum(SENSIBLE)
+    examples = _BATCH / workers if synchronous else _ASYNC_BATCH
+    # Of a synchronous worker's step, 1 + w / p transfers; of an asynchronous one's, its own w.
+    of_worker = step if synchronous else step * workers
+    transfer = of_worker * share / (1 + (workers if synchronous else 1) / ps)
     return Costs(
-        example_seconds=draws.uniform(0.8, 2.0) / examples,
+        example_seconds=(of_worker * (1 - share) - handling) / examples,
         step_seconds=0.0,
         link_bits_per_second=_LINK_MBIT * 1e6,
-        message_seconds=0.003,
+        message_seconds=_MESSAGE_SECONDS,
         model_bytes=round(transfer * _LINK_MBIT * 1e6 / 16),
     )
 
