@@ -157,6 +157,13 @@ def test_is_not_profiled(
     assert plan(snapshot, {"a": progress}, {"a": history}) == ()
 
 
+def test_an_old_job_that_saves_when_it_is_stopped_is_profiled() -> None:
+    old = {"a": measured_at((1, 2), trained=7000)}
+    assert not plan(cluster(YOUNG), old)
+    (move,) = plan(cluster(YOUNG), old, {"a": JobHistory(saves_on_stop=True)})
+    assert move.counts != YOUNG.counts
+
+
 def test_a_job_of_which_not_all_pods_are_bound_is_not_profiled() -> None:
     assert plan(cluster(YOUNG, bound=False), {"a": FIRST}) == ()
 
@@ -420,6 +427,14 @@ def test_a_run_has_to_save_more_than_it_costs(
     free = free_capacity(snapshot)
     moves = plan_profiling(snapshot, measured, free, CONFIG, lambda *_: known)
     assert bool(moves) is begins
+
+
+def test_a_run_that_begins_and_ends_in_place_takes_no_restart() -> None:
+    dynamic = job("a", YOUNG.counts, dynamic_workers=True)
+    snapshot, known = cluster(dynamic), Expected(expecting(10_000), 1e6, 0.0)
+    free = free_capacity(snapshot)
+    (move,) = plan_profiling(snapshot, measured_of({"a": FIRST}), free, CONFIG, lambda *_: known)
+    assert dynamic.resizes_in_place(move.counts)
 
 
 @cases(
