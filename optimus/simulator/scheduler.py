@@ -254,7 +254,9 @@ class SimulatedScheduler:
             budget.note(each.job, is_stopped=each.is_stopped)
         for state in sorted(moving, key=self._order):
             assert state.rescale is not None
-            may_stop = self._unlimited or budget.allows(state.job, state.rescale.record.purpose)
+            record = state.rescale.record
+            stops = not (self._unlimited or record.in_place)
+            may_stop = not stops or budget.allows(state.job, record.purpose)
             self._executor(cluster, state, may_stop=may_stop).advance()
             budget.note(state.job, is_stopped=state.is_stopped)
             if cluster.now >= self._withdrawn_at(state):
