@@ -67,7 +67,9 @@ def _kind(call: Call) -> Calls | None:
         return next((each for each in (SUSPENDS, RESUMES, RESIZES) if each.match(call)), None)
     if path.endswith("/status"):
         (status,) = (each["value"] for each in json.loads(call.body) if each["path"] == "/status")
-        return Calls(call.method, "/trainingprofiles/", _field("phase", status["phase"]))
+        # A job that has only just come may have no phase yet.
+        phase = _field("phase", status["phase"]) if "phase" in status else '"path": ?"/status"'
+        return Calls(call.method, "/trainingprofiles/", phase)
     return Calls(call.method, re.escape(path))
 
 
