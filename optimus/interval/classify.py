@@ -409,7 +409,7 @@ class JobView:
         is_fitted = isinstance(self.forecast, Forecast) and not self.forecast.is_expected
         if is_fitted and self.job.rescale is RescaleRule.CHECKPOINT:
             return price_seconds
-        return price_seconds + training_at_risk(self.job, self.history, self.progress, self.at)
+        return price_seconds + training_at_risk(self.history, self.progress, self.at)
 
     @property
     def is_provisional(self) -> bool:

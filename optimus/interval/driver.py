@@ -655,7 +655,7 @@ class IntervalDriver:
         in_time = why_in_time(job, forecast, at) if job.counts == own else None
         if in_time is not None:
             return in_time
-        price_seconds = config.price_seconds(history) + training_at_risk(job, history, progress, at)
+        price_seconds = config.price_seconds(history) + training_at_risk(history, progress, at)
         return Expected(forecast, price_seconds, config.hysteresis_fraction)
 
     def _explore(

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from optimus.allocation import JobHistory
-from optimus.jobs import Counts, Job
+from optimus.jobs import Counts
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import TrainingProgress
@@ -46,7 +46,7 @@ def chance_of_saving(forecast: Forecast, now: Counts, then: Counts, price_second
     return sum(chances) / _POINTS
 
 
-def training_at_risk(job: Job, history: JobHistory, progress: TrainingProgress, at: float) -> float:
+def training_at_risk(history: JobHistory, progress: TrainingProgress, at: float) -> float:
     """Seconds of training that a stop of the job at the instant ``at`` would lose."""
     if history.saves_on_stop:
         return 0.0

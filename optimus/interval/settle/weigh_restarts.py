@@ -333,16 +333,22 @@ class Settlement:
         saving, now = job.saving(counts), job.seconds(job.job.counts) or 0.0
         if saving == math.inf:
             return saving
-        if saving > 0 and job.chance(counts) < LEAST_CHANCE:
-            return -math.inf
         hysteresis = self.config.least_gain_fraction(is_expected=job.is_expected)
-        return job.worth(counts, job.price_seconds + hysteresis * now)
+        worth = job.worth(counts, job.price_seconds + hysteresis * now)
+        return -math.inf if worth > 0 and job.chance(counts) < LEAST_CHANCE else worth
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         saving, now = job.saving(wanted), job.seconds(job.job.counts) or 0.0
         if saving <= 0:
             return f"no other job needs the capacity that {wanted} would release"
         least = self.config.least_gain_fraction(is_expected=job.is_expected)
+        chance, needs = job.chance(wanted), least * now + job.price_seconds
+        if saving > needs and chance < LEAST_CHANCE:
+            return (
+                f"{wanted} would save {saving:.0f} s of {now:.0f} s, and more than the "
+                f"{job.price_seconds:.0f} s of the restart with a probability of {chance:.0%}; "
+                f"a move needs {LEAST_CHANCE:.0%}"
+            )
         needed = needed_text(least, now, job.price_seconds)
         part = f"{saving:.0f} s of {now:.0f} s ({100 * saving / now:.1f} %)"
         return f"{wanted} would save {part}; {needed}"
