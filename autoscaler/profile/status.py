@@ -26,6 +26,7 @@ from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import PHASES, pack_rescale
 from optimus.kube.profiles import (
     AvoidedNode,
+    BooksStatus,
     Condition,
     ConditionType,
     ProfileStatus,
@@ -113,6 +114,7 @@ def _status_of(state: JobState, progress: TrainingProgress, now: float) -> Profi
         steps_per_second=_significant(_present_speed(state, progress)),
         remaining_seconds=_remaining_seconds(state, forecast),
         rescales=record.rescales,
+        books=_books(state),
         last_rescaled_at=_second(record.last_rescaled_at),
         rescale=None if state.rescale is None else pack_rescale(state.rescale.record),
         checkpoint_step=progress.checkpoint_step,
@@ -402,6 +404,20 @@ def goal_text(goal: Goal | None) -> str:
             return f"{steps} steps"
         case None:
             return ""
+
+
+def _books(state: JobState) -> BooksStatus | None:
+    """What moving it has saved; ``None`` where it was never moved, or nothing is known."""
+    books = state.books()
+    if books is None:
+        return None
+    return BooksStatus(
+        text=books.text(),
+        saved_seconds=round(books.saved_seconds),
+        saved_fraction=round(books.saved_fraction, 3),
+        stopped_seconds=round(books.stopped_seconds),
+        redone_seconds=round(books.redone_seconds),
+    )
 
 
 def _present_speed(state: JobState, progress: TrainingProgress) -> float | None:

@@ -111,6 +111,16 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
     last_transition_time: str
 
 
+class BooksStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """What moving the job has saved (``lifecycle.books``), and the same as its user reads it."""
+
+    text: str
+    saved_seconds: int
+    saved_fraction: float
+    stopped_seconds: int = 0
+    redone_seconds: int = 0
+
+
 class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What the autoscaler decided and learned. Instants are RFC 3339, durations seconds.
 
@@ -145,6 +155,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     failed_counts: tuple[str, ...] = ()
     earlier_runs: int = 0
     recommended: RecommendationStatus | None = None
+    books: BooksStatus | None = None
     straggler: str = ""
     avoided_nodes: tuple[AvoidedNode, ...] = ()
     written_by: str = ""
