@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.forecasts import Forecasts
-from autoscaler.jobs.gang import ObservedGang
+from autoscaler.jobs.gang import JobPods
 from autoscaler.jobs.stored import JobProfile
 from optimus import lifecycle
 from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
@@ -24,7 +24,7 @@ from optimus.kube.suspension import Preemption, read_preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.lifecycle import JobRecord, recorded_history
 from optimus.lifecycle.books import Books, books_of
-from optimus.lifecycle.workloads import NOTHING_PROVIDED
+from optimus.lifecycle.workloads import UsualLengths
 from optimus.models.earlier_runs import why_differs
 from optimus.models.forecast import Forecast
 from optimus.progress.log import ProgressLog
@@ -95,7 +95,7 @@ class JobState:
     log: ProgressLog
     record: JobRecord = field(default_factory=JobRecord)
     rescale: Rescale | None = None
-    gang: ObservedGang = field(default_factory=ObservedGang)
+    gang: JobPods = field(default_factory=JobPods)
     forecasts: Forecasts = field(default_factory=Forecasts)
     profile: JobProfile = field(default_factory=JobProfile)
     decision: Decision | None = None
@@ -198,12 +198,18 @@ class JobState:
             gang.update(pods, self.job, observation.node_kinds, observation.at)
             self._update_record(observation)
             gang.seen = seen
+        self._update_counts()
         self._update_age()
         self._update_floor()
-        self._update_earlier(observation)
         self._update_user_counts()
         wait = observation.waits.get(self.job.uid) if self.gang.waits else None
         self.waits_for = "" if wait is None else wait.text
+
+    def _update_counts(self) -> None:
+        """Workers that came or went while others trained on began no new run."""
+        run = self.gang.run
+        if run is not None and self.job.dynamic_workers:
+            self.log.resized(run.name, run.counts)
 
     def _update_record(self, observation: Observation) -> None:
         """Record which pods were a whole gang, since when it holds nodes and until when it did."""
@@ -241,12 +247,14 @@ class JobState:
             self.record = replace(self.record, ran_since=since)
         self.is_new = False
 
-    def _update_earlier(self, observation: Observation) -> None:
-        """Take in what its workload's profile has for it now, unless it was found to differ."""
+    def update_earlier(self, observation: Observation, usual: UsualLengths) -> None:
+        """Take in what ended jobs have for it now: those of its workload unless it was found to
+        differ from them, and how long others took."""
         workload = self.job.workload
         key = self.job.key.namespace, workload or ""
-        found = observation.workloads.get(key) if workload and not self.record.differs else None
-        self.forecasts.take_earlier(found, self.job, observation.at)
+        profile = observation.workloads.get(key) if workload and not self.record.differs else None
+        if observation.workloads or self.forecasts.earlier_source is not None:
+            self.forecasts.take_earlier(profile, self.job, observation.at, usual)
 
     def compare(self, progress: TrainingProgress) -> TrainingProgress:
         """The progress without earlier runs where it shows that the job differs from them."""
@@ -255,7 +263,7 @@ class JobState:
             return progress
         # Shown to others at once: from now on they use what the job itself has shown.
         self.record = replace(self.record, differs=differs, shared=0)
-        self.forecasts.earlier = NOTHING_PROVIDED
+        self.forecasts.earlier = self.forecasts.earlier.of_others
         return dataclasses.replace(progress, earlier=())
 
     def compare_if_young(self, at: float) -> None:
@@ -337,7 +345,7 @@ class JobState:
         return must_wait_for_checkpoint(
             self.job.rescale,
             record.purpose,
-            may_lose=self._may_train(at) and not self.saves_on_stop,
+            may_lose=self._may_train(at) and not (self.saves_on_stop or record.in_place),
             is_old=self._is_old(at),
         )
 
@@ -506,8 +514,18 @@ class JobState:
             self.rescale = resume(observed_job(self.training_job), self.pause, at, target, why)
             return
         before, pause = self.job.counts, PauseReason.GOAL if target == NO_COUNTS else None
+        in_place = self.job.resizes_in_place(target) and self.gang.is_whole
         record = RescaleRecord(
-            rescale_id, at, before, target, why, Step.CHECKPOINT, at, purpose=purpose, pause=pause
+            rescale_id,
+            at,
+            before,
+            target,
+            why,
+            Step.CHECKPOINT,
+            at,
+            purpose=purpose,
+            pause=pause,
+            in_place=in_place,
         )
         self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, at))
 
@@ -569,12 +587,15 @@ class JobState:
     def rescale_ended(self, end: End, at: float, start: RunStart | None = None) -> None:
         """Record how a rescale ended; ``start`` is how the job went on after it, where seen."""
         self.rescale = None
+        if end.record.in_place and self.gang.run is not None:
+            self.log.restart_measuring(self.gang.run.name)
+            self.record = lifecycle.service_ended(self.record, at)  # it begins on other nodes
         is_for_gang = end.record.pause is PauseReason.GANG
         self.preempted_by = end.record.id if is_for_gang and end.outcome is Outcome.PAUSED else ""
         if end.outcome is Outcome.ABANDONED:
             self._count_as_not_measured(end.record, at)
         if start is not None:
-            self.record = lifecycle.went_on(self.record, start)
+            self.record = lifecycle.went_on(self.record, start, self.job.saves_on_stop, at)
         if start is not None and not start.lost and end.price_seconds is not None:
             price_seconds = end.price_seconds - end.redone_seconds
             end = replace(end, price_seconds=price_seconds, redone_seconds=0.0)

@@ -7,9 +7,10 @@ from operator import attrgetter, is_
 from typing import Final, NamedTuple
 
 from autoscaler.jobs.forecasts import Forecasts
-from autoscaler.jobs.gang import ObservedGang
+from autoscaler.jobs.gang import JobPods
 from autoscaler.jobs.state import JobState
 from autoscaler.jobs.stored import Shown
+from optimus import lifecycle
 from optimus.errors import NotReady
 from optimus.interval.classify import why_suspended
 from optimus.jobs import (
@@ -63,7 +64,7 @@ _NOT_SHOWN: Final = {
         "gang": "a part",
         "forecasts": "a part",
     },
-    ObservedGang: {
+    JobPods: {
         "seen": "what it has seen",
         "run": "only whether there is one",
         "here": "only whether it is placed",
@@ -76,7 +77,7 @@ _NOT_SHOWN: Final = {
 _shown_fields: Final = attrgetter(
     *(
         part + each.name
-        for part, of in (("", JobState), ("gang.", ObservedGang), ("forecasts.", Forecasts))
+        for part, of in (("", JobState), ("gang.", JobPods), ("forecasts.", Forecasts))
         for each in fields(of)
         if each.name not in _NOT_SHOWN[of]
     )
@@ -124,6 +125,7 @@ def _status_of(state: JobState, progress: TrainingProgress, now: float) -> Profi
         failed_counts=tuple(str(each) for each in record.failed_counts),
         earlier_runs=0 if forecast is None else forecast.earlier_runs,
         recommended=_recommended(state),
+        saves_on_stop=lifecycle.saving_text(record, state.job.saves_on_stop, format_second),
         straggler=state.straggler,
         avoided_nodes=tuple(
             AvoidedNode(each.node, format_second(each.until))

@@ -130,9 +130,7 @@ def share_pool(
             quotas.charge(candidate.job.uid, candidate.job.bounds.minimum)
     forced = [each for each in pool.jobs if each.forced and each.eligibility is Eligibility.FIXED]
     asked = [*forced, *(each for each in queue if not plan.is_placed(each.job.uid))]
-    lent = total(plan.usage(each.job.uid) - _own_part(each) for each in pool.jobs if each.lends)
-    free, _ = pool.available(plan)
-    asked = [_at_its_own(each, free + lent) for each in asked]
+    asked = _at_their_own(asked, pool, plan)
     wanted = [(each, each.minimum) for each in asked]
     wanted += [(each, each.measure_at) for each in pool.jobs if each.measure_at is not None]
     admitted, to_measure = list[Classified](), list[Classified]()
@@ -169,11 +167,20 @@ def _own_part(job: Classified) -> Resources:
     return job.job.demand(Counts(min(own.ps, now.ps), min(own.workers, now.workers)))
 
 
-def _at_its_own(job: Classified, most: Resources) -> Classified:
-    """A waiting job that starts at its own counts, where these fit in what is free or lent."""
-    if job.own is None or job.forced or not job.job.demand(job.own).fits_in(most):
-        return job
-    return replace(job, minimum=job.own)
+def _at_their_own(asked: Sequence[Classified], pool: Pool, plan: CapacityPlan) -> list[Classified]:
+    """These jobs; those that wait at their own counts, where these fit in what is free or lent."""
+    lent = total(plan.usage(each.job.uid) - _own_part(each) for each in pool.jobs if each.lends)
+    free, _ = pool.available(plan)
+
+    def fits(job: Classified) -> bool:
+        return job.own is not None and job.job.demand(job.own).fits_in(free + lent)
+
+    return [
+        replace(each, minimum=each.own)
+        if each.own is not None and not each.forced and fits(each)
+        else each
+        for each in asked
+    ]
 
 
 def namespace_shares(

@@ -5,13 +5,13 @@ object may lack ``replicas`` or say ``worker`` for ``Worker``; both are read her
 casing is kept for writing back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Final
 
 import msgspec
 
-from optimus.jobs import Counts, FixedRole, Job, JobKey, ReplicaSpec, Role
+from optimus.jobs import Counts, FixedRole, Job, JobKey, ReplicaSpec, Role, TrainingMode
 from optimus.kube.annotations import (
     AnnotationProblem,
     JobOptions,
@@ -33,6 +33,7 @@ from optimus.kube.job_schema import (
     StoredSpec,
     StoredStatus,
     command_of,
+    default_workload_of,
     mode_of,
     replicas_of,
     roles_of,
@@ -115,7 +116,12 @@ def decode_job(kind: str, raw: bytes | msgspec.Raw, *, config: EligibilityConfig
         raise: it is
             returned with its problems.
     """
-    return _record(kind, decode(DECODERS[kind], raw, f"a {kind}"), config)
+    found = _record(kind, decode(DECODERS[kind], raw, f"a {kind}"), config)
+    job = found.job
+    if job is None or not job.managed or job.workload is not None:
+        return found
+    workload = default_workload_of(kind, found.name, raw)
+    return replace(found, job=replace(job, workload=workload))
 
 
 def watched_training_jobs(kind: str, config: EligibilityConfig) -> ListWatch[TrainingJob]:
@@ -198,6 +204,7 @@ def _job(
     left_alone: str | None,
 ) -> Job:
     ps, worker = roles.get(Role.PS), roles.get(Role.WORKER)
+    mode = options.mode or mode_of(worker)
     return Job(
         key=JobKey(raw.metadata.namespace, raw.metadata.name),
         uid=raw.metadata.uid,
@@ -207,7 +214,8 @@ def _job(
         ps=ps.spec if ps else ReplicaSpec(),
         worker=worker.spec if worker else ReplicaSpec(),
         fixed=tuple(FixedRole(role, found.count, found.spec) for role, found in _fixed(roles)),
-        mode=options.mode or mode_of(worker),
+        mode=mode,
+        dynamic_workers=bool(raw.spec.enable_dynamic_worker) and mode is TrainingMode.ASYNC,
         suspended=bool((raw.spec.run_policy or RunPolicy()).suspend),
         preempted_for=_preempting_job(raw.metadata.annotations or {}),
         left_alone=left_alone,

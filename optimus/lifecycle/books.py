@@ -16,6 +16,7 @@ from optimus.lifecycle.record import JobRecord
 from optimus.models.forecast import batch_rule, expected_speed
 from optimus.progress.types import SpeedSample, TrainingProgress
 
+
 @dataclass(frozen=True, slots=True)
 class Books:
     """``own`` are the counts that the job is compared with; ``is_predicted``: its speed there was

@@ -40,7 +40,7 @@ from optimus.models.convergence import (
 )
 from optimus.models.goals import has_converged
 from optimus.models.metric_goal import as_losses, series_of
-from optimus.models.prior import earlier_total, met_at, with_earlier
+from optimus.models.prior import earlier_total, met_at, usual_total, with_earlier
 from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
 from optimus.progress.state import epoch_index
@@ -482,8 +482,9 @@ def _total(
     """When the goal is met, and whether that counts epochs: by the job's own losses and by earlier
     runs of its workload."""
     in_epochs = _counts_epochs(curve, progress, goal)
-    prior = earlier_total(progress.earlier, goal, in_epochs=in_epochs)
-    own = curve if isinstance(curve, NotReady) else curve.until(goal, prior)
+    prior = earlier_total(progress, goal, in_epochs=in_epochs)
+    known = prior or usual_total(progress, in_epochs=in_epochs)
+    own = curve if isinstance(curve, NotReady) else curve.until(goal, known)
     if prior is None or not isinstance(own, NotReady):
         return own if isinstance(own, NotReady) else (own, in_epochs)
     declared = progress.declared.epochs if in_epochs else progress.declared.steps
@@ -498,7 +499,7 @@ def _total(
 def goal_from_earlier(progress: TrainingProgress, goal: LossGoal) -> tuple[TimeToGoal, str] | None:
     """When the goal is met by earlier runs alone, and what that counts: epochs or steps."""
     in_epochs = _counts_epochs(NotReady("not asked"), progress, goal)
-    found = earlier_total(progress.earlier, goal, in_epochs=in_epochs)
+    found = earlier_total(progress, goal, in_epochs=in_epochs)
     return None if found is None else (found.after(0.0), "epochs" if in_epochs else "steps")
 
 

@@ -24,10 +24,11 @@ import numpy as np
 
 from optimus.jobs import CountBounds, LossGoal, TargetLoss
 from optimus.models.convergence import TotalPrior
+from optimus.models.convergence.distribution import NOTHING_KNOWN, USUAL_EPOCHS
 from optimus.models.goals import meets
 from optimus.models.speed.curve import MergedSamples, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
-from optimus.progress.types import EarlierRun, LossPoint, SpeedSample
+from optimus.progress.types import EarlierRun, LossPoint, SpeedSample, TrainingProgress
 
 RUN_SPREAD: Final = 0.1
 """Standard deviation of the log of (one run's speed / another's): other nodes and neighbours."""
@@ -35,6 +36,8 @@ _POWER: Final = 0.5
 _GOAL_SPREAD: Final = 0.15
 """Of the log of (one run's epochs to the goal / another's) a priori; counts for so many runs."""
 _GOAL_SPREAD_RUNS: Final = 2.0
+_GROUP_SPREAD_RUNS: Final = 4.0
+"""For how many runs of a group the spread of runs of which nothing is known counts."""
 
 
 class _SpeedPrior(NamedTuple):
@@ -159,21 +162,31 @@ def _first_at_most(run: EarlierRun, goal: LossGoal) -> float | None:
 
 
 def earlier_total(
-    earlier: Sequence[EarlierRun], goal: LossGoal, *, in_epochs: bool
+    progress: TrainingProgress, goal: LossGoal, *, in_epochs: bool
 ) -> TotalPrior | None:
-    """When the goal is met by the earlier runs; ``None`` where none of them shows it."""
-    logs = goal_logs(earlier, goal, in_epochs=in_epochs)
-    return TotalPrior(float(logs.mean()), _spread_of_next(logs)) if len(logs) else None
+    """When the goal is met by one more run of the workload; ``None`` where no earlier one shows
+    it."""
+    logs = goal_logs(progress.earlier, goal, in_epochs=in_epochs)
+    if not len(logs):
+        return None
+    others = usual_total(progress, in_epochs=in_epochs) or NOTHING_KNOWN
+    return others.given(logs, _GOAL_SPREAD, _GOAL_SPREAD_RUNS)
+
+
+def usual_total(progress: TrainingProgress, *, in_epochs: bool) -> TotalPrior | None:
+    """How long a run takes by those of the cluster and of its namespace; ``None`` where none of
+    them is known."""
+    groups = [each.epochs if in_epochs else each.steps for each in progress.lengths]
+    known = [np.log(group) for group in groups if group]
+    if not known:
+        return None
+    prior = USUAL_EPOCHS if in_epochs else NOTHING_KNOWN
+    for logs in known:
+        prior = prior.given(logs, USUAL_EPOCHS.spread, _GROUP_SPREAD_RUNS)
+    return prior
 
 
 def goal_logs(earlier: Sequence[EarlierRun], goal: LossGoal, *, in_epochs: bool) -> np.ndarray:
     """The logs of the epochs (steps) after which earlier runs met a goal, (runs,)."""
     found = (met_at(run, goal) for run in earlier if run.in_epochs == in_epochs)
     return np.log([place for place in found if place is not None and place > 0])
-
-
-def _spread_of_next(logs: np.ndarray) -> float:
-    """The standard deviation of the forecast of one more run."""
-    squares = float(np.square(logs - logs.mean()).sum()) + _GOAL_SPREAD_RUNS * _GOAL_SPREAD**2
-    variance = squares / (_GOAL_SPREAD_RUNS + len(logs) - 1)
-    return math.sqrt(variance * (1 + 1 / len(logs)))

@@ -132,6 +132,15 @@ class EarlierRun:
 
 
 @dataclass(frozen=True, slots=True)
+class RunLengths:
+    """After how much training the ended jobs of a namespace, or of the cluster, met their goals."""
+
+    epochs: tuple[float, ...] = ()
+    steps: tuple[float, ...] = ()
+    """Of jobs that count no epochs."""
+
+
+@dataclass(frozen=True, slots=True)
 class Declared:
     """What a program says of the whole run, mostly at its top; ``None`` where it does not."""
 
@@ -225,6 +234,9 @@ class TrainingProgress:
     """How the current run, or else the last one for which it shows, went on from the one before."""
     earlier: tuple[EarlierRun, ...] = ()
     """What earlier jobs of its workload have shown, the newest last."""
+    lengths: tuple[RunLengths, ...] = ()
+    """How long other jobs took, the widest group first: the cluster's, its namespace's. No run is
+    in two of them, or in ``earlier``."""
 
 
 NOTHING = TrainingProgress()

@@ -279,6 +279,10 @@ class Settlement:
         uid, current = job.job.uid, job.job.counts
         wanted = self.allocated.get(uid, current)
         policy_reason = self._policy_reason(uid)
+        beside = job.in_place(wanted)
+        if beside is not None and self._net_saving(job, beside) > self._net_saving(job, wanted):
+            policy_reason = f"{wanted} would take a restart, which {beside} do not"
+            wanted = beside
         if wanted == current or job.cooling:
             self.decide(job, current, "" if job.cooling else policy_reason)
         elif job.why_excluded(wanted) is not None:
@@ -334,7 +338,7 @@ class Settlement:
         if saving == math.inf:
             return saving
         hysteresis = self.config.least_gain_fraction(is_expected=job.is_expected)
-        worth = job.worth(counts, job.price_seconds + hysteresis * now)
+        worth = job.worth(counts, job.price_of(counts) + hysteresis * now)
         return -math.inf if worth > 0 and job.chance(counts) < LEAST_CHANCE else worth
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
@@ -342,14 +346,14 @@ class Settlement:
         if saving <= 0:
             return f"no other job needs the capacity that {wanted} would release"
         least = self.config.least_gain_fraction(is_expected=job.is_expected)
-        chance, needs = job.chance(wanted), least * now + job.price_seconds
+        chance, needs = job.chance(wanted), least * now + job.price_of(wanted)
         if saving > needs and chance < LEAST_CHANCE:
             return (
                 f"{wanted} would save {saving:.0f} s of {now:.0f} s, and more than the "
-                f"{job.price_seconds:.0f} s of the restart with a probability of {chance:.0%}; "
+                f"{job.price_of(wanted):.0f} s of the restart with a probability of {chance:.0%}; "
                 f"a move needs {LEAST_CHANCE:.0%}"
             )
-        needed = needed_text(least, now, job.price_seconds)
+        needed = needed_text(least, now, job.price_of(wanted))
         part = f"{saving:.0f} s of {now:.0f} s ({100 * saving / now:.1f} %)"
         return f"{wanted} would save {part}; {needed}"
 
@@ -375,8 +379,8 @@ def _cost_of_shrinking(donor: Classified, wanted: Counts) -> float:
         return 0.0
     if donor.keeps_deadline(wanted):
         # In time all the same.
-        return -donor.worth(donor.job.counts, donor.price_seconds)
-    return -donor.worth(wanted, donor.price_seconds)
+        return -donor.worth(donor.job.counts, donor.price_of(wanted))
+    return -donor.worth(wanted, donor.price_of(wanted))
 
 
 def _placed_reason(job: Classified, counts: Counts) -> str:
@@ -528,9 +532,7 @@ class Reclaim:
                 return Reclaimed(trial, tuple(donors))
         return refusal or "no other job can shrink"
 
-    def _cost(
-        self, donor: Classified, cost: float, namespace: str, limits: Limits
-    ) -> float | None:
+    def _cost(self, donor: Classified, cost: float, namespace: str, limits: Limits) -> float | None:
         """What a donor's shrinking counts as; ``None`` where it does not shrink for this one."""
         if limits.lent:
             return 0.0 if donor.lends else None

@@ -138,6 +138,19 @@ class TotalPrior(NamedTuple):
         """Hardly any run is expected to take longer."""
         return math.exp(self.log + 3 * self.spread)
 
+    def given(self, logs: Vector, spread: float, runs: float) -> "TotalPrior":
+        """What is known of one more run of a group, by the logs of those that ended, (runs,).
+
+        The runs are normal about the group's mean, and that about this prior's. Their ``spread`` a
+        priori counts for so many ``runs``."""
+        if not len(logs):
+            return self
+        squares = float(np.square(logs - logs.mean()).sum()) + runs * spread**2
+        variance = squares / (runs + len(logs) - 1)
+        of_mean = 1 / (len(logs) / variance + 1 / self.spread**2)
+        log = of_mean * (float(logs.sum()) / variance + self.log / self.spread**2)
+        return TotalPrior(log, math.sqrt(variance + of_mean))
+
     def after(self, done: float) -> TimeToGoal:
         """When a run meets its goal that has not met it after so much."""
         k = np.union1d(np.exp(self.log + self.spread * _SIGMAS), done * _LATER)
@@ -155,6 +168,8 @@ def student(sigmas: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[n
     return 0.5 + part * (0.75 - part**2 / 4), scaled**-2.5
 
 
+NOTHING_KNOWN: Final = TotalPrior(0.0, math.inf)
+"""The prior of a group's mean that any run of it replaces."""
 USUAL_EPOCHS: Final = TotalPrior(math.log(60.0), 0.9)
 """Epochs of a run of which nothing is known: about 60, from 14 to 260 in four of five."""
 

@@ -11,7 +11,14 @@ from optimus.allocation import Candidate, Grant
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.settle.weigh_restarts import Limits, Reclaim, Reclaimed, Settlement, _is_donor, _trims
+from optimus.interval.settle.weigh_restarts import (
+    Limits,
+    Reclaim,
+    Reclaimed,
+    Settlement,
+    _is_donor,
+    _trims,
+)
 from optimus.jobs import Counts, Job
 from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ClusterSnapshot
@@ -91,7 +98,9 @@ def test_a_repeated_refusal_costs_one_attempt_for_any_number_of_donors(waiting: 
     reclaim = reclaim_from(jobs)
     new = job("new", (50, 50))
     for _ in range(waiting):
-        assert isinstance(reclaim.find(plan, lambda trial: trial.move(new, new.counts), Limits()), str)
+        assert isinstance(
+            reclaim.find(plan, lambda trial: trial.move(new, new.counts), Limits()), str
+        )
     assert 1000 - reclaim.attempts_left == 40 + waiting
 
 
@@ -126,7 +135,9 @@ def test_a_job_that_may_not_grow_again_shrinks_for_no_growth_of_another() -> Non
 
     def reclaimed(donors: list[Classified], max_cost: float) -> Reclaimed | str:
         settlement = Settlement.of(plan, IntervalConfig(), allocation, donors)
-        return settlement.reclaim.find(plan, lambda trial: trial.move(new, new.counts), Limits(max_cost))
+        return settlement.reclaim.find(
+            plan, lambda trial: trial.move(new, new.counts), Limits(max_cost)
+        )
 
     assert isinstance(reclaimed([worn], 1e9), str)
     assert isinstance(reclaimed([other], 1e9), Reclaimed)

@@ -15,10 +15,18 @@ from optimus.models.prior import (
     earlier_total,
     met_at,
     speed_is_known,
+    usual_total,
     with_earlier,
 )
 from optimus.models.speed.curve import MergedSamples, SpeedTerms
-from optimus.progress.types import NOTHING, Declared, EarlierRun, SpeedSample, TrainingProgress
+from optimus.progress.types import (
+    NOTHING,
+    Declared,
+    EarlierRun,
+    RunLengths,
+    SpeedSample,
+    TrainingProgress,
+)
 from tests.unit.models.forecasting import JOB, PER_EPOCH, SAMPLES, SHARED, after, samples, speed
 
 GOAL = TargetLoss(0.2)
@@ -167,7 +175,7 @@ class TestGoal:
     def test_the_forecast_is_the_geometric_mean_and_is_sharper_with_more_runs(self) -> None:
         def forecast(*epochs: float) -> TimeToGoal:
             runs = [run(uid=str(each), met_at=each) for each in epochs]
-            found = earlier_total(runs, GOAL, in_epochs=True)
+            found = earlier_total(TrainingProgress(earlier=tuple(runs)), GOAL, in_epochs=True)
             assert found is not None
             return found.after(0.0)
 
@@ -179,7 +187,35 @@ class TestGoal:
         assert wide.probability_by(40) == pytest.approx(0.5, abs=0.02)
 
     def test_runs_that_count_steps_say_nothing_of_epochs(self) -> None:
-        assert earlier_total([run(in_epochs=False)], GOAL, in_epochs=True) is None
+        progress = TrainingProgress(earlier=(run(in_epochs=False),))
+        assert earlier_total(progress, GOAL, in_epochs=True) is None
+
+    def test_the_namespace_is_believed_before_the_cluster_and_the_workload_before_both(
+        self,
+    ) -> None:
+        cluster, namespace = RunLengths(epochs=(200.0, 300.0) * 5), RunLengths(epochs=(20.0,) * 4)
+
+        def median(*groups: RunLengths, runs: tuple[EarlierRun, ...] = ()) -> float:
+            progress = TrainingProgress(earlier=runs, lengths=groups)
+            found = earlier_total(progress, GOAL, in_epochs=True)
+            found = found or usual_total(progress, in_epochs=True)
+            assert found is not None
+            return found.after(0.0).point
+
+        assert median(cluster) == pytest.approx(240, rel=0.1)
+        assert 20 < median(cluster, namespace) < 60
+        assert median(cluster, namespace, runs=(run(),)) == pytest.approx(46, rel=0.05)
+        assert usual_total(TrainingProgress(), in_epochs=True) is None
+
+    def test_lengths_of_other_jobs_move_a_first_forecast(self) -> None:
+        own = after(6)
+        near, far = (
+            from_earlier(own=replace(own, lengths=(RunLengths(epochs=(length,) * 8),)))
+            for length in (15.0, 400.0)
+        )
+        assert near.remaining_epochs is not None
+        assert far.remaining_epochs is not None
+        assert 2 * near.remaining_epochs < far.remaining_epochs
 
     def test_own_losses_replace_the_prior_as_they_come(self) -> None:
         """An earlier run that needed 60 epochs, of a job that needs 46."""
