@@ -354,8 +354,8 @@ def deadline_text(state: JobState) -> str:
 def declared_end(state: JobState) -> str:
     """The declared end of a run, and what it means for a goal in one value of the log; else
     empty."""
-    forecast = state.forecasts.current
-    if not isinstance(forecast, Forecast) or not isinstance(forecast.curve, LossCurve):
+    forecast = state.shown_forecast
+    if forecast is None or not isinstance(forecast.curve, LossCurve):
         return ""
     schedule = forecast.curve.schedule
     if schedule is None:

@@ -452,7 +452,8 @@ class JobView:
         finish_by, forecast = self.job.finish_by, self.forecast
         if finish_by is None or isinstance(forecast, NotReady) or forecast.goal_met:
             return None
-        if forecast.is_expected and not self.is_half_over:
+        is_told = self.is_half_over or why_in_time(self.job, forecast, self.at) is not None
+        if forecast.is_expected and not is_told:
             return None
         return Deadline(
             finish_by - self.at,
