@@ -85,6 +85,19 @@ def formulas(seed: int, noise: float) -> Iterator[Run]:
                 yield [LossPoint(float(loss), n + 1.0) for n, loss in enumerate(losses)]
 
 
+def paper_form(seed: int, number: int) -> Iterator[Run]:
+    """Curves of the paper's own form, 1/(b0 k + b1) + b2, of 20 to 250 epochs with noise."""
+    rng = np.random.default_rng(seed)
+    for _ in range(number):
+        epochs = round(float(np.exp(rng.uniform(np.log(20), np.log(250)))))
+        half = epochs * np.exp(rng.uniform(np.log(0.03), np.log(0.5)))
+        floor, noise = rng.choice([0, 0.05, 0.1, 0.2, 0.4]), rng.choice([0.003, 0.01, 0.03])
+        k = np.arange(1.0, epochs + 1)
+        losses = rng.uniform(0.5, 8) * ((1 - floor) / (1 + k / half) + floor)
+        losses *= np.exp(noise * rng.standard_normal(epochs))
+        yield [LossPoint(float(loss), n + 1.0) for n, loss in enumerate(losses)]
+
+
 def evaluate(runs: Sequence[Run]) -> dict[str, Mapping[str, object]]:
     """Errors of the forecasts of these runs by origin; runs with drops are separate."""
     asked: dict[str, list[tuple[Run, ForecastQuestion]]] = {}
