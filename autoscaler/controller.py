@@ -310,7 +310,9 @@ class Controller:
                     self._take_back_if_half_bound(state, now)
                 if state.rescale is not None:
                     purpose = state.rescale.record.purpose
-                    state.may_stop = may_begin and budget.allows(state.job, purpose)
+                    in_place = state.rescale.record.in_place
+                    allowed = in_place or budget.allows(state.job, purpose)
+                    state.may_stop = may_begin and allowed
                     self._components.rescales.advance(state, observation, free, now)
                     stuck = state.is_stuck(now)
                     budget.note(state.job, is_stopped=state.is_stopped, is_stuck=stuck)

@@ -16,7 +16,7 @@ from autoscaler.logs.poller import Run
 from autoscaler.profile.events import JobEvent, JobEvents
 from autoscaler.profile.stop_events import saving_event, slow_stop_event
 from autoscaler.profile.writer import ProfileRecorder
-from optimus.jobs import Counts, JobKey
+from optimus.jobs import Counts, JobKey, Role
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType
 from optimus.kube.pods import Pod
@@ -43,6 +43,7 @@ from optimus.rescale.words import (
     PlacementFailed,
     ProfileWritten,
     RescaleRecord,
+    Resize,
     ResizeAndResume,
     Step,
     Suspend,
@@ -75,6 +76,9 @@ class Writer(Protocol):
     ) -> Written | Refused:
         """Suspend the job, annotate it as suspended by us and set what is left of its limits;
         ``pause``: why it is paused, where it is not to be resumed at once."""
+
+    def resize(self, job: TrainingJob, counts: Counts) -> Written | Refused:
+        """Set the counts of a job that trains."""
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         """Set the counts, resume, remove the annotation."""
@@ -251,6 +255,13 @@ class JobExecutor:
             self._access.events.emit(self._state, _limits_event(job, limits))
         return self._answered(outcome, f"suspended ({patch.by})")
 
+    def resize(self, patch: Resize) -> PatchAnswered:
+        """Set the counts of a job that trains."""
+        if self._has_changed(patch):
+            return PatchAnswered(self._at, PatchResult.CONFLICT)
+        outcome = self._access.writer.resize(self._state.training_job, patch.counts)
+        return self._answered(outcome, f"goes to {patch.counts} in place")
+
     def resize_and_resume(self, patch: ResizeAndResume) -> PatchAnswered:
         """Set the counts and resume."""
         if self._has_changed(patch):
@@ -309,7 +320,8 @@ class JobExecutor:
     def end(self, end: End) -> None:
         """Record it, and report it."""
         state, events, trusted = self._state, self._access.events, self._state.saves_on_stop
-        start = state.run_start(self._at) if end.outcome is Outcome.REACHED else None
+        was_stopped = end.outcome is Outcome.REACHED and not end.record.in_place
+        start = state.run_start(self._at) if was_stopped else None
         state.rescale_ended(end, self._at, start)
         events.rescale_ended(state, end)
         saving = saving_event(state, start, trusted=trusted)
@@ -368,4 +380,10 @@ def _observed_pods(pods: tuple[Pod, ...], state: JobState) -> ObservedPods:
     is_theirs = run is not None and any(pod.uid == run.name for pod in pods)
     trains = is_theirs and run is not None and state.log.trains_in(run.name)
     is_mixed = other_gang(pods, state.job.counts) is not None
-    return replace(observed, trains=trains, is_mixed=is_mixed)
+    surplus = sum(_is_surplus(pod, state.job.counts) for pod in pods)
+    return replace(observed, trains=trains, is_mixed=is_mixed, surplus=surplus)
+
+
+def _is_surplus(pod: Pod, counts: Counts) -> bool:
+    replica = pod.replica
+    return replica is not None and replica.role is Role.WORKER and replica.index >= counts.workers

@@ -188,12 +188,19 @@ class JobState:
             gang.update(pods, self.job, observation.node_kinds, observation.at)
             self._update_record(observation)
             gang.seen = seen
+        self._update_counts()
         self._update_age()
         self._update_floor()
         self._update_earlier(observation)
         self._update_user_counts()
         wait = observation.waits.get(self.job.uid) if self.gang.waits else None
         self.waits_for = "" if wait is None else wait.text
+
+    def _update_counts(self) -> None:
+        """Workers that came or went while others trained on began no new run."""
+        run = self.gang.run
+        if run is not None and self.job.dynamic_workers:
+            self.log.resized(run.name, run.counts)
 
     def _update_record(self, observation: Observation) -> None:
         """Record which pods were a whole gang, since when it holds nodes and until when it did."""
@@ -327,7 +334,7 @@ class JobState:
         return must_wait_for_checkpoint(
             self.job.rescale,
             record.purpose,
-            may_lose=self._may_train(at) and not self.saves_on_stop,
+            may_lose=self._may_train(at) and not (self.saves_on_stop or record.in_place),
             is_old=self._is_old(at),
         )
 
@@ -482,8 +489,18 @@ class JobState:
             self.rescale = resume(observed_job(self.training_job), self.pause, at, target, why)
             return
         before, pause = self.job.counts, PauseReason.GOAL if target == NO_COUNTS else None
+        in_place = self.job.resizes_in_place(target) and self.gang.is_whole
         record = RescaleRecord(
-            rescale_id, at, before, target, why, Step.CHECKPOINT, at, purpose=purpose, pause=pause
+            rescale_id,
+            at,
+            before,
+            target,
+            why,
+            Step.CHECKPOINT,
+            at,
+            purpose=purpose,
+            pause=pause,
+            in_place=in_place,
         )
         self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, at))
 
@@ -545,12 +562,15 @@ class JobState:
     def rescale_ended(self, end: End, at: float, start: RunStart | None = None) -> None:
         """Record how a rescale ended; ``start`` is how the job went on after it, where seen."""
         self.rescale = None
+        if end.record.in_place and self.gang.run is not None:
+            self.log.restart_measuring(self.gang.run.name)
+            self.record = lifecycle.service_ended(self.record, at)  # it begins on other nodes
         is_for_gang = end.record.pause is PauseReason.GANG
         self.preempted_by = end.record.id if is_for_gang and end.outcome is Outcome.PAUSED else ""
         if end.outcome is Outcome.ABANDONED:
             self._count_as_not_measured(end.record, at)
         if start is not None:
-            self.record = lifecycle.went_on(self.record, start)
+            self.record = lifecycle.went_on(self.record, start, self.job.saves_on_stop, at)
         if start is not None and not start.lost and end.price_seconds is not None:
             price_seconds = end.price_seconds - end.redone_seconds
             end = replace(end, price_seconds=price_seconds, redone_seconds=0.0)

@@ -361,6 +361,14 @@ _NOTICES: Final[dict[Notice, _Told]] = {
         )
     ),
     Notice.CONTAINERS_FAIL: _rolls_back(_containers_fail),
+    Notice.WORKERS_DO_NOT_END: _Told(
+        EventType.WARNING,
+        "PodsDoNotEnd",
+        lambda told: (
+            f"for {told.seconds:.0f} s waiting for the end of {told.detail}: remove finalizers; "
+            "delete lost nodes or taint them node.kubernetes.io/out-of-service"
+        ),
+    ),
     Notice.UNWANTED: _Told(
         EventType.NORMAL,
         "RescaleEnded",

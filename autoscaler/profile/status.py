@@ -10,6 +10,7 @@ from autoscaler.jobs.forecasts import Forecasts
 from autoscaler.jobs.gang import ObservedGang
 from autoscaler.jobs.state import JobState
 from autoscaler.jobs.stored import Shown
+from optimus import lifecycle
 from optimus.errors import NotReady
 from optimus.interval.classify import why_suspended
 from optimus.jobs import (
@@ -122,6 +123,7 @@ def _status_of(state: JobState, progress: TrainingProgress, now: float) -> Profi
         failed_counts=tuple(str(each) for each in record.failed_counts),
         earlier_runs=0 if forecast is None else forecast.earlier_runs,
         recommended=_recommended(state),
+        saves_on_stop=lifecycle.saving_text(record, state.job.saves_on_stop, format_second),
         straggler=state.straggler,
         avoided_nodes=tuple(
             AvoidedNode(each.node, format_second(each.until))

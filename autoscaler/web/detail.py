@@ -260,6 +260,7 @@ def _facts(job: Job, found: JobCopy) -> list[Fact]:
         "checkpoint": ""
         if found.status.checkpoint_step is None
         else f"step {found.status.checkpoint_step}",
+        "saves on stop": found.status.saves_on_stop,
         "declared end": found.status.declared_end,
         "deadline": found.status.deadline,
     }

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from examples.light.problem import INITIAL_LOSS
 from examples.light.settings import Settings
 
 Print = Callable[[str], None]
@@ -22,6 +23,11 @@ def timed(text: str) -> str:
 def print_line(text: str) -> None:
     """Print a line with the UTC time in front, at once."""
     print(timed(text), flush=True)
+
+
+def accuracy_of(loss: float) -> float:
+    """The part of the labels' variance that is explained."""
+    return max(1.0 - loss / INITIAL_LOSS, 0.0)
 
 
 class _Mean:
@@ -89,8 +95,9 @@ class Journal:
         speed = self._own_examples / max(now - self._line_at_seconds, 1e-6)
         saved = "" if self.checkpoint_step is None else f" checkpoint={self.checkpoint_step}"
         loss = self._line_loss.take()
+        accuracy = f"accuracy={accuracy_of(loss):.6f} " if self._settings.log_accuracy else ""
         self._write(
-            f"epoch={self._epoch(step)} step={step} loss={loss:.6f} "
+            f"epoch={self._epoch(step)} step={step} loss={loss:.6f} {accuracy}"
             f"samples_per_sec={speed:.1f} compute_seconds={self._line_compute.take():.4f}{saved}"
         )
         self._own_examples, self._line_at_seconds = 0, now

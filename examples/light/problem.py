@@ -18,6 +18,8 @@ FEATURES = 64
 ROWS = 4096
 NOISE_STD = 0.4
 """Standard deviation of the labels' noise: the loss cannot fall below half its square, 0.08."""
+INITIAL_LOSS = 1.0 + NOISE_STD**2 / 2
+"""The loss where training starts, half the variance of the labels."""
 
 
 @dataclass(frozen=True)

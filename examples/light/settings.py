@@ -38,8 +38,12 @@ class Settings:
     """Save every so many steps; 0: not by steps."""
     checkpoint_seconds: float
     """Save every so many seconds; 0: not by time."""
+    saves_on_stop: int
+    """0: trainer 0 does not save when it is told to stop."""
     log_steps: int
     log_seconds: float
+    log_accuracy: int
+    """1: print an accuracy with each loss: the part of the labels' variance that is explained."""
     bind: str
     """Address to listen on; empty: loopback where the task's own name means loopback, else all."""
     peer_timeout_seconds: float
@@ -112,8 +116,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--stop-file", type=Path, default=None, help="end after the epoch in which it gets content")
     add("--checkpoint-steps", type=int, default=0)
     add("--checkpoint-seconds", type=float, default=0.0)
+    add(
+        "--saves-on-stop",
+        type=int,
+        choices=[0, 1],
+        default=1,
+        help="0: trainer 0 does not save when it is told to stop",
+    )
     add("--log-steps", type=int, default=0, help="log every so many steps, besides --log-seconds")
     add("--log-seconds", type=float, default=2.0)
+    add("--log-accuracy", type=int, choices=[0, 1], default=0, help="1: an accuracy with each loss")
     add("--bind", default="", help="address to listen on")
     add("--peer-timeout-seconds", type=float, default=600.0)
     return parser

@@ -93,7 +93,9 @@ class Trainer:
         A signal handler may call this anywhere: it asks no peer, as some may be gone already. In
         sync mode the others wait for the one that leaves first, whatever they were told."""
         held, folder = self._held, self._settings.checkpoint_dir
-        if self._index != 0 or folder is None or held is None or held.step <= self._saved_step:
+        if self._index != 0 or folder is None or not self._settings.saves_on_stop:
+            return None
+        if held is None or held.step <= self._saved_step:
             return None
         save(folder, Checkpoint(held.step, held.parameters))
         return timed(self._journal.saved_line(held.step)) if self._journal else None

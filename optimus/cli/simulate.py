@@ -206,6 +206,9 @@ def _add_stop_arguments(parser: argparse.ArgumentParser) -> None:
     saves.add_argument("--checkpoint-steps", type=amount, metavar="N", help=steps)
     seconds = "the same after so many seconds of training"
     saves.add_argument("--checkpoint-seconds", type=amount, metavar="N", help=seconds)
+    save = "jobs save as they are stopped, lose nothing, and take so many seconds for it (default: "
+    save += "they take no time; without a number: 10)"
+    saves.add_argument("--save-seconds", type=amount, nargs="?", const=10, metavar="N", help=save)
     rescale = "optimus moves a job right after a checkpoint, or at any time (default: checkpoint "
     rescale += "where jobs save now and then, else any)"
     rules = [RescaleRule.CHECKPOINT.value, RescaleRule.ANY.value]
@@ -336,7 +339,8 @@ def _stops(options: argparse.Namespace) -> Stops:
         raise BadInput("--rescale checkpoint", f"{expected}: without, a job saves when stopped")
     rule = RescaleRule(options.rescale) if options.rescale else rule
     measured = options.restart_seconds
-    return Stops(checkpoints, rule, () if measured is None else read_restart_seconds(measured))
+    seconds = () if measured is None else read_restart_seconds(measured)
+    return Stops(checkpoints, rule, float(options.save_seconds or 0), seconds)
 
 
 _FROM_TRACE: Final = "the jobs are those of the trace"

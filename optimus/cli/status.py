@@ -213,6 +213,8 @@ def _changes(view: "ClusterJob") -> Iterator[tuple[str, str]]:
         step = "" if status.checkpoint_step is None else f"step {status.checkpoint_step}"
         when = "" if saved_at is None else f"{clock(saved_at, view.now)} UTC"
         yield "checkpoint", ", ".join(filter(None, (step, when)))
+    if status.saves_on_stop:
+        yield "saves on stop", status.saves_on_stop
 
 
 def _pods(view: "ClusterJob", pods: "Sequence[PodFacts]") -> Iterator[tuple[str, str]]:

@@ -285,13 +285,29 @@ class CapacityPlan:
         return True
 
     def move(self, job: Job, counts: Counts) -> str | None:
-        """Place the job again as a whole at ``counts``, or say why it does not fit."""
+        """Place the job again as a whole at ``counts``, or say why it does not fit. Where its
+        workers come and go in place, the others stay where they are."""
         savepoint = self.savepoint(job.uid)
-        self.release(job.uid)
-        refusal = self.assign(job, counts)
+        if job.uid in self.bound and job.resizes_in_place(counts):
+            self._drop_workers(job.uid, counts.workers)
+            refusal = self.complete(job, counts)
+        else:
+            self.release(job.uid)
+            refusal = self.assign(job, counts)
         if refusal is not None:
             self.undo(job.uid, savepoint)
         return refusal
+
+    def _drop_workers(self, uid: str, left: int) -> None:
+        """Give back the room of a job's workers but for the first so many."""
+        staying = list[Held]()
+        for held in self.bound[uid]:
+            if held.replica.role is Role.WORKER and held.replica.index >= left:
+                if held.node in self.capacity.row_of:
+                    self.take(held.node, NONE - held.resources)
+            else:
+                staying.append(held)
+        self.bound[uid] = tuple(staying)
 
     def assign(
         self, job: Job, counts: Counts, *, evenly: bool = False, within_quotas: bool = True
@@ -436,12 +452,15 @@ def _first_that_fits(plan: CapacityPlan, job: Job, options: Sequence[Counts]) ->
 
 def reserve(free: CapacityPlan, job: Job, counts: Counts) -> tuple[Held, ...] | None:
     """Take the whole job's room at these counts, if it is free; its pods hold theirs meanwhile."""
-    leaving = free.held.get(job.uid, ())
+    before = free.held.get(job.uid, ())
     if free.move(job, counts) is not None:
         return None
-    for _, node, resources in leaving:
-        free.take(node, resources)
-    return free.held[job.uid]
+    placed = free.held[job.uid]
+    staying = frozenset(placed) if job.resizes_in_place(counts) else frozenset[Held]()
+    for held in before:
+        if held not in staying:
+            free.take(held.node, held.resources)
+    return placed
 
 
 def _pods_of(

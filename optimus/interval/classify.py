@@ -287,6 +287,17 @@ class Classified:
     price_seconds: float = 0.0
     """What a rescale costs it."""
 
+    def price_of(self, counts: Counts) -> float:
+        """What going to these counts costs it: nothing where it trains on meanwhile."""
+        return 0.0 if self.job.resizes_in_place(counts) else self.price_seconds
+
+    def in_place(self, wanted: Counts) -> Counts | None:
+        """The workers of these counts beside the PSs that it has, where it may go there in
+        place."""
+        counts = self.job.bounds.clamp(Counts(self.job.counts.ps, wanted.workers))
+        is_other = counts != wanted and self.job.resizes_in_place(counts)
+        return counts if is_other and self.why_excluded(counts) is None else None
+
     def seconds(self, counts: Counts) -> float | None:
         """Forecast remaining seconds at these counts."""
         return self.candidate.forecast.at(counts) if self.candidate else None

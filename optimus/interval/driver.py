@@ -42,13 +42,13 @@ from optimus.interval.profiling import (
     has_place,
     is_admission,
     is_first_measured,
+    is_too_old,
     may_be_measured,
     may_skip_checkpoint,
     plan_exploration,
     plan_profiling,
     return_counts,
     run_is_over,
-    trained_seconds,
     why_not_profiled,
 )
 from optimus.jobs import NO_COUNTS, AmountGoal, Counts, Goal, Job
@@ -614,24 +614,26 @@ class IntervalDriver:
                 yield EndProfilingRun(uid, reason)
 
     def _profile(self, cluster: ManagedCluster, histories: _Histories) -> Iterator[BeginRescale]:
-        """Begin the next profiling runs. Of thousands of old jobs nothing but their history and
-        trained time is looked at."""
+        """Begin the next profiling runs. Of thousands of jobs that are too old nothing but their
+        history and trained time is looked at."""
         profiling = self._config.interval.profiling
         progress = {
             uid: cluster.managed[uid].progress(cluster.at)
             for uid, history in histories.items()
             if len(history.profiled) < profiling.runs
         }
-        young = [
+        measurable = [
             cluster.managed[uid].job
             for uid, each in progress.items()
-            if trained_seconds(each, histories[uid]) < profiling.trained_limit_seconds
+            if not is_too_old(each, histories[uid], profiling)
             and histories[uid].rescaling_to is None
         ]
-        if not young:
+        if not measurable:
             return
         snapshot, measured = cluster.snapshot(), MeasuredJobs(progress, histories)
-        if all(why_not_profiled(job, snapshot, measured, profiling) is not None for job in young):
+        if all(
+            why_not_profiled(job, snapshot, measured, profiling) is not None for job in measurable
+        ):
             return
         free = self._headroom(cluster, histories, measures=True)
         for move in plan_profiling(snapshot, measured, free, profiling, self._expected):

@@ -179,7 +179,7 @@ def _may_explore(
 ) -> bool:
     (progress, history), profiling = measured.of(job), config.profiling
     last, at = history.last_rescaled_at, snapshot.at
-    is_young = trained_seconds(progress, history) < profiling.trained_limit_seconds
+    is_measured_first = may_be_measured(progress, history, profiling)
     # In the order of what they cost: the last ones look at all samples and losses.
     return not (
         _cannot_move(job, snapshot, history)
@@ -189,7 +189,7 @@ def _may_explore(
         or _why_paused(history, at) is not None
         or (last is not None and at - last < config.cooldown_seconds)
         or why_moved_enough(history, at, config) is not None
-        or (is_young and len(history.profiled) < profiling.runs)
+        or is_measured_first
         or _steady_seconds(job, progress) < profiling.steady_seconds
         or why_not_ready(
             MergedSamples.of(progress.samples), needed_counts(history.bounded(job).bounds)
@@ -226,9 +226,8 @@ def why_not_profiled(
         return "its speed is known from earlier runs of its workload"
     if len(history.profiled) >= config.runs:
         return f"{config.runs} profiling runs were made"
-    trained = trained_seconds(progress, history)
-    if trained >= config.trained_limit_seconds:
-        return f"it has trained {trained:.0f} s"
+    if is_too_old(progress, history, config):
+        return f"it has trained {trained_seconds(progress, history):.0f} s"
     # What follows looks at all losses and samples: too much to do for thousands of old jobs in
     # every tick.
     pointless = _why_pointless(job, progress)
@@ -251,13 +250,19 @@ def trained_seconds(progress: TrainingProgress, history: JobHistory) -> float:
     return max(progress.trained_seconds, history.running_seconds)
 
 
+def is_too_old(progress: TrainingProgress, history: JobHistory, config: ProfilingConfig) -> bool:
+    """Whether a stop may lose more training than a profiling run may; a job that saves when it is
+    stopped loses none, however old it is."""
+    is_old = trained_seconds(progress, history) >= config.trained_limit_seconds
+    return is_old and not history.saves_on_stop
+
+
 def is_fully_profiled(job: Job, measured: MeasuredJobs, config: ProfilingConfig) -> bool:
     """Whether the job has had all its profiling runs; where its bounds are narrow, a few."""
     progress, history = measured.of(job)
     if history.profiling_since is not None:
         return False
-    trained = trained_seconds(progress, history)
-    is_old = history.workload_known or trained >= config.trained_limit_seconds
+    is_old = history.workload_known or is_too_old(progress, history, config)
     return is_old or len(history.profiled) >= config.runs or not _untried(job, measured, config)
 
 
@@ -326,9 +331,8 @@ def may_be_measured(
     progress: TrainingProgress, history: JobHistory, config: ProfilingConfig
 ) -> bool:
     """Whether a move of this job may be a profiling run, at counts that an interval has chosen: as
-    for every other run, it is young and has had fewer than all of them."""
-    is_young = trained_seconds(progress, history) < config.trained_limit_seconds
-    return is_young and len(history.profiled) < config.runs
+    for every other run, it is not too old and has had fewer than all of them."""
+    return not is_too_old(progress, history, config) and len(history.profiled) < config.runs
 
 
 def return_counts(job: Job, history: JobHistory) -> Counts | None:

@@ -24,5 +24,7 @@ def claims_of(
         target = record.current_target
         if target == NO_COUNTS or covers(snapshot.bound_counts(job.uid), target):
             continue
-        is_stopped = record.holds_capacity and at - record.step_at < hold_seconds
-        yield Claim(job, target, keeps_pods=record.step is Step.START, is_stopped=is_stopped)
+        is_held = record.holds_capacity and at - record.step_at < hold_seconds
+        keeps_pods = record.in_place or record.step is Step.START
+        is_stopped = is_held and not record.in_place
+        yield Claim(job, target, keeps_pods=keeps_pods, is_stopped=is_stopped)

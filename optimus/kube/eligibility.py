@@ -68,11 +68,6 @@ def why_not_suspendable(raw: StoredJob[StoredSpec], config: EligibilityConfig) -
 def _by_shape(spec: StoredSpec, roles: Mapping[Role, StoredRole]) -> str | None:
     if spec.job_mode == "MXTune":
         return "an MXTune job does not train with parameter servers"
-    if spec.enable_dynamic_worker:
-        return (
-            "with enableDynamicWorker the operator changes workers in place, which cannot be "
-            "combined with rescaling"
-        )
     if Role.PS not in roles or not roles[Role.PS].count:
         return "the job has no parameter server"
     if Role.WORKER not in roles or not roles[Role.WORKER].count:

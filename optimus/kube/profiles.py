@@ -50,6 +50,9 @@ class RescaleStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     pause: str = ""
     """Why the job is paused by it, or was before it: ``goal``, ``policy`` or ``gang``."""
 
+    in_place: bool = False
+    """Workers come or go, and the job is not stopped."""
+
     @property
     def target(self) -> Counts:
         """The counts that the job goes to."""
@@ -145,6 +148,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     failed_counts: tuple[str, ...] = ()
     earlier_runs: int = 0
     recommended: RecommendationStatus | None = None
+    saves_on_stop: str = ""
     straggler: str = ""
     avoided_nodes: tuple[AvoidedNode, ...] = ()
     written_by: str = ""

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from optimus.jobs import Counts, FixedRole, Job, JobKey, ReplicaSpec, Role
+from optimus.jobs import Counts, FixedRole, Job, JobKey, ReplicaSpec, Role, TrainingMode
 from optimus.kube.annotations import (
     AnnotationProblem,
     JobOptions,
@@ -198,6 +198,7 @@ def _job(
     left_alone: str | None,
 ) -> Job:
     ps, worker = roles.get(Role.PS), roles.get(Role.WORKER)
+    mode = options.mode or mode_of(worker)
     return Job(
         key=JobKey(raw.metadata.namespace, raw.metadata.name),
         uid=raw.metadata.uid,
@@ -207,7 +208,8 @@ def _job(
         ps=ps.spec if ps else ReplicaSpec(),
         worker=worker.spec if worker else ReplicaSpec(),
         fixed=tuple(FixedRole(role, found.count, found.spec) for role, found in _fixed(roles)),
-        mode=options.mode or mode_of(worker),
+        mode=mode,
+        dynamic_workers=bool(raw.spec.enable_dynamic_worker) and mode is TrainingMode.ASYNC,
         suspended=bool((raw.spec.run_policy or RunPolicy()).suspend),
         preempted_for=_preempting_job(raw.metadata.annotations or {}),
         left_alone=left_alone,

@@ -40,14 +40,13 @@ class JobWriter:
         policy = {"suspend": True, **limits}
         return self._patch("suspend", job, {Annotation.SUSPENDED_BY: mark}, {"runPolicy": policy})
 
+    def resize(self, job: TrainingJob, counts: Counts) -> Written | Refused:
+        """Set the counts of a job that trains; its workers alone may change so."""
+        return self._patch("resize", job, {}, _replicas(job, counts))
+
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         """Set the counts, resume and remove the mark in one patch; no pod may be left."""
-        replicas = {
-            job.replica_keys[role]: {"replicas": count}
-            for role, count in ((Role.PS, counts.ps), (Role.WORKER, counts.workers))
-            if role in job.replica_keys
-        }
-        spec = {"runPolicy": {"suspend": False}, JOB_KINDS[job.kind].replica_specs: replicas}
+        spec = {"runPolicy": {"suspend": False}, **_replicas(job, counts)}
         return self._patch("resume", job, {Annotation.SUSPENDED_BY: None}, spec)
 
     def unmark(self, job: TrainingJob) -> Written | Refused:
@@ -78,6 +77,15 @@ class JobWriter:
                 _content_type=MERGE_PATCH,
             )
         )
+
+
+def _replicas(job: TrainingJob, counts: Counts) -> dict[str, object]:
+    replicas = {
+        job.replica_keys[role]: {"replicas": count}
+        for role, count in ((Role.PS, counts.ps), (Role.WORKER, counts.workers))
+        if role in job.replica_keys
+    }
+    return {JOB_KINDS[job.kind].replica_specs: replicas}
 
 
 class PodWriter:

@@ -5,7 +5,7 @@ the record after something has happened. Instants are in seconds since the epoch
 simulation), UTC.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -59,6 +59,9 @@ class JobRecord:
 
     saved_stops: int = 0
     """How often in a row it went on after a stop from what it had saved when it was stopped."""
+
+    distrusted_at: float | None = None
+    """When a stop last ended the trust that it saves then."""
 
     lost_stops: int = 0
     """How often in a row a stop lost training."""
@@ -208,13 +211,17 @@ def counts_failed(record: JobRecord, failed: FailedCounts) -> JobRecord:
     return replace(record, failed_counts=(*record.failed_counts, failed)[-_MOST_FAILED:])
 
 
-def went_on(record: JobRecord, start: RunStart) -> JobRecord:
-    """The job trains again after a stop of this software."""
+def went_on(record: JobRecord, start: RunStart, said: bool | None, at: float) -> JobRecord:
+    """The job trains again after a stop of this software; ``said`` is what its user says of
+    those."""
+    after = record
     if start.lost:
-        return replace(record, saved_stops=0, lost_stops=min(record.lost_stops + 1, STOPS_NEEDED))
-    if start.saved:
-        return replace(record, saved_stops=min(record.saved_stops + 1, STOPS_NEEDED), lost_stops=0)
-    return record
+        after = replace(record, saved_stops=0, lost_stops=min(record.lost_stops + 1, STOPS_NEEDED))
+    elif start.saved:
+        after = replace(record, saved_stops=min(record.saved_stops + 1, STOPS_NEEDED), lost_stops=0)
+    if saves_on_stop(record, said) and not saves_on_stop(after, said):
+        return replace(after, distrusted_at=at)
+    return after
 
 
 def saves_on_stop(record: JobRecord, said: bool | None) -> bool:
@@ -222,6 +229,20 @@ def saves_on_stop(record: JobRecord, said: bool | None) -> bool:
     if said is None:
         return record.saved_stops >= STOPS_NEEDED
     return said and record.lost_stops < STOPS_NEEDED
+
+
+def saving_text(
+    record: JobRecord, said: bool | None, format_instant: Callable[[float], str]
+) -> str:
+    """Why the job is trusted to save when it is stopped, or not any more; empty where it never
+    was."""
+    if saves_on_stop(record, said):
+        why = "its user says so" if said else "two stops in a row lost no training"
+        return f"yes: {why}"
+    since = record.distrusted_at
+    if since is None or said is False:
+        return ""
+    return f"not any more: a stop lost training at {format_instant(since)}"
 
 
 def service_began(record: JobRecord, at: float, workers: Mapping[str, int]) -> JobRecord:

@@ -43,11 +43,12 @@ NO_RECORD: Final = JobRecord()
 
 class Phase(StrEnum):
     """CLEARING: its pods leave, or the room of its next ones is not free yet. STARTING: bound, does
-    not train yet."""
+    not train yet. JOINING: it trains, and some of its workers start."""
 
     WAITING = "waiting"
     CLEARING = "clearing"
     STARTING = "starting"
+    JOINING = "joining"
     TRAINING = "training"
     ENDED = "ended"
 
@@ -350,16 +351,18 @@ class SimulatedCluster:
         state.stop_lost_seconds = lost_seconds if trained else None
         state.suspended_by, state.pause, state.missed_at = by, pause, None
         state.phase, state.phase_ends_at, state.ready_at = Phase.WAITING, math.inf, None
+        save_seconds = state.truth.save_seconds if trained else 0.0
         if trained and pause is None:
             state.restarts += 1
             seconds = training.draw_rescale_seconds()
         if state.pods:
             if pause is None:
-                state.ready_at = at + (seconds if trained else state.truth.start_seconds)
+                start_seconds = seconds if trained else state.truth.start_seconds
+                state.ready_at = at + save_seconds + start_seconds
             state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
             self._placed.update(state)
             state.phase = Phase.CLEARING
-            state.phase_ends_at = at + min(self.leaving_seconds, seconds)
+            state.phase_ends_at = at + save_seconds + min(self.leaving_seconds, seconds)
         self._schedule(state)
 
     def resume(self, state: JobState, counts: Counts) -> None:
@@ -371,6 +374,25 @@ class SimulatedCluster:
             state.phase, state.phase_ends_at = Phase.CLEARING, state.coming_at
         else:
             self._bind(state)
+        self._schedule(state)
+
+    def resize(self, state: JobState, counts: Counts, placement: Iterable[Held]) -> None:
+        """Let workers come or go while the job trains; those that come are placed, and train once
+        they have started."""
+        staying = [pod for pod in state.pods if not _is_beyond(pod, counts)]
+        there = {pod.replica for pod in staying}
+        coming = [_pod(held) for held in placement if held.replica not in there]
+        state.job = replace(state.job, counts=counts)
+        state.pods = (*staying, *coming)
+        self._placed.update(state)
+        state.record = lifecycle.service_ended(state.record, self.now)
+        workers = self._workers_by_kind(state)
+        state.record = lifecycle.service_began(state.record, self.now, workers)
+        if coming:
+            state.phase = Phase.JOINING
+            state.phase_ends_at = self.now + state.truth.start_seconds
+        else:
+            state.training.resize(self.now, _servers(state.pods), workers)
         self._schedule(state)
 
     def place(self, state: JobState, placement: Iterable[Held]) -> None:
@@ -400,7 +422,8 @@ class SimulatedCluster:
         """Process one job's event; returns whether a scheduler would see a change."""
         saved_at = state.training.saved.at
         state.training.advance(at)
-        if state.phase is Phase.TRAINING and state.training.is_finished:
+        is_training = state.phase in (Phase.TRAINING, Phase.JOINING)
+        if is_training and state.training.is_finished:
             self._end(state, at)
             return True
         due = state.phase_ends_at <= at
@@ -419,6 +442,9 @@ class SimulatedCluster:
         elif state.phase is Phase.STARTING:
             state.phase = Phase.TRAINING
             state.training.begin(at, _servers(state.pods), self._workers_by_kind(state))
+        elif state.phase is Phase.JOINING:
+            state.phase = Phase.TRAINING
+            state.training.resize(at, _servers(state.pods), self._workers_by_kind(state))
 
     def _bind(self, state: JobState) -> None:
         """The coming pods take the room; without any the job waits for nodes."""
@@ -469,6 +495,11 @@ def _pod(held: Held) -> BoundPod:
 
 def _is_worker(pod: BoundPod) -> bool:
     return pod.replica is not None and pod.replica.role is Role.WORKER
+
+
+def _is_beyond(pod: BoundPod, counts: Counts) -> bool:
+    replica = pod.replica
+    return replica is not None and replica.role is Role.WORKER and replica.index >= counts.workers
 
 
 def _servers(pods: Iterable[BoundPod]) -> tuple[Counts, ...]:

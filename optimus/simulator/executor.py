@@ -31,6 +31,7 @@ from optimus.rescale.words import (
     PlacementFailed,
     ProfileWritten,
     RescaleRecord,
+    Resize,
     ResizeAndResume,
     Step,
     Suspend,
@@ -91,7 +92,7 @@ class SimulatedExecutor:
         needs_checkpoint = must_wait_for_checkpoint(
             job.rescale,
             record.purpose,
-            may_lose=bool(self._state.pods),
+            may_lose=bool(self._state.pods) and not record.in_place,
             is_old=since is not None and self._cluster.now - since >= limit_seconds,
         )
         return UserIntent(needs_checkpoint, unwanted, self._may_stop)
@@ -104,8 +105,8 @@ class SimulatedExecutor:
         """The job and its pods as they are."""
         del uncached
         state, phase = self._state, self._state.phase
-        trains = phase is Phase.TRAINING
-        bound = state.job.counts if trains or phase is Phase.STARTING else NO_COUNTS
+        trains, is_bound = phase is Phase.TRAINING, phase in (Phase.STARTING, Phase.JOINING)
+        bound = state.job.counts if trains or is_bound else NO_COUNTS
         pods = ObservedPods(len(state.pods), bound, bound if trains else NO_COUNTS, trains=trains)
         return Observed(self._cluster.now, _observed_job(state), pods)
 
@@ -128,6 +129,13 @@ class SimulatedExecutor:
         """Stop the job; the nodes of its next pods are nobody else's from now on."""
         self._reserve()
         self._cluster.suspend(self._state, patch.by, patch.pause)
+        return self._done()
+
+    def resize(self, _: Resize) -> PatchAnswered:
+        """Let workers come or go; those that go have left at once."""
+        rescale = self._state.rescale
+        assert rescale is not None
+        self._cluster.resize(self._state, rescale.record.target, self._placement or ())
         return self._done()
 
     def resize_and_resume(self, patch: ResizeAndResume) -> PatchAnswered:

@@ -79,6 +79,8 @@ class SimulatedJob:
     restart_seconds: tuple[float, ...] = ()
     """What restarts were measured to take: one of these, at random, in place of
     ``rescale_seconds``. None: it takes that."""
+    save_seconds: float = 0.0
+    """What it takes to save as it is stopped, with its pods still there, beside the above."""
     checkpoints: Checkpoints | None = None
     """``None``: it saves whenever it is stopped, and loses nothing. Otherwise the training since
     its last checkpoint is lost, and done again."""

@@ -113,7 +113,8 @@ def _share_of(state: JobState) -> tuple[int, ...]:
     known = state.known_share
     if known is not None and all(map(is_, known[0], made_of)):
         return known[1]
-    trains, has_pods, job = state.phase is Phase.TRAINING, bool(state.pods), state.job
+    trains = state.phase in (Phase.TRAINING, Phase.JOINING)
+    has_pods, job = bool(state.pods), state.job
     roles = [pod.replica.role for pod in state.pods if pod.replica is not None]
     ps, workers = roles.count(Role.PS), roles.count(Role.WORKER)
     of_ps, of_workers = job.ps.resources, job.worker.resources

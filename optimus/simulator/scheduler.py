@@ -30,6 +30,7 @@ from optimus.interval.driver import (
     IntervalDriver,
     PauseJob,
 )
+from optimus.interval.profiling import may_be_measured
 from optimus.interval.rescale_capacity import claims_of
 from optimus.jobs import NO_COUNTS, Job
 from optimus.lifecycle.workloads import NOTHING_PROVIDED, provided, speeds_are_enough
@@ -325,8 +326,7 @@ class SimulatedScheduler:
         is_young = (
             config.measures
             and state.phase is Phase.TRAINING
-            and state.training.trained_seconds < profiling.trained_limit_seconds
-            and len(state.record.profiled) < profiling.runs
+            and may_be_measured(state.progress(now), state.history(now), profiling)
         )
         if run is None or not (is_young or state.record.profiling_since is not None):
             return math.inf
@@ -416,6 +416,7 @@ def _record_of(begun: BeginRescale | PauseJob, state: JobState, at: float) -> Re
         at,
         purpose=purpose,
         pause=pause if target == NO_COUNTS else None,
+        in_place=state.phase is Phase.TRAINING and state.job.resizes_in_place(target),
     )
 
 

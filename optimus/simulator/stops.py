@@ -1,7 +1,7 @@
 """What stopping a job costs in a simulation: training since its last checkpoint, and the restart.
 
 By default a job saves whenever it is stopped, may be stopped at any time, and a restart takes the
-time that is assumed for its model."""
+time that is assumed for its model, with the save."""
 
 from dataclasses import dataclass, replace
 
@@ -16,6 +16,8 @@ class Stops:
     checkpoints: Checkpoints | None = None
     rescale: RescaleRule = RescaleRule.ANY
     """Of jobs that may be moved; one that may never be stays so."""
+    save_seconds: float = 0.0
+    """Of a job that saves as it is stopped: how long its pods stay for it."""
     restart_seconds: tuple[float, ...] = ()
     """What restarts were measured to take; each takes one of these, at random."""
 
@@ -36,5 +38,6 @@ class Stops:
             simulated,
             job=job,
             checkpoints=self.checkpoints,
+            save_seconds=self.save_seconds,
             restart_seconds=self.restart_seconds,
         )

@@ -65,9 +65,14 @@ class WatchRecorder:
     """
 
     def __init__(
-        self, api: Api, path: str, on_change: Callable[[Json], None] = lambda _: None
+        self,
+        api: Api,
+        path: str,
+        on_change: Callable[[Json], None] = lambda _: None,
+        seconds: int = _WATCH_SECONDS,
     ) -> None:
         self._api, self._path, self._on_change = api, path, on_change
+        self._seconds = seconds
         self._thread = threading.Thread(target=self._record, name=f"recording {path}", daemon=True)
         self._response: urllib3.BaseHTTPResponse | None = None
         self._opened = threading.Event()
@@ -121,7 +126,7 @@ class WatchRecorder:
         return time.monotonic() - self._last_at
 
     def _record(self) -> None:
-        with self._api.watch(self._path, _WATCH_SECONDS) as response:
+        with self._api.watch(self._path, self._seconds) as response:
             self._response = response
             self._opened.set()
             with suppress(

@@ -253,6 +253,10 @@ class Settlement:
         uid, current = job.job.uid, job.job.counts
         wanted = self.allocated.get(uid, current)
         policy_reason = self._policy_reason(uid)
+        beside = job.in_place(wanted)
+        if beside is not None and self._net_saving(job, beside) > self._net_saving(job, wanted):
+            policy_reason = f"{wanted} would take a restart, which {beside} do not"
+            wanted = beside
         if wanted == current or job.cooling:
             self.decide(job, current, "" if job.cooling else policy_reason)
         elif job.why_excluded(wanted) is not None:
@@ -307,14 +311,14 @@ class Settlement:
         if saving == math.inf:
             return saving
         hysteresis = self.config.least_gain_fraction(is_expected=job.is_expected)
-        return job.worth(counts, job.price_seconds + hysteresis * now)
+        return job.worth(counts, job.price_of(counts) + hysteresis * now)
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         saving, now = job.saving(wanted), job.seconds(job.job.counts) or 0.0
         if saving <= 0:
             return f"no other job needs the capacity that {wanted} would release"
         least = self.config.least_gain_fraction(is_expected=job.is_expected)
-        needed = needed_text(least, now, job.price_seconds)
+        needed = needed_text(least, now, job.price_of(wanted))
         part = f"{saving:.0f} s of {now:.0f} s ({100 * saving / now:.1f} %)"
         return f"{wanted} would save {part}; {needed}"
 
@@ -340,8 +344,8 @@ def _cost_of_shrinking(donor: Classified, wanted: Counts) -> float:
         return 0.0
     if donor.keeps_deadline(wanted):
         # In time all the same.
-        return -donor.worth(donor.job.counts, donor.price_seconds)
-    return -donor.worth(wanted, donor.price_seconds)
+        return -donor.worth(donor.job.counts, donor.price_of(wanted))
+    return -donor.worth(wanted, donor.price_of(wanted))
 
 
 def _placed_reason(job: Classified, counts: Counts) -> str:

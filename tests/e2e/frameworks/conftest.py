@@ -11,7 +11,7 @@ import pytest
 from localcluster.testing.clusters import Shown
 from tests.e2e.frameworks.framework_jobs import MXNET_ASYNC, MXNET_SYNC, TENSORFLOW, FrameworkJob
 from tests.e2e.frameworks.rescale_run import RescaleRun, RescaleRunner
-from tests.harness.api import CORE, Api, Json, in_namespace
+from tests.harness.api import CORE, Json, in_namespace
 from tests.harness.optimus_cluster import (
     QUICK_TUNING,
     OptimusCluster,
@@ -47,13 +47,10 @@ def optimus(shown: Shown, frameworks: Mapping[str, Path | str]) -> Iterator[Opti
 def runs(optimus: OptimusCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """Submit all three jobs at once; each run by the name of its job, as soon as it has come to
     its end."""
-    optimus.api.create(f"{CORE}/namespaces", {"metadata": {"name": _NAMESPACE}})
-    scenario = Scenario(optimus, _NAMESPACE)
-    account = in_namespace(CORE, _NAMESPACE, "serviceaccounts", "default")
-    scenario.wait(lambda: optimus.api.find(account), "the account exists")
+    scenario = _namespace(optimus, _NAMESPACE)
     jobs = (MXNET_SYNC, MXNET_ASYNC, TENSORFLOW)
     for claim in {each.claim()["metadata"]["name"]: each.claim() for each in jobs}.values():
-        _provide(optimus.api, claim, tmp_path_factory.mktemp("checkpoints"))
+        _provide(scenario, claim, tmp_path_factory.mktemp("checkpoints"))
     players = ThreadPoolExecutor(len(jobs), thread_name_prefix="run")
     try:
         yield {each.name: players.submit(RescaleRunner(scenario, each).play) for each in jobs}
@@ -81,20 +78,37 @@ def run(runs: Runs, job: FrameworkJob) -> RescaleRun:
     return runs[job.name].result(_STORY_SECONDS)
 
 
-def _provide(api: Api, claim: Json, folder: Path) -> None:
+@pytest.fixture
+def dynamic(optimus: OptimusCluster, tmp_path: Path) -> Scenario:
+    """A namespace with the claim of the TensorFlow jobs."""
+    scenario = _namespace(optimus, "dynamic")
+    _provide(scenario, TENSORFLOW.claim(), tmp_path)
+    return scenario
+
+
+def _namespace(optimus: OptimusCluster, name: str) -> Scenario:
+    optimus.api.create(f"{CORE}/namespaces", {"metadata": {"name": name}})
+    scenario = Scenario(optimus, name)
+    account = in_namespace(CORE, name, "serviceaccounts", "default")
+    scenario.wait(lambda: optimus.api.find(account), "the account exists")
+    return scenario
+
+
+def _provide(scenario: Scenario, claim: Json, folder: Path) -> None:
     """Create a claim as it is shipped, and a volume on this machine for it."""
-    name = claim["metadata"]["name"]
+    api, name = scenario.api, claim["metadata"]["name"]
+    volume_name = f"{scenario.namespace}-{name}"
     volume = {
-        "metadata": {"name": name},
+        "metadata": {"name": volume_name},
         "spec": {
             "capacity": claim["spec"]["resources"]["requests"],
             "accessModes": claim["spec"]["accessModes"],
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": "",
             "hostPath": {"path": str(folder), "type": "DirectoryOrCreate"},
-            "claimRef": {"namespace": _NAMESPACE, "name": name},
+            "claimRef": {"namespace": scenario.namespace, "name": name},
         },
     }
     api.create(f"{CORE}/persistentvolumes", volume)
-    claim["spec"] |= {"storageClassName": "", "volumeName": name}
-    api.create(in_namespace(CORE, _NAMESPACE, "persistentvolumeclaims"), claim)
+    claim["spec"] |= {"storageClassName": "", "volumeName": volume_name}
+    api.create(in_namespace(CORE, scenario.namespace, "persistentvolumeclaims"), claim)

@@ -21,6 +21,7 @@ from tests.harness.faults.processes import AUTOSCALER, EXTENDER
 
 SUSPENDS = Calls("PATCH", "/tfjobs/", r'"suspend": ?true')
 RESUMES = Calls("PATCH", "/tfjobs/", r'"suspend": ?false')
+RESIZES = Calls("PATCH", "/tfjobs/", r'"spec": ?\{"tfReplicaSpecs"')
 WRITES_PROFILE = Calls("PATCH", "/trainingprofiles/[^/]+/status")
 LISTS_PODS = Calls("GET", r"/namespaces/faults/pods\?.*labelSelector")
 WATCHES_JOBS = Calls("GET", r"/tfjobs\?.*watch=true")

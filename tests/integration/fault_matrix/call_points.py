@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from localcluster.faults.faults import Call, Calls
 from localcluster.faults.traffic import ServedCall
-from tests.harness.faults.fault_cases import RESUMES, SUSPENDS
+from tests.harness.faults.fault_cases import RESIZES, RESUMES, SUSPENDS
 
 _NOT_OF_A_JOB = re.compile(r"/leases/|watch=true|[?&]limit=\d+$")
 """Leases, watches and the lists before them; tests/e2e/leader and tests/e2e/faults have these."""
@@ -64,7 +64,7 @@ def _kind(call: Call) -> Calls | None:
     if "/events" in path:
         return Calls(call.method, "/events", _field("reason", json.loads(call.body)["reason"]))
     if "/tfjobs/" in path:
-        return next((each for each in (SUSPENDS, RESUMES) if each.match(call)), None)
+        return next((each for each in (SUSPENDS, RESUMES, RESIZES) if each.match(call)), None)
     if path.endswith("/status"):
         (status,) = (each["value"] for each in json.loads(call.body) if each["path"] == "/status")
         return Calls(call.method, "/trainingprofiles/", _field("phase", status["phase"]))

@@ -18,6 +18,7 @@ from tests.integration.fault_matrix.matrix_scenario import (
     MatrixScenario,
     PausingScenario,
     ProfilingScenario,
+    ResizingScenario,
 )
 
 # An autoscaler that is killed leaves its Lease: the next one waits for so long.
@@ -74,3 +75,11 @@ def pausing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PausingScenari
     folder = tmp_path_factory.mktemp("pausing")
     with _fault_scenario("pausing", folder, _PAUSING, "4", "4", "4", "4") as made:
         yield PausingScenario(made)
+
+
+@pytest.fixture(scope="package")
+def resizing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ResizingScenario]:
+    """The cluster, and the points of an undisturbed change of workers in place."""
+    folder = tmp_path_factory.mktemp("resizing")
+    with _fault_scenario("resizing", folder, {}, "4", "4") as made:
+        yield ResizingScenario(made)

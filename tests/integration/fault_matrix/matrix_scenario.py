@@ -12,7 +12,14 @@ from tests.harness.faults.processes import AUTOSCALER
 from tests.harness.faults.state_recorder import GONE
 from tests.harness.job_recorder import Counts
 from tests.harness.light_jobs import LightJob
-from tests.harness.small_jobs import bounds, counted_job, small_job
+from tests.harness.small_jobs import (
+    at,
+    bounds,
+    counted_job,
+    dynamic_job,
+    set_bounds,
+    small_job,
+)
 from tests.harness.training_runs import Run, violations
 from tests.integration.fault_matrix.call_points import CallPoint, call_points
 
@@ -41,6 +48,7 @@ class Course:
 RESCALE = Course(frozenset({SMALL, LARGE}), runs=1, suspensions=2)
 PROFILING = Course(frozenset({_OWN, _MEASURED}), runs=3, suspensions=3)
 PAUSE = Course(frozenset({(1, 3), (1, 1)}), runs=1, suspensions=2)
+IN_PLACE = Course(frozenset({(1, 2), (1, 3), (1, 4)}), runs=0, suspensions=0)
 NOT_PROFILED = replace(PROFILING, runs=2)
 """The run at the other counts was refused: it trains at its own again."""
 
@@ -230,6 +238,40 @@ class PausingScenario(MatrixScenario):
             return len(self._scenario.bound(job)) == job.pods
         except GONE:
             return False
+
+
+class ResizingScenario(MatrixScenario):
+    """A job whose workers come together and leave one at a time, while worker 0 trains on."""
+
+    _SMALL, _LARGE = (1, 2), (1, 4)
+
+    def _enumerate(self) -> tuple[CallPoint, ...]:
+        self._job = dynamic_job("elastic", self._SMALL)
+        self._scenario.submit(self._job)
+        self._scenario.wait_training(self._job)
+        found: dict[CallPoint, None] = {}
+        for _ in range(_PASSES):
+            self._proxy.inject()
+            self._resize()
+            found |= dict.fromkeys(call_points(self._proxy.calls))
+        return tuple(found)
+
+    def play(self, point: CallPoint, effect: Effect) -> list[str]:
+        """Let workers come, or go, while this point meets the effect. Return what was wrong
+        afterwards."""
+        self._proxy.inject()
+        self._scenario.wait_training(self._job)
+        before = self._scenario.now(self._job)
+        self._proxy.inject(Fault(point.call, effect, after=point.after))
+        self._resize()
+        return list(self._harm(self._job, before, IN_PLACE))
+
+    def _resize(self) -> None:
+        is_small = (self._job.ps, self._job.workers) == self._SMALL
+        target = self._LARGE if is_small else self._SMALL
+        set_bounds(self._scenario, self._job, target)
+        self._job = at(self._job, target)
+        self._scenario.wait_training(self._job)
 
 
 def _profiled_job(number: int) -> LightJob:

@@ -98,6 +98,16 @@ class FakeCluster:
             fake.manifest["status"]["conditions"] = []
         if not fake.pods and self._room() >= sum(fake.counts):
             self._make_pods(fake)
+        elif fake.pods and fake.is_dynamic:
+            self._change_workers(fake)
+
+    def _change_workers(self, fake: FakeJob) -> None:
+        """What the operator does with enableDynamicWorker."""
+        there, wanted = len(fake.pods) - fake.counts.ps, fake.counts.workers
+        del fake.pods[len(fake.pods) - max(there - wanted, 0) :]
+        for index in range(there, wanted):
+            own = json.dumps({"cluster": {"ps": ["h"], "worker": {str(index): "h"}}})
+            fake.pods.append(pod_of(fake, "worker", index, own, self.at))
 
     def _end_pods(self, fake: FakeJob) -> None:
         if fake.pods and not fake.leaving:
@@ -117,7 +127,9 @@ class FakeCluster:
         fake.step = float(fake.saved)
         fake.lines = []
         counts = fake.counts
-        spec = {"ps": ["h"] * counts.ps, "worker": ["h"] * counts.workers}
+        spec: dict[str, Any] = {"ps": ["h"] * counts.ps, "worker": ["h"] * counts.workers}
+        if fake.is_dynamic:
+            spec["worker"] = {"0": "h"}
         for role, count in (("ps", counts.ps), ("worker", counts.workers)):
             for index in range(count):
                 fake.pods.append(pod_of(fake, role, index, json.dumps({"cluster": spec}), self.at))
@@ -214,8 +226,15 @@ class FakeCluster:
         mark = SuspensionMark(interval_id, self.instance, pause)
         return self._write(job, {"suspend": True, **limits}, mark.text)
 
+    def resize(self, job: TrainingJob, counts: Counts) -> Written | Refused:
+        return self._set_counts(job, counts, self._write(job, {}, None))
+
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
-        outcome = self._write(job, {"suspend": False}, None)
+        return self._set_counts(job, counts, self._write(job, {"suspend": False}, None))
+
+    def _set_counts(
+        self, job: TrainingJob, counts: Counts, outcome: Written | Refused
+    ) -> Written | Refused:
         if isinstance(outcome, Written):
             replicas = self.jobs[job.name].replicas
             replicas["PS"]["replicas"], replicas["Worker"]["replicas"] = counts

@@ -52,6 +52,11 @@ class FakeJob:
         return bool(self.manifest["spec"]["runPolicy"].get("suspend"))
 
     @property
+    def is_dynamic(self) -> bool:
+        """Whether its workers come and go while it runs."""
+        return bool(self.manifest["spec"].get("enableDynamicWorker"))
+
+    @property
     def leaving(self) -> bool:
         return any("deletionTimestamp" in pod["metadata"] for pod in self.pods)
 

@@ -54,6 +54,7 @@ def test_who_says_so_is_stopped_without_a_checkpoint(
     move(harness, cluster, 3, WITHOUT_CHECKPOINT)
     assert job.runs == 4
     assert lost_nothing(harness)
+    assert harness.status("a").saves_on_stop == "yes: its user says so"
     assert "DidNotSave" not in cluster.reasons("a")
 
 
@@ -82,10 +83,12 @@ def test_it_is_found_by_two_stops_that_lose_nothing(
     harness.restart()
     move(harness, cluster, 1, WITHOUT_CHECKPOINT)
     assert job.runs == 4
+    assert harness.status("a").saves_on_stop == "yes: two stops in a row lost no training"
     cluster.saving_on_stop = set()
     move(harness, cluster, 1, WITHOUT_CHECKPOINT)
     assert not state_of(harness).saves_on_stop, "one stop that loses is enough"
     assert cluster.reasons("a").count("DidNotSave") == 1
+    assert harness.status("a").saves_on_stop.startswith("not any more: a stop lost training at 20")
 
 
 def test_who_denies_it_waits_for_checkpoints(

@@ -404,6 +404,18 @@ class TestStops:
         assert "lost s" in output_of(capsys, *drf, "--checkpoint-steps", "200")
         assert "lost s" not in output_of(capsys, *drf)
 
+    def test_a_save_as_they_are_stopped_takes_time_and_loses_nothing(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        drf = ("--policies", "drf", "--jobs", "6", "--seeds", "1", "--json")
+        found = [
+            json.loads(output_of(capsys, *drf, *more))["policies"]["drf"]["figures"]
+            for more in ((), ("--save-seconds",), ("--save-seconds", "60"))
+        ]
+        assert {each["lost_seconds_per_job"]["mean"] for each in found} == {0.0}
+        usual, saving, longer = (each["average_jct_seconds"]["mean"] for each in found)
+        assert usual < saving < longer
+
     def test_jobs_wait_for_a_checkpoint_where_there_are_some_unless_it_says_any(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -218,3 +218,20 @@ def test_every_profile_of_a_kube_scheduler_that_asks_is_its_own() -> None:
     assert cluster.planned_nodes() == {}, "nobody has asked for that scheduler yet"
     assert cluster.ask(names[0]).kept == ("a",)
     assert set(cluster.planned_nodes()) == set(names)
+
+
+def test_a_worker_that_comes_while_the_others_run_is_placed_beside_them() -> None:
+    """With enableDynamicWorker no list names the gang: the job's counts do."""
+    cluster = FakeCluster({"a": 9, "b": 2})
+    cluster.spec("j", 1, 2)
+    roles = ((Role.PS, 0), (Role.WORKER, 0), (Role.WORKER, 1))
+    names = [cluster.pod("j", role, index, None).name for role, index in roles]
+    assert {cluster.place(name) for name in names} == {"a"}
+    cluster.spec("j", 1, 3)
+    new = cluster.pod("j", Role.WORKER, 2, None).name
+    assert cluster.place(new) == "a"
+    cluster.spec("j", 1, 2)
+    cluster.delete(new, "j-worker-1")
+    assert cluster.state.reservation_count() == 0
+    again = cluster.pod("j", Role.WORKER, 1, None).name
+    assert cluster.place(again) == "a"

@@ -19,8 +19,6 @@ def changed(change: str) -> dict[str, Any]:
             roles["PS"]["replicas"] = 0
         case "no worker":
             del roles["Worker"]
-        case "dynamic":
-            spec["enableDynamicWorker"] = True
         case "tune":
             spec["jobMode"] = "MXTune"
         case "kueue label":
@@ -38,7 +36,6 @@ LEFT_ALONE = {
     "no ps": "the job has no parameter server",
     "zero ps": "the job has no parameter server",
     "no worker": "the job has no worker",
-    "dynamic": "enableDynamicWorker",
     "tune": "MXTune",
     "kueue label": "kueue.x-k8s.io/queue-name",
     "managed by": "runPolicy.managedBy",

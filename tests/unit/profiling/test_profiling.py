@@ -157,6 +157,13 @@ def test_is_not_profiled(
     assert plan(snapshot, {"a": progress}, {"a": history}) == ()
 
 
+def test_an_old_job_that_saves_when_it_is_stopped_is_profiled() -> None:
+    old = {"a": measured_at((1, 2), trained=7000)}
+    assert not plan(cluster(YOUNG), old)
+    (move,) = plan(cluster(YOUNG), old, {"a": JobHistory(saves_on_stop=True)})
+    assert move.counts != YOUNG.counts
+
+
 def test_a_job_of_which_not_all_pods_are_bound_is_not_profiled() -> None:
     assert plan(cluster(YOUNG, bound=False), {"a": FIRST}) == ()
 

@@ -17,12 +17,14 @@ from optimus.rescale.words import (
     End,
     Notify,
     Observed,
+    Patch,
     PatchAnswered,
     PatchResult,
     PauseReason,
     PlacementFailed,
     ProfileWritten,
     RescaleRecord,
+    Resize,
     ResizeAndResume,
     Step,
     Suspend,
@@ -54,7 +56,12 @@ class Crashed(Exception):
     """The autoscaler was killed."""
 
 
-NEEDED_STEP = {Suspend: Step.SUSPEND, ResizeAndResume: Step.RESUME, Unmark: Step.YIELD}
+NEEDED_STEP = {
+    Suspend: Step.SUSPEND,
+    Resize: Step.RESIZE,
+    ResizeAndResume: Step.RESUME,
+    Unmark: Step.YIELD,
+}
 
 
 @dataclass
@@ -74,9 +81,10 @@ class RescaleHarness:
 
     pause: PauseReason = PauseReason.GOAL
     was_paused: bool = False
+    before: Counts = BEFORE
 
     def __post_init__(self) -> None:
-        self.was_paused = self.job.suspended
+        self.was_paused, self.before = self.job.suspended, self.job.counts
         if self.was_paused:
             self.rescale = resume(self.job.observed(), self.pause, 1000.0, self.target, "its turn")
             return
@@ -91,7 +99,9 @@ class RescaleHarness:
             1000.0,
             purpose=RescalePurpose.STRAGGLER if stays else RescalePurpose.INTERVAL,
             pause=self.pause if self.target == NO_COUNTS else None,
+            in_place=self.job.dynamic,
         )
+        self.needs_checkpoint = self.needs_checkpoint and not record.in_place
         self.rescale = Rescale(record, self.needs_checkpoint)
 
     @property
@@ -134,6 +144,9 @@ class RescaleHarness:
     def suspend(self, patch: Suspend) -> PatchAnswered:
         return self.patch(patch)
 
+    def resize(self, patch: Resize) -> PatchAnswered:
+        return self.patch(patch)
+
     def resize_and_resume(self, patch: ResizeAndResume) -> PatchAnswered:
         return self.patch(patch)
 
@@ -166,7 +179,7 @@ class RescaleHarness:
         if fault is Fault.CRASH_AFTER:
             raise Crashed
 
-    def patch(self, instruction: Suspend | ResizeAndResume | Unmark) -> PatchAnswered:
+    def patch(self, instruction: Patch) -> PatchAnswered:
         fault = self.called()
         if fault is Fault.CONFLICT:
             self.job.change()
@@ -180,7 +193,7 @@ class RescaleHarness:
             self.job.at, PatchResult.UNKNOWN if fault is Fault.ANSWER_LOST else PatchResult.DONE
         )
 
-    def apply(self, instruction: Suspend | ResizeAndResume | Unmark) -> None:
+    def apply(self, instruction: Patch) -> None:
         assert self.stored is not None, "acted before anything was written"
         assert self.stored.step is NEEDED_STEP[type(instruction)], (
             "acted before the step was written"
@@ -193,6 +206,10 @@ class RescaleHarness:
                 )
                 self.assert_right_after_a_checkpoint()
                 self.job.suspend(by)
+            case Resize(counts=counts):
+                is_begun = self.stored.rolling_back or self.job.counts != self.stored.before
+                assert is_begun or not self.job.unwanted, "begun though its user does not want it"
+                self.job.resize(counts)
             case ResizeAndResume(counts=counts):
                 assert self.stored.rolling_back or not self.job.unwanted, (
                     "resized to what its user does not want"
@@ -227,7 +244,10 @@ class RescaleHarness:
         assert self.over, "the rescale never ends"
         assert not job.failed
         # Counts that the user sets to what they were, or to the target, look like ours.
-        ours = {BEFORE, self.target}
+        ours = {self.before, self.target}
+        if self.job.dynamic:
+            low, high = sorted((self.before.workers, self.target.workers))
+            ours |= {Counts(self.target.ps, workers) for workers in range(low, high + 1)}
         assert job.counts in (ours if job.user_counts in {None, *ours} else {job.user_counts})
         if job.suspended:
             # A resume that was never stored has not begun: the next leader begins it again.

@@ -52,6 +52,29 @@ def test_a_target_that_cannot_be_placed_is_rolled_back() -> None:
     assert harness.job.counts == BEFORE
 
 
+@pytest.mark.parametrize("target", [Counts(1, 4), Counts(1, 2)])
+def test_workers_come_and_go_while_the_others_train(target: Counts) -> None:
+    harness = run(RescaleHarness(dynamic(3), target=target))
+    (end,) = harness.ends
+    assert (end.outcome, harness.job.counts) == (Outcome.REACHED, target)
+    assert harness.job.run == 1, "nobody else was stopped"
+    assert end.price_seconds is None
+
+
+def test_workers_that_cannot_be_placed_leave_again() -> None:
+    harness = run(on_path("workers that come cannot be placed"))
+    (end,) = harness.ends
+    assert (end.outcome, harness.job.counts) == (Outcome.ROLLED_BACK, Counts(1, 2))
+    assert harness.job.run == 1
+
+
+def test_a_job_returns_to_one_worker_by_a_stop() -> None:
+    harness = run(on_path("those beside a single worker cannot be placed"))
+    (end,) = harness.ends
+    assert (end.outcome, harness.job.counts) == (Outcome.ROLLED_BACK, Counts(1, 1))
+    assert harness.job.run == 2
+
+
 def test_a_job_at_its_goal_pauses_with_our_annotation() -> None:
     harness = run(RescaleHarness(SimulatedJob(), target=NONE))
     assert [end.outcome for end in harness.ends] == [Outcome.PAUSED]
@@ -98,7 +121,19 @@ PATHS: dict[str, Callable[[], tuple[SimulatedJob, Counts, PauseReason]]] = {
         BEFORE,
         GANG,
     ),
+    "workers come in place": lambda: (dynamic(2), Counts(1, 4), GOAL),
+    "workers go in place": lambda: (dynamic(5), Counts(1, 2), GOAL),
+    "workers that come cannot be placed": lambda: (dynamic(2, capacity=4), Counts(1, 4), GOAL),
+    "those beside a single worker cannot be placed": lambda: (
+        dynamic(1, capacity=3),
+        Counts(1, 4),
+        GOAL,
+    ),
 }
+
+
+def dynamic(workers: int, capacity: int = 10) -> SimulatedJob:
+    return SimulatedJob(Counts(1, workers), dynamic=True, capacity=capacity)
 
 
 def on_path(path: str, faults: Iterable[Fault | None] = ()) -> RescaleHarness:
@@ -120,7 +155,7 @@ def test_one_fault_at_every_call_changes_nothing(path: str, fault: Fault) -> Non
         assert nothing_was_recorded or harness.ends[0].outcome is outcome, (
             f"{fault} at call {at_call}"
         )
-        assert not nothing_was_recorded or (at_call == 1 and harness.job.counts == BEFORE)
+        assert not nothing_was_recorded or (at_call == 1 and harness.job.counts == harness.before)
 
 
 def takes_over(job: SimulatedJob) -> None:
@@ -165,6 +200,7 @@ def test_what_the_user_does_wins_at_every_call(path: str, act: str) -> None:
         changes_nothing = act in {"suspends it", "does not want it any more"} or (
             act == "resizes it" and target == NONE
         )
+        changes_nothing |= act == "resizes it" and harness.before == Counts(1, 1)
         # A user who resumes it does what is next at counts that stay: nothing shows who did it.
         changes_nothing |= act == "takes the mark away and resumes it" and target == BEFORE
         if job.user_wants_suspension or (any(knew_of_suspension) and not changes_nothing):

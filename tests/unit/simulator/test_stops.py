@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from optimus.allocation import Allocation, AllocationProblem, PolicyTraits, per_pool
 from optimus.jobs import CountBounds, Counts, RescaleRule
 from optimus.placement.theorem1 import Theorem1
-from optimus.simulator.cluster import JobState, SimulatedCluster
+from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
 from optimus.simulator.engine import Observer, simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Checkpoints, Workload
@@ -196,6 +196,34 @@ class TestWhoWaits:
         stops = Stops(Checkpoints(every_seconds=120), RescaleRule.CHECKPOINT)
         found = simulate(stops.of(usual), preset("optimus", TrueForecasts()), 3, watch)
         assert sum(each.restarts for each in found.jobs) > 0
+
+
+class TestASaveThatTakesTime:
+    @staticmethod
+    def outage(save_seconds: float) -> tuple[float, float, float]:
+        """How long the moved job's pods stayed, how long it did not train, and what it lost."""
+        stopped, left, again, lost = list[float](), list[float](), list[float](), 0.0
+
+        def watch(cluster: SimulatedCluster) -> None:
+            nonlocal lost
+            state = cluster.states.get("a")
+            if state is None or not state.restarts:
+                return
+            stopped.append(cluster.now)
+            lost = state.training.lost_seconds
+            if not any(pod.leaving for pod in state.pods):
+                left.append(cluster.now)
+            if state.phase is Phase.TRAINING:
+                again.append(cluster.now)
+
+        run_growing(Stops(save_seconds=save_seconds), 150, watch)
+        return left[0] - stopped[0], again[0] - stopped[0], lost
+
+    def test_the_pods_stay_for_it_and_the_job_trains_later_by_it(self) -> None:
+        left, again, lost = self.outage(0.0)
+        later_left, later_again, later_lost = self.outage(40.0)
+        assert (later_left, later_again) == pytest.approx((left + 40, again + 40))
+        assert lost == later_lost == 0.0
 
 
 class TestWhatARestartTakes:

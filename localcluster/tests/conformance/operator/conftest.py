@@ -30,6 +30,18 @@ def mxjob(api: ApiCalls, namespace: str, refuses_early: bool) -> Job:
 
 
 @pytest.fixture
+def dynamic(tfjob: Job) -> Job:
+    """A TFJob of one PS and three workers that come and go, all running."""
+    specs = {"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 3)}
+    names = ("ps-0", "worker-0", "worker-1", "worker-2")
+    tfjob.create(specs, enableDynamicWorker=True)
+    tfjob.wait_pods(*names)
+    tfjob.run(*names)
+    tfjob.wait_condition("Running")
+    return tfjob
+
+
+@pytest.fixture
 def training(tfjob: Job) -> Job:
     """A TFJob of one PS and two workers, all running; its pods are not restarted."""
     tfjob.create({"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 2)})

@@ -141,3 +141,39 @@ class TestEditingARunningJob:
         tfjob.wait_made_again("worker-1", before)
         assert len(tfjob.cluster("worker-1")["ps"]) == 2
         assert len(tfjob.cluster("worker-0")["ps"]) == 1
+
+
+class TestDynamicWorkers:
+    def test_a_task_is_told_of_itself_and_a_worker_of_the_servers_too(self, dynamic: Job) -> None:
+        servers = [f"j-ps-0.{dynamic.namespace}.svc:2222"]
+        worker = {"2": f"j-worker-2.{dynamic.namespace}.svc:2222"}
+        assert dynamic.cluster("ps-0") == {"worker": {}, "ps": servers}
+        assert dynamic.cluster("worker-2") == {"worker": worker, "ps": servers}
+
+    def test_workers_come_and_go_while_the_others_stay(self, dynamic: Job) -> None:
+        before = {name: pod.metadata.uid for name, pod in dynamic.pods().items()}
+        dynamic.resize(Worker=4)
+        dynamic.wait_pods("ps-0", "worker-0", "worker-1", "worker-2", "worker-3")
+        dynamic.run("worker-3")
+        dynamic.resize(Worker=3)
+        dynamic.wait_leaving("worker-3")
+        dynamic.end("worker-3", 143)
+        dynamic.gone("worker-3")
+        dynamic.wait_pods("ps-0", "worker-0", "worker-1", "worker-2")
+        assert {name: pod.metadata.uid for name, pod in dynamic.pods().items()} == before
+        assert dynamic.condition("Failed") is None
+        dynamic.wait_condition("Running")
+
+    def test_one_that_leaves_and_ends_well_is_taken_for_the_last_of_a_single_one(
+        self, dynamic: Job
+    ) -> None:
+        for name, left in (("worker-2", 2), ("worker-1", 1)):
+            dynamic.resize(Worker=left)
+            dynamic.wait_leaving(name)
+            assert dynamic.condition("Succeeded") is None
+            dynamic.end(name, 0)
+            if left == 1:
+                dynamic.wait_condition("Succeeded")
+            else:
+                dynamic.gone(name)
+                dynamic.wait_pods("ps-0", "worker-0", "worker-1")

@@ -79,6 +79,10 @@ class Job:
         policy: Json = self.body["spec"].get("runPolicy") or {}
         return policy
 
+    def has_dynamic_workers(self) -> bool:
+        """Whether its workers come and go while it runs."""
+        return bool(self.body["spec"].get("enableDynamicWorker"))
+
     def has_chief(self) -> bool:
         """Whether a chief or master decides its outcome."""
         return "Chief" in self.roles or "Master" in self.roles

@@ -132,8 +132,22 @@ def _tensorflow(job: Job, role: Role, index: int) -> list[Json]:
         for each in sorted(job.roles.values(), key=lambda each: each.label)
     }
     task = {"type": role.label, "index": index}
+    if job.has_dynamic_workers():
+        return [{"name": "TF_CONFIG", "value": _compact(_sparse(cluster, role, index))}]
     config: Json = {"cluster": cluster, "task": task, "environment": "cloud"}
     return [{"name": "TF_CONFIG", "value": _compact(config)}]
+
+
+def _sparse(cluster: Json, role: Role, index: int) -> Json:
+    """What a task is told where workers come and go: a worker of itself and of the PSs, a PS of
+    itself, and the others of nobody."""
+    own = cluster[role.label][index]
+    seen: Json = {"worker": {}, "ps": []}
+    if role.name == "Worker":
+        seen = {"worker": {str(index): own}, "ps": cluster.get("ps", [])}
+    elif role.name == "PS":
+        seen = {"worker": {}, "ps": [own]}
+    return {"cluster": seen, "task": {"type": role.label, "index": index}}
 
 
 def _addresses(job: Job, role: Role) -> list[str]:

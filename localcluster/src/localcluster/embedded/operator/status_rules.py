@@ -67,6 +67,8 @@ def _of_tfjob(
         failed = count.get("failed", 0)
         if not failed:
             continue
+        if restarting is None and job.has_dynamic_workers() and role.name == "Worker":
+            continue
         if restarting is not None:
             yield NewCondition("Restarting", restarting)
         else:

@@ -1,0 +1,197 @@
+"""The six light jobs of ``benchmarks.live_worth``, drawn from a seed.
+
+Their speeds are stated costs that the trainers sleep, so a job's time at any counts is known
+beforehand; how long it trains is a number of steps that is the same whatever its counts.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from examples.light.costs import Costs
+from examples.light.journal import accuracy_of
+from examples.light.problem import Problem
+from optimus.kube.times import format_second
+from tests.harness.job_recorder import Counts
+from tests.harness.light_jobs import Kind, LightJob
+
+SENSIBLE: Final[Counts] = (2, 3)
+"""The counts at which a job of the drawn length takes that long."""
+
+_REQUESTS: Final = {
+    "PS": {"cpu": "500m", "memory": "64Mi"},
+    "Worker": {"cpu": "1", "memory": "64Mi"},
+    "Scheduler": {"cpu": "10m", "memory": "16Mi"},
+}
+_LINK_MBIT: Final = 100.0
+_BATCH: Final = 64
+_ASYNC_BATCH: Final = 16
+_STEPS_PER_EPOCH: Final = 20
+_STEEPNESS: Final = 4.5
+"""Learning rate times steps: the loss ends at 1 / (1 + 2 * 4.5) above its floor."""
+
+_BELOW: Final = 0.99
+"""A target is so much below what a job reaches."""
+
+_START_SECONDS: Final = 20.0
+_SLACK: Final = 1.3
+"""A deadline leaves the time of the job's own counts so often."""
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """A job, and what is known of it before it runs."""
+
+    job: LightJob
+    arrives_at: float
+    """Seconds after the beginning."""
+    steps: int
+    costs: Costs
+    slack_seconds: float = 0.0
+    """Seconds from its creation to its deadline; 0: it has none."""
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether its workers take each step together."""
+        return self.job.kind == "TFJob"
+
+    def training_seconds(self, ps: int, workers: int) -> float:
+        """How long all its steps take at these counts, by its stated costs."""
+        return self.steps * step_seconds(self.costs, ps, workers, self.is_synchronous)
+
+    def created(self, now: float) -> LightJob:
+        """The job to create at an instant, in seconds since 1970."""
+        if not self.slack_seconds:
+            return self.job
+        finish_by = {"optimus.dl/finish-by": format_second(now + self.slack_seconds)}
+        return replace(self.job, annotations={**(self.job.annotations or {}), **finish_by})
+
+
+class Saving(NamedTuple):
+    """When the jobs save."""
+
+    on_stop: bool
+    every_seconds: float
+
+
+def step_seconds(costs: Costs, ps: int, workers: int, synchronous: bool) -> float:
+    """The stated time of one step of a whole job.
+
+    Asynchronous workers share the PSs' links, and no step waits for another: exact while the links
+    are not the limit."""
+    if synchronous:
+        return costs.synchronous_step_seconds(ps, workers, _BATCH)
+    own = costs.compute_seconds(_ASYNC_BATCH) + 2 * costs.hold_seconds(costs.model_bytes, ps)
+    queue = 2 * costs.hold_seconds(costs.model_bytes / ps, 1)
+    return max((own + queue) / workers, queue)
+
+
+def planned_jobs(
+    seed: int, counts: Counts, mean_seconds: float, saving: Saving
+) -> tuple[PlannedJob, ...]:
+    """The jobs in the order of their arrival; ``counts`` are what their users ask for."""
+    draws = random.Random(seed)
+    arrivals = [0.0, *sorted(draws.uniform(0, 0.6 * mean_seconds) for _ in range(5))]
+    recurring, mode = _drawn_costs(draws), {"optimus.dl/workload": "w1"}
+    plans: tuple[tuple[str, Kind, Costs, dict[str, str]], ...] = (
+        ("a-loss", "TFJob", recurring, mode),
+        ("b-async", "MXJob", _drawn_costs(draws, synchronous=False), {}),
+        ("c-epochs", "TFJob", _drawn_costs(draws), {}),
+        ("d-deadline", "TFJob", _drawn_costs(draws), {}),
+        ("e-accuracy", "TFJob", _drawn_costs(draws), {}),
+        ("f-again", "TFJob", recurring, mode),
+    )
+    return tuple(
+        _planned(
+            LightJob(kind, name, *counts, own, _REQUESTS, clean_pod_policy="Running"),
+            costs,
+            arrival,
+            draws.uniform(0.6, 1.4) * mean_seconds,
+            saving,
+        )
+        for (name, kind, costs, own), arrival in zip(plans, arrivals, strict=True)
+    )
+
+
+def _drawn_costs(draws: random.Random, synchronous: bool = True) -> Costs:
+    examples = _BATCH if synchronous else _ASYNC_BATCH
+    transfer = draws.uniform(0.06, 0.15)
+    return Costs(
+        example_seconds=draws.uniform(0.8, 2.0) / examples,
+        step_seconds=0.0,
+        link_bits_per_second=_LINK_MBIT * 1e6,
+        message_seconds=0.003,
+        model_bytes=round(transfer * _LINK_MBIT * 1e6 / 16),
+    )
+
+
+def _planned(
+    job: LightJob, costs: Costs, arrival: float, seconds: float, saving: Saving
+) -> PlannedJob:
+    synchronous = job.kind == "TFJob"
+    epochs = max(round(seconds / step_seconds(costs, *SENSIBLE, synchronous) / _STEPS_PER_EPOCH), 3)
+    steps = epochs * _STEPS_PER_EPOCH
+    batch, rate = (_BATCH if synchronous else _ASYNC_BATCH), _STEEPNESS / steps
+    loss = final_loss(steps, rate, batch)
+    goal, slack = _goal(job.name, epochs, loss), 0.0
+    own = step_seconds(costs, job.ps, job.workers, synchronous) * steps
+    if job.name.startswith("d-"):
+        slack = _SLACK * own + _START_SECONDS
+    size = "global-batch-size" if synchronous else "worker-batch-size"
+    annotations = {
+        **(job.annotations or {}),
+        **goal,
+        "optimus.dl/training-mode": "sync" if synchronous else "async",
+        f"optimus.dl/{size}": str(batch),
+        "optimus.dl/steps-per-epoch": str(_STEPS_PER_EPOCH),
+        "optimus.dl/saves-on-stop": "true" if saving.on_stop else "false",
+    }
+    flags = {
+        **_flags(costs, batch, synchronous),
+        "--epochs": str(epochs),
+        "--learning-rate": f"{rate:.8f}",
+        "--checkpoint-seconds": f"{saving.every_seconds:g}",
+        "--saves-on-stop": str(int(saving.on_stop)),
+        "--log-accuracy": str(int(job.name.startswith("e-"))),
+    }
+    whole = replace(job, annotations=annotations, flags=flags)
+    return PlannedJob(whole, arrival, steps, costs, slack)
+
+
+def _goal(name: str, epochs: int, loss: float) -> dict[str, str]:
+    """The goal, which the job comes close to as it ends, and does not meet before."""
+    if name.startswith("c-"):
+        return {"optimus.dl/target-epochs": str(epochs)}
+    if name.startswith("e-"):
+        return {"optimus.dl/target": f"accuracy>={accuracy_of(loss):.4f}"}
+    return {"optimus.dl/target-loss": f"{loss:.4f}"}
+
+
+def _flags(costs: Costs, batch: int, synchronous: bool) -> Mapping[str, str]:
+    return {
+        "--mode": "sync" if synchronous else "async",
+        "--global-batch-size" if synchronous else "--worker-batch-size": str(batch),
+        "--examples-per-epoch": str(batch * _STEPS_PER_EPOCH),
+        "--example-seconds": f"{costs.example_seconds:.6f}",
+        "--link-mbit": f"{_LINK_MBIT:g}",
+        "--model-mbytes": f"{costs.model_bytes / 1e6:.6f}",
+        "--message-seconds": f"{costs.message_seconds:g}",
+        "--log-seconds": "1",
+    }
+
+
+@cache
+def final_loss(steps: int, rate: float, batch: int) -> float:
+    """A loss that a job of so many steps does not reach in two epochs in a row before its last."""
+    problem, parameters = Problem(1), Problem.initial_parameters()
+    losses = []
+    for step in range(steps):
+        gradient = problem.gradient(parameters, step * batch, batch)
+        parameters = parameters - rate * gradient.values / gradient.examples
+        losses.append(gradient.loss / gradient.examples)
+    epochs = np.mean(np.reshape(losses, (-1, _STEPS_PER_EPOCH)), axis=1)
+    return _BELOW * float(min(np.maximum(epochs[:-1], epochs[1:])))
