@@ -37,16 +37,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from benchmarks.convergence_model import RECORDED, formulas, paper_form, trained
 from benchmarks.scheduled_runs import (
     AFTER_DROP,
     PARTS,
+    RUNS,
     TARGETS,
     Run,
     error_interval,
     pinball,
     published_runs,
 )
+from benchmarks.trained_runs import formulas, paper_form, trained
 from optimus.cli.convergence_evaluation import (
     ForecastQuestion,
     questions_after,
@@ -219,7 +220,7 @@ def runs_of(number: int, *, held: bool) -> Iterator[tuple[str, Sequence[LossPoin
     for published in published_runs():
         if held != (published.family in CHOSEN_ON):
             yield published.family, with_rates(published)
-    for log in sorted(RECORDED.glob("*.log")) if held else ():
+    for log in sorted(RUNS.parent.glob("*.log")) if held else ():
         yield "recorded logs", read_training_log(log).epoch_means()
 
 
