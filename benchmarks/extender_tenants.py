@@ -29,7 +29,7 @@ from extender.planner.slices import PlanningThread
 from extender.settings import Settings
 from optimus.jobs import NodeConstraints, Role
 from optimus.kube.pods import Owner, Pod, decode_pod
-from optimus.kube.volumes import Claim, StorageClass
+from optimus.kube.volumes import StorageClass, VolumeClaim
 from optimus.nodes import Node
 from optimus.placement.rules import AffinityTerm, PodRules, PodSelector, SpreadConstraint
 from optimus.resources import Resources
@@ -72,7 +72,9 @@ class Cluster:
             name = f"{job}-worker-{index}"
             rules = PodRules(claims=(name,)) if with_claims else None
             if with_claims:
-                self.handlers.claim(None, Claim(namespace="ns", name=name, storage_class="local"))
+                self.handlers.claim(
+                    None, VolumeClaim(namespace="ns", name=name, storage_class="local")
+                )
             request = Resources(cpu=cpus * 1000, memory=REQUEST["memory"], pods=1)
             replica = ReplicaId(job, Role.WORKER, index)
             made.append(pod_of("ns", job, replica, {Role.WORKER: 12}, request, rules=rules))
@@ -208,7 +210,7 @@ def _pods(cluster: Cluster) -> tuple[Change, Callable[[], None]]:
 
 
 def _claims(cluster: Cluster) -> tuple[Change, Callable[[], None]]:
-    claim = Claim(namespace="tenant", name="other", storage_class="local")
+    claim = VolumeClaim(namespace="tenant", name="other", storage_class="local")
 
     def change(number: int) -> None:
         for at in range(3):

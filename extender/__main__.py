@@ -4,7 +4,7 @@ import os
 import sys
 
 from extender.http.tls import BadCertificate
-from extender.http.wsgi import Server
+from extender.http.wsgi import WebhookServer
 from extender.settings import parse
 from optimus.kube.client import connect
 from optimus.kube.errors import KubeError
@@ -23,7 +23,7 @@ def main() -> int:
     try:
         # The worker connects for itself; what is wrong there would show as a traceback.
         connect(settings.kubeconfig, user_agent="optimus-extender").close()
-        Server(settings).run()
+        WebhookServer(settings).run()
     except KubeError as error:
         print(f"extender: {error.sentence}", file=sys.stderr)
         return 1

@@ -21,7 +21,7 @@ from extender.http.app import (
     create_health_app,
 )
 from extender.inspection import Inspector
-from extender.job_events import JobEvents, Notice
+from extender.job_events import EventReporter, JobNotice
 from extender.leadership import leadership
 from extender.metrics import FaultHandler, Metrics
 from extender.nominator import Nominator
@@ -118,7 +118,7 @@ class Application:
         self._inspector = Inspector(parts.planner, settings.age_limit_seconds)
         self._event_thread = ThreadPoolExecutor(1, thread_name_prefix="events")
         events = EventWriter(self._client, EXTENDER_COMPONENT)
-        job_events = JobEvents(self._notices, events.emit, self._event_thread)
+        job_events = EventReporter(self._notices, events.emit, self._event_thread)
         kept = PreemptedRoom(state, self._known_jobs, settings.rescale_hold_seconds)
         parts.adoption.before_leading = kept.adopt
         self._preemption = PreemptedRoomThread(kept)
@@ -210,7 +210,7 @@ class Application:
     def _known_jobs(self) -> Iterator[TrainingJob]:
         return (job for cache in self._jobs for job in cache.items())
 
-    def _notices(self) -> Iterator[Notice]:
+    def _notices(self) -> Iterator[JobNotice]:
         """What is reported to users by Events; called on their thread."""
         half_placed = half_placed_notices(self._state, self._settings.reservation_seconds)
         yield from half_placed

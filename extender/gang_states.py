@@ -12,7 +12,7 @@ from extender.state.gang_queue import QueuedGang
 from optimus.jobs import JobKey
 from optimus.placement.ledger import Reservation
 from optimus.placement.queue.order import Instant
-from optimus.placement.queue.shortfall import Refusal
+from optimus.placement.queue.shortfall import GangRefusal
 from optimus.snapshot import ReplicaId
 
 
@@ -65,7 +65,7 @@ class GangFacts:
 
     queued: QueuedGang
     state: GangState
-    refusal: Refusal | None
+    refusal: GangRefusal | None
     held: Sequence[Reservation]
     back_off_ends: float | None
     """Monotonic."""
@@ -136,7 +136,7 @@ def _facts(state: ExtenderState, queued: QueuedGang, now: Instant) -> GangFacts:
 
 
 def _state(
-    state: ExtenderState, queued: QueuedGang, refusal: Refusal | None, now: Instant
+    state: ExtenderState, queued: QueuedGang, refusal: GangRefusal | None, now: Instant
 ) -> GangState:
     observed, job_uid, queue = queued.observed, queued.waiting.job_uid, state.queue
     if state.rescales.is_leaving(job_uid, now.monotonic):

@@ -36,7 +36,7 @@ for a moment."""
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class JobNotice:
     """Something to report to the user of a job."""
 
     kind: str
@@ -81,12 +81,12 @@ class _Known:
     reported_at: float = float("-inf")
 
 
-class JobEvents:
+class EventReporter:
     """The Events written for users of jobs. ``look`` is called by one thread."""
 
     def __init__(
         self,
-        find: Callable[[], Iterable[Notice]],
+        find: Callable[[], Iterable[JobNotice]],
         emit: EmitEvent,
         executor: Executor | None = None,
         *,
@@ -122,7 +122,7 @@ class JobEvents:
         finally:
             self._busy.release()
 
-    def _is_due(self, notice: Notice, now: float) -> bool:
+    def _is_due(self, notice: JobNotice, now: float) -> bool:
         known = self._known.setdefault((notice.uid, notice.reason), _Known(now, now))
         known.seen_at = now
         if now - known.since < notice.after_seconds:
@@ -130,7 +130,7 @@ class JobEvents:
         wait = LEAST_SECONDS if known.reported_cause != notice.cause else REPEAT_SECONDS
         return now - known.reported_at >= wait
 
-    def _write(self, notice: Notice, now: float) -> None:
+    def _write(self, notice: JobNotice, now: float) -> None:
         outcome = self._emit(notice, notice.type, notice.reason, notice.message, notice.annotations)
         if isinstance(outcome, Refused):
             _LOG.warning("job %s/%s: no Event: %s", notice.namespace, notice.name, outcome)
@@ -139,10 +139,10 @@ class JobEvents:
         known.reported_cause, known.reported_at = notice.cause, now
 
 
-def _in_turn(notices: Iterable[Notice]) -> list[Notice]:
+def _in_turn(notices: Iterable[JobNotice]) -> list[JobNotice]:
     """One of each namespace, then the second of each: many jobs of one keep no other waiting."""
     seen: Counter[str] = Counter()
-    turns: list[tuple[int, Notice]] = []
+    turns: list[tuple[int, JobNotice]] = []
     for each in notices:
         turns.append((seen[each.namespace], each))
         seen[each.namespace] += 1

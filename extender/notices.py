@@ -7,7 +7,7 @@ from typing import Final
 
 from extender.gang_report import GangReport, cause, for_users, wait_of
 from extender.gang_states import GangState
-from extender.job_events import Notice
+from extender.job_events import JobNotice
 from extender.state.extender_state import ExtenderState
 from optimus.kube.contract import WAITING_EVENT
 from optimus.kube.events import EventType
@@ -31,7 +31,7 @@ _NOTICE_AFTER: Final = {
 
 def waiting_notices(
     reports: Iterable[GangReport], besides: Collection[str] = (), today: str = ""
-) -> Iterator[Notice]:
+) -> Iterator[JobNotice]:
     """A notice for each gang that waits; for the jobs in ``besides`` (UIDs) there is another Event.
 
     Those that would never fit come with a warning."""
@@ -40,7 +40,7 @@ def waiting_notices(
         if after is None or report.uid in besides:
             continue
         never = report.fits_without_other_jobs is False or report.state is GangState.PAUSED
-        yield Notice(
+        yield JobNotice(
             report.kind,
             report.namespace,
             report.job,
@@ -54,7 +54,7 @@ def waiting_notices(
         )
 
 
-def half_placed_notices(state: ExtenderState, after_seconds: float) -> tuple[Notice, ...]:
+def half_placed_notices(state: ExtenderState, after_seconds: float) -> tuple[JobNotice, ...]:
     """The jobs of which a part is bound while the rest fits nowhere, due after a time.
 
     The autoscaler takes such a job back where it manages it. Other jobs stay so, since the extender
@@ -64,7 +64,7 @@ def half_placed_notices(state: ExtenderState, after_seconds: float) -> tuple[Not
         return tuple(notice for notice in found if notice is not None)
 
 
-def _half_placed(state: ExtenderState, job_uid: str, after_seconds: float) -> Notice | None:
+def _half_placed(state: ExtenderState, job_uid: str, after_seconds: float) -> JobNotice | None:
     job, reason = state.cluster.jobs.get(job_uid), _why_not_whole(state, job_uid)
     if job is None or job.managed or not reason:
         return None
@@ -77,7 +77,7 @@ def _half_placed(state: ExtenderState, job_uid: str, after_seconds: float) -> No
         " Free capacity on the nodes that its pods may use, or suspend and resume the job so that"
         " it is placed again as a whole"
     )
-    return Notice(
+    return JobNotice(
         job.kind,
         job.key.namespace,
         job.key.name,
@@ -109,7 +109,7 @@ _NOT_RECOGNIZED: Final = (
 )
 
 
-def unrecognized_notices(state: ExtenderState) -> Iterator[Notice]:
+def unrecognized_notices(state: ExtenderState) -> Iterator[JobNotice]:
     """A notice for each job whose pods are placed one by one, since their labels name no replica.
 
     Training operators before 1.6 label pods otherwise."""
@@ -119,10 +119,10 @@ def unrecognized_notices(state: ExtenderState) -> Iterator[Notice]:
     return (_not_recognized(pod) for pod in every if pod.scheduler_name in schedulers)
 
 
-def _not_recognized(pod: Pod) -> Notice:
+def _not_recognized(pod: Pod) -> JobNotice:
     assert pod.owner is not None
     owner = pod.owner
-    return Notice(
+    return JobNotice(
         owner.kind,
         pod.namespace,
         owner.name,

@@ -30,7 +30,7 @@ _FORGOTTEN_AFTER_SECONDS: Final = 2 * LONGEST_SECONDS
 """A pod that nothing was written to for this long counts as new."""
 
 
-class PodWriter(Protocol):
+class PodStatusWriter(Protocol):
     """The part of ``optimus.kube.writer.PodWriter`` that is needed; see there."""
 
     def nominate(self, pod: Pod, node: str | None) -> Written | Refused:
@@ -66,7 +66,7 @@ class StatusWrites:
 
     def __init__(
         self,
-        writer: PodWriter,
+        writer: PodStatusWriter,
         *,
         count_write: Callable[[str], None] = lambda _: None,
         executor: Executor | None = None,

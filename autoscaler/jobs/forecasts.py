@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from optimus.errors import NotReady
 from optimus.jobs import Job
 from optimus.kube.workload_profiles import WorkloadProfile
-from optimus.lifecycle.workloads import NOTHING_PROVIDED, Provided, provided
+from optimus.lifecycle.workloads import NOTHING_PROVIDED, Provided, UsualLengths, provided
 from optimus.models.expectation import presentable
 from optimus.models.forecast import Forecast
 from optimus.progress.types import TrainingProgress
@@ -28,35 +28,41 @@ class Forecasts:
     as that is what says whether it is out of date."""
 
     earlier: Provided = NOTHING_PROVIDED
-    """What earlier jobs of its workload have shown, under its conditions."""
+    """What ended jobs of its workload, and of others, have shown."""
 
     compared: object = None
     """How much the job had shown when it was last compared with them between two intervals."""
 
-    earlier_source: tuple[WorkloadProfile | None, Job] | None = None
+    earlier_source: tuple[WorkloadProfile | None, Job, bool] | None = None
     """What ``earlier`` was made of."""
 
-    with_earlier: tuple[TrainingProgress, TrainingProgress] | None = None
-    """The last progress, without and with ``earlier``."""
+    with_earlier: tuple[TrainingProgress, Provided, TrainingProgress] | None = None
+    """The last progress, ``earlier``, and that progress with it."""
 
-    def take_earlier(self, workload: WorkloadProfile | None, job: Job, at: float) -> None:
-        """Take in what the job's workload has for it now."""
-        known = self.earlier_source
-        if known is not None and known[0] is workload and known[1] == job:
+    def take_earlier(
+        self, workload: WorkloadProfile | None, job: Job, at: float, usual: UsualLengths
+    ) -> None:
+        """Take in what the job's workload has for it now.
+
+        How long others took is taken in with that, and not whenever one of them ends: each time
+        every job of the cluster would be fitted anew."""
+        known, is_first = self.earlier_source, not usual.runs
+        if known is not None and known[0] is workload and known[1:] == (job, is_first):
             return
-        self.earlier_source = workload, job
-        self.earlier = NOTHING_PROVIDED if workload is None else provided(workload.runs, job, at)
+        self.earlier_source = workload, job, is_first
+        lengths = usual.others(job.key.namespace, job.workload)
+        runs = () if workload is None else workload.runs
+        self.earlier = provided(runs, job, at, lengths)
 
     def progress(self, progress: TrainingProgress) -> TrainingProgress:
-        """The job's progress, with what earlier jobs of its workload have shown."""
-        earlier = self.earlier.earlier
-        if not earlier:
+        """The job's progress, with what ended jobs have shown."""
+        told, known = self.earlier, self.with_earlier
+        if not (told.earlier or told.lengths):
             return progress
-        known = self.with_earlier
-        if known is None or known[0] is not progress or known[1].earlier is not earlier:
-            known = progress, dataclasses.replace(progress, earlier=earlier)
-            self.with_earlier = known
-        return known[1]
+        if known is None or known[0] is not progress or known[1] is not told:
+            full = dataclasses.replace(progress, earlier=told.earlier, lengths=told.lengths)
+            known = self.with_earlier = progress, told, full
+        return known[2]
 
     def shown(self, job: Job) -> Forecast | None:
         """The forecast that the job's user is shown."""

@@ -10,7 +10,7 @@ from optimus.kube.training_jobs import TrainingJob
 
 
 @dataclass(slots=True)
-class ObservedGang:
+class JobPods:
     """One job's pods as they were last seen."""
 
     run: Run | None = None

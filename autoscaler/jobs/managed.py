@@ -16,6 +16,7 @@ from optimus.kube.profile_codec import observed_job
 from optimus.kube.profiles import TrainingProfile
 from optimus.kube.suspension import Preemption, SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
+from optimus.lifecycle.workloads import UsualLengths
 from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.rescale.machine import adopt, resume
 from optimus.rescale.purpose import RescalePurpose
@@ -88,6 +89,7 @@ class ManagedJobs:
         self._discarded: dict[str, str] = {}
         """By job UID, the UID of the profile that was made for its pause: it may still be shown."""
         self._nodes: tuple[Node, ...] | None = None
+        self._usual = UsualLengths()
 
     def __iter__(self) -> Iterator[JobState]:
         return iter(list(self.states.values()))
@@ -113,9 +115,12 @@ class ManagedJobs:
                 with self._guard("observe", None):
                     self._add(training_job, observation)
         nodes_changed = self._nodes_changed(observation)
+        if observation.workloads or self._usual.runs:
+            self._usual.update({key: each.runs for key, each in observation.workloads.items()})
         for state in self:
             with self._guard("observe", state):
                 state.update(observation, nodes_changed=nodes_changed)
+                state.update_earlier(observation, self._usual)
                 state.refused = observation.refused.get(state.job.uid, "")
                 state.held = self._holds.why(state.job, observation.at) or state.refused
                 state.recommends = self._holds.recommends(state.job)

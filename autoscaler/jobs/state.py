@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.forecasts import Forecasts
-from autoscaler.jobs.gang import ObservedGang
+from autoscaler.jobs.gang import JobPods
 from autoscaler.jobs.stored import JobProfile
 from optimus import lifecycle
 from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
@@ -23,7 +23,7 @@ from optimus.kube.profiles import TrainingProfile
 from optimus.kube.suspension import Preemption, read_preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.lifecycle import JobRecord, recorded_history
-from optimus.lifecycle.workloads import NOTHING_PROVIDED
+from optimus.lifecycle.workloads import UsualLengths
 from optimus.models.earlier_runs import why_differs
 from optimus.models.forecast import Forecast
 from optimus.progress.log import ProgressLog
@@ -91,7 +91,7 @@ class JobState:
     log: ProgressLog
     record: JobRecord = field(default_factory=JobRecord)
     rescale: Rescale | None = None
-    gang: ObservedGang = field(default_factory=ObservedGang)
+    gang: JobPods = field(default_factory=JobPods)
     forecasts: Forecasts = field(default_factory=Forecasts)
     profile: JobProfile = field(default_factory=JobProfile)
     decision: Decision | None = None
@@ -191,7 +191,6 @@ class JobState:
         self._update_counts()
         self._update_age()
         self._update_floor()
-        self._update_earlier(observation)
         self._update_user_counts()
         wait = observation.waits.get(self.job.uid) if self.gang.waits else None
         self.waits_for = "" if wait is None else wait.text
@@ -238,12 +237,14 @@ class JobState:
             self.record = replace(self.record, ran_since=since)
         self.is_new = False
 
-    def _update_earlier(self, observation: Observation) -> None:
-        """Take in what its workload's profile has for it now, unless it was found to differ."""
+    def update_earlier(self, observation: Observation, usual: UsualLengths) -> None:
+        """Take in what ended jobs have for it now: those of its workload unless it was found to
+        differ from them, and how long others took."""
         workload = self.job.workload
         key = self.job.key.namespace, workload or ""
-        found = observation.workloads.get(key) if workload and not self.record.differs else None
-        self.forecasts.take_earlier(found, self.job, observation.at)
+        profile = observation.workloads.get(key) if workload and not self.record.differs else None
+        if observation.workloads or self.forecasts.earlier_source is not None:
+            self.forecasts.take_earlier(profile, self.job, observation.at, usual)
 
     def compare(self, progress: TrainingProgress) -> TrainingProgress:
         """The progress without earlier runs where it shows that the job differs from them."""
@@ -252,7 +253,7 @@ class JobState:
             return progress
         # Shown to others at once: from now on they use what the job itself has shown.
         self.record = replace(self.record, differs=differs, shared=0)
-        self.forecasts.earlier = NOTHING_PROVIDED
+        self.forecasts.earlier = self.forecasts.earlier.of_others
         return dataclasses.replace(progress, earlier=())
 
     def compare_if_young(self, at: float) -> None:
@@ -577,6 +578,9 @@ class JobState:
         ended = ended_rescale(end, at)
         self.not_measured = 0 if ended.happened else self.not_measured
         self.record = lifecycle.rescale_ended(self.record, ended)
+        if end.record.in_place and end.outcome is Outcome.ABANDONED:
+            # Refused half-way: no counts of its user's.
+            self.record = replace(self.record, rescaled_counts=(ended.before, self.job.counts))
 
 
 def begin_order(state: JobState) -> tuple[bool, float]:

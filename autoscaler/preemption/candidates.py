@@ -44,7 +44,7 @@ class RunningGangs:
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class PresentJobs:
     """One observation, and what is done to the jobs in it."""
 
     observation: Observation

@@ -18,7 +18,7 @@ from autoscaler.cluster import Observation
 from autoscaler.jobs.managed import ManagedJobs
 from autoscaler.jobs.state import JobState
 from autoscaler.metrics import Metrics
-from autoscaler.preemption.candidates import Present, RunningGangs, WaitingJob
+from autoscaler.preemption.candidates import PresentJobs, RunningGangs, WaitingJob
 from autoscaler.profile.events import JobEvent, JobEvents
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.gang_trial import GangTrial
@@ -96,7 +96,7 @@ class _Tick(NamedTuple):
     """What one tick works on."""
 
     managed: ManagedJobs
-    present: Present
+    present: PresentJobs
     make_plan: MakePlan
 
 
@@ -187,7 +187,7 @@ class GangPreemption:
     ) -> None:
         """Go on with the preemptions under way, and begin another where one is needed."""
         config = self._config
-        present = Present(observation, managed.states, config.scheduler_name, config.protected)
+        present = PresentJobs(observation, managed.states, config.scheduler_name, config.protected)
         tick = _Tick(managed, present, make_plan)
         self._take_over(managed)
         for known in list(self._memory.values()):

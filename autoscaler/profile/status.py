@@ -7,7 +7,7 @@ from operator import attrgetter, is_
 from typing import Final, NamedTuple
 
 from autoscaler.jobs.forecasts import Forecasts
-from autoscaler.jobs.gang import ObservedGang
+from autoscaler.jobs.gang import JobPods
 from autoscaler.jobs.state import JobState
 from autoscaler.jobs.stored import Shown
 from optimus import lifecycle
@@ -63,7 +63,7 @@ _NOT_SHOWN: Final = {
         "gang": "a part",
         "forecasts": "a part",
     },
-    ObservedGang: {
+    JobPods: {
         "seen": "what it has seen",
         "run": "only whether there is one",
         "here": "only whether it is placed",
@@ -76,7 +76,7 @@ _NOT_SHOWN: Final = {
 _shown_fields: Final = attrgetter(
     *(
         part + each.name
-        for part, of in (("", JobState), ("gang.", ObservedGang), ("forecasts.", Forecasts))
+        for part, of in (("", JobState), ("gang.", JobPods), ("forecasts.", Forecasts))
         for each in fields(of)
         if each.name not in _NOT_SHOWN[of]
     )

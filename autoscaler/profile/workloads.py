@@ -22,7 +22,7 @@ from optimus.kube.contract import WORKLOAD_PROFILE_KIND
 from optimus.kube.errors import ErrorKind
 from optimus.kube.results import Refused, Written
 from optimus.kube.workload_profiles import WorkloadProfile, WorkloadStatus, status_of
-from optimus.lifecycle.workloads import Shared, speeds_are_enough
+from optimus.lifecycle.workloads import Shared, is_default, speeds_are_enough
 from optimus.models.earlier_runs import MOST_RUNS, kept, run_of
 from optimus.models.forecast import Forecast
 from optimus.progress.types import EarlierRun
@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 60.0
 _MOST_WAITING: Final = 1000
 _MOST_WAITING_OF_NAMESPACE: Final = 100
-_MOST_NAMES: Final = 200
+_MOST_NAMES: Final = 100
 """Profiles in one namespace: a name for each job would fill memory and API server for 30 days."""
 
 _MOST_EXPIRED: Final = 10
@@ -147,7 +147,8 @@ class WorkloadRecorder:
             if len(found) >= _MOST_NAMES
         }
         for found in of_namespace.values():
-            found.sort(key=lambda each: each.newest_at)
+            # First those that no user has named: of most of these no second job comes.
+            found.sort(key=lambda each: (not is_default(each.name), each.newest_at))
             beyond = len(found) - (_MOST_NAMES - _MOST_EXPIRED)
             expired += [
                 each

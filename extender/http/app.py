@@ -172,38 +172,38 @@ class Endpoints:
         args = self._read(body, wire.read_preemption_args)
         return wire.preempt_answer(self._verbs.preempt(args.pod, args.victims))
 
-    def inspect(self, environ: WSGIEnvironment) -> "Answer":
+    def inspect(self, environ: WSGIEnvironment) -> "HttpAnswer":
         """GET /inspect: why gangs wait; with ``?job=NAMESPACE/NAME`` that of one job."""
         query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
         (job, *_) = query.get("job", [None])
         namespace, _, name = (job or "").partition("/")
         if job is not None and (not namespace or not name):
             sentence = f"job={job!r}: NAMESPACE/NAME is expected"
-            return Answer(wire.prioritize_error(sentence), HTTPStatus.BAD_REQUEST)
+            return HttpAnswer(wire.prioritize_error(sentence), HTTPStatus.BAD_REQUEST)
         try:
-            return Answer(self._inspect(None if job is None else JobKey(namespace, name)))
+            return HttpAnswer(self._inspect(None if job is None else JobKey(namespace, name)))
         except Exception:  # noqa: BLE001 - said in the log, and in an answer of the same form as others
             _LOG.exception("inspect failed", extra={"where": "inspect"})
             sentence = "internal error in inspect; see the extender's log"
-            return Answer(wire.prioritize_error(sentence), HTTPStatus.INTERNAL_SERVER_ERROR)
+            return HttpAnswer(wire.prioritize_error(sentence), HTTPStatus.INTERNAL_SERVER_ERROR)
 
-    def healthz(self, _: WSGIEnvironment) -> "Answer":
+    def healthz(self, _: WSGIEnvironment) -> "HttpAnswer":
         """GET /healthz: the process serves."""
-        return Answer(b"ok\n", content_type=_TEXT)
+        return HttpAnswer(b"ok\n", content_type=_TEXT)
 
-    def readyz(self, _: WSGIEnvironment) -> "Answer":
+    def readyz(self, _: WSGIEnvironment) -> "HttpAnswer":
         """GET /readyz: new plans can be made."""
         reason = self._why_not_ready() or self._why_too_old()
         status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
-        return Answer(f"{reason or 'ok'}\n".encode(), status, _TEXT)
+        return HttpAnswer(f"{reason or 'ok'}\n".encode(), status, _TEXT)
 
-    def metrics(self, _: WSGIEnvironment) -> "Answer":
+    def metrics(self, _: WSGIEnvironment) -> "HttpAnswer":
         """GET /metrics."""
         content_type = "text/plain; version=0.0.4; charset=utf-8"
-        return Answer(self._metrics.text(), content_type=content_type)
+        return HttpAnswer(self._metrics.text(), content_type=content_type)
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What is sent for a request."""
 
     body: bytes
@@ -214,7 +214,7 @@ class Answer(NamedTuple):
 Route = tuple[str, str]
 """Method and path."""
 
-Handler = Callable[[WSGIEnvironment], Answer]
+Handler = Callable[[WSGIEnvironment], HttpAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class RoutedApp:
         handler = self.routes.get((method, path))
         if handler is None:
             sentence = f"{method} {path} is not served{self.not_served}"
-            answer = Answer(wire.prioritize_error(sentence), HTTPStatus.NOT_FOUND)
+            answer = HttpAnswer(wire.prioritize_error(sentence), HTTPStatus.NOT_FOUND)
         else:
             answer = handler(environ)
         body, status, content_type = answer
@@ -268,5 +268,5 @@ def _health_routes(endpoints: Endpoints) -> dict[Route, Handler]:
     }
 
 
-def _call(verb: Callable[[IO[bytes]], bytes], environ: WSGIEnvironment) -> Answer:
-    return Answer(verb(get_input_stream(environ)))
+def _call(verb: Callable[[IO[bytes]], bytes], environ: WSGIEnvironment) -> HttpAnswer:
+    return HttpAnswer(verb(get_input_stream(environ)))

@@ -268,7 +268,7 @@ def _is_readable(sock: socket.socket, seconds: float) -> bool:
     return bool(waiting.poll(seconds * 1000))
 
 
-class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
+class WebhookServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """gunicorn around one ``Application``, which lives in the worker.
 
     Raises BadCertificate where the settings name files that cannot be used."""

@@ -24,7 +24,7 @@ from optimus.placement.ledger import Reservation
 from optimus.placement.queue.backfill import FuturePlan, JobUsage, RunningJobs
 from optimus.placement.queue.order import Instant, QueueEntry
 from optimus.placement.queue.planning import PlannedGang, Planning, RefusedGang, Slice, Snapshot
-from optimus.placement.queue.shortfall import Refusal
+from optimus.placement.queue.shortfall import GangRefusal
 from optimus.resources import NONE, Resources
 from optimus.snapshot import ReplicaId
 
@@ -186,7 +186,7 @@ class Planner:
                 return False
         return self.state.reservations.still_fits(gang, planned.placement)
 
-    def _refuse(self, job_uid: str, refusal: Refusal, now: Instant) -> None:
+    def _refuse(self, job_uid: str, refusal: GangRefusal, now: Instant) -> None:
         self.state.refusals[job_uid] = refusal
         self.state.offers.does_not_fit(job_uid, now.monotonic, self.state.config.exclusion_seconds)
 

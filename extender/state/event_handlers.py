@@ -19,7 +19,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.profiles import TrainingProfile
 from optimus.kube.times import parse_instant
 from optimus.kube.training_jobs import TrainingJob
-from optimus.kube.volumes import Claim, Namespace, StorageClass, Volume
+from optimus.kube.volumes import Namespace, StorageClass, Volume, VolumeClaim
 from optimus.nodes import Node
 from optimus.rescale.purpose import RescalePurpose
 from optimus.snapshot import ReplicaId
@@ -146,7 +146,7 @@ class EventHandlers:
 
     # --- volumes and namespaces
 
-    def claim(self, before: Claim | None, after: Claim | None) -> None:
+    def claim(self, before: VolumeClaim | None, after: VolumeClaim | None) -> None:
         """A persistent volume claim."""
         if before != after:
             with self._state.locked():

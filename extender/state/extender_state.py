@@ -24,7 +24,7 @@ from optimus.kube.store import Changes
 from optimus.placement.gang import Gang, GangRule, Placement, gang_shape
 from optimus.placement.ledger import Reservation
 from optimus.placement.queue.order import Instant
-from optimus.placement.queue.shortfall import Refusal
+from optimus.placement.queue.shortfall import GangRefusal
 from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class ExtenderState:
         self.leads = self.waited_to_lead = False
         """Whether the nominations of the last leader have been adopted, so that gangs may be
         planned; and whether a call has waited for that."""
-        self.refusals: dict[str, Refusal] = {}
+        self.refusals: dict[str, GangRefusal] = {}
         """By job UID, why gangs do not fit, as far as that is known."""
         self.waited_for: set[str] = set()
         """Jobs for whose plan a call of kube-scheduler has waited."""

@@ -5,7 +5,7 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from optimus.jobs import Requirement
-from optimus.kube.volumes import READ_WRITE_ONCE_POD, Claim, StorageClass, Volume
+from optimus.kube.volumes import READ_WRITE_ONCE_POD, StorageClass, Volume, VolumeClaim
 from optimus.placement.rules import ClaimedVolume, NodeTerms, all_hold
 
 ClaimName: TypeAlias = tuple[str, str]
@@ -18,14 +18,14 @@ class Volumes:
     """Claims, volumes and storage classes. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._claims: dict[ClaimName, Claim] = {}
+        self._claims: dict[ClaimName, VolumeClaim] = {}
         self._claims_by_volume: dict[str, set[ClaimName]] = {}
         self._unbound_by_class: dict[str, set[ClaimName]] = {}
         self._volumes: dict[str, Volume] = {}
         self._volumes_by_class: dict[str, dict[str, Volume]] = {}
         self._classes: dict[str, StorageClass] = {}
 
-    def set_claim(self, before: Claim | None, after: Claim | None) -> set[ClaimName]:
+    def set_claim(self, before: VolumeClaim | None, after: VolumeClaim | None) -> set[ClaimName]:
         """Record a claim; ``None`` on either side: absent. Returns the claims that this changes."""
         if before is not None:
             self._claims.pop((before.namespace, before.name), None)
@@ -35,7 +35,7 @@ class Volumes:
             self._index(after, present=True)
         return {(each.namespace, each.name) for each in (before, after) if each is not None}
 
-    def _index(self, claim: Claim, *, present: bool) -> None:
+    def _index(self, claim: VolumeClaim, *, present: bool) -> None:
         name = claim.namespace, claim.name
         for index, key in (
             (self._claims_by_volume, claim.volume),
@@ -93,7 +93,7 @@ class Volumes:
             return self._bound(claim, exclusive=exclusive)
         return self._unbound(claim, exclusive=exclusive)
 
-    def _bound(self, claim: Claim, *, exclusive: bool) -> ClaimedVolume:
+    def _bound(self, claim: VolumeClaim, *, exclusive: bool) -> ClaimedVolume:
         volume = self._volumes.get(claim.volume)
         if volume is None:
             problem = f"volume {claim.volume} of persistent volume claim {claim.name} is missing"
@@ -101,7 +101,7 @@ class Volumes:
         # How many CSI volumes a node holds, only its CSINode says.
         return ClaimedVolume(volume.terms, exclusive=exclusive, beyond_plan=volume.is_csi)
 
-    def _unbound(self, claim: Claim, *, exclusive: bool) -> ClaimedVolume:
+    def _unbound(self, claim: VolumeClaim, *, exclusive: bool) -> ClaimedVolume:
         what, found = (
             f"persistent volume claim {claim.name}",
             self._classes.get(claim.storage_class),
@@ -130,7 +130,7 @@ class Volumes:
         )
 
 
-def _suits(volume: Volume, claim: Claim) -> bool:
+def _suits(volume: Volume, claim: VolumeClaim) -> bool:
     """Whether an existing volume may be bound to the claim."""
     if volume.claim is not None:
         return volume.claim == (claim.namespace, claim.name)

@@ -177,12 +177,25 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--published-rules", choices=sorted(PUBLISHED_RULES), default="authors", help=rules)
     equal = "all policies get what the published ones get before a job starts, instead of profiling"
     add("--equal-terms", action="store_true", help=equal)
-    families = "each job is a run of one of so many recurring workloads (default: 0, none is)"
-    add("--workloads", type=whole_number(0), default=0, metavar="N", help=families)
-    alone = "with --workloads: jobs learn nothing from earlier runs of their workload"
-    add("--no-earlier-runs", action="store_true", help=alone)
+    _add_workload_arguments(parser)
     _add_stop_arguments(parser)
     _add_run_arguments(parser)
+
+
+_BY_IMAGE: Final = "images"
+
+
+def _workloads(text: str) -> int | str:
+    return text if text == _BY_IMAGE else whole_number(0)(text)
+
+
+def _add_workload_arguments(parser: argparse.ArgumentParser) -> None:
+    recur = f"each job is a run of one of so many recurring workloads; {_BY_IMAGE}: jobs of one "
+    recur += "type and mode run one image with one command (default: 0, no job recurs)"
+    metavar = f"N|{_BY_IMAGE}"
+    parser.add_argument("--workloads", type=_workloads, default=0, metavar=metavar, help=recur)
+    alone = "jobs learn nothing from those that ended"
+    parser.add_argument("--no-earlier-runs", action="store_true", help=alone)
 
 
 def _add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
@@ -377,7 +390,9 @@ def _drawn(options: argparse.Namespace) -> tuple[WorkloadMaker, int]:
     name = options.workload or "uniform"
     usual = WORKLOADS.get(name)
     if usual is not None:
-        config = replace(usual.config, families=options.workloads)
+        by_image = options.workloads == _BY_IMAGE
+        families = 0 if by_image else options.workloads
+        config = replace(usual.config, families=families, by_image=by_image)
         return replace(usual, config=config), options.jobs or _JOBS
     if not name.lower().endswith(".csv"):
         expected = f"{', '.join(WORKLOADS)} or a file that ends in .csv is expected"

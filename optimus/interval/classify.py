@@ -98,6 +98,10 @@ class IntervalConfig:
     """Least time between two rescales of a job, whatever the gain. Default: half an interval, so
     that two early intervals in a row do not restart a job twice."""
 
+    young_cooldown_seconds: float = 60.0
+    """The same of a young job, or what a rescale costs it where that is more. Default: its first
+    counts are chosen by little, and what it shows next often says better ones."""
+
     max_attempts: int = 50_000
     """How often an interval tries to place something on reclaimed capacity. Default: an attempt
     takes a tenth of a millisecond, so that the largest cluster is decided in seconds."""
@@ -127,6 +131,13 @@ class IntervalConfig:
     which no claimed amount of work changes. ``None``: the sum of remaining times, as in the
     paper."""
 
+    def cooldown_of(self, progress: TrainingProgress, history: JobHistory) -> float:
+        """Least time between two rescales of a job."""
+        if trained_seconds(progress, history) >= self.profiling.trained_limit_seconds:
+            return self.cooldown_seconds
+        young = max(self.young_cooldown_seconds, self.price_seconds(history))
+        return min(young, self.cooldown_seconds)
+
     def price_seconds(self, history: JobHistory) -> float:
         """What a rescale costs a job: as measured, else as configured."""
         return usual_price(history.prices, self.rescale_seconds)
@@ -134,6 +145,12 @@ class IntervalConfig:
     def least_gain_fraction(self, *, is_expected: bool) -> float:
         """The part of its remaining time that a change must save a job beyond its price."""
         return self.expected_hysteresis_fraction if is_expected else self.hysteresis_fraction
+
+
+def trained_seconds(progress: TrainingProgress, history: JobHistory) -> float:
+    """How long a job may have trained: by its log, of which the beginning may be lost, and by its
+    pods."""
+    return max(progress.trained_seconds, history.running_seconds)
 
 
 class Action(StrEnum):
@@ -658,8 +675,11 @@ def _cooldown(view: JobView) -> Classified | None:
 
 
 def _why_cooling(view: JobView) -> str | None:
-    last, cooldown = view.history.last_rescaled_at, view.config.cooldown_seconds
-    if last is None or view.at - last >= cooldown or not view.job.bounds.allow(view.job.counts):
+    last = view.history.last_rescaled_at
+    if last is None or not view.job.bounds.allow(view.job.counts):
+        return None
+    cooldown = view.config.cooldown_of(view.progress, view.history)
+    if view.at - last >= cooldown:
         return None
     ago = max(view.at - last, 0)
     left = cooldown - ago

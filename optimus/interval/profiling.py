@@ -29,6 +29,7 @@ from optimus.interval.classify import (
     IntervalConfig,
     JobView,
     ProfilingConfig,
+    trained_seconds,
     why_moved_enough,
 )
 from optimus.jobs import Counts, Job, RescaleRule, alternating
@@ -187,7 +188,7 @@ def _may_explore(
         or history.awaits_checkpoint
         or history.workload_known
         or _why_paused(history, at) is not None
-        or (last is not None and at - last < config.cooldown_seconds)
+        or (last is not None and at - last < config.cooldown_of(progress, history))
         or why_moved_enough(history, at, config) is not None
         or is_measured_first
         or _steady_seconds(job, progress) < profiling.steady_seconds
@@ -242,12 +243,6 @@ def _why_paused(history: JobHistory, at: float) -> str | None:
     if why_backing_off(history.placement_failures, at) is not None:
         return "its pods were not placed at its last rescale"
     return "its last profiling run could not begin" if at < history.measured_again_at else None
-
-
-def trained_seconds(progress: TrainingProgress, history: JobHistory) -> float:
-    """How long a job may have trained: by its log, of which the beginning may be lost, and by its
-    pods."""
-    return max(progress.trained_seconds, history.running_seconds)
 
 
 def is_too_old(progress: TrainingProgress, history: JobHistory, config: ProfilingConfig) -> bool:
@@ -473,10 +468,11 @@ def _worthwhile_run(
     ]
     allowed = [job.counts, *untried]
     now = float(known.forecast.remaining_seconds(*np.array(allowed).T).min())
-    cost_seconds = 2 * known.price_seconds + known.hysteresis_fraction * now
+    prices = [0.0 if job.resizes_in_place(each) else 2 * known.price_seconds for each in untried]
+    costs = np.array(prices) + known.hysteresis_fraction * now
     values = now * value_of_measuring(job, progress, known.forecast, allowed)[1:]
-    for index in np.argsort(-values, kind="stable").tolist():
-        if values[index] <= cost_seconds:
+    for index in np.argsort(costs - values, kind="stable").tolist():
+        if values[index] <= costs[index]:
             break
         counts = untried[index]
         if free.move(job, counts) is None:

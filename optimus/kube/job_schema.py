@@ -2,14 +2,15 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from optimus.jobs import ReplicaSpec, Role, TrainingMode
-from optimus.kube.errors import Malformed
+from optimus.kube.errors import Malformed, decode
 from optimus.kube.job_kinds import JOB_KINDS, MOST_REPLICAS, JobKind, role_named
 from optimus.kube.podspec import PodSpec, replica_spec
+from optimus.lifecycle.workloads import default_workload
 
 _DIST_MODE: Final = re.compile(r"\bdist_(?:device_)?(a?sync)\b")
 
@@ -158,3 +159,28 @@ def command_of(replicas: StoredRole | None) -> str:
         for container in containers
         for word in (*(container.command or ()), *(container.args or ()))
     )
+
+
+_ANYTHING: Final = msgspec.json.Decoder[Any]()
+
+
+def default_workload_of(kind: str, name: str, raw: bytes | msgspec.Raw) -> str:
+    """The workload of a job of this name whose user names none: that of the jobs of one kind and of
+    the same pod templates.
+
+    The whole spec of each role's template counts: image, command, arguments, environment, requests,
+    volumes, where its pods may run. The job's own name in them does not, as in the folder to which
+    a run writes. What a ConfigMap or a mounted file says cannot be seen here: whether runs of one
+    workload differ is found by what they show (``models.earlier_runs.why_differs``).
+
+    Raises:
+        Malformed: some part of the job cannot be read."""
+    roles = decode(_ANYTHING, raw, f"a {kind}")["spec"].get(JOB_KINDS[kind].replica_specs) or {}
+    templates = {
+        role: (replicas.get("template") or {}).get("spec")
+        for role, replicas in roles.items()
+        if replicas is not None
+    }
+    text = msgspec.json.encode([kind, templates], order="sorted").decode()
+    own_name = re.compile(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])")
+    return default_workload(own_name.sub("*", text))

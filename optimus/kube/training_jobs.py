@@ -5,7 +5,7 @@ object may lack ``replicas`` or say ``worker`` for ``Worker``; both are read her
 casing is kept for writing back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Final
 
@@ -33,6 +33,7 @@ from optimus.kube.job_schema import (
     StoredSpec,
     StoredStatus,
     command_of,
+    default_workload_of,
     mode_of,
     replicas_of,
     roles_of,
@@ -115,7 +116,12 @@ def decode_job(kind: str, raw: bytes | msgspec.Raw, *, config: EligibilityConfig
         raise: it is
             returned with its problems.
     """
-    return _record(kind, decode(DECODERS[kind], raw, f"a {kind}"), config)
+    found = _record(kind, decode(DECODERS[kind], raw, f"a {kind}"), config)
+    job = found.job
+    if job is None or not job.managed or job.workload is not None:
+        return found
+    workload = default_workload_of(kind, found.name, raw)
+    return replace(found, job=replace(job, workload=workload))
 
 
 def watched_training_jobs(kind: str, config: EligibilityConfig) -> ListWatch[TrainingJob]:

@@ -18,7 +18,7 @@ _BOUND = "pv.kubernetes.io/bind-completed"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 
-class Claim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class VolumeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A persistent volume claim. ``volume`` is the one that it is bound to, or asks for; ``bytes``
     what it requests."""
 
@@ -159,7 +159,7 @@ _CLASSES = msgspec.json.Decoder(_RawStorageClass)
 _NAMESPACES = msgspec.json.Decoder(_RawNamespace)
 
 
-def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
+def decode_claim(raw: bytes | msgspec.Raw) -> VolumeClaim:
     """A claim from the JSON of one v1 PersistentVolumeClaim.
 
     Raises:
@@ -167,7 +167,7 @@ def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
     """
     found = decode(_CLAIMS, raw, "a persistent volume claim")
     metadata, spec = found.metadata, found.spec
-    return Claim(
+    return VolumeClaim(
         namespace=metadata.namespace,
         name=metadata.name,
         storage_class=spec.storage_class_name or "",
@@ -236,7 +236,7 @@ def decode_namespace(raw: bytes | msgspec.Raw) -> Namespace:
     return Namespace(name=metadata.name, labels=_sorted(metadata.labels))
 
 
-def watched_claims() -> ListWatch[Claim]:
+def watched_claims() -> ListWatch[VolumeClaim]:
     """Persistent volume claims of every namespace."""
     return ListWatch(
         "persistentvolumeclaims", path_of("", "v1", "persistentvolumeclaims"), decode_claim

@@ -28,7 +28,7 @@ MOST_RUNS: Final = 16
 MOST_USED: Final = 8
 """Maximum number of runs, the newest, that are a later job's prior."""
 MOST_SAMPLES: Final = 24
-MOST_LOSSES: Final = 256
+MOST_LOSSES: Final = 128
 KEPT_SECONDS: Final = 30 * 86_400.0
 _MOST_CHARACTERS: Final = 1024
 

@@ -12,8 +12,7 @@ from typing import Final
 from optimus.progress.metric_names import core_words, describe, is_of_training
 from optimus.progress.named import kind_of, read_named
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
-from optimus.progress.places import BAR
-from optimus.progress.printed_values import number_of
+from optimus.progress.printed_values import BAR, number_of
 
 _SEPARATORS: Final = ("|", "\t", ";", ",")
 _BLANKS: Final = re.compile(r"\s{2,}")

@@ -84,7 +84,7 @@ class JobState:
 
     record: JobRecord = NO_RECORD
     earlier: Provided = NOTHING_PROVIDED
-    """What earlier jobs of its workload have shown; none once it was found to differ."""
+    """What ended jobs tell it: of its workload nothing once it was found to differ."""
 
     stop_lost_seconds: float | None = None
     """Training that its last suspension lost; ``None``: it ended none."""
@@ -115,8 +115,10 @@ class JobState:
     def progress(self, _: float, /) -> TrainingProgress:
         """The progress that its log shows."""
         progress = self.training.progress()
-        earlier = self.earlier.earlier
-        return replace(progress, earlier=earlier) if earlier else progress
+        told = self.earlier
+        if not (told.earlier or told.lengths):
+            return progress
+        return replace(progress, earlier=told.earlier, lengths=told.lengths)
 
     def history(self, at: float, /) -> JobHistory:
         """Its rescales and profiling runs so far."""

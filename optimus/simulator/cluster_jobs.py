@@ -16,6 +16,7 @@ from numpy.random import Generator
 
 from optimus.errors import NotReady
 from optimus.jobs import Batch, BatchScope, Counts, Job, Manage, TargetEpochs, TrainingMode
+from optimus.lifecycle.workloads import is_default
 from optimus.models.forecast import Forecast, Speed
 from optimus.models.speed.model import SpeedModel
 from optimus.nodes import Node
@@ -84,7 +85,7 @@ def simulated(
     losses = tuple(point.loss for point in known.progress.losses if point.loss > 0) or (1.0,)
     return SimulatedJob(
         job=job,
-        kind=job.workload or job.kind,
+        kind=job.kind if job.workload is None or is_default(job.workload) else job.workload,
         speed=PredictedSpeed(speed, job.mode),
         loss=RecordedLoss(losses),
         steps_per_epoch=steps_per_epoch,

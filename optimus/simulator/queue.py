@@ -13,7 +13,7 @@ from optimus.placement.gang import Gang, GangRule, Placement
 from optimus.placement.queue.backfill import JobUsage, RunningJobs
 from optimus.placement.queue.order import AGE_LIMIT_SECONDS, Instant, WaitingGang
 from optimus.placement.queue.planning import PlannedGang, Planning, Snapshot
-from optimus.placement.queue.shortfall import Refusal
+from optimus.placement.queue.shortfall import GangRefusal
 from optimus.resources import NONE, Resources
 from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
 
@@ -45,7 +45,7 @@ class WaitingJobs:
 
     def __init__(self, rule: GangRule) -> None:
         self._planning = Planning(rule, AGE_LIMIT_SECONDS)
-        self._refusals: dict[str, Refusal] = {}
+        self._refusals: dict[str, GangRefusal] = {}
         self._counts: dict[str, Counts] = {}
         self._left: dict[str, Resources] = {}
 

@@ -33,10 +33,10 @@ from optimus.interval.driver import (
 from optimus.interval.profiling import may_be_measured
 from optimus.interval.rescale_capacity import claims_of
 from optimus.jobs import NO_COUNTS, Job
-from optimus.lifecycle.workloads import NOTHING_PROVIDED, provided, speeds_are_enough
+from optimus.lifecycle.workloads import UsualLengths, provided, speeds_are_enough
 from optimus.models.earlier_runs import kept, run_of, why_differs
 from optimus.nodes import Node
-from optimus.progress.types import EarlierRun
+from optimus.progress.types import EarlierRun, RunLengths
 from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits, rescale_order
 from optimus.rescale.purpose import RescalePurpose
 from optimus.rescale.words import PauseReason, RescaleRecord, Step
@@ -255,7 +255,9 @@ class SimulatedScheduler:
             budget.note(each.job, is_stopped=each.is_stopped)
         for state in sorted(moving, key=self._order):
             assert state.rescale is not None
-            may_stop = self._unlimited or budget.allows(state.job, state.rescale.record.purpose)
+            record = state.rescale.record
+            stops = not (self._unlimited or record.in_place)
+            may_stop = not stops or budget.allows(state.job, record.purpose)
             self._executor(cluster, state, may_stop=may_stop).advance()
             budget.note(state.job, is_stopped=state.is_stopped)
             if cluster.now >= self._withdrawn_at(state):
@@ -342,7 +344,13 @@ class SimulatedScheduler:
 class _Workloads:
     """What the jobs of each workload have shown: on a cluster, the WorkloadProfiles."""
 
-    runs: dict[str, tuple[EarlierRun, ...]] = field(default_factory=dict)
+    runs: dict[tuple[str, str], tuple[EarlierRun, ...]] = field(default_factory=dict)
+    """By namespace and workload."""
+
+    usual: UsualLengths = field(default_factory=UsualLengths)
+    of_jobs: dict[str, tuple[RunLengths, ...]] = field(default_factory=dict)
+    """How long others took as each job was told when it arrived, by UID."""
+
     ended: int = 0
     looked_at: dict[str, object] = field(default_factory=dict)
     """What a job had shown when it was last compared with earlier runs, by UID."""
@@ -354,6 +362,7 @@ class _Workloads:
         for state in cluster.ended[self.ended :]:
             self._keep(state, cluster.now, succeeded=True)
         self.ended = len(cluster.ended)
+        self.usual.update(dict(self.runs))
         for state in cluster.visible:
             if state.job.workload is None:
                 continue
@@ -371,7 +380,8 @@ class _Workloads:
             run = run_of(
                 state.job, progress, at, succeeded=succeeded, differed=bool(state.record.differs)
             )
-            self.runs[workload] = kept(self.runs.get(workload, ()), run, at)
+            key = state.job.key.namespace, workload
+            self.runs[key] = kept(self.runs.get(key, ()), run, at)
 
     def _keep_measured(self, state: JobState, at: float) -> None:
         """Speeds help others as soon as there are enough of them for a model."""
@@ -381,15 +391,19 @@ class _Workloads:
             self._keep(state, at, succeeded=False)
 
     def _provide(self, state: JobState, at: float) -> None:
-        if not state.record.differs:
-            state.earlier = provided(self.runs.get(state.job.workload or "", ()), state.job, at)
+        namespace, workload = state.job.key.namespace, state.job.workload
+        lengths = self.of_jobs.get(state.job.uid)
+        if lengths is None:
+            lengths = self.of_jobs[state.job.uid] = self.usual.others(namespace, workload)
+        runs = () if state.record.differs else self.runs.get((namespace, workload or ""), ())
+        state.earlier = provided(runs, state.job, at, lengths)
 
 
 def _compare(state: JobState) -> None:
     differs = why_differs(state.job, state.progress(0.0))
     if differs is not None:
         state.record = replace(state.record, differs=differs)
-        state.earlier = NOTHING_PROVIDED
+        state.earlier = state.earlier.of_others
 
 
 def _stops_any(view: _ManagedCluster, plan: IntervalPlan) -> bool:

@@ -24,6 +24,7 @@ from optimus.jobs import (
     RescaleRule,
     TrainingMode,
 )
+from optimus.lifecycle.workloads import default_workload
 from optimus.simulator.ground_truth.assignment import EVEN, AssignmentRule, ParameterAssignment
 from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
 from optimus.simulator.ground_truth.speed import PhysicalSpeed, ScaledSpeed, Training
@@ -115,7 +116,9 @@ class WorkloadConfig:
     """Multiple of the testbed's 13 servers."""
     families: int = 0
     """Every job is a run of one of so many workloads, which are the first jobs that are drawn. 0:
-    no job has a workload."""
+    no job is."""
+    by_image: bool = False
+    """Jobs of one type and mode run one image with one command. Default: each has its own."""
 
 
 class JobChoice(NamedTuple):
@@ -233,6 +236,7 @@ def _build_job(
         steps_per_epoch=steps,
         goal=ConvergenceThreshold(choice.threshold),
         rescale=RescaleRule.ANY,
+        workload=default_workload(f"{kind.name} {mode}" if config.by_image else name),
     )
     return SimulatedJob(
         job=job,

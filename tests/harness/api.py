@@ -18,6 +18,7 @@ Json: TypeAlias = dict[str, Any]
 CORE = "/api/v1"
 KUBEFLOW = "/apis/kubeflow.org/v1"
 OPTIMUS = "/apis/optimus.dl/v1alpha1"
+LEASES = "/apis/coordination.k8s.io/v1"
 PLURALS: Mapping[str, str] = {"TFJob": "tfjobs", "MXJob": "mxjobs"}
 MERGE_PATCH = "application/merge-patch+json"
 _TIMEOUT_SECONDS = (5.0, 30.0)

@@ -44,6 +44,7 @@ def dynamic_job(name: str, counts: Counts) -> LightJob:
     """Return such a job whose workers come and go while it trains."""
     job = small_job(name, counts)
     mode = {"optimus.dl/training-mode": "async", "optimus.dl/worker-batch-size": "32"}
+    mode["optimus.dl/target-loss"] = "0.01"  # out of reach: it trains until it is deleted
     own = {k: v for k, v in (job.annotations or {}).items() if "global-batch" not in k}
     flags = {**job.flags, "--mode": "async", "--worker-batch-size": "32"}
     return replace(job, annotations={**own, **mode}, flags=flags, dynamic_workers=True)
@@ -58,20 +59,23 @@ def counted_job(name: str, counts: Counts, steps: int) -> LightJob:
     return replace(job, annotations={**own, "optimus.dl/target-steps": str(steps)})
 
 
-def bounds(counts: Counts) -> dict[str, str]:
-    """Return the annotations that leave exactly these counts."""
-    ps, workers = (str(count) for count in counts)
+def bounds(counts: Counts, least: Counts | None = None) -> dict[str, str]:
+    """Return the annotations that leave exactly these counts, or down to ``least`` fewer ones."""
+    (ps, workers), (least_ps, least_workers) = counts, least or counts
     return {
-        "optimus.dl/min-ps": ps,
-        "optimus.dl/max-ps": ps,
-        "optimus.dl/min-workers": workers,
-        "optimus.dl/max-workers": workers,
+        "optimus.dl/min-ps": str(least_ps),
+        "optimus.dl/max-ps": str(ps),
+        "optimus.dl/min-workers": str(least_workers),
+        "optimus.dl/max-workers": str(workers),
     }
 
 
-def set_bounds(scenario: Scenario, job: LightJob, counts: Counts) -> None:
+def set_bounds(
+    scenario: Scenario, job: LightJob, counts: Counts, least: Counts | None = None
+) -> None:
     """Change the job's bounds as its user would, which asks for a rescale to these counts."""
-    scenario.api.patch(scenario.path(job), {"metadata": {"annotations": bounds(counts)}})
+    annotations = bounds(counts, least)
+    scenario.api.patch(scenario.path(job), {"metadata": {"annotations": annotations}})
 
 
 def at(job: LightJob, counts: Counts) -> LightJob:

@@ -27,7 +27,6 @@ def ask(scenario: Scenario, capsys: pytest.CaptureFixture[str]) -> Callable[...,
     return run
 
 
-@pytest.mark.embedded
 def test_a_user_sees_pauses_and_resumes_a_job(scenario: Scenario, ask: Callable[..., Any]) -> None:
     assert "there is no TFJob or MXJob" in ask("top", text=True)
     job = small_job("asked", (1, 2))

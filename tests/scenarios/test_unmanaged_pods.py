@@ -1,14 +1,11 @@
 """Pods that no training job controls, and jobs without annotations."""
 
-import pytest
-
 from tests.harness.api import CORE
 from tests.harness.brute_force import violations
 from tests.harness.light_jobs import LightJob, plain_pod
 from tests.harness.scenario import Scenario
 
 
-@pytest.mark.embedded
 def test_a_pod_without_a_training_job_is_scheduled(scenario: Scenario) -> None:
     scenario.create(
         CORE,

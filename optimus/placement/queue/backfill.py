@@ -62,7 +62,7 @@ class RunningJobs(NamedTuple):
     """By job UID, when its forecast has it end (epoch, seconds)."""
 
 
-class Reader(Protocol):
+class ClusterReader(Protocol):
     """Reads more of the cluster, under the lock, where a plan needs it."""
 
     def running_jobs(self) -> RunningJobs:
@@ -168,7 +168,7 @@ class Backfill:
         gang: Gang,
         closed: Collection[str],
         now: Instant,
-        reader: Reader,
+        reader: ClusterReader,
     ) -> FuturePlan | None:
         """The plan of a gang that does not fit; ``None`` where it would close nodes for nothing.
 
@@ -188,7 +188,7 @@ class Backfill:
         return replace(plan, namespace=gang.key.namespace)
 
     def _current_plan(
-        self, gang: Gang, closed: Collection[str], now: Instant, reader: Reader
+        self, gang: Gang, closed: Collection[str], now: Instant, reader: ClusterReader
     ) -> FuturePlan | None:
         known = self._known.get(gang.job_uid)
         if known is not None and known.gang != gang:
@@ -209,7 +209,7 @@ class Backfill:
     def _is_fresh(self, read_at: float) -> bool:
         return self._future is not None and self._future.read_at == read_at
 
-    def _read(self, now: Instant, reader: Reader, *, again: bool) -> _Future:
+    def _read(self, now: Instant, reader: ClusterReader, *, again: bool) -> _Future:
         future = self._future
         if future is None or (again and now.monotonic - future.read_at >= _READ_AGAIN_SECONDS):
             jobs = reader.running_jobs()

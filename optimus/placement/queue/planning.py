@@ -17,11 +17,11 @@ from typing import Final, NamedTuple
 from optimus.nodes import Node
 from optimus.placement.capacity import Vector
 from optimus.placement.gang import DoesNotFit, Gang, GangRule, Placement, does_not_fit, gang_shape
-from optimus.placement.queue.backfill import Backfill, FuturePlan, Reader
+from optimus.placement.queue.backfill import Backfill, ClusterReader, FuturePlan
 from optimus.placement.queue.budgets import NamespaceBudgets
 from optimus.placement.queue.capacity_copy import CapacityCopy
 from optimus.placement.queue.order import Instant, OrderKey, QueueEntry, WaitingGang, order_key
-from optimus.placement.queue.shortfall import Refusal, Shortfall, shortages
+from optimus.placement.queue.shortfall import GangRefusal, Shortfall, shortages
 from optimus.resources import NONE, Resources
 
 SLICE_SECONDS: Final = 0.005
@@ -46,7 +46,7 @@ class Snapshot:
     queue: Sequence[QueueEntry]
     """Complete gangs without a plan, in no particular order."""
 
-    refusals: Mapping[str, Refusal]
+    refusals: Mapping[str, GangRefusal]
     """Known refusals, by job UID."""
 
     left: Mapping[str, Resources | None]
@@ -85,7 +85,7 @@ class RefusedGang(NamedTuple):
     """A gang that does not fit."""
 
     queued: QueueEntry
-    refusal: Refusal
+    refusal: GangRefusal
 
 
 class Slice(NamedTuple):
@@ -132,7 +132,7 @@ class Planning:
     def plan(
         self,
         snapshot: Snapshot,
-        reader: Reader,
+        reader: ClusterReader,
         *,
         seconds: float = SLICE_SECONDS,
     ) -> Slice:
@@ -268,7 +268,7 @@ class Planning:
         if self._before:
             self._before = {}  # what is refused from now on compares with what is left now
 
-    def _is_outdated(self, known: Refusal, queued: QueueEntry, walk: "_Walk") -> bool:
+    def _is_outdated(self, known: GangRefusal, queued: QueueEntry, walk: "_Walk") -> bool:
         """Whether nodes have gained enough, or a node is open by now whose closing kept the gang
         from being planned."""
         job_uid = queued.waiting.job_uid
@@ -333,7 +333,7 @@ class _Walk:
             or any(member.rules for each in planned for member in each.members)
         )
 
-    def consider(self, queued: QueueEntry, gang: Gang) -> Refusal | None:
+    def consider(self, queued: QueueEntry, gang: Gang) -> GangRefusal | None:
         """Plan one gang on what is left."""
         free = self._free
         own = self._snapshot.own.get(gang.job_uid, {})
@@ -369,10 +369,10 @@ class _Walk:
 
     def _refuse(
         self, queued: QueueEntry, gang: Gang, answer: DoesNotFit, shortfall: Shortfall
-    ) -> Refusal:
+    ) -> GangRefusal:
         at = self._snapshot.now.monotonic
         rules = None if gang.surroundings is None else self._snapshot.rules_openings
-        refusal = Refusal(answer, shortfall, at, rules, shortfall.closed)
+        refusal = GangRefusal(answer, shortfall, at, rules, shortfall.closed)
         self.answers.append(RefusedGang(queued, refusal))
         return refusal
 

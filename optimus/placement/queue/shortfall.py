@@ -120,7 +120,7 @@ def _replicas_that_fit(
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class GangRefusal:
     """Why a gang is not planned, and what it lacks."""
 
     answer: DoesNotFit

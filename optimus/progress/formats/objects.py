@@ -11,8 +11,7 @@ from typing import Final
 from optimus.progress.metric_names import EVALUATION_WORDS, describe
 from optimus.progress.named import kind_of, read_named
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine
-from optimus.progress.places import Place, place_in
-from optimus.progress.printed_values import NUMBER, number_of
+from optimus.progress.printed_values import NUMBER, Place, number_of, place_in
 
 MARKERS: Final = ("{'", '{"', "{ ")
 _BEGINNING: Final = re.compile(r"\{\s{0,8}['\"]")

@@ -13,8 +13,14 @@ from typing import Final
 
 from optimus.progress.metric_names import describe, line_names
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, SavedCheckpoint, positive
-from optimus.progress.places import BAR, Place, place_in
-from optimus.progress.printed_values import NUMBER, printed_speed, printed_values
+from optimus.progress.printed_values import (
+    BAR,
+    NUMBER,
+    Place,
+    place_in,
+    printed_speed,
+    printed_values,
+)
 
 MARKERS: Final = ("",)
 _LOSS_AT: Final = re.compile(

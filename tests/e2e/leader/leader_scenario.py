@@ -14,7 +14,7 @@ import msgspec
 from localcluster.faults.faults import Call, Calls, Fault, Freeze
 from localcluster.faults.traffic import ServedCall
 from optimus.kube.times import parse_instant
-from tests.harness.api import Json, in_namespace
+from tests.harness.api import LEASES, Json, in_namespace
 from tests.harness.faults.fault_cases import RESUMES, SUSPENDS
 from tests.harness.faults.fault_scenario import FaultScenario
 from tests.harness.faults.processes import AUTOSCALER, EXTENDER
@@ -23,7 +23,6 @@ from tests.harness.optimus_cluster import SYSTEM_NAMESPACE
 
 SECOND: Final = f"{AUTOSCALER}-2"
 NAMES: Final = (EXTENDER, AUTOSCALER, SECOND)
-_LEASES: Final = "/apis/coordination.k8s.io/v1"
 _READS: Final = frozenset({"GET", "HEAD"})
 
 
@@ -46,7 +45,7 @@ class LeaderScenario:
 
     def lease(self) -> Json:
         """The Lease's spec; empty without one."""
-        path = in_namespace(_LEASES, SYSTEM_NAMESPACE, "leases", "optimus-autoscaler")
+        path = in_namespace(LEASES, SYSTEM_NAMESPACE, "leases", "optimus-autoscaler")
         return dict((self.scenario.api.find(path) or {}).get("spec") or {})
 
     def holder(self) -> str:

@@ -1,4 +1,6 @@
-"""Every kind of fault, each as case in the middle of a rescale."""
+"""Faults in the middle of a rescale that only a real API server meets, or that meet its watches.
+
+What one call may be answered is tried at each call by tests/integration/fault_matrix."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +24,6 @@ from tests.harness.faults.processes import AUTOSCALER, EXTENDER
 SUSPENDS = Calls("PATCH", "/tfjobs/", r'"suspend": ?true')
 RESUMES = Calls("PATCH", "/tfjobs/", r'"suspend": ?false')
 RESIZES = Calls("PATCH", "/tfjobs/", r'"spec": ?\{"tfReplicaSpecs"')
-WRITES_PROFILE = Calls("PATCH", "/trainingprofiles/[^/]+/status")
 LISTS_PODS = Calls("GET", r"/namespaces/faults/pods\?.*labelSelector")
 WATCHES_JOBS = Calls("GET", r"/tfjobs\?.*watch=true")
 WATCHES_PODS = Calls("GET", r"/pods\?.*watch=true")
@@ -61,25 +62,10 @@ def reopening(process: str, fault: Fault, then: Calls | None = None) -> FaultCas
 
 
 FAULT_CASES: Final[Mapping[str, FaultCase]] = {
-    "the suspension conflicts, twice": autoscaler(Fault(SUSPENDS, ErrorResponse(409), times=2)),
-    "the resume is throttled for a second": autoscaler(
-        Fault(RESUMES, ErrorResponse(429, retry_after_seconds=1))
-    ),
-    "the suspension meets an internal error": autoscaler(Fault(SUSPENDS, ErrorResponse(500))),
-    "the resume meets an error though it was done": autoscaler(
-        Fault(RESUMES, ErrorResponse(500, after_effect=True))
-    ),
     "the server is not available for three lists of the pods": autoscaler(
         Fault(LISTS_PODS, ErrorResponse(503), times=3)
     ),
-    "profiles cannot be written, twice": autoscaler(
-        Fault(WRITES_PROFILE, ErrorResponse(503), times=2)
-    ),
     "the suspension hangs": autoscaler(Fault(SUSPENDS, Hang(2.0))),
-    "the connection is cut before the suspension": autoscaler(Fault(SUSPENDS, Cut())),
-    "the connection is cut after the suspension": autoscaler(
-        Fault(SUSPENDS, Cut(after_effect=True))
-    ),
     "the connection is cut after the resume": autoscaler(Fault(RESUMES, Cut(after_effect=True))),
     "all freezes when the job is suspended": autoscaler(Fault(SUSPENDS, Freeze(3.0))),
     "the server is killed when the job is to be resumed": autoscaler(Fault(RESUMES, Restart())),

@@ -1,23 +1,26 @@
 """A job is rescaled while faults happen; what must hold afterwards."""
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 
 from localcluster.faults.proxy import FaultProxy
-from tests.harness.api import Json
+from tests.harness.api import LEASES, Json, in_namespace
 from tests.harness.description import describe
 from tests.harness.faults.fault_cases import FaultCase
 from tests.harness.faults.processes import AUTOSCALER, SCHEDULER, OptimusProcesses
 from tests.harness.faults.state_recorder import GONE, Recorder
 from tests.harness.job_recorder import Counts
 from tests.harness.light_jobs import LightJob
+from tests.harness.optimus_cluster import SYSTEM_NAMESPACE
 from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import at, set_bounds, small_job
 from tests.harness.training_runs import violations
 
 SMALL, LARGE = (1, 1), (1, 3)
 _JOB = small_job("job", SMALL)
+_LEASE = in_namespace(LEASES, SYSTEM_NAMESPACE, "leases", "optimus-autoscaler")
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,18 @@ class FaultScenario(Scenario):
     def __init__(self, scenario: Scenario, product: OptimusProcesses, seen: Recorder) -> None:
         super().__init__(scenario.optimus, scenario.namespace)
         self.product, self.seen = product, seen
+        self._killing = threading.Lock()
 
     def proxy(self, process: str) -> FaultProxy:
         return self.product.proxies[process]
+
+    def kill_autoscaler(self) -> None:
+        """End the autoscaler with SIGKILL, and start it again. Its Lease is freed: that a Lease
+        runs out is tested elsewhere."""
+        with self._killing:
+            self.product.kill(AUTOSCALER)
+            self.api.patch(_LEASE, {"spec": {"holderIdentity": ""}})
+            self.product.start_again(AUTOSCALER)
 
     def describe(self) -> str:
         """Return what a reader of a failed scenario wants to see."""
@@ -99,10 +111,11 @@ class FaultScenario(Scenario):
         for proxy in self.product.proxies.values():
             proxy.inject()
 
-    def rescale(self, job: LightJob) -> LightJob:
-        """Ask, as its user would, for the other counts; return the job at these."""
+    def rescale(self, job: LightJob, least: Counts | None = None) -> LightJob:
+        """Ask, as its user would, for the other counts; return the job at these. With ``least`` the
+        policy may choose from these counts on."""
         target: Counts = LARGE if (job.ps, job.workers) == SMALL else SMALL
-        set_bounds(self, job, target)
+        set_bounds(self, job, target, least)
         return at(job, target)
 
     def wait_training(self, job: LightJob) -> None:

@@ -56,10 +56,10 @@ class OptimusProcesses:
         end(self.processes[name])
         self.processes[name] = _started(name, self.folder, self.commands[name])
 
-    def kill_and_start(self, name: str) -> None:
-        """End a process with SIGKILL, and start it again."""
+    def kill(self, name: str) -> None:
+        """End a process with SIGKILL."""
         self.processes[name].kill()
-        self.start_again(name)
+        self.processes[name].wait()
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
@@ -111,7 +111,7 @@ def product(
         for name, command in commands.items():
             started[name] = _started(name, folder, command)
         for name, port in ports.items():
-            _wait_ready(name, port, folder)
+            _wait_ready(name, started[name], port, folder)
         yield OptimusProcesses(started, scheduler, proxies, folder, commands)
 
 
@@ -166,18 +166,13 @@ def _end_all(processes: Mapping[str, Process]) -> None:
         end(process)
 
 
-def _wait_ready(name: str, port: int, folder: Path) -> None:
+def _wait_ready(name: str, process: Process, port: int, folder: Path) -> None:
     deadline = time.monotonic() + _READY_SECONDS
-    while not _is_ready(port):
+    while body_of(port, "/readyz") is None:
         log = (folder / f"{name}.log").read_text()
-        assert time.monotonic() < deadline, (
-            f"{name} is not ready after {_READY_SECONDS:.0f} s:\n{log}"
-        )
+        assert process.poll() is None, f"{name} has ended:\n{log}"
+        assert time.monotonic() < deadline, f"{name} is not ready in time:\n{log}"
         time.sleep(0.2)
-
-
-def _is_ready(port: int) -> bool:
-    return body_of(port, "/readyz") is not None
 
 
 def _kubeconfig(folder: Path, name: str) -> Path:

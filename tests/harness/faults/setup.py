@@ -7,7 +7,7 @@ from pathlib import Path
 
 from localcluster.cluster import LocalCluster
 from localcluster.testing.waiting import wait_until
-from tests.harness.api import OPTIMUS, Api
+from tests.harness.api import CORE, OPTIMUS, Api
 from tests.harness.faults.fault_scenario import FaultScenario
 from tests.harness.faults.processes import AUTOSCALER, EXTENDER, TUNING, product
 from tests.harness.faults.state_recorder import recorder
@@ -37,6 +37,8 @@ def fault_scenario(
     with cluster.api_client() as client:
         api = Api(client)
         wait_until(lambda: api.find(f"{OPTIMUS}/trainingprofiles"), "profiles are served", 180)
+        before = f"{CORE}/namespaces/{_NAMESPACE}"
+        wait_until(lambda: not api.find(before), "the scenario before is gone", 180)
         with (
             product(cluster, api, folder, names, tuning) as running,
             scenario_namespace(

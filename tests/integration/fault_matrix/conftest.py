@@ -1,28 +1,28 @@
-"""An embedded cluster for rescales and one for profiling, both processes behind proxies, and the
-one job."""
+"""The clusters of the matrix, with both processes behind proxies and the jobs of one course."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.specs import Backend
+from localcluster.testing.clusters import Shown
 from tests.harness.faults.fault_scenario import FaultScenario
 from tests.harness.faults.processes import TUNING
 from tests.harness.faults.setup import fault_scenario
 from tests.harness.optimus_cluster import training_nodes
 from tests.integration.fault_matrix.matrix_scenario import (
+    FairShareScenario,
     MatrixScenario,
     PausingScenario,
     ProfilingScenario,
     ResizingScenario,
 )
 
-# An autoscaler that is killed leaves its Lease: the next one waits for so long.
-_LEASE = {"lease_seconds": "6"}
 # A job is moved to be measured, and not by what is expected of it.
 _PROFILING = {
     "expected_gain_percent": "100",
@@ -31,25 +31,35 @@ _PROFILING = {
     "profiling_seconds": "1",
     "rescale_spacing_seconds": "1",
 }
-
-
-# The long job is decided by what is expected of it, soon after it has begun to train.
-_PAUSING = {
-    "policy": "srtf",
-    "interval_seconds": "2",
-    "log_poll_seconds": "0.5",
-    "profiling_seconds": "1",
+# A job is decided by what is expected of it, soon after it has begun to train.
+_DECIDED_ANEW = {"interval_seconds": "2", "log_poll_seconds": "0.5", "profiling_samples": "1"}
+_POLICIES: Final[Mapping[str, tuple[Callable[[FaultScenario], MatrixScenario], str]]] = {
+    "srtf": (PausingScenario, "pack"),
+    "drf": (FairShareScenario, "spread"),
 }
+"""What is done under a policy, and its placement rule: one pauses jobs, one rescales them."""
 
 
 @contextmanager
-def _fault_scenario(
-    name: str, folder: Path, settings: Mapping[str, str], *cpus: str
+def _on(
+    cluster: LocalCluster, folder: Path, settings: Mapping[str, str], placement: str = "theorem1"
 ) -> Iterator[FaultScenario]:
-    tuning = replace(TUNING, autoscaler={**TUNING.autoscaler, **_LEASE, **settings})
+    tuning = replace(
+        TUNING,
+        autoscaler={**TUNING.autoscaler, **settings, "placement": placement},
+        extender={**TUNING.extender, "placement": placement},
+    )
+    with fault_scenario(cluster, folder, tuning=tuning) as made:
+        yield made
+
+
+@contextmanager
+def _two_nodes(
+    name: str, folders: pytest.TempPathFactory, settings: Mapping[str, str]
+) -> Iterator[FaultScenario]:
     with (
-        LocalCluster(name, training_nodes(*cpus), backend=Backend.EMBEDDED) as cluster,
-        fault_scenario(cluster, folder, tuning=tuning) as made,
+        LocalCluster(name, training_nodes("4", "4"), backend=Backend.EMBEDDED) as cluster,
+        _on(cluster, folders.mktemp(name), settings) as made,
     ):
         yield made
 
@@ -57,29 +67,48 @@ def _fault_scenario(
 @pytest.fixture(scope="package")
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MatrixScenario]:
     """The cluster, and the points of an undisturbed rescale."""
-    with _fault_scenario("matrix", tmp_path_factory.mktemp("matrix"), {}, "4", "4") as made:
+    with _two_nodes("matrix", tmp_path_factory, {}) as made:
         yield MatrixScenario(made)
 
 
 @pytest.fixture(scope="package")
 def profiling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProfilingScenario]:
     """The cluster, and the points of undisturbed profiling."""
-    folder = tmp_path_factory.mktemp("profiling")
-    with _fault_scenario("profiling", folder, _PROFILING, "4", "4") as made:
+    with _two_nodes("profiling", tmp_path_factory, _PROFILING) as made:
         yield ProfilingScenario(made)
-
-
-@pytest.fixture(scope="package")
-def pausing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PausingScenario]:
-    """The cluster, and the points of an undisturbed pause and of a resume."""
-    folder = tmp_path_factory.mktemp("pausing")
-    with _fault_scenario("pausing", folder, _PAUSING, "4", "4", "4", "4") as made:
-        yield PausingScenario(made)
 
 
 @pytest.fixture(scope="package")
 def resizing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ResizingScenario]:
     """The cluster, and the points of an undisturbed change of workers in place."""
-    folder = tmp_path_factory.mktemp("resizing")
-    with _fault_scenario("resizing", folder, {}, "4", "4") as made:
+    with _two_nodes("resizing", tmp_path_factory, {}) as made:
         yield ResizingScenario(made)
+
+
+@pytest.fixture(
+    scope="package",
+    params=[
+        pytest.param(Backend.EMBEDDED, id="embedded"),
+        pytest.param(Backend.REAL, id="real", marks=pytest.mark.e2e),
+    ],
+)
+def four_nodes(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalCluster]:
+    backend: Backend = request.param
+    nodes = training_nodes("4", "4", "4", "4")
+    with LocalCluster(f"policies-{backend}", nodes, backend=backend) as cluster, shown(cluster):
+        yield cluster
+
+
+@pytest.fixture(scope="package", params=_POLICIES)
+def decided_anew(
+    four_nodes: LocalCluster,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[MatrixScenario]:
+    """The cluster under a policy that decides anew in each interval, and the points of what it
+    does to jobs."""
+    policy: str = request.param
+    scenario_of, placement = _POLICIES[policy]
+    settings = {**_DECIDED_ANEW, "policy": policy}
+    with _on(four_nodes, tmp_path_factory.mktemp(policy), settings, placement) as made:
+        yield scenario_of(made)

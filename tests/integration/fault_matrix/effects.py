@@ -1,8 +1,9 @@
 """The faults that each API call of a rescale, a pause, a resume or of profiling meets.
 
 With OPTIMUS_FAULT_MATRIX=all each point meets each effect, which takes about two hours. Otherwise
-each point of a rescale, a pause and a resume meets one effect in turn, and each write loses its
-reply; of profiling, which is the rescale twice, a third of the points."""
+each point of a rescale, a pause and a resume meets one effect in turn, and each write of a rescale
+loses its reply; of profiling, which is the rescale twice, a third of the points. At each point of
+the first three the autoscaler is killed, too (``MatrixScenario.kill_at_every_point``)."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,40 +24,34 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "times out": Hang(20.0),  # longer than any call waits
     "is cut": Cut(),
     "loses its reply": Cut(after_effect=True),
-    "is the last of a killed process, undone": Kill(),
-    "is the last of a killed process, done": Kill(after_effect=True),
+    "is the last of a killed process": Kill(after_effect=True),
 }
 _IS_WHOLE: Final = os.environ.get("OPTIMUS_FAULT_MATRIX") == "all"
 
 EACH_EFFECT = pytest.mark.parametrize(
     "effect", [pytest.param(each, id=name) for name, each in EFFECTS.items()]
 )
+EACH_BUT_KILLS = pytest.mark.parametrize(
+    "effect",
+    [pytest.param(each, id=name) for name, each in EFFECTS.items() if not isinstance(each, Kill)],
+)
 
 WRITES: Final = ('"suspend": true', '"suspend": false', "Suspending", "Resizing", "Starting")
 """The writes of the machine."""
 
-_PROFILING_SHARE: Final = 3
 
-
-def cases(points: Sequence[CallPoint], effect: Effect) -> list[CallPoint]:
-    """The points of a rescale that meet this effect."""
+def cases(
+    points: Sequence[CallPoint], effect: Effect, *, share: int = 1, writes: bool = False
+) -> list[CallPoint]:
+    """The points that meet this effect: each point one effect in turn, or of so many points one.
+    ``writes``: all of them lose their reply."""
     position = list(EFFECTS.values()).index(effect)
     return [
         point
         for number, point in enumerate(points)
         if _IS_WHOLE
-        or number % len(EFFECTS) == position
-        or (point.is_write and effect == Cut(after_effect=True))
-    ]
-
-
-def profiling_cases(points: Sequence[CallPoint], effect: Effect) -> list[CallPoint]:
-    """The points of profiling that meet this effect."""
-    position = list(EFFECTS.values()).index(effect)
-    return [
-        point
-        for number, point in enumerate(points)
-        if _IS_WHOLE or number % (len(EFFECTS) * _PROFILING_SHARE) == position
+        or number % (len(EFFECTS) * share) == position
+        or (writes and point.is_write and effect == Cut(after_effect=True))
     ]
 
 
@@ -69,7 +64,7 @@ def play(matrix: MatrixScenario, effect: Effect, points: Sequence[CallPoint]) ->
         if wrong:
             violations[str(point)] = wrong
     print(f"{happened} of {len(points)} points met the fault")
-    assert not violations
+    assert not violations, violations
     assert happened
 
 

@@ -1,10 +1,10 @@
-"""A job is rescaled, or profiled, while one API call of the autoscaler meets a fault; what must
+"""A job is rescaled, paused or profiled while API calls of the autoscaler meet faults; what must
 hold."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from localcluster.faults.faults import Call, Effect, ErrorResponse, Fault
+from localcluster.faults.faults import Call, Effect, ErrorResponse, Fault, Kill
 from tests.harness.api import Json
 from tests.harness.faults.fault_cases import RESUMES, SUSPENDS
 from tests.harness.faults.fault_scenario import LARGE, SMALL, Before, FaultScenario
@@ -26,6 +26,9 @@ from tests.integration.fault_matrix.call_points import CallPoint, call_points
 REFUSED = ErrorResponse(422)
 _PASSES = 2
 """Undisturbed rescales that the points are taken from: in one the job grows, in one it shrinks."""
+
+_COURSES = 3
+"""The points at which the autoscaler is killed are spread over so many courses."""
 
 _OWN, _MEASURED = (1, 2), (1, 1)
 """The counts of the profiled job: those of its user, and the only ones that it is measured at."""
@@ -56,30 +59,53 @@ NOT_PROFILED = replace(PROFILING, runs=2)
 class MatrixScenario:
     """The one job, and the points at which its rescale can meet a fault."""
 
+    _LEAST: Counts | None = None
+    """From which counts on the policy chooses; ``None``: there is one choice."""
+
     def __init__(self, scenario: FaultScenario) -> None:
         self._scenario = scenario
         self._proxy = scenario.proxy(AUTOSCALER)
         self._early_resumes: list[str] = []
         self._proxy.on_call = self._look_at
-        self._proxy.kill_client = lambda: scenario.product.kill_and_start(AUTOSCALER)
+        self._proxy.kill_client = scenario.kill_autoscaler
         self.points = self._enumerate()
 
     def _enumerate(self) -> tuple[CallPoint, ...]:
         found: dict[CallPoint, None] = {}
         for _ in range(_PASSES):
             job = self._scenario.training_job(is_small=False)
-            self._scenario.wait_training(self._scenario.rescale(job))
+            self._scenario.wait_training(self._scenario.rescale(job, self._LEAST))
             found |= dict.fromkeys(call_points(self._proxy.calls))
         return tuple(found)
 
     def play(self, point: CallPoint, effect: Effect) -> list[str]:
-        """Rescale the job while this point meets the effect. Return what was wrong afterwards."""
+        """Move the job while this point meets the effect. Return what was wrong afterwards."""
+        return self._move([_fault(point, effect)], effect == REFUSED and point.call == RESUMES)
+
+    def kill_at_every_point(self) -> tuple[list[str], list[CallPoint]]:
+        """Kill the autoscaler once at every point, right after the server has carried the call out.
+
+        A course has several kills: each process begins with what the one before has stored, as it
+        would after a single kill. Returns what was wrong, and the points that no course came to."""
+        left, wrong = list(self.points), list[str]()
+        courses = [left[first::_COURSES] for first in range(_COURSES)]
+        while courses:
+            for course in courses:
+                wrong += self._move([_fault(point, Kill(after_effect=True)) for point in course])
+                killed = {each.fault for each in self._proxy.calls}
+                left = [
+                    each for each in left if _fault(each, Kill(after_effect=True)) not in killed
+                ]
+            courses = [left] if left and len(left) < sum(map(len, courses)) else []
+        return wrong, left
+
+    def _move(self, faults: Sequence[Fault], is_refused: bool = False) -> list[str]:
         job = self._scenario.training_job(is_small=False)
         before = self._scenario.now()
         self._early_resumes.clear()
-        self._proxy.inject(Fault(point.call, effect, after=point.after))
-        rescaled = self._scenario.rescale(job)
-        if not (effect == REFUSED and point.call == RESUMES):
+        self._proxy.inject(*faults)
+        rescaled = self._scenario.rescale(job, self._LEAST)
+        if not is_refused:
             self._scenario.wait_training(rescaled)
             return list(self._harm(rescaled, before, RESCALE))
         # Counts that are refused are not asked for again at once: it trains at those before.
@@ -158,14 +184,13 @@ class ProfilingScenario(MatrixScenario):
         self._remove(job)
         return points
 
-    def play(self, point: CallPoint, effect: Effect) -> list[str]:
-        """Profile a job while this point meets the effect. Return what was wrong afterwards."""
+    def _move(self, faults: Sequence[Fault], is_refused: bool = False) -> list[str]:
         before = self._scenario.now(_profiled_job(0))
         self._early_resumes.clear()
-        self._proxy.inject(Fault(point.call, effect, after=point.after))
+        self._proxy.inject(*faults)
         job = self._submit()
         try:
-            if not (effect == REFUSED and point.call == RESUMES):
+            if not is_refused:
                 self._wait_profiled(job, before)
                 return list(self._harm(job, before, PROFILING))
             self._scenario.wait(lambda: self.has_happened, "the resume is refused")
@@ -199,6 +224,25 @@ class ProfilingScenario(MatrixScenario):
         return runs[since.runs :]
 
 
+class FairShareScenario(MatrixScenario):
+    """A job whose fair share is all that its user lets it have."""
+
+    _LEAST = SMALL
+
+    def reasons(self) -> set[str]:
+        """Why the job was rescaled, as its profile has said."""
+        seen = [each.get("status") or {} for each in self._scenario.seen.profiles]
+        return {str((status.get("rescale") or {}).get("why")) for status in seen}
+
+    def replicas_by_node(self) -> list[int]:
+        """How many replicas each node has of the job at its larger counts."""
+        job = self._scenario.training_job(is_small=False)
+        if (job.ps, job.workers) != LARGE:
+            job = self._scenario.rescale(job, self._LEAST)
+            self._scenario.wait_training(job)
+        return [sum(roles.values()) for roles in self._scenario.placement(job).values()]
+
+
 class PausingScenario(MatrixScenario):
     """A long job that is paused for a short one, and goes on when that is deleted."""
 
@@ -212,26 +256,32 @@ class PausingScenario(MatrixScenario):
         calls = [each for each in self._proxy.calls if "/short" not in each.call.target]
         return call_points(calls)
 
-    def play(self, point: CallPoint, effect: Effect) -> list[str]:
-        """Pause the job and resume it while this point meets the effect. Return what was wrong
-        afterwards."""
+    def _move(self, faults: Sequence[Fault], is_refused: bool = False) -> list[str]:
+        del is_refused  # the resume is tried again
         self._proxy.inject()
         self._scenario.wait_training(self._LONG)
         before = self._scenario.now(self._LONG)
         self._early_resumes.clear()
-        self._proxy.inject(Fault(point.call, effect, after=point.after))
+        self._proxy.inject(*faults)
         self._pause_and_resume()
         return list(self._harm(self._LONG, before, PAUSE))
+
+    def pauses(self) -> list[str]:
+        """What the Events say of its pauses, once it has been resumed."""
+        return self._scenario.wait_events(self._LONG.name, "Paused", "Resumed")["Paused"]
 
     def _pause_and_resume(self) -> None:
         scenario = self._scenario
         scenario.submit(self._SHORT)
         scenario.wait(lambda: self._is_served(self._SHORT), "the short job has nodes")
-        # Some may still be ending: each frees a node of its own.
-        left = scenario.pods(self._LONG)
-        assert all("deletionTimestamp" in pod["metadata"] for pod in left), scenario.describe()
+        # Some may still be ending, or be about to: each frees a node of its own.
+        scenario.wait(self._has_ended, "the long job is paused")
         scenario.delete(self._SHORT)
         scenario.wait_training(self._LONG)
+
+    def _has_ended(self) -> bool:
+        left = self._scenario.pods(self._LONG)
+        return all("deletionTimestamp" in pod["metadata"] for pod in left)
 
     def _is_served(self, job: LightJob) -> bool:
         try:
@@ -256,15 +306,17 @@ class ResizingScenario(MatrixScenario):
             found |= dict.fromkeys(call_points(self._proxy.calls))
         return tuple(found)
 
-    def play(self, point: CallPoint, effect: Effect) -> list[str]:
-        """Let workers come, or go, while this point meets the effect. Return what was wrong
-        afterwards."""
+    def _move(self, faults: Sequence[Fault], is_refused: bool = False) -> list[str]:
+        del is_refused  # there is no resume
         self._proxy.inject()
         self._scenario.wait_training(self._job)
         before = self._scenario.now(self._job)
-        self._proxy.inject(Fault(point.call, effect, after=point.after))
+        self._proxy.inject(*faults)
         self._resize()
         return list(self._harm(self._job, before, IN_PLACE))
+
+    def _comparable(self, runs: list[Run], since: Before) -> list[Run]:
+        return runs[since.runs :]  # none, where nobody else restarts
 
     def _resize(self) -> None:
         is_small = (self._job.ps, self._job.workers) == self._SMALL
@@ -272,6 +324,10 @@ class ResizingScenario(MatrixScenario):
         set_bounds(self._scenario, self._job, target)
         self._job = at(self._job, target)
         self._scenario.wait_training(self._job)
+
+
+def _fault(point: CallPoint, effect: Effect) -> Fault:
+    return Fault(point.call, effect, after=point.after)
 
 
 def _profiled_job(number: int) -> LightJob:

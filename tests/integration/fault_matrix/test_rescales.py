@@ -5,30 +5,30 @@ import pytest
 
 from localcluster.faults.faults import Effect
 from tests.integration.fault_matrix.effects import (
+    EACH_BUT_KILLS,
     EACH_EFFECT,
     WRITES,
     assert_written,
     cases,
     play,
-    profiling_cases,
 )
 from tests.integration.fault_matrix.matrix_scenario import MatrixScenario, ProfilingScenario
 
 pytestmark = pytest.mark.timeout(3600)
 
 
-@EACH_EFFECT
+@EACH_BUT_KILLS
 def test_a_rescale_ends_as_without_a_fault_where_a_call(
     matrix: MatrixScenario, effect: Effect
 ) -> None:
-    play(matrix, effect, cases(matrix.points, effect))
+    play(matrix, effect, cases(matrix.points, effect, writes=True))
 
 
 @EACH_EFFECT
 def test_profiling_ends_as_without_a_fault_where_a_call(
     profiling: ProfilingScenario, effect: Effect
 ) -> None:
-    play(profiling, effect, profiling_cases(profiling.points, effect))
+    play(profiling, effect, cases(profiling.points, effect, share=3))
 
 
 def test_the_points_are_all_that_a_rescale_does(matrix: MatrixScenario) -> None:

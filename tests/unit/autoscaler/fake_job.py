@@ -95,13 +95,13 @@ def tf_job(
     name: str, ps: int, workers: int, namespace: str = "team", **annotations: str
 ) -> FakeJob:
     """A TFJob with cpu requests of 1 for each PS and worker, annotated (dashes as underscores)
-    under optimus.dl/."""
-    template = {
-        "spec": {
-            "schedulerName": "optimus-scheduler",
-            "containers": [{"name": "tensorflow", "resources": {"requests": {"cpu": "1"}}}],
-        }
+    under optimus.dl/. No other job runs the same."""
+    container = {
+        "name": "tensorflow",
+        "resources": {"requests": {"cpu": "1"}},
+        "command": [f"train_{name}_alone"],
     }
+    template = {"spec": {"schedulerName": "optimus-scheduler", "containers": [container]}}
     metadata = {
         "name": name,
         "namespace": namespace,

@@ -11,6 +11,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -106,6 +107,9 @@ def files_from_log_line_to_patch() -> CalledFiles:
     with profile_function(called):
         cluster = DecodedCluster(called)
         harness = ControllerHarness(cluster, expects=False)
+        # What is kept for later jobs is no part of the way.
+        components = harness.controller._components
+        harness.controller._components = replace(components, workloads=None)
         goal = {"target_loss": "0.12", "training_mode": "sync", "global_batch_size": "64"}
         job = cluster.submit(tf_job("a", 1, 1, **goal))
         for _ in range(200):
@@ -132,7 +136,7 @@ def test_the_way_from_a_log_line_to_a_patch_runs_through_few_files() -> None:
         report.append(f"{package}: {count}")
         report += [f"  {path}" for path in sorted(called.functions) if path.startswith(package)]
     print("\n".join(report))
-    assert packages.total() <= 64, "\n".join(report)
+    assert packages.total() <= 63, "\n".join(report)
     for package, most in MOST.items():
         assert packages[package] <= most, package
     assert "_lines_of" in called.functions["autoscaler/logs/poller.py"], "log lines were read"

@@ -257,12 +257,92 @@ def test_a_job_that_failed_leaves_its_speeds_and_not_its_losses() -> None:
     assert not run.losses
 
 
-def test_a_job_without_a_workload_writes_nothing() -> None:
+def unnamed(name: str, command: str = "train", seed: str = "1") -> FakeJob:
+    """A job whose user names no workload, and that writes to a folder of its own."""
+    fake = tf_job(name, 1, 1, **GOAL)
+    container = {
+        "name": "tensorflow",
+        "image": "images/digits:1",
+        "command": [command, f"--out=/runs/{name}"],
+        "env": [{"name": "SEED", "value": seed}],
+        "resources": {"requests": {"cpu": "1"}},
+    }
+    for role in fake.manifest["spec"]["tfReplicaSpecs"].values():
+        role["template"]["spec"]["containers"] = [container]
+    return fake
+
+
+def kept_of_an_unnamed_job(cluster: FakeCluster, name: str = "first") -> ControllerHarness:
+    harness = ControllerHarness(cluster, expects=False)
+    fake = cluster.submit(unnamed(name))
+    harness.run_until(name, "AtTarget", tick=2)
+    end(cluster, fake)
+    harness.run(1)
+    del cluster.jobs[name]
+    harness.run(1)
+    return harness
+
+
+def test_jobs_that_run_the_same_learn_from_one_another_without_an_annotation() -> None:
     cluster = FakeCluster()
-    harness = ControllerHarness(cluster)
-    cluster.submit(tf_job("alone", 1, 2, **GOAL))
-    harness.run_until("alone", "AtTarget", tick=2)
-    assert cluster.workloads.calls == 0
+    harness = kept_of_an_unnamed_job(cluster)
+    ((namespace, workload),) = cluster.workloads.objects
+    assert (namespace, workload[:5]) == ("team", "auto-")
+    second = cluster.submit(unnamed("second"))
+    harness.run(40)
+    assert sum(second.counts) > 8, "it had 1 PS + 1 worker"
+    assert profiling_runs(harness.status("second")) == 0
+
+
+@cases(
+    "other",
+    {
+        "another command": {"command": "evaluate"},
+        "another value in its environment": {"seed": "2"},
+    },
+)
+def test_a_job_that_runs_something_else_is_measured_itself(other: dict[str, str]) -> None:
+    cluster = FakeCluster()
+    harness = kept_of_an_unnamed_job(cluster)
+    cluster.submit(unnamed("second", **other))
+    harness.run_until("second", "Profiling")
+    assert not events(cluster, "second", "EarlierRunsUsed")
+
+
+def test_what_is_not_seen_in_the_template_is_found_by_speed_and_nobody_learns_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Jobs that mount the same ConfigMap with other contents, one after the other."""
+    cluster = FakeCluster()
+    harness = kept_of_an_unnamed_job(cluster)
+    usual, slow = FakeJob.speed, set[str]()
+    monkeypatch.setattr(
+        FakeJob, "speed", lambda fake: usual(fake) * (0.2 if fake.name in slow else 1)
+    )
+    for number in range(2, 4):
+        name = f"job{number}"
+        if number % 2 == 0:
+            slow.add(name)
+        fake = cluster.submit(unnamed(name))
+        harness.run(400)
+        assert events(cluster, name, "EarlierRunsDropped")
+        end(cluster, fake)
+        harness.run(1)
+        del cluster.jobs[name]
+        harness.run(1)
+    cluster.submit(unnamed("job4"))
+    harness.run_until("job4", "Profiling")
+    assert not events(cluster, "job4", "EarlierRunsUsed")
+
+
+def test_how_long_others_took_is_told_to_the_first_job_of_a_workload() -> None:
+    cluster = FakeCluster()
+    harness = kept_of_an_unnamed_job(cluster)
+    cluster.submit(unnamed("second", "evaluate"))
+    harness.run(4)
+    told = harness.controller.managed.states["uid-second"].progress(0.0)
+    assert [each.epochs for each in told.lengths] == [(10.0,)]
+    assert not told.earlier
 
 
 def test_a_run_is_written_no_more_often_than_it_has_something_new() -> None:
@@ -287,8 +367,8 @@ def test_a_dry_run_writes_nothing() -> None:
 def test_a_namespace_has_a_maximum_number_of_names() -> None:
     """As where each job has a name of its own: the oldest go, and no more are added meanwhile."""
     cluster = FakeCluster()
-    for number in range(220):
-        namespace = "team" if number < 219 else "other"
+    for number in range(120):
+        namespace = "team" if number < 119 else "other"
         name = f"w{number:03}"
         made = format_second(START_AT - 1000 + number)
         metadata = {"name": name, "namespace": namespace, "uid": name, "resourceVersion": "1"}
@@ -301,17 +381,29 @@ def test_a_namespace_has_a_maximum_number_of_names() -> None:
     end(cluster, first)
     harness.run(1)
     left = [name for namespace, name in cluster.workloads.objects if namespace == "team"]
-    assert left == [f"w{number:03}" for number in range(10, 219)]
+    assert left == [f"w{number:03}" for number in range(10, 119)]
     harness.run(300)
     left = [name for namespace, name in cluster.workloads.objects if namespace == "team"]
-    assert 180 < len(left) < 200
-    assert "w218" in left
+    assert 80 < len(left) < 100
+    assert "w118" in left
     second = cluster.submit(a_job("second"))
     harness.run(60)
     end(cluster, second)
     harness.run(1)
     assert KEY in cluster.workloads.objects
-    assert ("other", "w219") in cluster.workloads.objects
+    assert ("other", "w119") in cluster.workloads.objects
+
+
+def test_names_that_no_user_gave_go_first_where_there_are_too_many() -> None:
+    fakes, namespace = FakeWorkloads(), "team"
+    for number in range(110):
+        name = f"auto-{number:03}" if number % 2 else f"w{number:03}"
+        fakes.stored(namespace, name)
+    recorder = WorkloadRecorder(fakes, Metrics())
+    recorder.expire(fakes.all().values(), START_AT)
+    left = [name for _, name in fakes.objects]
+    assert len(left) == 100
+    assert sum(name.startswith("w") for name in left) == 55
 
 
 def test_what_waits_of_one_namespace_leaves_room_to_the_others() -> None:

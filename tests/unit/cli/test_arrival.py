@@ -167,7 +167,7 @@ def test_quotas_that_may_not_be_read_are_said_not_to_count() -> None:
 
 
 def test_without_a_job_like_it_the_end_is_not_known() -> None:
-    answer = asked(training(), manifest())
+    answer = asked(training(), manifest().replace("cpu: '1'", "cpu: '2'"))
     assert value(answer)["ends"] is None
     assert "When it would end is not known: --like JOB names a job" in answer.text
 

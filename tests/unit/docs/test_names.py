@@ -249,7 +249,16 @@ def test_the_reference_lists_exactly_the_events_that_there_are() -> None:
 
 def _event_reasons() -> set[str]:
     """Of the calls that write an Event, the one argument that is a word in CamelCase."""
-    writers = {"_Told", "JobEvent", "_emit", "_warn_once", "_emit_once", "Notice", "emit"}
+    writers = {
+        "_Told",
+        "JobEvent",
+        "_emit",
+        "_warn_once",
+        "_emit_once",
+        "Notice",
+        "JobNotice",
+        "emit",
+    }
     found = {WAITING_EVENT}
     for call in (*_calls("autoscaler"), *_calls("extender")):
         name = getattr(call.func, "id", None) or getattr(call.func, "attr", None)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from extender.job_events import JobEvents, Notice
+from extender.job_events import EventReporter, JobNotice
 from extender.notices import half_placed_notices
 from optimus.jobs import ConvergenceThreshold, Counts, Role
 from optimus.kube.events import EventType, Subject
@@ -23,9 +23,9 @@ class EmittedEvents:
         names = self.cluster.job("j", 1, 1)
         assert self.cluster.place(names[0]) == "a"
         self.other = self.cluster.other("o", 1, "a")
-        self.events = JobEvents(self.find, self.emit)
+        self.events = EventReporter(self.find, self.emit)
 
-    def find(self) -> list[Notice]:
+    def find(self) -> list[JobNotice]:
         return list(half_placed_notices(self.cluster.state, 60.0))
 
     def emit(

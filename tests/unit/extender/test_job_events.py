@@ -9,7 +9,13 @@ import pytest
 
 from extender.gang_states import counts_by_state, oldest_waits
 from extender.inspection import Inspector
-from extender.job_events import LEAST_SECONDS, MOST_AT_ONCE, REPEAT_SECONDS, JobEvents, Notice
+from extender.job_events import (
+    LEAST_SECONDS,
+    MOST_AT_ONCE,
+    REPEAT_SECONDS,
+    EventReporter,
+    JobNotice,
+)
 from extender.metrics import Metrics
 from extender.notices import AFTER_SECONDS, INCOMPLETE_SECONDS, waiting_notices
 from optimus.jobs import Counts, Role
@@ -22,23 +28,23 @@ from tests.unit.extender.fake_cluster import FakeCluster
 T = TypeVar("T")
 
 
-def notice(name: str = "j", cause: str = "room", text: str = "", after: float = 0.0) -> Notice:
-    return Notice(
+def notice(name: str = "j", cause: str = "room", text: str = "", after: float = 0.0) -> JobNotice:
+    return JobNotice(
         "TFJob", "ns", name, f"uid-{name}", EventType.NORMAL, "Waiting", text, cause, after
     )
 
 
 @dataclass
 class EmittedEvents:
-    notices: list[Notice] = field(default_factory=list)
+    notices: list[JobNotice] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
     refuse: bool = False
     now: float = 0.0
 
     def __post_init__(self) -> None:
-        self.under_test = JobEvents(self.find, self.emit)
+        self.under_test = EventReporter(self.find, self.emit)
 
-    def find(self) -> list[Notice]:
+    def find(self) -> list[JobNotice]:
         return self.notices
 
     def emit(
@@ -91,7 +97,7 @@ def test_an_event_that_the_api_server_refused_is_written_later() -> None:
 def test_a_fault_is_logged_and_the_next_look_reports(caplog: pytest.LogCaptureFixture) -> None:
     found: list[object] = [RuntimeError("broken"), [notice()]]
 
-    def find() -> list[Notice]:
+    def find() -> list[JobNotice]:
         now = found.pop(0)
         if isinstance(now, Exception):
             raise now
@@ -99,7 +105,7 @@ def test_a_fault_is_logged_and_the_next_look_reports(caplog: pytest.LogCaptureFi
         return now
 
     emitted = EmittedEvents()
-    events = JobEvents(find, emitted.emit)
+    events = EventReporter(find, emitted.emit)
     events.look(5.0)
     events.look(10.0)
     assert [record.exc_info is not None for record in caplog.records] == [True]
@@ -109,7 +115,7 @@ def test_a_fault_is_logged_and_the_next_look_reports(caplog: pytest.LogCaptureFi
 def test_events_are_written_by_a_thread_of_their_own() -> None:
     emitted = EmittedEvents([notice()])
     with ThreadPoolExecutor(1) as executor:
-        JobEvents(emitted.find, emitted.emit, executor).look(5.0)
+        EventReporter(emitted.find, emitted.emit, executor).look(5.0)
     assert emitted.events == [("j", "")]
 
 
@@ -126,7 +132,7 @@ class IdleExecutor(Executor):
 
 def test_nobody_waits_while_events_are_being_written() -> None:
     emitted, executor = EmittedEvents([notice()]), IdleExecutor()
-    events = JobEvents(emitted.find, emitted.emit, executor)
+    events = EventReporter(emitted.find, emitted.emit, executor)
     events.look(5.0)
     events.look(50.0)
     assert len(executor.given) == 1, "the first look has not ended"

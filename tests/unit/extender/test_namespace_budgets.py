@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from optimus.jobs import Counts, Role
 from optimus.kube.pods import Pod
-from optimus.kube.volumes import Claim, StorageClass, Volume
+from optimus.kube.volumes import StorageClass, Volume, VolumeClaim
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, Placement
 from optimus.placement.queue.budgets import BURST_SECONDS, SHARE, NamespaceBudgets
@@ -173,7 +173,7 @@ def test_a_gang_whose_search_is_costly_rests_though_its_pods_change() -> None:
 # --- volumes
 
 LOCAL = StorageClass(name="local", provisioner="kubernetes.io/no-provisioner", waits_for_pod=True)
-MINE = Claim(namespace="ns", name="mine", storage_class="local")
+MINE = VolumeClaim(namespace="ns", name="mine", storage_class="local")
 
 
 def with_a_claim() -> tuple[FakeCluster, list[str]]:
@@ -190,7 +190,7 @@ def with_a_claim() -> tuple[FakeCluster, list[str]]:
 
 def test_only_gangs_that_mount_a_claim_are_looked_at_when_it_changes() -> None:
     cluster, looked = with_a_claim()
-    other = Claim(namespace="other", name="mine", storage_class="slow")
+    other = VolumeClaim(namespace="other", name="mine", storage_class="slow")
     cluster.handlers.claim(None, other)
     cluster.handlers.claim(other, msgspec.structs.replace(other, leaving=True))
     cluster.handlers.storage_class(None, StorageClass(name="slow"))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from extender.state.occupancy import Occupancy, Occupant
 from optimus.jobs import JobKey, ReplicaSpec, Requirement, Role
-from optimus.kube.volumes import READ_WRITE_ONCE_POD, Claim, Volume
+from optimus.kube.volumes import READ_WRITE_ONCE_POD, Volume, VolumeClaim
 from optimus.placement.gang import Gang, Member
 from optimus.placement.rules import (
     AffinityTerm,
@@ -148,8 +148,8 @@ def test_only_volumes_of_csi_drivers_leave_the_nodes_to_kube_scheduler(is_csi: b
     assert not occupancy.is_beyond_plan(gang_of(None))
 
 
-def claim() -> Claim:
-    return Claim(
+def claim() -> VolumeClaim:
+    return VolumeClaim(
         namespace="ns",
         name="c",
         volume="v",

@@ -18,7 +18,7 @@ from extender.http.wsgi import (
     KEEP_ALIVE_SECONDS,
     THREADS,
     KeepAliveWorker,
-    Server,
+    WebhookServer,
 )
 from extender.settings import Settings
 from tests.cases import cases
@@ -31,7 +31,7 @@ def test_gunicorn_runs_with_the_settings_of_the_extender_alone(
 ) -> None:
     monkeypatch.setenv("WEB_CONCURRENCY", "4")
     monkeypatch.setenv("GUNICORN_CMD_ARGS", "--workers=3 --bind=0.0.0.0:1")
-    cfg = Server(Settings(listen="127.0.0.1:8889", log_level="warning")).cfg
+    cfg = WebhookServer(Settings(listen="127.0.0.1:8889", log_level="warning")).cfg
     assert (cfg.workers, cfg.threads, cfg.worker_class) == (1, THREADS, KeepAliveWorker)
     assert (cfg.bind, cfg.loglevel, cfg.proc_name) == (
         ["127.0.0.1:8889"],
@@ -52,14 +52,14 @@ def test_gunicorn_runs_with_the_settings_of_the_extender_alone(
     },
 )
 def test_requests_are_logged_as_chosen(chosen: str, where: str | None, line: str | None) -> None:
-    cfg = Server(Settings(access_log=chosen)).cfg
+    cfg = WebhookServer(Settings(access_log=chosen)).cfg
     assert cfg.accesslog == where
     assert line is None or cfg.access_log_format.startswith(line)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_start_with_any_other_number_of_workers_ends(workers: int) -> None:
-    cfg = Server(Settings()).cfg
+    cfg = WebhookServer(Settings()).cfg
     cfg.when_ready(SimpleNamespace(num_workers=1))
     with pytest.raises(SystemExit, match=f"one worker with threads is needed, not {workers} "):
         cfg.when_ready(SimpleNamespace(num_workers=workers))
@@ -68,7 +68,7 @@ def test_a_start_with_any_other_number_of_workers_ends(workers: int) -> None:
 @pytest.mark.parametrize("asked", [signal.SIGTTIN, signal.SIGTTOU, signal.SIGHUP])
 def test_no_signal_makes_a_second_worker(asked: signal.Signals) -> None:
     arbiter: Any = SimpleNamespace(num_workers=1)
-    Server(Settings()).cfg.on_starting(arbiter)
+    WebhookServer(Settings()).cfg.on_starting(arbiter)
     getattr(arbiter, f"handle_{asked.name.lower().removeprefix('sig')}")()
     assert arbiter.num_workers == 1
 
@@ -100,7 +100,7 @@ def test_the_application_lives_as_long_as_the_worker_and_ends_with_its_master(
     monkeypatch.setattr("extender.http.wsgi.end_with_parent", masters.append)
     monkeypatch.setattr("extender.http.wsgi.Application", FakeApplication)
     settings = Settings()
-    server = Server(settings)
+    server = WebhookServer(settings)
     server.cfg.worker_exit(None, None)  # a worker that ends before it has loaded anything
     loaded: Any = server.load()
     assert (loaded.settings, loaded.done, masters) == (settings, ["start"], [os.getpid()])

@@ -232,45 +232,71 @@ def log_losses(*losses: float) -> Callable[[FakeManagedCluster], None]:
 
 
 EARLY = [
-    ("a new job", add_job, True),
-    ("a new node", add_node, True),
-    ("a label that no job asks for", change_node(labels={"maintained-by": "me"}), False),
-    ("a label that a job asks for", change_node(labels={"disk": "ssd"}), True),
-    ("a taint that is only to be avoided", change_node(taints=(SOFT,)), False),
-    ("a taint that repels", change_node(taints=(replace(SOFT, effect="NoExecute"),)), True),
-    ("a cordoned node", change_node(cordoned=True), True),
-    ("less capacity", change_node(allocatable=Resources(cpu=1000)), True),
-    ("an ended job", lambda cluster: cluster.managed.clear(), True),
-    ("bounds that moved", change_job(bounds=CountBounds(max_workers=3)), True),
-    ("a goal that changed", change_job(goal=TargetLoss(0.2)), True),
-    ("a job that its user suspends", change_job(suspended=True), True),
-    ("the end of the last profiling run", change_history(profiled=(Counts(1, 1),)), True),
-    ("a checkpoint that is awaited", change_history(awaits_checkpoint=True), True),
-    ("a rescale that suspends a job", change_history(rescaling_to=Counts(1, 2)), False),
-    ("a quota that was raised", raise_quota, True),
-    ("a new job's first speed", train, True),
-    ("training of less than half a minute", train_briefly, False),
-    ("a goal that is met", log_losses(1.0, 0.05, 0.05), True),
-    ("a goal that is not met", log_losses(1.0, 0.5, 0.5), False),
+    ("a new job", add_job, 20.0),
+    ("a new node", add_node, 60.0),
+    ("a label that no job asks for", change_node(labels={"maintained-by": "me"}), None),
+    ("a label that a job asks for", change_node(labels={"disk": "ssd"}), 60.0),
+    ("a taint that is only to be avoided", change_node(taints=(SOFT,)), None),
+    ("a taint that repels", change_node(taints=(replace(SOFT, effect="NoExecute"),)), 60.0),
+    ("a cordoned node", change_node(cordoned=True), 60.0),
+    ("less capacity", change_node(allocatable=Resources(cpu=1000)), 60.0),
+    ("an ended job", lambda cluster: cluster.managed.clear(), 60.0),
+    ("bounds that moved", change_job(bounds=CountBounds(max_workers=3)), 60.0),
+    ("a goal that changed", change_job(goal=TargetLoss(0.2)), 60.0),
+    ("a job that its user suspends", change_job(suspended=True), 60.0),
+    ("the end of the last profiling run", change_history(profiled=(Counts(1, 1),)), 20.0),
+    ("a checkpoint that is awaited", change_history(awaits_checkpoint=True), 20.0),
+    ("a rescale that suspends a job", change_history(rescaling_to=Counts(1, 2)), None),
+    ("a quota that was raised", raise_quota, 60.0),
+    ("a new job's first speed", train, 20.0),
+    ("training of less than half a minute", train_briefly, None),
+    ("a goal that is met", log_losses(1.0, 0.05, 0.05), 20.0),
+    ("a goal that is not met", log_losses(1.0, 0.5, 0.5), None),
 ]
 
 
 @pytest.mark.parametrize(
-    ("change", "early"), [each[1:] for each in EARLY], ids=[each[0] for each in EARLY]
+    ("change", "after"), [each[1:] for each in EARLY], ids=[each[0] for each in EARLY]
 )
 def test_an_early_interval_begins_at_the_least_distance_after_a_change(
-    change: Callable[[FakeManagedCluster], None], early: bool
+    change: Callable[[FakeManagedCluster], None], after: float | None
 ) -> None:
+    """Sooner where a young job came, or has shown something."""
     on_any_disk = NodeConstraints(affinity=((Requirement("disk", "NotIn", ("none",)),),))
     chooses = replace(job("a"), worker=replace(job("a").worker, constraints=on_any_disk))
     driver, cluster = driver_of(), cluster_of(FakeManagedJob(chooses))
     step(driver, cluster, 0.0)
-    assert not driver.has_changed(cluster)
+    assert driver.next_interval_at(cluster) == 600.0
     change(cluster)
-    assert driver.has_changed(cluster) is early
-    assert step(driver, cluster, 59.0) == []
-    assert types_of(step(driver, cluster, 60.0)) == ([IntervalDecided] if early else [])
-    assert step(driver, cluster, 599.0) == []
+    due = 600.0 if after is None else after
+    assert driver.next_interval_at(cluster) == due
+    assert step(driver, cluster, due - 1.0) == []
+    assert types_of(step(driver, cluster, due)) == [IntervalDecided]
+
+
+def test_an_old_job_and_many_jobs_wait_for_the_usual_early_interval() -> None:
+    driver, cluster = driver_of(), cluster_of(FakeManagedJob(job("a")))
+    step(driver, cluster, 0.0)
+    cluster.managed["uid-a"].known = replace(NOTHING, trained_seconds=600.0)
+    log_losses(1.0, 0.05, 0.05)(cluster)
+    assert driver.next_interval_at(cluster) == 60.0
+    many = [FakeManagedJob(job(f"j{number}")) for number in range(200)]
+    driver, cluster = driver_of(), cluster_of(*many)
+    step(driver, cluster, 0.0)
+    cluster.managed["uid-j1"].known = progress_measured_at((1, 1))
+    assert driver.next_interval_at(cluster) == pytest.approx(40.0)
+
+
+@pytest.mark.parametrize(
+    ("trained", "prices", "seconds"),
+    [(0.0, (), 60.0), (0.0, (20.0,), 60.0), (0.0, (90.0,) * 3, 90.0), (600.0, (20.0,), 300.0)],
+    ids=["young", "young and cheap", "young and dear", "old"],
+)
+def test_a_young_job_may_be_moved_again_soon_where_that_is_cheap(
+    trained: float, prices: tuple[float, ...], seconds: float
+) -> None:
+    progress = replace(NOTHING, trained_seconds=trained)
+    assert IntervalConfig().cooldown_of(progress, JobHistory(prices=prices)) == seconds
 
 
 # Pending rescales
@@ -547,7 +573,7 @@ def test_the_first_measurement_brings_an_interval_forward_for_a_job_that_was_nev
     cluster, driver = cluster_of(managed), driver_of(DriverConfig())
     step(driver, cluster, 0.0)
     managed.known = progress_measured_at((1, 1))
-    assert driver.has_changed(cluster) is is_early
+    assert (driver.next_interval_at(cluster) < 600.0) is is_early
 
 
 def test_one_job_past_profiling_makes_an_exploratory_move_in_an_interval() -> None:

@@ -9,7 +9,7 @@ from optimus.placement.gang import Gang, Member
 from optimus.placement.queue.backfill import RunningJobs
 from optimus.placement.queue.order import Instant, WaitingGang
 from optimus.placement.queue.planning import PlannedGang, Planning, RefusedGang, Snapshot
-from optimus.placement.queue.shortfall import Refusal
+from optimus.placement.queue.shortfall import GangRefusal
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 
@@ -41,7 +41,10 @@ def entry(name: str) -> Entry:
 
 
 def snapshot(
-    at: float, left: Mapping[str, int], *queue: Entry, refusals: Mapping[str, Refusal] | None = None
+    at: float,
+    left: Mapping[str, int],
+    *queue: Entry,
+    refusals: Mapping[str, GangRefusal] | None = None,
 ) -> Snapshot:
     """What is left of nodes, in CPUs, where that has changed."""
     return Snapshot(

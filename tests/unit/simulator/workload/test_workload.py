@@ -1,5 +1,8 @@
 """Random workloads: the paper's arrivals and jobs, determined by the seed alone."""
 
+from collections import defaultdict
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -148,9 +151,20 @@ class TestFamilies:
         usual, few, many = self.drawn(0), self.drawn(5), self.drawn(20)
         for one, two, three in zip(usual.jobs, few.jobs, many.jobs, strict=True):
             assert one.job.created_at == two.job.created_at == three.job.created_at
-            assert one.job.workload is None
+        assert len({each.job.workload for each in usual.jobs}) == 60, "each has its own image"
         kinds = {(each.kind, each.job.mode) for each in usual.jobs[:5]}
         assert {(each.kind, each.job.mode) for each in few.jobs} <= kinds
+
+    def test_jobs_of_one_image_are_of_one_type_and_mode_with_goals_of_their_own(self) -> None:
+        usual, found = self.drawn(0), drawn(WorkloadConfig(by_image=True), 60)
+        by_name = defaultdict[str | None, list[SimulatedJob]](list)
+        for one, other in zip(usual.jobs, found.jobs, strict=True):
+            assert replace(one.job, workload=None) == replace(other.job, workload=None)
+            by_name[other.job.workload].append(other)
+        assert len(by_name) <= 18
+        for same in by_name.values():
+            assert len({(each.kind, each.job.mode) for each in same}) == 1
+            assert len({each.job.goal for each in same}) == len(same)
 
     def test_there_are_no_more_than_there_are_jobs(self) -> None:
         assert len(self.drawn(50, jobs=3).jobs) == 3

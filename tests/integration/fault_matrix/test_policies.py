@@ -1,0 +1,58 @@
+"""A policy that pauses jobs, and one placed by another rule: what they do to jobs ends as without a
+fault where the API calls of the autoscaler meet one, and nothing is lost."""
+
+import pytest
+
+from localcluster.faults.faults import Effect
+from localcluster.specs import Backend
+from tests.integration.fault_matrix.effects import (
+    EACH_BUT_KILLS,
+    WRITES,
+    assert_written,
+    cases,
+    play,
+)
+from tests.integration.fault_matrix.matrix_scenario import (
+    FairShareScenario,
+    MatrixScenario,
+    PausingScenario,
+)
+
+pytestmark = pytest.mark.timeout(3600)
+
+
+@pytest.mark.parametrize("decided_anew", ["srtf"], indirect=True)
+def test_a_long_job_is_paused_for_a_short_one(decided_anew: PausingScenario) -> None:
+    pauses = decided_anew.pauses()
+    assert all("a remaining time shorter than its" in each for each in pauses), pauses
+
+
+@pytest.mark.parametrize("decided_anew", ["drf"], indirect=True)
+def test_a_job_gets_its_fair_share_on_as_many_nodes_as_it_has_replicas(
+    decided_anew: FairShareScenario,
+) -> None:
+    assert decided_anew.replicas_by_node() == [1] * 4
+    share = "its fair share by dominant resource is 1 PS + 3 workers"
+    assert any(each.startswith(share) for each in decided_anew.reasons()), decided_anew.reasons()
+
+
+def test_what_a_policy_does_ends_as_without_a_kill_at_any_call(
+    decided_anew: MatrixScenario,
+) -> None:
+    assert_written(decided_anew, WRITES)
+    wrong, left = decided_anew.kill_at_every_point()
+    assert not wrong
+    assert not [str(each) for each in left if each.is_write]
+
+
+@pytest.mark.parametrize(
+    ("four_nodes", "decided_anew"),
+    [pytest.param(Backend.EMBEDDED, "srtf", id="embedded")],
+    indirect=True,
+)
+@EACH_BUT_KILLS
+def test_a_pause_and_a_resume_end_as_without_a_fault_where_a_call(
+    decided_anew: MatrixScenario, effect: Effect
+) -> None:
+    assert_written(decided_anew, ("Paused", "Resumed"))
+    play(decided_anew, effect, cases(decided_anew.points, effect))
