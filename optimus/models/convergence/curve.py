@@ -283,7 +283,7 @@ class LossCurve:
             in_run = float(cdf[-1])
         total = float(found.sum())
         parts = found / total if total > 0 else np.zeros_like(found)
-        if isinstance(goal, ConvergenceThreshold) and self._waits_for_drop:
+        if isinstance(goal, ConvergenceThreshold) and self._waits_for_drop_before(end):
             parts *= 1 - _AT_LAST_DROP
             parts[np.searchsorted(k, self._first_quiet)] += _AT_LAST_DROP
             in_run = max(in_run, _CONVERGES)
@@ -352,10 +352,10 @@ class LossCurve:
         waits = () if declared is None else (declared.warmup, *declared.drops)
         return max(self.seen, *waits) + QUIET_EPOCHS if waits else self.seen + QUIET_EPOCHS
 
-    @property
-    def _waits_for_drop(self) -> bool:
-        """Whether the last declared drop is still ahead."""
-        return self.schedule is not None and max((0.0, *self.schedule.drops)) > self.seen
+    def _waits_for_drop_before(self, end: float) -> bool:
+        """Whether the last declared drop is still ahead, and a threshold may be met after it."""
+        ahead = self.schedule is not None and max((0.0, *self.schedule.drops)) > self.seen
+        return ahead and self._first_quiet < end
 
     def _blurred(self, step: float, slower: float, cdf: Vector) -> Vector:
         """The distribution with a normal error added to the log of the time ahead, in which

@@ -132,6 +132,10 @@ class TestGoalsStillToCome:
         found = arrival(course(LINE)[:5], LINE, ConvergenceThreshold(0.5))
         assert found.low > LINE.warmup
 
+    def test_a_threshold_is_not_met_in_the_epochs_after_a_drop_that_the_run_lacks(self) -> None:
+        late = replace(STEP, drops=(198.0,))
+        assert arrival(course(STEP)[:60], late, ConvergenceThreshold(0.02)).is_unlikely
+
     def test_no_goal_is_met_after_the_declared_end(self) -> None:
         losses = course(COSINE)[:60]
         for target in (0.9 * losses.min(), 1e-6, 0.0):
