@@ -468,10 +468,11 @@ def _worthwhile_run(
     ]
     allowed = [job.counts, *untried]
     now = float(known.forecast.remaining_seconds(*np.array(allowed).T).min())
-    cost_seconds = 2 * known.price_seconds + known.hysteresis_fraction * now
+    prices = [0.0 if job.resizes_in_place(each) else 2 * known.price_seconds for each in untried]
+    costs = np.array(prices) + known.hysteresis_fraction * now
     values = now * value_of_measuring(job, progress, known.forecast, allowed)[1:]
-    for index in np.argsort(-values, kind="stable").tolist():
-        if values[index] <= cost_seconds:
+    for index in np.argsort(costs - values, kind="stable").tolist():
+        if values[index] <= costs[index]:
             break
         counts = untried[index]
         if free.move(job, counts) is None:
