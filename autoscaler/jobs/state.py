@@ -602,6 +602,9 @@ class JobState:
         ended = ended_rescale(end, at)
         self.not_measured = 0 if ended.happened else self.not_measured
         self.record = lifecycle.rescale_ended(self.record, ended)
+        if end.record.in_place and end.outcome is Outcome.ABANDONED:
+            # Refused half-way: no counts of its user's.
+            self.record = replace(self.record, rescaled_counts=(ended.before, self.job.counts))
 
 
 def begin_order(state: JobState) -> tuple[bool, float]:

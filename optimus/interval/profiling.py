@@ -475,11 +475,12 @@ def _worthwhile_run(
     allowed = [job.counts, *untried]
     left = known.forecast.remaining_seconds(*np.array(allowed).T)
     now = float(left.min())
-    cost_seconds = 2 * known.price_seconds + known.hysteresis_fraction * now
+    prices = [0.0 if job.resizes_in_place(each) else 2 * known.price_seconds for each in untried]
+    costs = np.array(prices) + known.hysteresis_fraction * now
     values = now * value_of_measuring(job, progress, known.forecast, allowed)[1:]
     values[left[1:] > (1 - known.hysteresis_fraction) * left[0]] = 0.0
-    for index in np.argsort(-values, kind="stable").tolist():
-        if values[index] <= cost_seconds:
+    for index in np.argsort(costs - values, kind="stable").tolist():
+        if values[index] <= costs[index]:
             break
         counts = untried[index]
         if free.move(job, counts) is None:

@@ -44,6 +44,7 @@ def dynamic_job(name: str, counts: Counts) -> LightJob:
     """Return such a job whose workers come and go while it trains."""
     job = small_job(name, counts)
     mode = {"optimus.dl/training-mode": "async", "optimus.dl/worker-batch-size": "32"}
+    mode["optimus.dl/target-loss"] = "0.01"  # out of reach: it trains until it is deleted
     own = {k: v for k, v in (job.annotations or {}).items() if "global-batch" not in k}
     flags = {**job.flags, "--mode": "async", "--worker-batch-size": "32"}
     return replace(job, annotations={**own, **mode}, flags=flags, dynamic_workers=True)

@@ -64,7 +64,7 @@ def play(matrix: MatrixScenario, effect: Effect, points: Sequence[CallPoint]) ->
         if wrong:
             violations[str(point)] = wrong
     print(f"{happened} of {len(points)} points met the fault")
-    assert not violations
+    assert not violations, violations
     assert happened
 
 

@@ -5,6 +5,7 @@ import pytest
 from autoscaler.jobs.state import JobState
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
+from optimus.kube.errors import ErrorKind
 from optimus.rescale.purpose import RescalePurpose
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
@@ -103,6 +104,20 @@ def test_workers_whose_containers_fail_leave_again(
     assert (job.counts, job.runs) == (Counts(1, 2), 1)
     assert cluster.reasons("a").count("RollingBack") == 1
     assert [each.counts for each in state_of(harness).record.failed_counts] == [Counts(1, 4)]
+
+
+def test_counts_at_which_a_change_is_refused_are_not_its_users(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    job = submitted(cluster, 4)
+    harness.run_until("a", Phase.TRAINING)
+    state = state_of(harness)
+    state.begin("i1", cluster.at, Counts(1, 2), "a test", RescalePurpose.INTERVAL)
+    harness.run(2)
+    cluster.refuse = ErrorKind.INVALID
+    harness.run(20)
+    assert (job.counts, state_of(harness).rescale) == (Counts(1, 3), None)
+    assert state_of(harness).record.user_counts == Counts(1, 4)
 
 
 def test_counts_that_its_user_sets_are_kept(

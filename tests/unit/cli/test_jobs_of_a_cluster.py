@@ -202,6 +202,12 @@ def test_status_shows_the_decision_the_rescales_and_the_samples() -> None:
     assert value["rescaleSeconds"] == [40.0, 50.0]
 
 
+def test_status_says_whether_a_job_is_trusted_to_save_when_it_is_stopped() -> None:
+    trusted = {**TRAINS, "savesOnStop": "yes: its user says so", "state": stored_state()}
+    text = shown(FakeApi(profiles=[profile(**trusted)])).text
+    assert "saves on stop  yes: its user says so" in text
+
+
 def test_status_of_a_job_without_a_forecast_says_why() -> None:
     api = FakeApi(profiles=[profile(state=stored_state(epochs=1), **TRAINS)])
     assert "end       not known: " in shown(api).text

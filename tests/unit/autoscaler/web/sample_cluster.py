@@ -266,6 +266,7 @@ class SampleCluster:
             complaint=HOSTILE,
             deadline=HOSTILE,
             straggler=HOSTILE,
+            saves_on_stop=HOSTILE,
         )
         broken = job_of(9_001, 1, key=JobKey("team-b", "broken"))
         diverged = TrainingProgress(
