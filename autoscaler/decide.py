@@ -20,7 +20,7 @@ from optimus.allocation import FailedCounts, Policy
 from optimus.allocation.policy import Service
 from optimus.errors import NotReady
 from optimus.interval import IntervalPlan, Strategies
-from optimus.interval.capacity_plan import CapacityPlan, Claim, headroom, largest_fit
+from optimus.interval.capacity_plan import CapacityPlan, Claim, claims_of, headroom, largest_fit
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.interval.driver import (
     BeginRescale,
@@ -30,7 +30,6 @@ from optimus.interval.driver import (
     IntervalDriver,
     PauseJob,
 )
-from optimus.interval.rescale_capacity import claims_of
 from optimus.jobs import Counts, Job
 from optimus.kube.times import format_second
 from optimus.models.expectation import expect_job

@@ -23,9 +23,8 @@ from autoscaler.logs.rotation import WorkerRotation
 from autoscaler.metrics import Metrics
 from autoscaler.profile.events import JobEvents
 from optimus.interval import IntervalConfig
-from optimus.interval.capacity_plan import headroom
+from optimus.interval.capacity_plan import claims_of, headroom
 from optimus.interval.classify import why_moved_enough
-from optimus.interval.rescale_capacity import claims_of
 from optimus.jobs import RescaleRule, TrainingMode
 from optimus.kube.pods import Pod
 from optimus.lifecycle import Avoided

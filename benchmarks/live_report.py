@@ -210,6 +210,10 @@ def figures(pairs: Sequence[Pair]) -> Json:
         "restarts": len(lost),
         "stops by reason: number, seconds saved": _by_reason(lost),
         "stopped + redone, part of training": round(stopped / sum(map(_training, managed)), 3),
+        "seconds to the first step, managed and untouched": [
+            round(sum(map(_start_seconds, managed))),
+            round(sum(_start_seconds(job.untouched) for job in jobs)),
+        ],
         "steps lost": sum(stop.lost_steps for stop in lost),
         "deadlines missed that untouched meets": sum(job.misses_deadline for job in jobs),
         "not ended, managed": sum(record.ended is None for record in managed),
@@ -220,6 +224,10 @@ def figures(pairs: Sequence[Pair]) -> Json:
         ],
         "circumstances": {pair.name: pair.circumstances._asdict() for pair in pairs},
     }
+
+
+def _start_seconds(record: JobRecord) -> float:
+    return next((run[0][0] - record.submitted for run in record.runs if run), 0.0)
 
 
 def _by_reason(lost: Sequence[Stop]) -> Json:

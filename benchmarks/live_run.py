@@ -138,7 +138,7 @@ class Side:
         """Take in what is read at the end."""
         for name, record in self.records.items():
             record.runs = [self._steps(run.lines) for run in self._logs.runs(name)]
-            told = sorted(self._scenario.events(name), key=lambda event: event["lastTimestamp"])
+            told = sorted(self._scenario.events(name), key=_told_at)
             record.events = [(each["reason"], each["message"]) for each in told]
 
     def cpu_seconds(self) -> float:
@@ -181,6 +181,10 @@ class Side:
             not record.statuses or _decided(record.statuses[-1][1]) != _decided(status)
         ):
             record.statuses.append((self._now(), status))
+
+
+def _told_at(event: Json) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
 def _decided(status: Mapping[str, Any]) -> tuple[object, ...]:

@@ -14,6 +14,8 @@ of counts, over all such pairs in the folder; it gets the timeline of each job."
 import argparse
 import json
 import os
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -55,6 +57,8 @@ def main() -> None:
         "--saves-every", type=float, default=0.0, help="seconds; 0: jobs save when they are stopped"
     )
     given = parser.parse_args()
+    # Its clusters end with it in order, and its folders go.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     saving = Saving(given.saves_every == 0, given.saves_every or 3600.0)
     for counts in given.counts:
         kind = f"{given.cluster}-{counts[0]}+{counts[1]}"

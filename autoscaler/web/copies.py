@@ -14,8 +14,7 @@ from autoscaler.jobs.state import JobState
 from autoscaler.profile.status import status_of
 from optimus.errors import NotReady
 from optimus.interval import Decision
-from optimus.interval.capacity_plan import Claim
-from optimus.interval.rescale_capacity import claims_of
+from optimus.interval.capacity_plan import Claim, claims_of
 from optimus.jobs import Job, JobKey
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import ProfileStatus

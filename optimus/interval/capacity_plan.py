@@ -20,11 +20,13 @@ from typing import NamedTuple, Self
 
 from optimus.allocation import FailedCounts
 from optimus.allocation.problem import why_excluded
-from optimus.jobs import Counts, Job, Role
+from optimus.jobs import NO_COUNTS, Counts, Job, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity, is_admitted
 from optimus.placement.gang import Assignment, DoesNotFit, Gang, Member, PlacementRule
 from optimus.quotas import Quota
+from optimus.rescale.machine import Rescale
+from optimus.rescale.words import Step, covers
 from optimus.resources import NONE, Resources, total
 from optimus.snapshot import BoundPod, ClusterSnapshot, ReplicaId
 
@@ -535,3 +537,24 @@ def _close(plan: CapacityPlan, job: Job) -> None:
     for row, node in enumerate(plan.capacity.nodes):
         if any(is_admitted(node, constraints) for constraints in choices):
             plan.capacity.take(row, tuple(max(amount, 0) for amount in plan.capacity.free[row]))
+
+
+def claims_of(
+    rescales: Iterable[tuple[Job, Rescale | None]],
+    snapshot: ClusterSnapshot,
+    at: float,
+    hold_seconds: float,
+) -> Iterator[Claim]:
+    """What is kept for each job that goes to counts of which not all pods are bound.
+    ``hold_seconds``: how long a stopped job keeps what it lacks in one step."""
+    for job, rescale in rescales:
+        if rescale is None:
+            continue
+        record = rescale.record
+        target = record.current_target
+        if target == NO_COUNTS or covers(snapshot.bound_counts(job.uid), target):
+            continue
+        is_held = record.holds_capacity and at - record.step_at < hold_seconds
+        keeps_pods = record.in_place or record.step is Step.START
+        is_stopped = is_held and not record.in_place
+        yield Claim(job, target, keeps_pods=keeps_pods, is_stopped=is_stopped)

@@ -19,7 +19,7 @@ from optimus import lifecycle
 from optimus.allocation import PolicyTraits
 from optimus.allocation.policy import Service, grants
 from optimus.interval import Action, IntervalConfig, IntervalPlan, Strategies
-from optimus.interval.capacity_plan import CapacityPlan, Claim
+from optimus.interval.capacity_plan import CapacityPlan, Claim, claims_of
 from optimus.interval.driver import (
     ROUND_SLACK,
     STALE_INTERVALS,
@@ -31,7 +31,6 @@ from optimus.interval.driver import (
     PauseJob,
 )
 from optimus.interval.profiling import may_be_measured
-from optimus.interval.rescale_capacity import claims_of
 from optimus.jobs import NO_COUNTS, Job
 from optimus.lifecycle.workloads import UsualLengths, provided, speeds_are_enough
 from optimus.models.earlier_runs import kept, run_of, why_differs

@@ -19,10 +19,10 @@ pytestmark = pytest.mark.e2e
 
 OFFERED = {"optimus-test/offered": "yes"}
 
-WATCHED_SECONDS = 16.0
-ROUNDS = 6
-"""Attempts in that time: one at first, and one after each back-off of 1, 2, 4 and 8 s; one more
-for good measure."""
+WATCHED_SECONDS = 8.0
+ROUNDS = 5
+"""Attempts in that time: one at first, and one after each back-off of 1, 2 and 4 s; one more for
+good measure."""
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import Final
 from tests.e2e.leader.leader_scenario import LeaderScenario
 from tests.harness.faults.fault_cases import LISTS_PODS, SUSPENDS
 
-FROZEN_SECONDS: Final = 40.0
+FROZEN_SECONDS: Final = 20.0
 _ANSWERED_AFTER_SECONDS: Final = 3.0
 _CUT_OFF_SECONDS: Final = 30.0
 """Much longer than the other one takes to lead."""
@@ -24,7 +24,7 @@ def killed(scenario: LeaderScenario) -> None:
 
 def frozen(scenario: LeaderScenario) -> None:
     """A leader that is frozen while it reads what it decides on, and wakes with the answer after
-    40 s, sends no write, and ends."""
+    20 s, sends no write, and ends."""
     leader, standby = scenario.both()
     job = scenario.scenario.training_job(is_small=False)
     scenario.cut_off_at(leader, LISTS_PODS, _ANSWERED_AFTER_SECONDS)

@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.leader.cases import CASES
 from tests.e2e.leader.leader_scenario import LeaderScenario
 
-pytestmark = pytest.mark.timeout(600)  # 40 s are waited for; what else takes long has its own limit
+pytestmark = pytest.mark.timeout(600)  # 20 s are waited for; what else takes long has its own limit
 
 
 @pytest.mark.parametrize("case", [pytest.param(each, id=name) for name, each in CASES.items()])

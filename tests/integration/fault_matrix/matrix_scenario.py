@@ -1,6 +1,7 @@
 """A job is rescaled, paused or profiled while API calls of the autoscaler meet faults; what must
 hold."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,8 +28,8 @@ REFUSED = ErrorResponse(422)
 _PASSES = 2
 """Undisturbed rescales that the points are taken from: in one the job grows, in one it shrinks."""
 
-_COURSES = 3
-"""The points at which the autoscaler is killed are spread over so many courses."""
+_KILLS = 4
+"""In one course: on a busy machine a start of the autoscaler takes half a minute."""
 
 _OWN, _MEASURED = (1, 2), (1, 1)
 """The counts of the profiled job: those of its user, and the only ones that it is measured at."""
@@ -88,15 +89,15 @@ class MatrixScenario:
         A course has several kills: each process begins with what the one before has stored, as it
         would after a single kill. Returns what was wrong, and the points that no course came to."""
         left, wrong = list(self.points), list[str]()
-        courses = [left[first::_COURSES] for first in range(_COURSES)]
-        while courses:
-            for course in courses:
+        before = 0
+        while left and len(left) != before:
+            before, count = len(left), math.ceil(len(left) / _KILLS)
+            for course in [left[first::count] for first in range(count)]:
                 wrong += self._move([_fault(point, Kill(after_effect=True)) for point in course])
                 killed = {each.fault for each in self._proxy.calls}
                 left = [
                     each for each in left if _fault(each, Kill(after_effect=True)) not in killed
                 ]
-            courses = [left] if left and len(left) < sum(map(len, courses)) else []
         return wrong, left
 
     def _move(self, faults: Sequence[Fault], is_refused: bool = False) -> list[str]:

@@ -30,6 +30,7 @@ from tests.unit.interval.cluster import steps
 from tests.unit.simulator.workloads import JobParameters, job, nodes, workload
 
 ROUND = 120
+_TICK_SECONDS = 4
 CPUS = 8
 
 
@@ -183,7 +184,8 @@ def on_a_cluster(policy: Policy, ends: Mapping[int, Decisions]) -> Rounds:
 
     def run_until(at: float, number: int) -> None:
         while cluster.at < at:
-            harness.run(int(min(2, at - cluster.at)))
+            seconds = int(min(_TICK_SECONDS, at - cluster.at))
+            harness.run(seconds, tick=seconds)
             for state in harness.controller.managed:
                 rounds.note(number, state.job.key.name, state.rescale)
 

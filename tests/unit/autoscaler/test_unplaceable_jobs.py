@@ -32,12 +32,12 @@ def test_others_grow_again_beside_a_job_that_is_never_placed(goal: dict[str, str
     cluster = GatedCluster()
     harness = ControllerHarness(cluster)
     honest = cluster.submit(tf_job("honest", 1, 1, **GOAL))
-    harness.run(480)
+    harness.run(160)
     gated = tf_job("gated", 1, 12, **goal)
     gated.manifest["metadata"]["namespace"] = "tenant"
     cluster.submit(gated)
     harness.run(120)
     assert sum(honest.counts) <= 3
-    harness.run(900)
+    harness.run(520)
     assert sum(honest.counts) > 3
     assert gated.counts == (1, 12)

@@ -166,6 +166,7 @@ def test_figures_of_a_pair() -> None:
     assert found["managed / untouched, sum of completion times"] == round(460 / 300, 3)
     assert found["jobs, the worst first"] == ["b 3.00", "a 0.80", "c 0.80"]
     assert found["deadlines missed that untouched meets"] == 1
+    assert found["seconds to the first step, managed and untouched"] == [2, 3]
     assert (found["restarts"], found["steps lost"], found["not ended, managed"]) == (2, 4, 1)
 
 

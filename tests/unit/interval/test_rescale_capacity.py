@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from optimus.interval.capacity_plan import Claim
-from optimus.interval.rescale_capacity import claims_of
+from optimus.interval.capacity_plan import Claim, claims_of
 from optimus.jobs import NO_COUNTS, Counts
 from optimus.rescale.machine import Rescale
 from optimus.rescale.words import RescaleRecord, Step
