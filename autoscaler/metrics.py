@@ -28,6 +28,13 @@ class Metrics:
         self.planning_seconds = self._histogram("planning_seconds", "Time to plan one interval.")
         self.tick_seconds = self._histogram("tick_seconds", "Time of one tick.")
         self.jobs = self._gauge("jobs", "Managed jobs, by phase.", "phase")
+        books = (
+            "Seconds of managed jobs that run: sooner than at their own counts, stopped, redone."
+        )
+        self.books = self._gauge("books_seconds", books, "part")
+        ended = "Seconds by which moved jobs ended sooner or later than at their own counts."
+        self.ended_seconds = self._counter("ended_jobs_seconds", ended, "outcome")
+        self.braked = self._gauge("jobs_not_moved", "Jobs that are not moved by the books.")
         lag = "Seconds since the log of a job's leading pod was read, of the job with the longest."
         self.log_lag = self._gauge("log_lag_seconds", lag)
         left_alone = "Jobs that set a goal and are not managed."

@@ -16,7 +16,8 @@ The optimum is flat: ``score_of_product`` beside ``score_of_best`` shows what th
 numbers cost.
 
 ``--ablation`` leaves out one part of the model at a time: errors, and CPU time of a fit with one
-forecast."""
+forecast. ``--few`` takes each run as one of 2 to 9 epochs of many losses, and asks for all of its
+epoch means."""
 
 import argparse
 import json
@@ -43,6 +44,7 @@ from optimus.models.convergence import (
     QUIET_EPOCHS,
     LearningRateSchedule,
     LossCurve,
+    LossSeries,
     PublishedCurve,
     TimeToGoal,
 )
@@ -63,6 +65,7 @@ CONSTANTS = [
 ]
 FAMILIES = [CourseFamily(drop_lags=(lag, math.inf)) for lag in (0.1, 0.15, 0.2, 0.3)]
 GRID = list(product(FAMILIES, CONSTANTS))
+FEW = tuple(range(2, 10))
 QUANTILES = (0.1, 0.5, 0.9)
 BOOTSTRAPS = 2000
 
@@ -111,6 +114,30 @@ class Run:
         found = questions_of_threshold(self.points, PARTS, fraction, self.declared)
         return (question for question in found if question.true is not None)
 
+    def in_few_epochs(self, epochs: int) -> "Run":
+        """The same run, its losses those within so many epochs."""
+        part, declared = epochs / len(self.points), self.declared
+        warmup = declared.warmup_epochs and declared.warmup_epochs * part
+        drops = tuple(drop * part for drop in declared.drops)
+        declared = replace(declared, epochs=epochs, drops=drops, warmup_epochs=warmup)
+        schedule = LearningRateSchedule.of(declared, in_epochs=True)
+        if schedule is None:
+            raise ValueError(f"{self.family}: no end")
+        points = tuple(
+            replace(point, epoch=round(n * part, 9)) for n, point in enumerate(self.points, 1)
+        )
+        return Run(self.family, self.is_loss, points, schedule, declared)
+
+    def questions_within(self) -> Iterator[ForecastQuestion]:
+        """From parts of a run of few epochs: when it meets each target that its means meet."""
+        means = LossSeries.of(self.points).loss.tolist()
+        parts = [(n + 0.5) / len(means) for n in range(len(means))]
+        for part in PARTS:
+            seen = int(part * len(self.points))
+            for each in questions_at(means, [0.0], [*parts, 1.0]):
+                if (each.true or 0) > (self.points[seen - 1].epoch or 0.0):
+                    yield replace(each, origin=f"{part:g}", seen=seen)
+
     def _passed(self, epochs: int) -> int:
         return sum(drop <= epochs for drop in self.schedule.drops)
 
@@ -131,6 +158,7 @@ def main() -> None:
     parser.add_argument("--losses", action="store_true", help="no errors of metrics")
     parser.add_argument("--everywhere", action="store_true", help="targets as for --choose")
     parser.add_argument("--threshold", type=float, help="instead of targets")
+    parser.add_argument("--few", action="store_true", help="runs of 2 to 9 epochs")
     options = parser.parse_args()
     runs = [run for run in published_runs() if run.is_loss or not options.losses]
     everywhere = options.choose or options.everywhere
@@ -145,7 +173,9 @@ def main() -> None:
         )
     ]
     found: dict[str, object]
-    if options.choose:
+    if options.few:
+        found = evaluated_few(runs)
+    elif options.choose:
         known = [(run, question) for run in runs for question in run.questions()]
         found = chosen(asked, known)
     elif options.ablation:
@@ -185,6 +215,31 @@ def evaluated(asked: Sequence[Asked]) -> dict[str, object]:
                 for family in families
             },
         }
+    return found
+
+
+def evaluated_few(runs: Sequence[Run]) -> dict[str, object]:
+    """Figures by origin of the runs as ones of few epochs, where an epoch has ten losses."""
+    few = [
+        run.in_few_epochs(FEW[number % len(FEW)])
+        for number, run in enumerate(runs)
+        if len(run.points) >= 10 * FEW[number % len(FEW)]
+    ]
+    asked = [(run, question) for run in few for question in run.questions_within()]
+    curves = {
+        (id(run), question.seen): LossCurve.fit(run.points[: question.seen], run.schedule)
+        for run, question in asked
+    }
+    found: dict[str, object] = {}
+    for origin in dict.fromkeys(question.origin for _, question in asked):
+        known = [
+            (question, curve.time_to_goal(question.goal))
+            for run, question in asked
+            if question.origin == origin
+            and isinstance(curve := curves[id(run), question.seen], LossCurve)
+        ]
+        if known:
+            found[origin] = {"predictions": len(known), **_errors(known)}
     return found
 
 

@@ -1,9 +1,13 @@
-"""Losses of small networks that are trained by SGD: softmax regressions and perceptrons.
+"""Losses of runs that are drawn: networks that are trained, formulas, curves of the paper's form.
+
+The networks are small and trained by SGD: softmax regressions and perceptrons.
 
 Classes are overlapping Gaussian clusters with some labels wrong. Data, network, batch, learning
 rate, momentum and its schedule (constant, or times 0.1 to 0.5 at one or two epochs) are drawn; the
 same seed gives the same run."""
 
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -91,3 +95,44 @@ def train(seed: int, *, stepped: bool) -> tuple[LossPoint, ...] | None:
             return None
         points.append(LossPoint(mean, epoch + 1.0, learning_rate=rate))
     return tuple(points)
+
+
+def trained(seed: int, number: int, *, stepped: bool) -> Iterator[Sequence[LossPoint]]:
+    """So many networks' losses; one that diverges or hardly learns is drawn again."""
+    found, draw = 0, 1000 * seed
+    while found < number:
+        run = train(draw, stepped=stepped)
+        draw += 1
+        if run is not None and min(point.loss for point in run) < 0.9 * run[0].loss:
+            found += 1
+            print(f"\r{found} of {number} trained", end="", file=sys.stderr)
+            yield run
+    print(file=sys.stderr)
+
+
+def formulas(seed: int, noise: float) -> Iterator[Sequence[LossPoint]]:
+    """Hyperbolas, (stretched) exponentials and powers, with and without a floor, with noise."""
+    rng, k = np.random.default_rng([seed, round(1000 * noise)]), np.arange(1.0, 121)
+    for floor in (0.0, 0.1):
+        for tau in (10.0, 30.0):
+            for course in (
+                1 / (1 + k / tau),
+                np.exp(-k / tau / 3),
+                (1 + k / 5) ** (-tau / 20),
+                np.exp(-((k / tau) ** 0.6)),
+            ):
+                losses = (course + floor) * np.exp(noise * rng.standard_normal(len(k)))
+                yield [LossPoint(float(loss), n + 1.0) for n, loss in enumerate(losses)]
+
+
+def paper_form(seed: int, number: int) -> Iterator[Sequence[LossPoint]]:
+    """Curves of the paper's own form, 1/(b0 k + b1) + b2, of 20 to 250 epochs with noise."""
+    rng = np.random.default_rng(seed)
+    for _ in range(number):
+        epochs = round(float(np.exp(rng.uniform(np.log(20), np.log(250)))))
+        half = epochs * np.exp(rng.uniform(np.log(0.03), np.log(0.5)))
+        floor, noise = rng.choice([0, 0.05, 0.1, 0.2, 0.4]), rng.choice([0.003, 0.01, 0.03])
+        k = np.arange(1.0, epochs + 1)
+        losses = rng.uniform(0.5, 8) * ((1 - floor) / (1 + k / half) + floor)
+        losses *= np.exp(noise * rng.standard_normal(epochs))
+        yield [LossPoint(float(loss), n + 1.0) for n, loss in enumerate(losses)]

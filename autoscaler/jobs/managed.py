@@ -16,6 +16,7 @@ from optimus.kube.profile_codec import observed_job
 from optimus.kube.profiles import TrainingProfile
 from optimus.kube.suspension import Preemption, SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
+from optimus.lifecycle.brake import Brake, EndedJob, brake_of
 from optimus.lifecycle.workloads import UsualLengths
 from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.rescale.machine import adopt, resume
@@ -114,7 +115,7 @@ class ManagedJobs:
             ):
                 with self._guard("observe", None):
                     self._add(training_job, observation)
-        nodes_changed = self._nodes_changed(observation)
+        nodes_changed, brake = self._nodes_changed(observation), _brake_of(observation)
         if observation.workloads or self._usual.runs:
             self._usual.update({key: each.runs for key, each in observation.workloads.items()})
         for state in self:
@@ -122,8 +123,9 @@ class ManagedJobs:
                 state.update(observation, nodes_changed=nodes_changed)
                 state.update_earlier(observation, self._usual)
                 state.refused = observation.refused.get(state.job.uid, "")
-                state.held = self._holds.why(state.job, observation.at) or state.refused
-                state.recommends = self._holds.recommends(state.job)
+                state.braked = brake.why(_workload_of(state.job))
+                state.held = self._why_held(state, observation.at)
+                state.recommends = self._holds.recommends(state.job) or bool(state.braked)
                 preemption = state.preemption
                 is_over = preemption is not None and not self._preempts(preemption)
                 state.not_preempted = "no gang waits for it any more" if is_over else ""
@@ -140,6 +142,10 @@ class ManagedJobs:
             if state.profile.discarded:
                 self._discarded[state.job.uid] = state.profile.discarded
         return leaving
+
+    def _why_held(self, state: JobState, at: float) -> str:
+        by_books = f"nothing is changed: {state.braked}" if state.braked else ""
+        return self._holds.why(state.job, at) or by_books or state.refused
 
     def take_up(self, training_job: TrainingJob, observation: Observation) -> JobState:
         """The state of a job that is about to be paused for a gang, managed or not."""
@@ -249,6 +255,23 @@ class ManagedJobs:
                 FOREIGN_SUSPENSION_SECONDS,
             )
         return at - state.marked_since >= FOREIGN_SUSPENSION_SECONDS
+
+
+def _brake_of(observation: Observation) -> Brake:
+    """What the books of ended jobs say, as far as their profiles are still there."""
+    ended = list[EndedJob]()
+    for uid, profile in observation.profiles.items():
+        status, job = profile.status, observation.jobs.get(uid)
+        if status.books is None or status.phase is not Phase.COMPLETED or job is None:
+            continue
+        workload = "" if job.job is None else _workload_of(job.job)
+        at = status.decided_at or ""
+        ended.append(EndedJob(at, uid, workload, status.books.saved_fraction))
+    return brake_of(ended)
+
+
+def _workload_of(job: Job) -> str:
+    return f"{job.key.namespace}/{job.workload}" if job.workload else ""
 
 
 def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> bool:

@@ -23,6 +23,7 @@ from optimus.kube.profiles import TrainingProfile
 from optimus.kube.suspension import Preemption, read_preemption
 from optimus.kube.training_jobs import TrainingJob
 from optimus.lifecycle import JobRecord, recorded_history
+from optimus.lifecycle.books import Books, books_of
 from optimus.lifecycle.workloads import UsualLengths
 from optimus.models.earlier_runs import why_differs
 from optimus.models.forecast import Forecast
@@ -51,6 +52,9 @@ take to end or, by default, to be placed."""
 
 _COMPARE_SECONDS: Final = 15.0
 """Steady training after which a young job is compared with earlier runs again."""
+
+_BOOKS_SECONDS: Final = 15.0
+"""Training after which a job's books are worked out again."""
 
 _MEASURED_AGAIN_SECONDS: Final = 60.0
 """How long after a profiling run that could not begin the next one may; doubled by each that
@@ -118,6 +122,9 @@ class JobState:
     recommends: bool = False
     """Whether it is only said what would be decided for it."""
 
+    braked: str = ""
+    """Why it is not moved any more, by the books of jobs that have ended; empty: it is."""
+
     may_stop: bool = True
     """Whether the disruption budget lets a rescale of it begin now."""
 
@@ -141,6 +148,9 @@ class JobState:
 
     marked_since: float | None = None
     """When the mark of another instance was first seen on it."""
+
+    known_books: tuple[object, Books | None] | None = None
+    """What its books were last made of, and they."""
 
     preempted_by: str = ""
     """The id of the pause for a gang in which it is, by this autoscaler or the leader before it:
@@ -454,6 +464,20 @@ class JobState:
     def progress(self, now: float) -> TrainingProgress:
         """The training so far, by its log, with what earlier jobs of its workload have shown."""
         return self.forecasts.progress(self.log.progress(now))
+
+    def books(self) -> Books | None:
+        """What moving it has saved; ``None`` where it was never moved, or nothing is known. Worked
+        out again where a run has ended or a move was recorded."""
+        record = self.record
+        if not (record.rescales or record.profiled):
+            return None
+        progress = self.log.progress(0.0)
+        last = progress.samples[-1] if progress.samples else None
+        grown = None if last is None else last.seconds // _BOOKS_SECONDS
+        made_of = record, len(progress.samples), grown
+        if self.known_books is None or self.known_books[0] != made_of:
+            self.known_books = made_of, books_of(self.job, record, progress)
+        return self.known_books[1]
 
     @property
     def pause(self) -> PauseReason | None:

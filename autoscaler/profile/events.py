@@ -14,7 +14,7 @@ from optimus.jobs import NO_COUNTS, Counts, LossGoal, RescaleRule
 from optimus.kube.contract import Annotation
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
-from optimus.kube.profiles import ProfileStatus
+from optimus.kube.profiles import BooksStatus, ProfileStatus
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.forecast import goal_from_earlier
@@ -45,6 +45,12 @@ _TOO_LARGE: Final = (
     "a pod prints more than can be read: every few seconds the last lines of its log are read, and "
     "losses and checkpoints in between are missed; print fewer lines, such as one for every tenth "
     "step"
+)
+
+
+_LET_IT_GO_ON: Final = (
+    "counts are only recommended now; once the cause is found, delete the TrainingProfiles of "
+    "those jobs to let Optimus go on"
 )
 
 
@@ -86,6 +92,10 @@ class JobEvents:
             self._warn_once(job, "PodsWouldBeRefused", state.refused)
         if state.gang.changed_from is not None:
             self._warn_once(job, "ReplicasChanged", _changed_text(state))
+        if state.braked:
+            self._warn_once(job, "NotMoved", f"{state.braked}; {_LET_IT_GO_ON}")
+        if status.books is not None and job.outcome is not None:
+            self._report_end(state, status.books)
         self._report_earlier_runs(state, now)
 
     def forget_others(self, uids: Container[str]) -> None:
@@ -125,6 +135,14 @@ class JobEvents:
             self._emit(job, EventType.NORMAL, "Paused", record.why)
         elif end.outcome in (Outcome.ABANDONED, Outcome.USER):
             self._emit(state.training_job, EventType.NORMAL, "RescaleEnded", end.reason)
+
+    def _report_end(self, state: JobState, books: BooksStatus) -> None:
+        """One Event with what moving a job has saved, and the sums over all that have ended."""
+        key, job = (state.job.uid, "Ended"), state.training_job
+        if key not in self._warned:
+            sign = "sooner" if books.saved_seconds > 0 else "later"
+            self._metrics.ended_seconds.labels(sign).inc(abs(books.saved_seconds))
+        self._emit_once(job, EventType.NORMAL, "Ended", f"ended {books.text}")
 
     def _report_earlier_runs(self, state: JobState, now: float) -> None:
         """One Event when earlier runs of its workload are used, one when they are dropped."""

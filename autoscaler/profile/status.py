@@ -27,6 +27,7 @@ from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import PHASES, pack_rescale
 from optimus.kube.profiles import (
     AvoidedNode,
+    BooksStatus,
     Condition,
     ConditionType,
     ProfileStatus,
@@ -114,6 +115,7 @@ def _status_of(state: JobState, progress: TrainingProgress, now: float) -> Profi
         steps_per_second=_significant(_present_speed(state, progress)),
         remaining_seconds=_remaining_seconds(state, forecast),
         rescales=record.rescales,
+        books=_books(state),
         last_rescaled_at=_second(record.last_rescaled_at),
         rescale=None if state.rescale is None else pack_rescale(state.rescale.record),
         checkpoint_step=progress.checkpoint_step,
@@ -352,8 +354,8 @@ def deadline_text(state: JobState) -> str:
 def declared_end(state: JobState) -> str:
     """The declared end of a run, and what it means for a goal in one value of the log; else
     empty."""
-    forecast = state.forecasts.current
-    if not isinstance(forecast, Forecast) or not isinstance(forecast.curve, LossCurve):
+    forecast = state.shown_forecast
+    if forecast is None or not isinstance(forecast.curve, LossCurve):
         return ""
     schedule = forecast.curve.schedule
     if schedule is None:
@@ -404,6 +406,20 @@ def goal_text(goal: Goal | None) -> str:
             return f"{steps} steps"
         case None:
             return ""
+
+
+def _books(state: JobState) -> BooksStatus | None:
+    """What moving it has saved; ``None`` where it was never moved, or nothing is known."""
+    books = state.books()
+    if books is None:
+        return None
+    return BooksStatus(
+        text=books.text(),
+        saved_seconds=round(books.saved_seconds),
+        saved_fraction=round(books.saved_fraction, 3),
+        stopped_seconds=round(books.stopped_seconds),
+        redone_seconds=round(books.redone_seconds),
+    )
 
 
 def _present_speed(state: JobState, progress: TrainingProgress) -> float | None:

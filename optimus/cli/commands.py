@@ -75,6 +75,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
         _module("evaluate_convergence"),
     ),
     Command(
+        ("evaluate", "history"),
+        "what moves have brought the jobs of a cluster, against their users' counts",
+        _module("evaluate_history"),
+    ),
+    Command(
         ("plan",), "one allocation and placement of a table of jobs on equal nodes", _module("plan")
     ),
     Command(
@@ -84,4 +89,6 @@ COMMANDS: Final[tuple[Command, ...]] = (
     ),
 )
 """In the order in which ``optimus --help`` lists them."""
-GROUPS: Final = {"evaluate": "how well a model predicts what you have measured"}
+GROUPS: Final = {
+    "evaluate": "how well a model predicts what you have measured, and what moves have brought"
+}

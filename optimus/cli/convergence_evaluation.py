@@ -30,7 +30,7 @@ class ForecastQuestion:
     run: int
     goal: LossGoal
     at: float | None
-    """The target is the smallest loss of this part of the run; ``None``: it is never reached, or
+    """The target is the lowest that this part of the run meets; ``None``: it is never reached, or
     the goal is a threshold."""
     true: int | None
     """The epoch that met the goal; ``None``: never."""
@@ -75,16 +75,29 @@ class EvaluatedForecast:
 def questions_at(
     losses: Sequence[float], parts: Sequence[float], targets: Sequence[float]
 ) -> Iterator[ForecastQuestion]:
-    """Ask, from each part of the run, for the targets that its running minimum meets only later."""
-    run, lowest = len(losses), np.minimum.accumulate(losses)
+    """Ask, from each part of the run, for the targets that it meets only later."""
     for part in parts:
-        for at in targets:
-            target = float(lowest[max(_floor(at * run), 1) - 1])
-            true = _first_at_most(lowest, target)
-            if true > _floor(part * run):
-                yield ForecastQuestion(
-                    f"{part:g}", _floor(part * run), run, TargetLoss(target), at, true
-                )
+        yield from _questions_from(f"{part:g}", _floor(part * len(losses)), losses, targets)
+
+
+def questions_after(
+    losses: Sequence[float], epochs: Sequence[int], targets: Sequence[float]
+) -> Iterator[ForecastQuestion]:
+    """Ask the same after so many epochs, of a run that has more."""
+    for seen in epochs:
+        if seen < len(losses):
+            yield from _questions_from(f"{seen} epochs", seen, losses, targets)
+
+
+def _questions_from(
+    origin: str, seen: int, losses: Sequence[float], targets: Sequence[float]
+) -> Iterator[ForecastQuestion]:
+    run, lowest = len(losses), _lowest_target(losses)
+    for at in targets:
+        target = float(lowest[max(_floor(at * run), 1) - 1])
+        true = _first_at_most(lowest, target)
+        if true > seen and math.isfinite(target):
+            yield ForecastQuestion(origin, seen, run, TargetLoss(target), at, true)
 
 
 def questions_after_drops(
@@ -94,11 +107,11 @@ def questions_after_drops(
     losses = np.array([point.loss for point in points])
     starts = [drop.index for drop in learning_rate_drops(points)]
     for start, end in pairwise([*starts, len(points)]):
-        lowest = np.minimum.accumulate(losses[start:end])
+        lowest = _lowest_target(losses[start:end])
         for at in targets:
             target = float(lowest[max(_floor(at * len(lowest)), 1) - 1])
             true = start + _first_at_most(lowest, target)
-            if true > start + after:
+            if true > start + after and math.isfinite(target):
                 yield ForecastQuestion(
                     f"drop+{after}", start + after, len(points), TargetLoss(target), at, true
                 )
@@ -164,6 +177,12 @@ def _error(epoch: float | None, question: ForecastQuestion) -> float | None:
     if question.true is None:
         return None
     return 1.0 if epoch is None else min(abs(epoch - question.true) / question.run, 1.0)
+
+
+def _lowest_target(losses: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """The lowest target that is met by each epoch: by the means of two epochs in a row."""
+    pairs = np.maximum(losses[1:], losses[:-1])
+    return np.minimum.accumulate(np.concatenate([[np.inf], pairs]))
 
 
 def _first_at_most(lowest: NDArray[np.float64], target: float) -> int:

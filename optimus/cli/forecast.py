@@ -257,7 +257,7 @@ def _interval(found: TimeToGoal, unit: str) -> str:
             f"after {found.low:.4g} {unit} or later with 90 %, and half of such runs need "
             f"{found.point:.4g}; too few losses are known, and no end is declared"
         )
-    beyond = "" if not found.is_late else " or later" if found.end is None else " or not at all"
+    beyond = " or not at all" if found.is_late else ""
     between = f"between {found.low:.4g} and {found.high:.4g}{beyond}"
     return f"after {found.point:.4g} {unit}, with 80 % {between}"
 

@@ -190,6 +190,7 @@ class ClusterJob:
             "end": None if self.end is None else self.end.value(),
             "decidedAt": status.decided_at,
             "rescales": status.rescales,
+            "savedSeconds": None if status.books is None else status.books.saved_seconds,
             "paused": self.is_paused,
             "held": None if self.held is None else amounts_value(self.held),
         }

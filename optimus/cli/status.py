@@ -206,6 +206,8 @@ def _changes(view: "ClusterJob") -> Iterator[tuple[str, str]]:
         number = status.rescales or ("only to measure its speed" if record.profiled else "none")
         price = f"; a restart takes {duration(median(record.prices))}" if record.prices else ""
         yield "rescales", f"{number}{when}{price}"
+    if status.books is not None:
+        yield "saved", status.books.text
     if record.profiled:
         yield "profiled", "at " + ", ".join(map(str, record.profiled))
     saved_at = instant_of(status.checkpointed_at)

@@ -67,7 +67,9 @@ def summary(views: "Sequence[ClusterJob]", namespace: str | None) -> str:
     jobs = "1 job" if len(views) == 1 else f"{len(views)} jobs"
     held = [view.held for view in views if view.held is not None]
     cpu = f"; they hold {sum(each[CPU] for each in held) / 1000:g} cpu" if held else ""
-    return f"{jobs}: {named}{cpu}"
+    books = [each.status.books.saved_seconds for each in views if each.status.books is not None]
+    saved = f"; moving {len(books)} of them has saved {sum(books)} s" if books else ""
+    return f"{jobs}: {named}{cpu}{saved}"
 
 
 def _table(views: "Sequence[ClusterJob]", *, with_namespace: bool, is_wide: bool) -> str:
@@ -91,6 +93,7 @@ def _table(views: "Sequence[ClusterJob]", *, with_namespace: bool, is_wide: bool
     add(">", "cpu", ["-" if each.held is None else f"{each.held[CPU] / 1000:g}" for each in views])
     if is_wide:
         add(">", "steps/s", [_number(each.status.steps_per_second) for each in views])
+        add(">", "saved s", [_saved(each) for each in views])
         add(">", "rescales", [str(each.status.rescales) for each in views])
         add("<", "reason", [_cut(each.status.reason) or "-" for each in views])
     rows = zip(*(cells for _, _, cells in columns), strict=True)
@@ -108,6 +111,11 @@ def _count(view: "ClusterJob", index: int) -> str:
     if counts is None:
         return "-"
     return str(counts[index]) if target in (None, counts[index]) else f"{counts[index]} to {target}"
+
+
+def _saved(view: "ClusterJob") -> str:
+    books = view.status.books
+    return "-" if books is None else str(books.saved_seconds)
 
 
 def _value_now(view: "ClusterJob") -> str:

@@ -24,6 +24,7 @@ from optimus.allocation.problem import (
 )
 from optimus.errors import NotReady
 from optimus.interval.growth import GrowthLimit, GrowthRule
+from optimus.interval.worth import chance_of_saving, training_at_risk
 from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.models.speed.model import NEEDED_COUNTS
@@ -304,6 +305,13 @@ class Classified:
     price_seconds: float = 0.0
     """What a rescale costs it."""
 
+    own: Counts | None = None
+    """The counts that its user set, of a job whose counts may be others."""
+
+    lends: bool = False
+    """It has grown beyond its own counts and loses nothing where it is stopped: it gives that back
+    at once to a job that waits."""
+
     def price_of(self, counts: Counts) -> float:
         """What going to these counts costs it: nothing where it trains on meanwhile."""
         return 0.0 if self.job.resizes_in_place(counts) else self.price_seconds
@@ -324,6 +332,24 @@ class Classified:
         if counts == self.job.counts:
             return 0.0
         return saved_seconds(self.seconds(self.job.counts), self.seconds(counts))
+
+    def chance(self, counts: Counts) -> float:
+        """The probability that these counts save more than the rescale costs the job."""
+        if self.candidate is None:
+            return 0.0
+        return chance_of_saving(
+            self.candidate.forecast, self.job.counts, counts, self.price_of(counts)
+        )
+
+    def keeps_own(self, counts: Counts) -> bool:
+        """Whether these are no fewer than its own counts."""
+        own = self.own
+        return own is None or (counts.ps >= own.ps and counts.workers >= own.workers)
+
+    def is_within_own(self, counts: Counts) -> bool:
+        """Whether these are no more than its own counts."""
+        own = self.own
+        return own is not None and counts.ps <= own.ps and counts.workers <= own.workers
 
     def keeps_deadline(self, counts: Counts) -> bool:
         """Whether these counts meet its deadline."""
@@ -404,8 +430,14 @@ class JobView:
 
     @property
     def price_seconds(self) -> float:
-        """What a rescale costs the job."""
-        return self.config.price_seconds(self.history)
+        """What a rescale costs the job: its stop and start, and the training that it does again.
+
+        One that is decided by a fit waits for a checkpoint, if the job asks for one."""
+        price_seconds = self.config.price_seconds(self.history)
+        is_fitted = isinstance(self.forecast, Forecast) and not self.forecast.is_expected
+        if is_fitted and self.job.rescale is RescaleRule.CHECKPOINT:
+            return price_seconds
+        return price_seconds + training_at_risk(self.history, self.progress, self.at)
 
     @property
     def is_provisional(self) -> bool:
@@ -420,7 +452,8 @@ class JobView:
         finish_by, forecast = self.job.finish_by, self.forecast
         if finish_by is None or isinstance(forecast, NotReady) or forecast.goal_met:
             return None
-        if forecast.is_expected:
+        is_told = self.is_half_over or why_in_time(self.job, forecast, self.at) is not None
+        if forecast.is_expected and not is_told:
             return None
         return Deadline(
             finish_by - self.at,
@@ -428,6 +461,27 @@ class JobView:
             self.price_seconds,
             self.config.hysteresis_fraction,
         )
+
+    @property
+    def is_half_over(self) -> bool:
+        """Whether half of the time up to its deadline has passed: it is judged by what is known."""
+        finish_by = self.job.finish_by
+        return finish_by is not None and self.at >= (self.job.created_at + finish_by) / 2
+
+    @property
+    def own(self) -> Counts | None:
+        """The counts that its user set, within its bounds, where they are known."""
+        own = self.history.user_counts
+        return None if own is None else self.job.bounds.clamp(own)
+
+    @property
+    def lends(self) -> bool:
+        """Whether it holds more than its own counts, and loses nothing where it is stopped."""
+        job, own = self.job, self.own
+        if own is None:
+            return False
+        has_grown = job.counts.ps > own.ps or job.counts.workers > own.workers
+        return has_grown and (job.rescale is RescaleRule.ANY or self.history.saves_on_stop)
 
     @property
     def why_backing_off(self) -> str | None:
@@ -623,7 +677,7 @@ def _no_forecast(view: JobView) -> Classified | None:
         return None
     classified = view.fixed(f"no forecast yet: {view.forecast.reason}")
     if not view.running:
-        return replace(classified, minimum=view.job.bounds.minimum)
+        return replace(classified, minimum=view.job.bounds.minimum, own=view.own)
     measure_at = _measure_at(view)
     returns_to = _returns_to(view) if measure_at is None else None
     return replace(classified, measure_at=measure_at, returns_to=returns_to)
@@ -668,10 +722,27 @@ def _profiling(view: JobView) -> Classified | None:
     return view.fixed("being profiled at these counts")
 
 
+def _in_time(view: JobView) -> Classified | None:
+    """A job that meets its deadline at its own counts is not moved: a move can only endanger it."""
+    if not view.running or view.job.counts != view.own:
+        return None
+    found = why_in_time(view.job, view.forecast, view.at)
+    return None if found is None else view.fixed(found.reason)
+
+
+def why_in_time(job: Job, forecast: Forecast | NotReady, at: float) -> NotReady | None:
+    """That a job meets its deadline where it is, by what is known of it; ``None``: it may not."""
+    if job.finish_by is None or isinstance(forecast, NotReady) or forecast.goal_met:
+        return None
+    if float(forecast.late_seconds(*job.counts)) > job.finish_by - at:
+        return None
+    return NotReady(f"its deadline is met at its own {job.counts}")
+
+
 def _cooldown(view: JobView) -> Classified | None:
     why = _why_cooling(view)
-    # For the share of another namespace it shrinks all the same.
-    return None if why is None or view.over_share else view.fixed(why)
+    # For the share of another namespace, or for a job that waits, it shrinks all the same.
+    return None if why is None or view.over_share or view.lends else view.fixed(why)
 
 
 def _why_cooling(view: JobView) -> str | None:
@@ -708,6 +779,7 @@ _RULES: Final[Sequence[_Rule]] = (
     _incomplete,
     _no_forecast,
     _profiling,
+    _in_time,
     _cooldown,
 )
 
@@ -783,4 +855,6 @@ def _resizable(view: JobView) -> Classified:
         placement_failures=history.placement_failures,
         failed_counts=history.failed_counts,
         price_seconds=view.price_seconds,
+        own=view.own,
+        lends=view.lends,
     )

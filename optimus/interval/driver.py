@@ -16,6 +16,7 @@ next.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from numpy.random import SeedSequence
@@ -34,7 +35,7 @@ from optimus.interval import (
     plan_interval,
 )
 from optimus.interval.capacity_plan import CapacityPlan, Claim, Held, headroom, reserve
-from optimus.interval.classify import Recommendation, trained_seconds
+from optimus.interval.classify import Recommendation, trained_seconds, why_in_time
 from optimus.interval.profiling import (
     Expected,
     MeasuredJobs,
@@ -51,6 +52,7 @@ from optimus.interval.profiling import (
     run_is_over,
     why_not_profiled,
 )
+from optimus.interval.worth import training_at_risk
 from optimus.jobs import NO_COUNTS, AmountGoal, Counts, Goal, Job
 from optimus.models.forecast import Forecast, ForecastFn, goal_is_met
 from optimus.nodes import NODE_KIND_LABEL, Node, label_keys, what_is_offered
@@ -670,21 +672,27 @@ class IntervalDriver:
         ):
             return
         free = self._headroom(cluster, histories, measures=True)
-        for move in plan_profiling(snapshot, measured, free, profiling, self._expected):
+        for move in plan_profiling(
+            snapshot, measured, free, profiling, partial(self._expected, at=cluster.at)
+        ):
             run = f"{self._format_instant(cluster.at)}-{len(histories[move.uid].profiled) + 1}"
             yield from self._measure(cluster, move, free, RescalePurpose.PROFILING, run)
 
     def _expected(
-        self, job: Job, progress: TrainingProgress, history: JobHistory
-    ) -> Expected | None:
-        """What a measurement of a job is weighed by. Not with a deadline: whether the job is in
-        time needs a fit, whatever that saves."""
-        if not self._config.expects or job.finish_by is not None:
+        self, job: Job, progress: TrainingProgress, history: JobHistory, at: float
+    ) -> Expected | NotReady | None:
+        """What a measurement of a job is weighed by, or why none is made; ``None``: by nothing."""
+        if not self._config.expects:
             return None
         forecast, config = self._forecast(job, progress), self._config.interval
         if isinstance(forecast, NotReady):
-            return None
-        return Expected(forecast, config.price_seconds(history), config.hysteresis_fraction)
+            return forecast
+        own = history.user_counts
+        in_time = why_in_time(job, forecast, at) if job.counts == own else None
+        if in_time is not None:
+            return in_time
+        price_seconds = config.price_seconds(history) + training_at_risk(history, progress, at)
+        return Expected(forecast, price_seconds, config.hysteresis_fraction)
 
     def _explore(
         self, cluster: ManagedCluster, measured: MeasuredJobs, interval_id: str
@@ -692,7 +700,12 @@ class IntervalDriver:
         free = self._headroom(cluster, measured.history, measures=True)
         config = self._config.interval
         move = plan_exploration(
-            cluster.snapshot(), measured, free, config, self._expected, self.state.intervals
+            cluster.snapshot(),
+            measured,
+            free,
+            config,
+            partial(self._expected, at=cluster.at),
+            self.state.intervals,
         )
         if move is not None and move.uid not in self.state.pending:
             yield from self._measure(cluster, move, free, RescalePurpose.EXPLORATION, interval_id)

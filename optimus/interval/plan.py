@@ -123,7 +123,8 @@ def _with_deadline(
     if deadline is None or isinstance(view.forecast, NotReady):
         return decision
     found = outlook(view.job, view.forecast, deadline, decision.counts, capacity())
-    return replace(decision, deadline=replace(found, provisional=view.is_provisional))
+    provisional = view.is_provisional and not view.is_half_over
+    return replace(decision, deadline=replace(found, provisional=provisional))
 
 
 def _decision(job: Classified, settled: Settled, plan: CapacityPlan) -> Decision:

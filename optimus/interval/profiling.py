@@ -82,8 +82,9 @@ class Expected:
     hysteresis_fraction: float
 
 
-ExpectedFn = Callable[[Job, TrainingProgress, JobHistory], Expected | None]
-"""What is to be expected of a job; ``None`` where nothing is, or it has a forecast."""
+ExpectedFn = Callable[[Job, TrainingProgress, JobHistory], Expected | NotReady | None]
+"""What is to be expected of a job, or why it is not measured; ``None`` where jobs are measured
+whatever is expected of them."""
 
 
 def nothing_expected(_: Job, __: TrainingProgress, ___: JobHistory) -> None:
@@ -440,6 +441,8 @@ def _next_run(
     if not any(free.fits(job, each) for each in _smallest(allowed)):
         return None
     known = expected(job, progress, history)
+    if isinstance(known, NotReady):
+        return None
     if known is not None:
         return _worthwhile_run(job, measured, free, config, known)
     while allowed:
@@ -458,7 +461,10 @@ def _worthwhile_run(
     job: Job, measured: MeasuredJobs, free: CapacityPlan, config: ProfilingConfig, known: Expected
 ) -> ProfilingMove | None:
     """The counts whose measurement is expected to save most among those that fit, if it saves more
-    than it costs; takes their room."""
+    than it costs; takes their room.
+
+    Only counts at which the job is expected to be faster: there it may stay, where a run at slower
+    ones costs two restarts and slow training whatever it shows."""
     progress, history = measured.of(job)
     # Powers of two: counts between them add little information.
     untried = [
@@ -467,10 +473,12 @@ def _worthwhile_run(
         if not (each.ps & (each.ps - 1) or each.workers & (each.workers - 1))
     ]
     allowed = [job.counts, *untried]
-    now = float(known.forecast.remaining_seconds(*np.array(allowed).T).min())
+    left = known.forecast.remaining_seconds(*np.array(allowed).T)
+    now = float(left.min())
     prices = [0.0 if job.resizes_in_place(each) else 2 * known.price_seconds for each in untried]
     costs = np.array(prices) + known.hysteresis_fraction * now
     values = now * value_of_measuring(job, progress, known.forecast, allowed)[1:]
+    values[left[1:] > (1 - known.hysteresis_fraction) * left[0]] = 0.0
     for index in np.argsort(costs - values, kind="stable").tolist():
         if values[index] <= costs[index]:
             break

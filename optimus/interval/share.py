@@ -17,7 +17,7 @@ Step 2 is repeated while it places any task.
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -130,6 +130,7 @@ def share_pool(
             quotas.charge(candidate.job.uid, candidate.job.bounds.minimum)
     forced = [each for each in pool.jobs if each.forced and each.eligibility is Eligibility.FIXED]
     asked = [*forced, *(each for each in queue if not plan.is_placed(each.job.uid))]
+    asked = _at_their_own(asked, pool, plan)
     wanted = [(each, each.minimum) for each in asked]
     wanted += [(each, each.measure_at) for each in pool.jobs if each.measure_at is not None]
     admitted, to_measure = list[Classified](), list[Classified]()
@@ -158,6 +159,28 @@ def share_pool(
         available, capacity, candidates, servers, reserve, quotas.remaining(), shares
     )
     return Share(pool, problem, placed, admitted, rejected, starting, to_measure)
+
+
+def _own_part(job: Classified) -> Resources:
+    """What a job that lends keeps: of each role at most its own."""
+    own, now = job.own or job.job.counts, job.job.counts
+    return job.job.demand(Counts(min(own.ps, now.ps), min(own.workers, now.workers)))
+
+
+def _at_their_own(asked: Sequence[Classified], pool: Pool, plan: CapacityPlan) -> list[Classified]:
+    """These jobs; those that wait at their own counts, where these fit in what is free or lent."""
+    lent = total(plan.usage(each.job.uid) - _own_part(each) for each in pool.jobs if each.lends)
+    free, _ = pool.available(plan)
+
+    def fits(job: Classified) -> bool:
+        return job.own is not None and job.job.demand(job.own).fits_in(free + lent)
+
+    return [
+        replace(each, minimum=each.own)
+        if each.own is not None and not each.forced and fits(each)
+        else each
+        for each in asked
+    ]
 
 
 def namespace_shares(

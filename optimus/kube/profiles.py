@@ -114,6 +114,16 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
     last_transition_time: str
 
 
+class BooksStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """What moving the job has saved (``lifecycle.books``), and the same as its user reads it."""
+
+    text: str
+    saved_seconds: int
+    saved_fraction: float
+    stopped_seconds: int = 0
+    redone_seconds: int = 0
+
+
 class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What the autoscaler decided and learned. Instants are RFC 3339, durations seconds.
 
@@ -148,6 +158,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     failed_counts: tuple[str, ...] = ()
     earlier_runs: int = 0
     recommended: RecommendationStatus | None = None
+    books: BooksStatus | None = None
     saves_on_stop: str = ""
     straggler: str = ""
     avoided_nodes: tuple[AvoidedNode, ...] = ()

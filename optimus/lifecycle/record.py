@@ -39,7 +39,7 @@ class JobRecord:
     rescales: int = 0
     last_rescaled_at: float | None = None
     prices: tuple[float, ...] = ()
-    """Seconds that its last rescales cost, oldest first."""
+    """Seconds for which its last rescales kept it from training, oldest first."""
 
     starts: tuple[float, ...] = ()
     """Seconds from the placement of its pods until all ran, of its last rescales, oldest first."""
@@ -183,11 +183,12 @@ def rescale_ended(record: JobRecord, end: EndedRescale) -> JobRecord:
     is_own = end.is_chosen and (end.replaces or not is_forced(end.before, end.target))
     settles = end.reached and not end.measures and not end.replaces
     price = end.price_seconds or 0.0
+    stopped_seconds = None if end.price_seconds is None else max(price - end.redone_seconds, 0.0)
     return replace(
         record,
         rescales=record.rescales + counts,
         last_rescaled_at=end.at if counts else record.last_rescaled_at,
-        prices=_with_last(record.prices, end.price_seconds),
+        prices=_with_last(record.prices, stopped_seconds),
         starts=_with_last(record.starts, end.start_seconds),
         moves=_latest(record.moves, end.at) if end.happened and is_own else record.moves,
         profiling_since=end.at if end.is_profiling and end.reached else None,
@@ -201,7 +202,7 @@ def rescale_ended(record: JobRecord, end: EndedRescale) -> JobRecord:
         # A cached copy may still show the counts before.
         rescaled_counts=(end.before, end.target),
         pauses=record.pauses + (end.happened and end.is_pause),
-        stopped_seconds=record.stopped_seconds + max(price - end.redone_seconds, 0.0),
+        stopped_seconds=record.stopped_seconds + (stopped_seconds or 0.0),
         redone_seconds=record.redone_seconds + min(end.redone_seconds, price),
     )
 

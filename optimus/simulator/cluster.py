@@ -128,7 +128,10 @@ class JobState:
         if known is not None and known[0] is record and known[1] == made_of:
             return known[2]
         found = JobHistory(
-            **lifecycle.recorded_history(record, self.job),
+            **{
+                **lifecycle.recorded_history(record, self.job),
+                "saves_on_stop": self.truth.checkpoints is None,
+            },
             rescaling_to=self.rescaling_to,
             measures=rescale is not None and rescale.record.purpose is RescalePurpose.PROFILING,
             awaits_checkpoint=awaits,

@@ -174,10 +174,11 @@ class SimulatedExecutor:
         if ended.price_seconds is not None and lost_seconds is not None:
             # What the stop lost is known here; a log shows when a checkpoint was saved.
             price_seconds = ended.price_seconds - ended.redone_seconds + lost_seconds
-        if not self._cluster.measures_prices:
-            price_seconds = None
         ended = replace(ended, price_seconds=price_seconds, redone_seconds=lost_seconds or 0.0)
+        prices = state.record.prices
         state.record = lifecycle.rescale_ended(state.record, ended)
+        if not self._cluster.measures_prices:
+            state.record = replace(state.record, prices=prices)
 
 
 def begin_rescale(state: JobState, record: RescaleRecord) -> None:

@@ -25,12 +25,15 @@ _COLUMNS: Final = (
     ("the worst", "worst_finish_time_ratio", _RATIO),
     ("stopped", "stopped_seconds_per_job", _SECONDS),
     ("restarts", "restarts_per_job", _RATIO),
+    ("saved", "saved_seconds_per_job", _SECONDS),
 )
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 520, 260, 52, 40
 _POINTS: Final = 240
 _NOTE: Final = """JCT: seconds from a job's submission to its end. Finish-time ratio: JCT as a
 multiple of what the job takes alone on the cluster at the counts of its submission; below 1 it is
-faster. Stopped: seconds of a job without training since its first placement. Small figures are
+faster. Stopped: seconds of a job without training since its first placement. Saved: by how many
+seconds a job ended sooner than it would have trained at the counts of its submission, less what it
+was stopped for and did again. Small figures are
 95 % confidence intervals over seeds (Student's t)."""
 _STYLE: Final = """
 :root{color-scheme:light dark;--ink:#1d232b;--dim:#5c6773;--line:#d8dee5;--page:#fff;--card:#f6f8fa;

@@ -6,6 +6,7 @@ from operator import is_
 from typing import Final
 
 from optimus.jobs import Role
+from optimus.lifecycle.books import books_of
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import CPU, Resources, total
 from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
@@ -34,6 +35,8 @@ class JobResult:
     pauses: int
     lost_seconds: float = 0.0
     """Training that restarts undid: what was trained after the last checkpoint before each."""
+    saved_seconds: float | None = None
+    """What moving it has saved against its own counts, by the product's books; ``None`` without."""
     alone_seconds: float = 0.0
     """Its start and training alone on the cluster, at the counts of its submission. 0: it does not
     fit so, or is not known."""
@@ -71,8 +74,14 @@ class JobResult:
             profiling_runs=len(state.record.profiled),
             pauses=state.record.pauses,
             lost_seconds=state.training.lost_seconds,
+            saved_seconds=_saved_seconds(state),
             alone_seconds=alone_seconds,
         )
+
+
+def _saved_seconds(state: JobState) -> float | None:
+    books = books_of(state.job, state.record, state.training.progress())
+    return None if books is None else books.saved_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,11 @@ def _per_job(attribute: str) -> Callable[[Simulation], float]:
     return lambda found: sum(getattr(job, attribute) for job in found.jobs) / len(found.jobs)
 
 
+def _saved(found: Simulation) -> float | None:
+    saved = [job.saved_seconds for job in found.jobs if job.saved_seconds is not None]
+    return sum(saved) / len(saved) if saved else None
+
+
 def _finish_time_ratio(
     statistic: Callable[[list[float]], Any],
 ) -> Callable[[Simulation], float | None]:
@@ -98,6 +103,7 @@ FIGURES: Mapping[str, Callable[[Simulation], float | None]] = MappingProxyType(
         "pauses_per_job": _per_job("pauses"),
         "stopped_seconds_per_job": _per_job("stopped_seconds"),
         "lost_seconds_per_job": _per_job("lost_seconds"),
+        "saved_seconds_per_job": _saved,
         "finish_time_ratio": _finish_time_ratio(np.mean),
         "worst_finish_time_ratio": _finish_time_ratio(np.max),
         "speed_error": _mean_error("speed_error"),

@@ -39,6 +39,9 @@ export function duration(seconds) {
   return `${Math.floor(s / 86400)} d ${Math.round((s % 86400) / 3600)} h`;
 }
 
+/** A duration that may be below 0. */
+export const signed = (seconds) => (seconds < 0 ? `−${duration(-seconds)}` : duration(seconds));
+
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
 /** So many significant digits, but no power of ten where whole digits can be read: 14,460. */

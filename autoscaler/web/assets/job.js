@@ -2,6 +2,7 @@
 import { countsChart, curveChart, sweep } from "./charts.js";
 import {
   ago, bar, clock, counts, duration, empty, figure, full, h, panel, phaseChip, remainingNow, replace, second,
+  signed,
 } from "./dom.js";
 import { state } from "./state.js";
 import { arrival, whatIf } from "./whatif.js";
@@ -103,7 +104,8 @@ export function jobView(namespace, name) {
       tile("Progress", row.percent === undefined ? "–" : `${row.percent} %`, `trained for ${duration(found.trainedSeconds)}`, row.percent === undefined ? null : bar(row.percent, `${row.percent} %`)),
       tile("Remaining", left ? duration(left.median) : "–", [row.outlook, left && left.high > left.low && `${duration(left.low)} to ${duration(left.high)} with 80 %`].filter(Boolean).join("; ")),
       tile("Done at", row.endsAt ? h("span", { title: full(row.endsAt) }, clock(row.endsAt, state.at || found.at)) : "–", [row.deadlineAt ? `deadline ${clock(row.deadlineAt, found.at)}` : row.endsAt && "if nothing changes", row.endsAt && "UTC"].filter(Boolean).join("; ")),
-      tile("Speed", row.speed === undefined ? "–" : `${figure(row.speed, 3)} /s`, `steps; a rescale ${found.priceMeasured ? "costs" : "is taken to cost"} ${duration(found.priceSeconds)}`));
+      tile("Speed", row.speed === undefined ? "–" : `${figure(row.speed, 3)} /s`, `steps; a rescale ${found.priceMeasured ? "costs" : "is taken to cost"} ${duration(found.priceSeconds)}`),
+      row.books ? tile("Saved", signed(row.saved), row.books, null, row.saved < 0 ? "alert" : "") : null);
   }
 
   function curves(found) {

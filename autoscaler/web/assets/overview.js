@@ -2,7 +2,7 @@
 import { useChart, useData } from "./charts.js";
 import {
   ago, amount, bar, clock, counts, duration, empty, figure, full, h, jobLink, panel, phaseChip, phaseName, remainingNow, replace,
-  resourceName,
+  resourceName, signed,
 } from "./dom.js";
 import { state } from "./state.js";
 import { table } from "./table.js";
@@ -80,6 +80,8 @@ export function overview(parameters) {
     const number = (...which) => rows.filter((row) => which.includes(row.phase)).length;
     const ends = rows.filter((row) => row.endsAt && row.remaining).sort((a, b) => a.endsAt - b.endsAt)[0];
     const late = rows.filter((row) => (row.deadline ?? "").includes("at risk") || (row.deadline ?? "").includes("no counts meet")).length;
+    const moved = rows.filter((row) => row.saved !== undefined);
+    const saved = moved.reduce((sum, row) => sum + row.saved, 0);
     const broken = number("Failed", "LeftAlone") + rows.filter((row) => row.complaint).length;
     replace(tiles,
       state.cluster.map((each) => {
@@ -89,6 +91,7 @@ export function overview(parameters) {
       }),
       tile("Training", number("Training", "Profiling", "WaitingForCheckpoint", "Suspending", "Resizing", "Starting"), `${rows.length} jobs on ${state.nodes} nodes`),
       tile("Waiting", number("Waiting"), number("Waiting") ? "for capacity or pods" : "queue is empty"),
+      moved.length ? tile("Saved", signed(saved), `by moving ${moved.length} ${moved.length === 1 ? "job" : "jobs"}, stops and repeated training counted`, null, saved < 0 ? "alert" : "") : null,
       tile("Next to finish", ends ? duration(ends.endsAt - state.at) : "–", ends ? jobLink(ends) : "no forecast yet"),
       (broken || late) ? tile("Needs attention", broken + late, [broken && `${broken} with a problem`, late && `${late} late`].filter(Boolean).join(", "), null, "alert") : null);
   }

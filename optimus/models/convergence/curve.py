@@ -21,12 +21,15 @@ from few epochs the goal seems to be near; then they are weighed by how long run
 (``TotalPrior``): those of the workload, and where nothing is known of it, of the world. As far as
 no course meets the goal, the answer is that prior alone.
 
-Whoever sets a target expects the run to meet it: before any loss is seen, the odds are 29 to 1, and
-the model's own probability multiplies them by its odds."""
+A goal is met by its own rule: a target by the means of two epochs in a row, whole epochs alone.
+
+Whoever sets a target expects the run to meet it: before any loss is seen, the odds are 29 to 1. By
+Bayes' rule those of the courses to meet it while the run lasts multiply them. Without an end few
+courses do, as the length of the run is not known: there the factor is 60."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -49,6 +52,7 @@ from optimus.models.convergence.series import (
     MEDIAN_OF,
     NOISE_LOOK_BACK,
     QUIET_EPOCHS,
+    TARGET_EPOCHS,
     LossSeries,
     Segment,
     ThresholdRule,
@@ -61,9 +65,6 @@ from optimus.progress.types import LossPoint
 
 HORIZON: Final = 20.0
 """How far ahead the model looks at least, in times the training seen."""
-UNLIKELY: Final = 0.02
-"""A goal that is met before the run ends with less than this probability, as long as runs last, is
-not what its user expects."""
 NO_EPOCHS: Final = NotReady(
     "a convergence threshold needs epochs: set the annotation optimus.dl/steps-per-epoch"
 )
@@ -83,6 +84,7 @@ _NEVER_MET: Final = -1e6
 _MEDIAN_NOISE: Final = float(np.sqrt(np.pi / 2))
 """The standard deviation of a median over that of a mean."""
 _SURE: Final = 1 - 1e-12
+_HARDLY: Final = 1e-30
 _MAX_SIGMAS: Final = 8.0
 _PER_SIGMA: Final = 256
 """Places of the table of hazards for each standard deviation."""
@@ -103,22 +105,22 @@ class CurveConstants:
     (k / n)^lateness."""
     by_chance: float = 0.02
     """The part of the probability that no course explains."""
-    blur: float = 0.6
+    blur: float = 0.3
     """Standard deviation of the log of (true / predicted) time ahead."""
-    slower: float = -0.1
-    """Mean of that log, of a run of which many losses are seen."""
-    slower_first: float = 4.5
-    """What one fitted loss adds to it; n losses add n^-0.75 as much."""
-    doubt: float = 0.1
+    slower: float = 4.0
+    """Mean of that log where one loss is fitted; n losses make it n times smaller."""
+    doubt: float = 0.05
     """The probability that no course holds, before any loss; it falls by e every 4 losses."""
+    open_odds: float = 60.0
+    """By which the odds of the courses to meet a target while the run lasts are multiplied."""
 
 
 _CONSTANTS: Final = CurveConstants()
-_AT_LAST_DROP: Final = 0.75
-"""The probability that a threshold is met as soon as its rule allows it after the last drop, which
-is when most runs meet it."""
+_AT_LAST_DROP: Final = 0.9
+"""The probability that a run which meets a threshold does so as soon as its rule allows it after
+the last drop, and that of meeting it at all, at least: no loss before the drop says more."""
+_CONVERGES: Final = 0.6
 _INSTANT: Final = 0.01
-_FIRST_POWER: Final = 0.75
 _DOUBT_LOSSES: Final = 4.0
 
 
@@ -281,12 +283,14 @@ class LossCurve:
             in_run = float(cdf[-1])
         total = float(found.sum())
         parts = found / total if total > 0 else np.zeros_like(found)
-        if isinstance(goal, ConvergenceThreshold) and self._waits_for_drop and total > 0:
+        if isinstance(goal, ConvergenceThreshold) and self._waits_for_drop_before(end):
             parts *= 1 - _AT_LAST_DROP
             parts[np.searchsorted(k, self._first_quiet)] += _AT_LAST_DROP
+            in_run = max(in_run, _CONVERGES)
         parts += self.constants.by_chance * before / before.sum()
-        places = np.concatenate([[self.seen], k])
-        return TimeToGoal.of(places, parts, in_run, min(self.seen + self.spacing, end), end)
+        until = TimeToGoal.of(np.concatenate([[self.seen], k]), parts, in_run)
+        earliest = min(self._next_check(goal), end)
+        return replace(until, end=end, earliest=earliest, whole=self.in_epochs)
 
     def _ahead(self, end: float) -> tuple[Vector, Vector]:
         """Places from now to the declared end, closer at first, and how far each is from the one
@@ -308,28 +312,37 @@ class LossCurve:
         courses = self.courses.log_loss(k)
         slower = 0.0
         if isinstance(goal, TargetLoss):
-            slower = constants.slower + constants.slower_first * self.points**-_FIRST_POWER
+            slower = constants.slower / self.points
             met = 1 - np.exp(-np.cumsum(self._hazard_of(goal.loss, courses) * steps, axis=1))
-            least = self.spacing
         else:
             met = self._of_threshold(goal.fraction, courses, k, steps)
-            least = max(QUIET_EPOCHS, self.rule.stage_ends(goal.fraction) - self.seen)
         cdf = self._blurred(step, slower, self.courses.weights @ met)
         usual = prior.density(k - steps / 2) * steps
         usual = usual / usual.sum()
         by_courses, in_run = np.diff(cdf, prepend=0.0), float(cdf[-1])
         if isinstance(goal, TargetLoss):
             doubt = constants.doubt * math.exp(-self.points / _DOUBT_LOSSES)
-            lasting = by_courses @ (1 - np.cumsum(usual) + usual)
-            if lasting + doubt >= UNLIKELY:
-                in_run = expected(in_run + (1 - in_run) * doubt)
+            lasting = float(by_courses @ (1 - np.cumsum(usual) + usual))
+            in_run = expected(lasting + (1 - lasting) * doubt, constants.open_odds)
         found = by_courses * usual / steps
         total, by_prior = float(found.sum()), constants.by_chance + 1 - float(cdf[-1])
         parts = found / total if total > 0 else np.zeros_like(found)
         parts = max(1 - by_prior, 0.0) * parts + by_prior * usual
-        earliest = self.seen + least
+        earliest = self._next_check(goal)
         places = np.concatenate([[self.seen], np.maximum(k, earliest)])
-        return TimeToGoal.of(places, parts, in_run, earliest)
+        until = TimeToGoal.of(places, parts, in_run)
+        over = until.cdf + (1 - in_run) * np.concatenate([[0.0], np.cumsum(usual)])
+        return replace(until, earliest=earliest, whole=self.in_epochs, over=over)
+
+    def _next_check(self, goal: LossGoal) -> float:
+        """The first place at which the goal may be met."""
+        if isinstance(goal, ConvergenceThreshold):
+            return max(self._first_quiet, self.rule.stage_ends(goal.fraction))
+        if not self.in_epochs:
+            return self.seen + self.spacing
+        means = self.rule.series.complete_loss
+        begun = len(means) > 0 and means[-1] <= goal.loss
+        return math.floor(self.seen) + (1 if begun else TARGET_EPOCHS)
 
     @property
     def _first_quiet(self) -> float:
@@ -339,10 +352,10 @@ class LossCurve:
         waits = () if declared is None else (declared.warmup, *declared.drops)
         return max(self.seen, *waits) + QUIET_EPOCHS if waits else self.seen + QUIET_EPOCHS
 
-    @property
-    def _waits_for_drop(self) -> bool:
-        """Whether the last declared drop is still ahead."""
-        return self.schedule is not None and max((0.0, *self.schedule.drops)) > self.seen
+    def _waits_for_drop_before(self, end: float) -> bool:
+        """Whether the last declared drop is still ahead, and a threshold may be met after it."""
+        ahead = self.schedule is not None and max((0.0, *self.schedule.drops)) > self.seen
+        return ahead and self._first_quiet < end
 
     def _blurred(self, step: float, slower: float, cdf: Vector) -> Vector:
         """The distribution with a normal error added to the log of the time ahead, in which
@@ -355,7 +368,7 @@ class LossCurve:
 
     def _of_target(self, loss: float, courses: Matrix) -> tuple[Vector, Vector]:
         """Likelihood of a target at each place, and the probability of having met it by then."""
-        target = math.log(loss) + self.noise if loss > 0 else -math.inf
+        target = math.log(loss) if loss > 0 else -math.inf
         error = self._error(courses)
         sigmas = (target - courses) / error if loss > 0 else np.full_like(courses, _NEVER_MET)
         at_most, density = student(sigmas)
@@ -369,11 +382,11 @@ class LossCurve:
         return np.asarray(np.sqrt(self.noise**2 + _LEAST_ERROR**2 + fallen**2), dtype=np.float64)
 
     def _hazard_of(self, loss: float, courses: Matrix) -> Matrix:
-        """The hazard for each k that a check finds the loss at most that, (courses, places)."""
-        each = 1 if self.in_epochs else MEDIAN_OF
+        """The hazard for each k that the rule of a target finds it met, (courses, places)."""
+        each, in_row = (1, TARGET_EPOCHS) if self.in_epochs else (MEDIAN_OF, 1)
         noise = self.noise if self.in_epochs else self.noise * _MEDIAN_NOISE / np.sqrt(MEDIAN_OF)
         sigmas = ((np.log(loss) if loss > 0 else -np.inf) - courses) / noise
-        return normal_hazard(sigmas) / (self.spacing * each)
+        return normal_hazard(sigmas, in_row) / (self.spacing * each)
 
     def _of_threshold(self, fraction: float, courses: Matrix, k: Vector, steps: Vector) -> Matrix:
         """The probability of each course of having met a threshold by each place."""
@@ -387,9 +400,9 @@ class LossCurve:
         return np.asarray(1 - np.exp(-np.cumsum(waiting, axis=1)), dtype=np.float64)
 
 
-def expected(probability: float) -> float:
+def expected(probability: float, factor: float = EXPECTED_ODDS) -> float:
     """The probability that a target is met, of a user who expects that."""
-    odds = EXPECTED_ODDS * probability
+    odds = factor * probability
     return odds / (odds + max(1.0 - probability, 0.0)) if odds > 0 else 0.0
 
 
@@ -416,10 +429,15 @@ def quiet_streak(margin: Matrix) -> Matrix:
     from scipy.special import ndtr  # late: it loads for half a second, see models/speed/curve.py
 
     sigmas = np.clip(margin / np.sqrt(2), -_MAX_SIGMAS, _MAX_SIGMAS)
-    quiet = np.maximum(ndtr(sigmas), 1e-30)
-    # The mean wait for three successes in a row is (1 + p + p^2) / p^3; two of the epochs are
-    # no wait.
-    wait = (1 + quiet + quiet**2) / quiet**3 - (QUIET_EPOCHS - 1)
+    return _rate_of_streak(ndtr(sigmas), QUIET_EPOCHS)
+
+
+def _rate_of_streak(each: NDArray[np.float64], in_row: int) -> NDArray[np.float64]:
+    """The probability per epoch that so many in a row are reached, where each is one with that
+    probability. The mean wait for n successes is the sum of p^-1 to p^-n; all but one are no wait,
+    as they may lie behind."""
+    p = np.maximum(each, _HARDLY)
+    wait = np.add.reduce([p**-n for n in range(1, in_row + 1)]) - (in_row - 1)
     return np.asarray(1 / wait, dtype=np.float64)
 
 
@@ -427,12 +445,13 @@ def _hazard(probability: Matrix) -> Matrix:
     return np.asarray(-np.log1p(-np.minimum(probability, _SURE)), dtype=np.float64)
 
 
-def normal_hazard(sigmas: Matrix) -> Matrix:
-    """The hazard -log(1 - P) where P is the standard normal distribution at these ``sigmas``.
+def normal_hazard(sigmas: Matrix, in_row: int) -> Matrix:
+    """The hazard -log(1 - P) where P is the probability per check that so many in a row are below
+    these ``sigmas`` of a standard normal distribution.
 
     Interpolated in a table, with a relative error below 2e-4: to evaluate the distribution and the
     logarithm at each place took a quarter of a job's forecast."""
-    hazards, rises = _normal_hazards()
+    hazards, rises = _normal_hazards(in_row)
     at = sigmas * _PER_SIGMA
     np.clip(at, -_MAX_SIGMAS * _PER_SIGMA, _MAX_SIGMAS * _PER_SIGMA, out=at)
     at += _MAX_SIGMAS * _PER_SIGMA
@@ -444,12 +463,12 @@ def normal_hazard(sigmas: Matrix) -> Matrix:
 
 
 @cache
-def _normal_hazards() -> tuple[Vector, Vector]:
+def _normal_hazards(in_row: int) -> tuple[Vector, Vector]:
     """The hazards from -8 to 8 standard deviations, and the rise from each to the next."""
     from scipy.special import ndtr  # late: it loads for half a second, see models/speed/curve.py
 
     sigmas = np.linspace(-_MAX_SIGMAS, _MAX_SIGMAS, round(2 * _MAX_SIGMAS * _PER_SIGMA) + 1)
-    hazards = _hazard(ndtr(sigmas))
+    hazards = _hazard(_rate_of_streak(ndtr(sigmas), in_row))
     return hazards, np.diff(hazards, append=hazards[-1])
 
 

@@ -1,11 +1,10 @@
 """When a goal is met: one distribution, from which every figure comes.
 
-Its mass beyond the end is that of runs which do not meet the goal: a quantile there is the declared
-end, as the run is over then in any case, and without a declared end the furthest place that the
-model looks at."""
+A run that does not meet its goal is over all the same, at its declared end, or without one when
+runs usually are. Quantiles are those of the time at which the goal is met or the run over."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,6 +16,8 @@ _LOW, _HIGH = 0.1, 0.9
 _SIGMAS: Final = np.linspace(-6.0, 6.0, 241)
 _LATER: Final = np.geomspace(1.01, 20.0, 60)
 _LEAST: Final = 1e-9
+_ROUNDING: Final = 1e-6
+"""Of the epoch at which a probability is reached."""
 _UNBOUNDED: Final = 8.0
 """An interval whose ends are this far apart, as times ahead, says where the goal is not."""
 
@@ -33,6 +34,11 @@ class TimeToGoal:
     """The declared end of the run."""
     earliest: float = 0.0
     """No quantile is before it: the next check of a goal that is not met yet."""
+    whole: bool = False
+    """The goal is looked at after whole epochs alone, so that every quantile is one."""
+    over: Vector | None = None
+    """The probability that the run is over by each ``k``, (places,); where it is not known, a run
+    that does not meet its goal is over at its declared end, or the last ``k``."""
 
     @classmethod
     def at(cls, k: float) -> "TimeToGoal":
@@ -40,13 +46,11 @@ class TimeToGoal:
         return cls(np.array([k]), np.array([1.0]))
 
     @classmethod
-    def of(
-        cls, k: Vector, parts: Vector, probability: float, earliest: float, end: float | None = None
-    ) -> "TimeToGoal":
+    def of(cls, k: Vector, parts: Vector, probability: float) -> "TimeToGoal":
         """From the place that is seen and those ahead, the weight of each of the latter, and the
         probability that the goal is met by the last of them."""
         shares = np.concatenate([[0.0], np.cumsum(parts)])
-        return cls(k, shares / shares[-1] * probability, end, earliest)
+        return cls(k, shares / shares[-1] * probability)
 
     @property
     def point(self) -> float:
@@ -87,18 +91,22 @@ class TimeToGoal:
 
     def quantile(self, probability: float) -> float:
         """When the goal is met, or the run over, with that probability."""
-        if probability > self.in_run:
+        over = self.cdf if self.over is None else self.over
+        if probability > over[-1]:
             at = float(self.k[-1]) if self.end is None else self.end
         else:
-            at = float(np.interp(probability, self.cdf, self.k))
-        return max(at, self.earliest)
+            at = float(np.interp(probability, over, self.k))
+        at = max(at, self.earliest)
+        return at if not self.whole else min(math.ceil(at - _ROUNDING), self.end or math.inf)
 
     def if_met(self, probability: float) -> float:
         """The same of the runs that meet the goal."""
-        return self.quantile(probability * self.in_run)
+        return replace(self, over=None).quantile(probability * self.in_run)
 
     def probability_by(self, k: float) -> float:
         """The probability that the goal is met by k."""
+        if self.whole and k < self.k[-1]:
+            k = math.floor(k + _ROUNDING)
         return float(np.interp(k, self.k, self.cdf, left=0.0))
 
     def within(self, end: float) -> "TimeToGoal":
@@ -108,7 +116,7 @@ class TimeToGoal:
             np.append(self.k[before], end),
             np.append(self.cdf[before], self.probability_by(end)),
         )
-        return TimeToGoal(k, cdf, end, min(self.earliest, end))
+        return TimeToGoal(k, cdf, end, min(self.earliest, end), self.whole)
 
     def mixed_with(self, other: "TimeToGoal") -> "TimeToGoal":
         """Half this one and half another of the runs that meet the goal within this one's end; how
@@ -119,7 +127,7 @@ class TimeToGoal:
         k = np.union1d(self.k, cut.k)
         own, others = (np.interp(k, each.k, each.cdf, left=0.0) for each in (self, cut))
         cdf = (own + others * (self.in_run / cut.in_run)) / 2
-        return TimeToGoal(k, cdf, self.end, self.earliest)
+        return TimeToGoal(k, cdf, self.end, self.earliest, self.whole)
 
 
 class TotalPrior(NamedTuple):

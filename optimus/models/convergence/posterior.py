@@ -41,10 +41,10 @@ PAST_WINDOWS: Final = (0.4, 0.7)
 _FEW: Final = 8
 """With fewer points all of them are fitted, the later ones weighing more."""
 _FIRST_WEIGHT: Final = 0.3
-_TEMPER: Final = 0.15
+_TEMPER: Final = 0.25
 """How many independent residuals a point counts for."""
 _LEAST_RESIDUALS: Final = 2.0
-INEXACT: Final = 0.003
+INEXACT: Final = 0.002
 """No decay describes a loss more exactly than this, relatively."""
 
 

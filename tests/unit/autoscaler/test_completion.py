@@ -86,7 +86,7 @@ def test_one_that_does_not_end_in_time_trains_on_and_can_shrink(
     (message,) = messages(cluster, "NotCompleted")
     assert message.startswith("it was notified 60 s ago and has not ended; it continues as with")
     assert "its goal is met: it does not grow" in harness.status("a").reason
-    other = cluster.submit(tf_job("b", 1, 2, target_loss="0.1"))
+    other = cluster.submit(tf_job("b", 1, 8, target_loss="0.1", min_workers="8"))
     harness.run(120)
     assert sum(job.counts) < sum(counts)
     assert other.pods
@@ -114,7 +114,7 @@ def test_the_annotation_is_removed_when_its_user_changes(
     job = cluster.submit(tf_job("a", 1, 2, **GOAL))
     run_until_requested(harness, job)
     job.annotate(**change)
-    harness.run(40)
+    harness.run(100)
     assert not any(annotated(job))
 
 

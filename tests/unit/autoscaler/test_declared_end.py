@@ -10,7 +10,7 @@ from tests.unit.autoscaler.fake_job import tf_job
 
 def declared_end(**annotations: str) -> str:
     cluster = FakeCluster()
-    harness = ControllerHarness(cluster)
+    harness = ControllerHarness(cluster, expects=False)
     cluster.submit(tf_job("a", 1, 2, min_ps="1", min_workers="1", **annotations))
     harness.run(240)
     return harness.status("a").declared_end

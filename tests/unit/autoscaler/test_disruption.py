@@ -13,7 +13,8 @@ NAMES = ("a", "b", "c", "d")
 
 
 def harness_with(cluster: FakeCluster, limits: DisruptionLimits) -> ControllerHarness:
-    return ControllerHarness(cluster, timing=replace(TIMING, disruption=limits))
+    timing = replace(TIMING, disruption=limits)
+    return ControllerHarness(cluster, timing=timing, expects=False)
 
 
 def submit(cluster: FakeCluster) -> list[FakeJob]:

@@ -136,7 +136,7 @@ def test_the_way_from_a_log_line_to_a_patch_runs_through_few_files() -> None:
         report.append(f"{package}: {count}")
         report += [f"  {path}" for path in sorted(called.functions) if path.startswith(package)]
     print("\n".join(report))
-    assert packages.total() <= 62, "\n".join(report)
+    assert packages.total() <= 65, "\n".join(report)
     for package, most in MOST.items():
         assert packages[package] <= most, package
     assert "_lines_of" in called.functions["autoscaler/logs/poller.py"], "log lines were read"

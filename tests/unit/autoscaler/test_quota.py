@@ -48,7 +48,7 @@ class QuotaCluster(FakeCluster):
 
 def run(cluster: QuotaCluster, job: FakeJob, seconds: int) -> tuple[ControllerHarness, int]:
     """Runs the controller; returns the most pods that the job has asked for."""
-    harness, most = ControllerHarness(cluster), 0
+    harness, most = ControllerHarness(cluster, expects=False), 0
     for _ in range(seconds):
         cluster.pass_time(1.0)
         harness.controller.tick()
@@ -67,7 +67,7 @@ def test_a_job_never_gets_more_than_the_quota_leaves_and_its_user_gets_an_event(
     assert "RollingBack" not in cluster.reasons("a")
     without = FakeCluster()
     free = without.submit(tf_job("a", 1, 1, **GOAL))
-    harness = ControllerHarness(without)
+    harness = ControllerHarness(without, expects=False)
     most_without = 0
     for _ in range(200):
         without.pass_time(1.0)

@@ -124,14 +124,14 @@ class TestAccuracy:
 
 
 class TestQuestions:
-    def test_the_true_epoch_is_the_first_at_or_below_the_target(self) -> None:
+    def test_the_true_epoch_is_the_second_in_a_row_at_or_below_the_target(self) -> None:
         losses = [5.0, 4.0, 4.5, 3.0, 3.5, 3.2, 2.0, 2.5, 1.0, 1.5]
         asked = list(questions_at(losses, [0.3], [0.2, 0.5, 0.6, 0.8, 1.0 - 1e-9]))
         assert [(each.seen, each.target, each.true) for each in asked] == [
-            (3, 3.0, 4),
-            (3, 3.0, 4),
-            (3, 2.0, 7),
-            (3, 1.0, 9),
+            (3, 3.5, 5),
+            (3, 3.5, 5),
+            (3, 2.5, 8),
+            (3, 2.5, 8),
         ]
 
     def test_after_a_learning_rate_drop_targets_are_within_the_segment(self) -> None:

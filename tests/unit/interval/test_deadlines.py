@@ -165,13 +165,28 @@ def test_of_a_job_that_is_not_moved_it_is_said_too() -> None:
     },
 )
 def test_it_is_known_that_a_job_has_not_been_decided_on_yet(history: JobHistory) -> None:
-    case = Case([(job("a", finish_by=AT + 4000), ON_NODE_00)], {"a": steps(1000)})
+    young = job("a", finish_by=AT + 4000, created_at=AT)
+    case = Case([(young, ON_NODE_00)], {"a": steps(1000)})
     assert outlook_of(case).is_met
     case.history = {"a": history}
     found = outlook_of(case)
     assert not found.is_met
     assert found.provisional
     assert not found.is_at_risk
+    half_over = replace(young, created_at=AT - 4000)
+    case.jobs = [(half_over, ON_NODE_00)]
+    assert outlook_of(case).is_at_risk, "half of its time has passed"
+
+
+def test_a_job_that_is_in_time_at_its_own_counts_is_not_moved() -> None:
+    """Others get what is free; it neither grows nor gives."""
+    case = Case([(job("late", finish_by=AT + 1e6), ON_NODE_00)], {"late": steps(1000)})
+    case.history = {"late": JobHistory(user_counts=Counts(1, 1))}
+    kept = case.decisions()["late"]
+    assert kept.action is Action.KEEP
+    assert "met at its own 1 PS + 1 worker" in kept.reason
+    case.jobs = [(job("late", finish_by=AT + 4000), ON_NODE_00)]
+    assert case.decisions()["late"].action is Action.GROW
 
 
 def test_a_job_that_was_moved_often_keeps_what_a_deadline_would_need() -> None:

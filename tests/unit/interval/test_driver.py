@@ -49,6 +49,8 @@ from tests.unit.interval.cluster import KnownForecasts, Sync, bind, done, job, n
 
 AT = 10_000.0
 NO_MEASURING = DriverConfig(measures=False)
+BLIND = DriverConfig(expects=False)
+"""Jobs are measured whatever is expected of them."""
 LEVEL = Sync(work=0.4, fixed=10.0, link=0.0)
 """Hardly faster with more."""
 RUN_LIMIT = IntervalConfig().profiling.run_limit_seconds
@@ -381,7 +383,7 @@ def promised(cores: int) -> tuple[IntervalDriver, WaitingCluster]:
     forecasts = {"a": steps(10), "b": steps(1e6)}
     counts = {"a": Counts(2, 6), "b": Counts(1, 5)}
     profiling = ProfilingConfig(trained_limit_seconds=200)
-    config = DriverConfig(interval=IntervalConfig(profiling=profiling))
+    config = DriverConfig(interval=IntervalConfig(profiling=profiling), expects=False)
     return driver_of(config, forecasts, counts), cluster
 
 
@@ -506,7 +508,7 @@ def test_reason_why_pending_counts_are_dropped(
 
 def test_a_profiling_run_ends_after_steady_training_and_the_next_begins() -> None:
     cluster = cluster_of(FakeManagedJob(job("a", (1, 2)), progress_measured_at((1, 2))))
-    driver = driver_of(DriverConfig())
+    driver = driver_of(BLIND)
     _, begun = step(driver, cluster, 0.0)
     assert isinstance(begun, BeginRescale)
     assert begun.purpose is RescalePurpose.PROFILING
@@ -578,7 +580,7 @@ def test_the_first_measurement_brings_an_interval_forward_for_a_job_that_was_nev
 
 def test_one_job_past_profiling_makes_an_exploratory_move_in_an_interval() -> None:
     old = [FakeManagedJob(job(name), progress_measured_at((1, 1), trained=7000)) for name in "ab"]
-    cluster, driver = cluster_of(*old), driver_of(DriverConfig())
+    cluster, driver = cluster_of(*old), driver_of(BLIND)
     decided, begun = step(driver, cluster, 0.0)
     assert isinstance(decided, IntervalDecided)
     assert isinstance(begun, BeginRescale)
@@ -613,7 +615,7 @@ def test_a_profiling_run_leaves_capacity_for_a_profiled_job_to_return() -> None:
     young = FakeManagedJob(job("b", (1, 1), created_at=1.0), progress_measured_at((1, 1)))
     for cores, begun in ((7, []), (9, ["uid-b"])):
         cluster = cluster_of(replace(small), replace(young), cores=cores)
-        found = step(driver_of(DriverConfig()), cluster, 0.0)
+        found = step(driver_of(BLIND), cluster, 0.0)
         assert [each.uid for each in found if isinstance(each, BeginRescale)] == begun
 
 

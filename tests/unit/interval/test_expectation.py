@@ -73,7 +73,7 @@ class TestDecision:
         assert decided(case).counts == Counts(2, 2)
 
     def test_it_says_nothing_of_a_deadline(self) -> None:
-        late = job("a", finish_by=10_001.0)
+        late = job("a", finish_by=AT + 1, created_at=AT)
         assert decided(alone(jobs=[(late, ON_NODE_00)])).deadline is None
 
 
@@ -163,21 +163,28 @@ class TestRuns:
     def test_one_that_costs_more_than_it_may_save_is_not(self) -> None:
         assert self.run_of(YOUNG, 20.0) == []
 
-    def test_with_a_deadline_it_is_made_whatever_it_saves(self) -> None:
-        """Whether a job is in time needs a fit."""
-        late = job("a", (2, 2), mode=TrainingMode.SYNC, finish_by=AT + 3600)
-        managed = FakeManagedJob(late, progress_measured_at((2, 2)))
-        driver = driver_of(DriverConfig(), forecasts={"a": expecting(20.0)})
+    @cases(
+        ("seconds", "own", "runs"),
+        {
+            "in time at its own counts": (1e9, (2, 2), 0),
+            "late at its own counts": (900, (2, 2), 1),
+            "in time at others": (1e9, (1, 1), 1),
+        },
+    )
+    def test_of_a_job_with_a_deadline_only_where_it_is_late(
+        self, seconds: float, own: tuple[int, int], runs: int
+    ) -> None:
+        late = job("a", (2, 2), mode=TrainingMode.SYNC, finish_by=AT + seconds)
+        history = JobHistory(user_counts=Counts(*own))
+        managed = FakeManagedJob(late, progress_measured_at((2, 2)), history)
+        driver = driver_of(DriverConfig(), forecasts={"a": expecting(1e4)})
         found = step(driver, cluster_of(managed), 0.0)
-        (run,) = [each for each in found if isinstance(each, BeginRescale)]
-        assert run.purpose is RescalePurpose.PROFILING
+        assert len([each for each in found if isinstance(each, BeginRescale)]) == runs
 
-    def test_a_job_of_which_nothing_is_expected_is_profiled_as_before(self) -> None:
+    def test_none_of_a_job_of_which_nothing_is_expected(self) -> None:
         managed = FakeManagedJob(job("a", (2, 2)), progress_measured_at((2, 2)))
         found = step(driver_of(DriverConfig()), cluster_of(managed), 0.0)
-        (run,) = [each for each in found if isinstance(each, BeginRescale)]
-        assert run.purpose is RescalePurpose.PROFILING
-        assert "expected" not in run.reason
+        assert not [each for each in found if isinstance(each, BeginRescale)]
 
     def test_without_expectation_too(self) -> None:
         config = DriverConfig(expects=False)

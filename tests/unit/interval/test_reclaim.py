@@ -11,7 +11,14 @@ from optimus.allocation import Candidate, Grant
 from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.settle.weigh_restarts import Reclaim, Reclaimed, Settlement, _is_donor, _trims
+from optimus.interval.settle.weigh_restarts import (
+    Limits,
+    Reclaim,
+    Reclaimed,
+    Settlement,
+    _is_donor,
+    _trims,
+)
 from optimus.jobs import Counts, Job
 from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ClusterSnapshot
@@ -71,7 +78,7 @@ def test_finds_the_donors_that_an_exhaustive_search_finds(
         def moves(trial: CapacityPlan, job: Job = new) -> str | None:
             return trial.move(job, job.counts)
 
-        found = reclaim.find(plan, moves, max_cost)
+        found = reclaim.find(plan, moves, Limits(max_cost))
         if expected is None:
             assert isinstance(found, str)
             assert found or not left
@@ -91,16 +98,18 @@ def test_a_repeated_refusal_costs_one_attempt_for_any_number_of_donors(waiting: 
     reclaim = reclaim_from(jobs)
     new = job("new", (50, 50))
     for _ in range(waiting):
-        assert isinstance(reclaim.find(plan, lambda trial: trial.move(new, new.counts)), str)
+        assert isinstance(
+            reclaim.find(plan, lambda trial: trial.move(new, new.counts), Limits()), str
+        )
     assert 1000 - reclaim.attempts_left == 40 + waiting
 
 
 def test_the_attempts_of_an_interval_are_bounded() -> None:
     plan, jobs = full_node([3] * 40, 0)
     reclaim, new = reclaim_from(jobs, attempts=60), job("new", (20, 20))
-    assert isinstance(reclaim.find(plan, lambda trial: trial.move(new, new.counts)), str)
+    assert isinstance(reclaim.find(plan, lambda trial: trial.move(new, new.counts), Limits()), str)
     assert -1 <= reclaim.attempts_left <= 0
-    refusal = reclaim.find(plan, lambda trial: trial.move(new, new.counts))
+    refusal = reclaim.find(plan, lambda trial: trial.move(new, new.counts), Limits())
     assert isinstance(refusal, str)
     assert "in the next interval" in refusal
 
@@ -111,10 +120,10 @@ def test_a_job_that_may_not_grow_again_shrinks_after_all_others() -> None:
     allocation = {each.job.uid: Grant(LEAST) for each in jobs}
     settlement = Settlement.of(plan, IntervalConfig(), allocation, [worn, other])
     new, large = job("new", (1, 1)), job("large", (2, 3))
-    found = settlement.reclaim.find(plan, lambda trial: trial.move(new, new.counts))
+    found = settlement.reclaim.find(plan, lambda trial: trial.move(new, new.counts), Limits())
     assert isinstance(found, Reclaimed)
     assert found.donors == (other,)
-    found = settlement.reclaim.find(plan, lambda trial: trial.move(large, large.counts))
+    found = settlement.reclaim.find(plan, lambda trial: trial.move(large, large.counts), Limits())
     assert isinstance(found, Reclaimed)
     assert found.donors == (other, worn)
 
@@ -126,7 +135,9 @@ def test_a_job_that_may_not_grow_again_shrinks_for_no_growth_of_another() -> Non
 
     def reclaimed(donors: list[Classified], max_cost: float) -> Reclaimed | str:
         settlement = Settlement.of(plan, IntervalConfig(), allocation, donors)
-        return settlement.reclaim.find(plan, lambda trial: trial.move(new, new.counts), max_cost)
+        return settlement.reclaim.find(
+            plan, lambda trial: trial.move(new, new.counts), Limits(max_cost)
+        )
 
     assert isinstance(reclaimed([worn], 1e9), str)
     assert isinstance(reclaimed([other], 1e9), Reclaimed)

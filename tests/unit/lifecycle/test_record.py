@@ -59,7 +59,7 @@ def test_what_rescales_cost_is_summed_up_and_the_last_prices_are_kept() -> None:
     record = JobRecord()
     for price in range(1, 12):
         record = rescale_ended(record, ended(price_seconds=10.0 + price, redone_seconds=4.0))
-    assert record.prices == tuple(10.0 + price for price in range(3, 12))
+    assert record.prices == tuple(6.0 + price for price in range(3, 12)), "without what is redone"
     assert (record.stopped_seconds, record.redone_seconds) == (132.0, 44.0)
 
 

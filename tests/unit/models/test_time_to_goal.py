@@ -45,10 +45,14 @@ def test_no_figure_contradicts_another(target: float) -> None:
         declared(TargetLoss(target)),
         LossCurve.fit(points(LOSSES)).time_to_goal(TargetLoss(target)),  # type: ignore[union-attr]
     ):
+        over = found if found.over is None else replace(found, cdf=found.over)
         for place, share in ((found.low, 0.1), (found.point, 0.5), (found.high, 0.9)):
-            if place > found.earliest and found.in_run >= share:
-                assert found.probability_by(place) == pytest.approx(share, abs=1e-6)
-            assert (found.in_run < share) <= (place == (found.end or found.k[-1]))
+            assert place == math.ceil(place)
+            if place < found.k[-1]:
+                assert over.probability_by(place) >= share - 1e-6
+            if place > found.earliest:
+                assert over.probability_by(place - 1) <= share + 1e-6
+            assert found.probability_by(place) <= over.probability_by(place) + 1e-9
         assert found.is_unlikely == (found.probability_by(math.inf) < 0.5)
 
 
@@ -85,6 +89,36 @@ def test_earlier_runs_do_not_make_an_unlikely_goal_likely() -> None:
     found = curve.time_to_goal(TargetLoss(0.05), TotalPrior(math.log(300.0), 0.1))
     assert found.in_run == pytest.approx(own.in_run)
     assert found.point == END
+
+
+def test_a_target_is_met_by_two_epochs_in_a_row() -> None:
+    """The mean of the last epoch seen has met the first target, but not the second."""
+    begun, not_begun = (
+        LossCurve.fit(points(LOSSES)).time_to_goal(TargetLoss(target))  # type: ignore[union-attr]
+        for target in (1.0001 * LOSSES[-1], 0.9999 * LOSSES[-1])
+    )
+    assert (begun.low, not_begun.low) == (121, 122)
+
+
+def test_a_run_that_does_not_meet_its_goal_is_over_when_runs_are() -> None:
+    curve = LossCurve.fit(points(LOSSES))
+    assert isinstance(curve, LossCurve)
+    found = curve.time_to_goal(TargetLoss(0.1))
+    usual = TotalPrior(math.log(60.0), 0.9).after(120.0)
+    assert found.in_run < 0.5
+    assert found.point < found.if_met(0.5)
+    assert found.high == pytest.approx(usual.high, rel=0.3)
+
+
+def test_a_floor_that_the_losses_show_makes_a_goal_below_it_unlikely() -> None:
+    noise = np.exp(0.003 * np.random.default_rng(1).standard_normal(200))
+    losses = (0.05 + 0.95 * np.exp(-np.arange(1.0, 201.0) / 30)) * noise
+    early, late = (
+        LossCurve.fit(points(losses[:seen])).time_to_goal(TargetLoss(0.01))  # type: ignore[union-attr]
+        for seen in (40, 140)
+    )
+    assert early.in_run > 0.5
+    assert late.in_run < 0.05
 
 
 def test_only_the_lower_bound_of_a_wide_interval_says_something() -> None:

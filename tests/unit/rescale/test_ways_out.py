@@ -30,6 +30,7 @@ from tests.unit.rescale.rescale_harness import told
 
 CONFIG = RescaleConfig()
 BEFORE, TARGET = Counts(1, 2), Counts(2, 4)
+NOT_BEGUN = (Step.CHECKPOINT, Step.SUSPEND, Step.RESIZE)
 NO_PODS = ObservedPods(0, NO_COUNTS, NO_COUNTS)
 
 
@@ -66,8 +67,8 @@ def refused(state: Rescale, *instants: float) -> tuple[Rescale, tuple[Instructio
 
 @pytest.mark.parametrize(
     ("step", "rolling_back"),
-    [(step, False) for step in Step if step not in (Step.CHECKPOINT, Step.SUSPEND)]
-    + [(Step.SUSPEND, True), (Step.RESUME, True)],
+    [(step, False) for step in Step if step not in NOT_BEGUN]
+    + [(Step.SUSPEND, True), (Step.RESIZE, True), (Step.RESUME, True)],
 )
 def test_what_has_begun_goes_on_without_a_record(step: Step, rolling_back: bool) -> None:
     state = at_step(step, written=False, rolling_back=rolling_back)
@@ -81,7 +82,7 @@ def test_what_has_begun_goes_on_without_a_record(step: Step, rolling_back: bool)
     assert then == Observe(uncached=True)
 
 
-@pytest.mark.parametrize("step", [Step.CHECKPOINT, Step.SUSPEND])
+@pytest.mark.parametrize("step", NOT_BEGUN)
 def test_what_has_not_begun_is_given_up_with_the_reason(step: Step) -> None:
     _, (end,) = refused(at_step(step, written=False), 100.0, 160.0)
     assert isinstance(end, End)

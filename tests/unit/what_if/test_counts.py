@@ -182,7 +182,7 @@ class WantsMore:
         return Allocation(wanted)
 
 
-COOLDOWN = JobHistory(last_rescaled_at=AT - 40.0, rescales=1)
+COOLDOWN = JobHistory(last_rescaled_at=AT - 40.0, rescales=1, running_seconds=600.0)
 
 
 @cases(

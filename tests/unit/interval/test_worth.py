@@ -1,0 +1,65 @@
+"""The probability that a move saves more than it costs, and what a stop would lose."""
+
+from dataclasses import replace
+
+import pytest
+
+from optimus.allocation import JobHistory
+from optimus.interval.worth import chance_of_saving, training_at_risk
+from optimus.jobs import Counts, TrainingMode
+from optimus.models.forecast import Forecast
+from optimus.models.speed.curve import MergedSamples, SpeedTerms
+from optimus.models.speed.model import SpeedModel
+from optimus.progress.types import SpeedSample, TrainingProgress
+from tests.cases import cases
+from tests.unit.interval.cluster import steps
+
+NOW, THEN = Counts(1, 1), Counts(3, 3)
+
+
+def measured_at(*counts: Counts) -> Forecast:
+    """A forecast whose speed was measured at these counts, twice as fast with twice as many."""
+    samples = [SpeedSample(each, float(each.workers), 120.0, 0.0) for each in counts]
+    terms = SpeedTerms(TrainingMode.ASYNC, None)
+    return Forecast(SpeedModel.of(MergedSamples.of(samples), terms), 2000.0)
+
+
+def test_a_certain_gain_is_certain_and_a_certain_loss_is_none() -> None:
+    assert chance_of_saving(steps(1000), NOW, THEN, 60.0) == 1.0
+    assert chance_of_saving(steps(1000), THEN, NOW, 60.0) == 0.0
+    assert chance_of_saving(steps(1), NOW, THEN, 60.0) == 0.0, "less is left than the price"
+
+
+def test_it_rises_with_what_is_left_and_falls_with_the_price() -> None:
+    late = replace(steps(20), late_factor=3.0)
+    chances = [chance_of_saving(late, NOW, THEN, price) for price in (30.0, 90.0, 200.0)]
+    assert chances == sorted(chances, reverse=True)
+    assert 0 < chances[-1] < chances[0] < 1
+
+
+def test_a_speed_that_was_measured_is_surer_than_one_that_is_expected() -> None:
+    expected, known = measured_at(NOW), measured_at(NOW, THEN, Counts(2, 3))
+    assert chance_of_saving(known, NOW, THEN, 1100.0) > chance_of_saving(
+        expected, NOW, THEN, 1100.0
+    )
+
+
+def test_of_work_that_is_only_assumed_less_is_certain() -> None:
+    fitted = steps(12)
+    price = (fitted.at(NOW) - fitted.at(THEN)) / 1.5
+    assert chance_of_saving(fitted, NOW, THEN, price) == 1.0
+    assert chance_of_saving(replace(fitted, is_expected=True), NOW, THEN, price) < 0.8
+
+
+@cases(
+    ("saves", "saved_at", "lost"),
+    {
+        "nothing where it saves when it is stopped": (True, None, 0.0),
+        "all since its checkpoint": (False, 900.0, 100.0),
+        "all it has trained where none was seen": (False, None, 400.0),
+    },
+)
+def test_what_a_stop_would_lose(saves: bool, saved_at: float | None, lost: float) -> None:
+    progress = TrainingProgress(trained_seconds=400.0, checkpoint_at=saved_at)
+    history = JobHistory(saves_on_stop=saves)
+    assert training_at_risk(history, progress, 1000.0) == pytest.approx(lost)
