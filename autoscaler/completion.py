@@ -16,7 +16,7 @@ from optimus.kube.errors import Malformed
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
 from optimus.kube.times import format_second, parse_instant
-from optimus.models.forecast import Forecast
+from optimus.models.forecast import Forecast, goal_is_met
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class CompletionRequester:
         state.completion_requested_at = min((_instant(pod, now) for pod in annotated), default=None)
         if state.rescale is not None or state.training_job.suspended:
             return
-        if _is_revoked(state):
+        if _is_revoked(state, now):
             self._write(state, annotated, None)
         elif _is_wanted(state) and not state.held and not state.gang.is_ending:
             unannotated = [pod for pod in staying if not pod.goal_met]
@@ -74,12 +74,17 @@ def _is_wanted(state: JobState) -> bool:
     return is_met and state.job.at_target is AtTarget.COMPLETE
 
 
-def _is_revoked(state: JobState) -> bool:
-    """Whether it is not to end any more, as its user has changed the goal or what happens there."""
-    is_other = (
-        isinstance(state.forecasts.current, Forecast) and not state.forecasts.current.goal_met
-    )
-    return is_other or state.job.at_target is not AtTarget.COMPLETE
+def _is_revoked(state: JobState, now: float) -> bool:
+    """Whether it is not to end any more, as its user has changed the goal or what happens there.
+
+    Without a forecast what its log shows says that; before the log is read nothing does."""
+    if state.job.at_target is not AtTarget.COMPLETE:
+        return True
+    forecast = state.forecasts.current
+    if isinstance(forecast, Forecast):
+        return not forecast.goal_met
+    goal, progress = state.job.goal, state.progress(now)
+    return goal is not None and progress.step is not None and not goal_is_met(goal, progress)
 
 
 def _instant(pod: Pod, now: float) -> float:
