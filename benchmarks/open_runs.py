@@ -1,11 +1,12 @@
 """Forecasts without a declared end:
-``python -m benchmarks.open_runs [--short] [--held] [--choose]``.
+``python -m benchmarks.open_runs [--short] [--held] [--kept-apart] [--choose]``.
 
 The runs are the recorded logs, networks that are trained here (``benchmarks.trained_runs``),
 formulas with noise, curves of the paper's own form, and the published runs of
 ``tests/data/curves/published_runs.json`` without what they declare. ``--short`` takes blocks of
 epochs as epochs, so that runs are of 15 epochs and more. The constants were chosen on the families
-of ``CHOSEN_ON``, whole and short; ``--held`` takes the others, on which nothing was chosen.
+of ``CHOSEN_ON``, whole and short; ``--held`` takes the others, on which nothing was chosen, and
+``--kept-apart`` the networks of ``runs_kept_apart.json``, which came after the last choice.
 
 A forecast is asked for from parts of a run, after some epochs, and 5 epochs after the learning rate
 has dropped. What lies behind a drop that nothing announces cannot be foreseen, so the last asks for
@@ -46,6 +47,7 @@ from benchmarks.scheduled_runs import (
     error_interval,
     pinball,
     published_runs,
+    runs_kept_apart,
 )
 from benchmarks.trained_runs import formulas, paper_form, trained
 from optimus.cli.convergence_evaluation import (
@@ -194,9 +196,11 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="blocks of epochs as epochs")
     parser.add_argument("--held", action="store_true", help="families on which nothing was chosen")
     parser.add_argument("--choose", action="store_true", help="try other constants")
+    parser.add_argument("--kept-apart", action="store_true", help="runs of other networks")
     options = parser.parse_args()
     questions = Questions()
-    for number, (family, points) in enumerate(runs_of(options.runs, held=options.held)):
+    runs = other_runs() if options.kept_apart else runs_of(options.runs, held=options.held)
+    for number, (family, points) in enumerate(runs):
         if not options.choose:
             questions.add(family, in_blocks(points, number) if options.short else points)
         elif number % 3 == 0:
@@ -222,6 +226,12 @@ def runs_of(number: int, *, held: bool) -> Iterator[tuple[str, Sequence[LossPoin
             yield published.family, with_rates(published)
     for log in sorted(RUNS.parent.glob("*.log")) if held else ():
         yield "recorded logs", read_training_log(log).epoch_means()
+
+
+def other_runs() -> Iterator[tuple[str, Sequence[LossPoint]]]:
+    """The runs that were kept apart, with their families."""
+    for run in runs_kept_apart():
+        yield run.family, with_rates(run)
 
 
 def with_rates(run: Run) -> tuple[LossPoint, ...]:

@@ -15,6 +15,8 @@ targets lie everywhere in the run, so that the constants do not learn where thos
 The optimum is flat: ``score_of_product`` beside ``score_of_best`` shows what the product's round
 numbers cost.
 
+``--kept-apart`` takes the runs of ``runs_kept_apart.json`` instead, on which nothing was chosen.
+
 ``--ablation`` leaves out one part of the model at a time: errors, and CPU time of a fit with one
 forecast. ``--few`` takes each run as one of 2 to 9 epochs of many losses, and asks for all of its
 epoch means."""
@@ -55,6 +57,10 @@ from optimus.models.forecast import Curve
 from optimus.progress.types import Declared, LossPoint
 
 RUNS = Path(__file__).parents[1] / "tests" / "data" / "curves" / "published_runs.json"
+KEPT_APART = RUNS.with_name("runs_kept_apart.json")
+"""Runs on which nothing of the product was chosen."""
+LEAST_EPOCHS = 10
+"""Of a run that is asked about from 5 % of it on."""
 PARTS, TARGETS, AFTER_DROP = (0.05, 0.1, 0.2, 0.3, 0.5), (0.6, 0.75, 0.9), 5
 CHOSEN_ON = ("0.3", "0.5", f"drop+{AFTER_DROP}")
 """Earlier the losses say little: the constants would learn where the questions' targets are."""
@@ -146,8 +152,14 @@ Asked = tuple[Run, ForecastQuestion]
 
 
 def published_runs() -> list[Run]:
-    """All runs of the file."""
+    """All published runs."""
     return [Run.of(each) for each in json.loads(RUNS.read_text())]
+
+
+def runs_kept_apart() -> list[Run]:
+    """Runs on which nothing was chosen, of ten epochs and more."""
+    found = [Run.of(each) for each in json.loads(KEPT_APART.read_text())]
+    return [run for run in found if len(run.points) >= LEAST_EPOCHS]
 
 
 def main() -> None:
@@ -159,8 +171,10 @@ def main() -> None:
     parser.add_argument("--everywhere", action="store_true", help="targets as for --choose")
     parser.add_argument("--threshold", type=float, help="instead of targets")
     parser.add_argument("--few", action="store_true", help="runs of 2 to 9 epochs")
+    parser.add_argument("--kept-apart", action="store_true", help="runs nothing was chosen on")
     options = parser.parse_args()
-    runs = [run for run in published_runs() if run.is_loss or not options.losses]
+    every = runs_kept_apart() if options.kept_apart else published_runs()
+    runs = [run for run in every if run.is_loss or not options.losses]
     everywhere = options.choose or options.everywhere
     targets = CHOSEN_TARGETS if everywhere else TARGETS
     asked = [
