@@ -123,7 +123,7 @@ class ManagedJobs:
                 state.update(observation, nodes_changed=nodes_changed)
                 state.update_earlier(observation, self._usual)
                 state.refused = observation.refused.get(state.job.uid, "")
-                state.braked = brake.why(_workload_of(state.job))
+                state.braked = brake.why(state.job.key.namespace, state.job.workload)
                 state.held = self._why_held(state, observation.at)
                 state.recommends = self._holds.recommends(state.job) or bool(state.braked)
                 preemption = state.preemption
@@ -264,14 +264,10 @@ def _brake_of(observation: Observation) -> Brake:
         status, job = profile.status, observation.jobs.get(uid)
         if status.books is None or status.phase is not Phase.COMPLETED or job is None:
             continue
-        workload = "" if job.job is None else _workload_of(job.job)
-        at = status.decided_at or ""
-        ended.append(EndedJob(at, uid, workload, status.books.saved_fraction))
+        workload = "" if job.job is None else job.job.workload
+        at, namespace = status.decided_at or "", job.key.namespace
+        ended.append(EndedJob(at, uid, namespace, workload, status.books.saved_fraction))
     return brake_of(ended)
-
-
-def _workload_of(job: Job) -> str:
-    return f"{job.key.namespace}/{job.workload}" if job.workload else ""
 
 
 def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> bool:

@@ -9,14 +9,17 @@ again at 1, so that earlier gains hide no later loss. Stakes are averaged.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 ERROR: Final = 0.01
 """If moves break even, one moved job in 100 at most ends with a false alarm."""
 
 MOST_JOBS: Final = 200
-"""The last so many jobs count."""
+"""The last so many jobs of a namespace, and of a workload, count."""
+
+LEAST_NAMESPACES: Final = 3
+"""So many are braked where the jobs of all are."""
 
 _STAKES: Final = (0.25, 0.5, 0.9)
 
@@ -28,35 +31,44 @@ class EndedJob(NamedTuple):
     """An instant that sorts."""
 
     uid: str
-    workload: str
-    """Its namespace and workload; empty without one."""
-
+    namespace: str
+    workload: str | None
     saved_fraction: float
 
 
 @dataclass(frozen=True, slots=True)
 class Brake:
-    """Why nothing is moved any more: of all jobs, and by workload."""
+    """Why jobs are not moved any more: all, those of a namespace, or of one of its workloads."""
 
-    all_jobs: str = ""
-    workloads: Mapping[str, str] | None = None
+    every: str = ""
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+    workloads: Mapping[tuple[str, str | None], str] = field(default_factory=dict)
 
-    def why(self, workload: str) -> str:
+    def why(self, namespace: str, workload: str | None) -> str:
         """Why a job of this workload is not moved; empty where it is."""
-        of_workload = (self.workloads or {}).get(workload, "") if workload else ""
-        return self.all_jobs or of_workload
+        of_namespace = self.namespaces.get(namespace, "")
+        return self.every or of_namespace or self.workloads.get((namespace, workload), "")
 
 
 def brake_of(ended: Iterable[EndedJob]) -> Brake:
-    """What the books of ended jobs say."""
-    in_order = sorted(ended)[-MOST_JOBS:]
-    by_workload = defaultdict[str, list[float]](list)
-    for each in in_order:
+    """What the books of ended jobs say.
+
+    Jobs print what they like, so that a namespace's books end its own moves alone. Those of all end
+    where three namespaces and more are braked, and most of those that have books."""
+    namespaces = defaultdict[str, list[float]](list)
+    workloads = defaultdict[tuple[str, str | None], list[float]](list)
+    for each in sorted(ended):
+        namespaces[each.namespace].append(each.saved_fraction)
         if each.workload:
-            by_workload[each.workload].append(each.saved_fraction)
-    every = [each.saved_fraction for each in in_order]
-    whys = {name: _why(found, "jobs of its workload") for name, found in by_workload.items()}
-    return Brake(_why(every, "jobs"), {name: why for name, why in whys.items() if why})
+            workloads[each.namespace, each.workload].append(each.saved_fraction)
+    braked = {name: _why(found, "jobs of its namespace") for name, found in namespaces.items()}
+    braked = {name: why for name, why in braked.items() if why}
+    is_common = len(braked) >= LEAST_NAMESPACES and len(braked) > len(namespaces) / 2
+    every = (
+        f"moved jobs of {len(braked)} of {len(namespaces)} namespaces ended later than untouched"
+    )
+    whys = {key: _why(found, "jobs of its workload") for key, found in workloads.items()}
+    return Brake(every if is_common else "", braked, {key: why for key, why in whys.items() if why})
 
 
 def evidence(fractions: Iterable[float]) -> float:
@@ -69,6 +81,7 @@ def evidence(fractions: Iterable[float]) -> float:
 
 
 def _why(fractions: list[float], of: str) -> str:
+    fractions = fractions[-MOST_JOBS:]
     if evidence(fractions) < 1 / ERROR:
         return ""
     mean = -sum(fractions) / len(fractions)

@@ -75,7 +75,7 @@ def test_where_moved_jobs_ended_later_nothing_is_moved_until_an_operator_lets_it
     harness.run(200)
     assert job.counts == Counts(1, 2)
     (message,) = messages(cluster, "NotMoved")
-    assert "the last 20 moved jobs ended 40% later" in message
+    assert "the last 20 moved jobs of its namespace ended 40% later" in message
     assert "delete the TrainingProfiles" in message
     assert harness.status("a").recommended is not None
     for number in range(20):
