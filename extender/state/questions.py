@@ -68,8 +68,8 @@ class Questions:
         """By namespace, until when it gets no advance."""
         self._advanced_at: dict[str, float] = {}
         """By job UID, when its last advance began."""
-        self._unused: dict[str, int] = {}
-        """By job UID, how many plans in a row ended without a binding."""
+        self._unused: dict[str, tuple[int, float]] = {}
+        """By job UID, how often in a row a reservation ended without a binding, and the last."""
 
     def record(self, pod: Pod, now: float) -> bool:
         """kube-scheduler asks about a pod; returns whether its gang's reservation was in advance
@@ -155,9 +155,12 @@ class Questions:
 
     # --- what was not used
 
-    def unused(self, job_uid: str, waiting: Iterable[Pod], now: float) -> float:
+    def unused(
+        self, job_uid: str, waiting: Iterable[Pod], now: float, *, in_part: bool = False
+    ) -> float:
         """A gang's reservation has ended without a binding; returns how long the gang pauses, in
-        seconds.
+        seconds. Of a gang that is bound ``in_part`` the pods of one plan, which fail one by one,
+        count once: the bound ones hold their nodes for nothing meanwhile.
 
         The namespace loses the advance where kube-scheduler works and has not asked about a pod."""
         missing = self.not_asked(waiting)
@@ -165,7 +168,10 @@ class Questions:
         if missing and works and self._is_past(job_uid, missing, now):
             kept = {each: until for each, until in self._distrusted.items() if until > now}
             self._distrusted = kept | {missing[0].namespace: now + DISTRUST_SECONDS}
-        times = self._unused[job_uid] = min(self._unused.get(job_uid, 0) + 1, _MOST_DOUBLINGS)
+        times, last = self._unused.get(job_uid, (0, float("-inf")))
+        if not in_part or now - last > FIRST_PAUSE_SECONDS:
+            times = min(times + 1, _MOST_DOUBLINGS)
+            self._unused[job_uid] = times, now
         return 0.0 if times == 1 else min(FIRST_PAUSE_SECONDS * 2.0**times, LONGEST_PAUSE_SECONDS)
 
     def used(self, job_uid: str) -> None:

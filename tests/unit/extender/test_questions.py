@@ -2,6 +2,7 @@
 
 import pytest
 
+from extender.state.offers import MOST_ANSWERS
 from extender.state.questions import ADVANCE_SECONDS, DISTRUST_SECONDS
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
@@ -138,6 +139,22 @@ def test_pods_that_are_still_to_be_tried_are_requeued_in_case_an_event_was_lost(
     assert cluster.nominations.pods_to_requeue() == ()
     cluster.now += 2
     assert [pod.name for pod in cluster.nominations.pods_to_requeue()] == [second]
+
+
+def test_what_is_left_of_a_gang_that_is_bound_in_part_is_planned_elsewhere_at_once() -> None:
+    """Its pods fail one by one: that is no longer pause with each of them."""
+    cluster = FakeCluster({"a": 5, "b": 5, "c": 5})
+    first, *others = cluster.job("j", 1, 4)
+    cluster.plan()
+    for _ in range(MOST_ANSWERS):
+        for name in (first, *others):
+            cluster.ask(name)
+            cluster.plan()
+        cluster.now += 3
+    cluster.place(first)
+    for name in others:
+        assert cluster.ask(name).kept, name
+        cluster.plan()
 
 
 def test_the_advance_comes_back() -> None:
