@@ -124,7 +124,7 @@ def grown_by_forecast(rescales: list[Rescale]) -> list[Rescale]:
     ]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_two_jobs_are_measured_share_the_cluster_by_their_forecasts_and_reach_their_goals(
     scenario: Scenario,
 ) -> None:
