@@ -6,7 +6,7 @@ formulas with noise, curves of the paper's own form, and the published runs of
 ``tests/data/curves/published_runs.json`` without what they declare. ``--short`` takes blocks of
 epochs as epochs, so that runs are of 15 epochs and more. The constants were chosen on the families
 of ``CHOSEN_ON``, whole and short; ``--held`` takes the others, on which nothing was chosen, and
-``--kept-apart`` the networks of ``runs_kept_apart.json``, which came after the last choice.
+``--kept-apart`` the networks of ``runs_kept_apart.json``, on which no choice was made either.
 
 A forecast is asked for from parts of a run, after some epochs, and 5 epochs after the learning rate
 has dropped. What lies behind a drop that nothing announces cannot be foreseen, so the last asks for
