@@ -15,6 +15,7 @@ from optimus.jobs import Counts, Job
 from optimus.lifecycle.record import JobRecord
 from optimus.models.forecast import batch_rule, expected_speed
 from optimus.progress.types import SpeedSample, TrainingProgress
+from optimus.times import duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,9 @@ class Books:
         return max(self.saved_seconds / untouched, -1.0) if untouched > 0 else 0.0
 
     def text(self) -> str:
-        """``4 m 10 s sooner than at 2 PS + 3 workers``, and on what it rests where not measured."""
+        """``4 min 10 s sooner than at 2 PS + 3 workers``, and on what it rests where not measured."""
         saved, basis = round(self.saved_seconds), ", by its predicted speed there"
-        amount = f"{_duration(abs(saved))} {'sooner' if saved > 0 else 'later'} than"
+        amount = f"{duration(abs(saved))} {'sooner' if saved > 0 else 'later'} than"
         than = "as soon as" if not saved else amount
         return f"{than} at {self.own}{basis if self.is_predicted else ''}"
 
@@ -86,11 +87,3 @@ def _speed(samples: list[SpeedSample]) -> float:
     seconds = sum(each.seconds for each in samples)
     steps = sum(each.seconds * each.steps_per_second for each in samples)
     return steps / seconds if seconds > 0 else 0.0
-
-
-def _duration(seconds: int) -> str:
-    hours, rest = divmod(seconds, 3600)
-    minutes, seconds = divmod(rest, 60)
-    if hours:
-        return f"{hours} h {minutes} m"
-    return f"{minutes} m {seconds} s" if minutes else f"{seconds} s"

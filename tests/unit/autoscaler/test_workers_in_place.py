@@ -29,6 +29,16 @@ def state_of(harness: ControllerHarness) -> JobState:
     return harness.controller.managed.states["uid-a"]
 
 
+def shrinking(cluster: FakeCluster, harness: ControllerHarness) -> FakeJob:
+    """A job on its way from four workers to two."""
+    job = submitted(cluster, 4)
+    harness.run_until("a", Phase.TRAINING)
+    state = state_of(harness)
+    state.begin("i1", cluster.at, Counts(1, 2), "a test", RescalePurpose.INTERVAL)
+    harness.run(2)
+    return job
+
+
 def move(harness: ControllerHarness, cluster: FakeCluster, target: Counts) -> None:
     harness.run_until("a", Phase.TRAINING)
     harness.run(30)
@@ -70,11 +80,7 @@ def test_each_speed_is_that_of_its_counts(cluster: FakeCluster, harness: Control
 def test_a_new_leader_finishes_what_another_has_begun(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = submitted(cluster, 4)
-    harness.run_until("a", Phase.TRAINING)
-    state = state_of(harness)
-    state.begin("i1", cluster.at, Counts(1, 2), "a test", RescalePurpose.INTERVAL)
-    harness.run(2)
+    job = shrinking(cluster, harness)
     assert job.counts == Counts(1, 3), "one at a time"
     harness.restart()
     harness.run(80)
@@ -109,11 +115,7 @@ def test_workers_whose_containers_fail_leave_again(
 def test_counts_at_which_a_change_is_refused_are_not_its_users(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = submitted(cluster, 4)
-    harness.run_until("a", Phase.TRAINING)
-    state = state_of(harness)
-    state.begin("i1", cluster.at, Counts(1, 2), "a test", RescalePurpose.INTERVAL)
-    harness.run(2)
+    job = shrinking(cluster, harness)
     cluster.refuse = ErrorKind.INVALID
     harness.run(20)
     assert (job.counts, state_of(harness).rescale) == (Counts(1, 3), None)

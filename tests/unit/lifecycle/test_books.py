@@ -25,7 +25,7 @@ def test_what_it_was_faster_by_less_what_it_stood_and_did_again() -> None:
     assert books == Books(OWN, 400.0, 300.0, 40.0, 10.0)
     assert books.saved_seconds == 250.0
     assert books.saved_fraction == pytest.approx(250 / 700)
-    assert books.text() == "4 m 10 s sooner than at 1 PS + 2 workers"
+    assert books.text() == "4 min 10 s sooner than at 1 PS + 2 workers"
 
 
 def test_where_its_own_counts_were_not_measured_it_says_so() -> None:
@@ -60,7 +60,7 @@ def test_there_are_none(record: JobRecord, progress: TrainingProgress) -> None:
     ("books", "text"),
     {
         "it lost": (Books(OWN, 100.0, 0.0, 40.0), "40 s later than at 1 PS + 2 workers"),
-        "hours": (Books(OWN, 1e4, 7300.0), "2 h 1 m sooner than at 1 PS + 2 workers"),
+        "hours": (Books(OWN, 1e4, 7300.0), "2 h 1 min sooner than at 1 PS + 2 workers"),
         "it was not moved": (Books(OWN, 100.0), "as soon as at 1 PS + 2 workers"),
     },
 )
