@@ -16,7 +16,7 @@ from optimus.kube.profile_codec import observed_job
 from optimus.kube.profiles import TrainingProfile
 from optimus.kube.suspension import Preemption, SuspensionMark
 from optimus.kube.training_jobs import TrainingJob
-from optimus.lifecycle.brake import Brake, EndedJob, brake_of
+from optimus.lifecycle.books import Brake, EndedJob, brake_of
 from optimus.lifecycle.workloads import UsualLengths
 from optimus.nodes import Node, label_keys, what_is_offered
 from optimus.rescale.machine import adopt, resume

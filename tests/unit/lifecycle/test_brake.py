@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optimus.lifecycle.brake import ERROR, MOST_JOBS, EndedJob, brake_of, evidence
+from optimus.lifecycle.books import ERROR, MOST_JOBS, EndedJob, brake_of, evidence
 from tests.cases import cases
 
 
