@@ -46,7 +46,7 @@ from optimus.simulator.report import report_page
 from optimus.simulator.results import GPU, Simulation
 from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
-from optimus.simulator.summary import Estimate, summarise
+from optimus.simulator.summary import Estimate, summarise, verdict
 from optimus.simulator.trace_workload import SubmittedJob, SubmittedWorkload
 from optimus.simulator.user_counts import UserCounts
 from optimus.simulator.workload import WORKLOADS, TraceWorkload, on_kinds
@@ -83,6 +83,10 @@ _COLUMNS: Final = (
     ("epochs error", "convergence_error", "{:.1%}"),
 )
 """Heading, figure and format; averages and makespans have their interval beside them."""
+_ERRORS: Final = (
+    "speed error, epochs error: how far the forecasts of speeds and of epochs were from the truth,"
+    " whenever a\npolicy decided (mean of absolute values)"
+)
 _LOST: Final = ("lost s", "lost_seconds_per_job", "{:.0f}")
 """Shown where checkpoints are simulated."""
 _WITH_INTERVAL: Final = frozenset({"average_jct_seconds", "makespan_seconds"})
@@ -436,10 +440,10 @@ def _write(found: Sequence[Simulation], folder: Path) -> None:
     from matplotlib.figure import Figure
 
     write(found, folder)
-    for name, draw in plots.PLOTS.items():
+    for name, draw in zip(plots.PICTURES, plots.PLOTS.values(), strict=True):
         figure = Figure(figsize=(9, 5.5), layout="constrained")
         draw(figure, found)
-        figure.savefig(folder / f"{name}.png", dpi=150)
+        figure.savefig(folder / name, dpi=150)
 
 
 def _text(found: Sequence[Simulation]) -> str:
@@ -447,7 +451,8 @@ def _text(found: Sequence[Simulation]) -> str:
     interval = ", ± is the 95 % confidence interval over them"
     of_seeds = f"{seeds} seeds{interval}" if seeds > 1 else "1 seed"
     head = f"{len(first.jobs)} jobs ({first.workload}), {of_seeds}; ratios to {first.policy}"
-    return f"{head}\n\n{summary_table(found)}"
+    errors = _ERRORS if any(each.forecasts for each in found) else ""
+    return "\n\n".join(filter(None, (verdict(found), head, summary_table(found), errors)))
 
 
 def summary_table(found: Sequence[Simulation]) -> str:
