@@ -17,17 +17,23 @@ import csv
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from optimus.allocation.time_shares import SharesProblem, Values
 from optimus.allocation.turns import Notes
+from optimus.policies.gavel_fifo import GavelFifoPolicy
+from optimus.policies.gavel_ftf import GavelFtfPolicy
 from optimus.policies.gavel_las import GavelLasPolicy
+from optimus.policies.gavel_makespan import GavelMakespanPolicy
+from optimus.policies.gavel_throughput import GavelThroughputPolicy
 
 DATA = Path(__file__).parent.parent / "tests" / "data" / "gavel"
 KINDS = ("v100", "p100", "k80")
+PRICES = np.array([2.48, 1.46, 0.45])
+"""Dollars an hour of each kind: those of the authors' program."""
 CLUSTERS = {
     "max_min_fairness": (8, 16, 24),
     "minimize_makespan": (8, 16, 24),
@@ -148,9 +154,15 @@ def set_shares(
         workers=scale,
         others=np.zeros_like(scale),
         capacity=np.array(workers, dtype=np.float64)[:, None],
+        kinds=KINDS,
+        nodes=np.array(workers, dtype=np.float64),
+        prices=PRICES,
         weights=np.array([job.weight for job in jobs]),
+        namespaces=("",) * len(jobs),
+        namespace_weights=np.ones(len(jobs)),
         steps_left=np.array([each.left for each in active]),
         submitted=np.array([job.arrival for job in jobs]),
+        finish_by=np.full(len(jobs), np.inf),
         notes=tuple(each.notes for each in active),
     )
     shares, notes = rule.shares(problem)
@@ -190,10 +202,35 @@ def chosen(
                     yield each, kind
 
 
+def of_first_kind(rule: Callable[[SharesProblem], tuple[Values, Notes]]) -> Shares:
+    """A policy without throughputs of kinds: each job as fast everywhere as on the first kind."""
+
+    def shares(problem: SharesProblem) -> tuple[Values, Notes]:
+        alike = replace(problem, speeds=np.repeat(problem.speeds[:, :1], len(KINDS), axis=1))
+        found, notes = rule(alike.without_kinds())
+        return alike.spread(found), notes
+
+    return shares
+
+
+def fifo_as_coded(problem: SharesProblem) -> tuple[Values, Notes]:
+    """The authors' FIFO gives a job a kind on which it cannot run, where no other is left; the job
+    then waits in front of the nodes that it keeps from others."""
+    able = np.where(problem.speeds > 0, problem.speeds, 1e-9)
+    return GavelFifoPolicy().shares(replace(problem, speeds=able))
+
+
+_ONCE = GavelLasPolicy(levels=False).shares
 RULES: Mapping[str, Rule] = {
-    "max_min_fairness": Rule(GavelLasPolicy(tells_kinds=False, levels=False).shares, shuffles=True),
-    "max_min_fairness_perf": Rule(GavelLasPolicy(levels=False).shares),
+    "max_min_fairness": Rule(of_first_kind(_ONCE), shuffles=True),
+    "max_min_fairness_perf": Rule(_ONCE),
     "max_min_fairness_water_filling_perf": Rule(GavelLasPolicy().shares),
+    "finish_time_fairness": Rule(of_first_kind(GavelFtfPolicy().shares), shuffles=True),
+    "finish_time_fairness_perf": Rule(GavelFtfPolicy().shares),
+    "fifo_perf": Rule(fifo_as_coded, fills=False),
+    "min_total_duration": Rule(of_first_kind(GavelMakespanPolicy().shares), shuffles=True),
+    "min_total_duration_perf": Rule(GavelMakespanPolicy().shares),
+    "max_sum_throughput_perf": Rule(GavelThroughputPolicy(normalised=False).shares),
 }
 """Gavel's name of a policy -> the policy here."""
 
