@@ -315,7 +315,7 @@ class _Fit:
         return history is not None and history.paused
 
     def _granted(self, job: Job, grant: Grant) -> Job:
-        """The job at these counts, bound to the kind of nodes, if it is to one."""
+        """The job at these counts, its workers bound to the kind of nodes, if they are to one."""
         job, label = replace(job, counts=grant.counts), self.undecided.inputs.kind_label
         return job.bound_to(Binding(label, grant.kind) if grant.kind else None)
 

@@ -68,11 +68,13 @@ class Undecided:
         return self.policy.decide(problem, self.inputs.memory, self.inputs.seed)
 
     def kind_of(self, uid: str) -> str:
-        """The kind of the nodes that a job's workers hold; "" where they have none, or are of
-        several."""
+        """The kind of the nodes of a job's workers; "" where they have none, or are of several."""
         plan, label = self.plan, self.inputs.kind_label
-        workers = (each for each in plan.bound.get(uid, ()) if each.replica.role is Role.WORKER)
-        nodes = (plan.capacity.row_of.get(each.node) for each in workers)
+        nodes = (
+            plan.capacity.row_of.get(each.node)
+            for each in plan.bound.get(uid, ())
+            if each.replica.role is Role.WORKER
+        )
         kinds = {plan.capacity.nodes[row].labels.get(label, "") for row in nodes if row is not None}
         return kinds.pop() if len(kinds) == 1 else ""
 

@@ -36,8 +36,8 @@ def test_a_job_waits_while_its_kind_is_full_and_others_do_not() -> None:
     names = cluster.job("j", 1, 2)
     assert not cluster.ask(names[0]).kept
     assert set(nodes_of(cluster, cluster.job("k", 1, 2)).values()) == {"slow"}
-    cluster.node("more", 2, kind="fast")
-    assert nodes_of(cluster, names)["j-worker-0"] == "more"
+    cluster.node("fast", 2, kind="fast")
+    assert nodes_of(cluster, names)["j-worker-0"] == "fast"
 
 
 def test_a_gang_that_waits_is_planned_again_when_it_is_released() -> None:
