@@ -36,7 +36,8 @@ def test_a_job_waits_while_its_kind_is_full_and_others_do_not() -> None:
     names = cluster.job("j", 1, 2)
     assert not cluster.ask(names[0]).kept
     assert set(nodes_of(cluster, cluster.job("k", 1, 2)).values()) == {"slow"}
-    cluster.node("fast", 2, kind="fast")
+    cluster.node("fast", 3, kind="fast")
+    cluster.planner.advance()
     assert nodes_of(cluster, names)["j-worker-0"] == "fast"
 
 
