@@ -116,7 +116,8 @@ class TimeShares:
         fits = (problem.workers[:, None] <= capacity).all(axis=2)
         fits &= (demand <= capacity.sum(axis=0)).all(axis=1)[:, None]
         speeds = np.where(fits, problem.speeds, 0.0)
-        beside = (demand[:, None] <= capacity).all(axis=2) & bool((speeds > 0).any(axis=0).all())
+        beside = np.asarray((demand[:, None] <= capacity).all(axis=2))
+        beside &= (speeds > 0).any(axis=0).all()
         taken = problem.workers[:, None] + problem.others[:, None] * beside[:, :, None]
         self._possible = np.flatnonzero((speeds > 0).any(axis=1))
         self._shape = speeds.shape

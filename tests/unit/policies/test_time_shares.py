@@ -120,7 +120,8 @@ def best_level(given_problem: SharesProblem) -> float:
     fits = (given_problem.workers[:, None] <= capacity).all(axis=2)
     fits &= (demand <= whole).all(axis=1)[:, None]
     speeds = np.where(fits, speeds, 0.0)
-    beside = (demand[:, None] <= capacity).all(axis=2) & bool((speeds > 0).any(axis=0).all())
+    beside = np.asarray((demand[:, None] <= capacity).all(axis=2))
+    beside &= (speeds > 0).any(axis=0).all()
     rows, bounds = [], []
     for job in range(jobs):
         own = np.kron(np.eye(jobs)[job], np.ones(kinds))
