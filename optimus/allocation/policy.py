@@ -75,7 +75,8 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a job holds now; ``kind`` is "" where its nodes have none, or are of several."""
+    """What a job holds now; ``kind`` is that of its workers' nodes, "" where these have none, or
+    are of several."""
 
     counts: Counts
     kind: str = ""
@@ -131,8 +132,8 @@ class ClusterProblem:
 class Grant:
     """What a job gets until the next question.
 
-    ``kind`` are the nodes that it is bound to, ``None`` for any. ``time_share`` is the part of the
-    time that it is meant to get in the long run."""
+    ``kind`` are the nodes that its workers are bound to, ``None`` for any. ``time_share`` is the
+    part of the time that it is meant to get in the long run."""
 
     counts: Counts
     kind: str | None = None
@@ -166,6 +167,10 @@ def grants(allocation: ClusterAllocation) -> dict[str, Grant]:
 @dataclass(frozen=True, slots=True)
 class PolicyMemory:
     """What a policy wants to know again: ``data`` is JSON (objects, lists, strings, numbers).
+
+    Policies that remember anything split it in two: ``{"jobs": {UID: {...}}, "cluster": {...}}``.
+    The part of a job is small (some 250 bytes) and may be stored with the job, and that of the
+    cluster (a few numbers) elsewhere. A part of a job that is lost is taken for a new job's.
 
     A policy that is handed the memory of another policy, or of a version that it does not know,
     begins anew."""

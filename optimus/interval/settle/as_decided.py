@@ -315,12 +315,11 @@ class _Fit:
         return history is not None and history.paused
 
     def _granted(self, job: Job, grant: Grant) -> Job:
-        """The job at these counts, bound to the kind of nodes, if it is to one."""
+        """The job at these counts, its workers bound to the kind of nodes, if they are to one."""
         job, label = replace(job, counts=grant.counts), self.undecided.inputs.kind_label
         if not grant.kind:
             return job
-        ps, worker = (_selecting(each, label, grant.kind) for each in (job.ps, job.worker))
-        return replace(job, ps=ps, worker=worker)
+        return replace(job, worker=_selecting(job.worker, label, grant.kind))
 
 
 _NOTHING = Grant(NO_COUNTS)
