@@ -11,6 +11,7 @@ import pytest
 from optimus.cli.main import main
 from optimus.cli.speed_evaluation import Draw, Score, distinct_draws, evaluate
 from optimus.cli.speed_table import read_speed_tables
+from optimus.errors import NotReady
 from optimus.jobs import BatchScope, Counts, TrainingMode
 from optimus.models.speed.curve import SpeedForm
 from tests.cases import cases
@@ -60,7 +61,7 @@ MEASURED_TABLES = sorted(set(DATA.glob("*.csv")) - {RAW})
 def test_choices_on_all_measured_networks(samples: int, mean: float, worst: float) -> None:
     chosen = []
     for table in (each for file in MEASURED_TABLES for each in read_speed_tables(file).tables):
-        draws = []
+        draws = list[Draw | NotReady]()
         for seed in range(distinct_draws(table, 10)):
             rng = np.random.default_rng([1, seed])
             draws += evaluate(table, (samples,), SpeedForm.BLEND, rng)
