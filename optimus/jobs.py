@@ -312,10 +312,22 @@ class ReplicaSpec:
     resources: Resources = NONE
     constraints: NodeConstraints = UNCONSTRAINED
 
+    def bound_to(self, binding: "Binding") -> "ReplicaSpec":
+        """The same on nodes of this kind alone."""
+        selector = (*self.constraints.selector, (binding.label, binding.kind))
+        return replace(self, constraints=replace(self.constraints, selector=selector))
+
     def without(self, resources: Collection[str]) -> "ReplicaSpec":
         """The same without these resources."""
         left = self.resources.without(resources)
         return self if left is self.resources else replace(self, resources=left)
+
+
+class Binding(NamedTuple):
+    """The kind of nodes that a job's workers are held to: a label, and the value that tells it."""
+
+    label: str
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +416,10 @@ class Job:
         ps, worker = self.ps.without(resources), self.worker.without(resources)
         fixed = tuple(replace(each, spec=each.spec.without(resources)) for each in self.fixed)
         return replace(self, ps=ps, worker=worker, fixed=fixed)
+
+    def bound_to(self, binding: Binding | None) -> "Job":
+        """The job with its workers on nodes of this kind alone; PSs go anywhere."""
+        return self if binding is None else replace(self, worker=self.worker.bound_to(binding))
 
     @property
     def managed(self) -> bool:

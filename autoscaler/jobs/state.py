@@ -412,6 +412,11 @@ class JobState:
         return SavedState(self.log.to_state(), self.record)
 
     @property
+    def bound_job(self) -> Job:
+        """The job with its workers on the kind of nodes that they are held to."""
+        return self.job.bound_to(self.record.binding)
+
+    @property
     def start_seconds(self) -> float:
         """Its own start time: the longest of the last times from the placement of all its pods
         until they ran."""

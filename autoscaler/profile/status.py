@@ -25,6 +25,7 @@ from optimus.kube.profiles import (
     BooksStatus,
     Condition,
     ConditionType,
+    NodeKind,
     ProfileStatus,
     RecommendationStatus,
     Truth,
@@ -127,6 +128,7 @@ def _status_of(state: JobState, progress: TrainingProgress, now: float) -> Profi
             for each in record.avoided
             if each.until > now
         ),
+        node_kind=None if record.binding is None else NodeKind(*record.binding),
     )
 
 
@@ -240,7 +242,7 @@ def urgent(status: ProfileStatus) -> tuple[object, ...]:
     decided = (status.phase, status.reason, status.interval_id, status.complaint, status.goal)
     recommended = status.recommended and (status.recommended.ps, status.recommended.workers)
     counts = (status.ps, status.workers, status.target_ps, status.target_workers, recommended)
-    slow = status.straggler, status.avoided_nodes
+    slow = status.straggler, status.avoided_nodes, status.node_kind
     met = [each.status for each in status.conditions if each.type is ConditionType.GOAL_MET]
     return *decided, *counts, status.rescale, status.rescales, *slow, *met
 

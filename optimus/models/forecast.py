@@ -540,16 +540,22 @@ def speed_terms(job: Job) -> SpeedTerms:
 
 def fitted_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
     """The speed model of a job that was measured at enough counts."""
-    refusal = why_not_ready(known_samples(job, progress), needed_counts(job.bounds))
-    return expected_speed(job, progress) if refusal is None else refusal
+    measured = known_samples(job, progress)
+    refusal = why_not_ready(measured, needed_counts(job.bounds))
+    return _speed_here(job, progress, measured) if refusal is None else refusal
 
 
 def expected_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
     """The speed model of a job that was measured at all, on the nodes where it runs."""
-    kind, measured = progress.node_kind, known_samples(job, progress)
+    measured = known_samples(job, progress)
     if not measured.counts:
         return NotReady("its speed has not been measured yet")
-    model = SpeedModel.of(measured, speed_terms(job))
+    return _speed_here(job, progress, measured)
+
+
+def _speed_here(job: Job, progress: TrainingProgress, measured: MergedSamples) -> SpeedModel:
+    """The model of these samples, at its speed now on the nodes where the job runs."""
+    model, kind = SpeedModel.of(measured, speed_terms(job)), progress.node_kind
     latest = measured.latest_at(job.counts, kind)
     if latest is not None:
         model = model.on(latest.node_kind).anchored(job.counts, latest.steps_per_second)

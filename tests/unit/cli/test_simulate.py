@@ -213,6 +213,18 @@ class TestResults:
         assert usual["profiling_runs_per_job"]["mean"] > 0
         assert equal["profiling_runs_per_job"]["mean"] == 0
 
+    def test_untouched_jobs_take_less_at_counts_that_their_users_know(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        few = ("--policies", "fixed", "--jobs", "3", "--seeds", "1", "--json")
+        small, sensible, best = (
+            json.loads(output_of(capsys, *few, *more))["policies"]["fixed"]["figures"]
+            for more in ((), ("--counts", "sensible"), ("--counts", "best"))
+        )
+        seconds = [each["average_jct_seconds"]["mean"] for each in (small, sensible, best)]
+        assert seconds == sorted(seconds, reverse=True)
+        assert small["restarts_per_job"]["mean"] == 0
+
     def test_a_published_policy_waits_under_the_waiting_rules(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
