@@ -374,7 +374,7 @@ def _without_checkpoint(progress: TrainingProgress) -> TrainingProgress:
 
 
 def _begin_pause(state: JobState, paused: PauseJob, at: float) -> None:
-    state.begin_pause(paused.id, at, PauseReason.POLICY, paused.reason)
+    state.begin_pause(paused.id, at, PauseReason.POLICY, paused.reason, paused.purpose)
     state.record = replace(state.record, profiling_since=None)
     _LOG.info("job %s: pause %s begins: %s", state.job.key, paused.id, paused.reason)
 

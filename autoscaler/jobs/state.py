@@ -427,6 +427,12 @@ class JobState:
         """Whether it does not train for the rescale in progress."""
         return self.rescale is not None and self.rescale.record.is_stopped
 
+    @property
+    def counts_as_stopped(self) -> bool:
+        """Whether it is stopped by what counts in the disruption budget."""
+        rescale = self.rescale
+        return self.is_stopped and rescale is not None and rescale.record.purpose.is_disruption
+
     def is_stuck(self, at: float) -> bool:
         """Whether it has been stopped in one step of a rescale for longer than any step lasts by
         itself: its pods do not end."""
@@ -516,7 +522,8 @@ class JobState:
         """Begin a rescale; of a job that is paused, its resume."""
         self.goal_changed = False
         if self.pause is not None and target != NO_COUNTS:
-            self.rescale = resume(observed_job(self.training_job), self.pause, at, target, why)
+            job = observed_job(self.training_job)
+            self.rescale = resume(job, self.pause, at, target, why, purpose)
             return
         before, pause = self.job.counts, PauseReason.GOAL if target == NO_COUNTS else None
         in_place = self.job.resizes_in_place(target) and self.gang.is_whole
@@ -534,10 +541,15 @@ class JobState:
         )
         self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, at))
 
-    def begin_pause(self, pause_id: str, at: float, pause: PauseReason, why: str) -> None:
+    def begin_pause(
+        self,
+        pause_id: str,
+        at: float,
+        pause: PauseReason,
+        why: str,
+        purpose: RescalePurpose = RescalePurpose.PREEMPTION,
+    ) -> None:
         """Begin to pause it."""
-        is_for_gang = pause is PauseReason.GANG
-        purpose = RescalePurpose.PREEMPTION if is_for_gang else RescalePurpose.INTERVAL
         self.begin(pause_id, at, NO_COUNTS, why, purpose)
         if self.rescale is not None:
             self.rescale = dataclasses.replace(

@@ -71,6 +71,7 @@ class Phase(StrEnum):
     AT_TARGET = "AtTarget"
     SUSPENDED = "Suspended"
     PAUSED = "Paused"
+    WAITING_FOR_ITS_TURN = "WaitingForItsTurn"
     COMPLETED = "Completed"
     FAILED = "Failed"
     LEFT_ALONE = "LeftAlone"
