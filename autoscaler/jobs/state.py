@@ -122,6 +122,12 @@ class JobState:
     recommends: bool = False
     """Whether it is only said what would be decided for it."""
 
+    bound_at: float | None = None
+    """Since when its pods have waited for nodes of the kind that they are held to."""
+
+    released: str = ""
+    """Why its workers are not held to a kind of nodes until they run; empty: they may be."""
+
     braked: str = ""
     """Why it is not moved any more, by the books of jobs that have ended; empty: it is."""
 
@@ -415,6 +421,19 @@ class JobState:
     def bound_job(self) -> Job:
         """The job with its workers on the kind of nodes that they are held to."""
         return self.job.bound_to(self.record.binding)
+
+    def release_kind(self, at: float, most_seconds: float) -> None:
+        """Let it go to any nodes where those of its kind have had no room for so long."""
+        binding = self.record.binding
+        if self.gang.is_placed or self.training_job.suspended:
+            self.bound_at, self.released = None, "" if self.gang.is_placed else self.released
+        elif binding is not None and self.bound_at is None:
+            self.bound_at = at
+        elif binding is not None and self.bound_at is not None:
+            waited = at - self.bound_at
+            if waited >= most_seconds:
+                self.released = f"nodes of the kind {binding.kind} had no room for {waited:.0f} s"
+                self.record = replace(self.record, binding=None)
 
     @property
     def start_seconds(self) -> float:

@@ -86,5 +86,8 @@ WAITING_EVENT: Final = "Waiting"
 WAIT_ANNOTATION: Final = "optimus.dl/wait"
 """On that Event, the same as values (``optimus.kube.waiting_events.Wait``)."""
 
+POLICY_MEMORY: Final = "optimus.dl/policy-memory"
+"""On the leader's Lease: what the policy remembers of the whole cluster."""
+
 EXTENDER_COMPONENT: Final = "optimus-extender"
 """What the extender's Events name as their source."""

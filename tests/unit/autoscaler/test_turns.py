@@ -37,6 +37,8 @@ class KindsCluster(FakeCluster):
     kinds: dict[str, int] = field(default_factory=dict)
     """CPUs by kind."""
     drained: set[str] = field(default_factory=set)
+    closed: set[str] = field(default_factory=set)
+    """Kinds on which no pod is placed, although the nodes seem to be free."""
 
     def decoded(self) -> tuple[list[TrainingJob], list[ClusterNode], list[Pod]]:
         jobs, _, pods = super().decoded()
@@ -59,7 +61,11 @@ class KindsCluster(FakeCluster):
                 taken[pod["spec"]["nodeName"]] += 1
         for kind, cpus in self.kinds.items():
             is_allowed = binding is None or binding == NodeKind(NODE_KIND_LABEL, kind)
-            if kind not in self.drained and is_allowed and taken[kind] + sum(fake.counts) <= cpus:
+            if (
+                kind not in self.drained | self.closed
+                and is_allowed
+                and taken[kind] + sum(fake.counts) <= cpus
+            ):
                 super()._make_pods(fake)
                 for pod in fake.pods:
                     pod["spec"]["nodeName"] = kind
@@ -373,3 +379,19 @@ def test_fifty_paused_jobs_are_resumed_where_the_policy_takes_no_turns_any_more(
     other.run(60)
     assert not any(job.suspended for job in jobs)
     assert not any(mark_of(job) for job in jobs)
+
+
+def test_a_job_is_released_from_a_kind_that_has_no_room_for_long() -> None:
+    cluster = KindsCluster(kinds={"fast": 4, "slow": 4}, closed={"fast", "slow"}, cpus=8)
+    harness = taking_turns(cluster)
+    (job,) = submit(cluster, "a")
+    harness.run(30, tick=5)
+    held_to = harness.status("a").node_kind
+    assert held_to is not None
+    (other,) = cluster.kinds.keys() - {held_to.value}
+    cluster.closed.remove(other)
+    harness.run(540, tick=20)
+    assert not job.pods
+    harness.run(80, tick=5)
+    assert {pod["spec"]["nodeName"] for pod in job.pods} == {other}
+    assert cluster.reasons("a").count("KindReleased") == 1
