@@ -218,6 +218,25 @@ AmountGoal = TargetEpochs | TargetSteps
 Goal = LossGoal | TargetMetric | TwoTargets | AmountGoal
 
 
+def goal_text(goal: Goal | None) -> str:
+    """A goal as users read it."""
+    match goal:
+        case TargetLoss(loss=loss):
+            return f"loss <= {loss:g}"
+        case ConvergenceThreshold(fraction=fraction):
+            return f"falls < {100 * fraction:g} %"
+        case TargetMetric(name=name, value=value, at_least=at_least):
+            return f"{name} {'>=' if at_least else '<='} {value:g}"
+        case TwoTargets(first=first, second=second, both=both):
+            return f"{goal_text(first)} {'and' if both else 'or'} {goal_text(second)}"
+        case TargetEpochs(epochs=epochs):
+            return f"{epochs:g} epochs"
+        case TargetSteps(steps=steps):
+            return f"{steps} steps"
+        case None:
+            return ""
+
+
 def target_metrics(goal: Goal | None) -> tuple[TargetMetric, ...]:
     """The parts of a goal that are about a metric other than the training loss."""
     targets = goal.targets if isinstance(goal, TwoTargets) else (goal,)
@@ -344,6 +363,9 @@ class Job:
     fixed: tuple[FixedRole, ...] = ()
     bounds: CountBounds = field(default_factory=CountBounds)
     mode: TrainingMode = TrainingMode.ASYNC
+    mode_is_assumed: bool = False
+    """Whether neither its user nor its command says the mode."""
+
     batch: Batch | None = None
     steps_per_epoch: float | None = None
     goal: Goal | None = None

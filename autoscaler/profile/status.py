@@ -14,14 +14,9 @@ from optimus import lifecycle
 from optimus.errors import NotReady
 from optimus.interval.classify import why_suspended
 from optimus.jobs import (
-    ConvergenceThreshold,
-    Goal,
     LossGoal,
-    TargetEpochs,
-    TargetLoss,
     TargetMetric,
-    TargetSteps,
-    TwoTargets,
+    goal_text,
 )
 from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import PHASES, pack_rescale
@@ -389,25 +384,6 @@ def _recommended(state: JobState) -> RecommendationStatus | None:
     return RecommendationStatus(
         found.counts.ps, found.counts.workers, found.action.value, now, then
     )
-
-
-def goal_text(goal: Goal | None) -> str:
-    """A goal as users read it."""
-    match goal:
-        case TargetLoss(loss=loss):
-            return f"loss <= {loss:g}"
-        case ConvergenceThreshold(fraction=fraction):
-            return f"falls < {100 * fraction:g} %"
-        case TargetMetric(name=name, value=value, at_least=at_least):
-            return f"{name} {'>=' if at_least else '<='} {value:g}"
-        case TwoTargets(first=first, second=second, both=both):
-            return f"{goal_text(first)} {'and' if both else 'or'} {goal_text(second)}"
-        case TargetEpochs(epochs=epochs):
-            return f"{epochs:g} epochs"
-        case TargetSteps(steps=steps):
-            return f"{steps} steps"
-        case None:
-            return ""
 
 
 def _books(state: JobState) -> BooksStatus | None:

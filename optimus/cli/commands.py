@@ -42,6 +42,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
         watchable=True,
     ),
     Command(
+        ("advise",),
+        "what the jobs of a cluster would gain from other counts, with nothing installed there",
+        _module("advise"),
+    ),
+    Command(
         ("forecast",),
         "when a run will meet its goal, with an interval: by its log, or a job of the cluster",
         _module("forecast"),
