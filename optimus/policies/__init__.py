@@ -11,6 +11,7 @@ from optimus.policies.fifo import FifoPolicy
 from optimus.policies.gavel_las import GavelLasPolicy
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy
+from optimus.policies.smd import SmdPolicy
 from optimus.policies.srtf import SrtfPolicy
 from optimus.policies.tetris import TetrisPolicy
 
@@ -30,6 +31,7 @@ POLICIES: Final[Mapping[str, Make]] = MappingProxyType(
         TetrisPolicy.name: _of_pools(TetrisPolicy),
         SrtfPolicy.name: _of_pools(SrtfPolicy),
         FifoPolicy.name: _of_pools(FifoPolicy),
+        SmdPolicy.name: lambda options: with_options(SmdPolicy, options),
         GavelLasPolicy.name: lambda options: with_options(GavelLasPolicy, options),
     }
 )

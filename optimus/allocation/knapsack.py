@@ -1,0 +1,252 @@
+"""The multiple-choice knapsack with several resources: which option each item gets, if any.
+
+At most one option of each item is chosen, of a required item exactly one, so that the sum of values
+is largest and no resource is exceeded. Solved after Frieze and Clarke (European Journal of
+Operational Research 15(1), 1984; the outer problem of SMD, INFOCOM 2021): the linear programme, its
+fractional choices rounded down, and what is left filled by the best improvement per amount at the
+programme's prices. Fewer items than ``EXACT_ITEMS`` are solved as an integer programme to a
+thousandth, and the better of the two answers counts. The solver is HiGHS.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+from scipy.sparse import coo_array, csr_array, vstack
+
+Amounts = NDArray[np.float64]
+Counted = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+NOTHING: Final = -1
+"""The choice of an item that gets no option."""
+
+EXACT_ITEMS: Final = 300
+_GAP: Final = 1e-3
+_MOST_NODES: Final = 2000
+"""Of the search tree: a bound that gives the same answer on any machine, as none of time would."""
+
+_LEAST_PRICE: Final = 1e-12
+_TOLERANCE: Final = 1e-7
+_WHOLE: Final = 1 - 1e-6
+_MOST_UNITS: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choices:
+    """Items and their options, those of an item one after the other, its cheapest first.
+
+    ``item``, ``value`` and ``cost`` are by option; costs of an item's first option are the least
+    in every resource. ``required`` is by item: the first options of these fit together.
+    ``own_cost`` is charged to what the item's group has, ``own_capacity`` by group, beside
+    ``cost``, which is charged to what all have."""
+
+    item: Counted
+    value: Amounts
+    cost: Amounts
+    capacity: Amounts
+    required: Mask
+    group: Counted
+    own_cost: Amounts
+    own_capacity: Amounts
+
+    @property
+    def first(self) -> Counted:
+        """The first option of each item."""
+        return np.searchsorted(self.item, np.arange(len(self.required)))
+
+    def worth(self, chosen: Counted) -> float:
+        """The sum of the chosen options' values."""
+        return float(self.value[chosen[chosen != NOTHING]].sum())
+
+    def limits(self) -> tuple[csr_array, Amounts]:
+        """Matrix and right side of all that must not be exceeded."""
+        unit = _units(self.cost)
+        parts, most = [csr_array((self.cost / unit).T)], [np.floor(self.capacity / unit)]
+        groups, own_unit = self.group[self.item], _units(self.own_cost)
+        for column, capacity in enumerate((self.own_capacity / own_unit).T):
+            charged = np.flatnonzero(self.own_cost[:, column])
+            part = self.own_cost[charged, column] / own_unit[column]
+            shape = (len(capacity), len(self.item))
+            parts.append(csr_array(coo_array((part, (groups[charged], charged)), shape=shape)))
+            most.append(np.floor(capacity))
+        return vstack(parts, format="csr"), np.concatenate(most)
+
+    def of_item(self) -> csr_array:
+        """The matrix whose rows add up what is chosen of each item."""
+        options = np.arange(len(self.item))
+        shape = (len(self.required), len(options))
+        return csr_array(coo_array((np.ones(len(options)), (self.item, options)), shape=shape))
+
+
+def _units(cost: Amounts) -> Amounts:
+    """By column, units of which all amounts are multiples: small whole numbers are what the solver
+    is best at. Where these would be beyond ``_MOST_UNITS``, larger ones."""
+    whole = np.gcd.reduce(cost.astype(np.int64), axis=0).astype(np.float64)
+    most = cost.max(axis=0, initial=0.0) / _MOST_UNITS
+    return np.asarray(np.maximum(np.maximum(whole, most), 1.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """The chosen option of each item, or ``NOTHING``; no choice is worth more than ``bound``."""
+
+    chosen: Counted
+    bound: float
+
+
+def solve(choices: Choices) -> Solution:
+    """The best choice that was found."""
+    if len(choices.item) == 0:
+        return Solution(np.full(len(choices.required), NOTHING, dtype=np.int64), 0.0)
+    relaxed = _relaxed(choices)
+    rounded = _round_and_fill(choices, relaxed)
+    if relaxed is None or len(choices.required) >= EXACT_ITEMS:
+        return rounded
+    least = choices.worth(rounded.chosen)
+    # No better choice has an option that costs more than the bound exceeds what is found.
+    exact = _integer(choices, relaxed.bound + relaxed.reduced >= least)
+    if exact is None:
+        return rounded
+    better = choices.worth(exact.chosen) > least
+    return Solution((exact if better else rounded).chosen, min(exact.bound, relaxed.bound))
+
+
+def round_and_fill(choices: Choices) -> Solution:
+    """The linear programme, rounded down and filled."""
+    return _round_and_fill(choices, _relaxed(choices))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Relaxed:
+    """The linear programme: what it takes of each option, and what one more unit of each option
+    would add to ``bound``, at most 0. ``prices`` are of the resources that all share."""
+
+    taken: Amounts
+    reduced: Amounts
+    prices: Amounts
+    bound: float
+
+
+def _relaxed(choices: Choices) -> _Relaxed | None:
+    """Solve with few options of each item, and add those that would improve it until none does."""
+    limits, most = choices.limits()
+    of_item, item, value = choices.of_item(), choices.item, choices.value
+    required, begin = choices.required, choices.first
+    active = _sensible(choices)
+    while True:
+        columns = np.flatnonzero(active)
+        every: Any = vstack([limits, of_item[~required]], format="csc")[:, columns]
+        of_required: Any = of_item[required].tocsc()[:, columns]
+        found = linprog(
+            -value[columns],
+            A_ub=every,
+            b_ub=np.concatenate([most, np.ones(int((~required).sum()))]),
+            A_eq=of_required,
+            b_eq=np.ones(int(required.sum())),
+            bounds=[(0.0, None)] * len(columns),
+            method="highs",
+        )
+        if found.x is None or found.ineqlin.marginals is None or found.eqlin.marginals is None:
+            return None
+        prices, worth = -np.asarray(found.ineqlin.marginals), np.empty(len(required))
+        worth[~required] = prices[len(most) :]
+        worth[required] = -np.asarray(found.eqlin.marginals)
+        reduced = value - limits.T @ prices[: len(most)] - worth[item]
+        best = np.maximum.reduceat(reduced, begin)[item]
+        better = (reduced > _TOLERANCE) & (reduced >= best) & ~active
+        if not better.any():
+            break
+        active |= better
+    taken = np.zeros(len(value))
+    taken[columns] = found.x
+    shared = prices[: len(choices.capacity)] / _units(choices.cost)
+    return _Relaxed(taken, np.minimum(reduced, 0.0), shared, -float(found.fun or 0.0))
+
+
+def _sensible(choices: Choices) -> Mask:
+    """Of each item the first option, and the best at some prices for its dominant share."""
+    share = (choices.cost / np.maximum(choices.capacity, 1.0)).max(axis=1)
+    active = np.zeros(len(share), dtype=np.bool_)
+    active[choices.first] = True
+    highest = float((choices.value / np.maximum(share, _LEAST_PRICE)).max())
+    for price in (0.0, *(highest / 4.0**power for power in range(1, 9))):
+        worth = choices.value - price * share
+        active |= worth >= np.maximum.reduceat(worth, choices.first)[choices.item]
+    return active
+
+
+def _round_and_fill(choices: Choices, relaxed: _Relaxed | None) -> Solution:
+    chosen = np.where(choices.required, choices.first, NOTHING)
+    if relaxed is None:
+        return Solution(_filled(choices, chosen, 1 / np.maximum(choices.capacity, 1.0)), np.inf)
+    whole = np.flatnonzero(relaxed.taken > _WHOLE)
+    chosen[choices.item[whole]] = whole
+    return Solution(_filled(choices, chosen, relaxed.prices), relaxed.bound)
+
+
+def _integer(choices: Choices, may_be: Mask) -> Solution | None:
+    """The integer programme of some options; ``None`` where the solver has no answer that is within
+    all limits."""
+    limits, most = choices.limits()
+    columns = np.flatnonzero(may_be)
+    found = milp(
+        -choices.value[columns],
+        integrality=np.ones(len(columns), dtype=np.int64),
+        bounds=Bounds(0, 1),
+        constraints=[
+            LinearConstraint(limits.tocsc()[:, columns], -np.inf, most),
+            LinearConstraint(
+                choices.of_item().tocsc()[:, columns], choices.required.astype(np.float64), 1.0
+            ),
+        ],
+        options={"mip_rel_gap": _GAP, "node_limit": _MOST_NODES, "presolve": False},
+    )
+    if found.x is None:
+        return None
+    taken = columns[np.flatnonzero(found.x > 0.5)]
+    chosen = np.full(len(choices.required), NOTHING, dtype=np.int64)
+    chosen[choices.item[taken]] = taken
+    if not _is_within(choices, chosen):
+        return None
+    return Solution(chosen, -float(found.mip_dual_bound))
+
+
+def _is_within(choices: Choices, chosen: Counted) -> bool:
+    """Solvers work to a tolerance: whether nothing is exceeded."""
+    free, own_free = _left(choices, chosen)
+    return bool((free >= 0).all() and (own_free >= 0).all())
+
+
+def _left(choices: Choices, chosen: Counted) -> tuple[Amounts, Amounts]:
+    items = np.flatnonzero(chosen != NOTHING)
+    own_free = choices.own_capacity.copy()
+    np.subtract.at(own_free, choices.group[items], choices.own_cost[chosen[items]])
+    return choices.capacity - choices.cost[chosen[items]].sum(axis=0), own_free
+
+
+def _filled(choices: Choices, chosen: Counted, prices: Amounts) -> Counted:
+    """Improve one item at a time, the largest gain per amount at these prices first."""
+    item, groups = choices.item, choices.group[choices.item]
+    free, own_free = _left(choices, chosen)
+    has = chosen != NOTHING
+    value = np.where(has, choices.value[chosen], 0.0)
+    cost = np.where(has[:, None], choices.cost[chosen], 0.0)
+    own_cost = np.where(has[:, None], choices.own_cost[chosen], 0.0)
+    prices = np.maximum(prices, _LEAST_PRICE / np.maximum(choices.capacity, 1.0))
+    while True:
+        more = choices.cost - cost[item]
+        fitting = (more <= free).all(axis=1)
+        fitting &= (choices.own_cost - own_cost[item] <= own_free[groups]).all(axis=1)
+        gain = np.where(fitting, choices.value - value[item], 0.0)
+        good = np.flatnonzero(gain > 0)
+        if len(good) == 0:
+            return chosen
+        best = good[np.argmax(gain[good] / (np.maximum(more[good], 0.0) @ prices + _LEAST_PRICE))]
+        row = item[best]
+        free = free - more[best]
+        own_free[groups[best]] -= choices.own_cost[best] - own_cost[row]
+        chosen[row], value[row] = best, choices.value[best]
+        cost[row], own_cost[row] = choices.cost[best], choices.own_cost[best]
