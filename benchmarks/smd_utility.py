@@ -9,7 +9,7 @@ deadlines of 1 to 15 hours, limits of 2 to 20 tasks of a role, tasks of 1 to 10 
 GiB, workers of 0 to 4 GPUs. A unit are 500 cores, 1,500 GiB and 90 GPUs, a twelfth of what 50 jobs
 may ask for. Compared are, each problem by itself:
 
-- the counts of each job with an enumeration of its own, written as a loop;
+- the counts of each job with all that lie within its bounds;
 - what is chosen with the bound of the integer programme of all enumerated counts;
 - charged their limits: with the jobs by arrival, while their limits fit, at their best counts;
 - charged their use: with a greedy choice by utility per dominant share, task by task.
@@ -36,6 +36,8 @@ from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec, TargetLo
 from optimus.models.forecast import Forecast
 from optimus.policies.smd import Charge, SmdPolicy
 from optimus.resources import CPU, MEMORY, Resources
+
+Amounts = NDArray[np.float64]
 
 SETTINGS: Final = tuple(product(("async", "sync"), ((1, 50), (5, 50), (5, 200))))
 STEEPNESS: Final = SmdPolicy().steepness
@@ -107,55 +109,55 @@ def _task(draw: np.random.Generator, gpus: int) -> Resources:
     return Resources({CPU: 1000 * cores, MEMORY: gib << 30, "gpu": gpus})
 
 
-def utility(of: Candidate, seconds: float) -> float:
+def utility(of: Candidate, seconds: ArrayLike) -> Amounts:
     """As the paper defines it."""
-    assert of.objective is not None and of.job.finish_by is not None
-    due = of.job.finish_by
-    return float(of.objective.weight / (1 + np.exp(min(STEEPNESS * (seconds - due) / due, 50))))
+    assert of.objective is not None
+    assert of.job.finish_by is not None
+    power = STEEPNESS * (np.asarray(seconds) - of.job.finish_by) / of.job.finish_by
+    return np.asarray(of.objective.weight / (1 + np.exp(np.minimum(power, 50))))
 
 
 @dataclass(frozen=True)
-class Option:
-    """Counts of one job, what they take, and their utility."""
+class Options:
+    """Counts of one job, shape (options, 2), what they take by resource, and their utilities."""
 
-    counts: Counts
-    cost: NDArray[np.float64]
-    utility: float
+    counts: NDArray[np.int64]
+    cost: Amounts
+    utility: Amounts
 
-
-def enumerated(of: Candidate) -> list[Option]:
-    """All counts of a job within its bounds, by a loop."""
-    bounds, found = of.job.bounds, []
-    assert bounds.max_ps is not None and bounds.max_workers is not None
-    for ps, workers in product(range(1, bounds.max_ps + 1), range(1, bounds.max_workers + 1)):
-        demand = of.job.demand(Counts(ps, workers))
-        cost = np.array([demand[name] for name in _NAMES], dtype=float)
-        seconds = float(of.forecast.remaining_seconds(ps, workers))
-        found.append(Option(Counts(ps, workers), cost, utility(of, seconds)))
-    return found
+    @property
+    def best(self) -> float:
+        """The largest utility."""
+        return float(self.utility.max())
 
 
-def not_dominated(options: Sequence[Option]) -> list[Option]:
-    """Without those that need no less than others of no smaller utility."""
-    kept: list[Option] = []
-    for each in sorted(options, key=lambda one: (-one.utility, sum(one.counts))):
-        if not any((other.cost <= each.cost).all() for other in kept):
-            kept.append(each)
-    return kept
+def enumerated(of: Candidate) -> Options:
+    """All counts of a job within its bounds."""
+    bounds, job = of.job.bounds, of.job
+    assert bounds.max_ps is not None
+    assert bounds.max_workers is not None
+    counts = 1 + np.array(list(np.ndindex(bounds.max_ps, bounds.max_workers)))
+    task = np.array([[each.resources[name] for name in _NAMES] for each in (job.ps, job.worker)])
+    seconds = of.forecast.remaining_seconds(counts[:, 0], counts[:, 1])
+    return Options(counts, (counts @ task).astype(float), utility(of, seconds))
 
 
-def bound(
-    every: Sequence[Sequence[Option]], capacity: NDArray[np.float64], reached: float
-) -> float:
+def not_dominated(options: Options) -> Options:
+    """Without those that need no less than others of a larger utility."""
+    cheaper = (options.cost[None] <= options.cost[:, None]).all(axis=2)
+    kept = ~(cheaper & (options.utility[None] > options.utility[:, None])).any(axis=1)
+    return Options(options.counts[kept], options.cost[kept], options.utility[kept])
+
+
+def bound(every: Sequence[Options], capacity: Amounts, reached: float) -> float:
     """No choice of one of each job's options, or none, is worth more: by the linear programme, or,
     where less than 99 % of that is reached, by the integer programme."""
-    flat = [(row, each) for row, options in enumerate(every) for each in options]
-    value = np.array([each.utility for _, each in flat])
-    rows = np.array([row for row, _ in flat])
+    value = np.concatenate([each.utility for each in every])
+    rows = np.repeat(np.arange(len(every)), [len(each.utility) for each in every])
     one = csr_array(
-        coo_array((np.ones(len(flat)), (rows, np.arange(len(flat)))), (len(every), len(flat)))
+        coo_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), (len(every), len(rows)))
     )
-    cost = csr_array((np.array([each.cost for _, each in flat]) / capacity).T)
+    cost = csr_array((np.concatenate([each.cost for each in every]) / capacity).T)
     most = np.ones(len(every) + len(capacity))
     constraints = LinearConstraint(vstack([one, cost], format="csr"), -np.inf, most)
     linear = milp(-value, bounds=Bounds(0, 1), constraints=constraints)
@@ -163,7 +165,7 @@ def bound(
         return -float(linear.fun)
     found = milp(
         -value,
-        integrality=np.ones(len(flat), dtype=np.int64),
+        integrality=np.ones(len(value), dtype=np.int64),
         bounds=Bounds(0, 1),
         constraints=constraints,
         options={"mip_rel_gap": 1e-3, "time_limit": 60},
@@ -171,52 +173,48 @@ def bound(
     return -float(found.mip_dual_bound)
 
 
-def greedy(every: Sequence[Sequence[Option]], capacity: NDArray[np.float64]) -> float:
+def greedy(every: Sequence[Options], capacity: Amounts) -> float:
     """The baseline on use: again and again the task, or start, of most utility per dominant
     share."""
-    options = [{each.counts: each for each in of_job} for of_job in every]
-    nothing = Option(Counts(0, 0), np.zeros(len(capacity)), 0.0)
-    now, free = [nothing] * len(every), capacity.copy()
-    heap: list[tuple[float, int, Counts]] = []
+    tables = [{(p, w): at for at, (p, w) in enumerate(each.counts.tolist())} for each in every]
+    now, free = [(0, 0)] * len(every), capacity.copy()
+    cost, value = np.zeros((len(every), len(capacity))), np.zeros(len(every))
+    heap: list[tuple[float, int, tuple[int, int], tuple[int, int]]] = []
 
     def push(row: int) -> None:
-        at = now[row].counts
-        nearest = [Counts(at.ps + 1, at.workers), Counts(at.ps, at.workers + 1)]
-        for counts in [Counts(1, 1)] if at == Counts(0, 0) else nearest:
-            step = options[row].get(counts)
-            if step is not None and step.utility > now[row].utility:
-                share = float(((step.cost - now[row].cost) / capacity).max())
-                heapq.heappush(heap, (-(step.utility - now[row].utility) / share, row, counts))
+        ps, workers = now[row]
+        for counts in [(ps + 1, workers), (ps, workers + 1)] if ps else [(1, 1)]:
+            at = tables[row].get(counts)
+            if at is not None and every[row].utility[at] > value[row]:
+                share = float(((every[row].cost[at] - cost[row]) / capacity).max())
+                gain = float(every[row].utility[at] - value[row])
+                heapq.heappush(heap, (-gain / share, row, counts, now[row]))
 
     for row in range(len(every)):
         push(row)
     while heap:
-        _, row, counts = heapq.heappop(heap)
-        step, at = options[row][counts], now[row].counts
-        is_next = counts.ps + counts.workers == at.ps + at.workers + 1 or at == Counts(0, 0)
-        if not is_next or counts.ps < at.ps or counts.workers < at.workers:
-            continue
-        if (step.cost - now[row].cost <= free).all():
-            free = free - (step.cost - now[row].cost)
-            now[row] = step
+        _, row, counts, before = heapq.heappop(heap)
+        at = tables[row][counts]
+        more = every[row].cost[at] - cost[row]
+        if before == now[row] and (more <= free).all():
+            free, now[row] = free - more, counts
+            cost[row], value[row] = every[row].cost[at], every[row].utility[at]
             push(row)
-    return sum(each.utility for each in now)
+    return float(value.sum())
 
 
-def by_arrival(
-    jobs: Sequence[Candidate], every: Sequence[Sequence[Option]], capacity: NDArray[np.float64]
-) -> float:
+def by_arrival(jobs: Sequence[Candidate], every: Sequence[Options], capacity: Amounts) -> float:
     """The baseline on limits: an Optimus that reserves what its jobs may use at most; each that
     fits, in order of arrival, has the best counts within its limit."""
     free, total = capacity.copy(), 0.0
     for job, options in zip(jobs, every, strict=True):
         limit = _limit(job)
         if (limit <= free).all():
-            free, total = free - limit, total + max(each.utility for each in options)
+            free, total = free - limit, total + options.best
     return total
 
 
-def _limit(job: Candidate) -> NDArray[np.float64]:
+def _limit(job: Candidate) -> Amounts:
     demand = job.job.demand(job.job.counts)
     return np.array([demand[name] for name in _NAMES], dtype=float)
 
@@ -231,7 +229,7 @@ def chosen(jobs: Sequence[Candidate], capacity: Resources, charge: Charge) -> Ma
 def worth(jobs: Sequence[Candidate], counts: Mapping[str, Counts]) -> float:
     """The sum of utilities."""
     return sum(
-        utility(each, each.forecast.at(counts[each.job.uid]))
+        float(utility(each, each.forecast.at(counts[each.job.uid])))
         for each in jobs
         if each.job.uid in counts
     )
@@ -243,17 +241,16 @@ def measure(mode: str, units: int, jobs: int, seed: int) -> dict[str, float]:
     room = _UNIT * units
     capacity = np.array([room[name] for name in _NAMES], dtype=float)
     every = [enumerated(each) for each in candidates]
-    best = [max(options, key=lambda each: each.utility) for options in every]
     limits = [
-        [Option(each.counts, _limit(job), each.utility)]
-        for job, each in zip(candidates, best, strict=True)
+        Options(np.array([job.job.counts]), _limit(job)[None], np.array([options.best]))
+        for job, options in zip(candidates, every, strict=True)
     ]
     by_limit = chosen(candidates, room, Charge.LIMIT)
     begin = time.process_time()
     by_use = chosen(candidates, room, Charge.USE)
     seconds = time.process_time() - begin
     inner = [
-        best[row].utility - utility(each, each.forecast.at(by_limit[each.job.uid]))
+        every[row].best - float(utility(each, each.forecast.at(by_limit[each.job.uid])))
         for row, each in enumerate(candidates)
         if each.job.uid in by_limit
     ]

@@ -4,17 +4,19 @@ At most one option of each item is chosen, of a required item exactly one, so th
 is largest and no resource is exceeded. Solved after Frieze and Clarke (European Journal of
 Operational Research 15(1), 1984; the outer problem of SMD, INFOCOM 2021): the linear programme, its
 fractional choices rounded down, and what is left filled by the best improvement per amount at the
-programme's prices. Fewer items than ``EXACT_ITEMS`` are solved as an integer programme to a
-thousandth, and the better of the two answers counts. The solver is HiGHS.
+programme's prices. With fewer items than ``EXACT_ITEMS`` a search by branch and bound goes on from
+there, until what is missing to the bound is small. The solver is HiGHS.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from heapq import heappop, heappush
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
-from scipy.sparse import coo_array, csr_array, vstack
+from scipy.optimize import linprog
+from scipy.sparse import coo_array, csc_array, csr_array, vstack
 
 Amounts = NDArray[np.float64]
 Counted = NDArray[np.int64]
@@ -24,9 +26,10 @@ NOTHING: Final = -1
 """The choice of an item that gets no option."""
 
 EXACT_ITEMS: Final = 300
-_GAP: Final = 1e-3
-_MOST_NODES: Final = 2000
-"""Of the search tree: a bound that gives the same answer on any machine, as none of time would."""
+_GAP: Final = 2e-3
+_MOST_PARTS: Final = 200
+"""Linear programmes of the search: a bound that gives the same answer on any machine, as none of
+time would."""
 
 _LEAST_PRICE: Final = 1e-12
 _TOLERANCE: Final = 1e-7
@@ -34,7 +37,7 @@ _WHOLE: Final = 1 - 1e-6
 _MOST_UNITS: Final = 1e6
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Choices:
     """Items and their options, those of an item one after the other, its cheapest first.
 
@@ -52,7 +55,7 @@ class Choices:
     own_cost: Amounts
     own_capacity: Amounts
 
-    @property
+    @cached_property
     def first(self) -> Counted:
         """The first option of each item."""
         return np.searchsorted(self.item, np.arange(len(self.required)))
@@ -61,7 +64,8 @@ class Choices:
         """The sum of the chosen options' values."""
         return float(self.value[chosen[chosen != NOTHING]].sum())
 
-    def limits(self) -> tuple[csr_array, Amounts]:
+    @cached_property
+    def limits(self) -> tuple[Any, Amounts]:
         """Matrix and right side of all that must not be exceeded."""
         unit = _units(self.cost)
         parts, most = [csr_array((self.cost / unit).T)], [np.floor(self.capacity / unit)]
@@ -72,13 +76,14 @@ class Choices:
             shape = (len(capacity), len(self.item))
             parts.append(csr_array(coo_array((part, (groups[charged], charged)), shape=shape)))
             most.append(np.floor(capacity))
-        return vstack(parts, format="csr"), np.concatenate(most)
+        return vstack(parts, format="csc"), np.concatenate(most)
 
-    def of_item(self) -> csr_array:
+    @cached_property
+    def of_item(self) -> Any:
         """The matrix whose rows add up what is chosen of each item."""
         options = np.arange(len(self.item))
         shape = (len(self.required), len(options))
-        return csr_array(coo_array((np.ones(len(options)), (self.item, options)), shape=shape))
+        return csc_array(coo_array((np.ones(len(options)), (self.item, options)), shape=shape))
 
 
 def _units(cost: Amounts) -> Amounts:
@@ -101,28 +106,28 @@ def solve(choices: Choices) -> Solution:
     """The best choice that was found."""
     if len(choices.item) == 0:
         return Solution(np.full(len(choices.required), NOTHING, dtype=np.int64), 0.0)
-    relaxed = _relaxed(choices)
-    rounded = _round_and_fill(choices, relaxed)
-    if relaxed is None or len(choices.required) >= EXACT_ITEMS:
-        return rounded
-    least = choices.worth(rounded.chosen)
-    # No better choice has an option that costs more than the bound exceeds what is found.
-    exact = _integer(choices, relaxed.bound + relaxed.reduced >= least)
-    if exact is None:
-        return rounded
-    better = choices.worth(exact.chosen) > least
-    return Solution((exact if better else rounded).chosen, min(exact.bound, relaxed.bound))
-
-
-def round_and_fill(choices: Choices) -> Solution:
-    """The linear programme, rounded down and filled."""
-    return _round_and_fill(choices, _relaxed(choices))
+    active, required = _sensible(choices), choices.required
+    # With few options of each item, until no other would improve it
+    while (relaxed := _relaxed(choices, active, required)) is not None:
+        best = np.maximum.reduceat(relaxed.reduced, choices.first)[choices.item]
+        better = (relaxed.reduced > _TOLERANCE) & (relaxed.reduced >= best) & ~active
+        if not better.any():
+            break
+        active |= better
+    if relaxed is None:
+        chosen = np.where(required, choices.first, NOTHING)
+        prices = 1 / np.maximum(choices.capacity, 1.0)
+        return Solution(_filled(choices, chosen, prices), np.inf)
+    rounded = _rounded(choices, relaxed)
+    if len(required) >= EXACT_ITEMS:
+        return Solution(rounded, relaxed.bound)
+    return _searched(choices, relaxed, rounded)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Relaxed:
     """The linear programme: what it takes of each option, and what one more unit of each option
-    would add to ``bound``, at most 0. ``prices`` are of the resources that all share."""
+    would add to ``bound``. ``prices`` are of the resources that all share."""
 
     taken: Amounts
     reduced: Amounts
@@ -130,40 +135,36 @@ class _Relaxed:
     bound: float
 
 
-def _relaxed(choices: Choices) -> _Relaxed | None:
-    """Solve with few options of each item, and add those that would improve it until none does."""
-    limits, most = choices.limits()
-    of_item, item, value = choices.of_item(), choices.item, choices.value
-    required, begin = choices.required, choices.first
-    active = _sensible(choices)
-    while True:
-        columns = np.flatnonzero(active)
-        every: Any = vstack([limits, of_item[~required]], format="csc")[:, columns]
-        of_required: Any = of_item[required].tocsc()[:, columns]
-        found = linprog(
-            -value[columns],
-            A_ub=every,
-            b_ub=np.concatenate([most, np.ones(int((~required).sum()))]),
-            A_eq=of_required,
-            b_eq=np.ones(int(required.sum())),
-            bounds=[(0.0, None)] * len(columns),
-            method="highs",
-        )
-        if found.x is None or found.ineqlin.marginals is None or found.eqlin.marginals is None:
-            return None
-        prices, worth = -np.asarray(found.ineqlin.marginals), np.empty(len(required))
-        worth[~required] = prices[len(most) :]
-        worth[required] = -np.asarray(found.eqlin.marginals)
-        reduced = value - limits.T @ prices[: len(most)] - worth[item]
-        best = np.maximum.reduceat(reduced, begin)[item]
-        better = (reduced > _TOLERANCE) & (reduced >= best) & ~active
-        if not better.any():
-            break
-        active |= better
-    taken = np.zeros(len(value))
+def _relaxed(choices: Choices, active: Mask, required: Mask) -> _Relaxed | None:
+    """The linear programme of some options; ``None`` where it has no solution."""
+    (limits, most), of_item = choices.limits, choices.of_item
+    columns = np.flatnonzero(active)
+    if len(columns) == 0:
+        return None
+    upper: Any = vstack([limits[:, columns], of_item[:, columns][~required]], format="csr")
+    equal: Any = of_item[:, columns][required]
+    found = linprog(
+        -choices.value[columns],
+        A_ub=upper,
+        b_ub=np.concatenate([most, np.ones(int((~required).sum()))]),
+        A_eq=equal,
+        b_eq=np.ones(int(required.sum())),
+        bounds=[(0.0, None)] * len(columns),
+        method="highs",
+    )
+    if found.x is None or found.ineqlin.marginals is None or found.eqlin.marginals is None:
+        return None
+    prices, worth = -np.asarray(found.ineqlin.marginals), np.empty(len(required))
+    worth[~required] = prices[len(most) :]
+    worth[required] = -np.asarray(found.eqlin.marginals)
+    taken = np.zeros(len(choices.value))
     taken[columns] = found.x
-    shared = prices[: len(choices.capacity)] / _units(choices.cost)
-    return _Relaxed(taken, np.minimum(reduced, 0.0), shared, -float(found.fun or 0.0))
+    return _Relaxed(
+        taken,
+        choices.value - limits.T @ prices[: len(most)] - worth[choices.item],
+        prices[: len(choices.capacity)] / _units(choices.cost),
+        -float(found.fun or 0.0),
+    )
 
 
 def _sensible(choices: Choices) -> Mask:
@@ -178,46 +179,43 @@ def _sensible(choices: Choices) -> Mask:
     return active
 
 
-def _round_and_fill(choices: Choices, relaxed: _Relaxed | None) -> Solution:
+def _rounded(choices: Choices, relaxed: _Relaxed) -> Counted:
+    """What the linear programme takes as a whole, and the rest filled."""
     chosen = np.where(choices.required, choices.first, NOTHING)
-    if relaxed is None:
-        return Solution(_filled(choices, chosen, 1 / np.maximum(choices.capacity, 1.0)), np.inf)
     whole = np.flatnonzero(relaxed.taken > _WHOLE)
     chosen[choices.item[whole]] = whole
-    return Solution(_filled(choices, chosen, relaxed.prices), relaxed.bound)
-
-
-def _integer(choices: Choices, may_be: Mask) -> Solution | None:
-    """The integer programme of some options; ``None`` where the solver has no answer that is within
-    all limits."""
-    limits, most = choices.limits()
-    columns = np.flatnonzero(may_be)
-    found = milp(
-        -choices.value[columns],
-        integrality=np.ones(len(columns), dtype=np.int64),
-        bounds=Bounds(0, 1),
-        constraints=[
-            LinearConstraint(limits.tocsc()[:, columns], -np.inf, most),
-            LinearConstraint(
-                choices.of_item().tocsc()[:, columns], choices.required.astype(np.float64), 1.0
-            ),
-        ],
-        options={"mip_rel_gap": _GAP, "node_limit": _MOST_NODES, "presolve": False},
-    )
-    if found.x is None:
-        return None
-    taken = columns[np.flatnonzero(found.x > 0.5)]
-    chosen = np.full(len(choices.required), NOTHING, dtype=np.int64)
-    chosen[choices.item[taken]] = taken
-    if not _is_within(choices, chosen):
-        return None
-    return Solution(chosen, -float(found.mip_dual_bound))
-
-
-def _is_within(choices: Choices, chosen: Counted) -> bool:
-    """Solvers work to a tolerance: whether nothing is exceeded."""
     free, own_free = _left(choices, chosen)
-    return bool((free >= 0).all() and (own_free >= 0).all())
+    if (free < 0).any() or (own_free < 0).any():  # the solver works to a tolerance
+        chosen = np.where(choices.required, choices.first, NOTHING)
+    return _filled(choices, chosen, relaxed.prices)
+
+
+def _searched(choices: Choices, relaxed: _Relaxed, chosen: Counted) -> Solution:
+    """Branch and bound, the part of the largest bound first."""
+    worth = choices.worth(chosen)
+    # No better choice has an option that costs more than what is missing to the bound.
+    hopeful = relaxed.bound + np.minimum(relaxed.reduced, 0.0) >= worth
+    parts = [(-relaxed.bound, 0, hopeful, choices.required)]
+    for number in range(_MOST_PARTS):
+        if not parts or -parts[0][0] <= worth * (1 + _GAP):
+            break
+        _, _, active, required = heappop(parts)
+        found = _relaxed(choices, active, required)
+        if found is None or found.bound <= worth:
+            continue
+        rounded = _rounded(choices, found)
+        if choices.worth(rounded) > worth:
+            chosen, worth = rounded, choices.worth(rounded)
+        option = int(np.argmax(np.where(found.taken > _WHOLE, 0.0, found.taken)))
+        if found.taken[option] > 1 - _WHOLE:
+            alone, without = active.copy(), active.copy()
+            alone[choices.item == choices.item[option]] = False
+            alone[option], without[option] = True, False
+            with_item = required.copy()
+            with_item[choices.item[option]] = True
+            heappush(parts, (-found.bound, 2 * number + 1, alone, with_item))
+            heappush(parts, (-found.bound, 2 * number + 2, without, required))
+    return Solution(chosen, max(-parts[0][0] if parts else worth, worth))
 
 
 def _left(choices: Choices, chosen: Counted) -> tuple[Amounts, Amounts]:

@@ -42,7 +42,8 @@ from optimus.allocation.problem import Counted, Demands, Seconds, fits
 from optimus.jobs import Counts
 
 _AGED: Final = 0.01
-"""A waiting job that is due and whose best utility is less than this part of its weight has aged."""
+"""A waiting job that is due, and whose best utility is less than this part of its weight, has
+aged."""
 
 _FAST: Final = 0.001
 """The part of the weight that is for being fast. Default: too little to move a choice between jobs
@@ -273,9 +274,7 @@ def _within_limit(
     at = int(np.argmax(np.where(within, useful.utility, -1.0)))
     chosen = np.array([0, at] if is_required else [at])
     charged = np.array([(useful.ps[0], useful.workers[0]), limit])[-len(chosen) :]
-    return _Options(
-        useful.ps[chosen], useful.workers[chosen], useful.utility[chosen], *charged.T
-    )
+    return _Options(useful.ps[chosen], useful.workers[chosen], useful.utility[chosen], *charged.T)
 
 
 def _charges(
