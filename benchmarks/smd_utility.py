@@ -161,8 +161,9 @@ def bound(every: Sequence[Options], capacity: Amounts, reached: float) -> float:
     most = np.ones(len(every) + len(capacity))
     constraints = LinearConstraint(vstack([one, cost], format="csr"), -np.inf, most)
     linear = milp(-value, bounds=Bounds(0, 1), constraints=constraints)
-    if reached >= -0.99 * linear.fun:
-        return -float(linear.fun)
+    most_worth = -float(linear.fun or 0.0)
+    if reached >= 0.99 * most_worth:
+        return most_worth
     found = milp(
         -value,
         integrality=np.ones(len(value), dtype=np.int64),
@@ -170,7 +171,7 @@ def bound(every: Sequence[Options], capacity: Amounts, reached: float) -> float:
         constraints=constraints,
         options={"mip_rel_gap": 1e-3, "time_limit": 60},
     )
-    return -float(found.mip_dual_bound)
+    return -float(found.mip_dual_bound or 0.0)
 
 
 def greedy(every: Sequence[Options], capacity: Amounts) -> float:

@@ -58,7 +58,7 @@ def best_of_all(choices: Choices) -> float:
     return max(choices.worth(each) for each in every if is_allowed(choices, each))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 10**6), items=st.integers(1, 5), groups=st.integers(1, 3))
 def test_small_problems_are_solved_exactly(seed: int, items: int, groups: int) -> None:
     choices = drawn(seed, items, groups=groups)
@@ -68,7 +68,7 @@ def test_small_problems_are_solved_exactly(seed: int, items: int, groups: int) -
     assert choices.worth(found.chosen) >= best * 0.998 - 1e-9
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=5)
 @given(seed=st.integers(0, 10**6), items=st.integers(20, 120))
 def test_larger_ones_come_near_to_a_bound(seed: int, items: int) -> None:
     choices = drawn(seed, items, options=12)
@@ -77,7 +77,7 @@ def test_larger_ones_come_near_to_a_bound(seed: int, items: int) -> None:
     assert 0.99 * found.bound <= choices.worth(found.chosen) <= found.bound + 1e-6
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=3)
 @given(seed=st.integers(0, 10**6))
 def test_many_items_are_rounded_and_filled(seed: int) -> None:
     choices = drawn(seed, knapsack.EXACT_ITEMS, options=8, groups=2)

@@ -108,7 +108,7 @@ def best_of_all(given_problem: AllocationProblem, charge: Charge) -> float:
     return most
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 10**6))
 def test_no_choice_of_all_is_better(seed: int) -> None:
     given_problem = drawn(seed, 3)
@@ -118,7 +118,7 @@ def test_no_choice_of_all_is_better(seed: int) -> None:
     assert used(given_problem, Allocation(granted(answer))).fits_in(given_problem.available)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 10**6))
 def test_charged_limits_no_choice_is_better_and_counts_are_the_best_within_them(seed: int) -> None:
     given_problem = drawn(seed, 4, running=0.0)
