@@ -26,8 +26,8 @@ NOTHING: Final = -1
 """The choice of an item that gets no option."""
 
 EXACT_ITEMS: Final = 300
-_GAP: Final = 2e-3
-_MOST_PARTS: Final = 200
+_GAP: Final = 5e-3
+_MOST_PARTS: Final = 100
 """Linear programmes of the search: a bound that gives the same answer on any machine, as none of
 time would."""
 

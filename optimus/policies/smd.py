@@ -98,12 +98,12 @@ class SmdPolicy:
         known, submitted = memory.of(self.name, _VERSION), dict[str, Any]()
         answer = dict[str, Any]()
         for pool in problem.pools:
-            jobs = [
-                self._job(each, known.get(each.job.uid), problem.at)
-                for each in pool.allocation.candidates
-            ]
+            # Of equal choices the solver takes one by their order.
+            by_uid = sorted(pool.allocation.candidates, key=lambda each: each.job.uid)
+            ordered = replace(pool.allocation, candidates=tuple(by_uid))
+            jobs = [self._job(each, known.get(each.job.uid), problem.at) for each in by_uid]
             submitted |= {each.uid: each.remembered for each in jobs}
-            answer |= answer_of(pool.allocation, self._allocate(pool.allocation, jobs))
+            answer |= answer_of(ordered, self._allocate(ordered, jobs))
         return answer, PolicyMemory(self.name, _VERSION, submitted)
 
     def _job(self, candidate: Candidate, remembered: Any, at: float) -> "_Job":
