@@ -412,6 +412,11 @@ class JobState:
         return SavedState(self.log.to_state(), self.record)
 
     @property
+    def bound_job(self) -> Job:
+        """The job with its workers on the kind of nodes that they are held to."""
+        return self.job.bound_to(self.record.binding)
+
+    @property
     def start_seconds(self) -> float:
         """Its own start time: the longest of the last times from the placement of all its pods
         until they ran."""
@@ -462,8 +467,8 @@ class JobState:
         )
 
     def progress(self, now: float) -> TrainingProgress:
-        """The training so far, by its log, with what earlier jobs of its workload have shown."""
-        return self.forecasts.progress(self.log.progress(now))
+        """The training so far, by its log, with what else forecasts are made of."""
+        return self.forecasts.progress(self.log.progress(now), self.record.user_counts)
 
     def books(self) -> Books | None:
         """What moving it has saved; ``None`` where it was never moved, or nothing is known. Worked

@@ -9,8 +9,8 @@ from cachetools import LRUCache, TTLCache
 
 from autoscaler.jobs.state import JobState
 from autoscaler.metrics import Metrics
-from autoscaler.profile.status import deadline_text, declared_end, goal_text
-from optimus.jobs import NO_COUNTS, Counts, LossGoal, RescaleRule
+from autoscaler.profile.status import deadline_text, declared_end
+from optimus.jobs import NO_COUNTS, Counts, LossGoal, RescaleRule, goal_text
 from optimus.kube.contract import Annotation
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject

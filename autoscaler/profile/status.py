@@ -14,14 +14,9 @@ from optimus import lifecycle
 from optimus.errors import NotReady
 from optimus.interval.classify import why_suspended
 from optimus.jobs import (
-    ConvergenceThreshold,
-    Goal,
     LossGoal,
-    TargetEpochs,
-    TargetLoss,
     TargetMetric,
-    TargetSteps,
-    TwoTargets,
+    goal_text,
 )
 from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import PHASES, pack_rescale
@@ -30,6 +25,7 @@ from optimus.kube.profiles import (
     BooksStatus,
     Condition,
     ConditionType,
+    NodeKind,
     ProfileStatus,
     RecommendationStatus,
     Truth,
@@ -132,6 +128,7 @@ def _status_of(state: JobState, progress: TrainingProgress, now: float) -> Profi
             for each in record.avoided
             if each.until > now
         ),
+        node_kind=None if record.binding is None else NodeKind(*record.binding),
     )
 
 
@@ -245,7 +242,7 @@ def urgent(status: ProfileStatus) -> tuple[object, ...]:
     decided = (status.phase, status.reason, status.interval_id, status.complaint, status.goal)
     recommended = status.recommended and (status.recommended.ps, status.recommended.workers)
     counts = (status.ps, status.workers, status.target_ps, status.target_workers, recommended)
-    slow = status.straggler, status.avoided_nodes
+    slow = status.straggler, status.avoided_nodes, status.node_kind
     met = [each.status for each in status.conditions if each.type is ConditionType.GOAL_MET]
     return *decided, *counts, status.rescale, status.rescales, *slow, *met
 
@@ -387,25 +384,6 @@ def _recommended(state: JobState) -> RecommendationStatus | None:
     return RecommendationStatus(
         found.counts.ps, found.counts.workers, found.action.value, now, then
     )
-
-
-def goal_text(goal: Goal | None) -> str:
-    """A goal as users read it."""
-    match goal:
-        case TargetLoss(loss=loss):
-            return f"loss <= {loss:g}"
-        case ConvergenceThreshold(fraction=fraction):
-            return f"falls < {100 * fraction:g} %"
-        case TargetMetric(name=name, value=value, at_least=at_least):
-            return f"{name} {'>=' if at_least else '<='} {value:g}"
-        case TwoTargets(first=first, second=second, both=both):
-            return f"{goal_text(first)} {'and' if both else 'or'} {goal_text(second)}"
-        case TargetEpochs(epochs=epochs):
-            return f"{epochs:g} epochs"
-        case TargetSteps(steps=steps):
-            return f"{steps} steps"
-        case None:
-            return ""
 
 
 def _books(state: JobState) -> BooksStatus | None:

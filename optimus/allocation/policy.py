@@ -14,8 +14,8 @@ chooses the counts of one pool.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Protocol, Self
 
@@ -79,7 +79,8 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a job holds now; ``kind`` is "" where its nodes have none, or are of several."""
+    """What a job holds now; ``kind`` is that of its workers' nodes, "" where these have none, or
+    are of several."""
 
     counts: Counts
     kind: str = ""
@@ -135,8 +136,8 @@ class ClusterProblem:
 class Grant:
     """What a job gets until the next question.
 
-    ``kind`` are the nodes that it is bound to, ``None`` for any. ``time_share`` is the part of the
-    time that it is meant to get in the long run."""
+    ``kind`` are the nodes that its workers are bound to, ``None`` for any. ``time_share`` is the
+    part of the time that it is meant to get in the long run."""
 
     counts: Counts
     kind: str | None = None
@@ -171,6 +172,10 @@ def grants(allocation: ClusterAllocation) -> dict[str, Grant]:
 class PolicyMemory:
     """What a policy wants to know again: ``data`` is JSON (objects, lists, strings, numbers).
 
+    Policies that remember anything split it in two: ``{"jobs": {UID: {...}}, "cluster": {...}}``.
+    The part of a job is small (some 250 bytes) and may be stored with the job, and that of the
+    cluster (a few numbers) elsewhere. A part of a job that is lost is taken for a new job's.
+
     A policy that is handed the memory of another policy, or of a version that it does not know,
     begins anew."""
 
@@ -195,6 +200,37 @@ class PolicyMemory:
     def of(self, policy: str, version: int) -> Mapping[str, Any]:
         """The data if they are this policy's in this version, else none."""
         return self.data if (self.policy, self.version) == (policy, version) else {}
+
+    def of_cluster(self) -> Self:
+        """The part that is of the whole cluster."""
+        return replace(self, data={key: self.data[key] for key in self.data if key != "jobs"})
+
+    def of_job(self, uid: str) -> Self:
+        """The part of one job."""
+        return replace(self, data=self.data.get("jobs", {}).get(uid, {}))
+
+    def beside(self, before: Self, uids: Iterable[str]) -> Self:
+        """The memory with what was remembered ``before`` of jobs that it was not asked about."""
+        known = before.of(self.policy, self.version).get("jobs", {})
+        kept = {uid: known[uid] for uid in uids if uid in known}
+        if not kept:
+            return self
+        return replace(self, data={**self.data, "jobs": {**self.data.get("jobs", {}), **kept}})
+
+    @classmethod
+    def joined(cls, policy: str, of_cluster: str, of_jobs: Mapping[str, Self]) -> Self:
+        """A policy's memory from its parts as they were stored, that of the cluster as text; those
+        of other policies, and a text that cannot be read, are left out."""
+        try:
+            whole = cls.from_json(of_cluster)
+        except ValueError:
+            whole = cls()
+        if whole.policy != policy:
+            versions = [each.version for each in of_jobs.values() if each.policy == policy]
+            whole = cls(policy, max(versions, default=0))
+        own = {uid: each.of(policy, whole.version) for uid, each in of_jobs.items()}
+        jobs = {uid: dict(data) for uid, data in own.items() if data}
+        return replace(whole, data={**whole.data, "jobs": jobs})
 
 
 NO_MEMORY: Final = PolicyMemory()

@@ -53,7 +53,7 @@ from optimus.interval.profiling import (
     why_not_profiled,
 )
 from optimus.interval.worth import training_at_risk
-from optimus.jobs import NO_COUNTS, AmountGoal, Counts, Goal, Job
+from optimus.jobs import NO_COUNTS, AmountGoal, Binding, Counts, Goal, Job
 from optimus.models.forecast import Forecast, ForecastFn, goal_is_met
 from optimus.nodes import NODE_KIND_LABEL, Node, label_keys, what_is_offered
 from optimus.progress.types import TrainingProgress
@@ -242,6 +242,8 @@ class PendingRescale:
     interval_id: str
     decision: Decision
     job: Job
+    leaves: bool = False
+    """Whether it has been paused, as others wait for its nodes and it for theirs."""
 
 
 @dataclass(slots=True)
@@ -256,6 +258,9 @@ class DriverState:
 
     intervals: int = 0
     planned_at: float | None = None
+    began_at: float | None = None
+    """When the first interval could have been planned, by the caller's timer."""
+
     planned_for: object = None
     pending: dict[str, PendingRescale] = field(default_factory=dict)
     forecasts: dict[str, Forecast | NotReady] = field(default_factory=dict)
@@ -331,6 +336,10 @@ class IntervalDriver:
             return (self._round(planned_at) + 1) * config.interval_seconds
         return planned_at + self._wait_seconds(cluster, _histories(cluster))
 
+    def forget_interval(self) -> None:
+        """The interval that was just decided is not carried out: it is decided again at once."""
+        self.state.pending, self.state.planned_at = {}, None
+
     @property
     def _weighs_restarts(self) -> bool:
         return self._strategies.policy.traits.weighs_restarts
@@ -342,7 +351,7 @@ class IntervalDriver:
     def _is_due(self, cluster: ManagedCluster, timer: float, histories: _Histories) -> bool:
         config, planned_at = self._config, self.state.planned_at
         if planned_at is None:
-            return True
+            return self._takes_over(timer, histories)
         if not self._weighs_restarts:
             return self._round(timer) > self._round(planned_at)
         passed = timer - planned_at
@@ -351,6 +360,15 @@ class IntervalDriver:
         if passed < min(config.young_interval_seconds, config.early_interval_seconds):
             return False
         return passed >= self._wait_seconds(cluster, histories)
+
+    def _takes_over(self, timer: float, histories: _Histories) -> bool:
+        """Whether the first interval is due: turns that an earlier leader has begun end first, for
+        a round at most, as a job that stops or starts takes no part in the next."""
+        if self.state.began_at is None:
+            self.state.began_at = timer
+        is_moving = any(each.rescaling_to is not None for each in histories.values())
+        waits = is_moving and self._strategies.policy.traits.time_shared
+        return not waits or timer - self.state.began_at >= self._config.interval_seconds
 
     def _wait_seconds(self, cluster: ManagedCluster, histories: _Histories) -> float:
         """How long after the last interval the next one is due, as far as is known by now."""
@@ -468,10 +486,13 @@ class IntervalDriver:
             forecast,
         )
         # As it is stored: plain data, which a restarted process could read.
-        state.memory = PolicyMemory.from_json(plan.memory.as_json())
+        memory = PolicyMemory.from_json(plan.memory.as_json())
+        memory = memory.beside(state.memory, histories.keys() - plan.answer.keys())
+        plan = replace(plan, memory=memory)
         state.owed = plan.owed
         if self._stops_together:
             yield IntervalDecided(plan)
+            state.memory = memory
             yield from _begin_together(plan)
             return
         state.awaiting_forecast = {each.uid for each in plan.decisions if each.awaits_forecast}
@@ -487,6 +508,7 @@ class IntervalDriver:
         state.promised = self._promised(cluster, plan)
         before = self._early_interval_trigger(cluster, histories)
         yield IntervalDecided(plan)
+        state.memory = memory
         if self._config.measures:
             yield from self._explore(cluster, MeasuredJobs(progress, histories), plan.interval_id)
         after = self._early_interval_trigger(cluster, histories)
@@ -582,6 +604,8 @@ class IntervalDriver:
         free, pending = self._headroom(cluster, histories), self.state.pending
         snapshot = cluster.snapshot()
         for uid, each in list(pending.items()):
+            if each.leaves and uid in histories and histories[uid].rescaling_to == NO_COUNTS:
+                continue
             if uid not in histories or _is_stale(each, cluster.managed[uid].job, histories[uid]):
                 del pending[uid]
                 continue
@@ -595,7 +619,9 @@ class IntervalDriver:
             purpose = self._purpose(cluster, decision, histories[uid], runs=runs)
             if purpose.measures and not self._has_place(cluster, histories):
                 continue
-            placement = None if suspends else reserve(free, managed.job, decision.counts)
+            binding = None if decision.kind is None else self._binding(decision.kind)
+            job = managed.job.bound_to(binding)
+            placement = None if suspends else reserve(free, job, decision.counts)
             if placement is None and not (suspends or self._goes_to_the_queue(uid)):
                 continue  # one that shrinks, too: a node on which it runs may take no new pods
             del pending[uid]
@@ -610,6 +636,23 @@ class IntervalDriver:
                 own_counts=own_counts if purpose.measures else None,
                 kind=decision.kind,
             )
+        yield from self._leave(histories)
+
+    def _leave(self, histories: _Histories) -> Iterator[PauseJob]:
+        """Where jobs that take turns wait for each other's nodes, and nothing else is on its way
+        that could make room, the first leaves its own and is resumed on the others."""
+        is_shared, pending = self._strategies.policy.traits.time_shared, self.state.pending
+        if not is_shared or any(each.rescaling_to is not None for each in histories.values()):
+            return
+        for uid, each in pending.items():
+            if each.decision.kind is not None and not each.leaves and not histories[uid].paused:
+                pending[uid] = replace(each, leaves=True)
+                yield PauseJob(uid, each.interval_id, each.decision.reason)
+                return
+
+    def _binding(self, kind: str) -> Binding | None:
+        """What holds a job to the kind of nodes that it is granted, if these have one."""
+        return Binding(self._config.kind_label, kind) if kind else None
 
     def _goes_to_the_queue(self, uid: str) -> bool:
         """Whether a paused job has waited for capacity long enough."""

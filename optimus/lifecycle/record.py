@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from optimus.allocation import FailedCounts, PlacementFailure
 from optimus.allocation.policy import Service
 from optimus.allocation.problem import MOST_MOVES, is_forced
-from optimus.jobs import Counts, Job
+from optimus.jobs import Binding, Counts, Job
 from optimus.progress.types import RunStart
 
 _MOST_PRICES: Final = 9
@@ -119,6 +119,12 @@ class JobRecord:
 
     served_on: Mapping[str, int] = field(default_factory=dict)
     """How many workers it had there on each kind of nodes."""
+
+    binding: Binding | None = None
+    """The kind of nodes that its workers are held to; ``None``: any."""
+
+    remembered: Mapping[str, Any] = field(default_factory=dict)
+    """What the policy remembers of it (``PolicyMemory``, as plain data)."""
 
     pauses: int = 0
     stopped_seconds: float = 0.0

@@ -29,7 +29,7 @@ from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
 from optimus.interval.classify import Action, Classified, Eligibility, classify_anew
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
 from optimus.interval.share import Pool, in_queue_order, namespace_shares, pools_of
-from optimus.jobs import NO_COUNTS, Counts, Job, ReplicaSpec
+from optimus.jobs import NO_COUNTS, Binding, Counts, Job
 from optimus.resources import Resources, total
 
 MOST_ATTEMPTS: Final = 8
@@ -315,21 +315,13 @@ class _Fit:
         return history is not None and history.paused
 
     def _granted(self, job: Job, grant: Grant) -> Job:
-        """The job at these counts, bound to the kind of nodes, if it is to one."""
+        """The job at these counts, its workers bound to the kind of nodes, if they are to one."""
         job, label = replace(job, counts=grant.counts), self.undecided.inputs.kind_label
-        if not grant.kind:
-            return job
-        ps, worker = (_selecting(each, label, grant.kind) for each in (job.ps, job.worker))
-        return replace(job, ps=ps, worker=worker)
+        return job.bound_to(Binding(label, grant.kind) if grant.kind else None)
 
 
 _NOTHING = Grant(NO_COUNTS)
 _NO_ANSWER = Refusal("")
-
-
-def _selecting(spec: ReplicaSpec, label: str, kind: str) -> ReplicaSpec:
-    selector = (*spec.constraints.selector, (label, kind))
-    return replace(spec, constraints=replace(spec.constraints, selector=selector))
 
 
 def _trims(counts: Counts, least: Counts) -> Iterator[Counts]:

@@ -27,7 +27,7 @@ from optimus.interval.classify import (
 from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput
 from optimus.interval.share import Pool
-from optimus.jobs import Counts
+from optimus.jobs import Counts, Role
 from optimus.models.forecast import Forecast, Speed
 from optimus.nodes import Node
 
@@ -68,9 +68,13 @@ class Undecided:
         return self.policy.decide(problem, self.inputs.memory, self.inputs.seed)
 
     def kind_of(self, uid: str) -> str:
-        """The kind of the nodes that a job holds; "" where they have none, or are of several."""
+        """The kind of the nodes of a job's workers; "" where they have none, or are of several."""
         plan, label = self.plan, self.inputs.kind_label
-        nodes = (self.plan.capacity.row_of.get(each.node) for each in plan.bound.get(uid, ()))
+        nodes = (
+            plan.capacity.row_of.get(each.node)
+            for each in plan.bound.get(uid, ())
+            if each.replica.role is Role.WORKER
+        )
         kinds = {plan.capacity.nodes[row].labels.get(label, "") for row in nodes if row is not None}
         return kinds.pop() if len(kinds) == 1 else ""
 

@@ -330,10 +330,12 @@ def test_a_problem_outweighs_what_could_not_be_read() -> None:
 
 def test_a_check_that_fails_for_another_reason_is_shown_as_it_is() -> None:
     class Busy(FakeApi):
-        def get(self, what: str, path: str, query: Any = ()) -> bytes:
+        def get(
+            self, what: str, path: str, query: Any = (), read_seconds: float | None = None
+        ) -> bytes:
             if path.endswith("/nodes"):
                 raise KubeError(ErrorKind.TRANSIENT, f"cannot {what}: too busy (HTTP 503)")
-            return super().get(what, path, query)
+            return super().get(what, path, query, read_seconds)
 
     answer = answer_of(found(Busy(others=whole())))
     assert answer.status == INCOMPLETE

@@ -1,0 +1,223 @@
+"""Gavel's own simulator, in its own semantics, around this project's policies.
+
+``python -m benchmarks.gavel_rounds`` replays the traces of ``tests/data/gavel``. For each row of
+its reference.csv that there is a policy for it prints mean completion time and makespan in hours,
+beside those of Gavel's simulator. It shows that the programmes are right; what restarts, PSs and
+nodes do to a policy is for ``optimus simulate``.
+
+The loop (scheduler/scheduler.py of stanford-futuredata/gavel at c4fa400, read and written anew): a
+round lasts 360 s, or until its last job ends; jobs that arrived meanwhile join then. Shares are set
+anew when jobs came or went and 1,920 s have passed. Until then a new job has no priority, and the
+workers that it is chosen for stay idle. Kinds are visited from the fastest to the slowest; policies
+without throughputs of kinds shuffle them in every round. A policy's ties go by deficit, share,
+arrival."""
+
+import argparse
+import csv
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from optimus.allocation.time_shares import SharesProblem, Values
+from optimus.allocation.turns import Notes
+from optimus.policies.gavel_las import GavelLasPolicy
+
+DATA = Path(__file__).parent.parent / "tests" / "data" / "gavel"
+KINDS = ("v100", "p100", "k80")
+CLUSTERS = {
+    "max_min_fairness": (8, 16, 24),
+    "minimize_makespan": (8, 16, 24),
+    "single200": (6, 6, 6),
+}
+ROUND_SECONDS, RESET_SECONDS = 360.0, 1920.0
+_HALF_ROUND = ROUND_SECONDS / 2
+
+Shares = Callable[[SharesProblem], tuple[Values, Notes]]
+
+
+@dataclass(frozen=True)
+class TraceJob:
+    """One line of a trace; ``speeds`` are steps per second on each kind."""
+
+    arrival: float
+    steps: float
+    workers: int
+    weight: float
+    speeds: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A policy in this loop; ``shuffles``: it knows no throughputs of kinds."""
+
+    shares: Shares
+    shuffles: bool = False
+    fills: bool = True
+
+
+@dataclass
+class Active:
+    """A job that has arrived and not ended; lists are by kind."""
+
+    index: int
+    job: TraceJob
+    left: float
+    received: list[float] = field(default_factory=lambda: [_HALF_ROUND] * len(KINDS))
+    deficit: list[float] = field(default_factory=lambda: [0.0] * len(KINDS))
+    shares: Sequence[float] | None = None
+    notes: Mapping[str, float] = field(default_factory=dict)
+
+    def priority(self, kind: int, of_all: Sequence[float]) -> float:
+        """Share by the part of the kind's time that it has received."""
+        if self.shares is None or not self.shares[kind] or not self.job.speeds[kind]:
+            return 0.0
+        return self.shares[kind] / (self.received[kind] / of_all[kind])
+
+
+def read_trace(name: str) -> list[TraceJob]:
+    """The jobs of a trace of Gavel's, each with its speeds."""
+    table = json.loads((DATA / "throughputs.json").read_text())
+    jobs = []
+    for line in (DATA / f"{name}.trace").read_text().splitlines():
+        model, *_, steps, scale, weight, _slo, arrival = line.split("\t")
+        speeds = tuple(table[kind][f"('{model}', {scale})"]["null"] for kind in KINDS)
+        jobs.append(TraceJob(float(arrival), float(steps), int(scale), float(weight), speeds))
+    return jobs
+
+
+def replay(
+    jobs: Sequence[TraceJob], workers: Sequence[int], rule: Rule, seed: int = 0
+) -> tuple[list[float], float]:
+    """Completion times in seconds, as the trace lists the jobs, and the end of the last."""
+    shuffler = random.Random(seed + 5)
+    queue, active = list(enumerate(jobs)), list[Active]()
+    running = list[tuple[float, Active, int, float]]()
+    ended, of_all = dict[int, float](), [0.0] * len(KINDS)
+    now, began, round_end, reset_at = jobs[0].arrival, 0.0, None, 0.0
+    changed = False
+    while len(ended) < len(jobs):
+        if running:
+            now = max(end for end, *_ in running)
+            began, round_end = round_end or began, now
+        else:
+            now = queue[0][1].arrival
+        for end, each, kind, steps in running:
+            each.left -= steps
+            each.received[kind] += end - began
+            of_all[kind] += end - began
+            if each.left <= 0:
+                ended[each.index], changed = end - each.job.arrival, True
+                active.remove(each)
+        while queue and queue[0][1].arrival <= now:
+            index, job = queue.pop(0)
+            active.append(Active(index, job, job.steps))
+            changed = True
+        if changed and active and (now - reset_at >= RESET_SECONDS or reset_at == 0):
+            set_shares(rule, active, workers, now, now - reset_at)
+            of_all = [_HALF_ROUND * len(active)] * len(KINDS)
+            reset_at, changed = now, False
+        kinds = list(range(len(KINDS)))
+        if rule.shuffles:
+            shuffler.shuffle(kinds)
+        running = [
+            (now + steps / each.job.speeds[kind], each, kind, steps)
+            for each, kind in chosen(active, workers, kinds, of_all, fills=rule.fills)
+            for steps in [min(float(int(each.job.speeds[kind] * ROUND_SECONDS)), each.left)]
+        ]
+    return [ended[index] for index in range(len(jobs))], now
+
+
+def set_shares(
+    rule: Rule, active: Sequence[Active], workers: Sequence[int], now: float, elapsed: float
+) -> None:
+    """Sets the shares anew; what was received goes into the deficits."""
+    for each in active:
+        for kind, received in enumerate(each.received):
+            due = each.shares[kind] * elapsed if each.shares is not None else 0.0
+            each.deficit[kind] += due - (received - _HALF_ROUND)
+        each.received = [_HALF_ROUND] * len(KINDS)
+    jobs = [each.job for each in active]
+    scale = np.array([[float(job.workers)] for job in jobs])
+    problem = SharesProblem(
+        at=now,
+        speeds=np.array([job.speeds for job in jobs]),
+        workers=scale,
+        others=np.zeros_like(scale),
+        capacity=np.array(workers, dtype=np.float64)[:, None],
+        weights=np.array([job.weight for job in jobs]),
+        steps_left=np.array([each.left for each in active]),
+        submitted=np.array([job.arrival for job in jobs]),
+        notes=tuple(each.notes for each in active),
+    )
+    shares, notes = rule.shares(problem)
+    for each, row, noted in zip(active, shares.tolist(), notes, strict=True):
+        each.shares, each.notes = row, noted
+
+
+def chosen(
+    active: Sequence[Active],
+    workers: Sequence[int],
+    kinds: Sequence[int],
+    of_all: Sequence[float],
+    *,
+    fills: bool,
+) -> Iterator[tuple[Active, int]]:
+    """The jobs of a round, each with its kind."""
+    taken = set[int]()
+    for kind in kinds:
+        free = workers[kind]
+        order = sorted(
+            active,
+            key=lambda each: (
+                each.priority(kind, of_all),
+                each.deficit[kind],
+                each.shares[kind] if each.shares is not None else 0.0,
+            ),
+            reverse=True,
+        )
+        for each in order:
+            has_none = not fills and each.priority(kind, of_all) <= 0
+            if each.index in taken or not each.job.speeds[kind] or has_none:
+                continue
+            if each.job.workers <= free:
+                free -= each.job.workers
+                taken.add(each.index)
+                if each.shares is not None:
+                    yield each, kind
+
+
+RULES: Mapping[str, Rule] = {
+    "max_min_fairness": Rule(GavelLasPolicy(tells_kinds=False, levels=False).shares, shuffles=True),
+    "max_min_fairness_perf": Rule(GavelLasPolicy(levels=False).shares),
+    "max_min_fairness_water_filling_perf": Rule(GavelLasPolicy().shares),
+}
+"""Gavel's name of a policy -> the policy here."""
+
+
+def main() -> None:
+    """Print ours beside theirs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--policy", choices=RULES, help="this one alone")
+    parser.add_argument("--seed", type=int, default=0, help="of the order of kinds; Gavel's: 0")
+    options = parser.parse_args()
+    print("trace, policy: mean JCT h (theirs, difference); makespan h (theirs, difference)")
+    for row in csv.DictReader((DATA / "reference.csv").read_text().splitlines()):
+        name, theirs = row["policy"], (float(row["mean_jct_h"]), float(row["makespan_h"]))
+        if name not in RULES or options.policy not in {None, name}:
+            continue
+        trace = row["trace"]
+        times, end = replay(read_trace(trace), CLUSTERS[trace], RULES[name], options.seed)
+        ours = sum(times) / len(times) / 3600, end / 3600
+        text = "; ".join(
+            f"{mine:.4f} ({other:.4f}, {mine / other - 1:+.2%})"
+            for mine, other in zip(ours, theirs, strict=True)
+        )
+        print(f"{trace}, {name}: {text}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
