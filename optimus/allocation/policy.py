@@ -91,6 +91,8 @@ class JobAccount:
     """What is known of one job beside its candidate."""
 
     weight: float = 1.0
+    namespace_weight: float = 1.0
+    """That part of the weight which is of its namespace."""
     received: Service = field(default_factory=Service)
     holds: Holding | None = None
     progress: TrainingProgress = NOTHING
@@ -109,6 +111,8 @@ class KindCapacity:
     nodes: int
     capacity: Resources = NONE
     """Of those that take new pods."""
+    price: float = 1.0
+    """What a node costs in an hour, by ``NODE_PRICE_LABEL``; 1 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ known the mean of the others is taken; a T of 0 means never. A job is never resi
 of nodes are not looked at.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
 from typing import ClassVar, Final
@@ -60,6 +61,9 @@ TURNS: Final = PolicyTraits(
 JobMemory = Mapping[str, Mapping[str, float]]
 """What is remembered of a job: "shares", "mark" (the seconds received when they were set) and
 "deficit", each by kind; and "notes", the policy's own."""
+
+READING_FORECASTS: Final = replace(TURNS, reads_forecasts=True)
+"""The same for policies that ask how many steps are left."""
 
 Notes = Sequence[Mapping[str, float]]
 """What a policy is to be told of each job when it sets the shares again."""
@@ -274,6 +278,7 @@ def _asked(
     pool: PoolProblem, problem: ClusterProblem, jobs: Mapping[str, JobMemory]
 ) -> SharesProblem:
     candidates = pool.allocation.candidates
+    accounts = [problem.account(each.job.uid) for each in candidates]
     demands = [_demand(each.job) for each in candidates]
     capacities = [each.capacity for each in pool.kinds]
     names = sorted({name for demand in demands for part in demand for name in part})
@@ -283,9 +288,15 @@ def _asked(
         workers=_matrix([workers for workers, _ in demands], names),
         others=_matrix([others for _, others in demands], names),
         capacity=_matrix(capacities, names),
-        weights=np.array([problem.account(each.job.uid).weight for each in candidates]),
+        kinds=tuple(each.kind for each in pool.kinds),
+        nodes=np.array([float(each.nodes) for each in pool.kinds]),
+        prices=np.array([each.price for each in pool.kinds]),
+        weights=np.array([each.weight for each in accounts]),
+        namespaces=tuple(each.job.key.namespace for each in candidates),
+        namespace_weights=np.array([each.namespace_weight for each in accounts]),
         steps_left=np.array([_steps_left(each) for each in candidates]),
         submitted=np.array([each.job.created_at for each in candidates]),
+        finish_by=np.array([each.job.finish_by or math.inf for each in candidates]),
         notes=tuple(jobs.get(each.job.uid, {}).get("notes", {}) for each in candidates),
     )
 
