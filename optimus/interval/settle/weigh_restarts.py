@@ -91,9 +91,9 @@ def _settle_waiting(
         else:
             settlement.decide(job, counts, _placed_reason(job, counts))
     for job in in_queue_order(unplaced, share.problem.capacity, settlement.config, at):
-        refusal = answer.get(job.job.uid)
-        if isinstance(refusal, Refusal):
-            settlement.decide(job, job.job.counts, refusal.reason)
+        said = answer.get(job.job.uid)
+        if isinstance(said, Refusal):
+            settlement.decide(job, job.job.counts, said.reason)
             continue
         settlement.place(job)
         starting.join(job.job.uid)
