@@ -55,6 +55,10 @@ class PolicyTraits:
     """Whether each change is weighed against its restart. The others decide all counts anew in
     every round, as published."""
 
+    refuses: bool = False
+    """Whether waiting jobs may be left out although they would fit; the others refuse for lack of
+    capacity alone."""
+
     weighs_jobs: bool = False
     """Whether the weights of namespaces and PriorityClasses, and the degree of fairness, count."""
 
@@ -286,6 +290,21 @@ class PoolRule(Protocol):
         """Choose counts within each job's bounds, together within ``problem.available``."""
 
 
+def answer_of(
+    problem: AllocationProblem, allocation: Allocation
+) -> dict[str, Grant | Pause | Refusal]:
+    """The answer for one pool: a running job without counts is paused."""
+    answer = dict[str, Grant | Pause | Refusal]()
+    for each in problem.candidates:
+        uid = each.job.uid
+        reason, counts = allocation.reasons.get(uid, ""), allocation.counts.get(uid)
+        if counts is not None:
+            answer[uid] = Grant(counts, reason=reason)
+        else:
+            answer[uid] = Pause(reason) if each.running else Refusal(reason)
+    return answer
+
+
 @dataclass(frozen=True, slots=True)
 class _PerPool:
     """A rule that is asked for each pool; it remembers nothing and knows no kinds."""
@@ -305,17 +324,10 @@ class _PerPool:
     ) -> tuple[ClusterAllocation, PolicyMemory]:
         answer = dict[str, Grant | Pause | Refusal]()
         for pool in problem.pools:
-            found = self.rule.allocate(pool.allocation)
-            for each in pool.allocation.candidates:
-                uid = each.job.uid
-                reason, counts = found.reasons.get(uid, ""), found.counts.get(uid)
-                if counts is not None:
-                    answer[uid] = Grant(counts, reason=reason)
-                else:
-                    answer[uid] = Pause(reason) if each.running else Refusal(reason)
+            answer |= answer_of(pool.allocation, self.rule.allocate(pool.allocation))
         return answer, memory
 
 
 def per_pool(rule: PoolRule) -> Policy:
-    """The policy that asks a rule for each pool: a running job without counts is paused."""
+    """The policy that asks a rule for each pool."""
     return _PerPool(rule)
