@@ -124,12 +124,28 @@ class PoolProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class Rounds:
+    """Rounds on a cluster, where each turn costs a restart."""
+
+    seconds: float
+    """From one decision to the next."""
+
+    running_weight: float = 2.0
+    """By which the priority of a job that runs is multiplied: each change costs a restart."""
+
+    limit_seconds: float = 3600.0
+    """Within which a job is paused or moved for only so many turns."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterProblem:
     """One question: all pools, no job in two of them, and the jobs' accounts by UID."""
 
     at: float
     pools: tuple[PoolProblem, ...]
     accounts: Mapping[str, JobAccount] = field(default_factory=lambda: MappingProxyType({}))
+    rounds: Rounds | None = None
+    """``None``: rounds as published."""
 
     def account(self, uid: str) -> JobAccount:
         """Of one job; an empty one where nothing is known of it."""
@@ -151,16 +167,18 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A job that runs stops until it is granted something again."""
+    """A job that runs stops until it is granted something again; ``time_share`` as of a grant."""
 
     reason: str
+    time_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A job that does not run gets nothing."""
+    """A job that does not run gets nothing; ``time_share`` as of a grant."""
 
     reason: str
+    time_share: float = 0.0
 
 
 ClusterAllocation = Mapping[str, Grant | Pause | Refusal]
