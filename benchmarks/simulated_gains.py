@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from benchmarks.paper_setups import FEW_JOBS, JOBS, REPRODUCED
 from optimus.cli.measured_truth import read_measured
 from optimus.errors import NotReady
-from optimus.jobs import Goal, Job
+from optimus.jobs import Goal, Job, TrainingMode
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.types import TrainingProgress
 from optimus.simulator.engine import simulate
@@ -162,7 +162,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "54% load": Setting(120),
     "interval-starts, equal terms": Setting(arrivals=at_intervals, equal_terms=True),
     "reproduced, equal terms": replace(_REPRODUCED, equal_terms=True),
-    "measured": Setting(),
+    "measured": Setting(config=WorkloadConfig(mode=TrainingMode.SYNC)),
     "wrong speeds and epochs": Setting(forecasts=_WRONG_EPOCHS, change=with_wrong_speeds),
     "heavy tails": Setting(config=WorkloadConfig(size_spread=1.2)),
     "kills": Setting(change=with_kills),

@@ -47,17 +47,22 @@ def drawn(jobs: int, *, equal: bool) -> SharesProblem:
         workers=workers,
         others=np.zeros_like(workers),
         capacity=np.full((_KINDS, 1), jobs / 4),
+        kinds=("fast", "usual", "slow"),
+        nodes=np.full(_KINDS, jobs / 4),
+        prices=np.ones(_KINDS),
         weights=np.ones(jobs),
+        namespaces=("team",) * jobs,
+        namespace_weights=np.ones(jobs),
         steps_left=np.ones(jobs),
         submitted=np.zeros(jobs),
+        finish_by=np.full(jobs, np.inf),
         notes=({},) * jobs,
     )
 
 
 def worth(problem: SharesProblem) -> Values:
     """What all the time on each kind is worth to each job."""
-    usual = (problem.speeds * problem.equal).sum(axis=1)
-    return np.asarray(problem.speeds * (problem.sizes / usual)[:, None])
+    return np.asarray(problem.speeds * (problem.sizes / problem.usual)[:, None])
 
 
 def plain(problem: SharesProblem) -> float:

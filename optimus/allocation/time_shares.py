@@ -19,7 +19,7 @@ without GPUs (taken = workers). A programme adds its objective, and floors under
 3. Shares are rounded to 1e-6, so that rounding errors decide no order.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -51,7 +51,7 @@ class NoSolutionError(RuntimeError):
 class SharesProblem:
     """What the ideal shares of one pool's jobs depend on: arrays with a row for each job.
 
-    ``capacity`` has a row for each kind of nodes."""
+    ``capacity``, ``nodes`` and ``prices`` have a row for each kind."""
 
     at: float
     speeds: Values
@@ -61,9 +61,19 @@ class SharesProblem:
     others: Values
     """What its PSs and its other replicas take, on any nodes."""
     capacity: Values
+    kinds: tuple[str, ...]
+    nodes: Values
+    """How many there are of each kind."""
+    prices: Values
+    """What an hour of a node of each kind costs."""
     weights: Values
+    namespaces: tuple[str, ...]
+    namespace_weights: Values
+    """Of each job's namespace; ``weights`` contain it."""
     steps_left: Values
     submitted: Values
+    finish_by: Values
+    """When the job is to have met its goal; infinite without a deadline."""
     notes: tuple[Mapping[str, float], ...]
     """What the policy noted of each job when it last set the shares."""
 
@@ -86,14 +96,26 @@ class SharesProblem:
         whole: Values = np.maximum(self.capacity.sum(axis=0), _TINY)
         return (self.workers + self.others) / whole
 
+    @property
+    def usual(self) -> Values:
+        """Each job's throughput if it had an equal part of all kinds all the time."""
+        return np.asarray((self.speeds * self.equal).sum(axis=1))
+
+    @property
+    def best(self) -> Values:
+        """Each job's speed on its fastest kind, never 0."""
+        return np.asarray(np.maximum(self.speeds.max(axis=1), _TINY))
+
     def without_kinds(self) -> Self:
         """All nodes as one kind, on which each job has the speed of its fastest."""
         best, whole = self.speeds.max(axis=1)[:, None], self.capacity.sum(axis=0)[None]
-        return replace(self, speeds=best, capacity=whole)
+        kind = {"nodes": self.nodes.sum(keepdims=True), "prices": self.prices.mean(keepdims=True)}
+        return replace(self, speeds=best, capacity=whole, kinds=("",), **kind)
 
     def spread(self, shares: Values) -> Values:
         """Shares of all nodes as one kind, divided among the kinds."""
-        return np.where(self.speeds > 0, np.round(shares * self.equal, _DECIMALS), 0.0)
+        found: Values = np.where(self.speeds > 0, np.round(shares * self.equal, _DECIMALS), 0.0)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +214,27 @@ class TimeShares:
         found = _solved(self._scaled(worth), rows, self._bounds(floors), columns)
         return self._of_jobs(np.array(found.col_value))
 
+    def maximise_ratio(self, worth: Values, cost: Values, floors: Values) -> Values:
+        """The shares that maximise sum worth_mk x_mk / sum cost_mk x_mk, above floors that can be
+        met and are not all 0, by one programme (Charnes and Cooper, 1962).
+
+        With y = z x and the cost of y fixed at 1, objective and rows are linear in y and z."""
+        if not len(self._first):
+            return np.zeros(self._shape)
+        low, high = self._bounds(floors)
+        rows = hstack([vstack([self._limits, self._throughputs]), csr_array(-_either(low, high))])
+        price = csr_array(np.append(self._scaled(cost), 0.0)[None])
+        least = np.append(np.where(np.isfinite(low), 0.0, -np.inf), 1.0)
+        most = np.append(np.where(np.isfinite(high), 0.0, np.inf), 1.0)
+        upper = np.append(np.where(self._upper > 0, np.inf, 0.0), np.inf)
+        columns = np.zeros(len(upper)), upper
+        objective = np.append(self._scaled(worth), 0.0)
+        found = _solved(objective, vstack([rows, price]), (least, most), columns)
+        values = np.array(found.col_value)[:-1]
+        # Every multiple of an optimum that the rows allow is one: the largest leaves least idle.
+        used = self._limits @ values
+        return self._of_jobs(values / max(float((used / self._most).max()), _TINY))
+
     def _scaled(self, worth: Values) -> Values:
         whole: Values = (worth[self._first] * self._sizes[:, None]).ravel()
         return whole / max(float(np.abs(whole).max(initial=0.0)), _TINY)
@@ -210,6 +253,38 @@ class TimeShares:
         shares = np.zeros(self._shape)
         shares[self._possible] = of_groups.reshape(-1, self._shape[1])[self._member]
         return np.asarray(np.round(np.clip(shares, 0.0, 1.0), _DECIMALS), dtype=np.float64)
+
+
+def in_order(problem: SharesProblem, order: Iterable[int], *, stops: bool) -> Values:
+    """All the time on one kind for each job in this order: on its fastest with enough left. The
+    first for which none has ends it, if it ``stops``; else that job is left out.
+
+    PSs are beside the workers, or on the last kind with enough left."""
+    shares, left = np.zeros(problem.speeds.shape), problem.capacity.copy()
+    kinds = range(len(left))
+    for job in order:
+        speeds, workers, others = problem.speeds[job], problem.workers[job], problem.others[job]
+        fastest = sorted(kinds, key=lambda kind: (-speeds[kind], -kind))
+        places = (
+            (kind, home)
+            for kind in fastest
+            if speeds[kind] > 0 and (workers <= left[kind]).all()
+            for home in (kind, *reversed(kinds))
+            if (others + workers * (home == kind) <= left[home]).all()
+        )
+        place = next(places, None)
+        if place is not None:
+            shares[job, place[0]] = 1.0
+            left[place[0]] -= workers
+            left[place[1]] -= others
+        elif stops:
+            break
+    return shares
+
+
+def _either(low: Values, high: Values) -> Values:
+    """The finite one of each row's bounds, as a column."""
+    return np.where(np.isfinite(low), low, high)[:, None]
 
 
 def _limits(taken: Values, demand: Values, sizes: Values, capacity: Values) -> tuple[Any, Values]:

@@ -19,9 +19,10 @@ known the mean of the others is taken; a T of 0 means never. A job is never resi
 of nodes are not looked at.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
 from typing import ClassVar, Final
@@ -38,6 +39,7 @@ from optimus.allocation.policy import (
     PolicyTraits,
     PoolProblem,
     Refusal,
+    Rounds,
 )
 from optimus.allocation.problem import Candidate
 from optimus.allocation.time_shares import SharesProblem, Values
@@ -45,6 +47,9 @@ from optimus.jobs import Counts, Job
 from optimus.resources import Resources, total
 
 _VERSION: Final = 2
+_RESET_ROUNDS: Final = 2
+"""On a cluster shares are set anew after so many rounds: a job that comes has none before."""
+
 _NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
 
 TURNS: Final = PolicyTraits(
@@ -59,7 +64,10 @@ TURNS: Final = PolicyTraits(
 
 JobMemory = Mapping[str, Mapping[str, float]]
 """What is remembered of a job: "shares", "mark" (the seconds received when they were set) and
-"deficit", each by kind; and "notes", the policy's own."""
+"deficit", each by kind; "notes", the policy's own; and "waited", the "rounds" without a turn."""
+
+READING_FORECASTS: Final = replace(TURNS, reads_forecasts=True)
+"""The same for policies that ask how many steps are left."""
 
 Notes = Sequence[Mapping[str, float]]
 """What a policy is to be told of each job when it sets the shares again."""
@@ -81,6 +89,8 @@ class Contender:
     """Received since the shares were set."""
     deficit: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
     held: str | None = None
+    overdue: bool = False
+    """Whether it has waited for as many rounds as give everybody a turn: it comes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +126,14 @@ class TurnsPolicy(ABC):
                 for uid, remembered in self._reset(pool, problem, jobs, elapsed)
             }
             cluster = {"reset_at": problem.at, "jobs": len(jobs)}
+        waited = {uid: earlier[uid].get("waited", {}) for uid in uids if uid in earlier}
+        jobs = {uid: {**each, "waited": waited.get(uid, {})} for uid, each in jobs.items()}
         answers = [self._round(pool, problem, jobs) for pool in problem.pools]
+        answer = dict(chain.from_iterable(answers))
+        if problem.rounds is not None:
+            jobs = {uid: _after_round(each, answer[uid]) for uid, each in jobs.items()}
         data = {"jobs": jobs, "cluster": cluster}
-        return dict(chain.from_iterable(answers)), PolicyMemory(self.name, _VERSION, data)
+        return answer, PolicyMemory(self.name, _VERSION, data)
 
     def _is_reset_due(
         self,
@@ -132,7 +147,9 @@ class TurnsPolicy(ABC):
         if len(uids) == remembered == cluster["jobs"]:
             return False
         runs = any(problem.account(uid).holds for uid in uids)
-        return not runs or problem.at - cluster["reset_at"] >= self.reset_seconds
+        rounds_seconds = problem.rounds.seconds * _RESET_ROUNDS if problem.rounds else math.inf
+        least_seconds = min(self.reset_seconds, rounds_seconds)
+        return not runs or problem.at - cluster["reset_at"] >= least_seconds
 
     def _reset(
         self,
@@ -174,7 +191,14 @@ class TurnsPolicy(ABC):
         relative = (speeds / np.maximum(speeds.max(axis=1, keepdims=True), 1e-12)).mean(axis=0)
         best_first = sorted(range(len(pool.kinds)), key=lambda kind: (-relative[kind], kind))
         capacity = {pool.kinds[kind].kind: pool.kinds[kind].capacity for kind in best_first}
-        chosen = next_round(contenders, capacity, self.traits.round_seconds, fills=self.fills)
+        rounds = problem.rounds or Rounds(self.traits.round_seconds, running_weight=1.0)
+        chosen = next_round(
+            contenders,
+            capacity,
+            rounds.seconds,
+            fills=self.fills,
+            running_weight=rounds.running_weight,
+        )
         for candidate, each in zip(candidates, contenders, strict=True):
             share = min(sum(each.shares.values()), 1.0)
             if each.uid in chosen:
@@ -183,7 +207,19 @@ class TurnsPolicy(ABC):
                 yield each.uid, Grant(_counts(candidate.job), kind, share, reason)
                 continue
             left_out = Pause if problem.account(each.uid).holds else Refusal
-            yield each.uid, left_out(_why_not(each, share))
+            yield each.uid, left_out(_why_not(each, share), share)
+
+
+def _after_round(remembered: JobMemory, answer: Grant | Pause | Refusal) -> JobMemory:
+    """What is remembered of a job, with the rounds that it has waited for a turn."""
+    rounds = 0.0 if isinstance(answer, Grant) else remembered["waited"].get("rounds", 0.0) + 1
+    return {**remembered, "waited": {"rounds": rounds} if rounds else {}}
+
+
+def _is_overdue(remembered: JobMemory) -> bool:
+    """Whether a job has waited for as many rounds as give everybody a turn."""
+    share, rounds = sum(remembered["shares"].values()), remembered["waited"].get("rounds", 0.0)
+    return share > 0 and rounds >= math.ceil(1 / share)
 
 
 def next_round(
@@ -192,6 +228,7 @@ def next_round(
     round_seconds: float,
     *,
     fills: bool = True,
+    running_weight: float = 1.0,
 ) -> dict[str, str]:
     """The kind on which each job that runs in this round runs, by UID; kinds in their order."""
     chosen, left = dict[str, str](), dict(capacity)
@@ -205,7 +242,9 @@ def next_round(
             and kind in each.possible
             and (fills or each.shares.get(kind, 0.0) > 0)
         ]
-        for each in sorted(waiting, key=lambda each: _order(each, kind, round_seconds)):
+        for each in sorted(
+            waiting, key=lambda each: _order(each, kind, round_seconds, running_weight)
+        ):
             beside = all_take_workers and (each.workers + each.others).fits_in(has)
             if _take(each, kind, left, [kind] if beside else last_first):
                 chosen[each.uid] = kind
@@ -225,17 +264,21 @@ def _take(each: Contender, kind: str, left: dict[str, Resources], of_ps: Sequenc
     return False
 
 
-def priority(contender: Contender, kind: str, round_seconds: float) -> float:
+def priority(
+    contender: Contender, kind: str, round_seconds: float, running_weight: float = 1.0
+) -> float:
     """Ideal share by what was received, on one kind, in 1 / s."""
     received = contender.seconds.get(kind, 0.0) + round_seconds / 2
-    return contender.shares.get(kind, 0.0) / received
+    weight = running_weight if contender.held == kind else 1.0
+    return weight * contender.shares.get(kind, 0.0) / received
 
 
 def _order(
-    each: Contender, kind: str, round_seconds: float
-) -> tuple[float, float, float, bool, str]:
+    each: Contender, kind: str, round_seconds: float, running_weight: float
+) -> tuple[bool, float, float, float, bool, str]:
     return (
-        -priority(each, kind, round_seconds),
+        not each.overdue,
+        -priority(each, kind, round_seconds, running_weight),
         -each.deficit.get(kind, 0.0),
         -each.shares.get(kind, 0.0),
         each.held != kind,
@@ -274,6 +317,7 @@ def _asked(
     pool: PoolProblem, problem: ClusterProblem, jobs: Mapping[str, JobMemory]
 ) -> SharesProblem:
     candidates = pool.allocation.candidates
+    accounts = [problem.account(each.job.uid) for each in candidates]
     demands = [_demand(each.job) for each in candidates]
     capacities = [each.capacity for each in pool.kinds]
     names = sorted({name for demand in demands for part in demand for name in part})
@@ -283,9 +327,15 @@ def _asked(
         workers=_matrix([workers for workers, _ in demands], names),
         others=_matrix([others for _, others in demands], names),
         capacity=_matrix(capacities, names),
-        weights=np.array([problem.account(each.job.uid).weight for each in candidates]),
+        kinds=tuple(each.kind for each in pool.kinds),
+        nodes=np.array([float(each.nodes) for each in pool.kinds]),
+        prices=np.array([each.price for each in pool.kinds]),
+        weights=np.array([each.weight for each in accounts]),
+        namespaces=tuple(each.job.key.namespace for each in candidates),
+        namespace_weights=np.array([each.namespace_weight for each in accounts]),
         steps_left=np.array([_steps_left(each) for each in candidates]),
         submitted=np.array([each.job.created_at for each in candidates]),
+        finish_by=np.array([each.job.finish_by or math.inf for each in candidates]),
         notes=tuple(jobs.get(each.job.uid, {}).get("notes", {}) for each in candidates),
     )
 
@@ -309,9 +359,8 @@ def _contender(
         return Contender(uid, *demand, possible, held=held)
     mark, received = remembered["mark"], account.received
     seconds = {kind: received.since(mark, kind) for kind in sorted(possible)}
-    return Contender(
-        uid, *demand, possible, remembered["shares"], seconds, remembered["deficit"], held
-    )
+    shares, deficit, overdue = remembered["shares"], remembered["deficit"], _is_overdue(remembered)
+    return Contender(uid, *demand, possible, shares, seconds, deficit, held, overdue)
 
 
 def _possible(job: Job, speeds: Sequence[float], pool: PoolProblem) -> frozenset[str]:

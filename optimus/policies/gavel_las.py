@@ -38,8 +38,7 @@ class GavelLasPolicy(TurnsPolicy):
         return problem.spread(self._fair(problem.without_kinds())), notes
 
     def _fair(self, problem: SharesProblem) -> Values:
-        usual = (problem.speeds * problem.equal).sum(axis=1)
-        lift = problem.weights * usual / np.maximum(problem.sizes, 1e-12)
+        lift = problem.weights * problem.usual / np.maximum(problem.sizes, 1e-12)
         # Rounded, so that jobs that are equal but for the last bit are one column.
         lift = np.round(lift / max(lift.max(), 1e-12), 12)
         programmes = TimeShares(problem, lift)

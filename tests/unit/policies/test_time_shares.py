@@ -12,31 +12,9 @@ from scipy.optimize import linprog
 
 from optimus.allocation.time_shares import SharesProblem, TimeShares
 from optimus.policies.gavel_las import GavelLasPolicy
+from tests.unit.policies.shares_problems import shares_problem
 
 Values = NDArray[np.float64]
-
-ONE_EACH = [[1.0], [1.0]]
-"""Two kinds with room for one job each."""
-
-
-def problem(
-    speeds: Any, capacity: Any = ONE_EACH, workers: Any = None, others: Any = None, **fields: Any
-) -> SharesProblem:
-    """Jobs that take one unit each where nothing else is said."""
-    rows, free = np.array(speeds, float), np.array(capacity, float)
-    taken = np.ones((len(rows), free.shape[1])) if workers is None else np.array(workers, float)
-    usual = SharesProblem(
-        at=0.0,
-        speeds=rows,
-        workers=taken,
-        others=np.zeros_like(taken) if others is None else np.array(others, float),
-        capacity=free,
-        weights=np.ones(len(rows)),
-        steps_left=np.ones(len(rows)),
-        submitted=np.zeros(len(rows)),
-        notes=tuple({} for _ in rows),
-    )
-    return replace(usual, **fields)
 
 
 def fair(given_problem: SharesProblem) -> Values:
@@ -46,56 +24,56 @@ def fair(given_problem: SharesProblem) -> Values:
 
 class TestByHand:
     def test_equal_jobs_share_a_kind_equally(self) -> None:
-        assert fair(problem([[1], [1], [1]], [[1]])) == pytest.approx(1 / 3, abs=1e-6)
+        assert fair(shares_problem([[1], [1], [1]], [[1]])) == pytest.approx(1 / 3, abs=1e-6)
 
     def test_a_job_alone_has_the_kind_on_which_it_is_fastest_all_the_time(self) -> None:
-        assert fair(problem([[1, 3]]))[0].tolist() == pytest.approx([0.0, 1.0], abs=1e-6)
+        assert fair(shares_problem([[1, 3]]))[0].tolist() == pytest.approx([0.0, 1.0], abs=1e-6)
 
     def test_of_three_jobs_the_one_that_is_fast_there_has_least_of_the_fast_kind(self) -> None:
         # Throughput t takes A t / 2 of the fast kind, B and C t each of any: 5 / 2 t = 2.
         speeds = np.array([[2.0, 1.0], [1.0, 1.0], [1.0, 1.0]])
-        found = fair(problem(speeds))
+        found = fair(shares_problem(speeds))
         assert (speeds * found).sum(axis=1) == pytest.approx([0.8, 0.8, 0.8], abs=1e-5)
         assert found[0].tolist() == pytest.approx([0.4, 0.0], abs=1e-5)
 
     def test_a_large_job_takes_more_of_a_kind(self) -> None:
         # One kind with 4 units; A takes 3 of them, B takes 2. 3 x + 2 x = 4.
-        found = fair(problem([[1], [1]], [[4]], workers=[[3], [2]]))
+        found = fair(shares_problem([[1], [1]], [[4]], workers=[[3], [2]]))
         assert found == pytest.approx(0.8, abs=1e-6)
 
     def test_the_scarcest_resource_binds(self) -> None:
         # 2 x of the first resource, of which there is 1; of the second there is plenty.
-        found = fair(problem([[1], [1]], [[1, 10]]))
+        found = fair(shares_problem([[1], [1]], [[1, 10]]))
         assert found == pytest.approx(0.5, abs=1e-6)
 
     def test_ps_lie_beside_the_workers_where_these_run_on_every_kind(self) -> None:
         # Each kind holds one job whole: A is as fast on the first as B, and B alone is slow.
-        found = fair(problem([[2, 2], [2, 1]], [[2], [2]], others=[[1], [1]]))
+        found = fair(shares_problem([[2, 2], [2, 1]], [[2], [2]], others=[[1], [1]]))
         assert found == pytest.approx(np.array([[0, 1], [1, 0]]), abs=1e-5)
 
     def test_workers_are_held_to_a_kind_and_ps_go_to_nodes_without_workers(self) -> None:
         # Both run on the first kind alone, which holds one worker; the second holds their PSs.
-        found = fair(problem([[1, 0], [1, 0]], others=[[1], [1]]))
+        found = fair(shares_problem([[1, 0], [1, 0]], others=[[1], [1]]))
         assert found[:, 0] == pytest.approx(0.5, abs=1e-6)
         # Four units in all, three for each job: together they run 4/3 of the time.
-        ample = fair(problem([[1, 0], [1, 0]], [[2], [2]], others=[[2], [2]]))
+        ample = fair(shares_problem([[1, 0], [1, 0]], [[2], [2]], others=[[2], [2]]))
         assert ample[:, 0] == pytest.approx(2 / 3, abs=1e-6)
 
     def test_a_job_that_can_run_nowhere_gets_nothing_and_holds_nobody_back(self) -> None:
-        found = fair(problem([[0, 0], [1, 1]]))
+        found = fair(shares_problem([[0, 0], [1, 1]]))
         assert found.sum(axis=1) == pytest.approx([0.0, 1.0], abs=1e-6)
-        assert fair(problem([[0, 0]])).tolist() == [[0.0, 0.0]]
-        assert fair(problem([[1, 1]], workers=[[2]])).tolist() == [[0.0, 0.0]]
+        assert fair(shares_problem([[0, 0]])).tolist() == [[0.0, 0.0]]
+        assert fair(shares_problem([[1, 1]], workers=[[2]])).tolist() == [[0.0, 0.0]]
 
     def test_the_sum_of_what_is_worth_most_leaves_the_others_their_floor(self) -> None:
-        asked = problem([[2], [1]], [[1]])
+        asked = shares_problem([[2], [1]], [[1]])
         greedy = TimeShares(asked).maximise(asked.speeds)
         assert greedy[:, 0].tolist() == pytest.approx([1.0, 0.0], abs=1e-6)
         kept = TimeShares(asked).maximise(asked.speeds, np.array([0.0, 0.25]))
         assert kept[:, 0].tolist() == pytest.approx([0.75, 0.25], abs=1e-6)
 
     def test_without_kinds_a_share_is_spread_over_all_of_them(self) -> None:
-        asked = problem([[5, 1], [1, 5], [1, 0]], [[3], [1]])
+        asked = shares_problem([[5, 1], [1, 5], [1, 0]], [[3], [1]])
         shares, _ = GavelLasPolicy(tells_kinds=False).shares(asked)
         assert shares[:2] == pytest.approx(np.array([[0.75, 0.25]] * 2), abs=1e-6)
         assert shares[2].tolist() == pytest.approx([0.75, 0.0], abs=1e-6)
@@ -109,7 +87,7 @@ def problems(draw: st.DrawFn) -> SharesProblem:
     demand = [[draw(st.sampled_from([1.0, 2.0])) for _ in range(resources)] for _ in range(jobs)]
     capacity = [[draw(st.sampled_from([1.0, 3.0])) for _ in range(resources)] for _ in range(kinds)]
     others = [[draw(st.sampled_from([0.0, 1.0])) for _ in range(resources)] for _ in range(jobs)]
-    return problem(worth, capacity, demand, others)
+    return shares_problem(worth, capacity, demand, others)
 
 
 def best_level(given_problem: SharesProblem) -> float:
@@ -180,3 +158,43 @@ def test_the_order_of_jobs_changes_nothing(given_problem: SharesProblem, order: 
         others=given_problem.others[rows],
     )
     assert (fair(given_problem)[rows] == fair(other)).all()
+
+
+def most_for(job: int, kept: dict[int, float], asked: SharesProblem) -> float:
+    """The largest throughput of one job while some others keep theirs, by another solver."""
+    speeds, (jobs, kinds) = asked.speeds, asked.speeds.shape
+    rows = [np.kron(np.eye(jobs)[each], np.ones(kinds)) for each in range(jobs)]
+    bounds = [1.0] * jobs
+    for resource in range(asked.capacity.shape[1]):
+        for kind in range(kinds):
+            rows.append(np.kron(asked.workers[:, resource], np.eye(kinds)[kind]))
+            bounds.append(asked.capacity[kind, resource])
+    rows += [-np.kron(np.eye(jobs)[each], speeds[each]) for each in kept]
+    bounds += [-each + 1e-5 for each in kept.values()]
+    fits = (asked.workers[:, None] <= asked.capacity).all(axis=2) & (speeds > 0)
+    found = linprog(
+        -np.kron(np.eye(jobs)[job], speeds[job]),
+        A_ub=np.array(rows),
+        b_ub=np.array(bounds),
+        bounds=[(0.0, float(each)) for each in fits.ravel()],
+        method="highs",
+    )
+    assert found.status == 0
+    return -float(found.fun or 0.0)
+
+
+@settings(deadline=None)
+@given(given_problem=problems())
+def test_filled_nobody_can_have_more_unless_one_that_has_no_more_has_less(
+    given_problem: SharesProblem,
+) -> None:
+    asked = replace(given_problem, others=np.zeros_like(given_problem.others))
+    jobs = len(asked.speeds)
+    throughput = (asked.speeds * TimeShares(asked).fill(lambda _: np.ones(jobs))).sum(axis=1)
+    for job in range(jobs):
+        kept = {
+            other: float(throughput[other])
+            for other in range(jobs)
+            if other != job and throughput[other] <= throughput[job] + 1e-4
+        }
+        assert most_for(job, kept, asked) <= throughput[job] + 1e-3
