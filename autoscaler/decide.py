@@ -23,6 +23,7 @@ from optimus.interval import IntervalPlan, Strategies
 from optimus.interval.capacity_plan import CapacityPlan, Claim, claims_of, headroom, largest_fit
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.interval.driver import (
+    PROMISE_SECONDS,
     BeginRescale,
     DriverConfig,
     EndProfilingRun,
@@ -210,6 +211,7 @@ class Decider:
         self._managed, self._alive, plan = managed, alive, None
         for state in managed.values():
             self._withdraw_if_stale(state, observation.at)
+            state.release_kind(observation.at, PROMISE_SECONDS)
         cluster = _Cluster(observation, managed, self._config.hold_seconds)
         began, decides = time.perf_counter(), decides and self._recall()
         for instruction in self._driver.step(cluster, timer, decides=decides):
@@ -357,7 +359,7 @@ class Decider:
     def _bind(self, state: JobState, kind: str | None) -> None:
         """Hold the job's workers to a kind of nodes, or to none any more."""
         label = self._config.driver.kind_label
-        binding = Binding(label, kind) if kind else None
+        binding = Binding(label, kind) if kind and not state.released else None
         if binding != state.record.binding:
             state.record = replace(state.record, binding=binding)
 
@@ -374,7 +376,7 @@ def _without_checkpoint(progress: TrainingProgress) -> TrainingProgress:
 
 
 def _begin_pause(state: JobState, paused: PauseJob, at: float) -> None:
-    state.begin_pause(paused.id, at, PauseReason.POLICY, paused.reason)
+    state.begin_pause(paused.id, at, PauseReason.POLICY, paused.reason, paused.purpose)
     state.record = replace(state.record, profiling_since=None)
     _LOG.info("job %s: pause %s begins: %s", state.job.key, paused.id, paused.reason)
 

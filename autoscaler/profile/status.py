@@ -12,7 +12,7 @@ from autoscaler.jobs.state import JobState
 from autoscaler.jobs.stored import Shown
 from optimus import lifecycle
 from optimus.errors import NotReady
-from optimus.interval.classify import why_suspended
+from optimus.interval.classify import Decision, why_suspended
 from optimus.jobs import (
     LossGoal,
     TargetMetric,
@@ -36,6 +36,7 @@ from optimus.models.forecast import Forecast, current_loss, current_value
 from optimus.progress.types import TrainingProgress
 from optimus.rescale.machine import Rescale
 from optimus.rescale.words import PauseReason, Step
+from optimus.times import duration
 
 
 def status_of(state: JobState, now: float) -> ProfileStatus:
@@ -255,7 +256,10 @@ def phase_of(state: JobState) -> Phase:
         return PHASES[state.rescale.record.step]
     if state.training_job.suspended:
         pause = state.pause
-        return Phase.SUSPENDED if pause is None or pause.is_final else Phase.PAUSED
+        if pause is None or pause.is_final:
+            return Phase.SUSPENDED
+        is_turn = pause is PauseReason.POLICY and bool(state.record.turns)
+        return Phase.WAITING_FOR_ITS_TURN if is_turn else Phase.PAUSED
     if state.gang.run is None:
         return Phase.WAITING
     if isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met:
@@ -300,7 +304,22 @@ def _why_suspended(state: JobState) -> str:
         return why_suspended(state.job)
     if pause is not PauseReason.POLICY or decision is None or not decision.reason:
         return _PAUSED[pause]
-    return f"{_PAUSED[pause]}: {decision.reason}"
+    return "; ".join([f"{_PAUSED[pause]}: {decision.reason}", *_turn_texts(state, decision)])
+
+
+def _turn_texts(state: JobState, decision: Decision) -> Iterator[str]:
+    """What a job has received of its share of the time, and when its next turn is expected."""
+    record = state.record
+    if decision.time_share <= 0:
+        return
+    by_kind = sorted((kind, seconds) for kind, seconds in record.received.items() if kind)
+    kinds = ", ".join(f"{kind} {duration(seconds)}" for kind, seconds in by_kind)
+    received = duration(record.received_seconds)
+    yield f"its share is {decision.time_share:.0%}, it has run for {received}" + (
+        f" ({kinds})" if kinds else ""
+    )
+    if decision.turn_at is not None:
+        yield f"its turn is expected at {format_second(decision.turn_at)}"
 
 
 def _prospects(state: JobState) -> str:

@@ -55,6 +55,10 @@ class PolicyTraits:
     """Whether each change is weighed against its restart. The others decide all counts anew in
     every round, as published."""
 
+    refuses: bool = False
+    """Whether waiting jobs may be left out although they would fit; the others refuse for lack of
+    capacity alone."""
+
     weighs_jobs: bool = False
     """Whether the weights of namespaces and PriorityClasses, and the degree of fairness, count."""
 
@@ -120,12 +124,28 @@ class PoolProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class Rounds:
+    """Rounds on a cluster, where each turn costs a restart."""
+
+    seconds: float
+    """From one decision to the next."""
+
+    running_weight: float = 2.0
+    """By which the priority of a job that runs is multiplied: each change costs a restart."""
+
+    limit_seconds: float = 3600.0
+    """Within which a job is paused or moved for only so many turns."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterProblem:
     """One question: all pools, no job in two of them, and the jobs' accounts by UID."""
 
     at: float
     pools: tuple[PoolProblem, ...]
     accounts: Mapping[str, JobAccount] = field(default_factory=lambda: MappingProxyType({}))
+    rounds: Rounds | None = None
+    """``None``: rounds as published."""
 
     def account(self, uid: str) -> JobAccount:
         """Of one job; an empty one where nothing is known of it."""
@@ -147,16 +167,18 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A job that runs stops until it is granted something again."""
+    """A job that runs stops until it is granted something again; ``time_share`` as of a grant."""
 
     reason: str
+    time_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A job that does not run gets nothing."""
+    """A job that does not run gets nothing; ``time_share`` as of a grant."""
 
     reason: str
+    time_share: float = 0.0
 
 
 ClusterAllocation = Mapping[str, Grant | Pause | Refusal]
@@ -268,6 +290,21 @@ class PoolRule(Protocol):
         """Choose counts within each job's bounds, together within ``problem.available``."""
 
 
+def answer_of(
+    problem: AllocationProblem, allocation: Allocation
+) -> dict[str, Grant | Pause | Refusal]:
+    """The answer for one pool: a running job without counts is paused."""
+    answer = dict[str, Grant | Pause | Refusal]()
+    for each in problem.candidates:
+        uid = each.job.uid
+        reason, counts = allocation.reasons.get(uid, ""), allocation.counts.get(uid)
+        if counts is not None:
+            answer[uid] = Grant(counts, reason=reason)
+        else:
+            answer[uid] = Pause(reason) if each.running else Refusal(reason)
+    return answer
+
+
 @dataclass(frozen=True, slots=True)
 class _PerPool:
     """A rule that is asked for each pool; it remembers nothing and knows no kinds."""
@@ -287,17 +324,10 @@ class _PerPool:
     ) -> tuple[ClusterAllocation, PolicyMemory]:
         answer = dict[str, Grant | Pause | Refusal]()
         for pool in problem.pools:
-            found = self.rule.allocate(pool.allocation)
-            for each in pool.allocation.candidates:
-                uid = each.job.uid
-                reason, counts = found.reasons.get(uid, ""), found.counts.get(uid)
-                if counts is not None:
-                    answer[uid] = Grant(counts, reason=reason)
-                else:
-                    answer[uid] = Pause(reason) if each.running else Refusal(reason)
+            answer |= answer_of(pool.allocation, self.rule.allocate(pool.allocation))
         return answer, memory
 
 
 def per_pool(rule: PoolRule) -> Policy:
-    """The policy that asks a rule for each pool: a running job without counts is paused."""
+    """The policy that asks a rule for each pool."""
     return _PerPool(rule)

@@ -39,6 +39,7 @@ from optimus.allocation.policy import (
     PolicyTraits,
     PoolProblem,
     Refusal,
+    Rounds,
 )
 from optimus.allocation.problem import Candidate
 from optimus.allocation.time_shares import SharesProblem, Values
@@ -46,6 +47,9 @@ from optimus.jobs import Counts, Job
 from optimus.resources import Resources, total
 
 _VERSION: Final = 2
+_RESET_ROUNDS: Final = 2
+"""On a cluster shares are set anew after so many rounds: a job that comes has none before."""
+
 _NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
 
 TURNS: Final = PolicyTraits(
@@ -60,7 +64,7 @@ TURNS: Final = PolicyTraits(
 
 JobMemory = Mapping[str, Mapping[str, float]]
 """What is remembered of a job: "shares", "mark" (the seconds received when they were set) and
-"deficit", each by kind; and "notes", the policy's own."""
+"deficit", each by kind; "notes", the policy's own; and "waited", the "rounds" without a turn."""
 
 READING_FORECASTS: Final = replace(TURNS, reads_forecasts=True)
 """The same for policies that ask how many steps are left."""
@@ -85,6 +89,8 @@ class Contender:
     """Received since the shares were set."""
     deficit: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
     held: str | None = None
+    overdue: bool = False
+    """Whether it has waited for as many rounds as give everybody a turn: it comes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +126,14 @@ class TurnsPolicy(ABC):
                 for uid, remembered in self._reset(pool, problem, jobs, elapsed)
             }
             cluster = {"reset_at": problem.at, "jobs": len(jobs)}
+        waited = {uid: earlier[uid].get("waited", {}) for uid in uids if uid in earlier}
+        jobs = {uid: {**each, "waited": waited.get(uid, {})} for uid, each in jobs.items()}
         answers = [self._round(pool, problem, jobs) for pool in problem.pools]
+        answer = dict(chain.from_iterable(answers))
+        if problem.rounds is not None:
+            jobs = {uid: _after_round(each, answer[uid]) for uid, each in jobs.items()}
         data = {"jobs": jobs, "cluster": cluster}
-        return dict(chain.from_iterable(answers)), PolicyMemory(self.name, _VERSION, data)
+        return answer, PolicyMemory(self.name, _VERSION, data)
 
     def _is_reset_due(
         self,
@@ -136,7 +147,9 @@ class TurnsPolicy(ABC):
         if len(uids) == remembered == cluster["jobs"]:
             return False
         runs = any(problem.account(uid).holds for uid in uids)
-        return not runs or problem.at - cluster["reset_at"] >= self.reset_seconds
+        rounds_seconds = problem.rounds.seconds * _RESET_ROUNDS if problem.rounds else math.inf
+        least_seconds = min(self.reset_seconds, rounds_seconds)
+        return not runs or problem.at - cluster["reset_at"] >= least_seconds
 
     def _reset(
         self,
@@ -178,7 +191,14 @@ class TurnsPolicy(ABC):
         relative = (speeds / np.maximum(speeds.max(axis=1, keepdims=True), 1e-12)).mean(axis=0)
         best_first = sorted(range(len(pool.kinds)), key=lambda kind: (-relative[kind], kind))
         capacity = {pool.kinds[kind].kind: pool.kinds[kind].capacity for kind in best_first}
-        chosen = next_round(contenders, capacity, self.traits.round_seconds, fills=self.fills)
+        rounds = problem.rounds or Rounds(self.traits.round_seconds, running_weight=1.0)
+        chosen = next_round(
+            contenders,
+            capacity,
+            rounds.seconds,
+            fills=self.fills,
+            running_weight=rounds.running_weight,
+        )
         for candidate, each in zip(candidates, contenders, strict=True):
             share = min(sum(each.shares.values()), 1.0)
             if each.uid in chosen:
@@ -187,7 +207,19 @@ class TurnsPolicy(ABC):
                 yield each.uid, Grant(_counts(candidate.job), kind, share, reason)
                 continue
             left_out = Pause if problem.account(each.uid).holds else Refusal
-            yield each.uid, left_out(_why_not(each, share))
+            yield each.uid, left_out(_why_not(each, share), share)
+
+
+def _after_round(remembered: JobMemory, answer: Grant | Pause | Refusal) -> JobMemory:
+    """What is remembered of a job, with the rounds that it has waited for a turn."""
+    rounds = 0.0 if isinstance(answer, Grant) else remembered["waited"].get("rounds", 0.0) + 1
+    return {**remembered, "waited": {"rounds": rounds} if rounds else {}}
+
+
+def _is_overdue(remembered: JobMemory) -> bool:
+    """Whether a job has waited for as many rounds as give everybody a turn."""
+    share, rounds = sum(remembered["shares"].values()), remembered["waited"].get("rounds", 0.0)
+    return share > 0 and rounds >= math.ceil(1 / share)
 
 
 def next_round(
@@ -196,6 +228,7 @@ def next_round(
     round_seconds: float,
     *,
     fills: bool = True,
+    running_weight: float = 1.0,
 ) -> dict[str, str]:
     """The kind on which each job that runs in this round runs, by UID; kinds in their order."""
     chosen, left = dict[str, str](), dict(capacity)
@@ -209,7 +242,9 @@ def next_round(
             and kind in each.possible
             and (fills or each.shares.get(kind, 0.0) > 0)
         ]
-        for each in sorted(waiting, key=lambda each: _order(each, kind, round_seconds)):
+        for each in sorted(
+            waiting, key=lambda each: _order(each, kind, round_seconds, running_weight)
+        ):
             beside = all_take_workers and (each.workers + each.others).fits_in(has)
             if _take(each, kind, left, [kind] if beside else last_first):
                 chosen[each.uid] = kind
@@ -229,17 +264,21 @@ def _take(each: Contender, kind: str, left: dict[str, Resources], of_ps: Sequenc
     return False
 
 
-def priority(contender: Contender, kind: str, round_seconds: float) -> float:
+def priority(
+    contender: Contender, kind: str, round_seconds: float, running_weight: float = 1.0
+) -> float:
     """Ideal share by what was received, on one kind, in 1 / s."""
     received = contender.seconds.get(kind, 0.0) + round_seconds / 2
-    return contender.shares.get(kind, 0.0) / received
+    weight = running_weight if contender.held == kind else 1.0
+    return weight * contender.shares.get(kind, 0.0) / received
 
 
 def _order(
-    each: Contender, kind: str, round_seconds: float
-) -> tuple[float, float, float, bool, str]:
+    each: Contender, kind: str, round_seconds: float, running_weight: float
+) -> tuple[bool, float, float, float, bool, str]:
     return (
-        -priority(each, kind, round_seconds),
+        not each.overdue,
+        -priority(each, kind, round_seconds, running_weight),
         -each.deficit.get(kind, 0.0),
         -each.shares.get(kind, 0.0),
         each.held != kind,
@@ -320,9 +359,8 @@ def _contender(
         return Contender(uid, *demand, possible, held=held)
     mark, received = remembered["mark"], account.received
     seconds = {kind: received.since(mark, kind) for kind in sorted(possible)}
-    return Contender(
-        uid, *demand, possible, remembered["shares"], seconds, remembered["deficit"], held
-    )
+    shares, deficit, overdue = remembered["shares"], remembered["deficit"], _is_overdue(remembered)
+    return Contender(uid, *demand, possible, shares, seconds, deficit, held, overdue)
 
 
 def _possible(job: Job, speeds: Sequence[float], pool: PoolProblem) -> frozenset[str]:

@@ -23,6 +23,7 @@ PHASE_COLOURS: Final = MappingProxyType(
         **dict.fromkeys(("Training", "Profiling"), "green"),
         **dict.fromkeys(("Suspending", "Resizing", "Starting", "WaitingForCheckpoint"), "cyan"),
         **dict.fromkeys(("Waiting", "Suspended", "Paused", "LeftAlone"), "yellow"),
+        "WaitingForItsTurn": "yellow",
         **dict.fromkeys(("Failed", "NoProfile", "NotReadable"), "red"),
         **dict.fromkeys(("AtTarget", "Completed"), "blue"),
         "NotManaged": "dim",

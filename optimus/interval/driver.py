@@ -17,13 +17,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from statistics import median
 from typing import Final, NamedTuple, Protocol
 
 from numpy.random import SeedSequence
 
 from optimus.allocation import NO_HISTORY, NO_MEMORY, JobHistory, PolicyMemory
 from optimus.allocation.namespace_shares import Owed
-from optimus.allocation.policy import Service
+from optimus.allocation.policy import Rounds, Service
 from optimus.errors import NotReady
 from optimus.interval import (
     Action,
@@ -194,6 +195,7 @@ class PauseJob:
     uid: str
     id: str
     reason: str
+    purpose: RescalePurpose = RescalePurpose.INTERVAL
 
 
 _Histories = dict[str, JobHistory]
@@ -222,6 +224,15 @@ _STOPS: Final = frozenset({Action.SUSPEND, Action.PAUSE})
 
 ROUND_SLACK: Final = 1e-9
 """Part of a round by which its beginning may be missed by rounding."""
+
+ROUND_PRICES: Final = 10
+"""Length of a round in which jobs take turns, as a multiple of what a restart costs."""
+
+ROUND_PARTS: Final = 0.6, 2.4
+"""The least and the most length of such a round, in intervals: 360 and 1,440 s by default."""
+
+LIMIT_INTERVALS: Final = 6
+"""In so many intervals a job has only so many turns: an hour by default."""
 
 _SECONDS_OF_JOB: Final = 0.2
 """Least seconds between two intervals for each managed job."""
@@ -341,6 +352,25 @@ class IntervalDriver:
         self.state.pending, self.state.planned_at = {}, None
 
     @property
+    def _takes_turns(self) -> bool:
+        """Whether jobs take turns, and each turn costs a restart."""
+        return self._strategies.policy.traits.time_shared and not self._config.stops_together
+
+    @property
+    def _turn(self) -> RescalePurpose:
+        """What a pause or a resume is for."""
+        return RescalePurpose.TURN if self._takes_turns else RescalePurpose.INTERVAL
+
+    def _rounds(self, histories: Mapping[str, JobHistory]) -> Rounds:
+        """Rounds so long that restarts take a tenth of the time, by what they have cost."""
+        config = self._config
+        prices = [price for each in histories.values() for price in each.prices]
+        price_seconds = median(prices) if prices else config.interval.rescale_seconds
+        least, most = (part * config.interval_seconds for part in ROUND_PARTS)
+        seconds = min(max(ROUND_PRICES * price_seconds, least), most)
+        return Rounds(seconds, limit_seconds=LIMIT_INTERVALS * config.interval_seconds)
+
+    @property
     def _weighs_restarts(self) -> bool:
         return self._strategies.policy.traits.weighs_restarts
 
@@ -352,9 +382,11 @@ class IntervalDriver:
         config, planned_at = self._config, self.state.planned_at
         if planned_at is None:
             return self._takes_over(timer, histories)
+        passed = timer - planned_at
+        if self._takes_turns:
+            return passed >= self._rounds(histories).seconds
         if not self._weighs_restarts:
             return self._round(timer) > self._round(planned_at)
-        passed = timer - planned_at
         if passed >= config.interval_seconds:
             return True
         if passed < min(config.young_interval_seconds, config.early_interval_seconds):
@@ -367,7 +399,7 @@ class IntervalDriver:
         if self.state.began_at is None:
             self.state.began_at = timer
         is_moving = any(each.rescaling_to is not None for each in histories.values())
-        waits = is_moving and self._strategies.policy.traits.time_shared
+        waits = is_moving and self._takes_turns
         return not waits or timer - self.state.began_at >= self._config.interval_seconds
 
     def _wait_seconds(self, cluster: ManagedCluster, histories: _Histories) -> float:
@@ -481,6 +513,7 @@ class IntervalDriver:
                 received=cluster.received,
                 kind_label=self._config.kind_label,
                 may_pause=self._config.pauses,
+                rounds=self._rounds(histories) if self._takes_turns else None,
                 owed=state.owed,
             ),
             forecast,
@@ -612,7 +645,7 @@ class IntervalDriver:
             decision, managed = each.decision, cluster.managed[uid]
             if decision.action is Action.PAUSE:
                 del pending[uid]
-                yield PauseJob(uid, each.interval_id, decision.reason)
+                yield PauseJob(uid, each.interval_id, decision.reason, self._turn)
                 continue
             suspends = decision.action is Action.SUSPEND
             runs = any(snapshot.bound_counts(uid))
@@ -641,13 +674,15 @@ class IntervalDriver:
     def _leave(self, histories: _Histories) -> Iterator[PauseJob]:
         """Where jobs that take turns wait for each other's nodes, and nothing else is on its way
         that could make room, the first leaves its own and is resumed on the others."""
-        is_shared, pending = self._strategies.policy.traits.time_shared, self.state.pending
-        if not is_shared or any(each.rescaling_to is not None for each in histories.values()):
+        pending = self.state.pending
+        if not self._takes_turns or any(
+            each.rescaling_to is not None for each in histories.values()
+        ):
             return
         for uid, each in pending.items():
             if each.decision.kind is not None and not each.leaves and not histories[uid].paused:
                 pending[uid] = replace(each, leaves=True)
-                yield PauseJob(uid, each.interval_id, each.decision.reason)
+                yield PauseJob(uid, each.interval_id, each.decision.reason, self._turn)
                 return
 
     def _binding(self, kind: str) -> Binding | None:
@@ -666,8 +701,10 @@ class IntervalDriver:
         self, cluster: ManagedCluster, decision: Decision, history: JobHistory, *, runs: bool
     ) -> RescalePurpose:
         """What the rescale that an interval decided is for."""
-        if decision.action in {Action.SUSPEND, Action.RESUME}:
+        if decision.action is Action.SUSPEND:
             return RescalePurpose.INTERVAL
+        if decision.action is Action.RESUME or self._turn is RescalePurpose.TURN:
+            return self._turn
         managed, profiling = cluster.managed[decision.uid], self._config.interval.profiling
         progress = managed.progress(cluster.at)
         if decision.is_expected:

@@ -82,6 +82,19 @@ def job_names(client: JobSource, namespace: str) -> list[str]:
     return sorted({job.name for job in read_jobs(client, namespace, [])})
 
 
+def stopped_jobs(client: JobSource) -> list[TrainingJob]:
+    """The jobs of all namespaces that this software has suspended and is to resume.
+
+    Raises:
+        KubeError: as ``list_jobs``."""
+    return [
+        job
+        for job in read_jobs(client, None, [])
+        if job.suspended and (mark := job.suspension) is not None
+        if mark.pause is None or not mark.pause.is_final
+    ]
+
+
 def read_jobs(client: JobSource, namespace: str | None, said: list[str]) -> list[TrainingJob]:
     """The jobs of a namespace, or of all; what cannot be read is added to ``said``.
 

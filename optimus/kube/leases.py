@@ -7,6 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from optimus.kube.client import Client, path_of
+from optimus.kube.contract import POLICY_MEMORY
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.metadata import ApiObject, decoder_of
 from optimus.kube.results import Refused, Written, answer_of, written
@@ -16,7 +17,6 @@ LEASE_GROUP: Final = "coordination.k8s.io"
 LEASE_VERSION: Final = "v1"
 LEASE_API_VERSION: Final = f"{LEASE_GROUP}/{LEASE_VERSION}"
 
-_MEMORY: Final = "optimus.dl/policy-memory"
 _MOST_REMEMBERED: Final = 128 * 1024
 """Characters of a policy's memory. The API server allows 256 kB of annotations."""
 
@@ -117,7 +117,7 @@ class LeaseStore:
         every second. A text that is too long is not stored, and the policy begins anew after a
         restart."""
         kept = text if len(text) <= _MOST_REMEMBERED else None
-        body = msgspec.json.encode({"metadata": {"annotations": {_MEMORY: kept}}})
+        body = msgspec.json.encode({"metadata": {"annotations": {POLICY_MEMORY: kept}}})
         return self._send("annotate", body)
 
     def _patch(self, verb: str, version: str, spec: dict[str, Any]) -> Written | Refused:
@@ -140,7 +140,7 @@ class LeaseStore:
             spec.lease_transitions,
             metadata.resource_version,
             metadata.uid,
-            (metadata.annotations or {}).get(_MEMORY, ""),
+            (metadata.annotations or {}).get(POLICY_MEMORY, ""),
         )
 
 

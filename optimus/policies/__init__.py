@@ -20,6 +20,7 @@ from optimus.policies.gavel_sjf import GavelSjfPolicy
 from optimus.policies.gavel_throughput import GavelThroughputPolicy
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy
+from optimus.policies.smd import SmdPolicy
 from optimus.policies.srtf import SrtfPolicy
 from optimus.policies.tetris import TetrisPolicy
 
@@ -50,6 +51,7 @@ POLICIES: Final[Mapping[str, Make]] = MappingProxyType(
         TetrisPolicy.name: _of_pools(TetrisPolicy),
         SrtfPolicy.name: _of_pools(SrtfPolicy),
         FifoPolicy.name: _of_pools(FifoPolicy),
+        SmdPolicy.name: partial(with_options, SmdPolicy),
         **{kind.name: partial(with_options, kind) for kind in _OF_TURNS},
     }
 )
