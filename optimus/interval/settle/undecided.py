@@ -27,6 +27,7 @@ from optimus.interval.classify import (
 from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput
 from optimus.interval.share import Pool
+from optimus.interval.worth import FOR_EVER, Loan
 from optimus.jobs import Counts
 from optimus.models.forecast import Forecast, Speed
 from optimus.nodes import Node
@@ -109,6 +110,7 @@ class Settled:
     owed: Owed = field(default_factory=Owed)
     actions: Mapping[str, Action] = field(default_factory=lambda: MappingProxyType({}))
     kinds: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    loan: Loan = FOR_EVER
 
 
 def charge_fixed(jobs: Sequence[Classified], plan: CapacityPlan) -> None:
