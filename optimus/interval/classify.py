@@ -813,6 +813,17 @@ def _growth_limit(view: JobView) -> GrowthLimit | None:
     return rule.limit(view.job, view.history.user_counts, view.progress)
 
 
+def _why_gives_back(view: JobView, limit: GrowthLimit) -> str | None:
+    """Why it gives capacity back that nobody else may want; ``None`` where it keeps it."""
+    assert not isinstance(view.forecast, NotReady)
+    lost = view.config.hysteresis_fraction * view.forecast.at(view.job.counts)
+    keeps = limit.within(view.job.bounds).allow(view.job.counts) or not limit.gives_back
+    if keeps or view.price_seconds > lost or _why_cooling(view) is not None:
+        return None
+    faster = f"not {view.config.hysteresis_fraction:.0%} faster than with {limit.confirmed}"
+    return f"with its {view.job.counts} it is {faster}: it gives back what brings nothing"
+
+
 def _why_not_growing(view: JobView) -> str | None:
     """Why it may only shrink now."""
     too_often = why_moved_enough(view.history, view.at, view.config)
@@ -831,6 +842,8 @@ def _resizable(view: JobView) -> Classified:
         reason = "its goal is met: it does not grow again"
     bounded, limit = job, _growth_limit(view)
     if limit is not None:
+        why_back = None if forced else _why_gives_back(view, limit)
+        forced, reason = forced or why_back is not None, why_back or reason
         bounded = replace(job, bounds=limit.within(job.bounds))
     is_limited = not capped and bounded.bounds != job.bounds
     if view.forecast.is_expected:

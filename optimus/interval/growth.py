@@ -6,8 +6,7 @@ A forecast beyond the counts that were measured is a guess, and a log can say an
 2. It gets at most twice the confirmed PSs and workers, or as many as a profiling run may have where
    that is more: by doublings alone a small job would restart too often.
 3. Where it was measured at twice the confirmed counts and was no faster, it gets no more than that.
-   Where it runs at more than twice the confirmed counts and is no faster, it gives back once
-   another job can use that: a restart for idle capacity is a loss.
+   Where it runs at more than twice the confirmed counts and is no faster, it gives back.
 """
 
 from collections.abc import Iterator
@@ -23,10 +22,11 @@ _REACH: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class GrowthLimit:
-    """``confirmed`` counts, and the ``most`` that the job may get."""
+    """``confirmed`` counts, and the ``most`` that the job may get; ``gives_back``: it has more."""
 
     confirmed: Counts
     most: Counts
+    gives_back: bool = False
 
     def __str__(self) -> str:
         return f"before it is measured to be faster with more than {self.confirmed}"
@@ -63,7 +63,7 @@ class GrowthRule:
         confirmed, no_faster = self._confirmed(job, own or job.counts, progress)
         twice = Counts(_REACH * confirmed.ps, _REACH * confirmed.workers)
         if job.counts in no_faster and not _is_within(job.counts, twice):
-            return GrowthLimit(confirmed, twice)
+            return GrowthLimit(confirmed, twice, gives_back=True)
         few = 0 if any(_is_within(_bounded(twice, job), each) for each in no_faster) else self.few
         ps, workers = map(max, twice, (few, few), job.counts)
         return GrowthLimit(confirmed, Counts(ps, workers))
