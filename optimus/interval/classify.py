@@ -687,7 +687,7 @@ def _no_forecast(view: JobView) -> Classified | None:
         return None
     classified = view.fixed(f"no forecast yet: {view.forecast.reason}")
     if not view.running:
-        return replace(classified, minimum=view.kept.minimum)
+        return replace(classified, minimum=view.kept.minimum, own=view.own)
     measure_at = _measure_at(view)
     returns_to = _returns_to(view) if measure_at is None else None
     return replace(classified, measure_at=measure_at, returns_to=returns_to)

@@ -162,8 +162,9 @@ def share_pool(
 
 
 def _startable(job: Classified, capacity: Resources) -> Classified:
-    """The job; one that waits for counts that no nodes could ever hold starts with fewer."""
-    waits = job.eligibility is Eligibility.WAITING
+    """The job; one that waits for its own counts starts with fewer where no nodes could ever hold
+    these."""
+    waits = job.eligibility is Eligibility.WAITING and job.own is not None
     if not waits or job.job.demand(job.minimum).fits_in(capacity):
         return job
     bounds, candidate = job.job.bounds, job.candidate

@@ -6,7 +6,8 @@ the interval of the forecast, r by what the speed model says of its error at bot
 
 What a job has beyond its own counts is lent: it goes back to jobs that arrive, at the price of a
 second rescale, and saves only until then. Jobs have arrived as a Poisson process since the first of
-the last few, and a loan ends once they have used up what is free.
+the last few, and a loan ends once they have used up what is free
+and what others return first.
 """
 
 import math
@@ -74,7 +75,8 @@ def last_arrived(jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 
 def loan_of(arrived: Sequence[Job], left: Resources, at: float) -> Loan:
-    """How long a loan lasts that leaves so much free for jobs like the last that arrived."""
+    """How long a loan lasts if jobs like the last that arrived take so much before it is
+    returned."""
     if not arrived:
         return FOR_EVER
     passed_seconds = max(at - arrived[0].created_at, 1.0)
@@ -85,7 +87,11 @@ def loan_of(arrived: Sequence[Job], left: Resources, at: float) -> Loan:
 
 
 def chance_of_saving(
-    forecast: Forecast, now: Counts, then: Counts, price_seconds: float, loan: Loan
+    forecast: Forecast,
+    now: Counts,
+    then: Counts,
+    price_seconds: float,
+    loan: Loan = FOR_EVER,
 ) -> float:
     """The probability that a job gains by a move that costs it so many seconds, and as many again
     once it has to give back."""

@@ -35,7 +35,7 @@ from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
 from optimus.interval.share import Share, StartingJobs, in_queue_order, pools_of, share_pool
 from optimus.interval.worth import FOR_EVER, Loan, loan_of
 from optimus.jobs import Counts
-from optimus.resources import Resources, total
+from optimus.resources import NONE, Resources
 
 _WORTH_ANY_RESTART = 1e300
 """Seconds that meeting a deadline counts as. Finite: what donors without a limit to their cost keep
@@ -61,7 +61,7 @@ def settle(undecided: Undecided) -> Settled:
     shares = [share_pool(pool, jobs, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
     answer, memory = undecided.ask((share.pool, share.problem) for share in shares)
     # 2. and 3. Fit and settle, waiting jobs first
-    loan = loan_of(undecided.inputs.arrived, _left(shares, answer), at)
+    loan = loan_of(undecided.inputs.arrived, _before_a_return(shares, answer), at)
     settlement = Settlement.of(plan, config, answer, jobs, undecided.held, loan)
     starting = [StartingJobs(share, plan, at, config.max_attempts) for share in shares]
     for each in starting:
@@ -73,17 +73,20 @@ def settle(undecided: Undecided) -> Settled:
     return Settled(jobs, settlement.counts, settlement.reasons, answer, memory, loan=loan)
 
 
-def _left(shares: Iterable[Share], answer: ClusterAllocation) -> Resources:
-    """What the policy has allocated to nobody."""
-    allocated = grants(answer)
-    problems = [share.problem for share in shares]
-    used = total(
-        each.job.demand(allocated[each.job.uid].counts)
-        for problem in problems
-        for each in problem.candidates
-        if each.job.uid in allocated
-    )
-    return total(problem.available for problem in problems) - used
+def _before_a_return(shares: Iterable[Share], answer: ClusterAllocation) -> Resources:
+    """What jobs that arrive take before a loan is returned: all that the policy allocates to
+    nobody, and half of what the others lend, since it is not known whose loan is returned first."""
+    allocated, left, lent, lenders = grants(answer), NONE, NONE, 0
+    for problem in (share.problem for share in shares):
+        left += problem.available
+        for each in problem.candidates:
+            least, grant = each.job.bounds.minimum, allocated.get(each.job.uid)
+            demand = each.job.demand(least if grant is None else grant.counts)
+            left -= demand
+            if grant is not None and grant.counts != least:
+                lent, lenders = lent + (demand - each.job.demand(least)), lenders + 1
+    part = (lenders - 1) / (2 * lenders) if lenders else 0.0
+    return left + Resources({name: int(amount * part) for name, amount in lent.items()})
 
 
 def _settle_waiting(starting: StartingJobs, settlement: "Settlement", at: float) -> None:
