@@ -408,6 +408,8 @@ class JobView:
     placed: Counts = NO_COUNTS
     over_share: bool = False
     """Its namespace holds more than its part beside some other, and gives that what it wants."""
+    outranked: bool = False
+    """A job of a higher priority has no pods placed."""
 
     def fixed(self, reason: str, counts: Counts | None = None) -> Classified:
         """Not up for decision; without a bound pod it waits for just these counts."""
@@ -477,9 +479,10 @@ class JobView:
     @property
     def kept(self) -> CountBounds:
         """Its bounds, and no fewer than it has of its own counts: others get only what it has
-        beyond these. Not where its user has set a minimum, or where its namespace owes others."""
+        beyond these. Not where its user has set a minimum, where its namespace holds more than its
+        part, or for a job of a higher priority."""
         own, now = self.own, self.job.counts
-        if own is None or self.over_share:
+        if own is None or self.over_share or self.outranked:
             return self.job.bounds
         has = Counts(min(own.ps, now.ps), min(own.workers, now.workers)) if self.running else own
         return self.job.bounds.above(has)

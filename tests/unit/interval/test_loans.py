@@ -39,6 +39,12 @@ def test_where_both_users_allow_fewer_it_starts_at_its_minimum() -> None:
     assert case.decisions()["new"].counts == Counts(1, 1)
 
 
+def test_for_a_job_of_a_higher_priority_others_go_below_their_own_counts() -> None:
+    case = grown(replace(SMALL, user_counts=Counts(3, 5)))
+    case.jobs[1] = job("new", (1, 3), priority=10), []
+    assert case.decisions()["big"].action is Action.SHRINK
+
+
 def test_a_job_that_no_nodes_could_ever_hold_starts_with_fewer() -> None:
     case = grown(SMALL)
     case.jobs[1] = job("new", (9, 9)), []
