@@ -33,12 +33,12 @@ define INSTALL_PINNED
 endef
 INSTALL := $(BIN)/python $(PIP_INSTALL)
 
-$(READY): requirements/dev.txt requirements/uv.txt pyproject.toml localcluster/pyproject.toml
+$(READY): requirements/dev.txt requirements/uv.txt pyproject.toml localcluster/pyproject.toml trainer/pyproject.toml
 	$(CHECK_PYTHON)
 	@echo "installing the packages of $< in $(VENV) ..."
 	@"$(PYTHON)" -m venv $(VENV)
 	@$(call INSTALL_PINNED,$(VENV),$(BIN)/python,-r requirements/dev.txt)
-	$(INSTALL) --no-deps --no-build-isolation --no-index -e . -e ./localcluster # the commands and their packages
+	$(INSTALL) --no-deps --no-build-isolation --no-index -e . -e ./localcluster -e ./trainer # the commands and their packages
 	@touch $@
 
 # A subset of dev.txt, for a quick start. The demo compiles what it imports. A pip of the environment's own would take 8 s of a core:

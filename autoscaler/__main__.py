@@ -347,6 +347,7 @@ def _controller(
         PodWriter(client),
         WorkloadProfileWriter(client),
         BudgetReader(client).read,
+        LeaseStore(client, settings.leader_lease) if settings.leader_lease else None,
     )
     replacement = None
     if settings.replacements_per_day and not settings.once:
@@ -428,6 +429,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
             early_interval_seconds=settings.early_interval_seconds,
             expects=settings.expected_gain_percent < 100 and not settings.once,
             pauses=policy.traits.preempts,
+            kind_label=settings.node_kind_label,
         ),
         hold_seconds=settings.start_timeout_seconds,
     )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from autoscaler.completion import CompletionRequester, PodAnnotator
 from autoscaler.controller import Clock, Components, Controller, Observer, Page, Timing
-from autoscaler.decide import Decider, DecisionConfig
+from autoscaler.decide import ClusterMemory, Decider, DecisionConfig
 from autoscaler.executor import Access, LastReads, Reader, Rescales, Writer
 from autoscaler.logs.poller import LogPoller
 from autoscaler.logs.rotation import WorkerRotation
@@ -30,6 +30,8 @@ class ClusterAccess(NamedTuple):
     pods: PodAnnotator
     workloads: Workloads
     budgets: ReadBudgets
+    memory: ClusterMemory | None = None
+    """``None``: what a policy remembers of the whole cluster is not stored."""
 
 
 class ControllerConfig(NamedTuple):
@@ -81,7 +83,7 @@ def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) 
     components = Components(
         access.observer,
         process.logs,
-        Decider(config.decisions, metrics, dry_run=process.dry_run),
+        Decider(config.decisions, metrics, dry_run=process.dry_run, memory=access.memory),
         Rescales(carried_out, config.rescales),
         recorder,
         events,

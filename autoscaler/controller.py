@@ -283,13 +283,13 @@ class Controller:
         if self._dry_run:
             return
         jobs, limits = [each.job for each in self.managed], self._timing.disruption
-        stopped = Counter(each.job.key.namespace for each in self.managed if each.is_stopped)
+        stopped = Counter(each.job.key.namespace for each in self.managed if each.counts_as_stopped)
         namespaces = len({job.key.namespace for job in jobs})
         part = limits.cluster.of(len(jobs)) / max(namespaces, 1)
         budget = DisruptionBudget(jobs, limits, self._stopped_time.note(stopped, part, now))
         for state in self.managed:
             stuck = state.is_stuck(now)
-            budget.note(state.job, is_stopped=state.is_stopped, is_stuck=stuck)
+            budget.note(state.job, is_stopped=state.counts_as_stopped, is_stuck=stuck)
         first, began = self._not_reached, self._clock.timer()
         waiting = sorted(
             self.managed, key=lambda state: (state.job.uid not in first, *begin_order(state))
@@ -315,7 +315,7 @@ class Controller:
                     state.may_stop = may_begin and allowed
                     self._components.rescales.advance(state, observation, free, now)
                     stuck = state.is_stuck(now)
-                    budget.note(state.job, is_stopped=state.is_stopped, is_stuck=stuck)
+                    budget.note(state.job, is_stopped=state.counts_as_stopped, is_stuck=stuck)
             spent[namespace] += self._clock.timer() - at
         self._not_reached = frozenset(
             state.job.uid for state in waiting if state.job.uid not in reached

@@ -10,19 +10,20 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Protocol
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.state import JobState
 from autoscaler.metrics import Metrics
 from optimus import lifecycle
-from optimus.allocation import FailedCounts, Policy
+from optimus.allocation import FailedCounts, Policy, PolicyMemory
 from optimus.allocation.policy import Service
 from optimus.errors import NotReady
 from optimus.interval import IntervalPlan, Strategies
 from optimus.interval.capacity_plan import CapacityPlan, Claim, claims_of, headroom, largest_fit
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.interval.driver import (
+    PROMISE_SECONDS,
     BeginRescale,
     DriverConfig,
     EndProfilingRun,
@@ -30,7 +31,8 @@ from optimus.interval.driver import (
     IntervalDriver,
     PauseJob,
 )
-from optimus.jobs import Counts, Job
+from optimus.jobs import Binding, Counts, Job
+from optimus.kube.results import Refused, Written
 from optimus.kube.times import format_second
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import Forecast, ForecastFn
@@ -43,7 +45,15 @@ from optimus.snapshot import ClusterSnapshot
 
 _LOG = logging.getLogger(__name__)
 
-_NOT_BUILT: Final = "the autoscaler does not bind jobs to a kind of nodes"
+
+class ClusterMemory(Protocol):
+    """Keeps what a policy remembers of the whole cluster; ``optimus.kube.leases.LeaseStore``."""
+
+    def remembered(self) -> str | Refused:
+        """What is stored; empty: nothing is."""
+
+    def remember(self, text: str) -> Written | Refused:
+        """Store it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +123,7 @@ class _Cluster:
 
 def rescales_of(managed: Mapping[str, JobState]) -> Iterator[tuple[Job, Rescale | None]]:
     """The rescales in progress, with their jobs."""
-    return ((state.job, state.rescale) for state in managed.values())
+    return ((state.bound_job, state.rescale) for state in managed.values())
 
 
 class Headroom:
@@ -126,7 +136,7 @@ class Headroom:
 
     def counts_found(self, state: JobState, most: Counts, at: float) -> CountsFound:
         """The most that fits of these counts, and whether the target of its rescale does."""
-        job, rescale, failed = state.job, state.rescale, state.record.failed_counts
+        job, rescale, failed = state.bound_job, state.rescale, state.record.failed_counts
         # Without what is kept for rescales that have not stopped their jobs yet: of two that wait
         # for the same room neither would begin.
         others = {
@@ -147,8 +157,18 @@ class Headroom:
 class Decider:
     """Takes the driver's steps and carries out their instructions."""
 
-    def __init__(self, config: DecisionConfig, metrics: Metrics, *, dry_run: bool) -> None:
+    def __init__(
+        self,
+        config: DecisionConfig,
+        metrics: Metrics,
+        *,
+        dry_run: bool,
+        memory: ClusterMemory | None = None,
+    ) -> None:
+        """Without a ``memory`` what a policy remembers of the whole cluster ends with the
+        process."""
         self._config, self._metrics, self._dry_run = config, metrics, dry_run
+        self._memory, self._remembers = memory, not config.policy.traits.time_shared
         self._alive: Callable[[], None] = lambda: None
         self._managed: Mapping[str, JobState] = {}
         strategies = Strategies(
@@ -191,12 +211,15 @@ class Decider:
         self._managed, self._alive, plan = managed, alive, None
         for state in managed.values():
             self._withdraw_if_stale(state, observation.at)
+            state.release_kind(observation.at, PROMISE_SECONDS)
         cluster = _Cluster(observation, managed, self._config.hold_seconds)
-        began = time.perf_counter()
+        began, decides = time.perf_counter(), decides and self._recall()
         for instruction in self._driver.step(cluster, timer, decides=decides):
             match instruction:
                 case IntervalDecided():
                     self._metrics.planning_seconds.observe(time.perf_counter() - began)
+                    if not self._keep(instruction.plan):
+                        return None
                     plan = instruction.plan
                     self._record(plan)
                 case EndProfilingRun(uid=uid, reason=reason):
@@ -206,13 +229,47 @@ class Decider:
                 case PauseJob():
                     if not self._dry_run:
                         _begin_pause(managed[instruction.uid], instruction, observation.at)
-                case BeginRescale(kind=str(kind)):
-                    job = managed[instruction.uid].job
-                    _LOG.error("job %s is not moved to nodes of %s: %s", job.key, kind, _NOT_BUILT)
                 case BeginRescale():
                     if not self._dry_run:
+                        self._bind(managed[instruction.uid], instruction.kind)
                         _begin(managed[instruction.uid], instruction, observation.at)
         return plan
+
+    def _recall(self) -> bool:
+        """Take in what an earlier leader's policy remembered; returns whether that is known."""
+        if self._remembers:
+            return True
+        stored = "" if self._memory is None else self._memory.remembered()
+        if isinstance(stored, Refused):
+            _LOG.warning("nothing is decided: what the policy remembers cannot be read: %s", stored)
+            return False
+        known = {
+            uid: PolicyMemory(**state.record.remembered)
+            for uid, state in self._managed.items()
+            if state.record.remembered
+        }
+        name = self._config.policy.name
+        self._driver.state.memory = PolicyMemory.joined(name, stored, known)
+        self._remembers = True
+        return True
+
+    def _keep(self, plan: IntervalPlan) -> bool:
+        """Store what the policy remembers before anything is done; of a job it is stored with its
+        profile. Where that is refused the interval is planned again, on what was known."""
+        memory = plan.memory
+        if not self._config.policy.traits.time_shared:
+            return True
+        if self._memory is not None and not self._dry_run:
+            outcome = self._memory.remember(memory.of_cluster().as_json())
+            if isinstance(outcome, Refused):
+                _LOG.warning("interval %s is not carried out: %s", plan.interval_id, outcome)
+                self._driver.forget_interval()
+                return False
+        for uid, state in self._managed.items():
+            of_job = memory.of_job(uid)
+            remembered = dataclasses.asdict(of_job) if of_job.data else {}
+            state.record = replace(state.record, remembered=remembered)
+        return True
 
     def _withdraw_if_stale(self, state: JobState, at: float) -> None:
         """Withdraw a rescale that waits too long for a checkpoint: all the while its target's room
@@ -296,6 +353,15 @@ class Decider:
             if state is not None:
                 state.decision, state.interval_id = decision, plan.interval_id
                 state.decided_at = plan.at
+                if not decision.rescales or not state.gang.here:
+                    self._bind(state, decision.kind)  # else once it is moved
+
+    def _bind(self, state: JobState, kind: str | None) -> None:
+        """Hold the job's workers to a kind of nodes, or to none any more."""
+        label = self._config.driver.kind_label
+        binding = Binding(label, kind) if kind and not state.released else None
+        if binding != state.record.binding:
+            state.record = replace(state.record, binding=binding)
 
 
 def _without_checkpoint(progress: TrainingProgress) -> TrainingProgress:
@@ -310,7 +376,7 @@ def _without_checkpoint(progress: TrainingProgress) -> TrainingProgress:
 
 
 def _begin_pause(state: JobState, paused: PauseJob, at: float) -> None:
-    state.begin_pause(paused.id, at, PauseReason.POLICY, paused.reason)
+    state.begin_pause(paused.id, at, PauseReason.POLICY, paused.reason, paused.purpose)
     state.record = replace(state.record, profiling_since=None)
     _LOG.info("job %s: pause %s begins: %s", state.job.key, paused.id, paused.reason)
 

@@ -4,11 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from autoscaler.windows import EXPECTED, parse_windows
-from optimus.allocation import PolicyTraits
 from optimus.allocation.fairness import PROPORTIONAL, Fairness
 from optimus.allocation.options import Options
 from optimus.kube.contract import SCHEDULER_NAME
@@ -255,7 +253,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
 
 def _contradictions(settings: Settings) -> list[Problem]:
     return [
-        *not_run(settings.policy),
+        *not_one_of("policy", settings.policy, sorted(POLICIES)),
         *(
             not_one_of("placement", settings.placement, sorted(PLACEMENT_RULES))
             if settings.placement
@@ -345,35 +343,6 @@ def _not_a_fairness(text: str) -> list[Problem]:
     except ValueError:
         return check(False, "fairness", text, "log, or a number such as 1, 0 or more,")
     return []
-
-
-_NOT_DONE: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "time_shared": "lets jobs take turns on the same nodes",
-        "reads_kinds": "binds jobs to kinds of nodes",
-    }
-)
-"""Traits that need what the autoscaler does not do -> what that is."""
-
-
-def not_run(policy: str) -> list[Problem]:
-    """The problem of a policy that does not exist, or that the autoscaler cannot run."""
-    possible = [name for name in sorted(POLICIES) if not _not_done(policy_named(name).traits)]
-    if policy in POLICIES:
-        lacking = " and ".join(_not_done(policy_named(policy).traits))
-        said = f"the policy {lacking}, which the autoscaler does not do; run it with optimus"
-        return check(not lacking, "policy", policy, f"{said} simulate. {_one_of(possible)}")
-    return not_one_of("policy", policy, possible)
-
-
-def _not_done(traits: PolicyTraits) -> list[str]:
-    return [
-        f"{what} (its trait {trait})" for trait, what in _NOT_DONE.items() if getattr(traits, trait)
-    ]
-
-
-def _one_of(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _weighs_jobs(policy: str) -> bool:

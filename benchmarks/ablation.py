@@ -89,7 +89,7 @@ def _published_placement(name: str) -> Ratios:
 def cause(name: str, seeds: range) -> dict[str, object]:
     """The testbed's ratios with one thing exchanged."""
     setting = CAUSES[name]
-    whole = compare(setting, evaluation_setups(setting.forecasts)[:3], seeds, with_dots)
+    whole = compare(setting, evaluation_setups(setting.forecasts), seeds, with_dots)
     allocation = compare(setting, allocation_setups(setting.forecasts), seeds, with_dots)
     return {
         "optimus-paper": absolute(whole[0]),
@@ -102,7 +102,7 @@ def cause(name: str, seeds: range) -> dict[str, object]:
 def shared(seeds: range) -> dict[str, object]:
     """The testbed's ratios where tasks share the links of their servers, in the mean."""
     setups = with_shared_links(
-        [*evaluation_setups()[:3], *allocation_setups()[1:], *placement_setups()[1:]],
+        [*evaluation_setups(), *allocation_setups()[1:], *placement_setups()[1:]],
         seeds,
         with_dots,
     )

@@ -2,10 +2,11 @@
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from benchmarks.live_run import MANAGED, UNTOUCHED, JobRecord
@@ -192,6 +193,31 @@ def slowdown(record: JobRecord) -> float | None:
     return (ended - began) / stated if stated else None
 
 
+def forecast_errors(records: Iterable[JobRecord], part: float = 0.0) -> list[float]:
+    """Stated remaining time / actual - 1 of each job that ended, where its status first states it
+    after this part of its training."""
+    errors = []
+    for record in records:
+        runs = [run for run in record.runs if run]
+        if record.ended is None or not runs:
+            continue
+        begun = runs[0][0][0] + part * (record.ended - runs[0][0][0])
+        stated = (
+            status["remainingSeconds"] / (record.ended - at) - 1
+            for at, status in record.statuses
+            if begun <= at < record.ended and status.get("remainingSeconds") is not None
+        )
+        errors += list(islice(stated, 1))
+    return errors
+
+
+def _bias(errors: Sequence[float]) -> list[float]:
+    """How many, their mean, and the mean of their size."""
+    if not errors:
+        return [0]
+    return [len(errors), round(fmean(errors), 3), round(fmean(map(abs, errors)), 3)]
+
+
 def figures(pairs: Sequence[Pair]) -> Json:
     """The figures of some pairs together."""
     jobs = [job for pair in pairs for job in pair.jobs]
@@ -221,6 +247,9 @@ def figures(pairs: Sequence[Pair]) -> Json:
         "untouched training / stated costs, median and most": [
             round(sorted(slow)[len(slow) // 2], 3) if slow else None,
             round(max(slow), 3) if slow else None,
+        ],
+        "forecasts of untouched jobs / actual - 1, first and at 30 %: number, mean, mean size": [
+            _bias(forecast_errors((job.untouched for job in jobs), part)) for part in (0.0, 0.3)
         ],
         "circumstances": {pair.name: pair.circumstances._asdict() for pair in pairs},
     }

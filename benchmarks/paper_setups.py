@@ -102,8 +102,8 @@ class Setup:
 
 
 def setup(policy: str, forecasts: ForecastSource = PUBLISHED_ERRORS) -> Setup:
-    """A policy as the paper runs it; ours as the product runs it, with PAA."""
-    assignment = AssignmentRule.PAA if policy in {REFERENCE, "optimus"} else AssignmentRule.MXNET
+    """A policy as the paper runs it."""
+    assignment = AssignmentRule.PAA if policy == REFERENCE else AssignmentRule.MXNET
     return Setup(policy, preset(policy, forecasts), assignment)
 
 
@@ -260,8 +260,8 @@ def _tasks_per_server(found: Simulation) -> float:
 
 
 def evaluation_setups(forecasts: ForecastSource = PUBLISHED_ERRORS) -> tuple[Setup, ...]:
-    """The paper's own policy, its baselines, and ours."""
-    return tuple(setup(policy, forecasts) for policy in (REFERENCE, "drf", "tetris", "optimus"))
+    """The paper's own policy and its baselines."""
+    return tuple(setup(policy, forecasts) for policy in (REFERENCE, "drf", "tetris"))
 
 
 def allocation_setups(forecasts: ForecastSource = PUBLISHED_ERRORS) -> tuple[Setup, ...]:

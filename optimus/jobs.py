@@ -218,6 +218,25 @@ AmountGoal = TargetEpochs | TargetSteps
 Goal = LossGoal | TargetMetric | TwoTargets | AmountGoal
 
 
+def goal_text(goal: Goal | None) -> str:
+    """A goal as users read it."""
+    match goal:
+        case TargetLoss(loss=loss):
+            return f"loss <= {loss:g}"
+        case ConvergenceThreshold(fraction=fraction):
+            return f"falls < {100 * fraction:g} %"
+        case TargetMetric(name=name, value=value, at_least=at_least):
+            return f"{name} {'>=' if at_least else '<='} {value:g}"
+        case TwoTargets(first=first, second=second, both=both):
+            return f"{goal_text(first)} {'and' if both else 'or'} {goal_text(second)}"
+        case TargetEpochs(epochs=epochs):
+            return f"{epochs:g} epochs"
+        case TargetSteps(steps=steps):
+            return f"{steps} steps"
+        case None:
+            return ""
+
+
 def target_metrics(goal: Goal | None) -> tuple[TargetMetric, ...]:
     """The parts of a goal that are about a metric other than the training loss."""
     targets = goal.targets if isinstance(goal, TwoTargets) else (goal,)
@@ -293,10 +312,22 @@ class ReplicaSpec:
     resources: Resources = NONE
     constraints: NodeConstraints = UNCONSTRAINED
 
+    def bound_to(self, binding: "Binding") -> "ReplicaSpec":
+        """The same on nodes of this kind alone."""
+        selector = (*self.constraints.selector, (binding.label, binding.kind))
+        return replace(self, constraints=replace(self.constraints, selector=selector))
+
     def without(self, resources: Collection[str]) -> "ReplicaSpec":
         """The same without these resources."""
         left = self.resources.without(resources)
         return self if left is self.resources else replace(self, resources=left)
+
+
+class Binding(NamedTuple):
+    """The kind of nodes that a job's workers are held to: a label, and the value that tells it."""
+
+    label: str
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +363,9 @@ class Job:
     fixed: tuple[FixedRole, ...] = ()
     bounds: CountBounds = field(default_factory=CountBounds)
     mode: TrainingMode = TrainingMode.ASYNC
+    mode_is_assumed: bool = False
+    """Whether neither its user nor its command says the mode."""
+
     batch: Batch | None = None
     steps_per_epoch: float | None = None
     goal: Goal | None = None
@@ -382,6 +416,10 @@ class Job:
         ps, worker = self.ps.without(resources), self.worker.without(resources)
         fixed = tuple(replace(each, spec=each.spec.without(resources)) for each in self.fixed)
         return replace(self, ps=ps, worker=worker, fixed=fixed)
+
+    def bound_to(self, binding: Binding | None) -> "Job":
+        """The job with its workers on nodes of this kind alone; PSs go anywhere."""
+        return self if binding is None else replace(self, worker=self.worker.bound_to(binding))
 
     @property
     def managed(self) -> bool:

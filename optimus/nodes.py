@@ -18,6 +18,9 @@ _REPELLING = ("NoSchedule", "NoExecute")
 NODE_KIND_LABEL: Final = "node.kubernetes.io/instance-type"
 """The nodes' label that tells their kind, where no other is set."""
 
+NODE_PRICE_LABEL: Final = "optimus.dl/price-per-hour"
+"""The nodes' label that tells what an hour of one costs, in any currency."""
+
 
 @dataclass(frozen=True, slots=True)
 class Taint:

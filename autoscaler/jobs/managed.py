@@ -28,6 +28,7 @@ _LOG = logging.getLogger(__name__)
 FOREIGN_SUSPENSION_SECONDS: Final = 60.0
 """How long a suspension by another instance is left to that one, if it appears while this leads."""
 
+_PAUSED: Final = (Phase.PAUSED, Phase.WAITING_FOR_ITS_TURN)
 _LAST_PHASES: Final = (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE)
 
 
@@ -286,8 +287,9 @@ def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> b
         return profile.status.phase not in _LAST_PHASES
     if training_job.suspended_by is None:
         return False
-    is_paused = training_job.suspended and profile.status.phase is Phase.PAUSED
-    return profile.status.rescale is not None or is_paused
+    return profile.status.rescale is not None or (
+        training_job.suspended and profile.status.phase in _PAUSED
+    )
 
 
 def _is_preempted(training_job: TrainingJob, profile: TrainingProfile | None) -> bool:

@@ -122,6 +122,12 @@ class JobState:
     recommends: bool = False
     """Whether it is only said what would be decided for it."""
 
+    bound_at: float | None = None
+    """Since when its pods have waited for nodes of the kind that they are held to."""
+
+    released: str = ""
+    """Why its workers are not held to a kind of nodes until they run; empty: they may be."""
+
     braked: str = ""
     """Why it is not moved any more, by the books of jobs that have ended; empty: it is."""
 
@@ -412,6 +418,24 @@ class JobState:
         return SavedState(self.log.to_state(), self.record)
 
     @property
+    def bound_job(self) -> Job:
+        """The job with its workers on the kind of nodes that they are held to."""
+        return self.job.bound_to(self.record.binding)
+
+    def release_kind(self, at: float, most_seconds: float) -> None:
+        """Let it go to any nodes where those of its kind have had no room for so long."""
+        binding = self.record.binding
+        if self.gang.is_placed or self.training_job.suspended:
+            self.bound_at, self.released = None, "" if self.gang.is_placed else self.released
+        elif binding is not None and self.bound_at is None:
+            self.bound_at = at
+        elif binding is not None and self.bound_at is not None:
+            waited = at - self.bound_at
+            if waited >= most_seconds:
+                self.released = f"nodes of the kind {binding.kind} had no room for {waited:.0f} s"
+                self.record = replace(self.record, binding=None)
+
+    @property
     def start_seconds(self) -> float:
         """Its own start time: the longest of the last times from the placement of all its pods
         until they ran."""
@@ -421,6 +445,12 @@ class JobState:
     def is_stopped(self) -> bool:
         """Whether it does not train for the rescale in progress."""
         return self.rescale is not None and self.rescale.record.is_stopped
+
+    @property
+    def counts_as_stopped(self) -> bool:
+        """Whether it is stopped by what counts in the disruption budget."""
+        rescale = self.rescale
+        return self.is_stopped and rescale is not None and rescale.record.purpose.is_disruption
 
     def is_stuck(self, at: float) -> bool:
         """Whether it has been stopped in one step of a rescale for longer than any step lasts by
@@ -462,8 +492,8 @@ class JobState:
         )
 
     def progress(self, now: float) -> TrainingProgress:
-        """The training so far, by its log, with what earlier jobs of its workload have shown."""
-        return self.forecasts.progress(self.log.progress(now))
+        """The training so far, by its log, with what else forecasts are made of."""
+        return self.forecasts.progress(self.log.progress(now), self.record.user_counts)
 
     def books(self) -> Books | None:
         """What moving it has saved; ``None`` where it was never moved, or nothing is known. Worked
@@ -511,7 +541,8 @@ class JobState:
         """Begin a rescale; of a job that is paused, its resume."""
         self.goal_changed = False
         if self.pause is not None and target != NO_COUNTS:
-            self.rescale = resume(observed_job(self.training_job), self.pause, at, target, why)
+            job = observed_job(self.training_job)
+            self.rescale = resume(job, self.pause, at, target, why, purpose)
             return
         before, pause = self.job.counts, PauseReason.GOAL if target == NO_COUNTS else None
         in_place = self.job.resizes_in_place(target) and self.gang.is_whole
@@ -529,10 +560,15 @@ class JobState:
         )
         self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, at))
 
-    def begin_pause(self, pause_id: str, at: float, pause: PauseReason, why: str) -> None:
+    def begin_pause(
+        self,
+        pause_id: str,
+        at: float,
+        pause: PauseReason,
+        why: str,
+        purpose: RescalePurpose = RescalePurpose.PREEMPTION,
+    ) -> None:
         """Begin to pause it."""
-        is_for_gang = pause is PauseReason.GANG
-        purpose = RescalePurpose.PREEMPTION if is_for_gang else RescalePurpose.INTERVAL
         self.begin(pause_id, at, NO_COUNTS, why, purpose)
         if self.rescale is not None:
             self.rescale = dataclasses.replace(

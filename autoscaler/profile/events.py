@@ -9,8 +9,8 @@ from cachetools import LRUCache, TTLCache
 
 from autoscaler.jobs.state import JobState
 from autoscaler.metrics import Metrics
-from autoscaler.profile.status import deadline_text, declared_end, goal_text
-from optimus.jobs import NO_COUNTS, Counts, LossGoal, RescaleRule
+from autoscaler.profile.status import deadline_text, declared_end
+from optimus.jobs import NO_COUNTS, Counts, LossGoal, RescaleRule, goal_text
 from optimus.kube.contract import Annotation
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
@@ -86,6 +86,7 @@ class JobEvents:
             self._warn_once(job, "LogTooLarge", _TOO_LARGE)
         self._recommend(state)
         self._report_quota(state)
+        self._report_released(state)
         self._report_deadline(state)
         self._report_unlikely(state)
         if state.refused:
@@ -176,6 +177,12 @@ class JobEvents:
             state.training_job, EventType.NORMAL, "QuotaReached", decision.reason
         ):
             self._limited_by[uid] = quota
+
+    def _report_released(self, state: JobState) -> None:
+        """One Event when a job is not held to a kind of nodes any more."""
+        if state.released:
+            text = f"{state.released}: it may go to any that fit"
+            self._emit_once(state.training_job, EventType.NORMAL, "KindReleased", text)
 
     def _report_deadline(self, state: JobState) -> None:
         """An Event when a deadline is not met for the first time, and when no counts meet it."""

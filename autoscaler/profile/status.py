@@ -12,16 +12,11 @@ from autoscaler.jobs.state import JobState
 from autoscaler.jobs.stored import Shown
 from optimus import lifecycle
 from optimus.errors import NotReady
-from optimus.interval.classify import why_suspended
+from optimus.interval.classify import Decision, why_suspended
 from optimus.jobs import (
-    ConvergenceThreshold,
-    Goal,
     LossGoal,
-    TargetEpochs,
-    TargetLoss,
     TargetMetric,
-    TargetSteps,
-    TwoTargets,
+    goal_text,
 )
 from optimus.kube.contract import Phase
 from optimus.kube.profile_codec import PHASES, pack_rescale
@@ -30,6 +25,7 @@ from optimus.kube.profiles import (
     BooksStatus,
     Condition,
     ConditionType,
+    NodeKind,
     ProfileStatus,
     RecommendationStatus,
     Truth,
@@ -40,6 +36,7 @@ from optimus.models.forecast import Forecast, current_loss, current_value
 from optimus.progress.types import TrainingProgress
 from optimus.rescale.machine import Rescale
 from optimus.rescale.words import PauseReason, Step
+from optimus.times import duration
 
 
 def status_of(state: JobState, now: float) -> ProfileStatus:
@@ -132,6 +129,7 @@ def _status_of(state: JobState, progress: TrainingProgress, now: float) -> Profi
             for each in record.avoided
             if each.until > now
         ),
+        node_kind=None if record.binding is None else NodeKind(*record.binding),
     )
 
 
@@ -245,7 +243,7 @@ def urgent(status: ProfileStatus) -> tuple[object, ...]:
     decided = (status.phase, status.reason, status.interval_id, status.complaint, status.goal)
     recommended = status.recommended and (status.recommended.ps, status.recommended.workers)
     counts = (status.ps, status.workers, status.target_ps, status.target_workers, recommended)
-    slow = status.straggler, status.avoided_nodes
+    slow = status.straggler, status.avoided_nodes, status.node_kind
     met = [each.status for each in status.conditions if each.type is ConditionType.GOAL_MET]
     return *decided, *counts, status.rescale, status.rescales, *slow, *met
 
@@ -258,7 +256,10 @@ def phase_of(state: JobState) -> Phase:
         return PHASES[state.rescale.record.step]
     if state.training_job.suspended:
         pause = state.pause
-        return Phase.SUSPENDED if pause is None or pause.is_final else Phase.PAUSED
+        if pause is None or pause.is_final:
+            return Phase.SUSPENDED
+        is_turn = pause is PauseReason.POLICY and bool(state.record.turns)
+        return Phase.WAITING_FOR_ITS_TURN if is_turn else Phase.PAUSED
     if state.gang.run is None:
         return Phase.WAITING
     if isinstance(state.forecasts.current, Forecast) and state.forecasts.current.goal_met:
@@ -303,7 +304,22 @@ def _why_suspended(state: JobState) -> str:
         return why_suspended(state.job)
     if pause is not PauseReason.POLICY or decision is None or not decision.reason:
         return _PAUSED[pause]
-    return f"{_PAUSED[pause]}: {decision.reason}"
+    return "; ".join([f"{_PAUSED[pause]}: {decision.reason}", *_turn_texts(state, decision)])
+
+
+def _turn_texts(state: JobState, decision: Decision) -> Iterator[str]:
+    """What a job has received of its share of the time, and when its next turn is expected."""
+    record = state.record
+    if decision.time_share <= 0:
+        return
+    by_kind = sorted((kind, seconds) for kind, seconds in record.received.items() if kind)
+    kinds = ", ".join(f"{kind} {duration(seconds)}" for kind, seconds in by_kind)
+    received = duration(record.received_seconds)
+    yield f"its share is {decision.time_share:.0%}, it has run for {received}" + (
+        f" ({kinds})" if kinds else ""
+    )
+    if decision.turn_at is not None:
+        yield f"its turn is expected at {format_second(decision.turn_at)}"
 
 
 def _prospects(state: JobState) -> str:
@@ -387,25 +403,6 @@ def _recommended(state: JobState) -> RecommendationStatus | None:
     return RecommendationStatus(
         found.counts.ps, found.counts.workers, found.action.value, now, then
     )
-
-
-def goal_text(goal: Goal | None) -> str:
-    """A goal as users read it."""
-    match goal:
-        case TargetLoss(loss=loss):
-            return f"loss <= {loss:g}"
-        case ConvergenceThreshold(fraction=fraction):
-            return f"falls < {100 * fraction:g} %"
-        case TargetMetric(name=name, value=value, at_least=at_least):
-            return f"{name} {'>=' if at_least else '<='} {value:g}"
-        case TwoTargets(first=first, second=second, both=both):
-            return f"{goal_text(first)} {'and' if both else 'or'} {goal_text(second)}"
-        case TargetEpochs(epochs=epochs):
-            return f"{epochs:g} epochs"
-        case TargetSteps(steps=steps):
-            return f"{steps} steps"
-        case None:
-            return ""
 
 
 def _books(state: JobState) -> BooksStatus | None:

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from autoscaler.profile.status import goal_text
 from optimus.errors import NotReady
 from optimus.jobs import (
     AmountGoal,
@@ -20,6 +19,7 @@ from optimus.jobs import (
     TargetLoss,
     TargetMetric,
     TwoTargets,
+    goal_text,
 )
 from optimus.models.convergence import (
     LearningRateSchedule,

@@ -166,7 +166,13 @@ def _is_goal_met(copy: JobCopy) -> bool:
     )
 
 
-_STANDS: Final = (Phase.WAITING, Phase.SUSPENDED, Phase.PAUSED, Phase.AT_TARGET)
+_STANDS: Final = (
+    Phase.WAITING,
+    Phase.SUSPENDED,
+    Phase.PAUSED,
+    Phase.WAITING_FOR_ITS_TURN,
+    Phase.AT_TARGET,
+)
 
 
 def _end(copy: JobCopy, remaining: TimeLeft | None, decided_at: float | None) -> float | None:

@@ -12,7 +12,7 @@ import logging
 import sys
 from pathlib import Path
 
-from examples.mxnet.stopping import Stop
+from optimus_trainer.save_on_stop import SaveOnStop
 
 
 def positive(text: str) -> int:
@@ -84,7 +84,7 @@ def main() -> int:
     """Run this process's role to its end; the exit status."""
     logging.basicConfig(level=logging.INFO)
     settings = parse_arguments(sys.argv[1:])
-    stop = Stop(settings.stop_seconds)
+    stop = SaveOnStop(settings.stop_seconds)
     from examples.mxnet.worker import train
 
     try:

@@ -28,7 +28,7 @@ import numpy as np
 from examples.mxnet.checkpoints import CheckpointFolder
 from examples.mxnet.dataset import CLASSES, FEATURES, make_dataset, share
 from examples.mxnet.ending import has_content
-from examples.mxnet.stopping import Stop
+from optimus_trainer.save_on_stop import SaveOnStop
 
 _LOG = logging.getLogger()  # the root, as MXNet's own lines: INFO:root:
 
@@ -145,7 +145,7 @@ class GoalWatch:
 class Worker:
     """One worker's model, data and part of the job."""
 
-    def __init__(self, settings: argparse.Namespace, kvstore: Any, stop: Stop) -> None:
+    def __init__(self, settings: argparse.Namespace, kvstore: Any, stop: SaveOnStop) -> None:
         self._settings, self._stop = settings, stop
         self._part = part_of(kvstore, settings)
         self._data = make_dataset(settings.examples, settings.seed)
@@ -236,7 +236,7 @@ class Worker:
         _LOG.info('Saved checkpoint to "%s"', path)
 
 
-def train(settings: argparse.Namespace, stop: Stop) -> None:
+def train(settings: argparse.Namespace, stop: SaveOnStop) -> None:
     """Take part in the job as a worker until its last step. Raises ValueError where it cannot be
     shared out."""
     kvstore = mx.kv.create(settings.kvstore)

@@ -22,7 +22,7 @@ from typing import Any
 import tensorflow as tf  # type: ignore[import-untyped]  # lives only in the environment of this example
 
 from examples.tensorflow.model import Dataset, Mlp
-from examples.tensorflow.stopping import SaveFirst
+from optimus_trainer.save_on_stop import SaveOnStop
 
 _IN_FLIGHT_PER_WORKER = 2
 _CHIEF = "/job:chief/replica:0/task:0/device:CPU:0"
@@ -86,8 +86,8 @@ class Chief:
     """The job's one driver: schedules steps, prints their losses, saves and restores
     checkpoints."""
 
-    def __init__(self, settings: argparse.Namespace, save_first: SaveFirst) -> None:
-        self._settings, self._save_first = settings, save_first
+    def __init__(self, settings: argparse.Namespace, stop: SaveOnStop) -> None:
+        self._settings, self._stop = settings, stop
         self._watch = StallWatch(settings.startup_seconds, settings.stall_seconds)
         task = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         self._workers = len(task.cluster_spec().as_dict()["worker"])
@@ -146,8 +146,8 @@ class Chief:
             if done > saved:
                 self._save(done, loss)
             saved = done
-            if self._save_first.told:
-                self._save_first.leave()
+            if self._stop.told:
+                self._stop.leave()
             if end_requested(self._settings.stop_file):
                 print("The goal is met: the training ends", flush=True)
                 return
@@ -157,7 +157,7 @@ class Chief:
         they end."""
         running: deque[tuple[int, Any]] = deque()
         for step in range(first, last + 1):
-            if self._save_first.told:
+            if self._stop.told:
                 break
             if len(running) >= self._workers * _IN_FLIGHT_PER_WORKER:
                 yield _oldest(running)
@@ -195,13 +195,13 @@ def _oldest(running: deque[tuple[int, Any]]) -> tuple[int, float]:
     return step, float(value.fetch())
 
 
-def train(settings: argparse.Namespace, save_first: SaveFirst) -> int:
+def train(settings: argparse.Namespace, stop: SaveOnStop) -> int:
     """Drive the job to its last step; the exit status."""
     tf.get_logger().setLevel(
         "ERROR"
     )  # each save is a new function to TensorFlow, which it warns about
     try:
-        Chief(settings, save_first).train()
+        Chief(settings, stop).train()
     except ValueError as refused:
         print(f"cannot train: {refused}", file=sys.stderr, flush=True)
         return 2

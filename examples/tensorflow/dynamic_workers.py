@@ -30,7 +30,7 @@ import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]  # lives only in the environment of this example
 
 from examples.tensorflow.model import Dataset, Mlp
-from examples.tensorflow.stopping import SaveFirst, on_sigterm
+from optimus_trainer.save_on_stop import SaveOnStop
 
 _LINGER_SECONDS = 8.0
 """How long a parameter server outlives SIGTERM: worker 0 reads it for the last checkpoint."""
@@ -105,10 +105,10 @@ class Worker:
         self._file = settings.checkpoint_dir / "variables.npz"
         self._saved = 0
 
-    def train(self, save_first: SaveFirst) -> None:
+    def train(self, stop: SaveOnStop) -> None:
         """Train to the job's last step, or until told to stop."""
         step = self._begin()
-        while step < self._settings.steps and not save_first.told:
+        while step < self._settings.steps and not stop.told:
             time.sleep(self._settings.step_seconds)
             values, step = self._pull()
             loss, gradients = self._gradients(values, step + 1)
@@ -120,8 +120,8 @@ class Worker:
                     self._save()
         if self._leads:
             self._save()
-        if save_first.told:
-            save_first.leave()
+        if stop.told:
+            stop.leave()
 
     def _begin(self) -> int:
         if self._leads and not all(shard.is_set for shard in self._shards):
@@ -197,12 +197,11 @@ def main() -> int:
     role, index = config["task"]["type"], int(config["task"]["index"])
     servers = config["cluster"]["ps"]
     if role == "ps":
-        on_sigterm(lambda: time.sleep(_LINGER_SECONDS))
+        SaveOnStop(_LINGER_SECONDS)
         _serve(servers[0], index)
-    save_first = SaveFirst()
-    on_sigterm(save_first.wait if index == 0 else lambda: None)
+    stop = SaveOnStop() if index == 0 else SaveOnStop(seconds=0)
     try:
-        Worker(settings, index, servers).train(save_first)
+        Worker(settings, index, servers).train(stop)
     except tf.errors.OpError as lost:
         print(f"giving up: a parameter server failed: {lost.message}", file=sys.stderr, flush=True)
         return 1

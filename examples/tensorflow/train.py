@@ -13,7 +13,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from examples.tensorflow.stopping import SaveFirst, on_sigterm, wait_until_gone
+from optimus_trainer.save_on_stop import SaveOnStop, wait_until_gone
 
 _ROLES = ("chief", "worker", "ps")
 
@@ -105,14 +105,14 @@ def main() -> int:
     except ValueError as refused:
         print(f"cannot train: {refused}", file=sys.stderr, flush=True)
         return 2
-    save_first = SaveFirst()
-    on_sigterm(save_first.wait if role == "chief" else partial(wait_until_gone, chief))
+    is_chief = role == "chief"
+    stop = SaveOnStop(until=None if is_chief else partial(wait_until_gone, chief))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-    if role == "chief":
+    if is_chief:
         from examples.tensorflow.chief import train
 
-        return train(settings, save_first)
+        return train(settings, stop)
     from examples.tensorflow.server import serve
 
     serve()

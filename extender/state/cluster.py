@@ -6,14 +6,15 @@ The planner's lock guards it together with the reservations.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from extender.state.occupancy import Occupancy, Occupant
 from extender.state.volumes import ClaimName
-from optimus.jobs import Counts, Job
+from optimus.jobs import Binding, Counts, Job
 from optimus.kube.pods import FINISHED_PHASES, Pod
 from optimus.nodes import Node
+from optimus.placement.gang import Gang
 from optimus.resources import NONE, Resources
 from optimus.snapshot import BoundPod
 
@@ -71,6 +72,8 @@ class Cluster:
         paused already."""
         self.forecasts: dict[str, ProfileForecast] = {}
         """What the profiles of jobs predict, by UID."""
+        self.bindings: dict[str, Binding] = {}
+        """By job UID, the kind of nodes that its workers are held to."""
         self.avoided: dict[str, Mapping[str, float]] = {}
         """By job UID, the nodes that its profile asks to avoid, each until an instant (epoch)."""
         self.ending: dict[str, Pod] = {}
@@ -242,9 +245,24 @@ class Cluster:
         job, most = self.jobs.get(job_uid), self._most_held.get(job_uid)
         return job is None or most is None or not job.demand(rescale.target).fits_in(most)
 
+    def as_profile_says(self, gang: Gang) -> Gang:
+        """The gang with what its job's profile says of nodes: those that it goes to only where it
+        does not fit on others, and the kind that its workers are held to."""
+        binding = self.bindings.get(gang.job_uid)
+        gang = replace(gang, avoided=self.avoided_by(gang.job_uid))
+        return gang if binding is None else gang.bound_to(binding)
+
     def avoided_by(self, job_uid: str) -> frozenset[str]:
         """The nodes that a job goes to only where it does not fit on others."""
         return frozenset(self.avoided.get(job_uid, ()))
+
+    def set_binding(self, job_uid: str, binding: Binding | None) -> bool:
+        """Record the kind of nodes that a job's workers are held to; returns whether it is another
+        one than before."""
+        before = self.bindings.pop(job_uid, None)
+        if binding is not None:
+            self.bindings[job_uid] = binding
+        return before != binding
 
     def set_avoided(self, job_uid: str, nodes: Mapping[str, float]) -> bool:
         """Record the nodes that a job avoids; returns whether they are others than before."""

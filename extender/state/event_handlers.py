@@ -10,7 +10,7 @@ import msgspec
 from extender.state.cluster import ProfileForecast, ProfileRescale, is_waiting
 from extender.state.extender_state import ExtenderState
 from extender.state.volumes import ClaimName
-from optimus.jobs import Counts, Job
+from optimus.jobs import Binding, Counts, Job
 from optimus.kube.contract import RESCALING, Phase
 from optimus.kube.errors import Malformed
 from optimus.kube.job_kinds import MOST_REPLICAS
@@ -238,6 +238,7 @@ class EventHandlers:
             if moved and self._job_uids.get(_job_name(before)) == before.job.uid:
                 self._set_forecast(before.job.uid, None)
                 self.set_avoided(before.job.uid, {})
+                self.set_binding(before.job.uid, None)
                 self.set_rescale(before.job.uid, None)
                 self._set_pause(before.job.uid, None)
         if after is not None:
@@ -249,6 +250,7 @@ class EventHandlers:
         if profile is not None and self._job_uids.get(name) == profile.job.uid:
             self._set_forecast(profile.job.uid, forecast_of(profile))
             self.set_avoided(profile.job.uid, avoided_of(profile))
+            self.set_binding(profile.job.uid, binding_of(profile))
             self.set_rescale(profile.job.uid, rescale_of(profile), has_run=has_run(profile))
             self._set_pause(profile.job.uid, pause_of(profile))
 
@@ -272,6 +274,14 @@ class EventHandlers:
         with state.locked():
             if state.cluster.set_avoided(job_uid, nodes):
                 state.job_changed(job_uid)
+
+    def set_binding(self, job_uid: str, binding: Binding | None) -> None:
+        """A job's workers are held to a kind of nodes, or to none any more."""
+        state = self._state
+        with state.locked():
+            if state.cluster.set_binding(job_uid, binding):
+                state.job_changed(job_uid)
+        state.changes.notify()
 
     def set_rescale(
         self, job_uid: str, rescale: ProfileRescale | None, *, has_run: bool = False
@@ -358,6 +368,12 @@ def avoided_of(profile: TrainingProfile) -> dict[str, float]:
         except Malformed:
             continue
     return avoided
+
+
+def binding_of(profile: TrainingProfile) -> Binding | None:
+    """The kind of nodes that the job's workers are held to; ``None``: any."""
+    kind = profile.status.node_kind
+    return None if kind is None else Binding(kind.label, kind.value)
 
 
 def has_run(profile: TrainingProfile) -> bool:

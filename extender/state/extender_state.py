@@ -256,6 +256,7 @@ class ExtenderState:
         self.future_room.forget(job_uid)
         self.cluster.forecasts.pop(job_uid, None)
         self.cluster.set_avoided(job_uid, {})
+        self.cluster.set_binding(job_uid, None)
         assumed = self.reservations.assumed
         for replica in [replica for replica in assumed if replica.job_uid == job_uid]:
             del assumed[replica]

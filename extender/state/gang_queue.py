@@ -95,7 +95,7 @@ class GangQueue:
             beyond_plan |= self._cluster.occupancy.is_beyond_plan(gang)
         if not observed.pods.keys().isdisjoint(self._reservations.assumed):
             gang = self._reservations.with_assumed(gang)
-        gang = replace(gang, avoided=self._cluster.avoided_by(job_uid))
+        gang = self._cluster.as_profile_says(gang)
         constraints = frozenset([member.spec.constraints for member in gang.unbound])
         return replace(observed, gang=gang, beyond_plan=beyond_plan, constraints=constraints)
 

@@ -275,7 +275,7 @@ class RescaleReservations:
         if not rescale.leaving:
             gang = self._reservations.with_assumed(gang)
         gone = [pod.uid for pod in self._leaving(job.uid, rescale)]
-        gang = replace(gang, avoided=self._cluster.avoided_by(job.uid))
+        gang = self._cluster.as_profile_says(gang)
         return self._reservations.with_surroundings(gang, gone)
 
     def _as_observed(self, gang: Gang, *, with_nodes: bool) -> Gang:

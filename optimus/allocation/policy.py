@@ -14,8 +14,8 @@ chooses the counts of one pool.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Protocol, Self
 
@@ -55,6 +55,10 @@ class PolicyTraits:
     """Whether each change is weighed against its restart. The others decide all counts anew in
     every round, as published."""
 
+    refuses: bool = False
+    """Whether waiting jobs may be left out although they would fit; the others refuse for lack of
+    capacity alone."""
+
     weighs_jobs: bool = False
     """Whether the weights of namespaces and PriorityClasses, and the degree of fairness, count."""
 
@@ -75,7 +79,8 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a job holds now; ``kind`` is "" where its nodes have none, or are of several."""
+    """What a job holds now; ``kind`` is that of its workers' nodes, "" where these have none, or
+    are of several."""
 
     counts: Counts
     kind: str = ""
@@ -86,6 +91,8 @@ class JobAccount:
     """What is known of one job beside its candidate."""
 
     weight: float = 1.0
+    namespace_weight: float = 1.0
+    """That part of the weight which is of its namespace."""
     received: Service = field(default_factory=Service)
     holds: Holding | None = None
     progress: TrainingProgress = NOTHING
@@ -104,6 +111,8 @@ class KindCapacity:
     nodes: int
     capacity: Resources = NONE
     """Of those that take new pods."""
+    price: float = 1.0
+    """What a node costs in an hour, by ``NODE_PRICE_LABEL``; 1 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +124,28 @@ class PoolProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class Rounds:
+    """Rounds on a cluster, where each turn costs a restart."""
+
+    seconds: float
+    """From one decision to the next."""
+
+    running_weight: float = 2.0
+    """By which the priority of a job that runs is multiplied: each change costs a restart."""
+
+    limit_seconds: float = 3600.0
+    """Within which a job is paused or moved for only so many turns."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterProblem:
     """One question: all pools, no job in two of them, and the jobs' accounts by UID."""
 
     at: float
     pools: tuple[PoolProblem, ...]
     accounts: Mapping[str, JobAccount] = field(default_factory=lambda: MappingProxyType({}))
+    rounds: Rounds | None = None
+    """``None``: rounds as published."""
 
     def account(self, uid: str) -> JobAccount:
         """Of one job; an empty one where nothing is known of it."""
@@ -131,8 +156,8 @@ class ClusterProblem:
 class Grant:
     """What a job gets until the next question.
 
-    ``kind`` are the nodes that it is bound to, ``None`` for any. ``time_share`` is the part of the
-    time that it is meant to get in the long run."""
+    ``kind`` are the nodes that its workers are bound to, ``None`` for any. ``time_share`` is the
+    part of the time that it is meant to get in the long run."""
 
     counts: Counts
     kind: str | None = None
@@ -142,16 +167,18 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A job that runs stops until it is granted something again."""
+    """A job that runs stops until it is granted something again; ``time_share`` as of a grant."""
 
     reason: str
+    time_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A job that does not run gets nothing."""
+    """A job that does not run gets nothing; ``time_share`` as of a grant."""
 
     reason: str
+    time_share: float = 0.0
 
 
 ClusterAllocation = Mapping[str, Grant | Pause | Refusal]
@@ -166,6 +193,10 @@ def grants(allocation: ClusterAllocation) -> dict[str, Grant]:
 @dataclass(frozen=True, slots=True)
 class PolicyMemory:
     """What a policy wants to know again: ``data`` is JSON (objects, lists, strings, numbers).
+
+    Policies that remember anything split it in two: ``{"jobs": {UID: {...}}, "cluster": {...}}``.
+    The part of a job is small (some 250 bytes) and may be stored with the job, and that of the
+    cluster (a few numbers) elsewhere. A part of a job that is lost is taken for a new job's.
 
     A policy that is handed the memory of another policy, or of a version that it does not know,
     begins anew."""
@@ -191,6 +222,37 @@ class PolicyMemory:
     def of(self, policy: str, version: int) -> Mapping[str, Any]:
         """The data if they are this policy's in this version, else none."""
         return self.data if (self.policy, self.version) == (policy, version) else {}
+
+    def of_cluster(self) -> Self:
+        """The part that is of the whole cluster."""
+        return replace(self, data={key: self.data[key] for key in self.data if key != "jobs"})
+
+    def of_job(self, uid: str) -> Self:
+        """The part of one job."""
+        return replace(self, data=self.data.get("jobs", {}).get(uid, {}))
+
+    def beside(self, before: Self, uids: Iterable[str]) -> Self:
+        """The memory with what was remembered ``before`` of jobs that it was not asked about."""
+        known = before.of(self.policy, self.version).get("jobs", {})
+        kept = {uid: known[uid] for uid in uids if uid in known}
+        if not kept:
+            return self
+        return replace(self, data={**self.data, "jobs": {**self.data.get("jobs", {}), **kept}})
+
+    @classmethod
+    def joined(cls, policy: str, of_cluster: str, of_jobs: Mapping[str, Self]) -> Self:
+        """A policy's memory from its parts as they were stored, that of the cluster as text; those
+        of other policies, and a text that cannot be read, are left out."""
+        try:
+            whole = cls.from_json(of_cluster)
+        except ValueError:
+            whole = cls()
+        if whole.policy != policy:
+            versions = [each.version for each in of_jobs.values() if each.policy == policy]
+            whole = cls(policy, max(versions, default=0))
+        own = {uid: each.of(policy, whole.version) for uid, each in of_jobs.items()}
+        jobs = {uid: dict(data) for uid, data in own.items() if data}
+        return replace(whole, data={**whole.data, "jobs": jobs})
 
 
 NO_MEMORY: Final = PolicyMemory()
@@ -228,6 +290,21 @@ class PoolRule(Protocol):
         """Choose counts within each job's bounds, together within ``problem.available``."""
 
 
+def answer_of(
+    problem: AllocationProblem, allocation: Allocation
+) -> dict[str, Grant | Pause | Refusal]:
+    """The answer for one pool: a running job without counts is paused."""
+    answer = dict[str, Grant | Pause | Refusal]()
+    for each in problem.candidates:
+        uid = each.job.uid
+        reason, counts = allocation.reasons.get(uid, ""), allocation.counts.get(uid)
+        if counts is not None:
+            answer[uid] = Grant(counts, reason=reason)
+        else:
+            answer[uid] = Pause(reason) if each.running else Refusal(reason)
+    return answer
+
+
 @dataclass(frozen=True, slots=True)
 class _PerPool:
     """A rule that is asked for each pool; it remembers nothing and knows no kinds."""
@@ -247,17 +324,10 @@ class _PerPool:
     ) -> tuple[ClusterAllocation, PolicyMemory]:
         answer = dict[str, Grant | Pause | Refusal]()
         for pool in problem.pools:
-            found = self.rule.allocate(pool.allocation)
-            for each in pool.allocation.candidates:
-                uid = each.job.uid
-                reason, counts = found.reasons.get(uid, ""), found.counts.get(uid)
-                if counts is not None:
-                    answer[uid] = Grant(counts, reason=reason)
-                else:
-                    answer[uid] = Pause(reason) if each.running else Refusal(reason)
+            answer |= answer_of(pool.allocation, self.rule.allocate(pool.allocation))
         return answer, memory
 
 
 def per_pool(rule: PoolRule) -> Policy:
-    """The policy that asks a rule for each pool: a running job without counts is paused."""
+    """The policy that asks a rule for each pool."""
     return _PerPool(rule)

@@ -191,6 +191,8 @@ class JobHistory:
     """What its last rescales cost it, in seconds."""
     moves: tuple[float, ...] = ()
     """Instants of its last rescales, oldest first, without forced ones."""
+    turns: tuple[float, ...] = ()
+    """Instants at which it was paused or moved for a turn, oldest first."""
     last_rescaled_at: float | None = None
     rescaling_to: Counts | None = None
     """Target of a rescale in progress; 0 + 0: it is being suspended for good."""

@@ -57,6 +57,7 @@ class Examined:
     local_clock: Callable[[], float] = time.time
     version: tuple[int, int] = (0, 0)
     settings: dict[str, str] = field(default_factory=dict)
+    autoscaler_leads: bool = False
 
 
 Check = Callable[[Examined], Iterator[Finding]]
@@ -132,6 +133,7 @@ def findings(examined: Examined) -> Iterator[Finding]:
         ("scheduler", _scheduler),
         ("autoscaler's Lease", partial(_lease, of="autoscaler")),
         ("scheduler's Lease", partial(_lease, of="scheduler")),
+        ("paused jobs", _stopped),
         ("training operator", _operator),
         ("webhook", _webhooks),
         ("nodes", _nodes),
@@ -356,7 +358,25 @@ def _lease(examined: Examined, *, of: str) -> Iterator[Finding]:
         text = f"{found.holder} leads; its clock is {-age:.0f} s ahead of the API server's"
         yield Finding(what, "warning", text, f"{_NTP} # on the node of its pod")
     else:
+        examined.autoscaler_leads |= of == "autoscaler"
         yield Finding(what, "ok", f"{found.holder} leads ({lease})")
+
+
+_RESUME: Final = (
+    '{"metadata":{"annotations":{"optimus.dl/suspended-by":null}},'
+    '"spec":{"runPolicy":{"suspend":false}}}'
+)
+
+
+def _stopped(examined: Examined) -> Iterator[Finding]:
+    """The jobs that an autoscaler has stopped and that none resumes, as none leads."""
+    from optimus.kube.job_list import stopped_jobs
+
+    for job in () if examined.autoscaler_leads else stopped_jobs(examined.client):
+        text = f"no autoscaler resumes {job.kind} {job.key}, which one has paused"
+        names = f"-n {job.namespace} patch {job.kind.lower()} {job.name}"
+        mend = f"kubectl {names} --type=merge -p '{_RESUME}'"
+        yield Finding("paused jobs", "problem", text, mend)
 
 
 def _lease_name(settings: Mapping[str, str], of: str) -> str:

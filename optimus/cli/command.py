@@ -1,9 +1,10 @@
 """The interface of a command: arguments in, an answer out; ``main`` prints and plots it."""
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:  # loaded only where a plot is asked for: it takes a second
@@ -27,6 +28,8 @@ class Progress(Protocol):
         """The items one by one; ``what`` is being done to them."""
 
 
+_NO_COLOURS: Final[Mapping[str, str]] = MappingProxyType({})
+
 INCOMPLETE: Final = 3
 """The exit status of an answer that lacks what could not be read, mostly for want of rights."""
 
@@ -42,6 +45,9 @@ class Answer:
     """``None`` for a command that has no picture."""
     wide: str | None = None
     """The answer for ``-o wide``, where that has more than ``text``."""
+
+    colours: Mapping[str, str] = field(default_factory=lambda: _NO_COLOURS)
+    """Words that a terminal shows in a colour of rich."""
 
     status: int = 0
     """The exit status: 1 where the answer is that something is wrong, ``INCOMPLETE`` where
@@ -67,3 +73,5 @@ class Command:
     """May take a second: called only for the command that is used."""
     watchable: bool = False
     """Whether ``--watch`` asks it again and again."""
+    plots: bool = False
+    """Whether it has a picture, and ``--plot``."""

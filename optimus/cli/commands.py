@@ -42,9 +42,15 @@ COMMANDS: Final[tuple[Command, ...]] = (
         watchable=True,
     ),
     Command(
+        ("advise",),
+        "what the jobs of a cluster would gain from other counts, with nothing installed there",
+        _module("advise"),
+    ),
+    Command(
         ("forecast",),
         "when a run will meet its goal, with an interval: by its log, or a job of the cluster",
         _module("forecast"),
+        plots=True,
         watchable=True,
     ),
     Command(
@@ -63,16 +69,19 @@ COMMANDS: Final[tuple[Command, ...]] = (
         ("simulate",),
         "compare policies on simulated jobs, before installing anything",
         _module("simulate"),
+        plots=True,
     ),
     Command(
         ("evaluate", "speed"),
         "how well the speed model predicts measured speeds that it was not fitted to",
         _module("evaluate_speed"),
+        plots=True,
     ),
     Command(
         ("evaluate", "convergence"),
         "how well the convergence model predicts when past training met a loss",
         _module("evaluate_convergence"),
+        plots=True,
     ),
     Command(
         ("evaluate", "history"),
@@ -80,7 +89,10 @@ COMMANDS: Final[tuple[Command, ...]] = (
         _module("evaluate_history"),
     ),
     Command(
-        ("plan",), "one allocation and placement of a table of jobs on equal nodes", _module("plan")
+        ("plan",),
+        "one allocation and placement of a table of jobs on equal nodes",
+        _module("plan"),
+        plots=True,
     ),
     Command(
         ("completion",),

@@ -29,6 +29,7 @@ _NO_END = (
     Phase.WAITING,
     Phase.SUSPENDED,
     Phase.PAUSED,
+    Phase.WAITING_FOR_ITS_TURN,
     Phase.AT_TARGET,
     Phase.COMPLETED,
     Phase.FAILED,

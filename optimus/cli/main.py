@@ -7,10 +7,11 @@ import argparse
 import io
 import json
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -54,11 +55,13 @@ def main(
         command: Implementation = options.command
         if getattr(options, "watch", False):
             return _watch(command, options, sleep)
-        with _plot_to(options.plot) as figure_wanted:
-            answer = command.run(options, _progress)
-            _print(_shown(answer, options.print_as))
-            if figure_wanted:
-                _draw(answer, options.plot)
+        plot: Path | None = getattr(options, "plot", None)
+        if plot is not None:
+            _check_plot(plot)
+        answer = command.run(options, _progress)
+        _print(_shown(answer, options.print_as))
+        if plot is not None:
+            _draw(answer, plot)
     except BadInput as problem:
         return _fail(str(problem))
     except OSError as problem:
@@ -101,10 +104,22 @@ def _fail(sentence: str) -> int:
     return 1
 
 
+class _PrintVersion(argparse.Action):
+    """``--version``, looked up where it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"{parser.prog} {version('optimus-on-kubernetes')}")
+        parser.exit()
+
+
 def parser_of(commands: Sequence[Command], words: Sequence[str]) -> argparse.ArgumentParser:
     """What the command line may say, where it says these words: only the command that they name is
     loaded, and has its options."""
-    parser = argparse.ArgumentParser(prog=program_name(sys.argv[0]), description=DESCRIPTION)
+    program = program_name(sys.argv[0])
+    parser = argparse.ArgumentParser(prog=program, description=DESCRIPTION)
+    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version")
     top = parser.add_subparsers(metavar="COMMAND", required=True)
     groups = {}
     named = [each for each in words if not each.startswith("-")]
@@ -120,12 +135,12 @@ def parser_of(commands: Sequence[Command], words: Sequence[str]) -> argparse.Arg
         if tuple(named[: len(command.path)]) == command.path:
             implementation = command.load()
             implementation.add_arguments(leaf)
-            _add_common(leaf, watchable=command.watchable)
+            _add_common(leaf, command)
             leaf.set_defaults(command=implementation)
     return parser
 
 
-def _add_common(leaf: argparse.ArgumentParser, *, watchable: bool) -> None:
+def _add_common(leaf: argparse.ArgumentParser, command: Command) -> None:
     add = leaf.add_argument
     add(
         "--json",
@@ -134,9 +149,10 @@ def _add_common(leaf: argparse.ArgumentParser, *, watchable: bool) -> None:
         const="json",
         help="print the answer as JSON",
     )
-    plot = "draw the answer into this file (.png, .svg, .pdf)"
-    add("--plot", type=Path, metavar="FILE", help=plot)
-    if watchable:
+    if command.plots:
+        plot = "draw the answer into this file (.png, .svg, .pdf)"
+        add("--plot", type=Path, metavar="FILE", help=plot)
+    if command.watchable:
         add("-w", "--watch", action="store_true", help="ask again and again, until interrupted")
         every = number_between(0, 86_400, "a number of seconds")
         text = f"with --watch: seconds between two times (default: {_EVERY_SECONDS:g})"
@@ -154,7 +170,22 @@ def _shown(answer: Answer, print_as: str | None) -> str:
         text: str = yaml.safe_dump(answer.value, sort_keys=False, allow_unicode=True)
         return text.rstrip("\n")
     wide = answer.wide if print_as == "wide" else None
-    return escaped(answer.text if wide is None else wide, "\n")
+    text = escaped(answer.text if wide is None else wide, "\n")
+    return _coloured(text, answer.colours) if answer.colours and sys.stdout.isatty() else text
+
+
+def _coloured(text: str, colours: Mapping[str, str]) -> str:
+    """The text with the colours that the terminal has, or none where ``NO_COLOR`` is set."""
+    from rich.console import Console
+    from rich.text import Text
+
+    marked = Text(text)
+    for word, colour in colours.items():
+        marked.highlight_regex(rf"(?<!\S){re.escape(word)}(?![^\s,;])", colour)
+    console = Console(soft_wrap=True)
+    with console.capture() as capture:
+        console.print(marked, end="")
+    return capture.get()
 
 
 def _print(text: str) -> bool:
@@ -168,12 +199,8 @@ def _print(text: str) -> bool:
     return True
 
 
-@contextmanager
-def _plot_to(file: Path | None) -> Iterator[bool]:
-    """Checks before the work, and not after it, whether there can be a plot."""
-    if file is None:
-        yield False
-        return
+def _check_plot(file: Path) -> None:
+    """Fails before the work, and not after it, where there can be no plot."""
     if file.suffix.lower() not in {".png", ".svg", ".pdf"}:
         raise BadInput(file, "a file that ends in .png, .svg or .pdf is expected")
     if not file.parent.is_dir():
@@ -182,7 +209,6 @@ def _plot_to(file: Path | None) -> Iterator[bool]:
         import matplotlib  # noqa: F401 - asked for by --plot alone
     except ImportError:
         raise BadInput(file, "a plot needs matplotlib: pip install matplotlib") from None
-    yield True
 
 
 def _draw(answer: Answer, file: Path) -> None:

@@ -35,6 +35,7 @@ from optimus.simulator.ground_truth.measured import NOTHING_MEASURED, MeasuredTr
 from optimus.simulator.ground_truth.testbed import nodes as testbed_nodes
 from optimus.simulator.jobs import Checkpoints, WorkloadMaker
 from optimus.simulator.presets import (
+    FIXED,
     PUBLISHED_RULES,
     preset,
     with_loop,
@@ -45,14 +46,16 @@ from optimus.simulator.report import report_page
 from optimus.simulator.results import GPU, Simulation
 from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
-from optimus.simulator.summary import Estimate, summarise
+from optimus.simulator.summary import Estimate, summarise, verdict
 from optimus.simulator.trace_workload import SubmittedJob, SubmittedWorkload
+from optimus.simulator.user_counts import UserCounts
 from optimus.simulator.workload import WORKLOADS, TraceWorkload, on_kinds
 
 REPORT: Final = "report.html"
 """The page's name within ``--report``."""
 
 USUAL_POLICIES: Final = ("optimus", "optimus-paper", "drf", "tetris", "fifo")
+_POLICIES: Final = (*POLICIES, FIXED)
 _JOBS: Final = 60
 _EPILOG: Final = """
 --trace reads anybody's jobs: CSV or JSON lines with submit_time and an amount of work at least, or
@@ -80,6 +83,10 @@ _COLUMNS: Final = (
     ("epochs error", "convergence_error", "{:.1%}"),
 )
 """Heading, figure and format; averages and makespans have their interval beside them."""
+_ERRORS: Final = (
+    "speed error, epochs error: how far the forecasts of speeds and of epochs were from the truth,"
+    " whenever a\npolicy decided (mean of absolute values)"
+)
 _LOST: Final = ("lost s", "lost_seconds_per_job", "{:.0f}")
 """Shown where checkpoints are simulated."""
 _WITH_INTERVAL: Final = frozenset({"average_jct_seconds", "makespan_seconds"})
@@ -110,6 +117,8 @@ class Comparison:
     """What is true of jobs that are drawn; a trace's maker has it already."""
     options: Mapping[str, Options] = field(default_factory=dict)
     """Those of each policy, by its name."""
+    counts: UserCounts | None = None
+    """``None``: those of the workload."""
     left_out: tuple[str, ...] = ()
     """Sentences on jobs of a cluster that are not simulated."""
 
@@ -123,6 +132,8 @@ class Comparison:
             jobs = tuple(on_kinds(job, self.arithmetic) for job in workload.jobs)
             workload = replace(workload, jobs=jobs)
         workload = self.stops.of(self.measured.apply(workload))
+        if self.counts is not None:
+            workload = self.counts.of(workload)
         forecasts = TrueForecasts() if self.forecast == "truth" else FittedForecasts()
         rule = PLACEMENT_RULES[self.placement] if self.placement else None
         rules = PUBLISHED_RULES[self.rules]
@@ -145,7 +156,7 @@ class Comparison:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
     add, usual = parser.add_argument, ",".join(USUAL_POLICIES)
-    count, known = whole_number(1), ", ".join(POLICIES)
+    count, known = whole_number(1), ", ".join(_POLICIES)
     policies = f"of {known}; ratios refer to the first (default: {usual})"
     add("--policies", type=_policies, default=USUAL_POLICIES, metavar="NAME,...", help=policies)
     add("--jobs", type=count, metavar="N", help="jobs (default: 60, or all of a trace)")
@@ -194,6 +205,11 @@ def _add_workload_arguments(parser: argparse.ArgumentParser) -> None:
     recur += "type and mode run one image with one command (default: 0, no job recurs)"
     metavar = f"N|{_BY_IMAGE}"
     parser.add_argument("--workloads", type=_workloads, default=0, metavar=metavar, help=recur)
+    submitted = (
+        "users submit jobs at the fewest replicas that have 0.8 of their best speed alone on "
+    )
+    submitted += "the cluster, or at their best counts (default: 1 PS + 1 worker, or a trace's own)"
+    parser.add_argument("--counts", choices=[each.value for each in UserCounts], help=submitted)
     alone = "jobs learn nothing from those that ended"
     parser.add_argument("--no-earlier-runs", action="store_true", help=alone)
 
@@ -316,6 +332,7 @@ def _comparison(options: argparse.Namespace) -> Comparison:
         _stops(options),
         NOTHING_MEASURED if options.trace else measured,
         {} if options.policy_config is None else read_policy_config(options.policy_config),
+        None if options.counts is None else UserCounts(options.counts),
         left_out,
     )
 
@@ -423,10 +440,10 @@ def _write(found: Sequence[Simulation], folder: Path) -> None:
     from matplotlib.figure import Figure
 
     write(found, folder)
-    for name, draw in plots.PLOTS.items():
+    for name, draw in zip(plots.PICTURES, plots.PLOTS.values(), strict=True):
         figure = Figure(figsize=(9, 5.5), layout="constrained")
         draw(figure, found)
-        figure.savefig(folder / f"{name}.png", dpi=150)
+        figure.savefig(folder / name, dpi=150)
 
 
 def _text(found: Sequence[Simulation]) -> str:
@@ -434,7 +451,8 @@ def _text(found: Sequence[Simulation]) -> str:
     interval = ", ± is the 95 % confidence interval over them"
     of_seeds = f"{seeds} seeds{interval}" if seeds > 1 else "1 seed"
     head = f"{len(first.jobs)} jobs ({first.workload}), {of_seeds}; ratios to {first.policy}"
-    return f"{head}\n\n{summary_table(found)}"
+    errors = _ERRORS if any(each.forecasts for each in found) else ""
+    return "\n\n".join(filter(None, (verdict(found), head, summary_table(found), errors)))
 
 
 def summary_table(found: Sequence[Simulation]) -> str:
@@ -466,8 +484,8 @@ def _cell(estimate: Estimate, name: str, form: str) -> str:
 
 def _policies(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if not names or any(name not in POLICIES for name in names):
-        expected = f"names among {', '.join(POLICIES)} are expected"
+    if not names or any(name not in _POLICIES for name in names):
+        expected = f"names among {', '.join(_POLICIES)} are expected"
         raise argparse.ArgumentTypeError(f"{expected}, not {text!r}")
     return names
 

@@ -1,9 +1,11 @@
 """``optimus top``: the jobs of a namespace, where each stands and what it takes."""
 
 import argparse
+import math
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from optimus.cli.cluster import add_arguments, connected, incomplete, status_of
 from optimus.cli.command import Answer, Implementation, Progress
@@ -16,9 +18,24 @@ if TYPE_CHECKING:
 
 _LONGEST_REASON = 100
 
+PHASE_COLOURS: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("Training", "Profiling"), "green"),
+        **dict.fromkeys(("Suspending", "Resizing", "Starting", "WaitingForCheckpoint"), "cyan"),
+        **dict.fromkeys(("Waiting", "Suspended", "Paused", "LeftAlone"), "yellow"),
+        "WaitingForItsTurn": "yellow",
+        **dict.fromkeys(("Failed", "NoProfile", "NotReadable"), "red"),
+        **dict.fromkeys(("AtTarget", "Completed"), "blue"),
+        "NotManaged": "dim",
+    }
+)
+"""By phase, as a terminal shows it."""
+
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_arguments(parser, all_namespaces=True)
+    add_arguments(parser, all_namespaces=True, is_wide=True)
+    orders = f"{', '.join(_ORDERS)} (default: name)"
+    parser.add_argument("--sort", choices=_ORDERS, default="name", metavar="COLUMN", help=orders)
 
 
 def _run(options: argparse.Namespace, _: Progress) -> Answer:
@@ -26,7 +43,7 @@ def _run(options: argparse.Namespace, _: Progress) -> Answer:
         from optimus.kube.job_list import list_jobs
 
         namespace = cluster.wanted(options)
-        return answer_of(list_jobs(cluster.client, namespace), namespace)
+        return answer_of(list_jobs(cluster.client, namespace), namespace, options.sort)
 
 
 def views_of(found: "JobList") -> "list[ClusterJob]":
@@ -39,9 +56,9 @@ def views_of(found: "JobList") -> "list[ClusterJob]":
     ]
 
 
-def answer_of(found: "JobList", namespace: str | None) -> Answer:
+def answer_of(found: "JobList", namespace: str | None, order: str = "name") -> Answer:
     """The list as a table."""
-    views = views_of(found)
+    views = sorted(views_of(found), key=lambda view: (_ORDERS[order](view), _name(view)))
     value = {
         "namespace": namespace,
         "jobs": [view.value() for view in views],
@@ -54,7 +71,8 @@ def answer_of(found: "JobList", namespace: str | None) -> Answer:
             parts.append(_table(views, with_namespace=namespace is None, is_wide=is_wide))
         parts += [f"incomplete: {each}" for each in incomplete(found.not_readable)]
         texts.append("\n\n".join(parts))
-    return Answer(value, texts[0], wide=texts[1], status=status_of(found.not_readable))
+    status = status_of(found.not_readable)
+    return Answer(value, texts[0], wide=texts[1], colours=PHASE_COLOURS, status=status)
 
 
 def summary(views: "Sequence[ClusterJob]", namespace: str | None) -> str:
@@ -134,5 +152,34 @@ def _percent(view: "ClusterJob") -> str:
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 3]}..."
 
+
+def _name(view: "ClusterJob") -> tuple[str, str]:
+    return view.training_job.namespace, view.training_job.name
+
+
+def _end(view: "ClusterJob") -> float:
+    return math.inf if view.end is None else view.end.at
+
+
+def _cpu(view: "ClusterJob") -> int:
+    return 0 if view.held is None else -view.held[CPU]
+
+
+def _most_saved(view: "ClusterJob") -> float:
+    books = view.status.books
+    return math.inf if books is None else -books.saved_seconds
+
+
+_ORDERS: "Final[Mapping[str, Callable[[ClusterJob], Any]]]" = MappingProxyType(
+    {
+        "name": _name,
+        "phase": _phase,
+        "done": lambda view: -(view.status.progress_percent or 0),
+        "end": _end,
+        "cpu": _cpu,
+        "saved": _most_saved,
+    }
+)
+"""What ``--sort`` orders by: the soonest end, and the largest amount, come first."""
 
 IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

@@ -244,6 +244,10 @@ class Decision:
     """Decided by what is to be expected of the job, and neither by a fit nor by its bounds."""
     kind: str | None = None
     """The kind of nodes that the job is bound to; ``None`` for any."""
+    time_share: float = 0.0
+    """The part of the time that a policy by which jobs take turns means it to get."""
+    turn_at: float | None = None
+    """When a job that waits for its turn may expect it."""
 
     @property
     def rescales(self) -> bool:

@@ -17,13 +17,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from statistics import median
 from typing import Final, NamedTuple, Protocol
 
 from numpy.random import SeedSequence
 
 from optimus.allocation import NO_HISTORY, NO_MEMORY, JobHistory, PolicyMemory
 from optimus.allocation.namespace_shares import Owed
-from optimus.allocation.policy import Service
+from optimus.allocation.policy import Rounds, Service
 from optimus.errors import NotReady
 from optimus.interval import (
     Action,
@@ -53,7 +54,7 @@ from optimus.interval.profiling import (
     why_not_profiled,
 )
 from optimus.interval.worth import FOR_EVER, Loan, last_arrived, training_at_risk
-from optimus.jobs import NO_COUNTS, AmountGoal, Counts, Goal, Job
+from optimus.jobs import NO_COUNTS, AmountGoal, Binding, Counts, Goal, Job
 from optimus.models.forecast import Forecast, ForecastFn, goal_is_met
 from optimus.nodes import NODE_KIND_LABEL, Node, label_keys, what_is_offered
 from optimus.progress.types import TrainingProgress
@@ -194,6 +195,7 @@ class PauseJob:
     uid: str
     id: str
     reason: str
+    purpose: RescalePurpose = RescalePurpose.INTERVAL
 
 
 _Histories = dict[str, JobHistory]
@@ -223,6 +225,15 @@ _STOPS: Final = frozenset({Action.SUSPEND, Action.PAUSE})
 ROUND_SLACK: Final = 1e-9
 """Part of a round by which its beginning may be missed by rounding."""
 
+ROUND_PRICES: Final = 10
+"""Length of a round in which jobs take turns, as a multiple of what a restart costs."""
+
+ROUND_PARTS: Final = 0.6, 2.4
+"""The least and the most length of such a round, in intervals: 360 and 1,440 s by default."""
+
+LIMIT_INTERVALS: Final = 6
+"""In so many intervals a job has only so many turns: an hour by default."""
+
 _SECONDS_OF_JOB: Final = 0.2
 """Least seconds between two intervals for each managed job."""
 
@@ -242,6 +253,8 @@ class PendingRescale:
     interval_id: str
     decision: Decision
     job: Job
+    leaves: bool = False
+    """Whether it has been paused, as others wait for its nodes and it for theirs."""
 
 
 @dataclass(slots=True)
@@ -256,6 +269,9 @@ class DriverState:
 
     intervals: int = 0
     planned_at: float | None = None
+    began_at: float | None = None
+    """When the first interval could have been planned, by the caller's timer."""
+
     planned_for: object = None
     pending: dict[str, PendingRescale] = field(default_factory=dict)
     forecasts: dict[str, Forecast | NotReady] = field(default_factory=dict)
@@ -337,6 +353,29 @@ class IntervalDriver:
             return (self._round(planned_at) + 1) * config.interval_seconds
         return planned_at + self._wait_seconds(cluster, _histories(cluster))
 
+    def forget_interval(self) -> None:
+        """The interval that was just decided is not carried out: it is decided again at once."""
+        self.state.pending, self.state.planned_at = {}, None
+
+    @property
+    def _takes_turns(self) -> bool:
+        """Whether jobs take turns, and each turn costs a restart."""
+        return self._strategies.policy.traits.time_shared and not self._config.stops_together
+
+    @property
+    def _turn(self) -> RescalePurpose:
+        """What a pause or a resume is for."""
+        return RescalePurpose.TURN if self._takes_turns else RescalePurpose.INTERVAL
+
+    def _rounds(self, histories: Mapping[str, JobHistory]) -> Rounds:
+        """Rounds so long that restarts take a tenth of the time, by what they have cost."""
+        config = self._config
+        prices = [price for each in histories.values() for price in each.prices]
+        price_seconds = median(prices) if prices else config.interval.rescale_seconds
+        least, most = (part * config.interval_seconds for part in ROUND_PARTS)
+        seconds = min(max(ROUND_PRICES * price_seconds, least), most)
+        return Rounds(seconds, limit_seconds=LIMIT_INTERVALS * config.interval_seconds)
+
     @property
     def _weighs_restarts(self) -> bool:
         return self._strategies.policy.traits.weighs_restarts
@@ -348,15 +387,26 @@ class IntervalDriver:
     def _is_due(self, cluster: ManagedCluster, timer: float, histories: _Histories) -> bool:
         config, planned_at = self._config, self.state.planned_at
         if planned_at is None:
-            return True
+            return self._takes_over(timer, histories)
+        passed = timer - planned_at
+        if self._takes_turns:
+            return passed >= self._rounds(histories).seconds
         if not self._weighs_restarts:
             return self._round(timer) > self._round(planned_at)
-        passed = timer - planned_at
         if passed >= config.interval_seconds:
             return True
         if passed < min(config.young_interval_seconds, config.early_interval_seconds):
             return False
         return passed >= self._wait_seconds(cluster, histories)
+
+    def _takes_over(self, timer: float, histories: _Histories) -> bool:
+        """Whether the first interval is due: turns that an earlier leader has begun end first, for
+        a round at most, as a job that stops or starts takes no part in the next."""
+        if self.state.began_at is None:
+            self.state.began_at = timer
+        is_moving = any(each.rescaling_to is not None for each in histories.values())
+        waits = is_moving and self._takes_turns
+        return not waits or timer - self.state.began_at >= self._config.interval_seconds
 
     def _wait_seconds(self, cluster: ManagedCluster, histories: _Histories) -> float:
         """How long after the last interval the next one is due, as far as is known by now."""
@@ -470,16 +520,20 @@ class IntervalDriver:
                 received=cluster.received,
                 kind_label=self._config.kind_label,
                 may_pause=self._config.pauses,
+                rounds=self._rounds(histories) if self._takes_turns else None,
                 owed=state.owed,
                 arrived=state.arrived,
             ),
             forecast,
         )
         # As it is stored: plain data, which a restarted process could read.
-        state.memory = PolicyMemory.from_json(plan.memory.as_json())
+        memory = PolicyMemory.from_json(plan.memory.as_json())
+        memory = memory.beside(state.memory, histories.keys() - plan.answer.keys())
+        plan = replace(plan, memory=memory)
         state.owed, state.loan = plan.owed, plan.loan
         if self._stops_together:
             yield IntervalDecided(plan)
+            state.memory = memory
             yield from _begin_together(plan)
             return
         state.awaiting_forecast = {each.uid for each in plan.decisions if each.awaits_forecast}
@@ -495,6 +549,7 @@ class IntervalDriver:
         state.promised = self._promised(cluster, plan)
         before = self._early_interval_trigger(cluster, histories)
         yield IntervalDecided(plan)
+        state.memory = memory
         if self._config.measures:
             yield from self._explore(cluster, MeasuredJobs(progress, histories), plan.interval_id)
         after = self._early_interval_trigger(cluster, histories)
@@ -590,20 +645,24 @@ class IntervalDriver:
         free, pending = self._headroom(cluster, histories), self.state.pending
         snapshot = cluster.snapshot()
         for uid, each in list(pending.items()):
+            if each.leaves and uid in histories and histories[uid].rescaling_to == NO_COUNTS:
+                continue
             if uid not in histories or _is_stale(each, cluster.managed[uid].job, histories[uid]):
                 del pending[uid]
                 continue
             decision, managed = each.decision, cluster.managed[uid]
             if decision.action is Action.PAUSE:
                 del pending[uid]
-                yield PauseJob(uid, each.interval_id, decision.reason)
+                yield PauseJob(uid, each.interval_id, decision.reason, self._turn)
                 continue
             suspends = decision.action is Action.SUSPEND
             runs = any(snapshot.bound_counts(uid))
             purpose = self._purpose(cluster, decision, histories[uid], runs=runs)
             if purpose.measures and not self._has_place(cluster, histories):
                 continue
-            placement = None if suspends else reserve(free, managed.job, decision.counts)
+            binding = None if decision.kind is None else self._binding(decision.kind)
+            job = managed.job.bound_to(binding)
+            placement = None if suspends else reserve(free, job, decision.counts)
             if placement is None and not (suspends or self._goes_to_the_queue(uid)):
                 continue  # one that shrinks, too: a node on which it runs may take no new pods
             del pending[uid]
@@ -618,6 +677,25 @@ class IntervalDriver:
                 own_counts=own_counts if purpose.measures else None,
                 kind=decision.kind,
             )
+        yield from self._leave(histories)
+
+    def _leave(self, histories: _Histories) -> Iterator[PauseJob]:
+        """Where jobs that take turns wait for each other's nodes, and nothing else is on its way
+        that could make room, the first leaves its own and is resumed on the others."""
+        pending = self.state.pending
+        if not self._takes_turns or any(
+            each.rescaling_to is not None for each in histories.values()
+        ):
+            return
+        for uid, each in pending.items():
+            if each.decision.kind is not None and not each.leaves and not histories[uid].paused:
+                pending[uid] = replace(each, leaves=True)
+                yield PauseJob(uid, each.interval_id, each.decision.reason, self._turn)
+                return
+
+    def _binding(self, kind: str) -> Binding | None:
+        """What holds a job to the kind of nodes that it is granted, if these have one."""
+        return Binding(self._config.kind_label, kind) if kind else None
 
     def _goes_to_the_queue(self, uid: str) -> bool:
         """Whether a paused job has waited for capacity long enough."""
@@ -631,8 +709,10 @@ class IntervalDriver:
         self, cluster: ManagedCluster, decision: Decision, history: JobHistory, *, runs: bool
     ) -> RescalePurpose:
         """What the rescale that an interval decided is for."""
-        if decision.action in {Action.SUSPEND, Action.RESUME}:
+        if decision.action is Action.SUSPEND:
             return RescalePurpose.INTERVAL
+        if decision.action is Action.RESUME or self._turn is RescalePurpose.TURN:
+            return self._turn
         managed, profiling = cluster.managed[decision.uid], self._config.interval.profiling
         progress = managed.progress(cluster.at)
         if decision.is_expected:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 
-from optimus.allocation import NO_HISTORY
+from optimus.allocation import NO_HISTORY, Grant
 from optimus.allocation.deadline import outlook
 from optimus.errors import NotReady
 from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
@@ -69,7 +69,7 @@ def plan_interval(
     settled = settle(Undecided(inputs, policy, config, views, plan, held))
     # 3. After profiling
     decisions = [
-        (view, _decision(job, settled, plan))
+        (view, replace(_decision(job, settled, plan), turn_at=_turn_at(view, settled, inputs)))
         for view, job in zip(views, settled.jobs, strict=True)
         if view.job.goal is not None
     ]
@@ -131,8 +131,19 @@ def _with_deadline(
     return replace(decision, deadline=replace(found, provisional=provisional))
 
 
+def _turn_at(view: JobView, settled: Settled, inputs: IntervalInput) -> float | None:
+    """When a job that waits for its turn may expect it: it has waited since its last one for the
+    time that others get, and one that is late comes in the next round."""
+    answer, rounds = settled.answer.get(view.job.uid), inputs.rounds
+    if rounds is None or answer is None or isinstance(answer, Grant) or answer.time_share <= 0:
+        return None
+    waits_since = max(view.history.turns, default=view.job.created_at)
+    wait_seconds = rounds.seconds * (1 / answer.time_share - 1)
+    return max(waits_since + wait_seconds, inputs.snapshot.at + rounds.seconds)
+
+
 def _decision(job: Classified, settled: Settled, plan: CapacityPlan) -> Decision:
-    of = job.job
+    of, answer = job.job, settled.answer.get(job.job.uid)
     counts = settled.counts.get(of.uid, of.counts)
     now = job.seconds(of.counts)
     after = now if counts == of.counts else job.seconds(counts)
@@ -157,4 +168,5 @@ def _decision(job: Classified, settled: Settled, plan: CapacityPlan) -> Decision
         is_expected=job.is_expected and not job.forced,
         limited_by=plan.quotas.named_in(of.uid, reason),
         kind=settled.kinds.get(of.uid),
+        time_share=answer.time_share if answer is not None else 0.0,
     )

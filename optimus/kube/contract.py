@@ -71,6 +71,7 @@ class Phase(StrEnum):
     AT_TARGET = "AtTarget"
     SUSPENDED = "Suspended"
     PAUSED = "Paused"
+    WAITING_FOR_ITS_TURN = "WaitingForItsTurn"
     COMPLETED = "Completed"
     FAILED = "Failed"
     LEFT_ALONE = "LeftAlone"
@@ -84,6 +85,9 @@ WAITING_EVENT: Final = "Waiting"
 
 WAIT_ANNOTATION: Final = "optimus.dl/wait"
 """On that Event, the same as values (``optimus.kube.waiting_events.Wait``)."""
+
+POLICY_MEMORY: Final = "optimus.dl/policy-memory"
+"""On the leader's Lease: what the policy remembers of the whole cluster."""
 
 EXTENDER_COMPONENT: Final = "optimus-extender"
 """What the extender's Events name as their source."""

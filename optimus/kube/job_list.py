@@ -59,8 +59,8 @@ def list_jobs(client: JobSource, namespace: str | None) -> JobList:
     Raises:
         KubeError: no jobs may be read, or there are none of their kinds."""
     said: list[str] = []
-    jobs = _jobs(client, namespace, said)
-    profiles = _profiles(client, namespace, said)
+    jobs = read_jobs(client, namespace, said)
+    profiles = read_profiles(client, namespace, said)
     held = _held(client, namespace, said)
     listed = [
         ListedJob(
@@ -79,10 +79,27 @@ def job_names(client: JobSource, namespace: str) -> list[str]:
 
     Raises:
         KubeError: as ``list_jobs``."""
-    return sorted({job.name for job in _jobs(client, namespace, [])})
+    return sorted({job.name for job in read_jobs(client, namespace, [])})
 
 
-def _jobs(client: JobSource, namespace: str | None, said: list[str]) -> list[TrainingJob]:
+def stopped_jobs(client: JobSource) -> list[TrainingJob]:
+    """The jobs of all namespaces that this software has suspended and is to resume.
+
+    Raises:
+        KubeError: as ``list_jobs``."""
+    return [
+        job
+        for job in read_jobs(client, None, [])
+        if job.suspended and (mark := job.suspension) is not None
+        if mark.pause is None or not mark.pause.is_final
+    ]
+
+
+def read_jobs(client: JobSource, namespace: str | None, said: list[str]) -> list[TrainingJob]:
+    """The jobs of a namespace, or of all; what cannot be read is added to ``said``.
+
+    Raises:
+        KubeError: as ``list_jobs``."""
     found: list[TrainingJob] = []
     failures: list[KubeError] = []
     for kind in JOB_KINDS.values():
@@ -108,7 +125,7 @@ def _job(kind: str, raw: msgspec.Raw, said: list[str]) -> TrainingJob | None:
         return None
 
 
-def _profiles(
+def read_profiles(
     client: JobSource, namespace: str | None, said: list[str]
 ) -> Mapping[str, ProfileStatus] | None:
     """The profiles by the UID of the job; ``None``: they may not be read."""

@@ -145,10 +145,10 @@ def _role(key: str, replica: _StoredReplicas) -> StoredRole:
         raise Malformed(f"replica type {key}: {error}") from error
 
 
-def mode_of(worker: StoredRole | None) -> TrainingMode:
-    """The mode in the workers' command (MXNet's ``--kv-store``); asynchronous by default."""
+def mode_of(worker: StoredRole | None) -> TrainingMode | None:
+    """The mode in the workers' command (MXNet's ``--kv-store``)."""
     match = _DIST_MODE.search(command_of(worker))
-    return TrainingMode(match.group(1)) if match else TrainingMode.ASYNC
+    return TrainingMode(match.group(1)) if match else None
 
 
 def command_of(replicas: StoredRole | None) -> str:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from optimus.kube.client import Client, path_of
+from optimus.kube.contract import POLICY_MEMORY
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.metadata import ApiObject, decoder_of
 from optimus.kube.results import Refused, Written, answer_of, written
@@ -15,6 +16,9 @@ from optimus.kube.times import format_instant
 LEASE_GROUP: Final = "coordination.k8s.io"
 LEASE_VERSION: Final = "v1"
 LEASE_API_VERSION: Final = f"{LEASE_GROUP}/{LEASE_VERSION}"
+
+_MOST_REMEMBERED: Final = 128 * 1024
+"""Characters of a policy's memory. The API server allows 256 kB of annotations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class Lease:
     """Its resource version."""
 
     uid: str = ""
+    remembered: str = ""
+    """What the policy remembers of the whole cluster."""
 
 
 class _LeaseSpec(msgspec.Struct, rename="camel"):
@@ -101,8 +107,24 @@ class LeaseStore:
         spec = {**_spec(holder, duration_seconds, at), **_acquired(transitions, at)}
         return self._patch("acquire", found.version, spec)
 
+    def remembered(self) -> str | Refused:
+        """What the policy remembers of the whole cluster; empty: nothing is stored."""
+        found = self.read()
+        return found if isinstance(found, Refused) else "" if found is None else found.remembered
+
+    def remember(self, text: str) -> Written | Refused:
+        """Store what the policy remembers, whatever version the Lease is of: the holder renews it
+        every second. A text that is too long is not stored, and the policy begins anew after a
+        restart."""
+        kept = text if len(text) <= _MOST_REMEMBERED else None
+        body = msgspec.json.encode({"metadata": {"annotations": {POLICY_MEMORY: kept}}})
+        return self._send("annotate", body)
+
     def _patch(self, verb: str, version: str, spec: dict[str, Any]) -> Written | Refused:
         body = msgspec.json.encode({"metadata": {"resourceVersion": version}, "spec": spec})
+        return self._send(verb, body)
+
+    def _send(self, verb: str, body: bytes) -> Written | Refused:
         address = f"{self._collection}/{quote(self.name, safe='')}"
         return written(lambda: self._client.patch(f"{verb} {self._what}", address, body))
 
@@ -118,6 +140,7 @@ class LeaseStore:
             spec.lease_transitions,
             metadata.resource_version,
             metadata.uid,
+            (metadata.annotations or {}).get(POLICY_MEMORY, ""),
         )
 
 

@@ -1,9 +1,11 @@
 """Bounded reads of a container's log, each line with the timestamp of the node's agent."""
 
 import math
+from collections.abc import Sequence
 from threading import Lock
+from typing import Protocol
 
-from optimus.kube.client import Client, path_of
+from optimus.kube.client import path_of
 from optimus.kube.errors import Malformed
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, answer_of
@@ -28,10 +30,23 @@ READ_SECONDS = 5.0
 """A silent kubelet must not keep a reader from the other logs for longer."""
 
 
+class LogSource(Protocol):
+    """The part of ``optimus.kube.client.Client`` that is needed; see there."""
+
+    def get(
+        self,
+        what: str,
+        path: str,
+        query: Sequence[tuple[str, str]] = (),
+        read_seconds: float | None = None,
+    ) -> bytes:
+        """The body of a GET."""
+
+
 class LogReader:
     """Reads logs through the API server; safe to use from several threads."""
 
-    def __init__(self, client: Client, limit_bytes: int = LIMIT_BYTES) -> None:
+    def __init__(self, client: LogSource, limit_bytes: int = LIMIT_BYTES) -> None:
         self._client = client
         self._limit_bytes = limit_bytes
         self._parsing = Lock()

@@ -87,6 +87,13 @@ class AvoidedNode(msgspec.Struct, frozen=True):
     until: str
 
 
+class NodeKind(msgspec.Struct, frozen=True):
+    """The nodes that the extender holds the job's workers to, by a label and its value."""
+
+    label: str
+    value: str
+
+
 class ConditionType(StrEnum):
     """What a profile's conditions are about."""
 
@@ -162,6 +169,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     saves_on_stop: str = ""
     straggler: str = ""
     avoided_nodes: tuple[AvoidedNode, ...] = ()
+    node_kind: NodeKind | None = None
     written_by: str = ""
     state: str | None = None
 

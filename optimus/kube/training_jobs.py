@@ -204,7 +204,8 @@ def _job(
     left_alone: str | None,
 ) -> Job:
     ps, worker = roles.get(Role.PS), roles.get(Role.WORKER)
-    mode = options.mode or mode_of(worker)
+    said = options.mode or mode_of(worker)
+    mode = said or TrainingMode.ASYNC
     return Job(
         key=JobKey(raw.metadata.namespace, raw.metadata.name),
         uid=raw.metadata.uid,
@@ -215,6 +216,7 @@ def _job(
         worker=worker.spec if worker else ReplicaSpec(),
         fixed=tuple(FixedRole(role, found.count, found.spec) for role, found in _fixed(roles)),
         mode=mode,
+        mode_is_assumed=said is None,
         dynamic_workers=bool(raw.spec.enable_dynamic_worker) and mode is TrainingMode.ASYNC,
         suspended=bool((raw.spec.run_policy or RunPolicy()).suspend),
         preempted_for=_preempting_job(raw.metadata.annotations or {}),

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from optimus.allocation import FailedCounts, PlacementFailure
 from optimus.allocation.policy import Service
 from optimus.allocation.problem import MOST_MOVES, is_forced
-from optimus.jobs import Counts, Job
+from optimus.jobs import Binding, Counts, Job
 from optimus.progress.types import RunStart
 
 _MOST_PRICES: Final = 9
@@ -120,6 +120,15 @@ class JobRecord:
     served_on: Mapping[str, int] = field(default_factory=dict)
     """How many workers it had there on each kind of nodes."""
 
+    binding: Binding | None = None
+    """The kind of nodes that its workers are held to; ``None``: any."""
+
+    remembered: Mapping[str, Any] = field(default_factory=dict)
+    """What the policy remembers of it (``PolicyMemory``, as plain data)."""
+
+    turns: tuple[float, ...] = ()
+    """Instants at which it was last paused or moved for a turn, oldest first."""
+
     pauses: int = 0
     stopped_seconds: float = 0.0
     """For which rescales kept it from training, as far as that was seen."""
@@ -155,6 +164,9 @@ class EndedRescale:
     """It replaced slow workers, at the same counts."""
 
     is_pause: bool = False
+    is_turn: bool = False
+    """A policy by which jobs take turns paused or moved it."""
+
     suspended_at_target: bool = False
     price_seconds: float | None = None
     """What it cost; ``redone_seconds`` of it the training that its stop lost."""
@@ -201,6 +213,7 @@ def rescale_ended(record: JobRecord, end: EndedRescale) -> JobRecord:
         else record.replacements,
         # A cached copy may still show the counts before.
         rescaled_counts=(end.before, end.target),
+        turns=_latest(record.turns, end.at) if end.happened and end.is_turn else record.turns,
         pauses=record.pauses + (end.happened and end.is_pause),
         stopped_seconds=record.stopped_seconds + (stopped_seconds or 0.0),
         redone_seconds=record.redone_seconds + min(end.redone_seconds, price),
@@ -286,6 +299,7 @@ def recorded_history(record: JobRecord, job: Job) -> dict[str, Any]:
     return {
         "rescales": record.rescales,
         "moves": record.moves,
+        "turns": record.turns,
         "prices": record.prices,
         "last_rescaled_at": record.last_rescaled_at,
         "profiling_since": record.profiling_since,

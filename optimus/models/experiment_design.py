@@ -4,8 +4,9 @@ Sequential design for the linear model of Optimus, section 3.2: of the counts al
 the largest variance of the prediction from the samples so far. That is x' A^-1 x with rows relative
 to the predicted time (D-optimal), plus the variance between the shapes of the curve, plus that of
 the deviation from them. Terms that the fit has set to zero stay in. It counts in proportion to the
-speed there, at first to a power of it: what is known of counts at which no job would run serves no
-choice. Counts with p = w alone cannot identify the model: one off the diagonal is forced."""
+speed there, for the second sample to its square: what is known of counts at which no job would run
+serves no choice. Counts with p = w alone cannot identify the model: one off the diagonal is
+forced."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -23,10 +24,9 @@ _ERROR: Final = 0.1
 """Relative error of a sample: a cautious one, which makes the design go to the corners first."""
 _DEVIATION: Final = 0.05
 """Relative deviation of the truth from every shape where nothing was measured."""
-_FIRST: Final = 2
-_FIRST_POWER: Final = 4.0
+_FIRST_POWER: Final = 2.0
 _LATER_POWER: Final = 1.0
-"""Of the speed, by which the variance is multiplied: the first while so few are measured."""
+"""Of the speed, by which the variance is multiplied: the first after one pair of counts."""
 
 
 def next_sample(
@@ -70,6 +70,6 @@ def _variances(measured: MergedSamples, candidates: Sequence[Counts], terms: Spe
     variance = _ERROR**2 * within + between
     if terms.form is SpeedForm.BLEND:
         variance += _DEVIATION**2 * model.deviation.variance(ps, workers)
-        power = _FIRST_POWER if len(set(measured.counts)) <= _FIRST else _LATER_POWER
+        power = _FIRST_POWER if len(set(measured.counts)) == 1 else _LATER_POWER
         variance *= model.examples_per_second(ps, workers) ** power
     return np.asarray(variance / variance.max(), dtype=np.float64)

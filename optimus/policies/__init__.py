@@ -1,16 +1,26 @@
 """The allocation policies, one module each, named as in the literature."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
 from optimus.allocation.options import Options, with_options
 from optimus.allocation.policy import Policy, per_pool
+from optimus.allocation.turns import TurnsPolicy
 from optimus.policies.drf import DrfPolicy
 from optimus.policies.fifo import FifoPolicy
+from optimus.policies.gavel_cost import GavelCostPolicy
+from optimus.policies.gavel_fifo import GavelFifoPolicy
+from optimus.policies.gavel_ftf import GavelFtfPolicy
+from optimus.policies.gavel_hierarchical import GavelHierarchicalPolicy
 from optimus.policies.gavel_las import GavelLasPolicy
+from optimus.policies.gavel_makespan import GavelMakespanPolicy
+from optimus.policies.gavel_sjf import GavelSjfPolicy
+from optimus.policies.gavel_throughput import GavelThroughputPolicy
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy
+from optimus.policies.smd import SmdPolicy
 from optimus.policies.srtf import SrtfPolicy
 from optimus.policies.tetris import TetrisPolicy
 
@@ -22,6 +32,17 @@ def _of_pools(kind: type[Any]) -> Make:
     return lambda options: per_pool(with_options(kind, options))
 
 
+_OF_TURNS: Final[tuple[type[TurnsPolicy], ...]] = (
+    GavelLasPolicy,
+    GavelFtfPolicy,
+    GavelMakespanPolicy,
+    GavelFifoPolicy,
+    GavelSjfPolicy,
+    GavelThroughputPolicy,
+    GavelCostPolicy,
+    GavelHierarchicalPolicy,
+)
+
 POLICIES: Final[Mapping[str, Make]] = MappingProxyType(
     {
         OptimusPolicy.name: _of_pools(OptimusPolicy),
@@ -30,7 +51,8 @@ POLICIES: Final[Mapping[str, Make]] = MappingProxyType(
         TetrisPolicy.name: _of_pools(TetrisPolicy),
         SrtfPolicy.name: _of_pools(SrtfPolicy),
         FifoPolicy.name: _of_pools(FifoPolicy),
-        GavelLasPolicy.name: lambda options: with_options(GavelLasPolicy, options),
+        SmdPolicy.name: partial(with_options, SmdPolicy),
+        **{kind.name: partial(with_options, kind) for kind in _OF_TURNS},
     }
 )
 """Value of ``--policy`` -> how to make it. What a policy needs of whoever runs it, and the

@@ -89,7 +89,7 @@ class DisruptionBudget:
 
     def allows(self, job: Job, purpose: RescalePurpose) -> bool:
         """Whether this job may be stopped now for a rescale of this purpose."""
-        if purpose.is_urgent or job.uid in self._stopped:
+        if purpose.is_urgent or not purpose.is_disruption or job.uid in self._stopped:
             return True
         namespace, limits = job.key.namespace, self._limits
         in_namespace = sum(each == namespace for each in self._stopped.values())

@@ -13,7 +13,8 @@ class RescalePurpose(StrEnum):
     stops and resumes a gang of which only a part was placed, ``restart`` one whose replicas were
     changed while it ran, ``straggler`` one of which a worker is far slower than the others,
     ``recovery`` ends a suspension of which nothing else is recorded, ``preemption`` pauses a job
-    for a gang of a higher priority.
+    for a gang of a higher priority, ``turn`` pauses, resumes or moves a job by a policy by which
+    jobs take turns.
     """
 
     INTERVAL = "interval"
@@ -26,6 +27,7 @@ class RescalePurpose(StrEnum):
     STRAGGLER = "straggler"
     RECOVERY = "recovery"
     PREEMPTION = "preemption"
+    TURN = "turn"
 
     def id_of(self, interval_id: str) -> str:
         """The id of a rescale, as written in the job's annotation; it begins with the purpose."""
@@ -46,6 +48,12 @@ class RescalePurpose(StrEnum):
             RescalePurpose.RECOVERY,
             RescalePurpose.PREEMPTION,
         }
+
+    @property
+    def is_disruption(self) -> bool:
+        """Whether a job that is stopped for it counts as one in the disruption budget: a turn is
+        what its policy owes the other jobs, and has a limit of its own."""
+        return self is not RescalePurpose.TURN
 
     @property
     def is_chosen(self) -> bool:

@@ -28,6 +28,7 @@ def ended_rescale(end: End, at: float) -> EndedRescale:
         is_chosen=purpose.is_chosen,
         replaces=purpose is RescalePurpose.STRAGGLER,
         is_pause=end.outcome is Outcome.PAUSED,
+        is_turn=purpose is RescalePurpose.TURN and not record.resumes,
         suspended_at_target=_was_suspended_at_target(end),
         price_seconds=end.price_seconds,
         redone_seconds=end.redone_seconds,

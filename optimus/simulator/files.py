@@ -26,6 +26,7 @@ FORECAST_COLUMNS = (
     *("policy", "seed", "job", "at", "progress", "remaining_seconds", "true_remaining_seconds"),
     *("total_epochs", "true_epochs", "steps_per_second", "true_steps_per_second"),
 )
+FILES = ("results.json", "jobs.csv", "timeline.csv", "forecasts.csv")
 Rows = Iterator[Sequence[object]]
 
 
@@ -49,15 +50,15 @@ def results(found: Sequence[Simulation]) -> dict[str, object]:
 def write(found: Sequence[Simulation], folder: Path) -> tuple[Path, ...]:
     """Write results.json, jobs.csv, timeline.csv and forecasts.csv; returns their paths."""
     figures = json.dumps(results(found), indent=2, sort_keys=True, allow_nan=False)
-    texts = {
-        "results.json": f"{figures}\n",
-        "jobs.csv": _csv(JOB_COLUMNS, found, _jobs),
-        "timeline.csv": _csv(TIMELINE_COLUMNS, found, _timeline),
-        "forecasts.csv": _csv(FORECAST_COLUMNS, found, _forecasts),
-    }
-    for name, text in texts.items():
+    texts = (
+        f"{figures}\n",
+        _csv(JOB_COLUMNS, found, _jobs),
+        _csv(TIMELINE_COLUMNS, found, _timeline),
+        _csv(FORECAST_COLUMNS, found, _forecasts),
+    )
+    for name, text in zip(FILES, texts, strict=True):
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    return tuple(folder / name for name in texts)
+    return tuple(folder / name for name in FILES)
 
 
 def _csv(

@@ -222,3 +222,5 @@ PLOTS: Final = {
     "forecasts": forecasts,
 }
 """The four plots of ``--output``, by the name of their file."""
+
+PICTURES: Final = tuple(f"{name}.png" for name in PLOTS)

@@ -34,6 +34,9 @@ from optimus.simulator.scheduler import (
 )
 from optimus.simulator.speeds import EmptyCluster
 
+FIXED: Final = "fixed"
+"""The name of ``optimus`` that moves no job: what jobs take untouched."""
+
 
 @dataclass(frozen=True, slots=True)
 class PreRun:
@@ -126,13 +129,17 @@ def preset(
     rules: PublishedRules = AUTHORS,
     options: Options = MappingProxyType({}),
 ) -> SchedulerConfig:
-    """The usual configuration of a policy (a name in ``POLICIES``) with these options of it.
+    """The usual configuration of a policy (a name in ``POLICIES``, or ``FIXED``) with these options
+    of it.
 
     Policies that look ahead get forecasts; where these are fitted, ours measures speeds by
     profiling runs, the others by the paper's pre-run. Forecasts by the paper's equations are fitted
     to a pre-run under every policy. ``rules`` hold for all policies but ours.
     """
     forecasts = forecasts or FittedForecasts()
+    if name == FIXED:
+        usual = preset("optimus", forecasts, placement)
+        return replace(with_loop(usual, moves=False), name=FIXED)
     policy = policy_named(name, options)
     looks_ahead, is_live = policy.traits.reads_forecasts, policy.traits.weighs_restarts
     pre_run = rules.pre_run if looks_ahead and not is_live else None

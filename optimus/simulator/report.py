@@ -10,8 +10,10 @@ from typing import Final
 
 import numpy as np
 
+from optimus.simulator.files import FILES
+from optimus.simulator.plots import PICTURES
 from optimus.simulator.results import Simulation, by_policy
-from optimus.simulator.summary import Estimate, summarise
+from optimus.simulator.summary import Estimate, summarise, verdict
 
 _SECONDS: Final[Callable[[float], str]] = "{:,.0f}".format
 _RATIO: Final[Callable[[float], str]] = "{:.2f}".format
@@ -45,6 +47,7 @@ _STYLE: Final = """
 body{margin:0 auto;max-width:1240px;padding:28px 20px;background:var(--page);
 color:var(--ink);font:15px/1.5 system-ui,sans-serif}h1{font-size:22px;margin:0}
 h2{font-size:15px;margin:0 0 8px}p{color:var(--dim);margin:4px 0 18px;max-width:80ch}
+.verdict{color:var(--ink);font-size:17px}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:7px 6px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
 th{font-weight:600;font-size:13px;color:var(--dim)}th:first-child,td:first-child{text-align:left}
@@ -68,13 +71,16 @@ def report_page(found: Sequence[Simulation]) -> str:
     head = f"{len(first.jobs):,} jobs, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
     head += f" (from {seeds[0]}); ratios are to {first.policy}, seed by seed"
     charts = _jct_chart(found) + _tasks_chart(found)
+    links = ", ".join(f'<a href="{name}">{name}</a>' for name in (*FILES, *PICTURES))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
-        f"<h1>{escape(title)}</h1><p>{escape(head)}</p>"
+        f'<h1>{escape(title)}</h1><p class="verdict">{escape(verdict(found))}</p>'
+        f"<p>{escape(head)}</p>"
         f'<div class="scroll">{_table(found)}</div>'
-        f'<div class="charts">{charts}</div><p>{escape(_NOTE)}</p></body></html>\n'
+        f'<div class="charts">{charts}</div><p>{escape(_NOTE)}</p>'
+        f"<p>Beside this page: {links}.</p></body></html>\n"
     )
 
 

@@ -90,6 +90,9 @@ class LoopConfig:
     uses_earlier_runs: bool = True
     """Whether jobs of one workload learn from one another."""
 
+    moves: bool = True
+    """Whether jobs are moved. If not, the extender alone acts: each job stays at its own counts."""
+
     disruption: DisruptionLimits = UNLIMITED
     """How many jobs may be stopped at once. Default: any number, unlike the product's
     (``DEFAULT_LIMITS``): the published figures were measured without a limit."""
@@ -153,6 +156,8 @@ class SimulatedScheduler:
     def next_action_at(self, cluster: SimulatedCluster, before: float = math.inf) -> float:
         """When to act next even if nothing happens. Any instant after ``before`` stands for all of
         them."""
+        if not self._config.moves:
+            return math.inf
         if self._in_rounds:
             view = _ManagedCluster.of(cluster)
             return self._driver.next_interval_at(view) if view.managed else math.inf
@@ -170,6 +175,9 @@ class SimulatedScheduler:
 
     def act(self, cluster: SimulatedCluster) -> None:
         """Do all that is to be done at this instant."""
+        if not self._config.moves:
+            self._place_waiting(cluster)
+            return
         self._advance_rescales(cluster)
         if self._in_rounds:
             self._act_on_a_round(cluster)

@@ -146,5 +146,36 @@ def summarise(found: Sequence[Simulation]) -> tuple[PolicySummary, ...]:
     )
 
 
+def verdict(found: Sequence[Simulation]) -> str:
+    """One sentence on how much sooner jobs end under the first policy than under the others, and
+    whether that is more than chance; empty where there is nothing to compare."""
+    first, *others = summarise(found)
+    clear, unclear = list[str](), list[str]()
+    for other in others:
+        ratio = other.ratios["average_jct_seconds"]
+        if ratio.mean is None or ratio.mean <= 0:
+            continue
+        if ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
+            unclear.append(other.policy)
+        else:
+            clear.append(f"{_by_how_much(ratio.mean)} than {other.policy}")
+    parts = []
+    if clear:
+        chance = "larger than chance" if len(found) > 1 + len(others) else "of one seed"
+        differences = "this difference is" if len(clear) == 1 else "these differences are"
+        parts.append(f"{first.policy} ends jobs {_listed(clear)}; {differences} {chance}")
+    if unclear:
+        parts.append(f"{first.policy} differs from {_listed(unclear)} by no more than chance")
+    return "; ".join(parts)
+
+
+def _by_how_much(ratio: float) -> str:
+    return f"{1 - 1 / ratio:.0%} sooner" if ratio >= 1 else f"{1 / ratio - 1:.0%} later"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
+
 def _ratio(value: float | None, reference: float | None) -> float | None:
     return None if value is None or not reference else value / reference

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Final
 
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
-SOURCES: Final = os.pathsep.join((str(REPOSITORY), str(REPOSITORY / "localcluster" / "src")))
-"""PYTHONPATH of programs of this checkout: the product, and this distribution."""
+_ROOTS: Final = (REPOSITORY, *(REPOSITORY / name / "src" for name in ("localcluster", "trainer")))
+SOURCES: Final = os.pathsep.join(map(str, _ROOTS))
+"""PYTHONPATH of programs of this checkout: the product, this distribution, and the trainer's."""
 
 
 @dataclass(frozen=True)

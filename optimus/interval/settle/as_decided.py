@@ -16,12 +16,13 @@ No change is weighed against its restart.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, Self
 
-from optimus.allocation import AllocationProblem, Candidate, Grant
+from optimus.allocation import NO_HISTORY, AllocationProblem, Candidate, Grant
 from optimus.allocation.namespace_shares import Owed, protected, turns
 from optimus.allocation.policy import ClusterAllocation, Refusal, grants
 from optimus.allocation.problem import NamespaceShare
@@ -29,13 +30,18 @@ from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
 from optimus.interval.classify import Action, Classified, Eligibility, classify_anew
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
 from optimus.interval.share import Pool, in_queue_order, namespace_shares, pools_of
-from optimus.jobs import NO_COUNTS, Counts, Job, ReplicaSpec
+from optimus.jobs import NO_COUNTS, Binding, Counts, Job
 from optimus.resources import Resources, total
 
 MOST_ATTEMPTS: Final = 8
 """How often jobs are placed anew beside those that cannot be paused; then no running job moves."""
 
 KEEPS_ITS_NODES: Final = "it keeps its nodes, as no job is paused"
+MOST_TURNS: Final = 6
+"""How often in an hour a job is paused or moved for a turn: every second round of the shortest."""
+
+HAD_ITS_TURNS: Final = f"it was paused or moved {MOST_TURNS} times lately and keeps its nodes"
+GOES_ON: Final = "it goes on, as no job whose turn it is fits on its nodes"
 IN_THE_QUEUE: Final = "once it has waited for two intervals its pods wait in the queue"
 
 
@@ -190,7 +196,8 @@ class _Fit:
     def place(self, jobs: Sequence[Classified]) -> None:
         """Place all jobs that do not stay where they are."""
         staying = [each for each in jobs if self._stays(each)]
-        kept = dict[str, str]()
+        kept = {each.job.uid: HAD_ITS_TURNS for each in jobs if self._had_its_turns(each)}
+        staying += [each for each in jobs if each.job.uid in kept]
         for attempt in count(1):
             self.counts, self.reasons, self.actions, self.kinds = {}, {}, {}, {}
             self.plan = self.undecided.plan.copy()
@@ -199,8 +206,10 @@ class _Fit:
             moving = [each for each in jobs if each.job.uid not in self.counts]
             unplaced = self._place_again(moving)
             if not unplaced or self.undecided.inputs.may_pause:
+                misfits = any(self._misfits(each.job.uid) for each in moving)
                 for each in unplaced:
-                    self._pause(each)
+                    if not (misfits and self._goes_on(each)):
+                        self._pause(each)
                 return
             if attempt == MOST_ATTEMPTS:
                 unplaced = [each for each in moving if self.plan_holds(each.job.uid)]
@@ -212,6 +221,39 @@ class _Fit:
         if grant is None or not self.plan_holds(uid) or grant.counts != job.job.counts:
             return False
         return grant.kind in {None, self.undecided.kind_of(uid)}
+
+    def _had_its_turns(self, job: Classified) -> bool:
+        """Whether the job is to be paused or moved, and was lately as often as jobs are."""
+        uid, at, inputs = job.job.uid, self.undecided.at, self.undecided.inputs
+        if inputs.rounds is None:
+            return False
+        turns_at = inputs.history.get(uid, NO_HISTORY).turns
+        lately = sum(at - each < inputs.rounds.limit_seconds for each in turns_at)
+        return lately >= MOST_TURNS and self.plan_holds(uid) and not self._stays(job)
+
+    def _misfits(self, uid: str) -> bool:
+        """Whether a job whose turn it is does not fit on the nodes."""
+        return not self.trims and uid in self.wanted and not self.plan.is_placed(uid)
+
+    def _goes_on(self, job: Classified) -> bool:
+        """Whether the job can stay on its nodes, as nobody fits there whose turn it is."""
+        uid, plan = job.job.uid, self.plan
+        held, taken = (
+            self.undecided.plan.bound.get(uid, ()),
+            defaultdict[str, list[Resources]](list),
+        )
+        for each in held:
+            taken[each.node].append(each.resources)
+        free = plan.free
+        fits = (node in free and total(each).fits_in(free[node]) for node, each in taken.items())
+        if not held or not all(fits):
+            return False
+        for each in held:
+            plan.take(each.node, each.resources)
+        plan.bound[uid] = held
+        plan.quotas.charge(uid, job.job.counts)
+        self.counts[uid], self.reasons[uid] = job.job.counts, f"{self._reason(uid)}; {GOES_ON}"
+        return True
 
     def plan_holds(self, uid: str) -> bool:
         """Whether the job holds nodes now."""
@@ -315,21 +357,13 @@ class _Fit:
         return history is not None and history.paused
 
     def _granted(self, job: Job, grant: Grant) -> Job:
-        """The job at these counts, bound to the kind of nodes, if it is to one."""
+        """The job at these counts, its workers bound to the kind of nodes, if they are to one."""
         job, label = replace(job, counts=grant.counts), self.undecided.inputs.kind_label
-        if not grant.kind:
-            return job
-        ps, worker = (_selecting(each, label, grant.kind) for each in (job.ps, job.worker))
-        return replace(job, ps=ps, worker=worker)
+        return job.bound_to(Binding(label, grant.kind) if grant.kind else None)
 
 
 _NOTHING = Grant(NO_COUNTS)
 _NO_ANSWER = Refusal("")
-
-
-def _selecting(spec: ReplicaSpec, label: str, kind: str) -> ReplicaSpec:
-    selector = (*spec.constraints.selector, (label, kind))
-    return replace(spec, constraints=replace(spec.constraints, selector=selector))
 
 
 def _trims(counts: Counts, least: Counts) -> Iterator[Counts]:

@@ -1,6 +1,8 @@
 """One interval before and after it is decided, and the question that its policy is asked."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
@@ -28,9 +30,9 @@ from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput
 from optimus.interval.share import Pool
 from optimus.interval.worth import FOR_EVER, Loan
-from optimus.jobs import Counts
+from optimus.jobs import Counts, Role
 from optimus.models.forecast import Forecast, Speed
-from optimus.nodes import Node
+from optimus.nodes import NODE_PRICE_LABEL, Node
 
 
 @runtime_checkable
@@ -65,13 +67,17 @@ class Undecided:
             PoolProblem(problem, kinds_of(pool.nodes, self.inputs.kind_label))
             for pool, problem in problems
         )
-        problem = ClusterProblem(self.at, pools, self._accounts())
+        problem = ClusterProblem(self.at, pools, self._accounts(), self.inputs.rounds)
         return self.policy.decide(problem, self.inputs.memory, self.inputs.seed)
 
     def kind_of(self, uid: str) -> str:
-        """The kind of the nodes that a job holds; "" where they have none, or are of several."""
+        """The kind of the nodes of a job's workers; "" where they have none, or are of several."""
         plan, label = self.plan, self.inputs.kind_label
-        nodes = (self.plan.capacity.row_of.get(each.node) for each in plan.bound.get(uid, ()))
+        nodes = (
+            plan.capacity.row_of.get(each.node)
+            for each in plan.bound.get(uid, ())
+            if each.replica.role is Role.WORKER
+        )
         kinds = {plan.capacity.nodes[row].labels.get(label, "") for row in nodes if row is not None}
         return kinds.pop() if len(kinds) == 1 else ""
 
@@ -83,11 +89,15 @@ class Undecided:
 
     def _account(self, view: JobView, kinds: Sequence[str]) -> JobAccount:
         job, fairness = view.job, self.config.fairness
-        weight = 1.0
+        of_namespace = of_class = 1.0
         if fairness is not None:
-            weight = fairness.of_namespace(job.key.namespace) * fairness.of_class(job)
+            of_namespace, of_class = (
+                fairness.of_namespace(job.key.namespace),
+                fairness.of_class(job),
+            )
         return JobAccount(
-            weight=weight,
+            weight=of_namespace * of_class,
+            namespace_weight=of_namespace,
             received=self.inputs.received.get(job.uid, Service()),
             holds=Holding(job.counts, self.kind_of(job.uid)) if view.running else None,
             progress=view.progress,
@@ -131,9 +141,19 @@ def kinds_of(nodes: Iterable[Node], label: str) -> tuple[KindCapacity, ...]:
     for node in nodes:
         by_kind.setdefault(node.labels.get(label, ""), []).append(node)
     return tuple(
-        KindCapacity(kind, len(alike), schedulable_capacity(alike))
+        KindCapacity(kind, len(alike), schedulable_capacity(alike), _price(alike))
         for kind, alike in sorted(by_kind.items())
     )
+
+
+def _price(nodes: Sequence[Node]) -> float:
+    """The mean of the prices that are labelled; a label that is no amount does not count."""
+    prices = list[float]()
+    for node in nodes:
+        with suppress(ValueError):
+            price = float(node.labels.get(NODE_PRICE_LABEL, ""))
+            prices += [price] if 0 < price < math.inf else []
+    return sum(prices) / len(prices) if prices else 1.0
 
 
 def _by_kind(forecast: Forecast | NotReady, kinds: Sequence[str]) -> Mapping[str, Forecast]:

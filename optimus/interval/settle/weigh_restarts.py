@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from optimus.allocation import Policy
-from optimus.allocation.policy import ClusterAllocation, grants
+from optimus.allocation.policy import ClusterAllocation, Refusal, grants
 from optimus.allocation.problem import why_excluded
 from optimus.interval.capacity_plan import CapacityPlan, QuotaRefusal, schedulable_capacity
 from optimus.interval.classify import (
@@ -64,8 +64,9 @@ def settle(undecided: Undecided) -> Settled:
     loan = loan_of(undecided.inputs.arrived, _before_a_return(shares, answer), at)
     settlement = Settlement.of(plan, config, answer, jobs, undecided.held, loan)
     starting = [StartingJobs(share, plan, at, config.max_attempts) for share in shares]
+    refused = answer if undecided.policy.traits.refuses else {}
     for each in starting:
-        _settle_waiting(each, settlement, at)
+        _settle_waiting(each, settlement, refused, at)
     settlement.resize_running(jobs)
     # 4. Fragments that are left
     for each in starting:
@@ -89,7 +90,10 @@ def _before_a_return(shares: Iterable[Share], answer: ClusterAllocation) -> Reso
     return left + Resources({name: int(amount * part) for name, amount in lent.items()})
 
 
-def _settle_waiting(starting: StartingJobs, settlement: "Settlement", at: float) -> None:
+def _settle_waiting(
+    starting: StartingJobs, settlement: "Settlement", answer: ClusterAllocation, at: float
+) -> None:
+    """Place what waits, but for the jobs that the policy does not want to run now."""
     share = starting.share
     for job in share.placed:
         settlement.decide(job, job.counts, f"its {job.counts} fit")
@@ -106,6 +110,10 @@ def _settle_waiting(starting: StartingJobs, settlement: "Settlement", at: float)
         else:
             settlement.decide(job, counts, _placed_reason(job, counts))
     for job in in_queue_order(unplaced, share.problem.capacity, settlement.config, at):
+        said = answer.get(job.job.uid)
+        if isinstance(said, Refusal):
+            settlement.decide(job, job.job.counts, said.reason)
+            continue
         settlement.place(job)
         starting.join(job.job.uid)
     for job in share.to_measure:

@@ -43,7 +43,7 @@ SCHEDULERS = st.sampled_from(
     [
         *(
             preset(name)
-            for name in ("optimus", "optimus-paper", "drf", "fifo", "srtf", "gavel-las")
+            for name in ("optimus", "optimus-paper", "drf", "fifo", "srtf", "smd", "gavel-las")
         ),
         # Those that know the truth decide more in a short life.
         *(preset(name, TrueForecasts()) for name in ("optimus", "optimus-paper", "tetris")),

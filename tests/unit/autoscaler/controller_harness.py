@@ -97,7 +97,15 @@ class ControllerHarness:
         )
         workloads, stragglers = cluster.workloads, self._stragglers
         access = ClusterAccess(
-            cluster, cluster, cluster, cluster, cluster, cluster, workloads, cluster.read_budgets
+            cluster,
+            cluster,
+            cluster,
+            cluster,
+            cluster,
+            cluster,
+            workloads,
+            cluster.read_budgets,
+            cluster,
         )
         settings = ClusterSettings(decision_config.settings)
         detection = StragglerConfig() if stragglers is None else stragglers.detection

@@ -24,7 +24,7 @@ from optimus.kube.results import Refused, Written
 from optimus.kube.suspension import SuspensionMark
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob
-from optimus.nodes import Node
+from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.progress.types import LogLine, LogRead
 from optimus.rescale.words import PauseReason
 from optimus.resources import Resources
@@ -68,6 +68,8 @@ class FakeCluster:
     operator_is_away: bool = False
     instance: str = ""
     """Whose marks the writes set."""
+    lease: str = ""
+    """What the policy remembers of the whole cluster."""
     workloads: FakeWorkloads = field(default_factory=FakeWorkloads)
     writes: int = 0
     create_calls: int = 0
@@ -185,7 +187,7 @@ class FakeCluster:
         jobs, nodes, pods = self.decoded()
         self._note({pod.uid: pod for pod in pods})
         if tuple(node.node for node in nodes) != self._nodes.nodes:
-            self._nodes = NodeList.of(nodes, "")
+            self._nodes = NodeList.of(nodes, NODE_KIND_LABEL)
         found = Observation.of_nodes(
             at, jobs, self._nodes, self._index.freeze(), list(profiles.values())
         )
@@ -336,6 +338,17 @@ class FakeCluster:
 
     def read_budgets(self) -> tuple[Budget, ...] | Refused:
         return ()
+
+    # -- ClusterMemory
+    def remembered(self) -> str | Refused:
+        return Refused(ErrorKind.TRANSIENT, "no answer") if self.unreachable else self.lease
+
+    def remember(self, text: str) -> Written | Refused:
+        if self.refuse is not None:
+            return Refused(self.refuse, "refused, as the test wants it")
+        self.lease = text
+        self.writes += 1
+        return Written()
 
     # -- Events
     def emit(

@@ -6,8 +6,15 @@ import msgspec
 
 from autoscaler.cluster import Observation
 from autoscaler.jobs.state import JobState
-from autoscaler.profile.status import _status_of, goal_text, status_of
-from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss, TargetMetric, TwoTargets
+from autoscaler.profile.status import _status_of, status_of
+from optimus.jobs import (
+    ConvergenceThreshold,
+    Goal,
+    TargetLoss,
+    TargetMetric,
+    TwoTargets,
+    goal_text,
+)
 from optimus.kube.pods import decode_pod
 from optimus.kube.waiting_events import Wait
 from optimus.models.forecast import Forecast, NoWorkLeft

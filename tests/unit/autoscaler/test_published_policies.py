@@ -1,6 +1,7 @@
 """Policies that decide all counts anew, on a cluster: by the loop that runs ours."""
 
 from optimus.interval import Action
+from optimus.kube.times import format_second
 from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
@@ -34,3 +35,17 @@ def test_jobs_are_rescaled_to_what_the_policy_chooses_and_stay_there(
         assert not any(job.suspended for job in jobs)
     assert {tuple(job.counts) for job in jobs} == counts
     assert actions == {Action.KEEP}
+
+
+def test_under_smd_the_job_with_the_earlier_deadline_gets_more(cluster: FakeCluster) -> None:
+    """Its changes are weighed against their restarts, as ours are."""
+    cluster.cpus = 12
+    harness = ControllerHarness(cluster, policy="smd")
+    due = {"a": cluster.at + 3000.0, "b": cluster.at + 300_000.0}
+    jobs = {
+        name: cluster.submit(tf_job(name, 1, 1, **USUAL, finish_by=format_second(at)))
+        for name, at in due.items()
+    }
+    harness.run(600, tick=4)
+    assert sum(jobs["a"].counts) > sum(jobs["b"].counts) >= 2
+    assert not any(job.suspended for job in jobs.values())

@@ -8,6 +8,7 @@ import pytest
 from autoscaler.settings import Settings, fairness_of, parse, parse_budget
 from extender import settings as extender_settings
 from optimus.allocation.fairness import PROPORTIONAL, Fairness
+from optimus.policies import POLICIES
 from optimus.resources import Resources
 from optimus.runtime.settings import SettingsError, flag_fields
 from tests.cases import cases
@@ -44,7 +45,7 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
     {
         "a policy that does not exist": (
             ["--policy", "best"],
-            "--policy 'best': drf, fifo, optimus, optimus-paper, srtf or tetris is expected",
+            "--policy 'best': drf, .*optimus, .*tetris is expected",
         ),
         "a port without an address": (["--listen", "8080"], "ADDRESS:PORT is expected"),
         "a label without a value": (["--node-selector", "pool"], "key=value,... is expected"),
@@ -159,22 +160,14 @@ def test_by_default_the_logarithms_count_and_for_other_policies_the_seconds() ->
     assert fairness_of(parse(["--policy", "drf"], {})) is None
 
 
-def test_a_policy_that_takes_turns_on_kinds_of_nodes_is_refused_with_its_traits() -> None:
-    refused = r"--policy 'gavel-las': the policy lets jobs take turns on the same nodes \(its "
-    refused += r"trait time_shared\) and binds jobs to kinds of nodes \(its trait reads_kinds\), "
-    refused += r"which the autoscaler does not do; .* optimus-paper, srtf or tetris is"
-    with pytest.raises(SettingsError, match=refused):
-        parse(["--policy", "gavel-las"], {})
-
-
 def test_a_placement_rule_that_does_not_exist_is_refused() -> None:
     assert parse(["--policy", "drf"], {"OPTIMUS_PLACEMENT": "pack"}).placement == "pack"
     with pytest.raises(SettingsError, match=r"--placement 'even'.*pack, spread or theorem1"):
         parse(["--placement", "even"], {})
 
 
-@pytest.mark.parametrize("policy", ["drf", "fifo", "optimus", "optimus-paper", "srtf", "tetris"])
-def test_a_policy_that_chooses_counts_or_pauses_jobs_is_run(policy: str) -> None:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_each_policy_is_run(policy: str) -> None:
     assert parse(["--policy", policy], {}).policy == policy
 
 

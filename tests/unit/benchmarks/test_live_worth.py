@@ -14,6 +14,7 @@ from benchmarks.live_report import (
     JobPair,
     Pair,
     figures,
+    forecast_errors,
     interval,
     read_pair,
     slowdown,
@@ -142,6 +143,14 @@ def test_a_stop_names_its_reason(rescale: dict[str, str], reason: str) -> None:
     assert stop.why == reason
     found = figures([a_pair(JobPair("a", replace(MOVED, statuses=told), UNTOUCHED, 300.0))])
     assert found["stops by reason: number, seconds saved"] == {reason: [1, 21]}
+
+
+def test_forecasts_are_compared_with_what_was_left() -> None:
+    told = [(5.0, {}), (20.0, {"remainingSeconds": 40}), (40.0, {"remainingSeconds": 70})]
+    one = replace(record(100.0, [(0.0, 1), (90.0, 90)]), statuses=told)
+    never = replace(one, ended=None)
+    assert forecast_errors([one, never]) == [-0.5]
+    assert forecast_errors([one, never], part=0.3) == [pytest.approx(1 / 6)]
 
 
 def test_an_untouched_job_is_compared_with_its_stated_costs() -> None:

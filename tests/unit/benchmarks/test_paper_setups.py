@@ -18,11 +18,6 @@ from tests.cases import cases
         ),
         "DRF spreads, as Kubernetes does": ("drf", SPREAD, AssignmentRule.MXNET),
         "Tetris packs": ("tetris", PACK, AssignmentRule.MXNET),
-        "ours is compared with the paper's on equal terms": (
-            "optimus",
-            Theorem1(),
-            AssignmentRule.PAA,
-        ),
     },
 )
 def test_setups_are_the_papers(

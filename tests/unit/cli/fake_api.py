@@ -50,6 +50,8 @@ class FakeApi:
     missing: Sequence[str] = ("mxjobs",)
     others: Mapping[str, Any] = field(default_factory=dict)
     """Further objects by path."""
+    logs: Mapping[str, str] = field(default_factory=dict)
+    """By the name of the pod, with timestamps."""
     gone: Sequence[str] = ()
     """Paths of those that are not there."""
     refused: Callable[[dict[str, Any]], bool] = lambda _: False
@@ -57,7 +59,16 @@ class FakeApi:
     patches: list[tuple[str, Any]] = field(default_factory=list)
     server_clock: ServerClock = field(default_factory=lambda: ServerClock(now=lambda: NOW))
 
-    def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
+    def get(
+        self,
+        what: str,
+        path: str,
+        query: Sequence[tuple[str, str]] = (),
+        read_seconds: float | None = None,
+    ) -> bytes:
+        del read_seconds
+        if path.endswith("/log"):
+            return self._log(what, path, dict(query))
         lists = {
             "tfjobs": self.jobs,
             "mxjobs": (),
@@ -75,7 +86,7 @@ class FakeApi:
             raise refusal(what, "read", path)
         if path in self.others and path not in self.gone:
             return json.dumps(self.others[path]).encode()
-        items = lists.get(plural)
+        items = None if path.startswith("/apis/metrics.k8s.io") else lists.get(plural)
         if path in self.gone or items is None or plural in self.missing:
             raise KubeError(ErrorKind.NOT_FOUND, f"cannot {what}: not found (HTTP 404)")
         if parts[-1] == plural:
@@ -92,6 +103,16 @@ class FakeApi:
             if item["metadata"]["name"] == parts[-1]:
                 return json.dumps(item).encode()
         raise KubeError(ErrorKind.NOT_FOUND, f"cannot {what}: not found (HTTP 404)")
+
+    def _log(self, what: str, path: str, query: Mapping[str, str]) -> bytes:
+        if "pods/log" in self.forbidden:
+            verb = refusal(what, "get", path).sentence.replace(
+                'resource "pods"', 'resource "pods/log"'
+            )
+            raise KubeError(ErrorKind.FORBIDDEN, verb)
+        lines = self.logs[path.split("/")[-2]].splitlines(keepends=True)
+        last = "".join(lines[-int(query.get("tailLines", len(lines))) :])
+        return last.encode()[: int(query["limitBytes"])]
 
     def post(self, what: str, path: str, body: bytes) -> bytes:
         if path.rpartition("/")[2] in self.forbidden:

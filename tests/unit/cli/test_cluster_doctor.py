@@ -14,6 +14,7 @@ from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.rights import AUTOSCALER_RIGHTS, SCHEDULER_RIGHTS, Right
 from tests.unit.cli.fake_api import NOW, FakeApi
 from tests.unit.docs.pages import ROOT
+from tests.unit.kube.job_json import job_json
 
 SYSTEM = "optimus-system"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments"
@@ -252,6 +253,30 @@ FAULTS = [
 ]
 
 
+def stopped(mark: str, suspended: bool = True) -> dict[str, Any]:
+    job = job_json(suspended_by=mark)
+    job["spec"]["runPolicy"] = {"suspend": suspended}
+    return job
+
+
+def test_jobs_that_no_autoscaler_resumes_are_named_with_what_resumes_each() -> None:
+    lease_path = f"{LEASES}/{SYSTEM}/leases/optimus-autoscaler"
+    jobs = [stopped("i-1 one paused-by-policy")]
+    leading = FakeApi(jobs, others=whole())
+    assert not [each for each in found(leading) if each.what == "paused jobs"]
+    left = FakeApi(jobs, others=whole(), gone=(lease_path,))
+    (finding,) = [each for each in found(left) if each.what == "paused jobs"]
+    assert finding.text == "no autoscaler resumes TFJob ns/j, which one has paused"
+    assert finding.mend == (
+        "kubectl -n ns patch tfjob j --type=merge -p "
+        '\'{"metadata":{"annotations":{"optimus.dl/suspended-by":null}},'
+        '"spec":{"runPolicy":{"suspend":false}}}\''
+    )
+    others = [stopped("i-1 one for-good"), stopped("i-1 one", suspended=False), job_json()]
+    none = FakeApi(others, others=whole(), gone=(lease_path,))
+    assert not [each for each in found(none) if each.what == "paused jobs"]
+
+
 @pytest.mark.parametrize(("api", "what", "state", "text", "mend"), FAULTS)
 def test_a_fault_is_named_with_what_mends_it(
     api: Callable[[], FakeApi], what: str, state: str, text: str, mend: str
@@ -330,10 +355,12 @@ def test_a_problem_outweighs_what_could_not_be_read() -> None:
 
 def test_a_check_that_fails_for_another_reason_is_shown_as_it_is() -> None:
     class Busy(FakeApi):
-        def get(self, what: str, path: str, query: Any = ()) -> bytes:
+        def get(
+            self, what: str, path: str, query: Any = (), read_seconds: float | None = None
+        ) -> bytes:
             if path.endswith("/nodes"):
                 raise KubeError(ErrorKind.TRANSIENT, f"cannot {what}: too busy (HTTP 503)")
-            return super().get(what, path, query)
+            return super().get(what, path, query, read_seconds)
 
     answer = answer_of(found(Busy(others=whole())))
     assert answer.status == INCOMPLETE

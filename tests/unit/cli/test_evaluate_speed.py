@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from optimus.cli.main import main
+from optimus.cli.speed_evaluation import Draw, Score, distinct_draws, evaluate
 from optimus.cli.speed_table import read_speed_tables
+from optimus.errors import NotReady
 from optimus.jobs import BatchScope, Counts, TrainingMode
+from optimus.models.speed.curve import SpeedForm
 from tests.cases import cases
 
 DATA = Path(__file__).parents[2] / "data" / "ps_speed"
@@ -47,6 +50,24 @@ def write_table(tmp_path: Path) -> Written:
 def answer(capsys: pytest.CaptureFixture[str], file: Path, *arguments: str) -> Any:
     assert main(["evaluate", "speed", str(file), "--json", *arguments]) == 0
     return json.loads(capsys.readouterr().out)
+
+
+MEASURED_TABLES = sorted(set(DATA.glob("*.csv")) - {RAW})
+
+
+@pytest.mark.parametrize(
+    ("samples", "mean", "worst"), [(3, 0.9, 0.85), (5, 0.93, 0.85), (10, 0.95, 0.85)]
+)
+def test_choices_on_all_measured_networks(samples: int, mean: float, worst: float) -> None:
+    chosen = []
+    for table in (each for file in MEASURED_TABLES for each in read_speed_tables(file).tables):
+        draws = list[Draw | NotReady]()
+        for seed in range(distinct_draws(table, 10)):
+            rng = np.random.default_rng([1, seed])
+            draws += evaluate(table, (samples,), SpeedForm.BLEND, rng)
+        chosen.append(Score.of([each for each in draws if isinstance(each, Draw)]).chosen_ratio)
+    assert np.mean(chosen) >= mean
+    assert min(chosen) >= worst
 
 
 class TestResult:

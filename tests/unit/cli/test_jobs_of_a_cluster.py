@@ -65,6 +65,21 @@ def test_top_shows_phase_counts_loss_goal_end_and_cpu() -> None:
     assert end["median"] > "2026-01-01T00:05:00Z"
 
 
+def test_top_is_sorted_by_what_is_asked_for() -> None:
+    others = [job_json() for _ in range(2)]
+    for other, name in zip(others, ("a", "z"), strict=True):
+        other["metadata"] |= {"name": name, "uid": name}
+    api = training(jobs=[*others, FakeApi().jobs[0]])
+
+    def names(order: str) -> list[str]:
+        value = top.answer_of(list_jobs(api, "ns"), "ns", order).value
+        return [each["name"] for each in value["jobs"]]  # type: ignore[index]
+
+    assert names("name") == names("saved") == ["a", "j", "z"]  # no job has books
+    assert names("cpu") == names("end") == names("done") == ["j", "a", "z"]
+    assert names("phase") == ["a", "z", "j"]
+
+
 def endless() -> FakeApi:
     """A job whose end is in a year of five digits."""
     other = job_json()

@@ -2,11 +2,13 @@
 
 import argparse
 import ast
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -31,7 +33,8 @@ def command(run: Callable[[], Answer]) -> tuple[Command, ...]:
         return run()
 
     implementation = Implementation(add_arguments, answer)
-    return (Command(("evaluate", "thing"), "what a thing is worth", lambda: implementation),)
+    path, summary = ("evaluate", "thing"), "what a thing is worth"
+    return (Command(path, summary, lambda: implementation, plots=True),)
 
 
 def succeed() -> Answer:
@@ -75,6 +78,33 @@ def test_an_invalid_plot_path_is_refused_before_the_command_runs(
     error = capsys.readouterr().err
     assert expected in error
     assert error.count("\n") == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_colours_unless_it_is_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Answer({}, "a  Training\nTraining-b  Failed, paused", colours={"Training": "green"})
+
+    def shown_on(output: io.StringIO) -> str:
+        monkeypatch.setattr(sys, "stdout", output)
+        assert main(["evaluate", "thing", "a.csv"], command(lambda: answer)) == 0
+        return output.getvalue()
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert shown_on(Terminal()) == ("a  \x1b[32mTraining\x1b[0m\nTraining-b  Failed, paused\n")
+    assert shown_on(io.StringIO()) == f"{answer.text}\n"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert shown_on(Terminal()) == f"{answer.text}\n"
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"], command(succeed))
+    assert capsys.readouterr().out == f"optimus {version('optimus-on-kubernetes')}\n"
 
 
 def test_plot_is_refused_for_a_command_without_a_picture(
@@ -199,6 +229,7 @@ def test_every_command_explains_its_options(
     assert shown.startswith(f"usage: optimus {' '.join(command.path)} [-h]")
     assert " ".join(command.summary.split()) in " ".join(shown.split())
     assert ("--watch" in shown) is command.watchable
+    assert ("--plot" in shown) is command.plots
 
 
 LOG = Path(__file__).parents[2] / "data" / "logs" / "tensorflow-before-chief-0.log"

@@ -120,9 +120,10 @@ class TestDisruption:
 
 class TestResults:
     def test_the_table_has_a_row_for_each_policy(self, printed: str) -> None:
-        lines = printed.splitlines()
-        assert lines[0].startswith("3 jobs (uniform), 2 seeds")
-        assert [line.split()[0] for line in lines[3:]] == ["drf", "fifo"]
+        judged, heading, rows, *_ = printed.split("\n\n")
+        assert judged.startswith("drf ")
+        assert heading.startswith("3 jobs (uniform), 2 seeds")
+        assert [line.split()[0] for line in rows.splitlines()[1:]] == ["drf", "fifo"]
 
     def test_the_json_has_figures_of_every_policy_by_seed(
         self, capsys: pytest.CaptureFixture[str]
@@ -211,6 +212,18 @@ class TestResults:
         )
         assert usual["profiling_runs_per_job"]["mean"] > 0
         assert equal["profiling_runs_per_job"]["mean"] == 0
+
+    def test_untouched_jobs_take_less_at_counts_that_their_users_know(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        few = ("--policies", "fixed", "--jobs", "3", "--seeds", "1", "--json")
+        small, sensible, best = (
+            json.loads(output_of(capsys, *few, *more))["policies"]["fixed"]["figures"]
+            for more in ((), ("--counts", "sensible"), ("--counts", "best"))
+        )
+        seconds = [each["average_jct_seconds"]["mean"] for each in (small, sensible, best)]
+        assert seconds == sorted(seconds, reverse=True)
+        assert small["restarts_per_job"]["mean"] == 0
 
     def test_a_published_policy_waits_under_the_waiting_rules(
         self, capsys: pytest.CaptureFixture[str]

@@ -22,8 +22,9 @@ from extender.http.app import Endpoints, RoutedApp, Verbs, create_app
 from optimus.cli import job_table, speed_table
 from optimus.interval import Action
 from optimus.jobs import Counts
-from optimus.kube.contract import WAIT_ANNOTATION, WAITING_EVENT, Annotation, Phase
+from optimus.kube.contract import POLICY_MEMORY, WAIT_ANNOTATION, WAITING_EVENT, Annotation, Phase
 from optimus.kube.errors import ErrorKind
+from optimus.nodes import NODE_PRICE_LABEL
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES, policy_named
 from optimus.rescale.words import Outcome
@@ -46,8 +47,11 @@ _NOT_WRITTEN_BY_USERS: Final = {
 }
 _NOT_ON_JOBS: Final = {
     "optimus.dl/pool",
+    NODE_PRICE_LABEL,
     "optimus.dl/training",
     "optimus.dl/v1alpha1",
+    POLICY_MEMORY,
+    POLICY_MEMORY,
     WAIT_ANNOTATION,
 }
 _MISSPELT_ON_PURPOSE: Final = {"optimus.dl/target-los"}

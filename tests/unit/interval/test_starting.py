@@ -162,6 +162,19 @@ def test_a_job_that_does_not_fit_gets_capacity_from_one_above_its_minimum() -> N
     assert found.counts["small"] == Counts(1, 1)
 
 
+def test_a_policy_that_refuses_keeps_out_what_would_fit() -> None:
+    able, hopeless = (
+        candidate(uid, PaperSpeed(50.0, 0.01, 0.1, 0.0, 0.0), 100.0) for uid in ("able", "hopeless")
+    )
+    able = replace(able, job=replace(able.job, finish_by=3000.0))
+    hopeless = replace(hopeless, job=replace(hopeless.job, finish_by=1.0))
+    found = plan_for([able, hopeless], cluster_of(2, 4), policy_named("smd"))
+    assert sum(found.counts["able"]) == 2 * 4
+    assert "hopeless" not in found.counts
+    by_optimus = plan_for([able, hopeless], cluster_of(2, 4), policy_named("optimus"))
+    assert {*by_optimus.counts} == {"able", "hopeless"}
+
+
 def test_a_starting_job_gets_all_that_is_left_beside_its_fixed_roles() -> None:
     chief = candidate("a", PaperSpeed(50.0, 0.01, 0.1, 0.0, 0.0), 10000.0)
     fixed = (FixedRole(Role.CHIEF, 1, chief.job.ps),)

@@ -21,11 +21,12 @@ from optimus.allocation.policy import (
     Service,
     grants,
 )
+from optimus.allocation.turns import throughputs
 from optimus.jobs import Counts
 from optimus.models.forecast import Forecast
-from optimus.policies.gavel_las import GavelLasPolicy, throughputs
+from optimus.policies.gavel_las import GavelLasPolicy
 from optimus.progress.types import SpeedSample, TrainingProgress
-from optimus.resources import Resources, total
+from optimus.resources import NONE, Resources, total
 from tests.unit.policies.problems import SPEED, candidate, problem
 from tests.unit.properties import examples
 
@@ -47,7 +48,8 @@ def asked(
     accounts: Mapping[str, JobAccount],
     kinds: tuple[KindCapacity, ...] = KINDS,
 ) -> ClusterProblem:
-    pool = problem(PLACE + PLACE, *(candidate(uid) for uid in accounts))
+    jobs = (candidate(uid, ps=NONE, worker=PLACE) for uid in accounts)
+    pool = problem(PLACE + PLACE, *jobs)
     return ClusterProblem(at, (PoolProblem(pool, kinds),), accounts)
 
 
@@ -197,9 +199,9 @@ class TestMemory:
         both = {"a": one, "b": measured(1.0, 1.0)}
         answer, early = policy.decide(asked(360.0, both, KINDS[:1]), memory, 1)
         assert list(grants(answer)) == ["a"]
-        assert (early.data["reset_at"], set(early.data["jobs"])) == (0.0, {"a"})
+        assert (early.data["cluster"]["reset_at"], set(early.data["jobs"])) == (0.0, {"a"})
         _, late = policy.decide(asked(2000.0, both, KINDS[:1]), early, 1)
-        assert late.data["reset_at"] == 2000.0
+        assert late.data["cluster"]["reset_at"] == 2000.0
         assert late.data["jobs"]["b"]["shares"] == pytest.approx({"fast": 0.5})
 
     def test_what_was_not_received_is_kept_as_the_deficit(self) -> None:
@@ -216,7 +218,7 @@ class TestMemory:
         accounts = {"a": measured(1.0, 1.0)}
         strange = PolicyMemory("other", 1, {"reset_at": "no"})
         _, memory = GavelLasPolicy().decide(asked(7.0, accounts), strange, 1)
-        assert (memory.policy, memory.data["reset_at"]) == ("gavel-las", 7.0)
+        assert (memory.policy, memory.data["cluster"]["reset_at"]) == ("gavel-las", 7.0)
 
     def test_forgets_jobs_that_are_gone(self) -> None:
         policy = GavelLasPolicy()

@@ -61,17 +61,22 @@ def test_a_policy_names_itself_and_a_placement_rule_that_there_is(name: str) -> 
     assert policy.traits.placed_by in PLACEMENT_RULES
 
 
-def test_only_ours_is_made_for_a_loop_that_weighs_restarts() -> None:
+def test_policies_are_what_the_documentation_says() -> None:
     traits = {name: policy_named(name).traits for name in POLICIES}
-    assert [name for name in traits if traits[name].weighs_restarts] == ["optimus"]
+    assert [name for name in traits if traits[name].weighs_restarts] == ["optimus", "smd"]
+    assert [name for name in traits if traits[name].refuses] == ["smd"]
     assert [name for name in traits if not traits[name].reads_forecasts] == [
         "drf",
         "fifo",
         "gavel-las",
+        "gavel-fifo",
+        "gavel-throughput",
+        "gavel-hierarchical",
     ]
-    assert [name for name in traits if traits[name].preempts] == ["srtf", "gavel-las"]
-    assert [name for name in traits if traits[name].time_shared] == ["gavel-las"]
-    assert [name for name in traits if traits[name].reads_kinds] == ["gavel-las"]
+    gavel = [name for name in traits if name.startswith("gavel-")]
+    assert [name for name in traits if traits[name].preempts] == ["srtf", *gavel]
+    assert [name for name in traits if traits[name].time_shared] == gavel
+    assert [name for name in traits if traits[name].reads_kinds] == gavel
 
 
 class TestMemory:

@@ -16,6 +16,7 @@ from optimus.rescale.checkpoints import (
 from optimus.rescale.purpose import RescalePurpose
 
 WAITING = {
+    RescalePurpose.TURN,
     RescalePurpose.INTERVAL,
     RescalePurpose.EXPLORATION,
     RescalePurpose.STRAGGLER,

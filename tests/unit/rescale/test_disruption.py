@@ -81,6 +81,7 @@ def test_what_is_urgent_is_not_held_back(purpose: RescalePurpose) -> None:
     budget = DisruptionBudget([first, second], DisruptionLimits(Limit(number=1), Limit(number=1)))
     budget.note(first, is_stopped=True)
     urgent = {
+        RescalePurpose.TURN,
         RescalePurpose.TAKE_BACK,
         RescalePurpose.RESTART,
         RescalePurpose.RECOVERY,

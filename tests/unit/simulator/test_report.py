@@ -6,11 +6,13 @@ from xml.etree import ElementTree
 import pytest
 
 from optimus.simulator.engine import simulate
+from optimus.simulator.files import FILES
 from optimus.simulator.forecasts import TrueForecasts
+from optimus.simulator.plots import PICTURES
 from optimus.simulator.presets import preset
 from optimus.simulator.report import report_page
 from optimus.simulator.results import Simulation
-from optimus.simulator.summary import summarise
+from optimus.simulator.summary import summarise, verdict
 from tests.unit.simulator.workloads import JobParameters, job, nodes, workload
 
 
@@ -48,6 +50,15 @@ def test_it_loads_nothing_and_has_both_modes(found: list[Simulation]) -> None:
     page = report_page(found)
     assert not re.search(r"https?:|src=|@import|<script|<link", page)
     assert "prefers-color-scheme:dark" in page
+
+
+def test_it_begins_with_the_verdict_and_links_what_lies_beside_it(
+    found: list[Simulation],
+) -> None:
+    page = report_page(found)
+    assert page.index(verdict(found)) < page.index("<table>")
+    for name in (*FILES, *PICTURES):
+        assert f'href="{name}"' in page
 
 
 def test_names_are_escaped(found: list[Simulation]) -> None:

@@ -13,7 +13,7 @@ from optimus.simulator.files import FORECAST_COLUMNS, JOB_COLUMNS, TIMELINE_COLU
 from optimus.simulator.forecasts import LoggedForecast
 from optimus.simulator.plots import PLOTS, completion_and_tasks
 from optimus.simulator.results import GPU, JobResult, Simulation, TimelinePoint
-from optimus.simulator.summary import FIGURES, Estimate, summarise
+from optimus.simulator.summary import FIGURES, Estimate, summarise, verdict
 
 CAPACITY = Resources({"cpu": 10_000, GPU: 4})
 
@@ -104,6 +104,26 @@ class TestEstimates:
         first, second = summarise([simulation("b"), simulation("a")])
         assert (first.policy, second.policy) == ("b", "a")
         assert first.ratios["makespan_seconds"].mean == 1.0
+
+
+class TestVerdict:
+    def test_it_says_by_how_much_jobs_end_sooner_or_later_and_whether_by_chance(self) -> None:
+        runs = [simulation("ours", 1), simulation("ours", 2, (310.0, 210.0))]
+        runs += [simulation("slow", 1, (210.0, 110.0)), simulation("slow", 2, (610.0, 410.0))]
+        runs += [simulation("fast", 1, (60.0, 35.0)), simulation("fast", 2, (160.0, 110.0))]
+        runs += [simulation("other", 1, (300.0, 60.0)), simulation("other", 2, (210.0, 110.0))]
+        assert verdict(runs) == (
+            "ours ends jobs 50% sooner than slow and 100% later than fast; these differences are"
+            " larger than chance; ours differs from other by no more than chance"
+        )
+
+    def test_one_seed_is_said_to_be_one(self) -> None:
+        runs = [simulation("ours"), simulation("slow", ends=(210.0, 110.0))]
+        expected = "ours ends jobs 50% sooner than slow; this difference is of one seed"
+        assert verdict(runs) == expected
+
+    def test_one_policy_is_compared_with_nothing(self) -> None:
+        assert verdict([simulation()]) == ""
 
 
 class TestFiles:

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 
 from autoscaler.cluster import Observation
-from autoscaler.profile.status import goal_text
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from optimus.errors import NotReady
 from optimus.interval import Action, Decision
@@ -23,6 +22,7 @@ from optimus.jobs import (
     TargetLoss,
     TargetMetric,
     TrainingMode,
+    goal_text,
 )
 from optimus.kube.contract import RESCALING, Phase
 from optimus.kube.pods import Pod

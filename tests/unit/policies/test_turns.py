@@ -1,11 +1,11 @@
-"""Rounds: who runs next, by what was received of the ideal share."""
+"""Turns: who runs next, by what was received of the ideal share."""
 
 from collections.abc import Mapping
 
 import pytest
 
-from optimus.allocation.rounds import Contender, next_round, priority
-from optimus.resources import Resources
+from optimus.allocation.turns import Contender, next_round, priority
+from optimus.resources import NONE, Resources
 from tests.cases import cases
 
 ONE = Resources(cpu=1)
@@ -22,9 +22,10 @@ def contender(
     held: str | None = None,
     cpu: int = 1,
     possible: frozenset[str] = BOTH,
+    others: Resources = NONE,
 ) -> Contender:
     owed = dict.fromkeys(shares, deficit)
-    return Contender(uid, Resources(cpu=cpu), possible, shares, seconds or {}, owed, held)
+    return Contender(uid, Resources(cpu=cpu), others, possible, shares, seconds or {}, owed, held)
 
 
 def test_priority_is_share_by_received_time_which_begins_at_half_a_round() -> None:
@@ -70,6 +71,46 @@ def test_priority_is_share_by_received_time_which_begins_at_half_a_round() -> No
 def test_a_round(contenders: list[Contender], chosen: dict[str, str]) -> None:
     assert next_round(contenders, FAST_AND_SLOW, 360) == chosen
     assert next_round(contenders[::-1], FAST_AND_SLOW, 360) == chosen
+
+
+@cases(
+    ("contenders", "capacity", "chosen"),
+    {
+        "they stay beside the workers where these can run on every kind": (
+            [contender("a", {"fast": 0.9}, others=ONE), contender("b", {})],
+            {"fast": ONE * 2, "slow": ONE},
+            {"a": "fast", "b": "slow"},
+        ),
+        "they go elsewhere where they do not fit beside the workers": (
+            [contender("a", {"fast": 0.9}, others=ONE), contender("b", {})],
+            {"fast": ONE, "slow": ONE},
+            {"a": "fast"},
+        ),
+        "they go first to nodes on which no workers run": (
+            [
+                contender("a", {"fast": 0.9}, others=ONE, possible=frozenset({"fast"})),
+                contender("b", {"fast": 0.8}, possible=frozenset({"fast"})),
+            ],
+            {"fast": ONE * 2, "slow": ONE},
+            {"a": "fast", "b": "fast"},
+        ),
+        "a job of which they fit nowhere does not run": (
+            [contender("a", {"fast": 0.9}, others=ONE * 2)],
+            {"fast": ONE, "slow": ONE},
+            {},
+        ),
+    },
+)
+def test_where_ps_go(
+    contenders: list[Contender], capacity: dict[str, Resources], chosen: dict[str, str]
+) -> None:
+    assert next_round(contenders, capacity, 360) == chosen
+
+
+def test_jobs_without_a_share_run_only_where_the_policy_fills() -> None:
+    waiting = [contender("a", {"fast": 0.9}), contender("b", {})]
+    assert next_round(waiting, FAST_AND_SLOW, 360) == {"a": "fast", "b": "slow"}
+    assert next_round(waiting, FAST_AND_SLOW, 360, fills=False) == {"a": "fast"}
 
 
 def test_over_many_rounds_each_job_gets_its_share() -> None:

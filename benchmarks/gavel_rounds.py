@@ -1,0 +1,266 @@
+"""Gavel's own simulator, in its own semantics, around this project's policies.
+
+``python -m benchmarks.gavel_rounds`` replays the traces of ``tests/data/gavel``. For each row of
+its reference.csv that there is a policy for it prints mean completion time and makespan in hours,
+beside those of Gavel's simulator; with ``--policy`` also where there is no reference. It shows that
+the programmes are right; what restarts, PSs and nodes do to a policy is for ``optimus simulate``.
+
+The loop (scheduler/scheduler.py of stanford-futuredata/gavel at c4fa400, read and written anew): a
+round lasts 360 s, or until its last job ends; jobs that arrived meanwhile join then. Shares are set
+anew when jobs came or went and 1,920 s have passed. Until then a new job has no priority, and the
+workers that it is chosen for stay idle. Kinds are visited from the fastest to the slowest; policies
+without throughputs of kinds shuffle them in every round. A policy's ties go by deficit, share,
+arrival."""
+
+import argparse
+import csv
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from optimus.allocation.time_shares import SharesProblem, Values
+from optimus.allocation.turns import Notes
+from optimus.policies.gavel_fifo import GavelFifoPolicy
+from optimus.policies.gavel_ftf import GavelFtfPolicy
+from optimus.policies.gavel_las import GavelLasPolicy
+from optimus.policies.gavel_makespan import GavelMakespanPolicy
+from optimus.policies.gavel_sjf import GavelSjfPolicy
+from optimus.policies.gavel_throughput import GavelThroughputPolicy
+
+DATA = Path(__file__).parent.parent / "tests" / "data" / "gavel"
+KINDS = ("v100", "p100", "k80")
+PRICES = np.array([2.48, 1.46, 0.45])
+"""Dollars an hour of each kind: those of the authors' program."""
+CLUSTERS = {
+    "max_min_fairness": (8, 16, 24),
+    "minimize_makespan": (8, 16, 24),
+    "single200": (6, 6, 6),
+}
+ROUND_SECONDS, RESET_SECONDS = 360.0, 1920.0
+_HALF_ROUND = ROUND_SECONDS / 2
+
+Shares = Callable[[SharesProblem], tuple[Values, Notes]]
+
+
+@dataclass(frozen=True)
+class TraceJob:
+    """One line of a trace; ``speeds`` are steps per second on each kind."""
+
+    arrival: float
+    steps: float
+    workers: int
+    weight: float
+    speeds: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A policy in this loop; ``shuffles``: it knows no throughputs of kinds."""
+
+    shares: Shares
+    shuffles: bool = False
+    fills: bool = True
+
+
+@dataclass
+class Active:
+    """A job that has arrived and not ended; lists are by kind."""
+
+    index: int
+    job: TraceJob
+    left: float
+    received: list[float] = field(default_factory=lambda: [_HALF_ROUND] * len(KINDS))
+    deficit: list[float] = field(default_factory=lambda: [0.0] * len(KINDS))
+    shares: Sequence[float] | None = None
+    notes: Mapping[str, float] = field(default_factory=dict)
+
+    def priority(self, kind: int, of_all: Sequence[float]) -> float:
+        """Share by the part of the kind's time that it has received."""
+        if self.shares is None or not self.shares[kind] or not self.job.speeds[kind]:
+            return 0.0
+        return self.shares[kind] / (self.received[kind] / of_all[kind])
+
+
+def read_trace(name: str) -> list[TraceJob]:
+    """The jobs of a trace of Gavel's, each with its speeds."""
+    table = json.loads((DATA / "throughputs.json").read_text())
+    jobs = []
+    for line in (DATA / f"{name}.trace").read_text().splitlines():
+        model, *_, steps, scale, weight, _slo, arrival = line.split("\t")
+        speeds = tuple(table[kind][f"('{model}', {scale})"]["null"] for kind in KINDS)
+        jobs.append(TraceJob(float(arrival), float(steps), int(scale), float(weight), speeds))
+    return jobs
+
+
+def replay(
+    jobs: Sequence[TraceJob], workers: Sequence[int], rule: Rule, seed: int = 0
+) -> tuple[list[float], float]:
+    """Completion times in seconds, as the trace lists the jobs, and the end of the last."""
+    shuffler = random.Random(seed + 5)
+    queue, active = list(enumerate(jobs)), list[Active]()
+    running = list[tuple[float, Active, int, float]]()
+    ended, of_all = dict[int, float](), [0.0] * len(KINDS)
+    now, began, round_end, reset_at = jobs[0].arrival, 0.0, None, 0.0
+    changed = False
+    while len(ended) < len(jobs):
+        if running:
+            now = max(end for end, *_ in running)
+            began, round_end = round_end or began, now
+        else:
+            now = queue[0][1].arrival
+        for end, each, kind, steps in running:
+            each.left -= steps
+            each.received[kind] += end - began
+            of_all[kind] += end - began
+            if each.left <= 0:
+                ended[each.index], changed = end - each.job.arrival, True
+                active.remove(each)
+        while queue and queue[0][1].arrival <= now:
+            index, job = queue.pop(0)
+            active.append(Active(index, job, job.steps))
+            changed = True
+        if changed and active and (now - reset_at >= RESET_SECONDS or reset_at == 0):
+            set_shares(rule, active, workers, now, now - reset_at)
+            of_all = [_HALF_ROUND * len(active)] * len(KINDS)
+            reset_at, changed = now, False
+        kinds = list(range(len(KINDS)))
+        if rule.shuffles:
+            shuffler.shuffle(kinds)
+        running = [
+            (now + steps / each.job.speeds[kind], each, kind, steps)
+            for each, kind in chosen(active, workers, kinds, of_all, fills=rule.fills)
+            for steps in [min(float(int(each.job.speeds[kind] * ROUND_SECONDS)), each.left)]
+        ]
+    return [ended[index] for index in range(len(jobs))], now
+
+
+def set_shares(
+    rule: Rule, active: Sequence[Active], workers: Sequence[int], now: float, elapsed: float
+) -> None:
+    """Sets the shares anew; what was received goes into the deficits."""
+    for each in active:
+        for kind, received in enumerate(each.received):
+            due = each.shares[kind] * elapsed if each.shares is not None else 0.0
+            each.deficit[kind] += due - (received - _HALF_ROUND)
+        each.received = [_HALF_ROUND] * len(KINDS)
+    jobs = [each.job for each in active]
+    scale = np.array([[float(job.workers)] for job in jobs])
+    problem = SharesProblem(
+        at=now,
+        speeds=np.array([job.speeds for job in jobs]),
+        workers=scale,
+        others=np.zeros_like(scale),
+        capacity=np.array(workers, dtype=np.float64)[:, None],
+        kinds=KINDS,
+        nodes=np.array(workers, dtype=np.float64),
+        prices=PRICES,
+        weights=np.array([job.weight for job in jobs]),
+        namespaces=("",) * len(jobs),
+        namespace_weights=np.ones(len(jobs)),
+        steps_left=np.array([each.left for each in active]),
+        submitted=np.array([job.arrival for job in jobs]),
+        finish_by=np.full(len(jobs), np.inf),
+        notes=tuple(each.notes for each in active),
+    )
+    shares, notes = rule.shares(problem)
+    for each, row, noted in zip(active, shares.tolist(), notes, strict=True):
+        each.shares, each.notes = row, noted
+
+
+def chosen(
+    active: Sequence[Active],
+    workers: Sequence[int],
+    kinds: Sequence[int],
+    of_all: Sequence[float],
+    *,
+    fills: bool,
+) -> Iterator[tuple[Active, int]]:
+    """The jobs of a round, each with its kind."""
+    taken = set[int]()
+    for kind in kinds:
+        free = workers[kind]
+        order = sorted(
+            active,
+            key=lambda each: (
+                each.priority(kind, of_all),
+                each.deficit[kind],
+                each.shares[kind] if each.shares is not None else 0.0,
+            ),
+            reverse=True,
+        )
+        for each in order:
+            has_none = not fills and each.priority(kind, of_all) <= 0
+            if each.index in taken or not each.job.speeds[kind] or has_none:
+                continue
+            if each.job.workers <= free:
+                free -= each.job.workers
+                taken.add(each.index)
+                if each.shares is not None:
+                    yield each, kind
+
+
+def of_first_kind(rule: Callable[[SharesProblem], tuple[Values, Notes]]) -> Shares:
+    """A policy without throughputs of kinds: each job as fast everywhere as on the first kind."""
+
+    def shares(problem: SharesProblem) -> tuple[Values, Notes]:
+        alike = replace(problem, speeds=np.repeat(problem.speeds[:, :1], len(KINDS), axis=1))
+        found, notes = rule(alike.without_kinds())
+        return alike.spread(found), notes
+
+    return shares
+
+
+def fifo_as_coded(problem: SharesProblem) -> tuple[Values, Notes]:
+    """The authors' FIFO gives a job a kind on which it cannot run, where no other is left; the job
+    then waits in front of the nodes that it keeps from others."""
+    able = np.where(problem.speeds > 0, problem.speeds, 1e-9)
+    return GavelFifoPolicy().shares(replace(problem, speeds=able))
+
+
+_ONCE = GavelLasPolicy(levels=False).shares
+RULES: Mapping[str, Rule] = {
+    "max_min_fairness": Rule(of_first_kind(_ONCE), shuffles=True),
+    "max_min_fairness_perf": Rule(_ONCE),
+    "max_min_fairness_water_filling_perf": Rule(GavelLasPolicy().shares),
+    "finish_time_fairness": Rule(of_first_kind(GavelFtfPolicy().shares), shuffles=True),
+    "finish_time_fairness_perf": Rule(GavelFtfPolicy().shares),
+    "fifo_perf": Rule(fifo_as_coded, fills=False),
+    "min_total_duration": Rule(of_first_kind(GavelMakespanPolicy().shares), shuffles=True),
+    "min_total_duration_perf": Rule(GavelMakespanPolicy().shares),
+    "shortest_job_first_perf": Rule(GavelSjfPolicy().shares),
+    "max_sum_throughput_perf": Rule(GavelThroughputPolicy(normalised=False).shares),
+}
+"""Gavel's name of a policy -> the policy here."""
+
+
+def main() -> None:
+    """Print ours beside theirs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--policy", choices=RULES, help="this one alone")
+    parser.add_argument("--seed", type=int, default=0, help="of the order of kinds; Gavel's: 0")
+    options = parser.parse_args()
+    print("trace, policy: mean JCT h (theirs, difference); makespan h (theirs, difference)")
+    reference = {
+        (row["trace"], row["policy"]): (float(row["mean_jct_h"]), float(row["makespan_h"]))
+        for row in csv.DictReader((DATA / "reference.csv").read_text().splitlines())
+    }
+    for trace, workers in CLUSTERS.items():
+        for name, rule in RULES.items():
+            theirs = reference.get((trace, name))
+            if options.policy != name and (options.policy is not None or theirs is None):
+                continue
+            times, end = replay(read_trace(trace), workers, rule, options.seed)
+            ours = sum(times) / len(times) / 3600, end / 3600
+            text = "; ".join(
+                f"{mine:.4f} ({other:.4f}, {mine / other - 1:+.2%})" if theirs else f"{mine:.4f}"
+                for mine, other in zip(ours, theirs or ours, strict=True)
+            )
+            print(f"{trace}, {name}: {text}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

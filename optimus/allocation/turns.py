@@ -1,0 +1,400 @@
+"""Turns: jobs share nodes by running one after the other (Gavel, OSDI 2020, section 5).
+
+1. A policy gives each job ideal shares of the time of each kind of nodes. They are set anew when
+   jobs have come or gone, but not more often than every ``reset_seconds``, or where nothing runs.
+2. Each round runs the jobs of the highest priority, kind by kind:
+
+       priority_mk = share_mk / (half a round + seconds received on k since the shares were set)
+
+   What does not fit is skipped. Jobs without a share on a kind take what is left of it, unless the
+   policy keeps to its shares.
+3. When shares are set anew, what a job has received less than its share is kept as its deficit,
+   which decides between equal priorities; equals of all that stay where they are. A job that goes
+   on on its kind keeps its nodes (its lease): only changes restart anything.
+
+The kind binds a job's workers. Its PSs and its other replicas go anywhere: beside the workers, or
+first to nodes on which no job's workers run (``time_shares``). T_mk is what job m was
+measured to do at its own counts on kind k, else its forecast there. Of a kind of which nothing is
+known the mean of the others is taken; a T of 0 means never. A job is never resized, and selectors
+of nodes are not looked at.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+import numpy as np
+
+from optimus.allocation.policy import (
+    ClusterAllocation,
+    ClusterProblem,
+    Grant,
+    JobAccount,
+    Pause,
+    PolicyMemory,
+    PolicyTraits,
+    PoolProblem,
+    Refusal,
+    Rounds,
+)
+from optimus.allocation.problem import Candidate
+from optimus.allocation.time_shares import SharesProblem, Values
+from optimus.jobs import Counts, Job
+from optimus.resources import Resources, total
+
+_VERSION: Final = 2
+_RESET_ROUNDS: Final = 2
+"""On a cluster shares are set anew after so many rounds: a job that comes has none before."""
+
+_NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
+
+TURNS: Final = PolicyTraits(
+    placed_by="theorem1",
+    reads_forecasts=False,
+    reads_kinds=True,
+    preempts=True,
+    time_shared=True,
+    round_seconds=360.0,
+)
+"""Rounds of 6 minutes, as in the paper. It packs the workers of a job on few servers."""
+
+JobMemory = Mapping[str, Mapping[str, float]]
+"""What is remembered of a job: "shares", "mark" (the seconds received when they were set) and
+"deficit", each by kind; "notes", the policy's own; and "waited", the "rounds" without a turn."""
+
+READING_FORECASTS: Final = replace(TURNS, reads_forecasts=True)
+"""The same for policies that ask how many steps are left."""
+
+Notes = Sequence[Mapping[str, float]]
+"""What a policy is to be told of each job when it sets the shares again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One job before a round; mappings are by kind of nodes.
+
+    ``workers`` are what it takes of its kind, ``others`` what it takes anywhere. It runs only on
+    kinds among ``possible``. ``held`` is the kind that it runs on now."""
+
+    uid: str
+    workers: Resources
+    others: Resources
+    possible: frozenset[str]
+    shares: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    seconds: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    """Received since the shares were set."""
+    deficit: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    held: str | None = None
+    overdue: bool = False
+    """Whether it has waited for as many rounds as give everybody a turn: it comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnsPolicy(ABC):
+    """A policy by which jobs take turns: it gives the shares."""
+
+    name: ClassVar[str]
+    traits: ClassVar[PolicyTraits] = TURNS
+    fills: ClassVar[bool] = True
+    """Whether jobs without a share take what is left."""
+
+    reset_seconds: float = 1920.0
+    """Least seconds between two settings of the shares. Default: the authors' program."""
+
+    @abstractmethod
+    def shares(self, problem: SharesProblem) -> tuple[Values, Notes]:
+        """Ideal parts of the time, of shape (jobs, kinds), of at least one job."""
+
+    def decide(
+        self, problem: ClusterProblem, memory: PolicyMemory, _: int
+    ) -> tuple[ClusterAllocation, PolicyMemory]:
+        """Who runs in the coming round, on which kind."""
+        known = memory.of(self.name, _VERSION)
+        cluster, earlier = known.get("cluster", {}), known.get("jobs", {})
+        uids = [each.job.uid for pool in problem.pools for each in pool.allocation.candidates]
+        jobs: dict[str, JobMemory] = {uid: earlier[uid] for uid in uids if uid in earlier}
+        if self._is_reset_due(problem, cluster, uids, len(jobs)):
+            elapsed = problem.at - cluster.get("reset_at", problem.at)
+            jobs = {
+                uid: remembered
+                for pool in problem.pools
+                if pool.allocation.candidates
+                for uid, remembered in self._reset(pool, problem, jobs, elapsed)
+            }
+            cluster = {"reset_at": problem.at, "jobs": len(jobs)}
+        waited = {uid: earlier[uid].get("waited", {}) for uid in uids if uid in earlier}
+        jobs = {uid: {**each, "waited": waited.get(uid, {})} for uid, each in jobs.items()}
+        answers = [self._round(pool, problem, jobs) for pool in problem.pools]
+        answer = dict(chain.from_iterable(answers))
+        if problem.rounds is not None:
+            jobs = {uid: _after_round(each, answer[uid]) for uid, each in jobs.items()}
+        data = {"jobs": jobs, "cluster": cluster}
+        return answer, PolicyMemory(self.name, _VERSION, data)
+
+    def _is_reset_due(
+        self,
+        problem: ClusterProblem,
+        cluster: Mapping[str, float],
+        uids: Sequence[str],
+        remembered: int,
+    ) -> bool:
+        if "reset_at" not in cluster:
+            return True
+        if len(uids) == remembered == cluster["jobs"]:
+            return False
+        runs = any(problem.account(uid).holds for uid in uids)
+        rounds_seconds = problem.rounds.seconds * _RESET_ROUNDS if problem.rounds else math.inf
+        least_seconds = min(self.reset_seconds, rounds_seconds)
+        return not runs or problem.at - cluster["reset_at"] >= least_seconds
+
+    def _reset(
+        self,
+        pool: PoolProblem,
+        problem: ClusterProblem,
+        jobs: Mapping[str, JobMemory],
+        elapsed: float,
+    ) -> Iterator[tuple[str, JobMemory]]:
+        """Shares set anew; what was received goes into the deficits."""
+        kinds = [each.kind for each in pool.kinds]
+        shares, notes = self.shares(_asked(pool, problem, jobs))
+        rows = zip(pool.allocation.candidates, shares.tolist(), notes, strict=True)
+        for candidate, row, noted in rows:
+            uid = candidate.job.uid
+            before, received = jobs.get(uid), problem.account(uid).received
+            deficit = {
+                kind: before["deficit"].get(kind, 0.0)
+                + before["shares"].get(kind, 0.0) * elapsed
+                - received.since(before["mark"], kind)
+                for kind in kinds
+                if before is not None
+            }
+            given = {kind: share for kind, share in zip(kinds, row, strict=True) if share > 0}
+            mark = dict(received.by_kind)
+            yield uid, {"shares": given, "mark": mark, "deficit": deficit, "notes": noted}
+
+    def _round(
+        self, pool: PoolProblem, problem: ClusterProblem, jobs: Mapping[str, JobMemory]
+    ) -> Iterator[tuple[str, Grant | Pause | Refusal]]:
+        """The answers of one pool; kinds by the jobs' mean speed on them, the best first."""
+        candidates = pool.allocation.candidates
+        if not candidates:
+            return
+        speeds = np.array([_speeds(each, problem, pool) for each in candidates])
+        contenders = [
+            _contender(each, problem, jobs.get(each.job.uid), _possible(each.job, row, pool))
+            for each, row in zip(candidates, speeds.tolist(), strict=True)
+        ]
+        relative = (speeds / np.maximum(speeds.max(axis=1, keepdims=True), 1e-12)).mean(axis=0)
+        best_first = sorted(range(len(pool.kinds)), key=lambda kind: (-relative[kind], kind))
+        capacity = {pool.kinds[kind].kind: pool.kinds[kind].capacity for kind in best_first}
+        rounds = problem.rounds or Rounds(self.traits.round_seconds, running_weight=1.0)
+        chosen = next_round(
+            contenders,
+            capacity,
+            rounds.seconds,
+            fills=self.fills,
+            running_weight=rounds.running_weight,
+        )
+        for candidate, each in zip(candidates, contenders, strict=True):
+            share = min(sum(each.shares.values()), 1.0)
+            if each.uid in chosen:
+                kind = chosen[each.uid]
+                reason = f"its turn on nodes of the kind {kind or 'that there is'}"
+                yield each.uid, Grant(_counts(candidate.job), kind, share, reason)
+                continue
+            left_out = Pause if problem.account(each.uid).holds else Refusal
+            yield each.uid, left_out(_why_not(each, share), share)
+
+
+def _after_round(remembered: JobMemory, answer: Grant | Pause | Refusal) -> JobMemory:
+    """What is remembered of a job, with the rounds that it has waited for a turn."""
+    rounds = 0.0 if isinstance(answer, Grant) else remembered["waited"].get("rounds", 0.0) + 1
+    return {**remembered, "waited": {"rounds": rounds} if rounds else {}}
+
+
+def _is_overdue(remembered: JobMemory) -> bool:
+    """Whether a job has waited for as many rounds as give everybody a turn."""
+    share, rounds = sum(remembered["shares"].values()), remembered["waited"].get("rounds", 0.0)
+    return share > 0 and rounds >= math.ceil(1 / share)
+
+
+def next_round(
+    contenders: Sequence[Contender],
+    capacity: Mapping[str, Resources],
+    round_seconds: float,
+    *,
+    fills: bool = True,
+    running_weight: float = 1.0,
+) -> dict[str, str]:
+    """The kind on which each job that runs in this round runs, by UID; kinds in their order."""
+    chosen, left = dict[str, str](), dict(capacity)
+    last_first = list(capacity)[::-1]
+    all_take_workers = all(any(kind in each.possible for each in contenders) for kind in capacity)
+    for kind, has in capacity.items():
+        waiting = [
+            each
+            for each in contenders
+            if each.uid not in chosen
+            and kind in each.possible
+            and (fills or each.shares.get(kind, 0.0) > 0)
+        ]
+        for each in sorted(
+            waiting, key=lambda each: _order(each, kind, round_seconds, running_weight)
+        ):
+            beside = all_take_workers and (each.workers + each.others).fits_in(has)
+            if _take(each, kind, left, [kind] if beside else last_first):
+                chosen[each.uid] = kind
+    return chosen
+
+
+def _take(each: Contender, kind: str, left: dict[str, Resources], of_ps: Sequence[str]) -> bool:
+    """Whether the job fits on a kind, its PSs on one of others; takes what it asks for."""
+    if not each.workers.fits_in(left[kind]):
+        return False
+    for other in of_ps:
+        after = {kind: left[kind] - each.workers}
+        free = after.get(other, left[other])
+        if each.others.fits_in(free):
+            left.update({**after, other: free - each.others})
+            return True
+    return False
+
+
+def priority(
+    contender: Contender, kind: str, round_seconds: float, running_weight: float = 1.0
+) -> float:
+    """Ideal share by what was received, on one kind, in 1 / s."""
+    received = contender.seconds.get(kind, 0.0) + round_seconds / 2
+    weight = running_weight if contender.held == kind else 1.0
+    return weight * contender.shares.get(kind, 0.0) / received
+
+
+def _order(
+    each: Contender, kind: str, round_seconds: float, running_weight: float
+) -> tuple[bool, float, float, float, bool, str]:
+    return (
+        not each.overdue,
+        -priority(each, kind, round_seconds, running_weight),
+        -each.deficit.get(kind, 0.0),
+        -each.shares.get(kind, 0.0),
+        each.held != kind,
+        each.uid,
+    )
+
+
+def throughputs(account: JobAccount, counts: Counts, kinds: Sequence[str]) -> dict[str, float]:
+    """Steps per second at these counts on each kind of which it is known: the mean of what was
+    measured there, weighted by its seconds, else the forecast's."""
+    found = dict[str, float]()
+    for kind in kinds:
+        samples = [
+            each
+            for each in account.progress.samples
+            if each.counts == counts and each.node_kind == kind and each.seconds > 0
+        ]
+        if samples:
+            seconds = sum(each.seconds for each in samples)
+            found[kind] = sum(each.steps_per_second * each.seconds for each in samples) / seconds
+        elif kind in account.forecasts:
+            speed = account.forecasts[kind].speed
+            found[kind] = float(speed.steps_per_second(counts.ps, counts.workers))
+    return found
+
+
+def _speeds(candidate: Candidate, problem: ClusterProblem, pool: PoolProblem) -> list[float]:
+    account, kinds = problem.account(candidate.job.uid), [each.kind for each in pool.kinds]
+    known = throughputs(account, _counts(candidate.job), kinds)
+    running = [speed for speed in known.values() if speed > 0]
+    usual = sum(running) / len(running) if running else 1.0
+    return [known.get(kind, usual) for kind in kinds]
+
+
+def _asked(
+    pool: PoolProblem, problem: ClusterProblem, jobs: Mapping[str, JobMemory]
+) -> SharesProblem:
+    candidates = pool.allocation.candidates
+    accounts = [problem.account(each.job.uid) for each in candidates]
+    demands = [_demand(each.job) for each in candidates]
+    capacities = [each.capacity for each in pool.kinds]
+    names = sorted({name for demand in demands for part in demand for name in part})
+    return SharesProblem(
+        at=problem.at,
+        speeds=np.array([_speeds(each, problem, pool) for each in candidates]),
+        workers=_matrix([workers for workers, _ in demands], names),
+        others=_matrix([others for _, others in demands], names),
+        capacity=_matrix(capacities, names),
+        kinds=tuple(each.kind for each in pool.kinds),
+        nodes=np.array([float(each.nodes) for each in pool.kinds]),
+        prices=np.array([each.price for each in pool.kinds]),
+        weights=np.array([each.weight for each in accounts]),
+        namespaces=tuple(each.job.key.namespace for each in candidates),
+        namespace_weights=np.array([each.namespace_weight for each in accounts]),
+        steps_left=np.array([_steps_left(each) for each in candidates]),
+        submitted=np.array([each.job.created_at for each in candidates]),
+        finish_by=np.array([each.job.finish_by or math.inf for each in candidates]),
+        notes=tuple(jobs.get(each.job.uid, {}).get("notes", {}) for each in candidates),
+    )
+
+
+def _steps_left(candidate: Candidate) -> float:
+    forecast, workers = candidate.forecast, _counts(candidate.job).workers
+    batches = forecast.reference_workers / workers if forecast.batch_per_worker else 1.0
+    return forecast.remaining_steps * batches
+
+
+def _contender(
+    candidate: Candidate,
+    problem: ClusterProblem,
+    remembered: JobMemory | None,
+    possible: frozenset[str],
+) -> Contender:
+    uid, demand = candidate.job.uid, _demand(candidate.job)
+    account = problem.account(uid)
+    held = account.holds.kind if account.holds else None
+    if remembered is None:
+        return Contender(uid, *demand, possible, held=held)
+    mark, received = remembered["mark"], account.received
+    seconds = {kind: received.since(mark, kind) for kind in sorted(possible)}
+    shares, deficit, overdue = remembered["shares"], remembered["deficit"], _is_overdue(remembered)
+    return Contender(uid, *demand, possible, shares, seconds, deficit, held, overdue)
+
+
+def _possible(job: Job, speeds: Sequence[float], pool: PoolProblem) -> frozenset[str]:
+    """The kinds that are large enough for a job's workers, and on which it makes progress."""
+    workers, others = _demand(job)
+    if not (workers + others).fits_in(total(each.capacity for each in pool.kinds)):
+        return frozenset()
+    return frozenset(
+        each.kind
+        for each, speed in zip(pool.kinds, speeds, strict=True)
+        if speed > 0 and workers.fits_in(each.capacity)
+    )
+
+
+def _why_not(contender: Contender, share: float) -> str:
+    if not contender.possible:
+        return "no kind of nodes is both large enough for it and one on which it makes progress"
+    return (
+        f"not its turn: it is meant to run {share:.0%} of the time, and others have received less "
+        "of theirs"
+    )
+
+
+def _counts(job: Job) -> Counts:
+    return job.bounds.clamp(job.counts)
+
+
+def _demand(job: Job) -> tuple[Resources, Resources]:
+    """What the workers take together, and what all other replicas do."""
+    counts = _counts(job)
+    workers = job.worker.resources * counts.workers
+    return workers, job.demand(counts) - workers
+
+
+def _matrix(amounts: Sequence[Resources], names: Sequence[str]) -> Values:
+    rows = [[each[name] for name in names] for each in amounts]
+    return np.array(rows, dtype=np.float64).reshape(len(amounts), len(names))

@@ -1,0 +1,488 @@
+"""``optimus advise``: what the jobs of a cluster would gain from other counts, before anything is
+installed there."""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from optimus.allocation import NO_HISTORY
+from optimus.cli.cluster import add_arguments, add_job, connected, incomplete, status_of
+from optimus.cli.command import Answer, Implementation, Progress
+from optimus.cli.table import table
+from optimus.errors import NotReady
+from optimus.interval import IntervalConfig
+from optimus.jobs import Counts, Role, goal_text
+from optimus.models.forecast import TimeLeft, current_loss, current_value
+from optimus.resources import CPU, MEMORY, NONE, amounts_text, total
+from optimus.times import clock, duration
+from optimus.what_if.advice import LIKELY, Advice, Alternative, advise
+
+if TYPE_CHECKING:
+    from optimus.kube.observed_jobs import ObservedJob, ObservedJobs, ObservedPod
+
+_NEAR_LIMIT: Final = 0.85
+"""Of its memory limit: embeddings and caches grow while a job trains."""
+_SILENT_SECONDS: Final = 900.0
+_HOUR: Final = 3600.0
+_ALL_SEEN: Final = 3
+"""Pairs of counts from which the speed model is fitted without hypotheses."""
+_JOB: Final = "the name of a TFJob or MXJob, whose advice is given in full; default: all jobs"
+
+
+@dataclass(frozen=True)
+class AdvisedJob:
+    """One job with its advice."""
+
+    observed: "ObservedJob"
+    now: float
+
+    @property
+    def name(self) -> str:
+        """Namespace and name."""
+        return str(self.observed.job.key)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self.observed.job.outcome is not None
+
+    @cached_property
+    def advice(self) -> Advice | NotReady:
+        """What is known, or why nothing is."""
+        job, progress = self.observed.at_counts, self.observed.progress
+        if isinstance(progress, NotReady) or job is None:
+            return progress if isinstance(progress, NotReady) else NotReady("it cannot be read")
+        return advise(job, progress, IntervalConfig().price_seconds(NO_HISTORY))
+
+    @property
+    def known(self) -> Advice | None:
+        """The advice, where there is one."""
+        return self.advice if isinstance(self.advice, Advice) else None
+
+    @property
+    def since(self) -> float:
+        """The last line of its log, from which what is left counts."""
+        return self.observed.read_until or self.now
+
+    def left(self, found: TimeLeft | None) -> TimeLeft | None:
+        """What is left from now on."""
+        if found is None:
+            return None
+        passed = max(self.now - self.since, 0.0)
+        return TimeLeft(*(max(each - passed, 0.0) for each in _ends(found)))
+
+    @property
+    def freed_hours(self) -> TimeLeft | None:
+        """Hours, until its end, of the capacity that helps nothing."""
+        advice = self.known
+        left = None if advice is None else self.left(advice.left)
+        if advice is None or left is None or not advice.freed:
+            return None
+        unit = 1000 if advice.resource == CPU else 1
+        return TimeLeft(*(each / _HOUR * advice.freed / unit for each in _ends(left)))
+
+    def notes(self) -> Iterator[str]:
+        """What else its user would want to know."""
+        silent = self.now - self.since
+        if self.known is not None and silent > _SILENT_SECONDS:
+            yield f"its log has printed nothing for {duration(silent)}"
+        pods = self.observed.pods
+        killed = [each.pod for each in pods if "OOMKilled" in each.pod.container.error]
+        if killed:
+            others = f" and {len(killed) - 1} more" if len(killed) > 1 else ""
+            why = killed[0].container.error
+            yield f"{killed[0].name}{others} ended for want of memory before: {why}"
+        for each in pods:
+            if each.memory_limit and each.memory_used > _NEAR_LIMIT * each.memory_limit:
+                part = each.memory_used / each.memory_limit
+                of = f"{_gib(each.memory_used)} of {_gib(each.memory_limit)} Gi"
+                yield f"{each.pod.name} uses {part:.0%} of its memory limit ({of})"
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_job(parser, _JOB, nargs="?")
+    add_arguments(parser, all_namespaces=True)
+
+
+def _run(options: argparse.Namespace, _: Progress) -> Answer:
+    with connected(options, "advise") as cluster:
+        from optimus.kube.observed_jobs import observe_jobs
+
+        namespace = cluster.wanted(options)
+        names = () if options.job is None else (options.job,)
+        return answer_of(observe_jobs(cluster.client, namespace, names), namespace, options.job)
+
+
+def answer_of(found: "ObservedJobs", namespace: str | None, name: str | None = None) -> Answer:
+    """The advice on all jobs, or on those of this name in full."""
+    jobs = [AdvisedJob(each, found.now) for each in found.jobs]
+    value = {
+        "namespace": namespace,
+        "summary": Summary(jobs).value(),
+        "jobs": [_value(each) for each in jobs],
+        "notReadable": list(found.not_readable),
+        "notKnown": [found.no_metrics] if found.no_metrics else [],
+    }
+    parts = list(_in_full(jobs) if name is not None and jobs else _parts(jobs, namespace, name))
+    parts += [f"Not known: {found.no_metrics}."] if found.no_metrics and jobs else []
+    parts += [f"incomplete: {each}" for each in incomplete(found.not_readable)]
+    return Answer(value, "\n\n".join(parts), status=status_of(found.not_readable))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What all jobs together would gain. Intervals are sums of the jobs' own: as wide as if all
+    erred in the same direction."""
+
+    jobs: Sequence[AdvisedJob]
+
+    @cached_property
+    def running(self) -> list[AdvisedJob]:
+        """Those that have not ended."""
+        return [each for each in self.jobs if not each.is_over]
+
+    @cached_property
+    def known(self) -> list[Advice]:
+        """The advice on those of which there is one."""
+        return [each.known for each in self.running if each.known is not None]
+
+    @property
+    def saves(self) -> TimeLeft | None:
+        """Seconds that the jobs would end earlier, of those with a known end."""
+        found = [each.sooner.saves for each in self.known if each.sooner and each.sooner.saves]
+        return _sum(found) if found else None
+
+    @property
+    def hours(self) -> Mapping[str, TimeLeft]:
+        """Hours of each resource that help nothing, of jobs with a known end."""
+        found: dict[str, list[TimeLeft]] = {}
+        for each in self.running:
+            if each.known is not None and each.freed_hours is not None:
+                found.setdefault(each.known.resource, []).append(each.freed_hours)
+        return {name: _sum(hours) for name, hours in sorted(found.items())}
+
+    def value(self) -> dict[str, object]:
+        """For programs."""
+        return {
+            "running": len(self.running),
+            "ended": len(self.jobs) - len(self.running),
+            "advised": len(self.known),
+            "sooner": sum(each.sooner is not None for each in self.known),
+            "larger": sum(each.larger is not None for each in self.known),
+            "savesSeconds": _interval(self.saves),
+            "helpsNothingHours": {name: _interval(each) for name, each in self.hours.items()},
+            "probability": LIKELY,
+        }
+
+    def lines(self, where: str) -> Iterator[str]:
+        """In sentences."""
+        running, ended = len(self.running), len(self.jobs) - len(self.running)
+        over = f"; {ended} {'has' if ended == 1 else 'have'} ended" if ended else ""
+        yield f"{where}: {_many(running)} without an end yet, {len(self.known)} advised{over}."
+        if not self.known:
+            return
+        sooner = sum(each.sooner is not None for each in self.known)
+        saves = self.saves
+        earlier = "" if saves is None else f": together {_durations(saves)} earlier"
+        counts = "at other counts that request no more than they do now"
+        yield f"{sooner} of {_many(running)} would finish sooner {counts}{earlier}."
+        larger = sum(each.larger is not None for each in self.known)
+        if larger:
+            yield (
+                f"{larger} would finish sooner with up to twice as many PSs and workers, where"
+                " nodes have the capacity for them."
+            )
+        for name, hours in self.hours.items():
+            amount = f"{hours.median:.3g} {_unit(name)}-hours ({hours.low:.3g} to {hours.high:.3g})"
+            yield f"{amount} until their ends hold PSs and workers that do not help."
+
+
+def _parts(jobs: Sequence[AdvisedJob], namespace: str | None, name: str | None) -> Iterator[str]:
+    where = "all namespaces" if namespace is None else f"namespace {namespace}"
+    if not jobs:
+        of = f" {name}" if name else ""
+        hint = "" if namespace is None else "; -A asks for all namespaces"
+        yield f"there is no TFJob or MXJob{of} in {where}{hint}"
+        return
+    yield "\n".join(Summary(jobs).lines(where))
+    advised = [each for each in jobs if each.known is not None]
+    if advised:
+        yield _table(advised)
+    others = [each for each in jobs if each.known is None and not each.is_over]
+    if others:
+        yield "\n".join(["Not advised:", *(f"  {each.name}: {each.advice}" for each in others)])
+    notes = [f"  {each.name}: {note}" for each in jobs if not each.is_over for note in each.notes()]
+    if notes:
+        yield "\n".join(["To be looked at:", *notes])
+    if advised:
+        yield "\n".join(_how_sure([each.known for each in advised if each.known is not None]))
+
+
+def _table(jobs: Sequence[AdvisedJob]) -> str:
+    rows = []
+    for each in jobs:
+        advice = each.known
+        if advice is not None:
+            rows.append(
+                (
+                    each.name,
+                    _pair(advice.job.counts),
+                    "-" if advice.done is None else f"{advice.done:.0%}",
+                    _end_text(each, advice.left) or "-",
+                    _faster(advice.sooner),
+                    _faster(advice.larger),
+                    _enough(advice),
+                )
+            )
+    headings = (
+        "job",
+        "PS + workers",
+        "done",
+        "end (UTC)",
+        "no more capacity",
+        "up to twice",
+        "enough",
+    )
+    return table("<<><<<<", headings, rows)
+
+
+def _faster(found: Alternative | None) -> str:
+    if found is None:
+        return "-"
+    return f"{_pair(found.counts)}: {found.speed_up.median:.2g} x, {found.chance:.0%}"
+
+
+def _enough(advice: Advice) -> str:
+    found = advice.leaner
+    if found is None:
+        return "-"
+    freed = amounts_text({advice.resource: advice.freed})
+    return f"{_pair(found.counts)}: frees {freed}, {found.chance:.0%}"
+
+
+def _how_sure(found: Sequence[Advice]) -> Iterator[str]:
+    yield (
+        f"x: times as fast; %: how sure it is that it ends sooner, a restart of "
+        f"{IntervalConfig().rescale_seconds:.0f} s included (enough: at most 5 % later)."
+    )
+    yield "Ranges have a probability of 80 %. What pods use is that of this moment."
+    few = sum(each.seen_counts < _ALL_SEEN for each in found)
+    if few:
+        yield (
+            f"The speed of {few} of {_many(len(found))} was seen at one or two pairs of counts; at "
+            "others it rests on what such jobs usually do, and the percentages count that in."
+        )
+    unsaid = sum(each.job.mode_is_assumed for each in found)
+    if unsaid:
+        yield (
+            f"Of {unsaid} of {_many(len(found))} nothing says whether the workers step together; "
+            "the counts named are better either way (optimus.dl/training-mode says it)."
+        )
+
+
+def _in_full(jobs: Sequence[AdvisedJob]) -> Iterator[str]:
+    for each in jobs:
+        advice, job = each.advice, each.observed.job
+        lines = [f"{job.kind} {each.name}:"]
+        if isinstance(advice, NotReady):
+            over = f"it has ended: {job.outcome}" if each.is_over else f"not advised: {advice}"
+            lines.append(over)
+        else:
+            lines += _told(each, advice)
+        lines += each.notes()
+        lines += _use_lines(each.observed.pods)
+        yield "\n".join(lines)
+        if isinstance(advice, Advice):
+            yield "\n".join(_how_sure([advice]))
+
+
+def _told(each: AdvisedJob, advice: Advice) -> Iterator[str]:
+    yield f"in its log: {_read_text(each, advice)}"
+    goal = goal_text(advice.goal)
+    source = ", as its program declares" if advice.goal_is_declared else ""
+    end = _end_text(each, advice.left)
+    if end:
+        yield f"its end ({goal}{source}): {end} UTC"
+    if advice.unlikely:
+        yield f"{advice.unlikely}; the end is that of its run"
+    if advice.no_end:
+        yield f"its end is not known: {advice.no_end}"
+    if advice.flattening is not None:
+        flat = advice.flattening
+        yield (
+            f"as much training again would take its loss from {flat.loss:.4g} to {flat.then:.4g} "
+            f"({flat.low:.4g} to {flat.high:.4g}); that it flattens is no goal"
+        )
+    for name, found in (
+        ("with no more capacity", advice.sooner),
+        ("with up to twice as much", advice.larger),
+    ):
+        if found is not None:
+            yield f"{name}: {_alternative_text(each, found)}"
+    if advice.leaner is not None:
+        freed = amounts_text({advice.resource: advice.freed})
+        enough = f"{advice.leaner.counts}, at most 5 % later with {advice.leaner.chance:.0%}"
+        hours = each.freed_hours
+        until = "" if hours is None else f", {hours.median:.3g} {_unit(advice.resource)}-hours"
+        yield f"enough: {enough}; {freed} ({advice.freed_part:.0%}{until}) help nothing"
+    if advice.sooner is advice.larger is advice.leaner is None:
+        yield "no other counts are better with a probability of 65 %"
+
+
+def _read_text(each: AdvisedJob, advice: Advice) -> str:
+    progress = advice.progress
+    said = [] if progress.epoch is None else [f"{progress.epoch:.4g} epochs"]
+    said += [] if progress.step is None else [f"step {progress.step}"]
+    value, loss = current_value(advice.goal, progress), current_loss(progress)
+    said += [] if loss is None else [f"loss {loss:.4g}"]
+    said += [] if value is None else [f"{value[0]} {value[1]:.4g}"]
+    speed = f"{advice.steps_per_second:.3g} steps/s at {advice.job.counts}"
+    said.append(f"{speed} (measured for {duration(advice.measured_seconds)})")
+    return ", ".join([*said, f"until {clock(each.since, each.now)} UTC"])
+
+
+def _alternative_text(each: AdvisedJob, found: Alternative) -> str:
+    fast = found.speed_up
+    text = (
+        f"{found.counts}, {fast.median:.2g} times as fast ({fast.low:.2g} to {fast.high:.2g}), "
+        f"sooner with {found.chance:.0%}"
+    )
+    end = _end_text(each, found.left)
+    if end and found.saves is not None:
+        text += f": {end} UTC, {_durations(found.saves)} earlier"
+    more = {name: amount for name, amount in found.requests.items() if amount > 0}
+    return f"{text}; requests {amounts_text(more)} more" if more else text
+
+
+def _use_lines(pods: Sequence["ObservedPod"]) -> Iterator[str]:
+    for role in (Role.PS, Role.WORKER):
+        own = [each for each in _of_role(pods, role) if each.used is not None]
+        if own:
+            asked, used = _asked(own), _used(own)
+            yield (
+                f"{'PSs' if role is Role.PS else 'workers'} request {amounts_text(asked)} "
+                f"and use {amounts_text(used)} now"
+            )
+
+
+def _of_role(pods: Sequence["ObservedPod"], role: Role) -> list["ObservedPod"]:
+    return [each for each in pods if each.pod.replica and each.pod.replica.role is role]
+
+
+def _asked(pods: Sequence["ObservedPod"]) -> dict[str, int]:
+    asked = total(each.pod.resources for each in pods)
+    return {name: asked[name] for name in (CPU, MEMORY)}
+
+
+def _used(pods: Sequence["ObservedPod"]) -> dict[str, int]:
+    used = total(each.used or NONE for each in pods)
+    return {name: used[name] for name in (CPU, MEMORY)}
+
+
+def _value(each: AdvisedJob) -> dict[str, object]:
+    advice, job = each.advice, each.observed.job
+    value: dict[str, object] = {
+        "namespace": job.namespace,
+        "name": job.name,
+        "kind": job.kind,
+        "outcome": job.outcome,
+        "problem": str(advice) if isinstance(advice, NotReady) else None,
+        "linesRead": each.observed.lines,
+        "notes": [] if each.is_over else list(each.notes()),
+        "use": {
+            role: {"requests": _asked(own), "uses": _used(own)}
+            for role in (Role.PS, Role.WORKER)
+            if (own := [pod for pod in _of_role(each.observed.pods, role) if pod.used is not None])
+        },
+    }
+    if isinstance(advice, NotReady):
+        return value
+    flat = advice.flattening
+    return value | {
+        "ps": advice.job.counts.ps,
+        "workers": advice.job.counts.workers,
+        "epoch": advice.progress.epoch,
+        "step": advice.progress.step,
+        "loss": current_loss(advice.progress),
+        "stepsPerSecond": advice.steps_per_second,
+        "measuredSeconds": advice.measured_seconds,
+        "countsSeen": advice.seen_counts,
+        "goal": goal_text(advice.goal) or None,
+        "goalIsDeclared": advice.goal_is_declared,
+        "done": advice.done,
+        "remainingSeconds": _interval(each.left(advice.left)),
+        "noEnd": advice.no_end or None,
+        "unlikely": advice.unlikely or None,
+        "lossAfterAsMuchAgain": flat and {"low": flat.low, "median": flat.then, "high": flat.high},
+        "sooner": _alternative_value(each, advice.sooner),
+        "larger": _alternative_value(each, advice.larger),
+        "enough": _alternative_value(each, advice.leaner),
+        "helpsNothing": {
+            "resource": advice.resource,
+            "amount": advice.freed,
+            "part": advice.freed_part,
+            "hours": _interval(each.freed_hours),
+        },
+    }
+
+
+def _alternative_value(each: AdvisedJob, found: Alternative | None) -> dict[str, object] | None:
+    if found is None:
+        return None
+    return {
+        "ps": found.counts.ps,
+        "workers": found.counts.workers,
+        "speedUp": _interval(found.speed_up),
+        "probability": found.chance,
+        "remainingSeconds": _interval(each.left(found.left)),
+        "savesSeconds": _interval(found.saves),
+        "requestsMore": dict(found.requests),
+    }
+
+
+def _end_text(each: AdvisedJob, found: TimeLeft | None) -> str:
+    left = each.left(found)
+    if left is None:
+        return ""
+    low, median, high = (clock(each.now + seconds, each.now) for seconds in _ends(left))
+    return f"{median} ({low} to {high})"
+
+
+def _ends(found: TimeLeft) -> tuple[float, float, float]:
+    return found.low, found.median, found.high
+
+
+def _sum(found: Sequence[TimeLeft]) -> TimeLeft:
+    return TimeLeft(*(sum(each) for each in zip(*map(_ends, found), strict=True)))
+
+
+def _interval(found: TimeLeft | None) -> dict[str, float] | None:
+    return None if found is None else asdict(found)
+
+
+def _durations(found: TimeLeft) -> str:
+    low, median, high = (
+        duration(each) if each >= 0 else f"-{duration(-each)}" for each in _ends(found)
+    )
+    return f"{median} ({low} to {high})"
+
+
+def _pair(counts: Counts) -> str:
+    return f"{counts.ps} + {counts.workers}"
+
+
+def _unit(resource: str) -> str:
+    return {CPU: "CPU", "pods": "pod"}.get(resource, resource.rpartition("/")[2].upper())
+
+
+def _many(jobs: int) -> str:
+    return f"{jobs} job{'s' if jobs != 1 else ''}"
+
+
+def _gib(amount: int) -> str:
+    return f"{amount / 2**30:.3g}"
+
+
+IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

@@ -1,0 +1,29 @@
+"""First come, first served, over kinds of nodes (Gavel, OSDI 2020, section 4.2).
+
+In order of arrival, each job has its fastest kind of nodes with enough left. The first for which
+none has ends it: nobody overtakes. Shares are set anew when jobs come or go.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from optimus.allocation.time_shares import SharesProblem, Values, in_order
+from optimus.allocation.turns import Notes, TurnsPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class GavelFifoPolicy(TurnsPolicy):
+    """By arrival, each job on its fastest kind with enough left."""
+
+    name: ClassVar[str] = "gavel-fifo"
+    fills: ClassVar[bool] = False
+
+    reset_seconds: float = 0.0
+    """Least seconds between two settings of the shares. Default: in each round."""
+
+    def shares(self, problem: SharesProblem) -> tuple[Values, Notes]:
+        """All the time or none, of shape (jobs, kinds)."""
+        order = np.argsort(problem.submitted, kind="stable").tolist()
+        return in_order(problem, order, stops=True), [{}] * len(order)

@@ -1,0 +1,102 @@
+"""Jobs take turns on two kinds of nodes under a policy that shares time: each is paused and resumed
+by its share, and trains on from its last checkpoint."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from localcluster.specs import Backend, NodeSpec
+from localcluster.testing.clusters import Shown
+from optimus.kube.profile_codec import unpack
+from optimus.lifecycle import JobRecord
+from optimus.nodes import NODE_KIND_LABEL
+from tests.harness.api import Json
+from tests.harness.light_jobs import LightJob
+from tests.harness.optimus_cluster import (
+    AUTOSCALER,
+    QUICK_TUNING,
+    OptimusCluster,
+    optimus_cluster,
+    training_nodes,
+)
+from tests.harness.scenario import Scenario, scenario_namespace
+from tests.harness.small_jobs import SMALL, small_job
+
+KINDS = ("fast", "slow")
+TUNING = replace(
+    QUICK_TUNING,
+    autoscaler={**QUICK_TUNING.autoscaler, "policy": "gavel-las", "profiling_samples": "1"},
+)
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/optimus-system/leases/optimus-autoscaler"
+
+
+def _nodes() -> Iterator[NodeSpec]:
+    for node, kind in zip(training_nodes("4", "4"), KINDS, strict=True):
+        yield replace(node, labels={**node.labels, NODE_KIND_LABEL: kind})
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(Backend.EMBEDDED, id="embedded"),
+        pytest.param(Backend.REAL, id="real", marks=pytest.mark.e2e),
+    ]
+)
+def optimus_of_two_kinds(request: pytest.FixtureRequest, shown: Shown) -> Iterator[OptimusCluster]:
+    backend: Backend = request.param
+    with (
+        optimus_cluster(f"turns-{backend}", tuple(_nodes()), TUNING, backend=backend) as optimus,
+        shown(optimus.cluster),
+    ):
+        optimus.deploy()
+        yield optimus
+
+
+def one_kind_job(name: str) -> LightJob:
+    """A job whose worker fills most of a node."""
+    job = small_job(name, (1, 1), requests={"PS": SMALL, "Worker": {"cpu": "3", "memory": "64Mi"}})
+    target = {"optimus.dl/target-loss": "0.001"}  # out of reach: it trains until it is deleted
+    return replace(job, annotations={**(job.annotations or {}), **target})
+
+
+def record_of(scenario: Scenario, job: LightJob) -> JobRecord:
+    status: Json = (scenario.profile(job) or {}).get("status") or {}
+    return unpack(status.get("state"), job.name, 1e12).record
+
+
+def runs_on_its_kind(scenario: Scenario, jobs: list[LightJob]) -> bool:
+    """Whether some job trains with its worker on a node of the kind that its profile says."""
+    for job in jobs:
+        status = (scenario.profile(job) or {}).get("status") or {}
+        kind = (status.get("nodeKind") or {}).get("value")
+        nodes = [node for node, roles in scenario.placement(job).items() if "worker" in roles]
+        if status.get("phase") == "Training" and kind and nodes:
+            return nodes == [f"train-{KINDS.index(kind) + 1}"]
+    return False
+
+
+def test_jobs_take_turns_by_their_shares(
+    optimus_of_two_kinds: OptimusCluster, tmp_path: Path
+) -> None:
+    jobs = [one_kind_job(f"job-{number}") for number in range(4)]
+    with scenario_namespace(optimus_of_two_kinds, "turns", tmp_path / "checkpoints") as scenario:
+        scenario.submit(*jobs)
+        for job in jobs:
+            scenario.wait_events(job.name, "Paused", "Resumed")
+        scenario.wait(lambda: runs_on_its_kind(scenario, jobs), "a job runs on its kind of nodes")
+        # The next leader goes on with what is remembered.
+        remembered = scenario.api.get(LEASE)["metadata"]["annotations"]
+        assert '"policy": "gavel-las"' in remembered["optimus.dl/policy-memory"]
+        leader = optimus_of_two_kinds.pod_of(AUTOSCALER)["metadata"]["name"]
+        scenario.api.delete(f"/api/v1/namespaces/optimus-system/pods/{leader}")
+        turns = {job.name: len(record_of(scenario, job).turns) for job in jobs}
+        scenario.wait(
+            lambda: all(len(record_of(scenario, each).turns) > turns[each.name] for each in jobs),
+            "each job has had another turn",
+        )
+        records = {job.name: record_of(scenario, job) for job in jobs}
+        seconds = [record.received_seconds for record in records.values()]
+        assert max(seconds) < 2.5 * min(seconds), records
+        assert {kind for record in records.values() for kind in record.received} == set(KINDS)
+        assert all(record.redone_seconds < 5 * record.pauses for record in records.values())

@@ -1,0 +1,397 @@
+"""A policy by which jobs take turns, on a cluster: they are paused and resumed by their shares."""
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from autoscaler.jobs.managed import Holds
+from optimus.allocation import PolicyMemory
+from optimus.interval.settle.as_decided import MOST_TURNS
+from optimus.kube.contract import Annotation, Phase
+from optimus.kube.errors import ErrorKind
+from optimus.kube.nodes import ClusterNode
+from optimus.kube.pods import Pod
+from optimus.kube.profile_codec import unpack
+from optimus.kube.profiles import NodeKind
+from optimus.kube.training_jobs import TrainingJob
+from optimus.lifecycle import JobRecord
+from optimus.nodes import NODE_KIND_LABEL, Node
+from optimus.rescale.disruption import UNLIMITED, DisruptionLimits, Limit
+from optimus.rescale.words import PauseReason
+from optimus.resources import Resources
+from tests.unit.autoscaler.controller_harness import TIMING, ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import FakeJob, tf_job
+
+USUAL = {"training_mode": "sync", "target_loss": "0.001", "rescale": "any"}
+PAUSES = Holds(pauses=frozenset({PauseReason.POLICY}))
+NAMES = ("a", "b", "c")
+
+
+@dataclass
+class KindsCluster(FakeCluster):
+    """A cluster with a node of each of several kinds; each job has all its pods on one of them."""
+
+    kinds: dict[str, int] = field(default_factory=dict)
+    """CPUs by kind."""
+    drained: set[str] = field(default_factory=set)
+    closed: set[str] = field(default_factory=set)
+    """Kinds on which no pod is placed, although the nodes seem to be free."""
+
+    def decoded(self) -> tuple[list[TrainingJob], list[ClusterNode], list[Pod]]:
+        jobs, _, pods = super().decoded()
+        nodes = [
+            Node(
+                kind,
+                Resources(cpu=1000 * cpus, pods=110),
+                labels={NODE_KIND_LABEL: kind},
+                cordoned=kind in self.drained,
+            )
+            for kind, cpus in self.kinds.items()
+        ]
+        return jobs, [ClusterNode(name=node.name, node=node) for node in nodes], pods
+
+    def _make_pods(self, fake: FakeJob) -> None:
+        binding = self.profiles[fake.name].status.node_kind if fake.name in self.profiles else None
+        taken = dict.fromkeys(self.kinds, 0)
+        for each in self.jobs.values():
+            for pod in each.pods:
+                taken[pod["spec"]["nodeName"]] += 1
+        for kind, cpus in self.kinds.items():
+            is_allowed = binding is None or binding == NodeKind(NODE_KIND_LABEL, kind)
+            if (
+                kind not in self.drained | self.closed
+                and is_allowed
+                and taken[kind] + sum(fake.counts) <= cpus
+            ):
+                super()._make_pods(fake)
+                for pod in fake.pods:
+                    pod["spec"]["nodeName"] = kind
+                return
+
+
+class Killed(BaseException):
+    """The autoscaler's process ends."""
+
+
+@dataclass
+class KillingCluster(FakeCluster):
+    """A cluster that ends the autoscaler's process before a write."""
+
+    ends_after: int | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "writes" and self.ends_after is not None and value > self.ends_after:
+            raise Killed
+
+
+def taking_turns(
+    cluster: FakeCluster,
+    holds: Holds = PAUSES,
+    disruption: DisruptionLimits = UNLIMITED,
+    **options: Any,
+) -> ControllerHarness:
+    timing = replace(TIMING, holds=holds, disruption=disruption)
+    given: dict[str, Any] = {"policy": "gavel-las", "instance": "one", "measures": False, **options}
+    return ControllerHarness(cluster, timing=timing, **given)
+
+
+def submit(cluster: FakeCluster, *names: str) -> list[FakeJob]:
+    """Jobs of which each fills four cores."""
+    cluster.cpus = cluster.cpus if isinstance(cluster, KindsCluster) else 4
+    jobs = [cluster.submit(tf_job(name, 1, 3)) for name in names]
+    for job in jobs:
+        job.annotate(**USUAL)
+    return jobs
+
+
+def mark_of(job: FakeJob) -> str:
+    return str(job.manifest["metadata"]["annotations"].get(Annotation.SUSPENDED_BY, ""))
+
+
+def record_of(cluster: FakeCluster, name: str) -> JobRecord:
+    return unpack(cluster.profiles[name].status.state, name, cluster.at).record
+
+
+def received(cluster: FakeCluster) -> dict[str, float]:
+    return {name: record_of(cluster, name).received_seconds for name in cluster.profiles}
+
+
+def test_jobs_of_which_one_fits_get_equal_parts_of_the_time(cluster: FakeCluster) -> None:
+    harness = taking_turns(cluster)
+    jobs = submit(cluster, *NAMES)
+    harness.run(1200)
+    seconds = received(cluster)
+    assert all(job.runs > 2 for job in jobs)
+    assert max(seconds.values()) < 1.5 * min(seconds.values()), seconds  # turns of 48 s
+
+
+def test_each_job_goes_on_where_it_was_paused(cluster: FakeCluster) -> None:
+    harness = taking_turns(cluster)
+    a, *_ = submit(cluster, *NAMES)
+    harness.run_until("a", Phase.WAITING_FOR_ITS_TURN)
+    saved = a.saved
+    harness.run_until("a", Phase.TRAINING)
+    assert a.step >= saved > 0
+
+
+def test_a_new_leader_goes_on_with_what_the_policy_remembers(cluster: FakeCluster) -> None:
+    harness = taking_turns(cluster)
+    submit(cluster, *NAMES)
+    harness.run(200)
+    before = json.loads(cluster.lease)
+    parts = {name: dict(record_of(cluster, name).remembered) for name in NAMES}
+    assert before["policy"] == "gavel-las"
+    assert "jobs" not in before["data"]
+    assert all(part["policy"] == "gavel-las" and part["data"] for part in parts.values())
+    harness.restart()
+    harness.run(2)
+    # Decided anew, on the same: shares are not set again, as the jobs are the same.
+    assert json.loads(cluster.lease)["data"] == before["data"]
+    for name in NAMES:
+        after = record_of(cluster, name).remembered["data"]
+        assert {**after, "waited": {}} == {**parts[name]["data"], "waited": {}}
+
+
+def test_restarts_do_not_change_what_jobs_get(cluster: FakeCluster) -> None:
+    harness = taking_turns(cluster)
+    submit(cluster, *NAMES)
+    for passed in (70, 90, 110, 130, 150, 170, 190, 210):
+        harness.run(passed)
+        harness.restart()
+    harness.run(2)
+    seconds = received(cluster)
+    assert max(seconds.values()) < 1.4 * min(seconds.values()), seconds
+
+
+def test_nothing_is_done_before_what_the_policy_remembers_is_stored(cluster: FakeCluster) -> None:
+    harness = taking_turns(cluster)
+    jobs = submit(cluster, *NAMES)
+    harness.run_until("a", Phase.TRAINING)
+    cluster.refuse = ErrorKind.TRANSIENT
+    suspended = [job.suspended for job in jobs]
+    stored = cluster.lease
+    harness.run(100)
+    assert (suspended, stored) == ([job.suspended for job in jobs], cluster.lease)
+    cluster.refuse = None
+    harness.run_until("a", Phase.WAITING_FOR_ITS_TURN)
+
+
+def test_what_cannot_be_read_of_the_lease_is_known_before_anything_is_decided(
+    cluster: FakeCluster,
+) -> None:
+    harness = taking_turns(cluster)
+    submit(cluster, *NAMES)
+    harness.run(200)
+    harness.restart()
+    cluster.unreachable = True
+    harness.run(20)
+    assert harness.intervals == 0
+    cluster.unreachable = False
+    harness.run(20)
+    assert harness.intervals > 0
+
+
+def test_what_another_policy_or_somebody_else_has_written_is_left_out(
+    cluster: FakeCluster,
+) -> None:
+    parts = {"a": PolicyMemory("x", 2, {"s": 1}), "b": PolicyMemory("y", 2, {"s": 2})}
+    assert PolicyMemory.joined("x", "{", parts).data == {"jobs": {"a": {"s": 1}}}
+    stored = PolicyMemory("x", 2, {"at": 5}).as_json()
+    assert PolicyMemory.joined("x", stored, parts).data == {"at": 5, "jobs": {"a": {"s": 1}}}
+    assert PolicyMemory.joined("z", stored, parts).data == {"jobs": {}}
+    harness = taking_turns(cluster)
+    cluster.lease = "written by somebody else"
+    submit(cluster, *NAMES)
+    harness.run_until("a", Phase.WAITING_FOR_ITS_TURN)
+
+
+def test_jobs_are_held_to_the_kind_of_nodes_that_they_are_granted() -> None:
+    cluster = KindsCluster(kinds={"fast": 4, "slow": 4}, cpus=8)
+    harness = taking_turns(cluster)
+    jobs = submit(cluster, *NAMES)
+    for _ in range(250):
+        harness.run(2)
+        for job in jobs:
+            status = cluster.profiles[job.name].status
+            kind = None if status.rescale else status.node_kind
+            if job.pods and kind is not None and status.phase is Phase.TRAINING:
+                assert {pod["spec"]["nodeName"] for pod in job.pods} == {kind.value}
+    by_kind = {name: record_of(cluster, name).received for name in NAMES}
+    sums = [sum(each.values()) for each in by_kind.values()]
+    assert 0 < max(sums) < 1.4 * min(sums), by_kind
+    assert {kind for each in by_kind.values() for kind in each} == {"fast", "slow"}
+
+
+def test_paused_jobs_are_resumed_where_the_policy_takes_no_turns_any_more(
+    cluster: FakeCluster,
+) -> None:
+    harness = taking_turns(cluster)
+    jobs = submit(cluster, *NAMES)
+    harness.run_until("a", Phase.WAITING_FOR_ITS_TURN)
+    other = taking_turns(cluster, Holds(), policy="optimus", instance="two")
+    other.run(200)
+    assert not any(job.suspended for job in jobs)
+    assert all(cluster.profiles[name].status.node_kind is None for name in NAMES)
+
+
+def test_a_job_that_waits_is_told_its_share_what_it_has_received_and_its_turn(
+    cluster: FakeCluster,
+) -> None:
+    harness = taking_turns(cluster)
+    submit(cluster, *NAMES)
+    status = harness.run_until("a", Phase.WAITING_FOR_ITS_TURN)
+    assert status.reason.startswith("paused by the policy until it is its turn: not its turn")
+    assert "its share is 33%, it has run for " in status.reason
+    assert "its turn is expected at 2027-01-15T08:" in status.reason
+    (told,) = [text for name, *each, text in cluster.events if (name, each) == ("a", ["Paused"])]
+    assert told.startswith("not its turn")
+
+
+def test_turns_are_not_held_back_by_the_disruption_budget(cluster: FakeCluster) -> None:
+    budget = DisruptionLimits(Limit(1), Limit(1))
+    harness = taking_turns(cluster, disruption=budget)
+    cluster.cpus = 8
+    jobs = [cluster.submit(tf_job(name, 1, 3)) for name in ("a", "b", "c", "d")]
+    for job in jobs:
+        job.annotate(**USUAL)
+    harness.run(24)
+    harness.run_until("a", Phase.SUSPENDING, Phase.WAITING_FOR_ITS_TURN)
+    assert [job.suspended for job in jobs[:2]] == [True, True]
+
+
+def test_a_job_is_not_paused_more_often_than_six_times_an_hour(cluster: FakeCluster) -> None:
+    harness = taking_turns(cluster)
+    submit(cluster, *NAMES)
+    for _ in range(30):
+        harness.run(20)
+        found = [record_of(cluster, name).turns for name in cluster.profiles]
+        lately = [sum(cluster.at - each < 6 * 20 for each in turns) for turns in found]
+        assert max(lately, default=0) <= MOST_TURNS
+
+
+def test_nobody_waits_longer_than_the_others_turns_take_and_two_rounds(
+    cluster: FakeCluster,
+) -> None:
+    harness = taking_turns(cluster)
+    submit(cluster, *NAMES)
+    waited = dict.fromkeys(NAMES, 0.0)
+    longest = 0.0
+    for _ in range(300):
+        harness.run(2)
+        for name in NAMES:
+            trains = harness.status(name).phase is Phase.TRAINING
+            waited[name] = 0.0 if trains else waited[name] + 2
+            longest = max(longest, waited[name])
+    # A share of a third, and rounds of at most 48 s.
+    assert longest <= (3 + 2) * 48
+
+
+def test_a_job_that_prints_no_checkpoint_is_not_paused_and_the_others_get_no_harm(
+    cluster: FakeCluster,
+) -> None:
+    cluster.checkpoints_of = {"b", "c"}
+    harness = taking_turns(cluster)
+    a, *others = submit(cluster, *NAMES)
+    for job in (a, *others):
+        job.annotate(rescale="checkpoint")
+    harness.run(900)
+    trained = [job.name for job in (a, *others) if job.runs]
+    assert a.runs == 1 or trained != ["a"]
+    assert not any(job.suspended and job.pods for job in (a, *others))
+
+
+def test_when_all_nodes_of_a_kind_are_drained_its_jobs_run_on_the_other() -> None:
+    cluster = KindsCluster(kinds={"fast": 4, "slow": 4}, cpus=8)
+    harness = taking_turns(cluster)
+    jobs = submit(cluster, "a", "b")
+    harness.run(30)
+    assert all(job.pods for job in jobs)
+    cluster.drained.add("fast")
+    for job in jobs:
+        if job.pods and job.pods[0]["spec"]["nodeName"] == "fast":
+            job.pods.clear()
+    for _ in range(200):
+        harness.run(2)
+    nodes = [job.pods[0]["spec"]["nodeName"] for job in jobs if job.pods]
+    assert nodes == ["slow"]
+    seconds = {name: record_of(cluster, name).received for name in ("a", "b")}
+    assert all(each.get("slow", 0) > 20 for each in seconds.values()), seconds
+
+
+@pytest.mark.parametrize("seconds", range(1, 14, 2))
+def test_one_that_is_killed_at_any_tick_goes_on_with_the_turns(
+    cluster: FakeCluster, seconds: int
+) -> None:
+    harness = taking_turns(cluster)
+    a, *_ = submit(cluster, *NAMES)
+    for phase in (Phase.SUSPENDING, Phase.STARTING):
+        harness.run_until("a", phase)
+        harness.run(seconds, tick=1)
+        harness.restart()
+    harness.run_until("a", Phase.TRAINING)
+    harness.run_until("a", Phase.WAITING_FOR_ITS_TURN)
+    harness.run_until("a", Phase.TRAINING)
+    assert mark_of(a) == ""
+    harness.run(10)
+    assert sum(bool(job.pods) and not job.suspended for job in cluster.jobs.values()) == 1
+
+
+@pytest.mark.parametrize("write", range(14))
+def test_one_that_ends_at_any_write_leaves_nothing_that_the_next_does_not_end(write: int) -> None:
+    """Also between what is stored of the policy and what is done."""
+    cluster = KillingCluster()
+    harness = taking_turns(cluster)
+    jobs = submit(cluster, *NAMES)
+    harness.run_until("a", Phase.TRAINING)
+    harness.run(40)
+    cluster.ends_after = cluster.writes + write
+    with pytest.raises(Killed):
+        harness.run(200)
+    cluster.ends_after = None
+    harness.restart()
+    harness.run(250)
+    assert all(job.runs for job in jobs)
+    assert sum(bool(job.pods) and not job.suspended for job in jobs) <= 1
+    seconds = received(cluster)
+    assert all(each > 0 for each in seconds.values()), seconds
+
+
+def test_fifty_paused_jobs_are_resumed_where_the_policy_takes_no_turns_any_more(
+    cluster: FakeCluster,
+) -> None:
+    harness = taking_turns(cluster)
+    names = [f"j{number}" for number in range(52)]
+    cluster.cpus = 4 * len(names)
+    jobs = [cluster.submit(tf_job(name, 1, 3)) for name in names]
+    for job in jobs:
+        job.annotate(**USUAL)
+    harness.run(10)
+    cluster.cpus = 8  # nodes are drained: all but two are paused
+    harness.run(80)
+    paused = [job for job in jobs if job.suspended]
+    assert len(paused) >= 50
+    cluster.cpus = 4 * len(names)
+    other = taking_turns(cluster, Holds(), policy="optimus", instance="two")
+    other.run(60)
+    assert not any(job.suspended for job in jobs)
+    assert not any(mark_of(job) for job in jobs)
+
+
+def test_a_job_is_released_from_a_kind_that_has_no_room_for_long() -> None:
+    cluster = KindsCluster(kinds={"fast": 4, "slow": 4}, closed={"fast", "slow"}, cpus=8)
+    harness = taking_turns(cluster)
+    (job,) = submit(cluster, "a")
+    harness.run(30, tick=5)
+    held_to = harness.status("a").node_kind
+    assert held_to is not None
+    (other,) = cluster.kinds.keys() - {held_to.value}
+    cluster.closed.remove(other)
+    harness.run(540, tick=20)
+    assert not job.pods
+    harness.run(80, tick=5)
+    assert {pod["spec"]["nodeName"] for pod in job.pods} == {other}
+    assert cluster.reasons("a").count("KindReleased") == 1

@@ -1,0 +1,1 @@
+"""What a training script needs under Optimus. Each module stands alone and may be copied."""
