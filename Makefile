@@ -54,7 +54,7 @@ $(DEMO_READY): requirements/demo.txt requirements/uv.txt Makefile
 	@echo "$(CURDIR)/localcluster/src" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/localcluster.pth"
 	@touch $@
 
-demo: $(DEMO_READY) ## train two jobs under Optimus on this machine; CLUSTER=real: on a real control plane
+demo: $(DEMO_READY) ## train two jobs, under Optimus and untouched, on this machine; CLUSTER=real: on a real control plane
 	@$(BIN)/python -m examples.demo --cluster $(CLUSTER)
 
 # Side by side, since mypy uses one core. The longest begin first.

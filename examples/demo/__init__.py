@@ -1,1 +1,1 @@
-"""The demo: two annotated jobs train under Optimus on a local control plane."""
+"""The demo: two annotated jobs train on a local control plane, under Optimus and untouched."""

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from optimus.jobs import Counts
 from optimus.kube.contract import RESCALING, Phase
-from optimus.kube.profiles import ProfileStatus
+from optimus.kube.profiles import BooksStatus, ProfileStatus
+
+UNTOUCHED_MARK: Final = "*"
+"""Behind the name of the same job untouched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +17,18 @@ class Row:
     """One job as the table shows it."""
 
     name: str
+    """With the mark where it is untouched."""
     kind: str
     status: ProfileStatus
     counts: Counts
     placement: str
+    outcome: str = ""
+    """How it has ended, by its own conditions."""
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it stays at the counts that it was submitted with."""
+        return self.name.endswith(UNTOUCHED_MARK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +46,8 @@ class JobHistory:
 
     submitted_at: float
     rescales: list[Entry] = field(default_factory=list)
-    first_forecast: tuple[float, int] | None = None
+    books: BooksStatus | None = None
+    """What moving it has saved and lost, as it keeps account of it."""
     reached_at: float | None = None
     rescale_id: str | None = None
     interval_id: str = ""
@@ -49,17 +62,20 @@ class Journal:
         self.entries: list[Entry] = []
 
     def submitted(self, name: str, at: float) -> None:
-        """Note that a job was submitted."""
-        self.histories[name] = JobHistory(at)
-        self._note(at, name, "submitted")
+        """Note that a job was submitted, and the same one untouched."""
+        self._note(at, name, "submitted, and the same job untouched")
+        for each in (name, f"{name}{UNTOUCHED_MARK}"):
+            self.histories[each] = JobHistory(at)
 
     def follow(self, rows: Iterable[Row], at: float) -> None:
         """Note what is new in these rows of submitted jobs."""
         for row in rows:
             history = self.histories[row.name]
-            self._follow_rescale(row, history, at)
-            self._follow_decision(row, history, at)
-            self._follow_placement(row, history, at)
+            if not row.is_untouched:
+                self._follow_rescale(row, history, at)
+                self._follow_decision(row, history, at)
+                self._follow_placement(row, history, at)
+            history.books = row.status.books or history.books
             self._follow_goal(row, history, at)
 
     def _follow_rescale(self, row: Row, history: JobHistory, at: float) -> None:
@@ -90,15 +106,13 @@ class Journal:
             self._note(at, row.name, f"placed on {row.placement}")
 
     def _follow_goal(self, row: Row, history: JobHistory, at: float) -> None:
-        if row.status.remaining_seconds and history.first_forecast is None:
-            history.first_forecast = (at, row.status.remaining_seconds)
         if history.reached_at is None and reached(row):
             history.reached_at = at
             seconds = at - history.submitted_at
             self._note(
                 at,
                 row.name,
-                f"reached its goal after {seconds:.0f} s: an epoch of {row.status.goal}",
+                f"reached its goal after {seconds:.0f} s",
             )
 
     def _note(self, at: float, job: str, text: str) -> None:
@@ -108,6 +122,5 @@ class Journal:
 
 
 def reached(row: Row) -> bool:
-    """Whether a job has met its goal, whatever became of it then."""
-    done = {Phase.AT_TARGET, Phase.SUSPENDED, Phase.COMPLETED}
-    return row.status.phase in done or row.status.progress_percent == 100
+    """Whether a job has met its goal and ended by itself."""
+    return row.outcome == "Succeeded"

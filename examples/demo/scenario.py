@@ -1,4 +1,8 @@
-"""The demo's nodes, installation and jobs; the same on either back end, without kubectl."""
+"""The demo's nodes, installation and jobs; the same on either back end, without kubectl.
+
+Each job is submitted twice: under Optimus, and untouched on nodes of the same size. That one has
+no annotation of Optimus, and the cluster's default scheduler places it. Both end by themselves, at
+the same loss."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -14,17 +18,22 @@ from localcluster.errors import ClusterError
 from localcluster.paths import REPOSITORY
 from localcluster.specs import NodeSpec, Taint
 
-NAMESPACE: Final = "default"
+MANAGED: Final = "default"
+UNTOUCHED: Final = "untouched"
+"""The namespaces of the two."""
 SYSTEM: Final = "optimus-system"
 _DEPLOYMENTS: Final = ("optimus-scheduler", "optimus-autoscaler")
 _AVAILABLE_SECONDS: Final = 90.0
 _LOOK_SECONDS: Final = 0.2
-_TRAINING: Final = 3
+_ALONE: Final = "default-scheduler"
+NODES: Final = 3
+CPUS: Final = "3"
+"""Of each node."""
 _LIGHT: Final = REPOSITORY / "examples" / "light"
-TARGET_LOSS: Final = 0.22
-"""Of both jobs, where the caller names no other."""
+TARGET_LOSS: Final = 0.18
+"""Of both jobs, where the caller names no other: that of the examples."""
 
-_GOAL: Final = {"optimus.dl/target-loss": f"{TARGET_LOSS:g}", "optimus.dl/at-target": "suspend"}
+_GOAL: Final = {"optimus.dl/target-loss": f"{TARGET_LOSS:g}"}
 # Cheaper steps and shorter epochs than in the examples. All costs by the same factor: which counts
 # are best stays.
 _QUICK_TF: Final = {
@@ -61,15 +70,23 @@ class DemoJob:
             self, annotations={**self.annotations, "optimus.dl/target-loss": f"{loss:g}"}
         )
 
-    def body(self) -> dict[str, Any]:
+    def body(self, namespace: str = MANAGED) -> dict[str, Any]:
         """The object that a user would apply."""
         body: dict[str, Any] = yaml.safe_load((_LIGHT / self.manifest).read_text())
-        body["metadata"]["namespace"] = NAMESPACE
-        body["metadata"]["annotations"].update(self.annotations)
+        metadata = body["metadata"]
+        loss = self.annotations["optimus.dl/target-loss"]
+        metadata["namespace"] = namespace
+        metadata["annotations"].update(self.annotations)
         roles = next(value for key, value in body["spec"].items() if key.endswith("ReplicaSpecs"))
         for role in roles.values():
-            (container,) = role["template"]["spec"]["containers"]
-            container["args"] = with_flags(container["args"], self.flags)
+            spec = role["template"]["spec"]
+            (container,) = spec["containers"]
+            arguments = with_flags(container["args"], self.flags)
+            container["args"] = [*arguments, f"--target-loss={loss}"]
+            if namespace == UNTOUCHED:
+                spec |= {"schedulerName": _ALONE, "nodeSelector": _pool(UNTOUCHED)}
+        if namespace == UNTOUCHED:
+            del metadata["annotations"]
         return body
 
 
@@ -83,12 +100,17 @@ _MX: Final = {
 SECOND: Final = DemoJob("light-mx", "mxjob.yaml", {**_GOAL, **_MX}, _QUICK_MX)
 
 
+def _pool(name: str) -> dict[str, str]:
+    return {"optimus.dl/pool": name}
+
+
 def nodes() -> list[NodeSpec]:
-    """Return a node for the two processes of Optimus, and the pool for training."""
-    pool = {"optimus.dl/pool": "training"}
+    """Return a node for the two processes of Optimus, and two equal pools for training."""
     taint = (Taint("optimus.dl/training", "true"),)
     training = [
-        NodeSpec(f"n{number}", {"cpu": "3"}, pool, taint) for number in range(1, _TRAINING + 1)
+        NodeSpec(f"{prefix}{number}", {"cpu": CPUS}, _pool(name), taint)
+        for prefix, name in (("n", "training"), ("u", UNTOUCHED))
+        for number in range(1, NODES + 1)
     ]
     return [NodeSpec("system"), *training]
 
@@ -115,25 +137,33 @@ def install(cluster: LocalCluster, folder: Path) -> None:
     Raises:
         ClusterError: they were not, in the time that a slow machine needs."""
     cluster.apply(Path(__file__).parent / "optimus")
-    volume: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": "light-checkpoints"},
-        "spec": {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteMany"],
-            "hostPath": {"path": str(folder / "checkpoints")},
-            "claimRef": {"namespace": NAMESPACE, "name": "light-checkpoints"},
-        },
-    }
-    _apply(cluster, volume, folder)
-    cluster.apply(_LIGHT / "checkpoints-pvc.yaml")
+    _apply(
+        cluster, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": UNTOUCHED}}, folder
+    )
+    for namespace in (MANAGED, UNTOUCHED):
+        name = f"light-checkpoints-{namespace}"
+        volume: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteMany"],
+                "hostPath": {"path": str(folder / name)},
+                "claimRef": {"namespace": namespace, "name": "light-checkpoints"},
+            },
+        }
+        _apply(cluster, volume, folder)
+        claim = yaml.safe_load((_LIGHT / "checkpoints-pvc.yaml").read_text())
+        claim["metadata"]["namespace"] = namespace
+        _apply(cluster, claim, folder)
     _wait_available(cluster)
 
 
 def submit(cluster: LocalCluster, job: DemoJob, folder: Path) -> None:
-    """Submit a job as its user would."""
-    _apply(cluster, job.body(), folder)
+    """Submit a job as its users would, untouched and under Optimus."""
+    for namespace in (UNTOUCHED, MANAGED):
+        _apply(cluster, job.body(namespace), folder)
 
 
 def _apply(cluster: LocalCluster, body: Mapping[str, Any], folder: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Self, TypeAlias
 import urllib3
 from kubernetes import client as api
 
-from examples.demo.scenario import NAMESPACE, SYSTEM
+from examples.demo.scenario import MANAGED, SYSTEM
 from localcluster.errors import ClusterError
 from localcluster.node.pod_processes import PORTS_ANNOTATION
 
@@ -38,7 +38,7 @@ def system_pods(client: api.ApiClient) -> list[api.V1Pod]:
 def profiles_table(client: api.ApiClient) -> Table:
     """The profiles of the demo's namespace as the API server makes a table of them."""
     table: Any = api.CustomObjectsApi(client).list_namespaced_custom_object(
-        "optimus.dl", "v1alpha1", NAMESPACE, "trainingprofiles", _headers={"Accept": _TABLE}
+        "optimus.dl", "v1alpha1", MANAGED, "trainingprofiles", _headers={"Accept": _TABLE}
     )
     return dict(table)
 

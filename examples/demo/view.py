@@ -89,18 +89,34 @@ def _unit(value: int | None, unit: str) -> str:
     return "" if value is None else f"{value} {unit}"
 
 
+def _phase(row: Row) -> str:
+    return row.status.phase or row.outcome or ("untouched" if row.is_untouched else "")
+
+
+def _done(row: Row) -> str:
+    return _unit(100 if row.outcome == "Succeeded" else row.status.progress_percent, "%")
+
+
+def _forecast(row: Row) -> str:
+    return "" if row.outcome else _unit(row.status.remaining_seconds, "s")
+
+
 # Each is as wide as it ever gets, so that nothing moves; those without `from_width` fit on 80
 # characters.
 _COLUMNS: Final = (
     _Column("job", lambda row: row.name, "left"),
-    _Column("phase", lambda row: row.status.phase or "", "left", width=20),
+    _Column("phase", _phase, "left", width=20),
     _Column("PSs", lambda row: _towards(row.counts.ps, row.status.target_ps), width=7),
     _Column("workers", lambda row: _towards(row.counts.workers, row.status.target_workers)),
     _Column("loss", lambda row: _number(row.status.loss, ".3f"), width=5),
     _Column("target", lambda row: row.status.goal.removeprefix("loss "), width=7, from_width=100),
-    _Column("done", lambda row: _unit(row.status.progress_percent, "%"), width=5),
+    _Column(
+        "done", lambda row: _unit(100 if row.outcome else row.status.progress_percent, "%"), width=5
+    ),
     _Column("steps/s", lambda row: _number(row.status.steps_per_second, ".2f"), from_width=100),
-    _Column("forecast", lambda row: _unit(row.status.remaining_seconds, "s")),
+    _Column(
+        "forecast", lambda row: "" if row.outcome else _unit(row.status.remaining_seconds, "s")
+    ),
     _Column("PSs + workers on", lambda row: row.placement, "left", from_width=136),
 )
 

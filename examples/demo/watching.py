@@ -7,7 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from examples.demo.journal import Entry, JobHistory, Journal, Row
+from examples.demo.journal import UNTOUCHED_MARK, Entry, JobHistory, Journal, Row
+from examples.demo.scenario import UNTOUCHED
 from optimus.jobs import Counts, Role
 from optimus.kube.client import connect
 from optimus.kube.eligibility import EligibilityConfig
@@ -77,17 +78,19 @@ class JobWatcher:
         return rows
 
     def _rows(self) -> Iterator[Row]:
-        statuses = {profile.name: profile.status for profile in self._profiles.items()}
+        statuses = {profile.job.uid: profile.status for profile in self._profiles.items()}
         for cache in self._jobs:
             for seen in cache.items():
-                if seen.name in self.histories and seen.job is not None:
-                    status = statuses.get(seen.name, ProfileStatus())
+                name = f"{seen.name}{UNTOUCHED_MARK if seen.namespace == UNTOUCHED else ''}"
+                if name in self.histories and seen.job is not None:
+                    status = statuses.get(seen.uid, ProfileStatus())
                     yield Row(
-                        seen.name,
+                        name,
                         seen.kind,
                         status,
                         seen.job.counts,
                         self._placement(seen.uid, seen.job.counts),
+                        seen.outcome or "",
                     )
 
     def _placement(self, uid: str, counts: Counts) -> str:

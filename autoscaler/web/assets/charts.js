@@ -89,7 +89,7 @@ export const useData = (points, names) => [
 ];
 
 /** Losses or a metric, the fitted curve with its band, the goal and when it is expected. */
-export function curveChart(box, chart) {
+export function curveChart(box, chart, logarithmic) {
   const last = chart.fitK.length ? chart.fitK[chart.fitK.length - 1] : Math.max(...chart.k, 1);
   const past = chart.fitK.map((k, index) => (k <= chart.done ? chart.fit[index] : null));
   const ahead = chart.fitK.map((k, index) => (k >= chart.done ? chart.fit[index] : null));
@@ -107,17 +107,17 @@ export function curveChart(box, chart) {
     height: 320,
     padding: beyond(18),
     cursor: { drag: { x: true, y: false, uni: 20 } },
-    scales: { x: { time: false, range: (_, low, high) => [Math.min(0, low), high] }, y: { range: padded } },
+    scales: { x: { time: false, range: (_, low, high) => [Math.min(0, low), high] }, y: logarithmic ? { distr: 3, range: (_, low, high) => [low * 0.9, high * 1.1] } : { range: padded } },
     axes: [axis({ label: chart.unit, labelSize: 20, labelFont: "12px system-ui", labelGap: 0, size: BELOW, values: (_, ticks) => ticks.map((each) => figure(each)) }), axis({ size: 58, values: (_, ticks) => ticks.map((each) => figure(each)) })],
     bands: [{ series: [5, 4], fill: token("--band") }],
     series: [
       { label: chart.unit, value: (_, value) => (value === null ? "–" : figure(value, 4)) },
       { label: chart.name, stroke: token("--points"), paths: () => null, points: { show: true, size: 5, fill: token("--points"), stroke: token("--points") }, value: number },
-      { label: "fit", stroke: main, width: 2, spanGaps: true, points: { show: false }, value: number },
-      { label: "forecast", stroke: main, width: 2, dash: [6, 5], spanGaps: true, points: { show: false }, value: number },
-      { label: "80 % from", stroke: "transparent", spanGaps: true, points: { show: false }, value: number },
+      { label: "fit, solid", stroke: main, width: 2, spanGaps: true, points: { show: false }, value: number },
+      { label: "forecast, dashed", stroke: main, width: 2, dash: [6, 5], spanGaps: true, points: { show: false }, value: number },
+      { label: "80 %, shaded, from", stroke: "transparent", spanGaps: true, points: { show: false }, value: number },
       { label: "to", stroke: "transparent", spanGaps: true, points: { show: false }, value: number },
-      { label: "goal", stroke: accent, width: 1.5, dash: [3, 4], spanGaps: true, points: { show: false }, value: number },
+      { label: "goal, dotted", stroke: accent, width: 1.5, dash: [3, 4], spanGaps: true, points: { show: false }, value: number },
     ],
     hooks: { draw: [(plot) => marks(plot, chart)] },
   };
@@ -195,7 +195,7 @@ export function countsChart(box, points, rescales, now) {
     series: [
       { value: (_, at) => (at === null ? "–" : second(at)) },
       { label: "workers", stroke: token(WORKERS), width: 2, paths: stepped, points: { show: false }, value: whole },
-      { label: "PS", stroke: token(PS), width: 2, paths: stepped, points: { show: false }, value: whole },
+      { label: "PS, dashed", stroke: token(PS), width: 2, dash: [6, 5], paths: stepped, points: { show: false }, value: whole },
     ],
     hooks: { drawClear: [(plot) => shade(plot, rescales, now)] },
   };

@@ -15,6 +15,7 @@ export function jobView(namespace, name) {
   let detail = null;
   let shownCurve = "";
   let shownCounts = "";
+  let logarithmic = false;
   let loading = false;
   let again = false;
   let closed = false;
@@ -24,7 +25,7 @@ export function jobView(namespace, name) {
   const boxes = {
     head: h("div", { class: "job-head" }), tiles: h("div", { class: "tiles" }), warnings: h("div", { class: "warnings" }),
     curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
-    whatIf: h("div", {}), arrival: h("div", {}), places: h("div", {}), decisions: h("div", {}), facts: h("div", {}),
+    whatIf: h("div", {}), arrival: h("div", {}), places: h("div", {}), decisions: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
   };
 
   async function load() {
@@ -68,9 +69,10 @@ export function jobView(namespace, name) {
     detail = found;
     const row = found.row;
     replace(boxes.head,
-      h("div", {}, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Jobs"), " / ", row.namespace),
+      h("div", {}, h("p", { class: "crumbs" }, h("a", { href: state.list }, "Jobs"), " / ", row.namespace),
         h("h1", {}, row.name), h("div", { class: "job-sub" }, phaseChip(row.phase), h("span", { class: "note" }, `${row.kind} · submitted ${ago(row.createdAt, found.at)}`))),
-      h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.waits?.text || found.reason || found.leftAlone || "nothing was decided yet"));
+      h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.waits?.text || found.reason || found.leftAlone || "nothing was decided yet"),
+      row.deadline && h("p", { class: "job-reason" }, `Deadline ${row.deadline}`));
     replace(boxes.warnings, found.warnings.map((each) => h("p", { class: "warning" }, each)));
     tiles(found);
     curves(found);
@@ -79,6 +81,7 @@ export function jobView(namespace, name) {
     asked.show(found);
     places(found);
     decisions(found);
+    if (!boxes.commands.hasChildNodes()) replace(boxes.commands, commands(row).map(command));
     replace(boxes.facts, h("dl", { class: "facts" }, found.facts.map((each) => h("div", {}, h("dt", {}, each.name), h("dd", {}, each.value)))));
   }
 
@@ -86,7 +89,8 @@ export function jobView(namespace, name) {
     replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves,
       h("div", { class: "columns even" }, h("div", { class: "stack" }, boxes.speed, boxes.whatIf, boxes.arrival),
         h("div", { class: "stack" }, boxes.timeline, panel("Placement", { note: "by node" }, boxes.places))),
-      panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions), panel("Settings", {}, boxes.facts));
+      panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions), panel("Settings", {}, boxes.facts),
+      panel("kubectl", { note: "with your own rights" }, boxes.commands));
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
     shownCurve = shownCounts = "";
     asked = whatIf(namespace, name, boxes.whatIf);
@@ -120,11 +124,13 @@ export function jobView(namespace, name) {
       const box = h("div", { class: "chart" });
       const note = h("p", { class: "caption" }, caption(chart));
       const title = chart.name === "loss" ? "Loss" : chart.name;
-      return [panel(`${title} over ${chart.unit}`, { note: chart.goalText && `goal ${chart.goalText}` }, chart.k.length ? box : empty("No values yet", chart.reason), note), box, chart];
+      const positive = chart.value.length > 0 && Math.min(...chart.value, chart.goal ?? 1) > 0;
+      const scale = positive && h("button", { type: "button", class: "filter", "aria-pressed": String(logarithmic), onclick: () => { logarithmic = !logarithmic; shownCurve = ""; curves(detail); } }, "Log scale");
+      return [panel(`${title} over ${chart.unit}`, { note: chart.goalText && `goal ${chart.goalText}`, actions: scale }, chart.k.length ? box : empty("No values yet", chart.reason), note), box, chart];
     });
     replace(boxes.curves, h("div", { class: drawn.length > 1 ? "columns even" : "" }, drawn.map(([each]) => each)));
     sweep();
-    for (const [, box, chart] of drawn) if (chart.k.length) curveChart(box, chart);
+    for (const [, box, chart] of drawn) if (chart.k.length) curveChart(box, chart, logarithmic);
   }
 
   function speed(found) {
@@ -202,6 +208,37 @@ export function jobView(namespace, name) {
       clearTimeout(timer);
     },
   };
+}
+
+/** What a user asks next, as lines for a shell. */
+function commands(row) {
+  const kubectl = `kubectl -n ${row.namespace}`;
+  const [kind, pods] = [row.kind.toLowerCase(), `-l training.kubeflow.org/job-name=${row.name}`];
+  return [
+    `${kubectl} get pods ${pods} -o wide`,
+    `${kubectl} logs ${pods},training.kubeflow.org/replica-type=worker --prefix --tail=20`,
+    `${kubectl} get ${kind} ${row.name} -o yaml`,
+    `${kubectl} describe trainingprofile ${row.name}`,
+    `kubectl optimus why ${row.name} -n ${row.namespace}`,
+    `kubectl optimus pause ${row.name} -n ${row.namespace}`,
+  ];
+}
+
+function command(line) {
+  const text = h("code", {}, line);
+  const button = h("button", { type: "button", "aria-label": `Copy: ${line}`, onclick: copy }, "Copy");
+
+  async function copy() {
+    getSelection().selectAllChildren(text); // what is selected can be copied where the clipboard is not allowed
+    try {
+      await navigator.clipboard.writeText(line);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Selected";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  }
+  return h("li", {}, text, button);
 }
 
 /** How often it was moved. Profiling runs have a limit of their own, and are counted apart. */

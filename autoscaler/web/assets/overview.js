@@ -10,7 +10,8 @@ import { table } from "./table.js";
 const MOST_WAITING = 12;
 
 export function overview(parameters) {
-  const filter = { text: parameters.get("q") ?? "", phase: parameters.get("phase") ?? "" };
+  const filter = { text: parameters.get("q") ?? "", phase: parameters.get("phase") ?? "", namespace: parameters.get("namespace") ?? "" };
+  const order = { sort: parameters.get("sort") ?? SORT, page: Number(parameters.get("page")) || 1 };
   const tiles = h("div", { class: "tiles" });
   const chartBox = h("div", { class: "chart" });
   const chartPanel = panel("Cluster use", { note: "requested by all pods, in percent of what nodes offer" }, chartBox);
@@ -21,14 +22,26 @@ export function overview(parameters) {
     type: "search", placeholder: "Filter by name or reason", "aria-label": "Filter jobs", value: filter.text,
     oninput: () => { filter.text = search.value; list(true); },
   });
+  const namespaces = h("select", { "aria-label": "Namespace", hidden: true, onchange: () => { filter.namespace = namespaces.value; list(true); } });
   const chips = h("div", { class: "filters", role: "group", "aria-label": "Phases" });
-  const jobs = table(COLUMNS, { label: "Jobs", sort: "phase", keyOf: (row) => row.uid, versionOf: (row) => row });
+  const jobs = table(COLUMNS, {
+    label: "Jobs", ...order, keyOf: (row) => row.uid, versionOf: (row) => row,
+    moved: (found) => { Object.assign(order, found); address(); },
+  });
   const nothing = h("div", { hidden: true });
-  const jobsPanel = panel("Jobs", { actions: h("div", { class: "search" }, search), className: "jobs" }, chips, jobs.element, nothing);
+  const jobsPanel = panel("Jobs", { actions: h("div", { class: "search" }, namespaces, search), className: "jobs" }, chips, jobs.element, nothing);
   const element = h("div", { class: "view" }, h("h1", { class: "sr" }, "Overview"), tiles,
     h("div", { class: "columns" }, chartPanel, waitingPanel), jobsPanel);
   let chart = null;
   let names = "";
+
+  /** What is shown is in the address: it can be kept, sent, and gone back to. */
+  function address() {
+    const named = [["q", filter.text], ["phase", filter.phase], ["namespace", filter.namespace], ["sort", order.sort === SORT ? "" : order.sort], ["page", order.page > 1 ? order.page : ""]];
+    const query = new URLSearchParams(named.filter(([, each]) => each)).toString();
+    state.list = `#/${query && `?${query}`}`;
+    history.replaceState(null, "", state.list);
+  }
 
   function drawUse() {
     const shown = state.cluster.map((each) => each.resource);
@@ -50,6 +63,7 @@ export function overview(parameters) {
     const all = [...state.rows.values()];
     const found = all.filter((row) =>
       (!filter.phase || row.phase === filter.phase) &&
+      (!filter.namespace || row.namespace === filter.namespace) &&
       (!text || `${row.namespace}/${row.name} ${row.reason ?? ""} ${row.goal ?? ""}`.toLowerCase().includes(text)));
     jobs.element.hidden = found.length === 0;
     jobs.show(found, { restart });
@@ -60,6 +74,16 @@ export function overview(parameters) {
         : empty(state.received ? "No training jobs yet" : "Loading", state.received ? "A TFJob or MXJob with an annotation such as optimus.dl/target-loss appears here once it is submitted." : ""));
     }
     phases(all);
+    chooser(all);
+  }
+
+  function chooser(all) {
+    const names = [...new Set([...all.map((row) => row.namespace), filter.namespace])].filter(Boolean).sort();
+    namespaces.hidden = names.length < 2;
+    if (namespaces.dataset.names === names.join()) return;
+    namespaces.dataset.names = names.join();
+    replace(namespaces, h("option", { value: "" }, "All namespaces"), names.map((each) => h("option", { value: each }, each)));
+    namespaces.value = filter.namespace;
   }
 
   function phases(all) {
@@ -130,6 +154,9 @@ function tile(name, value, note, extra, kind = "") {
   return h("div", { class: `tile ${kind}` }, h("span", { class: "tile-name" }, name), h("span", { class: "tile-value" }, value), extra, h("span", { class: "tile-note" }, note));
 }
 
+const SORT = "phase";
+const OVER = ["Completed", "Failed"];
+
 const ORDER = [
   "Training", "Profiling", "WaitingForCheckpoint", "Suspending", "Resizing", "Starting", "Waiting", "Suspended", "Paused",
   "AtTarget", "Completed", "Failed", "LeftAlone", "NotManaged",
@@ -175,7 +202,7 @@ function deadlineCell(row) {
 }
 
 function reasonCell(row) {
-  const text = row.complaint || row.reason || "";
+  const text = row.complaint || (OVER.includes(row.phase) && row.books) || row.reason || "";
   return [
     h("span", { class: `clamp ${row.complaint ? "warn" : ""}`, title: text }, row.action && h("span", { class: "action" }, row.action), text || "–"),
     row.decidedAt && h("span", { class: "sub" }, ago(row.decidedAt, state.at)),

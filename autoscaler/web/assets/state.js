@@ -1,6 +1,8 @@
 /** What is known; the views read it and never change it. */
 export const state = {
   rows: new Map(),
+  /** The address of the list as it was shown last. */
+  list: "#/",
   use: [],
   useSpacing: 1,
   cluster: [],

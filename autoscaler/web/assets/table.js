@@ -5,12 +5,12 @@ const MOST = 50;
 
 /**
  * columns: [{ key, title, value(row), cell(row), className, numeric }]
- * Returns { element, show(rows, changed) }.
+ * Returns { element, show(rows, changed) }. `moved` is told of another order ("-key": descending) or page.
  */
-export function table(columns, { label, sort, descending = false, keyOf, versionOf }) {
-  let key = sort;
-  let down = descending;
-  let offset = 0;
+export function table(columns, { label, sort, page = 1, keyOf, versionOf, moved }) {
+  let key = sort.replace(/^-/, "");
+  let down = sort.startsWith("-");
+  let offset = Math.max(page - 1, 0) * MOST;
   let rows = [];
   const drawn = new Map();
   const body = h("tbody");
@@ -35,11 +35,17 @@ export function table(columns, { label, sort, descending = false, keyOf, version
     key = column.key;
     offset = 0;
     draw();
+    tell();
+  }
+
+  function tell() {
+    moved?.({ sort: `${down ? "-" : ""}${key}`, page: offset / MOST + 1 });
   }
 
   function turn(by) {
     offset = Math.max(offset + by * MOST, 0);
     draw();
+    tell();
     element.scrollIntoView({ block: "nearest" });
   }
 
@@ -60,7 +66,7 @@ export function table(columns, { label, sort, descending = false, keyOf, version
     for (const [name, cell] of heads) {
       cell.setAttribute("aria-sort", name !== key ? "none" : down ? "descending" : "ascending");
     }
-    if (offset >= rows.length) offset = Math.max(Math.floor((rows.length - 1) / MOST) * MOST, 0);
+    if (rows.length && offset >= rows.length) offset = Math.max(Math.floor((rows.length - 1) / MOST) * MOST, 0);
     const shown = sorted().slice(offset, offset + MOST);
     const keep = new Set(shown.map(keyOf));
     for (const [name, each] of drawn) {
@@ -101,6 +107,7 @@ export function table(columns, { label, sort, descending = false, keyOf, version
       rows = found;
       if (restart) offset = 0;
       draw();
+      if (restart) tell();
     },
   };
 }

@@ -255,6 +255,49 @@ def test_the_keyboard_is_enough(browser: Browser, page: ServedPage) -> None:
     browser.wait("document.documentElement.dataset.view === 'nodes'")
 
 
+def test_what_is_listed_is_in_the_address(browser: Browser, page: ServedPage) -> None:
+    rows = "[...document.querySelectorAll('.jobs tbody tr')].map((each) => each.innerText)"
+    go(browser, page, "#/?phase=Waiting&namespace=team-a&sort=-name", ".jobs tbody tr")
+    shown = browser.value(rows)
+    assert shown
+    assert all("Waiting" in each and "team-a" in each for each in shown)
+    names = [each.split()[0] for each in shown]
+    assert names == sorted(names, reverse=True)
+    browser.value("document.querySelector('[data-phase=\"\"]').click()")
+    assert browser.value("location.hash") == "#/?namespace=team-a&sort=-name"
+    browser.value(
+        "const each = document.querySelector('.search select'); each.value = '';"
+        "each.dispatchEvent(new Event('change')); 0"
+    )
+    assert browser.value("location.hash") == "#/?sort=-name"
+    browser.value("document.querySelector('.jobs .job-link').click()")
+    browser.wait("document.querySelector('.crumbs a')?.getAttribute('href') === '#/?sort=-name'")
+    assert browser.complaints == []
+
+
+def test_a_job_has_lines_for_a_shell(browser: Browser, page: ServedPage) -> None:
+    go(browser, page, "#/jobs/team-a/resnet-0", ".commands li")
+    lines = browser.value(
+        "[...document.querySelectorAll('.commands code')].map((e) => e.innerText)"
+    )
+    assert "kubectl -n team-a get mxjob resnet-0 -o yaml" in lines
+    assert "kubectl optimus why resnet-0 -n team-a" in lines
+    browser.value("document.querySelector('.commands button').click()")
+    browser.wait("/Copied|Selected/.test(document.querySelector('.commands button').textContent)")
+    assert browser.value("getSelection().toString()") == lines[0]
+
+
+def test_a_loss_is_drawn_on_a_logarithmic_scale_where_that_is_asked_for(
+    browser: Browser, page: ServedPage
+) -> None:
+    go(browser, page, "#/jobs/team-a/resnet-0", ".chart canvas")
+    pressed = "document.querySelector('.panel-head .filter').getAttribute('aria-pressed')"
+    browser.value("document.querySelector('.panel-head .filter').click()")
+    assert browser.value(pressed) == "true"
+    keep(browser, "log-scale-light-1360")
+    assert browser.complaints == []
+
+
 def test_the_theme_is_chosen_and_kept(browser: Browser, page: ServedPage) -> None:
     go(browser, page)
     for choice, theme in (("light", "light"), ("dark", "dark")):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from examples.demo.scenario import FIRST, SECOND, TARGET_LOSS, DemoJob, with_flags
+from examples.demo.scenario import FIRST, SECOND, TARGET_LOSS, UNTOUCHED, DemoJob, with_flags
 from localcluster.paths import REPOSITORY
 from tests.cases import cases
 
@@ -81,6 +81,21 @@ def test_a_flag_that_cannot_be_changed_is_not_passed_over(arguments: list[str]) 
 @_JOBS
 def test_another_goal_is_all_that_differs_in_a_job_that_aims_at_it(job: DemoJob) -> None:
     usual, other = job.body(), job.aiming_at(0.5).body()
+    for body, loss in ((usual, f"{TARGET_LOSS:g}"), (other, "0.5")):
+        for role in _roles(body).values():
+            role["template"]["spec"]["containers"][0]["args"].remove(f"--target-loss={loss}")
     assert other["metadata"]["annotations"].pop("optimus.dl/target-loss") == "0.5"
     assert usual["metadata"]["annotations"].pop("optimus.dl/target-loss") == f"{TARGET_LOSS:g}"
     assert other == usual
+
+
+@_JOBS
+def test_the_untouched_job_is_the_same_without_anything_of_optimus(job: DemoJob) -> None:
+    managed, untouched = job.body(), job.body(UNTOUCHED)
+    assert "optimus" not in str(untouched["metadata"])
+    for role in _roles(untouched).values():
+        assert role["template"]["spec"].pop("schedulerName") == "default-scheduler"
+        assert role["template"]["spec"].pop("nodeSelector") == {"optimus.dl/pool": UNTOUCHED}
+    for role in _roles(managed).values():
+        del role["template"]["spec"]["schedulerName"]
+    assert untouched["spec"] == managed["spec"]
