@@ -19,11 +19,13 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from optimus.allocation.time_shares import SharesProblem, Values
 from optimus.allocation.turns import Notes
+from optimus.policies.gavel_cost import GavelCostPolicy
 from optimus.policies.gavel_fifo import GavelFifoPolicy
 from optimus.policies.gavel_ftf import GavelFtfPolicy
 from optimus.policies.gavel_las import GavelLasPolicy
@@ -33,7 +35,7 @@ from optimus.policies.gavel_throughput import GavelThroughputPolicy
 
 DATA = Path(__file__).parent.parent / "tests" / "data" / "gavel"
 KINDS = ("v100", "p100", "k80")
-PRICES = np.array([2.48, 1.46, 0.45])
+PRICES = (2.48, 1.46, 0.45)
 """Dollars an hour of each kind: those of the authors' program."""
 CLUSTERS = {
     "max_min_fairness": (8, 16, 24),
@@ -96,16 +98,39 @@ def read_trace(name: str) -> list[TraceJob]:
     return jobs
 
 
-def replay(
-    jobs: Sequence[TraceJob], workers: Sequence[int], rule: Rule, seed: int = 0
-) -> tuple[list[float], float]:
-    """Completion times in seconds, as the trace lists the jobs, and the end of the last."""
+class Replayed(NamedTuple):
+    """Completion times in seconds, as the trace lists the jobs, the end of the last, and what the
+    workers' time on their nodes cost."""
+
+    times: list[float]
+    end: float
+    dollars: float
+
+    @property
+    def hours(self) -> tuple[float, float]:
+        """The mean completion time, and the makespan."""
+        return sum(self.times) / len(self.times) / 3600, self.end / 3600
+
+
+def least_dollars(jobs: Sequence[TraceJob]) -> float:
+    """What the jobs cost if each had all its time on the kind that is cheapest for it."""
+    return sum(
+        job.workers
+        * job.steps
+        / 3600
+        * min(price / speed for price, speed in zip(PRICES, job.speeds, strict=True) if speed)
+        for job in jobs
+    )
+
+
+def replay(jobs: Sequence[TraceJob], workers: Sequence[int], rule: Rule, seed: int = 0) -> Replayed:
+    """A trace under a policy."""
     shuffler = random.Random(seed + 5)
     queue, active = list(enumerate(jobs)), list[Active]()
     running = list[tuple[float, Active, int, float]]()
     ended, of_all = dict[int, float](), [0.0] * len(KINDS)
     now, began, round_end, reset_at = jobs[0].arrival, 0.0, None, 0.0
-    changed = False
+    changed, dollars = False, 0.0
     while len(ended) < len(jobs):
         if running:
             now = max(end for end, *_ in running)
@@ -135,7 +160,10 @@ def replay(
             for each, kind in chosen(active, workers, kinds, of_all, fills=rule.fills)
             for steps in [min(float(int(each.job.speeds[kind] * ROUND_SECONDS)), each.left)]
         ]
-    return [ended[index] for index in range(len(jobs))], now
+        dollars += sum(
+            (end - now) / 3600 * each.job.workers * PRICES[kind] for end, each, kind, _ in running
+        )
+    return Replayed([ended[index] for index in range(len(jobs))], now, dollars)
 
 
 def set_shares(
@@ -157,7 +185,7 @@ def set_shares(
         capacity=np.array(workers, dtype=np.float64)[:, None],
         kinds=KINDS,
         nodes=np.array(workers, dtype=np.float64),
-        prices=PRICES,
+        prices=np.array(PRICES),
         weights=np.array([job.weight for job in jobs]),
         namespaces=("",) * len(jobs),
         namespace_weights=np.ones(len(jobs)),
@@ -232,6 +260,9 @@ RULES: Mapping[str, Rule] = {
     "min_total_duration": Rule(of_first_kind(GavelMakespanPolicy().shares), shuffles=True),
     "min_total_duration_perf": Rule(GavelMakespanPolicy().shares),
     "shortest_job_first_perf": Rule(GavelSjfPolicy().shares),
+    "max_normalised_throughput_perf": Rule(GavelThroughputPolicy().shares),
+    "cost": Rule(GavelCostPolicy().shares, fills=False),
+    "cost_with_a_floor_of_0.1": Rule(GavelCostPolicy(floor=0.1).shares, fills=False),
     "max_sum_throughput_perf": Rule(GavelThroughputPolicy(normalised=False).shares),
 }
 """Gavel's name of a policy -> the policy here."""
@@ -240,10 +271,10 @@ RULES: Mapping[str, Rule] = {
 def main() -> None:
     """Print ours beside theirs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--policy", choices=RULES, help="this one alone")
+    parser.add_argument("--policy", choices=RULES, help="this one, also without a reference")
     parser.add_argument("--seed", type=int, default=0, help="of the order of kinds; Gavel's: 0")
     options = parser.parse_args()
-    print("trace, policy: mean JCT h (theirs, difference); makespan h (theirs, difference)")
+    print("trace, policy: mean JCT h (theirs, difference); makespan h (theirs, difference); cost")
     reference = {
         (row["trace"], row["policy"]): (float(row["mean_jct_h"]), float(row["makespan_h"]))
         for row in csv.DictReader((DATA / "reference.csv").read_text().splitlines())
@@ -253,13 +284,15 @@ def main() -> None:
             theirs = reference.get((trace, name))
             if options.policy != name and (options.policy is not None or theirs is None):
                 continue
-            times, end = replay(read_trace(trace), workers, rule, options.seed)
-            ours = sum(times) / len(times) / 3600, end / 3600
+            jobs = read_trace(trace)
+            found = replay(jobs, workers, rule, options.seed)
+            ours = found.hours
             text = "; ".join(
                 f"{mine:.4f} ({other:.4f}, {mine / other - 1:+.2%})" if theirs else f"{mine:.4f}"
                 for mine, other in zip(ours, theirs or ours, strict=True)
             )
-            print(f"{trace}, {name}: {text}", flush=True)
+            least = f"{found.dollars:.0f} $ ({least_dollars(jobs):.0f} at least)"
+            print(f"{trace}, {name}: {text}; {least}", flush=True)
 
 
 if __name__ == "__main__":

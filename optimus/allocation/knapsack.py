@@ -27,7 +27,7 @@ NOTHING: Final = -1
 
 EXACT_ITEMS: Final = 300
 _GAP: Final = 5e-3
-_MOST_PARTS: Final = 100
+_MOST_PARTS: Final = 200
 """Linear programmes of the search: a bound that gives the same answer on any machine, as none of
 time would."""
 

@@ -24,8 +24,8 @@ from optimus.allocation.problem import (
 )
 from optimus.errors import NotReady
 from optimus.interval.growth import GrowthLimit, GrowthRule
-from optimus.interval.worth import chance_of_saving, training_at_risk
-from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, JobKey, RescaleRule
+from optimus.interval.worth import FOR_EVER, Loan, chance_of_saving, training_at_risk
+from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.models.speed.model import NEEDED_COUNTS
 from optimus.placement.queue.order import AGE_LIMIT_SECONDS
@@ -300,7 +300,8 @@ class Classified:
     lost_replicas: bool = False
     capped: bool = False
     cooling: bool = False
-    """Rescaled a moment ago: it shrinks for the share of another namespace alone."""
+    """Rescaled a moment ago, or being measured: it shrinks for the share of another namespace, and
+    what is lent to it goes back to a job that waits."""
     placement_failures: PlacementFailures = ()
     failed_counts: tuple[FailedCounts, ...] = ()
     measure_at: Counts | None = None
@@ -337,18 +338,18 @@ class Classified:
             return 0.0
         return saved_seconds(self.seconds(self.job.counts), self.seconds(counts))
 
-    def chance(self, counts: Counts) -> float:
-        """The probability that these counts save more than the rescale costs the job."""
+    def chance(self, counts: Counts, loan: Loan) -> float:
+        """The probability that these counts save more than the rescale costs the job; what is
+        beyond its own is lent."""
         if self.candidate is None:
             return 0.0
         return chance_of_saving(
-            self.candidate.forecast, self.job.counts, counts, self.price_of(counts)
+            self.candidate.forecast,
+            self.job.counts,
+            counts,
+            self.price_of(counts),
+            FOR_EVER if self.is_within_own(counts) else loan,
         )
-
-    def keeps_own(self, counts: Counts) -> bool:
-        """Whether these are no fewer than its own counts."""
-        own = self.own
-        return own is None or (counts.ps >= own.ps and counts.workers >= own.workers)
 
     def is_within_own(self, counts: Counts) -> bool:
         """Whether these are no more than its own counts."""
@@ -411,6 +412,8 @@ class JobView:
     placed: Counts = NO_COUNTS
     over_share: bool = False
     """Its namespace holds more than its part beside some other, and gives that what it wants."""
+    outranked: bool = False
+    """A job of a higher priority has no pods placed."""
 
     def fixed(self, reason: str, counts: Counts | None = None) -> Classified:
         """Not up for decision; without a bound pod it waits for just these counts."""
@@ -447,8 +450,7 @@ class JobView:
     def is_provisional(self) -> bool:
         """Whether its counts are not up for decision, but will be in a moment."""
         history = self.history
-        moves = history.profiling_since is not None or history.rescaling_to is not None
-        return moves or _why_cooling(self) is not None
+        return history.rescaling_to is not None or _why_cooling(self) is not None
 
     @property
     def deadline(self) -> Deadline | None:
@@ -477,6 +479,17 @@ class JobView:
         """The counts that its user set, within its bounds, where they are known."""
         own = self.history.user_counts
         return None if own is None else self.job.bounds.clamp(own)
+
+    @property
+    def kept(self) -> CountBounds:
+        """Its bounds, and no fewer than it has of its own counts: others get only what it has
+        beyond these. Not where its user has set a minimum, where its namespace holds more than its
+        part, or for a job of a higher priority."""
+        own, now = self.own, self.job.counts
+        if own is None or self.over_share or self.outranked:
+            return self.job.bounds
+        has = Counts(min(own.ps, now.ps), min(own.workers, now.workers)) if self.running else own
+        return self.job.bounds.above(has)
 
     @property
     def lends(self) -> bool:
@@ -681,7 +694,7 @@ def _no_forecast(view: JobView) -> Classified | None:
         return None
     classified = view.fixed(f"no forecast yet: {view.forecast.reason}")
     if not view.running:
-        return replace(classified, minimum=view.job.bounds.minimum, own=view.own)
+        return replace(classified, minimum=view.kept.minimum, own=view.own)
     measure_at = _measure_at(view)
     returns_to = _returns_to(view) if measure_at is None else None
     return replace(classified, measure_at=measure_at, returns_to=returns_to)
@@ -693,7 +706,7 @@ def _returns_to(view: JobView) -> Counts | None:
     What it grew to was worth it by a forecast that it no longer has: it is not known what the other
     jobs wait for. Below its user's counts it does not shrink without one."""
     own, now = view.history.user_counts, view.job.counts
-    if own is None or view.history.profiling_since is not None or _why_cooling(view) is not None:
+    if own is None or _why_cooling(view) is not None:
         return None
     fewer = view.job.bounds.clamp(Counts(min(own.ps, now.ps), min(own.workers, now.workers)))
     is_less = fewer.ps <= now.ps and fewer.workers <= now.workers and fewer != now
@@ -720,10 +733,13 @@ def _larger(one: Counts, other: Counts) -> Counts:
     return Counts(max(one.ps, other.ps), max(one.workers, other.workers))
 
 
+_PROFILED: Final = "being profiled at these counts"
+
+
 def _profiling(view: JobView) -> Classified | None:
-    if view.history.profiling_since is None:
+    if view.history.profiling_since is None or view.lends:
         return None
-    return view.fixed("being profiled at these counts")
+    return view.fixed(_PROFILED)
 
 
 def _in_time(view: JobView) -> Classified | None:
@@ -750,6 +766,8 @@ def _cooldown(view: JobView) -> Classified | None:
 
 
 def _why_cooling(view: JobView) -> str | None:
+    if view.history.profiling_since is not None:
+        return _PROFILED
     last = view.history.last_rescaled_at
     if last is None or not view.job.bounds.allow(view.job.counts):
         return None
@@ -840,12 +858,16 @@ def _resizable(view: JobView) -> Classified:
     if capped and not forced:
         bounds = replace(job.bounds, max_ps=job.counts.ps, max_workers=job.counts.workers)
         bounded = replace(job, bounds=bounds)
+    if not forced:
+        least = view.kept
+        bounds = replace(bounded.bounds, min_ps=least.min_ps, min_workers=least.min_workers)
+        bounded = replace(bounded, bounds=bounds)
     return Classified(
         job,
         Eligibility.RESIZABLE if view.running else Eligibility.WAITING,
         job.counts,
         reason,
-        job.bounds.minimum,
+        bounded.bounds.minimum,
         Candidate(
             bounded,
             view.forecast,

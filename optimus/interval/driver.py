@@ -14,7 +14,7 @@ next.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
@@ -53,7 +53,7 @@ from optimus.interval.profiling import (
     run_is_over,
     why_not_profiled,
 )
-from optimus.interval.worth import training_at_risk
+from optimus.interval.worth import FOR_EVER, Loan, last_arrived, training_at_risk
 from optimus.jobs import NO_COUNTS, AmountGoal, Binding, Counts, Goal, Job
 from optimus.models.forecast import Forecast, ForecastFn, goal_is_met
 from optimus.nodes import NODE_KIND_LABEL, Node, label_keys, what_is_offered
@@ -277,6 +277,12 @@ class DriverState:
     forecasts: dict[str, Forecast | NotReady] = field(default_factory=dict)
     awaiting_forecast: set[str] = field(default_factory=set)
     memory: PolicyMemory = NO_MEMORY
+    arrived: tuple[Job, ...] = ()
+    """The last jobs that arrived, in their order, each as it was when it was seen first."""
+
+    loan: Loan = FOR_EVER
+    """How long a loan lasted by the last interval."""
+
     owed: Owed = field(default_factory=Owed)
     """What namespaces have used less than their part, where jobs are paused."""
 
@@ -502,6 +508,7 @@ class IntervalDriver:
                 forecasts[job.uid] = self._forecast(job, known, expects=advised)
             return forecasts[job.uid]
 
+        state.arrived = _arrived(state.arrived, cluster.submitted)
         plan = self._plan(
             f"{self._format_instant(cluster.at)}-{state.intervals}",
             IntervalInput(
@@ -515,6 +522,7 @@ class IntervalDriver:
                 may_pause=self._config.pauses,
                 rounds=self._rounds(histories) if self._takes_turns else None,
                 owed=state.owed,
+                arrived=state.arrived,
             ),
             forecast,
         )
@@ -522,7 +530,7 @@ class IntervalDriver:
         memory = PolicyMemory.from_json(plan.memory.as_json())
         memory = memory.beside(state.memory, histories.keys() - plan.answer.keys())
         plan = replace(plan, memory=memory)
-        state.owed = plan.owed
+        state.owed, state.loan = plan.owed, plan.loan
         if self._stops_together:
             yield IntervalDecided(plan)
             state.memory = memory
@@ -772,7 +780,8 @@ class IntervalDriver:
         if in_time is not None:
             return in_time
         price_seconds = config.price_seconds(history) + training_at_risk(history, progress, at)
-        return Expected(forecast, price_seconds, config.hysteresis_fraction)
+        lasts_seconds = self.state.loan.mean_seconds
+        return Expected(forecast, price_seconds, config.hysteresis_fraction, lasts_seconds)
 
     def _explore(
         self, cluster: ManagedCluster, measured: MeasuredJobs, interval_id: str
@@ -873,6 +882,13 @@ class IntervalDriver:
             return None
         larger = Counts(max(counts.ps, job.counts.ps), max(counts.workers, job.counts.workers))
         return Claim(job, larger, keeps_pods=True)
+
+
+def _arrived(known: Sequence[Job], submitted: Iterable[Job]) -> tuple[Job, ...]:
+    """The last jobs that arrived, those that have ended meanwhile, too."""
+    first_seen = {job.uid: job for job in known}
+    now = {job.uid: first_seen.get(job.uid, job) for job in submitted}
+    return last_arrived({**first_seen, **now}.values())
 
 
 def _begin_together(plan: IntervalPlan) -> Iterator[Instruction]:

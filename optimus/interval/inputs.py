@@ -9,6 +9,8 @@ from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import ClusterAllocation, Rounds, Service
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Decision
+from optimus.interval.worth import FOR_EVER, Loan
+from optimus.jobs import Job
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import ExpectFn, ForecastFn, forecast_job
 from optimus.nodes import NODE_KIND_LABEL
@@ -42,6 +44,9 @@ class IntervalInput:
 
     owed: Owed = field(default_factory=Owed)
     """What namespaces had used less than their part at the interval before."""
+
+    arrived: tuple[Job, ...] = ()
+    """The last jobs that arrived, in their order, each as it was when it was seen first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +83,6 @@ class IntervalPlan:
 
     owed: Owed = field(default_factory=Owed)
     """What namespaces have used less than their part; it goes into the next interval."""
+
+    loan: Loan = FOR_EVER
+    """How long what jobs got beyond their own counts is likely to stay with them."""

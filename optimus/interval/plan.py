@@ -11,6 +11,7 @@ The same snapshot gives the same plan whatever the order of its jobs, nodes and 
 """
 
 import gc
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -81,7 +82,7 @@ def plan_interval(
     )
     at = inputs.snapshot.at
     return IntervalPlan(
-        interval_id, at, decided, plan, settled.memory, settled.answer, settled.owed
+        interval_id, at, decided, plan, settled.memory, settled.answer, settled.owed, settled.loan
     )
 
 
@@ -100,6 +101,9 @@ def _views(
         job.uid for job in jobs if plan.is_placed(job.uid) and plan.complete(job) is not None
     }
 
+    waiting = (job.priority for job in jobs if not (job.suspended or plan.is_placed(job.uid)))
+    highest = max(waiting, default=-math.inf)
+
     def view(submitted: Job) -> JobView:
         history = inputs.history.get(submitted.uid, NO_HISTORY)
         job = history.bounded(submitted)
@@ -107,9 +111,9 @@ def _views(
         forecast, runs = strategies.forecast(job, progress), plan.is_placed(job.uid)
         at, lacks_pods = inputs.snapshot.at, job.uid in incomplete
         placed = inputs.snapshot.bound_counts(job.uid)
-        gives = job.key.namespace in giving
+        gives, outranked = job.key.namespace in giving, job.priority < highest
         return JobView(
-            job, runs, forecast, history, progress, config, at, lacks_pods, placed, gives
+            job, runs, forecast, history, progress, config, at, lacks_pods, placed, gives, outranked
         )
 
     return [view(job) for job in jobs]

@@ -80,6 +80,8 @@ class Expected:
     forecast: Forecast
     price_seconds: float
     hysteresis_fraction: float
+    lasts_seconds: float = math.inf
+    """How long what it gets beyond its own counts is likely to stay with it."""
 
 
 ExpectedFn = Callable[[Job, TrainingProgress, JobHistory], Expected | NotReady | None]
@@ -477,7 +479,10 @@ def _worthwhile_run(
     now = float(left.min())
     prices = [0.0 if job.resizes_in_place(each) else 2 * known.price_seconds for each in untried]
     costs = np.array(prices) + known.hysteresis_fraction * now
-    values = now * value_of_measuring(job, progress, known.forecast, allowed)[1:]
+    values = (
+        min(now, known.lasts_seconds)
+        * value_of_measuring(job, progress, known.forecast, allowed)[1:]
+    )
     values[left[1:] > (1 - known.hysteresis_fraction) * left[0]] = 0.0
     for index in np.argsort(costs - values, kind="stable").tolist():
         if values[index] <= costs[index]:

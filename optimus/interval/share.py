@@ -107,6 +107,7 @@ def share_pool(
 
     ``jobs`` are all, of every pool or of none."""
     capacity = pool.capacity
+    pool.jobs = [_startable(each, capacity) for each in pool.jobs]
     waiting = [each for each in pool.jobs if each.eligibility is Eligibility.WAITING]
     starting = [each for each in waiting if each.candidate is not None]
     queue = in_queue_order(
@@ -130,7 +131,6 @@ def share_pool(
             quotas.charge(candidate.job.uid, candidate.job.bounds.minimum)
     forced = [each for each in pool.jobs if each.forced and each.eligibility is Eligibility.FIXED]
     asked = [*forced, *(each for each in queue if not plan.is_placed(each.job.uid))]
-    asked = _at_their_own(asked, pool, plan)
     wanted = [(each, each.minimum) for each in asked]
     wanted += [(each, each.measure_at) for each in pool.jobs if each.measure_at is not None]
     admitted, to_measure = list[Classified](), list[Classified]()
@@ -161,26 +161,17 @@ def share_pool(
     return Share(pool, problem, placed, admitted, rejected, starting, to_measure)
 
 
-def _own_part(job: Classified) -> Resources:
-    """What a job that lends keeps: of each role at most its own."""
-    own, now = job.own or job.job.counts, job.job.counts
-    return job.job.demand(Counts(min(own.ps, now.ps), min(own.workers, now.workers)))
-
-
-def _at_their_own(asked: Sequence[Classified], pool: Pool, plan: CapacityPlan) -> list[Classified]:
-    """These jobs; those that wait at their own counts, where these fit in what is free or lent."""
-    lent = total(plan.usage(each.job.uid) - _own_part(each) for each in pool.jobs if each.lends)
-    free, _ = pool.available(plan)
-
-    def fits(job: Classified) -> bool:
-        return job.own is not None and job.job.demand(job.own).fits_in(free + lent)
-
-    return [
-        replace(each, minimum=each.own)
-        if each.own is not None and not each.forced and fits(each)
-        else each
-        for each in asked
-    ]
+def _startable(job: Classified, capacity: Resources) -> Classified:
+    """The job; one that waits for its own counts starts with fewer where no nodes could ever hold
+    these."""
+    waits = job.eligibility is Eligibility.WAITING and job.own is not None
+    if not waits or job.job.demand(job.minimum).fits_in(capacity):
+        return job
+    bounds, candidate = job.job.bounds, job.candidate
+    if candidate is not None:
+        wide = replace(candidate.job.bounds, min_ps=bounds.min_ps, min_workers=bounds.min_workers)
+        candidate = replace(candidate, job=replace(candidate.job, bounds=wide))
+    return replace(job, minimum=bounds.minimum, candidate=candidate)
 
 
 def namespace_shares(

@@ -3,19 +3,27 @@
 A move from counts a to b saves T (1 - r) - c seconds: T is the time that is left at a, r how much
 of it is left at b, c the price of the rescale. T and r are taken as lognormal and independent: T by
 the interval of the forecast, r by what the speed model says of its error at both counts.
+
+What a job has beyond its own counts is lent: it goes back to jobs that arrive, at the price of a
+second rescale, and saves only until then. Jobs have arrived as a Poisson process since the first of
+the last few, and a loan ends once they have used up what is free
+and what others return first.
 """
 
 import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 
 from optimus.allocation import JobHistory
-from optimus.jobs import Counts
+from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import TrainingProgress
+from optimus.resources import Resources, total
 
 _NORMAL: Final = NormalDist()
 _NORMAL_90: Final = _NORMAL.inv_cdf(0.9)
@@ -28,8 +36,65 @@ EXPECTED_SPREAD: Final = 0.7
 assumption of 20 epochs is mostly within."""
 
 
-def chance_of_saving(forecast: Forecast, now: Counts, then: Counts, price_seconds: float) -> float:
-    """The probability that a job gains by a move that costs it so many seconds."""
+_LAST_ARRIVALS: Final = 10
+"""Arrivals by which the next ones are judged: the load of a cluster changes within a day."""
+
+_PRIOR_ARRIVALS: Final = 0.5
+"""Jeffreys' prior of a rate. The first arrival begins the time and is not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """Capacity that is lent until so many more jobs have arrived, at this rate."""
+
+    per_second: float = 0.0
+    arrivals: int = 1
+
+    def chance_of_lasting(self, seconds: float) -> float:
+        """The probability that it lasts so long."""
+        expected = self.per_second * seconds
+        term = chance = math.exp(-expected)
+        for number in range(1, self.arrivals):
+            term *= expected / number
+            chance += term
+        return chance
+
+    @property
+    def mean_seconds(self) -> float:
+        """How long it lasts on average."""
+        return self.arrivals / self.per_second if self.per_second > 0 else math.inf
+
+
+FOR_EVER: Final = Loan()
+"""Where no job arrives, or nothing is lent."""
+
+
+def last_arrived(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """The last few jobs, in the order of their arrival."""
+    return tuple(sorted(jobs, key=lambda job: (job.created_at, job.uid))[-_LAST_ARRIVALS:])
+
+
+def loan_of(arrived: Sequence[Job], left: Resources, at: float) -> Loan:
+    """How long a loan lasts if jobs like the last that arrived take so much before it is
+    returned."""
+    if not arrived:
+        return FOR_EVER
+    passed_seconds = max(at - arrived[0].created_at, 1.0)
+    per_second = (len(arrived) - 1 + _PRIOR_ARRIVALS) / passed_seconds
+    asked = total(job.demand() for job in arrived)
+    fit = (left[name] * len(arrived) // amount for name, amount in asked.items() if amount > 0)
+    return Loan(per_second, max(min(fit, default=0), 0) + 1)
+
+
+def chance_of_saving(
+    forecast: Forecast,
+    now: Counts,
+    then: Counts,
+    price_seconds: float,
+    loan: Loan = FOR_EVER,
+) -> float:
+    """The probability that a job gains by a move that costs it so many seconds, and as many again
+    once it has to give back."""
     left, after = forecast.at(now), forecast.at(then)
     if not (math.isfinite(left) and math.isfinite(after)):
         return 1.0 if math.isfinite(after) else 0.0
@@ -37,11 +102,11 @@ def chance_of_saving(forecast: Forecast, now: Counts, then: Counts, price_second
         return 0.0
     ratios = after / left * np.exp(_ratio_spread(forecast, now, then) * np.array(_QUANTILES))
     spread = max(_work_spread(forecast), 1e-6)
-    parts = [1 - each for each in ratios.tolist()]
+    price_seconds = max(price_seconds * (2 - loan.chance_of_lasting(after)), 1e-9)
+    needed = (price_seconds / (1 - each) for each in ratios.tolist() if each < 1)
     chances = (
-        1 - _NORMAL.cdf(math.log(max(price_seconds, 1e-9) / (left * part)) / spread)
-        for part in parts
-        if part > 0
+        (1 - _NORMAL.cdf(math.log(each / left) / spread)) * loan.chance_of_lasting(each)
+        for each in needed
     )
     return sum(chances) / _POINTS
 

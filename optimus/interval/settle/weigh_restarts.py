@@ -32,8 +32,10 @@ from optimus.interval.classify import (
 )
 from optimus.interval.fair_share import NOBODY_GIVES, HeldCapacity, with_objectives
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
-from optimus.interval.share import StartingJobs, in_queue_order, pools_of, share_pool
+from optimus.interval.share import Share, StartingJobs, in_queue_order, pools_of, share_pool
+from optimus.interval.worth import FOR_EVER, Loan, loan_of
 from optimus.jobs import Counts
+from optimus.resources import NONE, Resources
 
 _WORTH_ANY_RESTART = 1e300
 """Seconds that meeting a deadline counts as. Finite: what donors without a limit to their cost keep
@@ -59,7 +61,8 @@ def settle(undecided: Undecided) -> Settled:
     shares = [share_pool(pool, jobs, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
     answer, memory = undecided.ask((share.pool, share.problem) for share in shares)
     # 2. and 3. Fit and settle, waiting jobs first
-    settlement = Settlement.of(plan, config, answer, jobs, undecided.held)
+    loan = loan_of(undecided.inputs.arrived, _before_a_return(shares, answer), at)
+    settlement = Settlement.of(plan, config, answer, jobs, undecided.held, loan)
     starting = [StartingJobs(share, plan, at, config.max_attempts) for share in shares]
     refused = answer if undecided.policy.traits.refuses else {}
     for each in starting:
@@ -68,7 +71,23 @@ def settle(undecided: Undecided) -> Settled:
     # 4. Fragments that are left
     for each in starting:
         _share_remainder(each, settlement, undecided.policy)
-    return Settled(jobs, settlement.counts, settlement.reasons, answer, memory)
+    return Settled(jobs, settlement.counts, settlement.reasons, answer, memory, loan=loan)
+
+
+def _before_a_return(shares: Iterable[Share], answer: ClusterAllocation) -> Resources:
+    """What jobs that arrive take before a loan is returned: all that the policy allocates to
+    nobody, and half of what the others lend, since it is not known whose loan is returned first."""
+    allocated, left, lent, lenders = grants(answer), NONE, NONE, 0
+    for problem in (share.problem for share in shares):
+        left += problem.available
+        for each in problem.candidates:
+            least, grant = each.job.bounds.minimum, allocated.get(each.job.uid)
+            demand = each.job.demand(least if grant is None else grant.counts)
+            left -= demand
+            if grant is not None and grant.counts != least:
+                lent, lenders = lent + (demand - each.job.demand(least)), lenders + 1
+    part = (lenders - 1) / (2 * lenders) if lenders else 0.0
+    return left + Resources({name: int(amount * part) for name, amount in lent.items()})
 
 
 def _settle_waiting(
@@ -128,6 +147,8 @@ class Settlement:
     counts: dict[str, Counts]
     reclaim: "Reclaim"
     reasons: dict[str, str] = field(default_factory=dict)
+    loan: Loan = FOR_EVER
+    """How long what jobs get beyond their own counts stays with them."""
 
     @classmethod
     def of(
@@ -137,6 +158,7 @@ class Settlement:
         answer: ClusterAllocation,
         jobs: Sequence[Classified],
         held: HeldCapacity = NOBODY_GIVES,
+        loan: Loan = FOR_EVER,
     ) -> "Settlement":
         """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster, and
         those without a forecast that have more than their user gave them."""
@@ -168,7 +190,7 @@ class Settlement:
             )
         )
         reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts, held)
-        return cls(plan, config, allocated, answer, decided, reclaim)
+        return cls(plan, config, allocated, answer, decided, reclaim, loan=loan)
 
     def decide(self, job: Classified, counts: Counts, reason: str) -> None:
         """Fix one job's counts; what its classification says comes before the reason."""
@@ -193,31 +215,10 @@ class Settlement:
             # which it failed.
             failed = job.failed_counts
             options = [each for each in wanted if why_excluded(failed, each) is None]
-        if minimum == job.own and minimum != job.job.bounds.minimum:
-            if self._place_at_its_own(job):
-                return
-            options = [job.job.bounds.minimum]
         refusal = self._place_first(job, options) if options else job.why_excluded(minimum)
         if refusal is not None:
             why = "" if allocated else self._policy_reason(job.job.uid)
             self.decide(job, job.job.counts, why or refusal)
-
-    def _place_at_its_own(self, job: Classified) -> bool:
-        """Place a job that waits at its own counts; those that have grown beyond theirs give that
-        back."""
-        own = job.minimum
-        if job.why_excluded(own) is not None:
-            return False
-
-        def place(plan: CapacityPlan) -> str | None:
-            return plan.move(job.job, own)
-
-        reason = f"which waits for its {own}"
-        limits = Limits(lent=True)
-        if place(self.plan) is not None and self._reclaim(job, place, reason, limits) is not None:
-            return False
-        self.decide(job, own, _placed_reason(job, own))
-        return True
 
     def _policy_reason(self, uid: str) -> str:
         answer = self.answer.get(uid)
@@ -249,7 +250,8 @@ class Settlement:
             return None
         minimum = options[-1]
         reason = f"which waits for {minimum}"
-        refusal = self._reclaim(job, lambda plan: plan.move(job.job, minimum), reason)
+        place = lambda plan: plan.move(job.job, minimum)  # noqa: E731
+        refusal = self._reclaim(job, place, reason, _WAITS)
         if refusal is None:
             self.decide(job, minimum, _placed_reason(job, minimum))
         return refusal
@@ -304,10 +306,12 @@ class Settlement:
 
     def _reclaim_for_growth(self, job: Classified, wanted: Counts) -> bool:
         """Shrink others for this job's growth where all of it together pays."""
-        place, max_cost = (lambda plan: plan.move(job.job, wanted)), self._net_saving(job, wanted)
-        reason = "which gains more by it"
-        keeps_own = not job.is_within_own(wanted)
-        return self._reclaim(job, place, reason, Limits(max_cost, keeps_own=keeps_own)) is None
+        place = lambda plan: plan.move(job.job, wanted)  # noqa: E731
+        if job.is_within_own(wanted):
+            reason = f"which has less than its own and waits for {wanted}"
+            return self._reclaim(job, place, reason, _WAITS) is None
+        limits = Limits(self._net_saving(job, wanted))
+        return self._reclaim(job, place, "which gains more by it", limits) is None
 
     def _resize_trimmed(self, job: Classified, wanted: Counts, why_not: str) -> None:
         for counts in _trims(job, wanted, job.job.counts):
@@ -347,18 +351,20 @@ class Settlement:
             return saving
         hysteresis = self.config.least_gain_fraction(is_expected=job.is_expected)
         worth = job.worth(counts, job.price_of(counts) + hysteresis * now)
-        return -math.inf if worth > 0 and job.chance(counts) < LEAST_CHANCE else worth
+        is_unlikely = worth > 0 and job.chance(counts, self.loan) < LEAST_CHANCE
+        return -math.inf if is_unlikely else worth
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         saving, now = job.saving(wanted), job.seconds(job.job.counts) or 0.0
         if saving <= 0:
             return f"no other job needs the capacity that {wanted} would release"
         least = self.config.least_gain_fraction(is_expected=job.is_expected)
-        chance, needs = job.chance(wanted), least * now + job.price_of(wanted)
+        chance, needs = job.chance(wanted, self.loan), least * now + job.price_of(wanted)
         if saving > needs and chance < LEAST_CHANCE:
             return (
                 f"{wanted} would save {saving:.0f} s of {now:.0f} s, and more than the "
-                f"{job.price_of(wanted):.0f} s of the restart with a probability of {chance:.0%}; "
+                f"{job.price_of(wanted):.0f} s of the restart, and of a second one where others "
+                f"arrive who need the capacity, with a probability of {chance:.0%}; "
                 f"a move needs {LEAST_CHANCE:.0%}"
             )
         needed = needed_text(least, now, job.price_of(wanted))
@@ -471,12 +477,14 @@ _Place = Callable[[CapacityPlan], str | None]
 class Limits:
     """What others may lose for a job, by the objective: together less than ``max_cost``.
 
-    ``lent``: only what they have beyond their own counts, which costs nothing. ``keeps_own``:
-    nobody gets fewer than its own, as the job for which they shrink has all of its own."""
+    ``waits``: the job waits for no more than its own counts, for which loans are returned within
+    cooldowns and profiling runs, too."""
 
     max_cost: float = math.inf
-    lent: bool = False
-    keeps_own: bool = False
+    waits: bool = False
+
+
+_WAITS: Final = Limits(waits=True)
 
 
 @dataclass(slots=True)
@@ -542,12 +550,9 @@ class Reclaim:
 
     def _cost(self, donor: Classified, cost: float, namespace: str, limits: Limits) -> float | None:
         """What a donor's shrinking counts as; ``None`` where it does not shrink for this one."""
-        if limits.lent:
-            return 0.0 if donor.lends else None
-        if self._gives(donor.job.key.namespace, namespace):
+        is_return = limits.waits and donor.lends
+        if is_return or self._gives(donor.job.key.namespace, namespace):
             return 0.0
-        if limits.keeps_own and not donor.keeps_own(self.allocated[donor.job.uid]):
-            return None
         return None if donor.cooling else cost
 
     def _gives(self, namespace: str, to: str) -> bool:

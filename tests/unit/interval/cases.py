@@ -34,6 +34,7 @@ class Case:
     history: dict[str, JobHistory] = field(default_factory=dict)
     others: list[BoundPod] = field(default_factory=list)
     rules: IntervalConfig = field(default_factory=IntervalConfig)
+    arrived: tuple[Job, ...] = ()
 
     def plan(self) -> IntervalPlan:
         pods = [
@@ -46,7 +47,10 @@ class Case:
         )
         history = {f"uid-{name}": value for name, value in self.history.items()}
         return plan_interval(
-            "i7", IntervalInput(snapshot, {}, history), strategies(self.known), self.rules
+            "i7",
+            IntervalInput(snapshot, {}, history, arrived=self.arrived),
+            strategies(self.known),
+            self.rules,
         )
 
     def decisions(self) -> dict[str, Decision]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from optimus.allocation import JobHistory
 from optimus.interval import Action
-from optimus.jobs import Counts, RescaleRule
+from optimus.jobs import CountBounds, Counts, RescaleRule
 from tests.cases import cases
 from tests.unit.interval.cases import AT, FULL, Case
 from tests.unit.interval.cluster import job, steps
@@ -23,19 +23,40 @@ def grown(history: JobHistory) -> Case:
 def test_a_job_that_waits_starts_at_its_own_counts_on_what_was_lent() -> None:
     decisions = grown(SMALL).decisions()
     assert decisions["big"].action is Action.SHRINK
-    assert "which waits for its 1 PS + 3 workers" in decisions["big"].reason
+    assert "which waits for 1 PS + 3 workers" in decisions["big"].reason
     assert decisions["new"].counts == Counts(1, 3)
 
 
-@cases(
-    "history",
-    {
-        "its own counts are as many": replace(SMALL, user_counts=Counts(3, 5)),
-        "it loses what it has trained": replace(SMALL, saves_on_stop=False),
-    },
-)
-def test_where_nothing_is_lent_it_starts_at_its_minimum(history: JobHistory) -> None:
-    assert grown(history).decisions()["new"].counts == Counts(1, 1)
+def test_where_nothing_is_lent_it_waits_for_its_own_counts() -> None:
+    decisions = grown(replace(SMALL, user_counts=Counts(3, 5))).decisions()
+    assert {each.action for each in decisions.values()} == {Action.KEEP, Action.WAIT}
+
+
+def test_where_both_users_allow_fewer_it_starts_at_its_minimum() -> None:
+    case = grown(replace(SMALL, user_counts=Counts(3, 5)))
+    less = CountBounds(min_ps_given=True, min_workers_given=True)
+    case.jobs = [(replace(each, bounds=less), where) for each, where in case.jobs]
+    assert case.decisions()["new"].counts == Counts(1, 1)
+
+
+def test_for_a_job_of_a_higher_priority_others_go_below_their_own_counts() -> None:
+    case = grown(replace(SMALL, user_counts=Counts(3, 5)))
+    case.jobs[1] = job("new", (1, 3), priority=10), []
+    assert case.decisions()["big"].action is Action.SHRINK
+
+
+def test_a_job_that_no_nodes_could_ever_hold_starts_with_fewer() -> None:
+    case = grown(SMALL)
+    case.jobs[1] = job("new", (9, 9)), []
+    case.history["new"] = JobHistory(user_counts=Counts(9, 9))
+    assert case.decisions()["new"].counts == Counts(1, 1)
+
+
+def test_a_job_that_loses_what_it_has_trained_gives_back_outside_its_cooldown() -> None:
+    loses = replace(SMALL, saves_on_stop=False)
+    assert grown(loses).decisions()["new"].counts == Counts(1, 3)
+    cools = replace(loses, last_rescaled_at=AT - 20)
+    assert grown(cools).decisions()["new"].action is Action.WAIT
 
 
 def test_within_its_cooldown_a_job_gives_back_and_does_not_grow() -> None:
@@ -45,20 +66,43 @@ def test_within_its_cooldown_a_job_gives_back_and_does_not_grow() -> None:
     assert case.decisions()["big"].action is Action.KEEP
 
 
-@cases(
-    ("own", "action"),
-    {
-        "the other has all of its own": (Counts(1, 1), Action.KEEP),
-        "the other has not": (Counts(2, 4), Action.SHRINK),
-    },
-)
-def test_nobody_goes_below_its_own_counts_for_growth_beyond_those_of_another(
-    own: Counts, action: Action
-) -> None:
+def test_while_it_is_measured_a_job_gives_back_and_does_not_grow() -> None:
+    case = grown(replace(SMALL, profiling_since=AT - 20, profiled=(Counts(3, 5),)))
+    assert case.decisions()["new"].counts == Counts(1, 3)
+    case.jobs = case.jobs[:1]
+    assert case.decisions()["big"].action is Action.KEEP
+
+
+@cases("own", {"all of its own": Counts(1, 1), "less than its own": Counts(2, 4)})
+def test_nobody_goes_below_its_own_counts_for_the_growth_of_another(own: Counts) -> None:
     case = Case([(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)])
     case.known = {"a": steps(400), "b": steps(400)}
     case.history = {"b": JobHistory(user_counts=Counts(2, 4)), "a": JobHistory(user_counts=own)}
-    assert case.decisions()["b"].action is action
+    assert case.decisions()["b"].action is Action.KEEP
+
+
+def test_a_job_with_less_than_its_own_gets_back_what_was_lent_whatever_that_costs() -> None:
+    case = Case([(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)])
+    case.known = {"a": steps(120), "b": steps(5000)}
+    lends = JobHistory(user_counts=Counts(1, 2), saves_on_stop=True, last_rescaled_at=AT - 20)
+    case.history = {"b": lends, "a": JobHistory(user_counts=Counts(1, 1))}
+    assert case.decisions()["b"].action is Action.KEEP
+    case.history["a"] = JobHistory(user_counts=Counts(1, 3))
+    assert case.decisions()["b"].action is Action.SHRINK
+
+
+@cases(
+    ("arrived_ago", "action"),
+    {
+        "as many as fit there each hour": ((7200, 3600), Action.GROW),
+        "one each minute": ((180, 120, 60), Action.KEEP),
+    },
+)
+def test_what_the_next_jobs_need_is_not_lent(arrived_ago: tuple[int, ...], action: Action) -> None:
+    case = Case([(job("a", (1, 2)), ["node-00"] * 3)], {"a": steps(200)})
+    case.history = {"a": JobHistory(user_counts=Counts(1, 2))}
+    case.arrived = tuple(job(f"j{ago}", (2, 4), created_at=AT - ago) for ago in arrived_ago)
+    assert case.decisions()["a"].action is action
 
 
 def test_a_job_that_may_always_be_stopped_lends_too() -> None:

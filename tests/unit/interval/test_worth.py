@@ -1,18 +1,28 @@
 """The probability that a move saves more than it costs, and what a stop would lose."""
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from optimus.allocation import JobHistory
-from optimus.interval.worth import chance_of_saving, training_at_risk
+from optimus.interval.worth import (
+    FOR_EVER,
+    Loan,
+    chance_of_saving,
+    last_arrived,
+    loan_of,
+    training_at_risk,
+)
 from optimus.jobs import Counts, TrainingMode
 from optimus.models.forecast import Forecast
 from optimus.models.speed.curve import MergedSamples, SpeedTerms
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample, TrainingProgress
+from optimus.resources import total
 from tests.cases import cases
-from tests.unit.interval.cluster import steps
+from tests.unit.interval.cluster import job, steps
 
 NOW, THEN = Counts(1, 1), Counts(3, 3)
 
@@ -49,6 +59,31 @@ def test_of_work_that_is_only_assumed_less_is_certain() -> None:
     price = (fitted.at(NOW) - fitted.at(THEN)) / 1.5
     assert chance_of_saving(fitted, NOW, THEN, price) == 1.0
     assert chance_of_saving(replace(fitted, is_expected=True), NOW, THEN, price) < 0.8
+
+
+def test_what_is_lent_has_to_pay_the_return_too_while_it_lasts() -> None:
+    price = 0.6 * (steps(1000).at(NOW) - steps(1000).at(THEN))
+    soon, late = Loan(1 / 60.0), Loan(1 / 60.0, arrivals=10_000)
+    chances = [chance_of_saving(steps(1000), NOW, THEN, price, each) for each in (soon, late)]
+    assert chances == pytest.approx([0.0, 1.0], abs=1e-3)
+
+
+def test_a_loan_lasts_until_the_jobs_that_arrive_need_it() -> None:
+    arrived = last_arrived(job(f"j{n}", (1, 2), created_at=60.0 * n) for n in range(12))
+    assert [each.key.name for each in arrived] == [f"j{n}" for n in range(2, 12)]
+    free = total(each.demand() for each in arrived[:3])
+    loan = loan_of(arrived, free, at=60.0 * 12)
+    assert loan.arrivals == 4
+    assert loan.mean_seconds == pytest.approx(4 * 600.0 / 9.5)
+    assert loan.chance_of_lasting(0.0) == 1.0
+    draws = np.random.default_rng(0).gamma(4, 600.0 / 9.5, 20_000)
+    assert loan.chance_of_lasting(200.0) == pytest.approx(np.mean(draws > 200.0), abs=0.02)
+
+
+def test_without_arrivals_a_loan_lasts() -> None:
+    assert loan_of((), total(()), 0.0) == FOR_EVER
+    assert FOR_EVER.chance_of_lasting(1e9) == 1.0
+    assert FOR_EVER.mean_seconds == math.inf
 
 
 @cases(

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from benchmarks.gavel_rounds import CLUSTERS, DATA, RULES, read_trace, replay
+from benchmarks.gavel_rounds import CLUSTERS, DATA, RULES, least_dollars, read_trace, replay
 
 REFERENCE = {
     (row["trace"], row["policy"]): (float(row["mean_jct_h"]), float(row["makespan_h"]))
@@ -13,8 +13,7 @@ REFERENCE = {
 
 
 def hours(trace: str, policy: str) -> tuple[float, float]:
-    times, end = replay(read_trace(trace), CLUSTERS[trace], RULES[policy])
-    return sum(times) / len(times) / 3600, end / 3600
+    return replay(read_trace(trace), CLUSTERS[trace], RULES[policy]).hours
 
 
 @pytest.mark.parametrize(
@@ -46,5 +45,11 @@ def test_makespan_is_near() -> None:
 @pytest.mark.parametrize("trace", CLUSTERS)
 def test_first_come_first_served_ends_each_job_at_the_same_second(trace: str) -> None:
     rows = csv.DictReader((DATA / f"{trace}__fifo_perf.csv").read_text().splitlines())
-    times, _ = replay(read_trace(trace), CLUSTERS[trace], RULES["fifo_perf"])
-    assert times == pytest.approx([float(row["jct_seconds"]) for row in rows], abs=1e-6)
+    found = replay(read_trace(trace), CLUSTERS[trace], RULES["fifo_perf"])
+    assert found.times == pytest.approx([float(row["jct_seconds"]) for row in rows], abs=1e-6)
+
+
+def test_throughput_per_cost_costs_little_more_than_the_least_that_is_possible() -> None:
+    jobs, workers = read_trace("max_min_fairness"), CLUSTERS["max_min_fairness"]
+    cheap = replay(jobs, workers, RULES["cost_with_a_floor_of_0.1"]).dollars
+    assert least_dollars(jobs) <= cheap <= 1.01 * least_dollars(jobs)

@@ -158,7 +158,8 @@ class TestPlacing:
     def test_a_waiting_job_starts_when_the_pods_that_hold_its_room_have_left(self) -> None:
         # The first holds the whole cluster and shrinks for the second, whose pods are bound 10 s
         # later.
-        first = job("first", JobParameters(epochs=600, counts=Counts(1, 3), speed=Speed(1.0)))
+        may_shrink = CountBounds(min_ps_given=True, min_workers_given=True)
+        first = job("first", JobParameters(epochs=600, counts=Counts(1, 3), bounds=may_shrink))
         second = job(
             "second",
             JobParameters(arrives=30, epochs=600, counts=Counts(1, 1), bounds=ONE_TASK_EACH),
@@ -223,7 +224,7 @@ class TestExpectation:
             "a", JobParameters(epochs=400, counts=Counts(1, 2), speed=Speed(0.02, batch=0.5))
         )
         log = PhaseLog("a")
-        found = simulate(workload(only, on=nodes(5)), preset("optimus"), 1, watch=log)
+        found = simulate(workload(only, on=nodes(20)), preset("optimus"), 1, watch=log)
         trained = [(at, counts) for at, phase, counts in log.entries if phase is Phase.TRAINING]
         first = [at for at, counts in trained if counts == Counts(1, 2)]
         assert 30 <= first[-1] - first[0] <= 40
@@ -310,7 +311,7 @@ class TestDisruption:
         epochs = {"a": 50, "b": 200, "c": 100}
         jobs = [job(name, JobParameters(epochs=each)) for name, each in epochs.items()]
         stops = Stops()
-        simulate(workload(*jobs, on=nodes(4)), limited(ONE), 1, stops)
+        simulate(workload(*jobs, on=nodes(16)), limited(ONE), 1, stops)
         # The interval is at 60; a rescale takes 30 s.
         assert stops.at == pytest.approx({"b": 60, "c": 90, "a": 120})
 
@@ -318,7 +319,7 @@ class TestDisruption:
         first = job("a", JobParameters(epochs=200))
         log = PhaseLog("b")
         second = job("b", JobParameters(epochs=100))
-        simulate(workload(first, second, on=nodes(4)), limited(ONE), 1, watch=log)
+        simulate(workload(first, second, on=nodes(16)), limited(ONE), 1, watch=log)
         before = [phase for at, phase, _ in log.entries if 60 <= at < 90]
         assert before
         assert set(before) == {Phase.TRAINING}
@@ -334,7 +335,7 @@ class TestDisruption:
             if state is not None:
                 waits[cluster.now] = state.awaits_stop
 
-        simulate(workload(slow, other, on=nodes(4)), limited(ONE), 1, watch)
+        simulate(workload(slow, other, on=nodes(16)), limited(ONE), 1, watch)
         assert waits[60]
         since = min(at for at, each in waits.items() if at > 60 and not each)
         assert since == pytest.approx(60 + 3 * 600)
