@@ -103,5 +103,6 @@ def test_jobs_take_turns_by_their_shares(
         scenario.wait(
             lambda: has_even_times(scenario, jobs), "no job has much more time than another"
         )
+        records = {job.name: record_of(scenario, job) for job in jobs}
         assert {kind for record in records.values() for kind in record.received} == set(KINDS)
         assert all(record.redone_seconds < 5 * record.pauses for record in records.values())
