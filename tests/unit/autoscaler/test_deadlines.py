@@ -75,6 +75,7 @@ def test_while_its_counts_are_being_measured_nothing_is_said_too_early() -> None
     cluster = FakeCluster()
     harness = ControllerHarness(cluster)
     job = due(cluster, 2700)  # not met at the counts of its profiling runs
+    job.manifest["metadata"]["creationTimestamp"] = format_second(cluster.at)
     harness.run(160)
     assert messages_of(cluster, "DeadlineAtRisk") == []
     assert sum(job.counts) > 3
