@@ -13,29 +13,31 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus.allocation.scorer import Scorer
+from optimus.allocation.scorer import MOST, STEPS, Scorer, described
+from optimus.jobs import Job
 
 Values = NDArray[np.float64]
 Counted = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-MOST: Final = 16
-"""PSs, and workers, of a job."""
-STEPS: Final = np.array([(1, 0), (0, 1), (1, 1)])
-FEATURES: Final = 9
 MOST_SLOTS: Final = 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlotTrace:
     """Jobs by row: the slot in which they come, their work, what they do in a slot at each counts
-    (shape (jobs, 17, 17)), and what a PS and a worker take (shape (jobs, 2, resources))."""
+    (shape (jobs, 17, 17)), and what a PS and a worker take (shape (jobs, 2, resources)).
+
+    ``jobs`` and ``resources`` are for a teacher that is a policy."""
 
     arrives: Counted
     work: Values
     speed: Values
     task: Values
     capacity: Values
+    slot_seconds: float = 600.0
+    jobs: tuple[Job, ...] = ()
+    resources: tuple[str, ...] = ()
 
 
 Choose = Callable[["Slot"], tuple[Counted, Counted]]
@@ -72,21 +74,23 @@ class Slot:
 
     def features(self, ps: Counted, workers: Counted) -> Values:
         """Of each job, by its forecast."""
-        rows = np.arange(self.left.shape[1])
-        speed, highest = self.trace.speed, self.trace.speed.max(axis=(1, 2))
+        rows, left = np.arange(self.left.shape[1]), np.maximum(self.left, 0.0)
+        speed, seconds = self.trace.speed, left * self.trace.slot_seconds
 
         def at(more_ps: int, more_workers: int) -> Values:
             p, w = np.minimum(ps + more_ps, MOST), np.minimum(workers + more_workers, MOST)
-            return np.asarray(speed[rows, p, w])
+            return np.asarray(seconds / np.maximum(speed[rows, p, w], 1e-9))
 
-        now = np.maximum(at(0, 0), 1e-9)
-        gains = [np.clip(at(*step) / now - 1, -1, 3) for step in STEPS.tolist()]
-        slots = np.log1p(np.maximum(self.left, 0) / now)
+        after = [at(*step) for step in ((0, 0), *STEPS.tolist())]
         share = np.einsum("bjt,jtr->bjr", np.stack([ps, workers], 2), self.trace.task)
         share = (share / self.trace.capacity).max(axis=2)
-        parts = [slots, *gains, now / highest, share, ps / MOST, workers / MOST,
-                 (ps - workers) / MOST]  # fmt: skip
-        return np.stack(parts, axis=2)
+        best = seconds / speed.max(axis=(1, 2))
+        return described(np.stack(after, axis=-1), best, share, ps, workers)
+
+    def room(self, free: Values) -> Values:
+        """The least and the largest part that is free, by episode."""
+        part = free / self.trace.capacity
+        return np.stack([part.min(axis=1), part.max(axis=1)], axis=1)
 
     def pass_by(self, ps: Counted, workers: Counted) -> Values:
         """Train for one slot; by episode, the sum of the parts of it that jobs were there."""
@@ -138,7 +142,7 @@ class Sampler:
             free = slot.free(ps, workers)
             allowed = slot.allowed(ps, workers, free, may)
             rows = np.flatnonzero(running)
-            features, room = slot.features(ps, workers)[rows], (free / slot.trace.capacity)[rows]
+            features, room = slot.features(ps, workers)[rows], slot.room(free)[rows]
             scored = self.scorer.score(features, room, slot.present[rows], allowed[rows])
             p = scored.probability
             if self.draw is None:

@@ -7,13 +7,13 @@ more likely by how much less the sum of completion times was from its slot on th
 the others (an input-dependent baseline, as Decima's).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from optimus.allocation.scorer import NAMES, Mask, Scorer, Values
-from optimus.simulator.gym import MOST_SLOTS, STEPS, Choose, Sampler, Slot, SlotTrace, start
+from optimus.allocation.scorer import STEPS, Mask, Scorer, Values
+from optimus.simulator.gym import MOST_SLOTS, Choose, Noted, Sampler, Slot, SlotTrace, start
 
 MakeTrace = Callable[[int], SlotTrace]
 """A trace by its seed."""
@@ -67,7 +67,7 @@ def taught(traces: Iterable[SlotTrace], teacher: Choose, draw: np.random.Generat
                 free = slot.free(ps, workers)
                 allowed = slot.allowed(ps, workers, free, may)
                 target = _missing(goal[0][0] - ps[0], goal[1][0] - workers[0])
-                room = (free / trace.capacity)[0]
+                room = slot.room(free)[0]
                 state = slot.features(ps, workers)[0], room, slot.present[0], allowed[0]
                 rows.append((*state, target))
                 if target[-1]:
@@ -120,13 +120,22 @@ def improve(
     still_to_come = np.array(there)[::-1].cumsum(axis=0)[::-1]
     worse = still_to_come - still_to_come.mean(axis=1, keepdims=True)
     worse = worse / (worse.std() + 1e-9)
-    whole, number = dict[str, Values](), sum(len(each.rows) for each in sampler.noted)
-    for noted in sampler.noted:
-        scored = scorer.score(noted.features, noted.room, noted.present, noted.allowed)
-        taken = np.zeros_like(scored.probability)
-        taken[np.arange(len(noted.rows)), noted.action] = 1.0
-        outer = (taken - scored.probability) * worse[noted.at, noted.rows][:, None] / number
-        for name, each in scorer.gradient(scored, outer).items():
-            whole[name] = whole.get(name, 0.0) + each
-    assert whole.keys() <= set(NAMES)
+    number = sum(len(each.rows) for each in sampler.noted)
+    whole = dict[str, Values]()
+    for begin in range(0, len(sampler.noted), _BATCH):
+        for name, each in _pushed(scorer, sampler.noted[begin : begin + _BATCH], worse).items():
+            whole[name] = whole.get(name, 0.0) + each / number
     return adam.step(scorer, whole), float(still_to_come[0].mean() / len(trace.work))
+
+
+def _pushed(scorer: Scorer, noted: Sequence[Noted], worse: Values) -> dict[str, Values]:
+    """The gradient of these actions, by how much worse their episodes were from there on."""
+    features, room, present, allowed, action = (
+        np.concatenate([getattr(each, name) for each in noted])
+        for name in ("features", "room", "present", "allowed", "action")
+    )
+    scored = scorer.score(features, room, present, allowed)
+    taken = np.zeros_like(scored.probability)
+    taken[np.arange(len(action)), action] = 1.0
+    by_action = np.concatenate([worse[each.at, each.rows] for each in noted])
+    return scorer.gradient(scored, (taken - scored.probability) * by_action[:, None])

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
-from benchmarks.dl2_learning import drawn, greedy
-from optimus.allocation.scorer import NAMES, Scorer
-from optimus.simulator.gym import FEATURES, Sampler, Slot, run, start
+from optimus.allocation.scorer import FEATURES, NAMES, ROOM, Scorer
+from optimus.policies.optimus import OptimusPolicy
+from optimus.simulator.gym import Sampler, Slot, run, start
 from optimus.simulator.learning import Adam, improve, taught, warm_up
+from optimus.simulator.lessons import taught_by, trace_of_testbed
+
+TEACHER = taught_by(OptimusPolicy())
 
 
 def test_the_gradient_is_that_of_the_loss() -> None:
@@ -34,8 +37,8 @@ def test_the_gradient_is_that_of_the_loss() -> None:
 
 
 def test_what_is_chosen_fits_and_all_jobs_end() -> None:
-    trace = drawn(3)
-    sampler = Sampler(Scorer.drawn(FEATURES, 2, 1), np.random.default_rng(1))
+    trace = trace_of_testbed(3)
+    sampler = Sampler(Scorer.drawn(len(FEATURES), len(ROOM), 1), np.random.default_rng(1))
     slot = Slot(trace, np.repeat(trace.work[None], 4, axis=0))
     for _ in range(50):
         ps, workers = sampler(slot)
@@ -43,7 +46,7 @@ def test_what_is_chosen_fits_and_all_jobs_end() -> None:
         assert (ps[~slot.present] == 0).all()
         assert (ps >= start(slot)[0]).all()
         slot.pass_by(ps, workers)
-    assert (run(trace, greedy) > 0).all()
+    assert (run(trace, TEACHER) > 0).all()
 
 
 def test_order_of_jobs_does_not_matter() -> None:
@@ -59,11 +62,13 @@ def test_order_of_jobs_does_not_matter() -> None:
 def test_it_learns_and_is_the_same_each_time() -> None:
     def learned() -> tuple[float, Scorer]:
         draw = np.random.default_rng(1)
-        examples = taught([drawn(10_001)], greedy, draw)
-        drawn_at_first = Scorer.drawn(FEATURES, 2, 1)
+        examples = taught([trace_of_testbed(10_001)], TEACHER, draw)
+        drawn_at_first = Scorer.drawn(len(FEATURES), len(ROOM), 1)
         scorer = warm_up(drawn_at_first, examples, Adam(3e-3), draw, epochs=20)
-        before, after = (run(drawn(1), Sampler(each))[0] for each in (drawn_at_first, scorer))
-        scorer, _ = improve(scorer, drawn(20_001), Adam(1e-3), draw, batch=2)
+        before, after = (
+            run(trace_of_testbed(1), Sampler(each))[0] for each in (drawn_at_first, scorer)
+        )
+        scorer, _ = improve(scorer, trace_of_testbed(20_001), Adam(1e-3), draw, batch=2)
         return after / before, scorer
 
     (ratio, one), (_, other) = learned(), learned()
