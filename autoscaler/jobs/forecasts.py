@@ -7,7 +7,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from optimus.errors import NotReady
-from optimus.jobs import Counts, Job
+from optimus.jobs import Job
 from optimus.kube.workload_profiles import WorkloadProfile
 from optimus.lifecycle.workloads import NOTHING_PROVIDED, Provided, UsualLengths, provided
 from optimus.models.expectation import presentable
@@ -36,8 +36,8 @@ class Forecasts:
     earlier_source: tuple[WorkloadProfile | None, Job, bool] | None = None
     """What ``earlier`` was made of."""
 
-    with_earlier: tuple[TrainingProgress, Provided, Counts | None, TrainingProgress] | None = None
-    """The last progress, ``earlier`` and the user's counts, and that progress with them."""
+    with_earlier: tuple[TrainingProgress, Provided, TrainingProgress] | None = None
+    """The last progress, ``earlier``, and that progress with it."""
 
     def take_earlier(
         self, workload: WorkloadProfile | None, job: Job, at: float, usual: UsualLengths
@@ -54,15 +54,15 @@ class Forecasts:
         runs = () if workload is None else workload.runs
         self.earlier = provided(runs, job, at, lengths)
 
-    def progress(self, progress: TrainingProgress, own: Counts | None) -> TrainingProgress:
-        """The job's progress, with what ended jobs have shown and its user's counts."""
+    def progress(self, progress: TrainingProgress) -> TrainingProgress:
+        """The job's progress, with what ended jobs have shown."""
         told, known = self.earlier, self.with_earlier
-        if known is None or known[0] is not progress or known[1] is not told or known[2] != own:
-            full = dataclasses.replace(
-                progress, earlier=told.earlier, lengths=told.lengths, user_counts=own
-            )
-            known = self.with_earlier = progress, told, own, full
-        return known[3]
+        if not (told.earlier or told.lengths):
+            return progress
+        if known is None or known[0] is not progress or known[1] is not told:
+            full = dataclasses.replace(progress, earlier=told.earlier, lengths=told.lengths)
+            known = self.with_earlier = progress, told, full
+        return known[2]
 
     def shown(self, job: Job) -> Forecast | None:
         """The forecast that the job's user is shown."""

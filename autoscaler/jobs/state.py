@@ -492,8 +492,8 @@ class JobState:
         )
 
     def progress(self, now: float) -> TrainingProgress:
-        """The training so far, by its log, with what else forecasts are made of."""
-        return self.forecasts.progress(self.log.progress(now), self.record.user_counts)
+        """The training so far, by its log, with what earlier jobs of its workload have shown."""
+        return self.forecasts.progress(self.log.progress(now))
 
     def books(self) -> Books | None:
         """What moving it has saved; ``None`` where it was never moved, or nothing is known. Worked

@@ -6,13 +6,14 @@ the interval of the forecast, r by what the speed model says of its error at bot
 
 What a job has beyond its own counts is lent: it goes back to jobs that arrive, at the price of a
 second rescale, and saves only until then. Jobs have arrived as a Poisson process since the first of
-the last few, and a loan ends once they have used up what is free
+the last few, those of one submission at once, and a loan ends once they have used up what is free
 and what others return first.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import NormalDist
 from typing import Final
 
@@ -38,6 +39,9 @@ assumption of 20 epochs is mostly within."""
 
 _LAST_ARRIVALS: Final = 10
 """Arrivals by which the next ones are judged: the load of a cluster changes within a day."""
+
+_TOGETHER_SECONDS: Final = 5.0
+"""Jobs that follow one another as soon as this were submitted together."""
 
 _PRIOR_ARRIVALS: Final = 0.5
 """Jeffreys' prior of a rate. The first arrival begins the time and is not counted."""
@@ -75,14 +79,16 @@ def last_arrived(jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 
 def loan_of(arrived: Sequence[Job], left: Resources, at: float) -> Loan:
-    """How long a loan lasts if jobs like the last that arrived take so much before it is
+    """How long a loan lasts if submissions like the last ones take so much before it is
     returned."""
     if not arrived:
         return FOR_EVER
+    gaps = (later.created_at - job.created_at for job, later in pairwise(arrived))
+    submissions = 1 + sum(gap > _TOGETHER_SECONDS for gap in gaps)
     passed_seconds = max(at - arrived[0].created_at, 1.0)
-    per_second = (len(arrived) - 1 + _PRIOR_ARRIVALS) / passed_seconds
+    per_second = (submissions - 1 + _PRIOR_ARRIVALS) / passed_seconds
     asked = total(job.demand() for job in arrived)
-    fit = (left[name] * len(arrived) // amount for name, amount in asked.items() if amount > 0)
+    fit = (left[name] * submissions // amount for name, amount in asked.items() if amount > 0)
     return Loan(per_second, max(min(fit, default=0), 0) + 1)
 
 

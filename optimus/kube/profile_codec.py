@@ -134,10 +134,7 @@ def learned(state: str, job: Job, at: float) -> Learned:
 
     Earlier runs of the job's workload are not in its profile, and are not used."""
     saved = unpack(state, job.key, at)
-    progress = replace(
-        ProgressLog.from_state(LogFormatOptions.of(job), saved.log).progress(at),
-        user_counts=saved.record.user_counts,
-    )
+    progress = ProgressLog.from_state(LogFormatOptions.of(job), saved.log).progress(at)
     found = forecast_job(job, progress)
     if isinstance(found, NotReady):
         found = presentable(job, progress, expect_job(job, progress, found)) or found

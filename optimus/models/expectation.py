@@ -51,7 +51,7 @@ def value_of_measuring(
     expected time: ``speed.hypotheses``."""
     return values_of_measuring(
         known_samples(job, progress),
-        speed_terms(job, progress),
+        speed_terms(job),
         allowed,
         batch_per_worker=forecast.batch_per_worker,
     )

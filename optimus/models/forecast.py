@@ -530,16 +530,12 @@ def known_samples(job: Job, progress: TrainingProgress) -> MergedSamples:
     measured = MergedSamples.of(progress.samples)
     if not progress.earlier:
         return measured
-    return with_earlier(measured, progress.earlier, speed_terms(job, progress))
+    return with_earlier(measured, progress.earlier, speed_terms(job))
 
 
-def speed_terms(job: Job, progress: TrainingProgress) -> SpeedTerms:
-    """The terms of the time of its steps.
-
-    A job of one PS and one worker, or of its minimum, was submitted without a choice."""
-    own = progress.user_counts
-    is_chosen = own is not None and own not in (Counts(1, 1), job.bounds.minimum)
-    return SpeedTerms(job.mode, job.batch, SpeedForm.BLEND, own if is_chosen else None)
+def speed_terms(job: Job) -> SpeedTerms:
+    """The terms of the time of its steps."""
+    return SpeedTerms(job.mode, job.batch, SpeedForm.BLEND)
 
 
 def fitted_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
@@ -559,7 +555,7 @@ def expected_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
 
 def _speed_here(job: Job, progress: TrainingProgress, measured: MergedSamples) -> SpeedModel:
     """The model of these samples, at its speed now on the nodes where the job runs."""
-    model, kind = SpeedModel.of(measured, speed_terms(job, progress)), progress.node_kind
+    model, kind = SpeedModel.of(measured, speed_terms(job)), progress.node_kind
     latest = measured.latest_at(job.counts, kind)
     if latest is not None:
         model = model.on(latest.node_kind).anchored(job.counts, latest.steps_per_second)

@@ -237,8 +237,6 @@ class TrainingProgress:
     lengths: tuple[RunLengths, ...] = ()
     """How long other jobs took, the widest group first: the cluster's, its namespace's. No run is
     in two of them, or in ``earlier``."""
-    user_counts: Counts | None = None
-    """The counts that its user set last; ``None`` where they are not known."""
 
 
 NOTHING = TrainingProgress()

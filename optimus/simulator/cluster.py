@@ -114,13 +114,11 @@ class JobState:
 
     def progress(self, _: float, /) -> TrainingProgress:
         """The progress that its log shows."""
-        told, own = self.earlier, self.record.user_counts
-        return replace(
-            self.training.progress(),
-            earlier=told.earlier,
-            lengths=told.lengths,
-            user_counts=own,
-        )
+        progress = self.training.progress()
+        told = self.earlier
+        if not (told.earlier or told.lengths):
+            return progress
+        return replace(progress, earlier=told.earlier, lengths=told.lengths)
 
     def history(self, at: float, /) -> JobHistory:
         """Its rescales and profiling runs so far."""

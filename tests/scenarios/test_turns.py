@@ -76,6 +76,11 @@ def runs_on_its_kind(scenario: Scenario, jobs: list[LightJob]) -> bool:
     return False
 
 
+def has_even_times(scenario: Scenario, jobs: list[LightJob]) -> bool:
+    seconds = [record_of(scenario, job).received_seconds for job in jobs]
+    return max(seconds) < 2 * min(seconds)
+
+
 def test_jobs_take_turns_by_their_shares(
     optimus_of_two_kinds: OptimusCluster, tmp_path: Path
 ) -> None:
@@ -95,8 +100,9 @@ def test_jobs_take_turns_by_their_shares(
             lambda: all(len(record_of(scenario, each).turns) > turns[each.name] for each in jobs),
             "each job has had another turn",
         )
+        scenario.wait(
+            lambda: has_even_times(scenario, jobs), "no job has much more time than another"
+        )
         records = {job.name: record_of(scenario, job) for job in jobs}
-        seconds = [record.received_seconds for record in records.values()]
-        assert max(seconds) < 2.5 * min(seconds), records
         assert {kind for record in records.values() for kind in record.received} == set(KINDS)
         assert all(record.redone_seconds < 5 * record.pauses for record in records.values())

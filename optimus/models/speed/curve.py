@@ -249,8 +249,6 @@ class SpeedTerms:
     mode: TrainingMode
     batch: Batch | None = None
     form: SpeedForm = SpeedForm.BLEND
-    user_counts: Counts | None = None
-    """The counts that its user chose, where they tell anything: hypotheses are weighed by them."""
 
     @property
     def shapes(self) -> tuple[Shape, ...]:

@@ -3,7 +3,7 @@
 A hypothesis says where the time of a step goes with one PS and one worker, in the terms of Optimus,
 section 3.2 (eq 3 and 4): computing, which is split among the workers where they share a batch;
 constant work; transfer; what each further worker and each further PS add. All are equally likely a
-priori; where the user chose the counts, one by which these are far from the best is less so.
+priori.
 1. Each hypothesis is scaled to the samples, by the mean of the logs of measured / its own time.
 2. It is weighed by the likelihood of what is left, under a relative error of 10 %.
 3. The time per step is the weighted mean of all: minimising it minimises the expected time.
@@ -41,13 +41,6 @@ _EXPECTED_ERROR: Final = 0.4
 _EXPECTED_AT: Final = tuple(Counts(2**ps, 2**workers) for ps in range(5) for workers in range(5))
 _LEAST_WEIGHT: Final = 1e-4
 """Hypotheses below this weight do not count in the value of a measurement."""
-_CHOSEN_SPREAD: Final = 0.3
-"""By so much users miss a job's best speed: a standard deviation of the log."""
-_CHOSEN_BLINDLY: Final = 0.05
-"""A hypothesis keeps so much of its weight however far the user's counts are from its best: some
-users did not try any others."""
-_GRID: Final = tuple(Counts(ps, workers) for ps in range(1, 17) for workers in range(1, 17))
-"""Among these a hypothesis has its best counts."""
 _CLOSE_LOGS: Final = 2
 """Measured speeds are compared to so many decimals of their logs there: 1 %, less than noise."""
 
@@ -79,18 +72,6 @@ def _seconds(terms: SpeedTerms, ps: ArrayLike, workers: ArrayLike) -> NDArray[np
     return np.concatenate(list(forms)) @ _mixtures(terms.batch_is_shared).T
 
 
-@lru_cache(maxsize=256)
-def _prior(terms: SpeedTerms) -> Matrix | float:
-    """The weights of the hypotheses before anything was measured: (forms, hypotheses)."""
-    if terms.user_counts is None:
-        return 1.0
-    ps, workers = np.array([terms.user_counts, *_GRID], dtype=np.float64).T
-    examples = terms.steps(workers) * terms.examples(workers)
-    seconds = _seconds(terms, ps, workers) / examples[:, np.newaxis]
-    missed = np.log(seconds[:, 0] / seconds.min(axis=1)) / _CHOSEN_SPREAD
-    return np.asarray(_CHOSEN_BLINDLY + np.exp(-np.square(missed) / 2), dtype=np.float64)
-
-
 class _Weighed(NamedTuple):
     """Hypotheses after some samples: their weights, and the factors on their seconds. Both are
     (forms, hypotheses)."""
@@ -107,7 +88,7 @@ class _Weighed(NamedTuple):
         precisions = 1 / (ERROR**2 + measured.variance)
         scales = np.einsum("fnh,n->fh", logs, precisions) / precisions.sum()
         squares = np.einsum("fnh,n->fh", np.square(logs - scales[:, np.newaxis]), precisions)
-        weights = _prior(terms) * np.exp(-(squares - squares.min()) / 2)
+        weights = np.exp(-(squares - squares.min()) / 2)
         return cls(weights / weights.sum(), np.exp(scales))
 
 

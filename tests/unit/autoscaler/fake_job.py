@@ -107,7 +107,8 @@ def tf_job(
         "namespace": namespace,
         "uid": f"uid-{name}",
         "resourceVersion": "1",
-        "creationTimestamp": format_second(START_AT),
+        # No other has come for a day: it may grow.
+        "creationTimestamp": format_second(START_AT - 86_400),
         "annotations": {
             f"optimus.dl/{key.replace('_', '-')}": value for key, value in annotations.items()
         },

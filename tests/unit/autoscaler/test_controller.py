@@ -133,27 +133,29 @@ def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(
 
 
 @cases(
-    ("bounds_moved", "expected"),
+    "least",
     {
-        "to its user's counts": ({}, Counts(1, 1)),
-        "as near to them as its user's new bounds allow": ({"min_workers": "2"}, Counts(1, 2)),
-        "nowhere if that is here": ({"min_ps": "2", "min_workers": "3"}, Counts(2, 3)),
+        "to its user's counts": Counts(1, 1),
+        "as near to them as its user's new bounds allow": Counts(1, 3),
+        "nowhere if that is here": None,
     },
 )
 def test_without_a_forecast_a_job_goes_back_after_its_profiling(
-    cluster: FakeCluster, bounds_moved: dict[str, str], expected: Counts
+    cluster: FakeCluster, least: Counts | None
 ) -> None:
     harness = ControllerHarness(cluster, expects=False)
     goal = {"target_loss": "1e-30", "training_mode": "sync", "global_batch_size": "64"}
     job = cluster.submit(tf_job("a", 1, 1, **goal, max_ps="3", max_workers="4"))
     harness.run(50, tick=1)
-    assert job.counts == Counts(2, 3)
-    job.annotate(**bounds_moved)
+    measured_last = harness.controller.managed.states["uid-a"].record.profiled[-1]
+    assert job.counts == measured_last != Counts(1, 1)
+    expected = least or measured_last
+    job.annotate(min_ps=str(expected.ps), min_workers=str(expected.workers))
     seen = set()
     for _ in range(100):
         harness.run(1)
         seen.add(job.counts)
-    assert seen == {Counts(2, 3), expected}
+    assert seen == {measured_last, expected}
 
 
 def test_it_goes_back_too_where_its_bounds_allow_few_runs(cluster: FakeCluster) -> None:

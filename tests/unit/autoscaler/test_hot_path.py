@@ -19,7 +19,6 @@ from optimus.jobs import JobKey
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
-from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob
 from optimus.models.forecast import Forecast
 from optimus.rescale.purpose import RescalePurpose
@@ -113,8 +112,6 @@ def files_from_log_line_to_patch() -> CalledFiles:
         harness.controller._components = replace(components, workloads=None)
         goal = {"target_loss": "0.12", "training_mode": "sync", "global_batch_size": "64"}
         job = cluster.submit(tf_job("a", 1, 1, **goal))
-        # No other has come for a day: it may grow.
-        job.manifest["metadata"]["creationTimestamp"] = format_second(cluster.at - 86_400)
         for _ in range(200):
             cluster.pass_time(1.0)
             intervals, was_suspended = harness.intervals, job.suspended

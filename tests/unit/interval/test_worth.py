@@ -80,6 +80,19 @@ def test_a_loan_lasts_until_the_jobs_that_arrive_need_it() -> None:
     assert loan.chance_of_lasting(200.0) == pytest.approx(np.mean(draws > 200.0), abs=0.02)
 
 
+def test_jobs_that_were_submitted_together_say_as_much_of_the_next_as_one() -> None:
+    free = job("any", (1, 2)).demand()
+
+    def loan(*seconds: float) -> Loan:
+        arrived = last_arrived(job(f"j{n}", (1, 2), created_at=at) for n, at in enumerate(seconds))
+        return loan_of(arrived, free, at=100.0)
+
+    assert loan(0.0, 1.0, 2.0).per_second == loan(0.0).per_second == 0.5 / 100
+    assert loan(0.0, 40.0).per_second == loan(0.0, 1.0, 40.0, 44.0).per_second == 1.5 / 100
+    assert loan(0.0, 1.0).arrivals == 1  # together they take more than what is free
+    assert loan(0.0, 40.0).arrivals == 2
+
+
 def test_without_arrivals_a_loan_lasts() -> None:
     assert loan_of((), total(()), 0.0) == FOR_EVER
     assert FOR_EVER.chance_of_lasting(1e9) == 1.0

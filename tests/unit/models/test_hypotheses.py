@@ -1,19 +1,15 @@
 """The speed of jobs that were measured at few counts: hypotheses join the fit."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.jobs import Batch, BatchScope, CountBounds, Counts, TrainingMode
-from optimus.models.forecast import speed_terms
+from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models.speed.curve import MergedSamples, SpeedTerms
 from optimus.models.speed.hypotheses import values_of_measuring
 from optimus.models.speed.model import SpeedModel
-from optimus.progress.types import SpeedSample, TrainingProgress
-from tests.unit.simulator.workloads import JobParameters, job
+from optimus.progress.types import SpeedSample
 
 SYNC, ASYNC = (SpeedTerms(mode) for mode in TrainingMode)
 EACH_ITS_BATCH = SpeedTerms(TrainingMode.SYNC, Batch(64, BatchScope.WORKER))
@@ -84,38 +80,6 @@ def test_two_samples_lead_to_counts_that_are_not_far_from_the_best(computing: fl
     found = SpeedModel.of(measured(((1, 1), speed(1, 1)), ((4, 8), speed(4, 8))), SYNC)
     chosen = GRID[int(found.steps_per_second(*np.array(GRID).T).argmax())]
     assert speed(*chosen) > 0.6 * max(speed(*each) for each in GRID)
-
-
-@pytest.mark.parametrize("chosen", [(8, 12), (2, 2), (1, 6)])
-def test_a_job_is_expected_to_be_fast_at_counts_that_its_user_chose(
-    chosen: tuple[int, int],
-) -> None:
-    def part_of_best(terms: SpeedTerms) -> float:
-        found = SpeedModel.of(measured((chosen, 1.0)), terms)
-        speeds = found.steps_per_second(*np.meshgrid(np.arange(1, 17), np.arange(1, 17)))
-        return float(found.steps_per_second(*chosen) / speeds.max())
-
-    usual, knowing = part_of_best(SYNC), part_of_best(replace(SYNC, user_counts=Counts(*chosen)))
-    assert knowing > usual + 0.05
-
-
-def test_a_user_may_err() -> None:
-    """Samples that contradict the choice are believed."""
-    samples = measured(((8, 1), 1.0), ((2, 8), 4.0))
-    found = SpeedModel.of(samples, replace(SYNC, user_counts=Counts(8, 1)))
-    assert float(found.steps_per_second(2, 8) / found.steps_per_second(8, 1)) > 3
-
-
-@pytest.mark.parametrize(
-    ("own", "told"),
-    [((1, 1), None), ((2, 1), None), ((2, 3), Counts(2, 3)), (None, None)],
-)
-def test_one_of_each_or_the_minimum_is_no_choice(
-    own: tuple[int, int] | None, told: Counts | None
-) -> None:
-    submitted = job("a", JobParameters(bounds=CountBounds(min_ps=2))).job
-    progress = TrainingProgress(user_counts=None if own is None else Counts(*own))
-    assert speed_terms(submitted, progress).user_counts == told
 
 
 def test_anchoring_keeps_the_ratios() -> None:
