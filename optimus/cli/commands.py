@@ -89,6 +89,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
         _module("evaluate_history"),
     ),
     Command(
+        ("train",),
+        "learn weights of the policy dl2 in simulated jobs, for --policy-config",
+        _module("train"),
+    ),
+    Command(
         ("plan",),
         "one allocation and placement of a table of jobs on equal nodes",
         _module("plan"),

@@ -1,13 +1,16 @@
 """The allocation policies, one module each, named as in the literature."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final
 
 from optimus.allocation.options import Options, with_options
 from optimus.allocation.policy import Policy, per_pool
+from optimus.allocation.scorer import Learned
 from optimus.allocation.turns import TurnsPolicy
+from optimus.policies.dl2 import Dl2Policy
 from optimus.policies.drf import DrfPolicy
 from optimus.policies.fifo import FifoPolicy
 from optimus.policies.gavel_cost import GavelCostPolicy
@@ -32,6 +35,25 @@ def _of_pools(kind: type[Any]) -> Make:
     return lambda options: per_pool(with_options(kind, options))
 
 
+@cache
+def _learned_on_testbed() -> Learned:
+    """The weights that come with the package."""
+    with files("optimus.policies").joinpath("dl2_testbed.npz").open("rb") as file:
+        return Learned.load(file)
+
+
+def _dl2(options: Options) -> Policy:
+    """The weights are read once, when the policy is made."""
+    unknown = sorted(set(options) - {"weights"})
+    if unknown:
+        raise ValueError(f"there is no option {unknown[0]!r}: its options are weights")
+    file = options.get("weights")
+    if not isinstance(file, str | None):
+        raise ValueError(f"weights: the path of a file is expected, not {file!r}")
+    learned = _learned_on_testbed() if file is None else Learned.load(file)
+    return per_pool(Dl2Policy(learned, OptimusPolicy()))
+
+
 _OF_TURNS: Final[tuple[type[TurnsPolicy], ...]] = (
     GavelLasPolicy,
     GavelFtfPolicy,
@@ -51,6 +73,7 @@ POLICIES: Final[Mapping[str, Make]] = MappingProxyType(
         TetrisPolicy.name: _of_pools(TetrisPolicy),
         SrtfPolicy.name: _of_pools(SrtfPolicy),
         FifoPolicy.name: _of_pools(FifoPolicy),
+        Dl2Policy.name: _dl2,
         SmdPolicy.name: partial(with_options, SmdPolicy),
         **{kind.name: partial(with_options, kind) for kind in _OF_TURNS},
     }

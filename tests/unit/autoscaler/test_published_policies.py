@@ -49,3 +49,17 @@ def test_under_smd_the_job_with_the_earlier_deadline_gets_more(cluster: FakeClus
     harness.run(600, tick=4)
     assert sum(jobs["a"].counts) > sum(jobs["b"].counts) >= 2
     assert not any(job.suspended for job in jobs.values())
+
+
+def test_dl2_runs_on_a_cluster_and_says_which_weights_decided(cluster: FakeCluster) -> None:
+    """Where they do not hold, `optimus` decides, and the reason says that."""
+    cluster.cpus = 12
+    harness = ControllerHarness(cluster, policy="dl2")
+    jobs = [cluster.submit(tf_job(name, 1, 1, **USUAL)) for name in NAMES]
+    reasons = set[str]()
+    for _ in range(100):
+        harness.run(4, tick=4)
+        decisions = [each.decision for each in harness.controller.managed]
+        reasons |= {each.reason for each in decisions if each is not None}
+    assert all(sum(job.counts) > 2 for job in jobs)
+    assert any("by what was learned" in each or "optimus decides" in each for each in reasons)

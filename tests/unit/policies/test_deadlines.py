@@ -148,7 +148,7 @@ def test_counts_far_beyond_the_minimum_are_not_looked_at() -> None:
     assert job.forecast.at(found) == pytest.approx(fastest)
 
 
-@pytest.mark.parametrize("name", sorted(set(POOL_POLICIES) - {"optimus"}))
+@pytest.mark.parametrize("name", sorted(set(POOL_POLICIES) - {"optimus", "dl2"}))
 def test_the_other_policies_do_not_regard_deadlines(name: str) -> None:
     jobs = [candidate("a"), candidate("b", running=True)]
     with_deadlines = [due(each, 3000) for each in jobs]

@@ -63,7 +63,7 @@ def test_a_policy_names_itself_and_a_placement_rule_that_there_is(name: str) -> 
 
 def test_policies_are_what_the_documentation_says() -> None:
     traits = {name: policy_named(name).traits for name in POLICIES}
-    assert [name for name in traits if traits[name].weighs_restarts] == ["optimus", "smd"]
+    assert [name for name in traits if traits[name].weighs_restarts] == ["optimus", "dl2", "smd"]
     assert [name for name in traits if traits[name].refuses] == ["smd"]
     assert [name for name in traits if not traits[name].reads_forecasts] == [
         "drf",

@@ -28,7 +28,7 @@ from tests.unit.properties import sampled
 from tests.unit.simulator.workloads import JobParameters, job
 
 RECORDED = Path(__file__).parents[2] / "data" / "simulations" / "completion.csv"
-POLICIES = ("optimus", "optimus-paper", "drf", "tetris", "srtf", "smd", "gavel-las")
+POLICIES = ("optimus", "optimus-paper", "drf", "tetris", "srtf", "smd", "gavel-las", "dl2")
 
 
 SEEDS = (1, 2)
