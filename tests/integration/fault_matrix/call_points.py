@@ -16,6 +16,9 @@ from tests.harness.faults.fault_cases import RESIZES, RESUMES, SUSPENDS
 _NOT_OF_A_JOB = re.compile(r"/leases/|watch=true|[?&]limit=\d+$")
 """Leases, watches and the lists before them; tests/e2e/leader and tests/e2e/faults have these."""
 
+_ONCE = re.compile(r"/workloadprofiles$")
+"""A workload's profile is created by its first job alone, in whatever course that is."""
+
 _LOG = re.compile(r"/pods/[^/]+/log")
 
 
@@ -59,6 +62,8 @@ def _kind(call: Call) -> Calls | None:
         return None
     if _LOG.search(path):
         return Calls("GET", _LOG.pattern)
+    if call.method == "POST" and _ONCE.search(path):
+        return None
     if call.method == "GET":
         return Calls("GET", re.escape(path) + r"($|\?)")
     if "/events" in path:
