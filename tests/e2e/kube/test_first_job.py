@@ -149,7 +149,11 @@ def check_outputs(reader: Reader, listing: str) -> None:
     assert wait_until("a row as on the page", printed, 400)[0].split() == header.split()
     measured = rf"Rescaling +.*?{_CHANGE}run 1 measures its speed at \d+ PS \+ \d+ workers?"
     shown = [measured, rf"Rescaled +.*?{_CHANGE}it trains, \d+ s after it was decided"]
-    described = reader.run("kubectl describe tfjob light-tf")
     for line, shape in zip(events.splitlines(), shown, strict=True):
         assert re.match(shape, line), line
-        assert re.search(shape, described), described
+
+    def described() -> bool:
+        text = reader.run("kubectl describe tfjob light-tf")
+        return all(re.search(shape, text) for shape in shown)
+
+    wait_until("Events as on the page", described)

@@ -51,6 +51,11 @@ class FaultScenario(Scenario):
             self.api.patch(_LEASE, {"spec": {"holderIdentity": ""}})
             self.product.start_again(AUTOSCALER)
 
+    def autoscaler_defects(self) -> list[str]:
+        """What it has reported as errors of its own. One that is being killed is there again."""
+        with self._killing:
+            return self.product.defects(AUTOSCALER)
+
     def describe(self) -> str:
         """Return what a reader of a failed scenario wants to see."""
         return "\n".join(self._lines())

@@ -146,7 +146,7 @@ class MatrixScenario:
             yield "it was suspended more often than it was moved"
         yield from self._early_resumes
         yield from violations(self._comparable(runs, since), exact=True)
-        yield from self._scenario.product.defects(AUTOSCALER)
+        yield from self._scenario.autoscaler_defects()
 
     def _comparable(self, runs: list[Run], since: Before) -> list[Run]:
         """The runs that have the same checkpoints."""
