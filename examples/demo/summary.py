@@ -76,8 +76,8 @@ def verdict(histories: Mapping[str, JobHistory]) -> str:
     said = "sooner" if percent >= 0 else "LATER: Optimus has lost this run"
     return (
         f"Under Optimus the jobs ended {abs(percent):.0f} % {said}. They asked for few replicas on "
-        "a cluster that is half empty; on a full one, with sensible counts, there is next to "
-        "nothing to win (docs/benchmarks/live-worth.md)."
+        "a cluster that is half empty; on a full one, with sensible counts, there is less to "
+        "win (docs/benchmarks/live-worth.md)."
     )
 
 
