@@ -250,8 +250,7 @@ class Settlement:
             return None
         minimum = options[-1]
         reason = f"which waits for {minimum}"
-        place = lambda plan: plan.move(job.job, minimum)  # noqa: E731
-        refusal = self._reclaim(job, place, reason, _WAITS)
+        refusal = self._reclaim(job, lambda plan: plan.move(job.job, minimum), reason, _WAITS)
         if refusal is None:
             self.decide(job, minimum, _placed_reason(job, minimum))
         return refusal
@@ -306,12 +305,11 @@ class Settlement:
 
     def _reclaim_for_growth(self, job: Classified, wanted: Counts) -> bool:
         """Shrink others for this job's growth where all of it together pays."""
-        place = lambda plan: plan.move(job.job, wanted)  # noqa: E731
         if job.is_within_own(wanted):
-            reason = f"which has less than its own and waits for {wanted}"
-            return self._reclaim(job, place, reason, _WAITS) is None
-        limits = Limits(self._net_saving(job, wanted))
-        return self._reclaim(job, place, "which gains more by it", limits) is None
+            reason, limits = f"which has less than its own and waits for {wanted}", _WAITS
+        else:
+            reason, limits = "which gains more by it", Limits(self._net_saving(job, wanted))
+        return self._reclaim(job, lambda plan: plan.move(job.job, wanted), reason, limits) is None
 
     def _resize_trimmed(self, job: Classified, wanted: Counts, why_not: str) -> None:
         for counts in _trims(job, wanted, job.job.counts):
