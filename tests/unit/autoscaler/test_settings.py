@@ -45,7 +45,7 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
     {
         "a policy that does not exist": (
             ["--policy", "best"],
-            "--policy 'best': drf, .*optimus, .*tetris is expected",
+            "--policy 'best': dl2, drf, .*optimus, .*tetris is expected",
         ),
         "a port without an address": (["--listen", "8080"], "ADDRESS:PORT is expected"),
         "a label without a value": (["--node-selector", "pool"], "key=value,... is expected"),
