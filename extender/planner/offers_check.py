@@ -37,7 +37,7 @@ class OffersCheck:
 
     def compare_offer(self, pod: Pod, names: Sequence[str], now: Instant) -> None:
         """See whether a pod is offered every node that a plan may use; a probe cannot show it."""
-        if pod.rules is not None or pod.beyond_plan:
+        if pod.has_rules:
             return
         known = self._state.unknown_rules
         last = known.last.get(pod.constraints)
@@ -116,8 +116,7 @@ class OffersCheck:
     def is_compared(self, pod: Pod) -> bool:
         """Whether a nomination does not keep the pod from being offered all nodes once."""
         return (
-            pod.rules is not None
-            or pod.beyond_plan
+            pod.has_rules
             or (pod.replica is not None and self._state.offers.asks(pod.replica.job_uid))
             or pod.constraints in self._state.unknown_rules.last
         )

@@ -5,12 +5,13 @@ gangs that wait. One lock guards all of it; events change it.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from extender.state.cluster import Cluster
+from extender.state.devices import Devices, Name
 from extender.state.future_room import Awaited, FutureRoom
 from extender.state.gang_membership import gang_counts
 from extender.state.gang_queue import GangQueue, QueuedGang
@@ -71,7 +72,7 @@ class ExtenderState:
         """``changes`` wakes the threads that may have something to plan or to nominate."""
         self.why_too_old: Callable[[], str | None] = lambda: None
         """Which cache of the cluster is too old for new plans; set once, before the threads run."""
-        self.cluster = Cluster()
+        self.cluster, self.devices = Cluster(), Devices()
         self.reservations = Reservations(self.cluster)
         self.future_room = FutureRoom(self.cluster, self.reservations)
         self.offers, self.unknown_rules = Offers(), UnknownRules()
@@ -362,6 +363,22 @@ class ExtenderState:
                 self.reservations.release(held.replica)
         self.job_changed(job_uid)
         self.rescales.plan_again(job_uid)
+
+    def with_devices(self, pod: Pod) -> Pod:
+        """The pod with the devices that it takes. Takes the lock."""
+        if not pod.device_claims:
+            return pod
+        with self.lock:
+            return self.devices.with_claimed(pod)
+
+    def settle_claims(self, claims: Iterable[Name]) -> None:
+        """What these claims take of nodes may have changed."""
+        for name in claims:
+            before, after = self.devices.settle(name)
+            if before != after:
+                self.cluster.set_pod(before, after)
+            if after is not None and after.node is not None and before != after:
+                self.fit_reservations(after.node)
 
     def fit_reservations(self, node: str) -> None:
         """Break plans while a node has less than is reserved on it: other pods were bound there.
