@@ -142,9 +142,22 @@ class _ClaimSource(msgspec.Struct, gc=False, rename="camel"):
     claim_name: str = ""
 
 
+class _FieldRef(msgspec.Struct, gc=False, rename="camel"):
+    field_path: str = ""
+
+
+class _DownwardFile(msgspec.Struct, gc=False, rename="camel"):
+    field_ref: _FieldRef | None = None
+
+
+class _DownwardFiles(msgspec.Struct, gc=False):
+    items: list[_DownwardFile] | None = None
+
+
 class _Volume(msgspec.Struct, gc=False, rename="camel"):
     name: str = ""
     persistent_volume_claim: _ClaimSource | None = None
+    downward_api: _DownwardFiles | None = msgspec.field(name="downwardAPI", default=None)
     ephemeral: object = None
     csi: object = None
     gce_persistent_disk: object = None
@@ -530,6 +543,17 @@ def _claims(spec: PodSpec, name: str) -> tuple[str, ...]:
         elif volume.ephemeral is not None:
             found.add(f"{name}-{volume.name}")  # Kubernetes names the claim of the pod so
     return tuple(sorted(found))
+
+
+def shows_annotation(spec: PodSpec, annotation: str) -> bool:
+    """Whether a file in the pod has the value of this annotation of it: a downward API volume."""
+    path = f"metadata.annotations['{annotation}']"
+    return any(
+        file.field_ref is not None and file.field_ref.field_path == path
+        for volume in _few(spec.volumes)
+        if volume.downward_api is not None
+        for file in _few(volume.downward_api.items)
+    )
 
 
 def replica_spec(spec: PodSpec) -> ReplicaSpec:
