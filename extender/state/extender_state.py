@@ -5,7 +5,7 @@ gangs that wait. One lock guards all of it; events change it.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,7 +15,7 @@ from extender.state.devices import Devices, Name
 from extender.state.future_room import Awaited, FutureRoom
 from extender.state.gang_membership import gang_counts
 from extender.state.gang_queue import GangQueue, QueuedGang
-from extender.state.offers import Offers
+from extender.state.offers import Offers, shape_of
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from extender.state.unknown_rules import UnknownRules
@@ -142,10 +142,21 @@ class ExtenderState:
             self.queue.resume(replica.job_uid)
         self._note_question(pod, now)
         node = self.reservations.assumed.get(replica)
-        self.settled(replica)
-        if node is not None:
-            self.hold_assumed(replica, now, self.config.reservation_seconds)
-        if node is not None and self.offers.was_not_bound(replica, node, now.monotonic):
+        was_tried = node is not None and (not pod.in_group or self._is_answered_whole(replica))
+        answered = [replica]
+        if node is not None and pod.in_group:  # the cycle of its PodGroup has failed, for any pod
+            answered = [
+                each for each in self.reservations.assumed if each.job_uid == replica.job_uid
+            ]
+        for each in answered:
+            self.settled(each)
+            if node is not None:
+                self.hold_assumed(each, now, self.config.reservation_seconds)
+        if (
+            node is not None
+            and was_tried
+            and self.offers.was_not_bound(replica, node, now.monotonic)
+        ):
             _LOG.info(
                 "pod %s/%s: was not bound to node %s, repeatedly: the node is excluded",
                 pod.namespace,
@@ -155,6 +166,11 @@ class ExtenderState:
             self.offers.exclude(pod, node, now.monotonic)
             self.break_plan(replica.job_uid)
             self._pause(replica.job_uid, now, until_asked=False)
+
+    def _is_answered_whole(self, replica: ReplicaId) -> bool:
+        """Whether kube-scheduler was answered with a node for every waiting pod of a gang."""
+        pods, assumed = self.cluster.waiting_pods(replica.job_uid), self.reservations.assumed
+        return all(each.replica in assumed for each in pods)
 
     def _note_question(self, pod: Pod, now: Instant) -> None:
         assert pod.replica is not None
@@ -190,8 +206,12 @@ class ExtenderState:
         """kube-scheduler is answered one node: the replica counts as placed until it settles."""
         self.answered(pod, now)
         self.reservations.assumed[held.replica] = held.node
-        self.hold_assumed(held.replica, now, self.config.binding_seconds)
         self.queue.cached.pop(held.replica.job_uid, None)
+        if not pod.in_group:
+            self.hold_assumed(held.replica, now, self.config.binding_seconds)
+        elif self._is_answered_whole(held.replica):
+            for each in self.reservations.ledger.of_job(held.replica.job_uid):
+                self.hold_assumed(each.replica, now, self.config.binding_seconds)
 
     def hold_assumed(self, replica: ReplicaId, now: Instant, seconds: float) -> None:
         """Let what is reserved for an assumed replica end in so many seconds."""
@@ -280,7 +300,8 @@ class ExtenderState:
         for held in expired:
             self.settled(held.replica)
             for pod in self.cluster.waiting_pods(held.replica.job_uid):
-                if pod.replica == held.replica and pod.uid in self.answered_at:
+                answered = pod.uid in self.answered_at and not pod.in_group
+                if pod.replica == held.replica and answered:
                     # kube-scheduler got this node and did not bind the pod: try another one.
                     self.offers.exclude(pod, held.node, now.monotonic)
                     self.job_changed(held.replica.job_uid)
@@ -341,6 +362,25 @@ class ExtenderState:
             self.break_plan(replica.job_uid)
             return None
         return held
+
+    def trade(self, pod: Pod, held: Reservation, names: Collection[str]) -> Reservation | None:
+        """Give a pod one of these nodes that is reserved for another of its gang like it, for its
+        own; the first for which kube-scheduler has not been answered."""
+        found, job_uid = self.queue.find(held.replica.job_uid), held.replica.job_uid
+        if found is None:
+            return None
+        assumed, pods = self.reservations.assumed, found.observed.pods
+        nodes = {
+            each.replica: each.node
+            for each in self.reservations.ledger.of_job(job_uid)
+            if each.replica not in assumed
+        }
+        for replica, node in nodes.items():
+            if node in names and replica in pods and shape_of(pods[replica]) == shape_of(pod):
+                nodes[held.replica], nodes[replica] = node, held.node
+                self.reservations.move(found.observed.gang, nodes, held.expires_at)
+                return self.reservations.ledger.get(held.replica)
+        return None
 
     def depends_on_own_gang(self, pod: Pod, replica: ReplicaId) -> bool:
         """Whether a pod's node may be closed to it only until others of its gang are bound: it

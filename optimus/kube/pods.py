@@ -99,6 +99,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     device_claims: tuple[PodClaim, ...] = ()
     """What it claims of devices (dynamic resource allocation)."""
 
+    in_group: bool = False
+    """Whether kube-scheduler itself decides on it together with the others of its PodGroup."""
+
     gates: tuple[str, ...] = ()
     priority: int = 0
     """``spec.priority``, which the API server takes from the pod's PriorityClass."""
@@ -288,6 +291,7 @@ def _view(raw: _RawPod) -> Pod:
         rules=rules_of(raw.spec, metadata.namespace, metadata.name, labels),
         beyond_plan=beyond_plan(raw.spec),
         device_claims=tuple(raw.spec.resource_claims or ()),
+        in_group=raw.spec.scheduling_group is not None,
         gates=tuple(gate.name for gate in raw.spec.scheduling_gates or ()),
         priority=raw.spec.priority or 0,
         container=_container(status, container) if owner else _NEW_CONTAINER,

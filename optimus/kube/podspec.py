@@ -193,6 +193,10 @@ class _Toleration(msgspec.Struct, gc=False, frozen=True):
     effect: str | None = None
 
 
+class _SchedulingGroup(msgspec.Struct, gc=False, rename="camel"):
+    pod_group_name: str | None = None
+
+
 class PodClaim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A claim of devices: one that exists, or that is made for the pod from a template."""
 
@@ -218,6 +222,7 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     volumes: list[_Volume] | None = None
     scheduling_gates: list[_SchedulingGate] | None = None
     resource_claims: list[PodClaim] | None = None
+    scheduling_group: _SchedulingGroup | None = None
     priority: int | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
