@@ -125,11 +125,11 @@ class GangViews:
         if held is not None and state.depends_on_own_gang(pod, replica):
             # Its node is offered once the others are bound that it must be beside or balance. Of a
             # PodGroup none is bound before: it takes the node of another, where that is offered.
-            traded = state.trade(pod, held, names) if pod.in_group else None
-            if traded is None:
+            taken = state.take_from_own_gang(pod, held, names) if pod.in_group else None
+            if taken is None:
                 return GangView(Standing.ORDERED)
-            state.assume(pod, traded, now)
-            return GangView(Standing.PLANNED, (traded.node,))
+            state.assume(pod, taken, now)
+            return GangView(Standing.PLANNED, (taken.node,))
         if held is not None:
             self._offers_check.rule_out(pod, held, names, now)
         return self._unplanned(pod, replica, names, now)

@@ -363,7 +363,9 @@ class ExtenderState:
             return None
         return held
 
-    def trade(self, pod: Pod, held: Reservation, names: Collection[str]) -> Reservation | None:
+    def take_from_own_gang(
+        self, pod: Pod, held: Reservation, names: Collection[str]
+    ) -> Reservation | None:
         """Give a pod one of these nodes that is reserved for another of its gang like it, for its
         own; the first for which kube-scheduler has not been answered."""
         found, job_uid = self.queue.find(held.replica.job_uid), held.replica.job_uid
