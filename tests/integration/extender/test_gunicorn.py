@@ -108,6 +108,10 @@ def api(httpserver: HTTPServer) -> HTTPServer:
         "/api/v1/persistentvolumes",
         "/api/v1/namespaces",
         "/apis/storage.k8s.io/v1/storageclasses",
+        "/apis/resource.k8s.io/v1/resourceslices",
+        "/apis/resource.k8s.io/v1/deviceclasses",
+        "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+        "/apis/resource.k8s.io/v1/resourceclaims",
         "/apis/kubeflow.org/v1/mxjobs",
         "/apis/optimus.dl/v1alpha1/trainingprofiles",
     ):
