@@ -109,6 +109,7 @@ def api(httpserver: HTTPServer) -> HTTPServer:
         "/api/v1/namespaces",
         "/apis/storage.k8s.io/v1/storageclasses",
         "/apis/kubeflow.org/v1/mxjobs",
+        "/apis/kubeflow.org/v1/pytorchjobs",
         "/apis/optimus.dl/v1alpha1/trainingprofiles",
     ):
         httpserver.expect_request(path).respond_with_json(EMPTY)
