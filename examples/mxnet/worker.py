@@ -28,6 +28,7 @@ import numpy as np
 from examples.mxnet.checkpoints import CheckpointFolder
 from examples.mxnet.dataset import CLASSES, FEATURES, make_dataset, share
 from examples.mxnet.ending import has_content
+from optimus_trainer.parameters import balanced_kvstore
 from optimus_trainer.save_on_stop import SaveOnStop
 
 _LOG = logging.getLogger()  # the root, as MXNet's own lines: INFO:root:
@@ -72,13 +73,24 @@ def part_of(kvstore: Any, settings: argparse.Namespace) -> Part:
     return Part(worker, kvstore.num_workers, True, settings.global_batch, examples)
 
 
-def make_module(hidden: int, batch: int) -> Any:
-    """A bound Module: one hidden layer of the given width and a softmax output."""
+def make_network(hidden: int) -> Any:
+    """One hidden layer of the given width and a softmax output."""
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=hidden, name="fc1")
     net = mx.sym.FullyConnected(
         mx.sym.Activation(net, act_type="relu"), num_hidden=CLASSES, name="fc2"
     )
-    module = mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax"), context=mx.cpu())
+    return mx.sym.SoftmaxOutput(net, name="softmax")
+
+
+def parameter_shapes(network: Any) -> dict[str, tuple[int, ...]]:
+    """The shape of each parameter, by its name."""
+    shapes = zip(network.list_arguments(), network.infer_shape(data=(1, FEATURES))[0], strict=True)
+    return {name: shape for name, shape in shapes if name not in ("data", "softmax_label")}
+
+
+def make_module(hidden: int, batch: int) -> Any:
+    """A bound Module."""
+    module = mx.mod.Module(make_network(hidden), context=mx.cpu())
     module.bind([("data", (batch, FEATURES))], [("softmax_label", (batch,))])
     return module
 
@@ -239,7 +251,8 @@ class Worker:
 def train(settings: argparse.Namespace, stop: SaveOnStop) -> None:
     """Take part in the job as a worker until its last step. Raises ValueError where it cannot be
     shared out."""
-    kvstore = mx.kv.create(settings.kvstore)
+    shapes = parameter_shapes(make_network(settings.hidden))
+    kvstore = balanced_kvstore(settings.kvstore, shapes)
     _LOG.info(
         "worker %s of %d", os.environ.get("DMLC_WORKER_ID", kvstore.rank), kvstore.num_workers
     )

@@ -59,6 +59,11 @@ class ObservedGang:
     """Whether its pods list more replicas than its job has."""
 
     @property
+    def in_group(self) -> bool:
+        """Whether kube-scheduler binds its waiting pods together or not at all."""
+        return any(pod.in_group for pod in self.pods.values())
+
+    @property
     def size(self) -> int:
         """How many replicas it has."""
         return sum(self.counts.values())

@@ -523,6 +523,7 @@ class IntervalDriver:
                 rounds=self._rounds(histories) if self._takes_turns else None,
                 owed=state.owed,
                 arrived=state.arrived,
+                interval_seconds=self._config.interval_seconds,
             ),
             forecast,
         )

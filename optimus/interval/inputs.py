@@ -48,6 +48,9 @@ class IntervalInput:
     arrived: tuple[Job, ...] = ()
     """The last jobs that arrived, in their order, each as it was when it was seen first."""
 
+    interval_seconds: float = 600.0
+    """Seconds from an interval to the next, if nothing brings it forward."""
+
 
 @dataclass(frozen=True, slots=True)
 class Strategies:

@@ -5,9 +5,9 @@ of it is left at b, c the price of the rescale. T and r are taken as lognormal a
 the interval of the forecast, r by what the speed model says of its error at both counts.
 
 What a job has beyond its own counts is lent: it goes back to jobs that arrive, at the price of a
-second rescale, and saves only until then. Jobs have arrived as a Poisson process since the first of
-the last few, those of one submission at once, and a loan ends once they have used up what is free
-and what others return first.
+second rescale, and saves only until then. Jobs arrive as a Poisson process, those of one submission
+at once, and a loan ends once they have used up what is free and what others return first. The rate
+has a gamma distribution, by how many have arrived since the first of the last few.
 """
 
 import math
@@ -46,27 +46,32 @@ _TOGETHER_SECONDS: Final = 5.0
 _PRIOR_ARRIVALS: Final = 0.5
 """Jeffreys' prior of a rate. The first arrival begins the time and is not counted."""
 
+_PRIOR_INTERVALS: Final = 0.5
+"""Intervals in which so many arrive where less time is seen: one in each, by which operators choose
+their length. Without it a new cluster lends nothing until it has been quiet for a while."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """Capacity that is lent until so many more jobs have arrived, at this rate."""
+    """Capacity that is lent until so many more jobs have arrived, at a rate that is told by how
+    many were seen in how long."""
 
-    per_second: float = 0.0
     arrivals: int = 1
+    seen: float = _PRIOR_ARRIVALS
+    seen_seconds: float = math.inf
 
     def chance_of_lasting(self, seconds: float) -> float:
-        """The probability that it lasts so long."""
-        expected = self.per_second * seconds
-        term = chance = math.exp(-expected)
-        for number in range(1, self.arrivals):
-            term *= expected / number
-            chance += term
-        return chance
+        """The probability that it lasts so long: that of fewer arrivals, whose number is negative
+        binomial."""
+        from scipy.special import betainc  # late: see models/speed/curve.py
+
+        chance_before = 1 / (1 + seconds / self.seen_seconds)
+        return float(betainc(self.seen, self.arrivals, chance_before))
 
     @property
     def mean_seconds(self) -> float:
-        """How long it lasts on average."""
-        return self.arrivals / self.per_second if self.per_second > 0 else math.inf
+        """How long it lasts on average; infinite where too few were seen to tell."""
+        return self.arrivals * self.seen_seconds / (self.seen - 1) if self.seen > 1 else math.inf
 
 
 FOR_EVER: Final = Loan()
@@ -78,18 +83,18 @@ def last_arrived(jobs: Iterable[Job]) -> tuple[Job, ...]:
     return tuple(sorted(jobs, key=lambda job: (job.created_at, job.uid))[-_LAST_ARRIVALS:])
 
 
-def loan_of(arrived: Sequence[Job], left: Resources, at: float) -> Loan:
+def loan_of(arrived: Sequence[Job], left: Resources, at: float, interval_seconds: float) -> Loan:
     """How long a loan lasts if submissions like the last ones take so much before it is
     returned."""
     if not arrived:
         return FOR_EVER
     gaps = (later.created_at - job.created_at for job, later in pairwise(arrived))
     submissions = 1 + sum(gap > _TOGETHER_SECONDS for gap in gaps)
-    passed_seconds = max(at - arrived[0].created_at, 1.0)
-    per_second = (submissions - 1 + _PRIOR_ARRIVALS) / passed_seconds
+    seen_seconds = max(at - arrived[0].created_at, _PRIOR_INTERVALS * interval_seconds)
     asked = total(job.demand() for job in arrived)
     fit = (left[name] * submissions // amount for name, amount in asked.items() if amount > 0)
-    return Loan(per_second, max(min(fit, default=0), 0) + 1)
+    until = max(min(fit, default=0), 0) + 1
+    return Loan(until, submissions - 1 + _PRIOR_ARRIVALS, seen_seconds)
 
 
 def chance_of_saving(

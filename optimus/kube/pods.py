@@ -29,6 +29,7 @@ from optimus.kube.podspec import (
     MOST_ITEMS,
     Allocated,
     Container,
+    PodClaim,
     PodSpec,
     ResourceRequirements,
     beyond_plan,
@@ -102,6 +103,12 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     labels: Labels = ()
     rules: PodRules | None = None
     beyond_plan: bool = False
+    device_claims: tuple[PodClaim, ...] = ()
+    """What it claims of devices (dynamic resource allocation)."""
+
+    in_group: bool = False
+    """Whether kube-scheduler itself decides on it together with the others of its PodGroup."""
+
     gates: tuple[str, ...] = ()
     priority: int = 0
     """``spec.priority``, which the API server takes from the pod's PriorityClass."""
@@ -123,6 +130,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def job_key(self) -> JobKey | None:
         """Namespace and name of the job that controls the pod."""
         return None if self.owner is None else JobKey(self.namespace, self.owner.name)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether it is not resources and constraints alone that decide where it may go."""
+        return self.rules is not None or self.beyond_plan or bool(self.device_claims)
 
     @property
     def finished(self) -> bool:
@@ -285,6 +297,8 @@ def _view(raw: _RawPod) -> Pod:
         labels=labels,
         rules=rules_of(raw.spec, metadata.namespace, metadata.name, labels),
         beyond_plan=beyond_plan(raw.spec),
+        device_claims=tuple(raw.spec.resource_claims or ()),
+        in_group=raw.spec.scheduling_group is not None,
         gates=tuple(gate.name for gate in raw.spec.scheduling_gates or ()),
         priority=raw.spec.priority or 0,
         container=_container(status, container) if owner else _NEW_CONTAINER,

@@ -193,6 +193,18 @@ class _Toleration(msgspec.Struct, gc=False, frozen=True):
     effect: str | None = None
 
 
+class _SchedulingGroup(msgspec.Struct, gc=False, rename="camel"):
+    pod_group_name: str | None = None
+
+
+class PodClaim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A claim of devices: one that exists, or that is made for the pod from a template."""
+
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     """The fields of a pod's spec that this software reads."""
 
@@ -209,7 +221,8 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     topology_spread_constraints: list[_SpreadConstraint] | None = None
     volumes: list[_Volume] | None = None
     scheduling_gates: list[_SchedulingGate] | None = None
-    resource_claims: list[msgspec.Raw] | None = None
+    resource_claims: list[PodClaim] | None = None
+    scheduling_group: _SchedulingGroup | None = None
     priority: int | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
@@ -456,9 +469,8 @@ def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRul
 def beyond_plan(spec: PodSpec) -> bool:
     """Whether kube-scheduler has rules about such a pod that the plan does not know.
 
-    These are claims of devices (dynamic resource allocation) and volumes in the pod's own spec of
-    which a node holds only so many."""
-    return bool(spec.resource_claims) or any(volume.is_limited for volume in spec.volumes or ())
+    These are volumes in the pod's own spec of which a node holds only so many."""
+    return any(volume.is_limited for volume in spec.volumes or ())
 
 
 @lru_cache(maxsize=4096)

@@ -77,6 +77,8 @@ SCHEDULER_RIGHTS: Final = (
     *_rights("get list watch", "", "nodes pods"),
     *_rights("get list watch", "", "persistentvolumeclaims persistentvolumes namespaces"),
     *_rights("get list watch", "storage.k8s.io", "storageclasses"),
+    *_rights("get list watch", "resource.k8s.io", "deviceclasses resourceslices"),
+    *_rights("get list watch", "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
     *_rights("get list watch", OPERATOR_GROUP, _JOBS),
     *_rights("get list watch", GROUP, PROFILES),
     # Of system:kube-scheduler:

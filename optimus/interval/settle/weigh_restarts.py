@@ -61,7 +61,8 @@ def settle(undecided: Undecided) -> Settled:
     shares = [share_pool(pool, jobs, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
     answer, memory = undecided.ask((share.pool, share.problem) for share in shares)
     # 2. and 3. Fit and settle, waiting jobs first
-    loan = loan_of(undecided.inputs.arrived, _before_a_return(shares, answer), at)
+    inputs, left = undecided.inputs, _before_a_return(shares, answer)
+    loan = loan_of(inputs.arrived, left, at, inputs.interval_seconds)
     settlement = Settlement.of(plan, config, answer, jobs, undecided.held, loan)
     starting = [StartingJobs(share, plan, at, config.max_attempts) for share in shares]
     refused = answer if undecided.policy.traits.refuses else {}

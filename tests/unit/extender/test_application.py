@@ -32,6 +32,10 @@ KINDS = (
     "persistentvolumes",
     "storageclasses",
     "namespaces",
+    "resourceslices",
+    "deviceclasses",
+    "resourceclaimtemplates",
+    "resourceclaims",
 )
 CREATED = "2026-01-01T00:00:00Z"
 

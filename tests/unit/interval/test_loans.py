@@ -95,7 +95,10 @@ def test_a_job_with_less_than_its_own_gets_back_what_was_lent_whatever_that_cost
     ("arrived_ago", "action"),
     {
         "as many as fit there each hour": ((7200, 3600), Action.GROW),
-        "one each minute": ((180, 120, 60), Action.KEEP),
+        "one each minute": ((600, 540, 480, 420, 360, 300, 240, 180, 120, 60), Action.KEEP),
+        "none but itself, just now": ((20,), Action.GROW),
+        "three of one command, just now": ((22, 21, 20), Action.GROW),
+        "three by hand, just now": ((60, 40, 20), Action.KEEP),
     },
 )
 def test_what_the_next_jobs_need_is_not_lent(arrived_ago: tuple[int, ...], action: Action) -> None:

@@ -25,6 +25,7 @@ from tests.cases import cases
 from tests.unit.interval.cluster import job, steps
 
 NOW, THEN = Counts(1, 1), Counts(3, 3)
+INTERVAL_SECONDS = 600.0
 
 
 def measured_at(*counts: Counts) -> Forecast:
@@ -63,7 +64,7 @@ def test_of_work_that_is_only_assumed_less_is_certain() -> None:
 
 def test_what_is_lent_has_to_pay_the_return_too_while_it_lasts() -> None:
     price = 0.6 * (steps(1000).at(NOW) - steps(1000).at(THEN))
-    soon, late = Loan(1 / 60.0), Loan(1 / 60.0, arrivals=10_000)
+    soon, late = (Loan(each, seen=10.0, seen_seconds=600.0) for each in (1, 10_000))
     chances = [chance_of_saving(steps(1000), NOW, THEN, price, each) for each in (soon, late)]
     assert chances == pytest.approx([0.0, 1.0], abs=1e-3)
 
@@ -72,29 +73,40 @@ def test_a_loan_lasts_until_the_jobs_that_arrive_need_it() -> None:
     arrived = last_arrived(job(f"j{n}", (1, 2), created_at=60.0 * n) for n in range(12))
     assert [each.key.name for each in arrived] == [f"j{n}" for n in range(2, 12)]
     free = total(each.demand() for each in arrived[:3])
-    loan = loan_of(arrived, free, at=60.0 * 12)
-    assert loan.arrivals == 4
-    assert loan.mean_seconds == pytest.approx(4 * 600.0 / 9.5)
+    loan = loan_of(arrived, free, 60.0 * 12, INTERVAL_SECONDS)
+    assert loan == Loan(arrivals=4, seen=9.5, seen_seconds=600.0)
     assert loan.chance_of_lasting(0.0) == 1.0
-    draws = np.random.default_rng(0).gamma(4, 600.0 / 9.5, 20_000)
+    rng = np.random.default_rng(0)
+    draws = rng.gamma(4, 1 / rng.gamma(9.5, 1 / 600.0, 20_000))
     assert loan.chance_of_lasting(200.0) == pytest.approx(np.mean(draws > 200.0), abs=0.02)
+    assert loan.mean_seconds == pytest.approx(np.mean(draws), rel=0.02)
+
+
+def lent(*seconds: float, at: float, interval_seconds: float = INTERVAL_SECONDS) -> Loan:
+    """What fits one job is lent, after jobs of that size have arrived."""
+    arrived = last_arrived(job(f"j{n}", (1, 2), created_at=each) for n, each in enumerate(seconds))
+    return loan_of(arrived, job("any", (1, 2)).demand(), at, interval_seconds)
 
 
 def test_jobs_that_were_submitted_together_say_as_much_of_the_next_as_one() -> None:
-    free = job("any", (1, 2)).demand()
+    assert lent(0.0, 1.0, 2.0, at=400.0).seen == lent(0.0, at=400.0).seen == 0.5
+    assert lent(0.0, 40.0, at=400.0).seen == lent(0.0, 1.0, 40.0, 44.0, at=400.0).seen == 1.5
+    assert lent(0.0, 1.0, at=400.0).arrivals == 1  # together they take more than what is free
+    assert lent(0.0, 40.0, at=400.0).arrivals == 2
 
-    def loan(*seconds: float) -> Loan:
-        arrived = last_arrived(job(f"j{n}", (1, 2), created_at=at) for n, at in enumerate(seconds))
-        return loan_of(arrived, free, at=100.0)
 
-    assert loan(0.0, 1.0, 2.0).per_second == loan(0.0).per_second == 0.5 / 100
-    assert loan(0.0, 40.0).per_second == loan(0.0, 1.0, 40.0, 44.0).per_second == 1.5 / 100
-    assert loan(0.0, 1.0).arrivals == 1  # together they take more than what is free
-    assert loan(0.0, 40.0).arrivals == 2
+def test_a_new_cluster_lends_to_a_lone_job_at_once_and_a_busy_one_by_what_was_seen() -> None:
+    assert lent(0.0, at=0.0).chance_of_lasting(120.0) > 0.8
+    assert lent(0.0, 1.0, at=1.0) == replace(lent(0.0, at=0.0), arrivals=1)
+    assert lent(0.0, 20.0, 40.0, at=60.0).chance_of_lasting(240.0) < 0.6
+    every_minute = [60.0 * number for number in range(10)]
+    busy = lent(*every_minute, at=600.0)
+    assert busy.chance_of_lasting(240.0) < 0.2
+    assert busy == lent(*every_minute, at=600.0, interval_seconds=1.0)
 
 
 def test_without_arrivals_a_loan_lasts() -> None:
-    assert loan_of((), total(()), 0.0) == FOR_EVER
+    assert loan_of((), total(()), 0.0, INTERVAL_SECONDS) == FOR_EVER
     assert FOR_EVER.chance_of_lasting(1e9) == 1.0
     assert FOR_EVER.mean_seconds == math.inf
 

@@ -22,6 +22,12 @@ from optimus.kube.contract import (
     Annotation,
     Phase,
 )
+from optimus.kube.devices import (
+    watched_claim_templates,
+    watched_device_claims,
+    watched_device_classes,
+    watched_slices,
+)
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP
 from optimus.kube.list_watch import ListWatch
@@ -123,6 +129,10 @@ def test_the_extender_may_read_all_that_it_watches() -> None:
         watched_volumes(),
         watched_storage_classes(),
         watched_namespaces(),
+        watched_slices(),
+        watched_device_classes(),
+        watched_claim_templates(),
+        watched_device_claims(),
     ]
     (role,) = (
         document
