@@ -5,11 +5,11 @@ turn, and MXNet cuts arrays of a million values over all PSs and leaves the othe
 is the parameter assignment (PAA) of Optimus (Peng et al., EuroSys 2018, section 5.3): blocks by
 size descending, each to where it fits best below the average; what is larger is cut.
 
-TensorFlow 1:
+TensorFlow 1, of which ``v1`` is ``tf.compat.v1``:
 
     plan = VariablePlan(shapes, ps)                     # the shapes of all variables
-    setter = replica_device_setter(cluster=cluster, ps_strategy=plan.ps_strategy)
-    with tf.device(setter), tf.variable_scope("", partitioner=plan.partitioner):
+    setter = v1.train.replica_device_setter(cluster=cluster, ps_strategy=plan.ps_strategy)
+    with v1.device(setter), v1.variable_scope("", partitioner=plan.partitioner):
 
 TensorFlow 2:
 
