@@ -183,7 +183,7 @@ class Summary:
         running, ended = len(self.running), len(self.jobs) - len(self.running)
         over = f"; {ended} {'has' if ended == 1 else 'have'} ended" if ended else ""
         yield f"{where}: {_many(running)} without an end yet, {len(self.known)} advised{over}."
-        if not self.known:
+        if not any(each.is_compared for each in self.known):
             return
         sooner = sum(each.sooner is not None for each in self.known)
         saves = self.saves
@@ -272,6 +272,8 @@ def _how_sure(found: Sequence[Advice]) -> Iterator[str]:
             f"{alone} of {_many(len(found))} {'has' if alone == 1 else 'have'} no PSs: the end is"
             " foretold at the present speed, and nothing is known of other counts."
         )
+    if not compared:
+        return
     yield (
         f"x: times as fast; %: how sure it is that it ends sooner, a restart of "
         f"{IntervalConfig().rescale_seconds:.0f} s included (enough: at most 5 % later)."
