@@ -9,6 +9,7 @@ from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import ClusterAllocation, Rounds, Service
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Decision
+from optimus.interval.node_kinds import LogFactors
 from optimus.interval.worth import FOR_EVER, Loan
 from optimus.jobs import Job
 from optimus.models.expectation import expect_job
@@ -48,6 +49,9 @@ class IntervalInput:
     arrived: tuple[Job, ...] = ()
     """The last jobs that arrived, in their order, each as it was when it was seen first."""
 
+    kind_factors: Mapping[str, LogFactors] = field(default_factory=lambda: MappingProxyType({}))
+    """What kinds of nodes made of the speed of the last jobs, by UID."""
+
 
 @dataclass(frozen=True, slots=True)
 class Strategies:
@@ -86,3 +90,7 @@ class IntervalPlan:
 
     loan: Loan = FOR_EVER
     """How long what jobs got beyond their own counts is likely to stay with them."""
+    kind_factors: Mapping[str, LogFactors] = field(
+        default_factory=lambda: MappingProxyType({}), repr=False, compare=False
+    )
+    """What kinds of nodes made of the speed of the last jobs; it goes into the next interval."""

@@ -75,7 +75,7 @@ class Undecided:
         plan, label = self.plan, self.inputs.kind_label
         nodes = (
             plan.capacity.row_of.get(each.node)
-            for each in plan.bound.get(uid, ())
+            for each in plan.held.get(uid, ())
             if each.replica.role is Role.WORKER
         )
         kinds = {plan.capacity.nodes[row].labels.get(label, "") for row in nodes if row is not None}
