@@ -7,17 +7,24 @@ and which has capacity, where kinds differ by more than chance.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
 from optimus.errors import NotReady
+from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import JobView
 from optimus.jobs import Binding, Counts, Job
 from optimus.models.speed.model import SpeedModel
-from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import Assignment, DoesNotFit, Gang, Placement, PlacementRule
+from optimus.placement.gang import (
+    Assignment,
+    DoesNotFit,
+    Gang,
+    Placement,
+    PlacementRule,
+    job_does_not_fit,
+)
 
 LogFactors = Mapping[str, float]
 """By kind of nodes, the logarithm of its factor on one job's speed."""
@@ -48,6 +55,8 @@ class OnFastestKind:
     label: str
     kinds: Mapping[str, Sequence[str]]
     """By job UID, the fastest first."""
+    kept: frozenset[str]
+    """The UIDs of jobs that go on none but these."""
 
     def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         """As the rule: where pods are bound, the others go near them."""
@@ -62,7 +71,31 @@ class OnFastestKind:
             found = self.rule.place_job(bound, counts, capacity, evenly=evenly)
             if not isinstance(found, DoesNotFit):
                 return found
+        if job.uid in self.kept:
+            return job_does_not_fit(job, counts)
         return self.rule.place_job(job, counts, capacity, evenly=evenly)
+
+    @classmethod
+    def of(
+        cls,
+        plan: CapacityPlan,
+        label: str,
+        factors: Mapping[str, LogFactors],
+        views: Iterable[JobView],
+    ) -> Self:
+        """By the factors of the last jobs. A job that runs is moved to no slower kind than its
+        own, unless it has lost pods or its nodes take no new ones."""
+        usual = UsualFactors.of(list(factors.values()))
+        kinds, kept = dict[str, Sequence[str]](), set[str]()
+        for view in views:
+            uid = view.job.uid
+            order = usual.order(factors.get(uid, _NONE))
+            now = "" if view.incomplete else plan.kind_of(uid, label, schedulable=True)
+            if now in order:
+                order = order[: order.index(now) + 1]
+                kept.add(uid)
+            kinds[uid] = order
+        return cls(plan.rule, label, kinds, frozenset(kept))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +139,8 @@ def _of_job(own: LogFactors, usual: LogFactors) -> float:
     return sum(log - usual[kind] for kind, log in own.items()) / len(own)
 
 
-def kinds_among(nodes: Iterable[Node], label: str) -> list[str]:
-    """The kinds of these nodes, by name; without those that have none."""
-    return sorted({kind for node in nodes if (kind := node.labels.get(label))})
-
-
 def measured_factors(
-    before: Mapping[str, LogFactors], views: Iterable[JobView], kinds: Sequence[str]
+    before: Mapping[str, LogFactors], views: Iterable[JobView], kinds: Collection[str]
 ) -> Mapping[str, LogFactors]:
     """The factors of the last jobs that were measured on several of these kinds, by UID."""
     now = {view.job.uid: own for view in views if len(own := _factors(view, kinds)) > 1}
@@ -120,17 +148,9 @@ def measured_factors(
     return dict([*left.items(), *now.items()][-_MOST_JOBS:])
 
 
-def fastest_kinds(
-    factors: Mapping[str, LogFactors], views: Iterable[JobView]
-) -> Mapping[str, Sequence[str]]:
-    """The kinds of nodes for each job, by UID, the fastest first."""
-    usual = UsualFactors.of(list(factors.values()))
-    return {view.job.uid: usual.order(factors.get(view.job.uid, _NONE)) for view in views}
-
-
-def _factors(view: JobView, kinds: Sequence[str]) -> LogFactors:
+def _factors(view: JobView, kinds: Collection[str]) -> LogFactors:
     forecast = view.forecast
     if isinstance(forecast, NotReady) or not isinstance(forecast.speed, SpeedModel):
         return _NONE
     known = forecast.speed.nodes.factors
-    return {kind: round(math.log(known[kind]), 2) for kind in kinds if kind in known}
+    return {kind: round(math.log(known[kind]), 2) for kind in sorted(known) if kind in kinds}

@@ -32,12 +32,7 @@ from optimus.interval.classify import (
 )
 from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput, IntervalPlan, Strategies
-from optimus.interval.node_kinds import (
-    OnFastestKind,
-    fastest_kinds,
-    kinds_among,
-    measured_factors,
-)
+from optimus.interval.node_kinds import OnFastestKind, measured_factors
 from optimus.interval.profiling import decide_after_profiling
 from optimus.interval.settle import as_decided, weigh_restarts
 from optimus.interval.settle.undecided import Settled, Undecided
@@ -70,10 +65,11 @@ def plan_interval(
     # 1. Look at every job
     held = HeldCapacity.of(inputs.snapshot.jobs, plan, config.fairness)
     views = _views(inputs, strategies, config, plan, held.giving())
-    factors, kinds = inputs.kind_factors, kinds_among(plan.nodes, inputs.kind_label)
+    factors, label = inputs.kind_factors, inputs.kind_label
+    kinds = {kind for node in plan.nodes if (kind := node.labels.get(label))}
     if policy.traits.weighs_restarts and len(kinds) > 1:
         factors = measured_factors(factors, views, kinds)
-        plan.rule = OnFastestKind(plan.rule, inputs.kind_label, fastest_kinds(factors, views))
+        plan.rule = OnFastestKind.of(plan, label, factors, views)
     # 2. Classify, ask, fit and settle
     settle = weigh_restarts.settle if policy.traits.weighs_restarts else as_decided.settle
     settled = settle(Undecided(inputs, policy, config, views, plan, held))
