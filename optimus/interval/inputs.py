@@ -9,7 +9,7 @@ from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import ClusterAllocation, Rounds, Service
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Decision
-from optimus.interval.worth import FOR_EVER, Loan
+from optimus.interval.worth import NO_LOANS, Loans
 from optimus.jobs import Job
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import ExpectFn, ForecastFn, forecast_job
@@ -87,5 +87,5 @@ class IntervalPlan:
     owed: Owed = field(default_factory=Owed)
     """What namespaces have used less than their part; it goes into the next interval."""
 
-    loan: Loan = FOR_EVER
+    loans: Loans = NO_LOANS
     """How long what jobs got beyond their own counts is likely to stay with them."""

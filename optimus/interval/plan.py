@@ -82,7 +82,7 @@ def plan_interval(
     )
     at = inputs.snapshot.at
     return IntervalPlan(
-        interval_id, at, decided, plan, settled.memory, settled.answer, settled.owed, settled.loan
+        interval_id, at, decided, plan, settled.memory, settled.answer, settled.owed, settled.loans
     )
 
 
