@@ -34,6 +34,12 @@ from extender.status_writes import StatusWrites
 from optimus.jobs import JobKey
 from optimus.kube.client import Client, connect
 from optimus.kube.contract import EXTENDER_COMPONENT
+from optimus.kube.devices import (
+    watched_claim_templates,
+    watched_device_claims,
+    watched_device_classes,
+    watched_slices,
+)
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.events import EventWriter
 from optimus.kube.job_kinds import JOB_KINDS
@@ -84,6 +90,7 @@ class Application:
         parts = Parts.of(settings, clocks_of(self._client), callbacks)
         self._state, self._planning = parts.state, PlanningThread(parts.planner)
         state, handlers, client = parts.state, parts.handlers, self._client
+        devices = handlers.device_events
         config = EligibilityConfig.of(
             settings.scheduler_name,
             settings.operator_version,
@@ -109,6 +116,10 @@ class Application:
             cache(watched_volumes(), handlers.volume),
             cache(watched_storage_classes(), handlers.storage_class),
             cache(watched_namespaces(), handlers.namespace),
+            cache(watched_slices(), devices.slice),
+            cache(watched_device_classes(), devices.device_class),
+            cache(watched_claim_templates(), devices.template),
+            cache(watched_device_claims(), devices.claim),
         )
         self._cache_age = CacheAge(
             self._caches, settings.cache_age_limit_seconds, clocks_of(client)

@@ -163,7 +163,8 @@ class Nominator:
         self._to_requeue.update((pod.uid, pod) for pod in self._plans.outdated_refusals())
         pending = {each.pod.uid: each for each in self._plans.pending_nominations()}
         for uid, each in pending.items():
-            if each.pod.nominated_node == each.node and uid not in self._nominated:
+            is_new = uid not in self._nominated and not each.pod.in_group
+            if is_new and each.pod.nominated_node == each.node:
                 self._nominated[uid] = _Nominated(each.pod, each.node)  # by the last leader
         due = self._due(pending.values(), now)
         self._more = len(due) > MOST_WRITES
@@ -212,7 +213,7 @@ class Nominator:
             return False  # kube-scheduler is binding it
         if not pending.compared:
             return False  # kube-scheduler would offer it that node alone
-        if self._nominate and pending.pod.nominated_node == pending.node:
+        if self._nominates(pending) and pending.pod.nominated_node == pending.node:
             # A plugin of PostFilter may keep the nomination of a pod that was refused: nothing
             # would make kube-scheduler try it again. Without one, the watch shows it cleared soon.
             refused_at = pending.refused_at
@@ -220,8 +221,13 @@ class Nominator:
                 return False
         return self._writes.is_due(self._write_of(pending), now)
 
+    def _nominates(self, pending: PendingNomination) -> bool:
+        """Whether the pod is nominated rather than requeued: kube-scheduler itself nominates those
+        of a PodGroup, and clears that when one of them fits nowhere."""
+        return self._nominate and not pending.pod.in_group
+
     def _write_of(self, pending: PendingNomination) -> StatusWrite:
-        if self._nominate and pending.pod.nominated_node != pending.node:
+        if self._nominates(pending) and pending.pod.nominated_node != pending.node:
             return StatusWrite(pending.pod, node=pending.node)
         return StatusWrite(pending.pod, reason=f"planned on {pending.node}")
 

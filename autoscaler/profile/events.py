@@ -10,7 +10,7 @@ from cachetools import LRUCache, TTLCache
 from autoscaler.jobs.state import JobState
 from autoscaler.metrics import Metrics
 from autoscaler.profile.status import deadline_text, declared_end
-from optimus.jobs import NO_COUNTS, Counts, LossGoal, RescaleRule, goal_text
+from optimus.jobs import NO_COUNTS, AtTarget, Counts, LossGoal, RescaleRule, goal_text
 from optimus.kube.contract import Annotation
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
@@ -27,6 +27,9 @@ REFUSED_SECONDS: Final = 30.0
 """How long a write that the API server refused is not tried again."""
 
 MOST_REFUSED: Final = 10_000
+_CONTINUES: Final = (
+    f"it continues; with {Annotation.AT_TARGET} suspend or complete its capacity would be free now"
+)
 _COMPLETION_ANNOTATION: Final = f"the annotation {Annotation.GOAL_MET}"
 _EventKey: TypeAlias = tuple[str, str]
 """A job's UID and the reason of an Event."""
@@ -89,6 +92,7 @@ class JobEvents:
         self._report_released(state)
         self._report_deadline(state)
         self._report_unlikely(state)
+        self._report_met(state)
         if state.refused:
             self._warn_once(job, "PodsWouldBeRefused", state.refused)
         if state.gang.changed_from is not None:
@@ -201,6 +205,18 @@ class JobEvents:
         if forecast is not None and forecast.unlikely and key not in self._warned:
             text = f"{declared_end(state)}; until then it is treated as any job"
             self._emit_once(state.training_job, EventType.WARNING, "GoalUnlikely", text)
+
+    def _report_met(self, state: JobState) -> None:
+        """One Event when a job that continues has met its goal: it may hold what others need."""
+        forecast = state.shown_forecast
+        if (
+            forecast is None
+            or not forecast.goal_met
+            or state.job.at_target is not AtTarget.CONTINUE
+        ):
+            return
+        text = f"{goal_text(state.job.goal)} is met: {_CONTINUES}"
+        self._emit_once(state.training_job, EventType.NORMAL, "GoalMet", text)
 
     def straggler_found(self, state: JobState) -> None:
         """Warn of a worker that is far slower than the others."""

@@ -52,11 +52,12 @@ class Verbs:
     def of(cls, parts: Parts, ignored: frozenset[str] = frozenset()) -> "Verbs":
         """The verbs over one state, for pods as the watch shows them, without resources that
         another extender accounts for."""
+        gangs, state, known = parts.gangs, parts.state, parts.state.with_devices
         verbs = cls(
-            partial(filter_nodes, parts.gangs),
-            partial(score_nodes, parts),
-            partial(allow_preemption, parts.state),
-            parts.state.cluster.find_pod,
+            lambda pod, names: filter_nodes(gangs, known(pod), names),
+            lambda pod, names: score_nodes(parts, known(pod), names),
+            lambda pod, victims: allow_preemption(state, known(pod), victims),
+            state.cluster.find_pod,
         )
         return verbs.without(ignored) if ignored else verbs
 

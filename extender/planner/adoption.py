@@ -44,6 +44,7 @@ class Adoption:
             replica: pod.nominated_node
             for replica, pod in observed.pods.items()
             if pod.nominated_node
+            and not pod.in_group
             and is_waiting(pod)
             and replica not in self._state.reservations.assumed
         }

@@ -86,7 +86,7 @@ class GangViews:
         assert pod.replica is not None
         queue = self._state.queue
         queued = queue.find(pod.replica.job_uid)
-        missing = () if queued is None else queue.not_offered_yet(queued.observed)
+        missing = () if queued is None else queue.pods_to_ask_about(queued.observed)
         if pod.uid in [each.uid for each in missing]:
             return self._offers_check.record_offer(pod, names, now)
         return queued
@@ -123,8 +123,13 @@ class GangViews:
         if list(names) == [pod.nominated_node]:
             return GangView(Standing.PROBE)
         if held is not None and state.depends_on_own_gang(pod, replica):
-            # Its node is offered once the others are bound that it must be beside or balance.
-            return GangView(Standing.ORDERED)
+            # Its node is offered once the others are bound that it must be beside or balance. Of a
+            # PodGroup none is bound before: it takes the node of another, where that is offered.
+            taken = state.take_from_own_gang(pod, held, names) if pod.in_group else None
+            if taken is None:
+                return GangView(Standing.ORDERED)
+            state.assume(pod, taken, now)
+            return GangView(Standing.PLANNED, (taken.node,))
         if held is not None:
             self._offers_check.rule_out(pod, held, names, now)
         return self._unplanned(pod, replica, names, now)

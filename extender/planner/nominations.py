@@ -84,6 +84,11 @@ class Nominations:
         pods = {pod.replica: pod for pod in self._state.cluster.waiting_pods(job_uid)}
         if not self._state.rescales.is_whole(job_uid):
             return ()
+        found = [
+            held for held in self._state.reservations.ledger.of_job(job_uid) if held.replica in pods
+        ]
+        if any(pod.in_group for pod in pods.values()):
+            found = found[:1]  # kube-scheduler tries the others of its PodGroup with it
         return tuple(
             PendingNomination(
                 pods[held.replica],
@@ -93,8 +98,7 @@ class Nominations:
                 self._state.asked_at.get(pods[held.replica].uid),
                 self._offers_check.is_compared(pods[held.replica]),
             )
-            for held in self._state.reservations.ledger.of_job(job_uid)
-            if held.replica in pods
+            for held in found
         )
 
     def pods_to_requeue(self) -> tuple[Pod, ...]:

@@ -37,7 +37,7 @@ class OffersCheck:
 
     def compare_offer(self, pod: Pod, names: Sequence[str], now: Instant) -> None:
         """See whether a pod is offered every node that a plan may use; a probe cannot show it."""
-        if pod.rules is not None or pod.beyond_plan:
+        if pod.has_rules:
             return
         known = self._state.unknown_rules
         last = known.last.get(pod.constraints)
@@ -59,16 +59,17 @@ class OffersCheck:
         """A node that admits a pod, has had the room for a while, and is not offered.
 
         What is reserved for its own gang does not count: none of its pods is nominated yet, or
-        kube-scheduler would count them."""
+        kube-scheduler would count them. It does count those of its PodGroup that it has come to."""
         assert pod.replica is not None
-        job_uid, nodes = pod.replica.job_uid, self._state.cluster.nodes
+        nodes = self._state.cluster.nodes
+        own = None if pod.in_group else pod.replica.job_uid
         seen = self._state.unknown_rules.releases_seen(now.monotonic)
         for name in sorted(nodes.keys() - names):
             if (
                 self._state.cluster.released_at.get(name, 0) <= seen
                 and is_admitted(nodes[name], pod.constraints)
                 and pod.resources.fits_in(self._state.cluster.free(name))
-                and pod.resources.fits_in(self._state.reservations.left(name, besides=job_uid))
+                and pod.resources.fits_in(self._state.reservations.left(name, besides=own))
             ):
                 return name
         return None
@@ -105,6 +106,12 @@ class OffersCheck:
         """kube-scheduler does not offer a pod's planned node: record its offer, break the plan."""
         job_uid = held.replica.job_uid
         _LOG.info("job %s: planned node %s is not offered", job_uid, held.node)
+        if pod.in_group:
+            # None of it is bound: it is planned anew as a whole. Nodes that are full with others of
+            # it are not offered either.
+            self.record_offer(pod, names, now, planned=held.node)
+            self._state.break_plan(job_uid, also_assumed=True)
+            return
         differs = self._state.offers.was_offered(job_uid, pod.uid)
         self._state.break_plan(job_uid)
         self.record_offer(pod, names, now, planned=held.node)
@@ -116,8 +123,7 @@ class OffersCheck:
     def is_compared(self, pod: Pod) -> bool:
         """Whether a nomination does not keep the pod from being offered all nodes once."""
         return (
-            pod.rules is not None
-            or pod.beyond_plan
+            pod.has_rules
             or (pod.replica is not None and self._state.offers.asks(pod.replica.job_uid))
             or pod.constraints in self._state.unknown_rules.last
         )

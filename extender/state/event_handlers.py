@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from extender.state.cluster import ProfileForecast, ProfileRescale, is_waiting
+from extender.state.device_events import DeviceEvents
 from extender.state.extender_state import ExtenderState
 from extender.state.volumes import ClaimName
 from optimus.jobs import Binding, Counts, Job
@@ -46,6 +47,7 @@ class EventHandlers:
         self._foreign: dict[str, Pod] = {}
         """Pods, by UID, that name a job as their owner which is not theirs."""
         self._members_lock = threading.Lock()  # between the pods' events and the jobs'
+        self.device_events = DeviceEvents(state, self.set_node, self.pod)
 
     # --- nodes
 
@@ -61,7 +63,7 @@ class EventHandlers:
         """A node was added, changed (``node`` is its state now) or removed (``None``)."""
         state = self._state
         with state.locked():
-            if not state.cluster.set_node(name, node):
+            if not state.cluster.set_node(name, state.devices.node(name, node)):
                 return
             state.node_changed(name)
             state.fit_reservations(name)
@@ -72,6 +74,7 @@ class EventHandlers:
     def pod(self, before: Pod | None, after: Pod | None) -> None:
         """A pod; one created again under an old name is another pod."""
         with self._members_lock:
+            before, after = self._with_devices(before, after)
             if before is not None:
                 was_foreign = self._foreign.pop(before.uid, None) is not None
                 before = _without_job(before) if was_foreign else before
@@ -80,6 +83,17 @@ class EventHandlers:
                     before = None
             if after is not None:
                 self._add_pod(before, after)
+
+    def _with_devices(self, before: Pod | None, after: Pod | None) -> tuple[Pod | None, Pod | None]:
+        """A pod as it was recorded, and as it is now, with the devices that it takes."""
+        if not any(pod is not None and pod.device_claims for pod in (before, after)):
+            return before, after
+        with self._state.lock:
+            devices, was = self._state.devices, before
+            if before is not None:
+                was = devices.recorded(before)
+                devices.forget(before)
+            return was, None if after is None else devices.record(after)
 
     def _add_pod(self, before: Pod | None, after: Pod) -> None:
         with self._state.lock:
@@ -113,6 +127,9 @@ class EventHandlers:
         state, replica = self._state, pod.replica
         with state.locked() as now:
             state.cluster.set_pod(before, after)
+            if pod.device_claims:
+                takes = after is not None and not after.finished
+                state.settle_claims(state.devices.set_taker(pod, takes=takes))
             state.pod_changed(pod, now)
             if replica is not None:
                 state.reservations.touched_jobs.add(replica.job_uid)
@@ -301,11 +318,12 @@ class EventHandlers:
 
 def _differ(before: Pod, after: Pod) -> bool:
     """Whether the pod means something else to its gang."""
-    return (before.leaving, before.gates, before.labels, before.resources) != (
+    return (before.leaving, before.gates, before.labels, before.resources, before.beyond_plan) != (
         after.leaving,
         after.gates,
         after.labels,
         after.resources,
+        after.beyond_plan,
     )
 
 

@@ -5,16 +5,17 @@ gangs that wait. One lock guards all of it; events change it.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from extender.state.cluster import Cluster
+from extender.state.devices import Devices, Name
 from extender.state.future_room import Awaited, FutureRoom
 from extender.state.gang_membership import gang_counts
 from extender.state.gang_queue import GangQueue, QueuedGang
-from extender.state.offers import Offers
+from extender.state.offers import Offers, shape_of
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from extender.state.unknown_rules import UnknownRules
@@ -71,7 +72,7 @@ class ExtenderState:
         """``changes`` wakes the threads that may have something to plan or to nominate."""
         self.why_too_old: Callable[[], str | None] = lambda: None
         """Which cache of the cluster is too old for new plans; set once, before the threads run."""
-        self.cluster = Cluster()
+        self.cluster, self.devices = Cluster(), Devices()
         self.reservations = Reservations(self.cluster)
         self.future_room = FutureRoom(self.cluster, self.reservations)
         self.offers, self.unknown_rules = Offers(), UnknownRules()
@@ -141,10 +142,21 @@ class ExtenderState:
             self.queue.resume(replica.job_uid)
         self._note_question(pod, now)
         node = self.reservations.assumed.get(replica)
-        self.settled(replica)
-        if node is not None:
-            self.hold_assumed(replica, now, self.config.reservation_seconds)
-        if node is not None and self.offers.was_not_bound(replica, node, now.monotonic):
+        was_tried = node is not None and (not pod.in_group or self._is_answered_whole(replica))
+        answered = [replica]
+        if node is not None and pod.in_group:  # the cycle of its PodGroup has failed, for any pod
+            answered = [
+                each for each in self.reservations.assumed if each.job_uid == replica.job_uid
+            ]
+        for each in answered:
+            self.settled(each)
+            if node is not None:
+                self.hold_assumed(each, now, self.config.reservation_seconds)
+        if (
+            node is not None
+            and was_tried
+            and self.offers.was_not_bound(replica, node, now.monotonic)
+        ):
             _LOG.info(
                 "pod %s/%s: was not bound to node %s, repeatedly: the node is excluded",
                 pod.namespace,
@@ -154,6 +166,11 @@ class ExtenderState:
             self.offers.exclude(pod, node, now.monotonic)
             self.break_plan(replica.job_uid)
             self._pause(replica.job_uid, now, until_asked=False)
+
+    def _is_answered_whole(self, replica: ReplicaId) -> bool:
+        """Whether kube-scheduler was answered with a node for every waiting pod of a gang."""
+        pods, assumed = self.cluster.waiting_pods(replica.job_uid), self.reservations.assumed
+        return all(each.replica in assumed for each in pods)
 
     def _note_question(self, pod: Pod, now: Instant) -> None:
         assert pod.replica is not None
@@ -189,8 +206,12 @@ class ExtenderState:
         """kube-scheduler is answered one node: the replica counts as placed until it settles."""
         self.answered(pod, now)
         self.reservations.assumed[held.replica] = held.node
-        self.hold_assumed(held.replica, now, self.config.binding_seconds)
         self.queue.cached.pop(held.replica.job_uid, None)
+        if not pod.in_group:
+            self.hold_assumed(held.replica, now, self.config.binding_seconds)
+        elif self._is_answered_whole(held.replica):
+            for each in self.reservations.ledger.of_job(held.replica.job_uid):
+                self.hold_assumed(each.replica, now, self.config.binding_seconds)
 
     def hold_assumed(self, replica: ReplicaId, now: Instant, seconds: float) -> None:
         """Let what is reserved for an assumed replica end in so many seconds."""
@@ -279,7 +300,8 @@ class ExtenderState:
         for held in expired:
             self.settled(held.replica)
             for pod in self.cluster.waiting_pods(held.replica.job_uid):
-                if pod.replica == held.replica and pod.uid in self.answered_at:
+                answered = pod.uid in self.answered_at and not pod.in_group
+                if pod.replica == held.replica and answered:
                     # kube-scheduler got this node and did not bind the pod: try another one.
                     self.offers.exclude(pod, held.node, now.monotonic)
                     self.job_changed(held.replica.job_uid)
@@ -341,6 +363,27 @@ class ExtenderState:
             return None
         return held
 
+    def take_from_own_gang(
+        self, pod: Pod, held: Reservation, names: Collection[str]
+    ) -> Reservation | None:
+        """Give a pod one of these nodes that is reserved for another of its gang like it, for its
+        own; the first for which kube-scheduler has not been answered."""
+        found, job_uid = self.queue.find(held.replica.job_uid), held.replica.job_uid
+        if found is None:
+            return None
+        assumed, pods = self.reservations.assumed, found.observed.pods
+        nodes = {
+            each.replica: each.node
+            for each in self.reservations.ledger.of_job(job_uid)
+            if each.replica not in assumed
+        }
+        for replica, node in nodes.items():
+            if node in names and replica in pods and shape_of(pods[replica]) == shape_of(pod):
+                nodes[held.replica], nodes[replica] = node, held.node
+                self.reservations.move(found.observed.gang, nodes, held.expires_at)
+                return self.reservations.ledger.get(held.replica)
+        return None
+
     def depends_on_own_gang(self, pod: Pod, replica: ReplicaId) -> bool:
         """Whether a pod's node may be closed to it only until others of its gang are bound: it
         wants to be beside pods, or spread among them, and not all others are bound."""
@@ -362,6 +405,22 @@ class ExtenderState:
                 self.reservations.release(held.replica)
         self.job_changed(job_uid)
         self.rescales.plan_again(job_uid)
+
+    def with_devices(self, pod: Pod) -> Pod:
+        """The pod with the devices that it takes. Takes the lock."""
+        if not pod.device_claims:
+            return pod
+        with self.lock:
+            return self.devices.with_claimed(pod)
+
+    def settle_claims(self, claims: Iterable[Name]) -> None:
+        """What these claims take of nodes may have changed."""
+        for name in claims:
+            before, after = self.devices.settle(name)
+            if before != after:
+                self.cluster.set_pod(before, after)
+            if after is not None and after.node is not None and before != after:
+                self.fit_reservations(after.node)
 
     def fit_reservations(self, node: str) -> None:
         """Break plans while a node has less than is reserved on it: other pods were bound there.

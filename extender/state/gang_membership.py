@@ -1,4 +1,4 @@
-"""Who belongs to a gang: the replicas that a pod's own TF_CONFIG or MX_CONFIG lists.
+"""Who belongs to a gang: the replicas that a pod's own TF_CONFIG, MX_CONFIG or PET_NNODES tells of.
 
 The list is fixed when a pod is created, so it shows the pod's generation; the job's spec may be
 ahead of the pods or behind them. The spec is used where a pod carries no list (a single replica,
@@ -57,6 +57,11 @@ class ObservedGang:
 
     exceeds_job: bool = False
     """Whether its pods list more replicas than its job has."""
+
+    @property
+    def in_group(self) -> bool:
+        """Whether kube-scheduler binds its waiting pods together or not at all."""
+        return any(pod.in_group for pod in self.pods.values())
 
     @property
     def size(self) -> int:

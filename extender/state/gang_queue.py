@@ -165,8 +165,12 @@ class GangQueue:
         )
 
     def pods_to_ask_about(self, observed: ObservedGang) -> tuple[Pod, ...]:
-        """The waiting pods that kube-scheduler is to ask about before the gang is planned."""
-        return self.not_offered_yet(observed) or self._not_asked_yet(observed)
+        """The waiting pods that kube-scheduler is to ask about before the gang is planned.
+
+        None of a PodGroup: it stops at the first that is refused, and binds none before it has
+        been answered for all. A plan is simply tried."""
+        missing = self.not_offered_yet(observed) or self._not_asked_yet(observed)
+        return () if missing and observed.in_group else missing
 
     def _not_asked_yet(self, observed: ObservedGang) -> tuple[Pod, ...]:
         """The waiting pods that kube-scheduler has never asked about, where it has to: nothing of

@@ -323,6 +323,11 @@ class Reservations:
             occupant = Occupant(held.node, namespace, member.labels, member.rules)
             self._cluster.occupancy.reserve(held.replica, occupant)
 
+    def move(self, gang: Gang, nodes: Mapping[ReplicaId, str], expires_at: float) -> None:
+        """Reserve other nodes for replicas of a gang that have reservations."""
+        leaving = self._overlaps.get(gang.job_uid)
+        self.hold(gang, Placement(gang.job_uid, nodes), expires_at, leaving)
+
     def touch(self, job_uid: str) -> None:
         """A job's pods or reservations have changed: nothing that was found for it holds."""
         self.whole_jobs.discard(job_uid)

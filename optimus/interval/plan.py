@@ -95,7 +95,7 @@ def plan_interval(
         settled.memory,
         settled.answer,
         settled.owed,
-        settled.loan,
+        settled.loans,
         factors,
     )
 

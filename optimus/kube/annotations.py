@@ -64,7 +64,7 @@ class JobOptions:
     mode: TrainingMode | None = None
     batch: Batch | None = None
     steps_per_epoch: float | None = None
-    at_target: AtTarget = AtTarget.CONTINUE
+    at_target: AtTarget | None = None
     rescale: RescaleRule = RescaleRule.CHECKPOINT
     saves_on_stop: bool | None = None
     manage: Manage = Manage.AUTO
@@ -112,7 +112,7 @@ def read_options(annotations: Mapping[str, str]) -> ReadOptions:
         mode=reader.choice(Annotation.TRAINING_MODE, TrainingMode),
         batch=reader.batch(),
         steps_per_epoch=reader.positive(Annotation.STEPS_PER_EPOCH),
-        at_target=reader.choice(Annotation.AT_TARGET, AtTarget) or AtTarget.CONTINUE,
+        at_target=reader.choice(Annotation.AT_TARGET, AtTarget),
         rescale=reader.choice(Annotation.RESCALE, RescaleRule) or RescaleRule.CHECKPOINT,
         saves_on_stop=reader.stated(Annotation.SAVES_ON_STOP),
         manage=reader.choice(Annotation.MANAGE, Manage) or Manage.AUTO,

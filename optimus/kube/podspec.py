@@ -142,9 +142,22 @@ class _ClaimSource(msgspec.Struct, gc=False, rename="camel"):
     claim_name: str = ""
 
 
+class _FieldRef(msgspec.Struct, gc=False, rename="camel"):
+    field_path: str = ""
+
+
+class _DownwardFile(msgspec.Struct, gc=False, rename="camel"):
+    field_ref: _FieldRef | None = None
+
+
+class _DownwardFiles(msgspec.Struct, gc=False):
+    items: list[_DownwardFile] | None = None
+
+
 class _Volume(msgspec.Struct, gc=False, rename="camel"):
     name: str = ""
     persistent_volume_claim: _ClaimSource | None = None
+    downward_api: _DownwardFiles | None = msgspec.field(name="downwardAPI", default=None)
     ephemeral: object = None
     csi: object = None
     gce_persistent_disk: object = None
@@ -180,6 +193,18 @@ class _Toleration(msgspec.Struct, gc=False, frozen=True):
     effect: str | None = None
 
 
+class _SchedulingGroup(msgspec.Struct, gc=False, rename="camel"):
+    pod_group_name: str | None = None
+
+
+class PodClaim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A claim of devices: one that exists, or that is made for the pod from a template."""
+
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     """The fields of a pod's spec that this software reads."""
 
@@ -196,7 +221,8 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     topology_spread_constraints: list[_SpreadConstraint] | None = None
     volumes: list[_Volume] | None = None
     scheduling_gates: list[_SchedulingGate] | None = None
-    resource_claims: list[msgspec.Raw] | None = None
+    resource_claims: list[PodClaim] | None = None
+    scheduling_group: _SchedulingGroup | None = None
     priority: int | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
@@ -443,9 +469,8 @@ def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRul
 def beyond_plan(spec: PodSpec) -> bool:
     """Whether kube-scheduler has rules about such a pod that the plan does not know.
 
-    These are claims of devices (dynamic resource allocation) and volumes in the pod's own spec of
-    which a node holds only so many."""
-    return bool(spec.resource_claims) or any(volume.is_limited for volume in spec.volumes or ())
+    These are volumes in the pod's own spec of which a node holds only so many."""
+    return any(volume.is_limited for volume in spec.volumes or ())
 
 
 @lru_cache(maxsize=4096)
@@ -523,6 +548,17 @@ def _claims(spec: PodSpec, name: str) -> tuple[str, ...]:
         elif volume.ephemeral is not None:
             found.add(f"{name}-{volume.name}")  # Kubernetes names the claim of the pod so
     return tuple(sorted(found))
+
+
+def shows_annotation(spec: PodSpec, annotation: str) -> bool:
+    """Whether a file in the pod has the value of this annotation of it: a downward API volume."""
+    path = f"metadata.annotations['{annotation}']"
+    return any(
+        file.field_ref is not None and file.field_ref.field_path == path
+        for volume in _few(spec.volumes)
+        if volume.downward_api is not None
+        for file in _few(volume.downward_api.items)
+    )
 
 
 def replica_spec(spec: PodSpec) -> ReplicaSpec:

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from optimus.jobs import Counts, FixedRole, Job, JobKey, ReplicaSpec, Role, TrainingMode
+from optimus.jobs import AtTarget, Counts, FixedRole, Job, JobKey, ReplicaSpec, Role, TrainingMode
 from optimus.kube.annotations import (
     AnnotationProblem,
     JobOptions,
@@ -39,11 +39,13 @@ from optimus.kube.job_schema import (
     roles_of,
 )
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.podspec import Template, template_of
+from optimus.kube.podspec import Template, shows_annotation, template_of
 from optimus.kube.suspension import SuspensionMark, read_suspension
 from optimus.kube.times import created_at
 
-_COPIED: Final = tuple(each.name for each in fields(JobOptions) if each.name != "mode")
+_COPIED: Final = tuple(
+    each.name for each in fields(JobOptions) if each.name not in ("mode", "at_target")
+)
 """The options that a job takes as they are."""
 
 _LONGEST_COMMAND: Final = 2000
@@ -223,8 +225,17 @@ def _job(
         left_alone=left_alone,
         image=_image_of(worker),
         command=command_of(worker)[:_LONGEST_COMMAND],
+        at_target=options.at_target or _at_target_of(roles),
         **{name: getattr(options, name) for name in _COPIED},
     )
+
+
+def _at_target_of(roles: Mapping[Role, StoredRole]) -> AtTarget:
+    """What becomes of a job at its goal where its user says nothing: it ends if its pods show that
+    they read when to."""
+    if any(shows_annotation(each.template, Annotation.GOAL_MET) for each in roles.values()):
+        return AtTarget.COMPLETE
+    return AtTarget.CONTINUE
 
 
 def _image_of(worker: StoredRole | None) -> str:

@@ -86,6 +86,7 @@ class Users:
             self._set_unschedulable(node, unschedulable=False)
         for each in self.jobs.values():
             if each.suspended:
+                self._wait_for_no_pods(each)
                 self._set_suspended(each, suspended=False)
 
     # --- users
@@ -181,8 +182,15 @@ class Users:
         mine = self._any(lambda each: each.fate != "fails")
         if mine is None:
             return ""
+        if mine.suspended and self._scenario.pods(mine.job):
+            return ""  # as the user guide says: resumed beside its old pods it would fail
         self._set_suspended(mine, suspended=not mine.suspended)
         return "suspend" if mine.suspended else "resume"
+
+    def _wait_for_no_pods(self, mine: UserJob) -> None:
+        self._scenario.wait(
+            lambda: not self._scenario.pods(mine.job), f"no pod of {mine.job.name} is left"
+        )
 
     def _set_suspended(self, mine: UserJob, *, suspended: bool) -> None:
         mine.changed_at = time.monotonic()

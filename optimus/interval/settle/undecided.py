@@ -29,7 +29,7 @@ from optimus.interval.classify import (
 from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput
 from optimus.interval.share import Pool
-from optimus.interval.worth import FOR_EVER, Loan
+from optimus.interval.worth import NO_LOANS, Loans
 from optimus.jobs import Counts
 from optimus.models.forecast import Forecast, Speed
 from optimus.nodes import NODE_PRICE_LABEL, Node
@@ -113,7 +113,7 @@ class Settled:
     owed: Owed = field(default_factory=Owed)
     actions: Mapping[str, Action] = field(default_factory=lambda: MappingProxyType({}))
     kinds: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    loan: Loan = FOR_EVER
+    loans: Loans = NO_LOANS
 
 
 def charge_fixed(jobs: Sequence[Classified], plan: CapacityPlan) -> None:

@@ -108,7 +108,12 @@ def api(httpserver: HTTPServer) -> HTTPServer:
         "/api/v1/persistentvolumes",
         "/api/v1/namespaces",
         "/apis/storage.k8s.io/v1/storageclasses",
+        "/apis/resource.k8s.io/v1/resourceslices",
+        "/apis/resource.k8s.io/v1/deviceclasses",
+        "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+        "/apis/resource.k8s.io/v1/resourceclaims",
         "/apis/kubeflow.org/v1/mxjobs",
+        "/apis/kubeflow.org/v1/pytorchjobs",
         "/apis/optimus.dl/v1alpha1/trainingprofiles",
     ):
         httpserver.expect_request(path).respond_with_json(EMPTY)

@@ -44,6 +44,20 @@ def messages(cluster: FakeCluster, reason: str) -> list[str]:
     return [message for _, found, message in cluster.events if found == reason]
 
 
+def test_of_a_job_that_continues_its_user_is_told_once(
+    harness: ControllerHarness, cluster: FakeCluster
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 2, **(GOAL | {"at_target": "continue"})))
+    for _ in range(300):
+        harness.run(1)
+        if messages(cluster, "GoalMet"):
+            break
+    harness.run(20)
+    (message,) = messages(cluster, "GoalMet")
+    assert message.startswith("60 steps is met: it continues; with optimus.dl/at-target suspend")
+    assert not any(annotated(job))
+
+
 def test_every_pod_is_notified_once_the_goal_is_met(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:

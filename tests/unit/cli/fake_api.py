@@ -47,7 +47,7 @@ class FakeApi:
     nodes: Sequence[dict[str, Any]] = ()
     quotas: Sequence[dict[str, Any]] = ()
     forbidden: Sequence[str] = ()
-    missing: Sequence[str] = ("mxjobs",)
+    missing: Sequence[str] = ("mxjobs", "pytorchjobs")
     others: Mapping[str, Any] = field(default_factory=dict)
     """Further objects by path."""
     logs: Mapping[str, str] = field(default_factory=dict)
@@ -72,6 +72,7 @@ class FakeApi:
         lists = {
             "tfjobs": self.jobs,
             "mxjobs": (),
+            "pytorchjobs": (),
             "trainingprofiles": self.profiles,
             "pods": self.pods,
             "events": (),

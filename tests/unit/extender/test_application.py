@@ -26,11 +26,16 @@ KINDS = (
     "pods",
     "tfjobs",
     "mxjobs",
+    "pytorchjobs",
     "trainingprofiles",
     "persistentvolumeclaims",
     "persistentvolumes",
     "storageclasses",
     "namespaces",
+    "resourceslices",
+    "deviceclasses",
+    "resourceclaimtemplates",
+    "resourceclaims",
 )
 CREATED = "2026-01-01T00:00:00Z"
 

@@ -152,7 +152,6 @@ def test_claims_by_name_and_those_made_for_the_pod() -> None:
 @cases(
     "spec",
     {
-        "a claim of a device": {"resourceClaims": [{"name": "gpu"}]},
         "an inline volume": {"volumes": [{"name": "v", "csi": {"driver": "d"}}]},
         "an iSCSI volume": {"volumes": [{"name": "v", "iscsi": {"iqn": "i"}}]},
     },

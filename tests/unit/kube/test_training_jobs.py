@@ -8,11 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from optimus.jobs import (
-    Counts,
-    Role,
-    TrainingMode,
-)
+from optimus.jobs import AtTarget, Counts, Role, TrainingMode
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import Malformed
 from optimus.kube.training_jobs import TrainingJob, decode_job
@@ -113,6 +109,33 @@ def test_the_mode_comes_from_the_workers_command(words: list[str], mode: Trainin
     assert found.job is not None
     assert found.job.mode is mode
     assert found.job.command == " ".join(["python", *words])
+
+
+SHOWN = {"fieldRef": {"fieldPath": "metadata.annotations['optimus.dl/goal-met']"}}
+OTHER_FILES = {"items": [{"fieldRef": {"fieldPath": "metadata.name"}}, {"resourceFieldRef": {}}]}
+
+
+@pytest.mark.parametrize(
+    ("files", "annotations", "at_target"),
+    [
+        ({"items": [*OTHER_FILES["items"], SHOWN]}, {}, AtTarget.COMPLETE),
+        ({"items": [SHOWN]}, {"at_target": "continue"}, AtTarget.CONTINUE),
+        (OTHER_FILES, {}, AtTarget.CONTINUE),
+        ({}, {}, AtTarget.CONTINUE),
+        (OTHER_FILES, {"at_target": "suspend"}, AtTarget.SUSPEND),
+    ],
+)
+@pytest.mark.parametrize("kind", ["TFJob", "MXJob"])
+def test_a_job_whose_pods_show_that_its_goal_is_met_ends_there(
+    kind: str, files: dict[str, Any], annotations: dict[str, str], at_target: AtTarget
+) -> None:
+    raw = job_json(kind, target_loss="0.2", **annotations)
+    specs = raw["spec"]["tfReplicaSpecs" if kind == "TFJob" else "mxReplicaSpecs"]
+    specs["Worker"] = replica(4)
+    specs["Worker"]["template"]["spec"]["volumes"] = [{"name": "x"}, {"downwardAPI": files}]
+    job = read(raw, kind).job
+    assert job is not None
+    assert job.at_target is at_target
 
 
 def test_of_a_long_command_the_beginning_is_kept() -> None:

@@ -17,7 +17,7 @@ VOLUME_TYPES: Final = (
     "downwardAPI",
 )
 HOST_IP: Final = "127.0.0.1"
-_UNSUPPORTED_POD_FIELDS: Final = ("activeDeadlineSeconds", "readinessGates", "resourceClaims")
+_UNSUPPORTED_POD_FIELDS: Final = ("activeDeadlineSeconds", "readinessGates")
 _UNSUPPORTED_CONTAINER_FIELDS: Final = ("lifecycle", "volumeDevices", "workingDir")
 
 

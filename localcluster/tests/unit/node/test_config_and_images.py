@@ -152,7 +152,6 @@ def test_example_images_without_an_environment_say_so() -> None:
         ),
         "a working folder": (pod(container(workingDir="/w")), "workingDir"),
         "readiness gates": (pod(readinessGates=[{}]), "readinessGates"),
-        "resource claims": (pod(resourceClaims=[{}]), "resourceClaims"),
         "a deadline": (pod(activeDeadlineSeconds=1), "activeDeadlineSeconds"),
         "a block device": (pod(container(volumeDevices=[{}])), "volumeDevices"),
         "an init container": (pod(init=(container("first"),)), 'Always (container "first")'),

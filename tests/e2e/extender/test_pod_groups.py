@@ -1,0 +1,180 @@
+"""Gangs that kube-scheduler itself binds together or not at all (PodGroups), beside the extender.
+
+These gates are off by default; a policy makes each job's pods members of its PodGroup."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcluster.binaries.locate import resolve
+from localcluster.cluster import LocalCluster
+from localcluster.progress import PlainProgress
+from localcluster.specs import numbered_nodes
+from localcluster.testing.clusters import Shown
+from localcluster.testing.waiting import holds_for
+from tests.e2e.extender.scheduler import TrainingJobs, tfjob, unharmed
+from tests.e2e.extender.test_refused_again import label, offer_only_labelled, unlabel
+from tests.harness.api import Api, in_namespace
+from tests.harness.waiting import wait_until
+
+pytestmark = pytest.mark.e2e
+
+GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
+FLAGS = {
+    "kube-apiserver": f"{GATES} --runtime-config=scheduling.k8s.io/v1alpha2=true",
+    "kube-controller-manager": "--feature-gates=GenericWorkload=true",
+    "kube-scheduler": GATES,
+}
+GROUPS = in_namespace("/apis/scheduling.k8s.io/v1alpha2", "default", "podgroups")
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+JOB = "training.kubeflow.org/job-name"
+MUTATION = (
+    "Object{spec: Object.spec{schedulingGroup: Object.spec.schedulingGroup{"
+    f'podGroupName: object.metadata.labels["{JOB}"]}}}}}}'
+)
+ZONES = {"node-1": "east", "node-2": "east", "node-3": "west", "node-4": "west"}
+
+
+@pytest.fixture(scope="module")
+def own(shown: Shown, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Four nodes of four CPUs in two zones; its kube-scheduler knows PodGroups."""
+    folder = tmp_path_factory.mktemp("with-gates")
+    built = resolve(None, PlainProgress())
+    for name, flags in FLAGS.items():
+        program = folder / name
+        program.write_text(f'#!/bin/sh\nexec {built[name]} "$@" {flags}\n')
+        program.chmod(0o755)
+    nodes = numbered_nodes(4, {"cpu": "4", "memory": "8Gi"})
+    with LocalCluster("groups", nodes, binaries=folder) as cluster, shown(cluster):
+        with cluster.api_client() as client:
+            join_groups(Api(client))
+        for node, zone in ZONES.items():
+            cluster.kubectl("label", "node", node, f"zone={zone}")
+        yield cluster
+
+
+def join_groups(api: Api) -> None:
+    """From now on a job's pods are members of the PodGroup of its name."""
+    spec = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["pods"],
+                }
+            ]
+        },
+        "matchConditions": [
+            {"name": "of-a-job", "expression": f'"{JOB}" in object.metadata.?labels.orValue({{}})'}
+        ],
+        "mutations": [
+            {
+                "patchType": "ApplyConfiguration",
+                "applyConfiguration": {"expression": MUTATION},
+            }
+        ],
+    }
+    api.create(
+        f"{ADMISSION}/mutatingadmissionpolicies", {"metadata": {"name": "groups"}, "spec": spec}
+    )
+    api.create(
+        f"{ADMISSION}/mutatingadmissionpolicybindings",
+        {"metadata": {"name": "groups"}, "spec": {"policyName": "groups"}},
+    )
+    probe = {
+        "metadata": {"generateName": "probe-", "labels": {JOB: "probe"}},
+        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+    }
+    pods = in_namespace("/api/v1", "default", "pods")
+
+    def is_in_force() -> bool:
+        made = api.create(pods, probe)
+        api.delete(f"{pods}/{made['metadata']['name']}")
+        return "schedulingGroup" in made["spec"]
+
+    wait_until("the policy is in force", is_in_force)
+
+
+class Groups:
+    """Jobs with a PodGroup of as many pods as they have."""
+
+    def __init__(self, jobs: TrainingJobs, api: Api) -> None:
+        self._jobs, self._api = jobs, api
+
+    def submit(self, name: str, workers: int, **spec: object) -> None:
+        policy = {"gang": {"minCount": workers + 1}}
+        body = {"metadata": {"name": name}, "spec": {"schedulingPolicy": policy}}
+        self._api.create(GROUPS, body)
+        document = json.loads(tfjob(name, 1, workers))
+        document["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"].update(spec)
+        self._jobs.submit(name, json.dumps(document))
+
+
+@pytest.fixture
+def groups(jobs: TrainingJobs, api: Api) -> Groups:
+    return Groups(jobs, api)
+
+
+def test_a_gang_is_bound_as_planned_and_not_by_nominations_of_the_extender(
+    own: LocalCluster, tmp_path: Path, groups: Groups, jobs: TrainingJobs
+) -> None:
+    with unharmed(own, tmp_path) as running:
+        groups.submit("whole", 3)
+        assert len({*jobs.wait_bound("whole", 4).values()}) == 1
+        assert "optimus_extender_nominations_total{" not in running.get("/metrics")
+
+
+def test_of_two_gangs_one_is_bound_whole_and_the_other_on_the_same_nodes_after_it(
+    own: LocalCluster, tmp_path: Path, groups: Groups, jobs: TrainingJobs
+) -> None:
+    """Failed cycles of a PodGroup are no failed bindings: no node is excluded for them."""
+    with unharmed(own, tmp_path) as running:
+        for name in ("first", "second"):
+            groups.submit(name, 10)
+
+        def bound() -> list[int]:
+            return sorted(len(jobs.nodes(name)) for name in ("first", "second"))
+
+        wait_until("one is bound", lambda: bound() == [0, 11])
+        holds_for(lambda: bound() == [0, 11], "the other waits whole", 8.0)
+        first = "first" if jobs.nodes("first") else "second"
+        jobs.delete(first)
+        jobs.wait_bound("second" if first == "first" else "first", 11)
+        assert "is excluded" not in running.log("extender")
+
+
+def test_a_gang_is_tried_on_other_nodes_where_kube_scheduler_has_hidden_rules(
+    own: LocalCluster, tmp_path: Path, groups: Groups, jobs: TrainingJobs
+) -> None:
+    label(own, "node-2", "node-4")
+    try:
+        with unharmed(own, tmp_path, adjust=offer_only_labelled):
+            groups.submit("hidden", 6)
+            assert {*jobs.wait_bound("hidden", 7).values()} == {"node-2", "node-4"}
+    finally:
+        unlabel(own, "node-2", "node-4")
+
+
+def test_a_gang_that_spreads_its_own_pods_is_bound(
+    own: LocalCluster, tmp_path: Path, groups: Groups, jobs: TrainingJobs
+) -> None:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {
+            "matchLabels": {JOB: "spread", "training.kubeflow.org/replica-type": "worker"}
+        },
+    }
+    with unharmed(own, tmp_path):
+        groups.submit("spread", 6, topologySpreadConstraints=[constraint])
+        nodes = jobs.wait_bound("spread", 7)
+        workers = [node for pod, node in nodes.items() if "worker" in pod]
+        assert Counter(ZONES[node] for node in workers) == {"east": 3, "west": 3}
