@@ -37,6 +37,7 @@ from optimus.interval import (
 )
 from optimus.interval.capacity_plan import CapacityPlan, Claim, Held, headroom, reserve
 from optimus.interval.classify import Recommendation, trained_seconds, why_in_time
+from optimus.interval.node_kinds import LogFactors
 from optimus.interval.profiling import (
     Expected,
     MeasuredJobs,
@@ -283,6 +284,9 @@ class DriverState:
     loans: Loans = NO_LOANS
     """How long loans lasted by the last interval."""
 
+    kind_factors: Mapping[str, LogFactors] = field(default_factory=dict)
+    """What kinds of nodes made of the speed of the last jobs, by UID."""
+
     owed: Owed = field(default_factory=Owed)
     """What namespaces have used less than their part, where jobs are paused."""
 
@@ -523,6 +527,7 @@ class IntervalDriver:
                 rounds=self._rounds(histories) if self._takes_turns else None,
                 owed=state.owed,
                 arrived=state.arrived,
+                kind_factors=state.kind_factors,
                 interval_seconds=self._config.interval_seconds,
             ),
             forecast,
@@ -532,6 +537,7 @@ class IntervalDriver:
         memory = memory.beside(state.memory, histories.keys() - plan.answer.keys())
         plan = replace(plan, memory=memory)
         state.owed, state.loans = plan.owed, plan.loans
+        state.kind_factors = plan.kind_factors
         if self._stops_together:
             yield IntervalDecided(plan)
             state.memory = memory

@@ -31,6 +31,7 @@ from optimus.interval.classify import (
     needed_text,
 )
 from optimus.interval.fair_share import NOBODY_GIVES, HeldCapacity, with_objectives
+from optimus.interval.node_kinds import OnFastestKind
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
 from optimus.interval.share import Share, StartingJobs, in_queue_order, pools_of, share_pool
 from optimus.interval.worth import NO_LOANS, LeftCapacity, Loans
@@ -71,7 +72,27 @@ def settle(undecided: Undecided) -> Settled:
     # 4. Fragments that are left
     for each in starting:
         _share_remainder(each, settlement, undecided.policy)
-    return Settled(jobs, settlement.counts, settlement.reasons, answer, memory, loans=loans)
+    kinds = _bind_moved(undecided, settlement, jobs)
+    return Settled(
+        jobs, settlement.counts, settlement.reasons, answer, memory, kinds=kinds, loans=loans
+    )
+
+
+def _bind_moved(
+    undecided: Undecided, settlement: "Settlement", jobs: Iterable[Classified]
+) -> Mapping[str, str]:
+    """The kinds of nodes that jobs are moved to because they are faster there."""
+    rule, kinds = undecided.plan.rule, dict[str, str]()
+    if not isinstance(rule, OnFastestKind):
+        return kinds
+    for job in jobs:
+        uid = job.job.uid
+        is_moved = settlement.counts.get(uid, job.job.counts) != job.job.counts
+        kind = undecided.kind_of(uid) if is_moved and rule.kinds.get(uid) else ""
+        if kind:
+            kinds[uid] = kind
+            settlement.reasons[uid] += f"; its workers on nodes of the kind {kind}"
+    return kinds
 
 
 def _loans(undecided: Undecided, left: Resources) -> Loans:
