@@ -92,7 +92,6 @@ def test_too_few_rows_are_dealt_too(shapes: list[tuple[int, int]], ps: int) -> N
 
 
 def test_equal_layers_that_follow_one_another_go_to_different_servers() -> None:
-    """Else workers, which send them in this order, all wait for the same one."""
     parts = sorted(assign([100] * 12, 4))
     assert [part.ps for part in parts] == [0, 1, 2, 3] * 3
     assert [chosen for (chosen,) in assign_rows([(10, 10)] * 8, 4)] == [0, 1, 2, 3] * 2

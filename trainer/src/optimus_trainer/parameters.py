@@ -50,8 +50,7 @@ def assign(sizes: Sequence[int], ps: int) -> list[Part]:
 
     1. A block of less than 1 % of the average per PS goes to the PS with the fewest requests.
     2. One of up to the average goes to the PS that holds least. (The paper takes the one that it
-       fills best. Layers that follow one another, and are of one size, then go to one PS, for which
-       all workers wait in turn.)
+       fills best, by which PSs differ more, in size and in requests.)
     3. A larger one is cut in averages and a rest.
 
     What would lift a PS over the average by more than ``TOLERANCE`` is cut, which the paper leaves
@@ -187,8 +186,9 @@ class _PartsOfArrays:
             self._whole.pull(part, arrays, priority, ignore_sparse)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        self.push(key, value, priority)
-        self.pull(key, value if out is None else out, priority)
+        into = self._keys.split(key, value if out is None else out)
+        for (part, arrays), (_, outs) in zip(self._keys.split(key, value), into):
+            self._whole.pushpull(part, self._keys.to_send(part, arrays), outs, priority)
 
     def set_optimizer(self, optimizer: Any) -> None:
         self._whole.set_optimizer(self._keys.for_parts(optimizer))
