@@ -33,17 +33,17 @@ define INSTALL_PINNED
 endef
 INSTALL := $(BIN)/python $(PIP_INSTALL)
 
-$(READY): requirements/dev.txt requirements/uv.txt pyproject.toml localcluster/pyproject.toml trainer/pyproject.toml
+$(READY): requirements/dev.txt requirements/uv.txt pyproject.toml localcluster/pyproject.toml
 	$(CHECK_PYTHON)
 	@echo "installing the packages of $< in $(VENV) ..."
 	@"$(PYTHON)" -m venv $(VENV)
 	@$(call INSTALL_PINNED,$(VENV),$(BIN)/python,-r requirements/dev.txt)
-	$(INSTALL) --no-deps --no-build-isolation --no-index -e . -e ./localcluster -e ./trainer # the commands and their packages
+	$(INSTALL) --no-deps --no-build-isolation --no-index -e . -e ./localcluster # the commands and their packages
 	@touch $@
 
 # A subset of dev.txt, for a quick start. The demo compiles what it imports. A pip of the environment's own would take 8 s of a core:
-# the pip of $(PYTHON) installs there, if it has one that can (22.3 or later). `python -m localcluster` is found by a .pth file:
-# to install it from its folder would need a build backend. This file is among the prerequisites for environments without it.
+# the pip of $(PYTHON) installs there, if it has one that can (22.3 or later). `python -m localcluster` and the trainer's modules are
+# found by a .pth file: to install them from their folders would need a build backend. This file is among the prerequisites for environments without it.
 $(DEMO_READY): requirements/demo.txt requirements/uv.txt Makefile
 	$(CHECK_PYTHON)
 	@echo "installing the packages of $< in $(VENV) ..."
@@ -51,7 +51,7 @@ $(DEMO_READY): requirements/demo.txt requirements/uv.txt Makefile
 	@"$(PYTHON)" -m pip --python $(BIN)/python --version &>/dev/null || "$(PYTHON)" -m venv $(VENV)
 	@pip=(env PIP_PYTHON=$(BIN)/python "$(PYTHON)"); ! $(BIN)/python -c 'import pip' &>/dev/null || pip=($(BIN)/python); \
 	$(call INSTALL_PINNED,$(VENV),"$${pip[@]}",-r requirements/demo.txt)
-	@echo "$(CURDIR)/localcluster/src" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/localcluster.pth"
+	@printf '%s\n' "$(CURDIR)/localcluster/src" "$(CURDIR)/trainer/src" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/localcluster.pth"
 	@touch $@
 
 demo: $(DEMO_READY) ## train two jobs, under Optimus and untouched, on this machine; CLUSTER=real: on a real control plane

@@ -353,8 +353,10 @@ class Decider:
             if state is not None:
                 state.decision, state.interval_id = decision, plan.interval_id
                 state.decided_at = plan.at
-                if not decision.rescales or not state.gang.here:
-                    self._bind(state, decision.kind)  # else once it is moved
+                # One that is to be moved once it is, and one under way where it is going already.
+                is_moved = decision.rescales and state.gang.here
+                if not is_moved and state.rescale is None:
+                    self._bind(state, decision.kind)
 
     def _bind(self, state: JobState, kind: str | None) -> None:
         """Hold the job's workers to a kind of nodes, or to none any more."""

@@ -1,9 +1,11 @@
-"""What telling kinds of nodes apart brings: ``gavel-las`` against itself without, and others.
+"""What telling kinds of nodes apart brings: a policy against itself without, and others.
 
-``python -m benchmarks.node_kinds [--seeds N] [--jobs N ...]`` simulates the workload ``uniform`` on
-4 nodes of each of three kinds, whose workers compute at 1, 0.5 and 0.15 of the usual speed, and
-prints the table of ``optimus simulate`` for each number of jobs. The named reference is
-``las``: the same policy without kinds (least attained service, as Gavel compares itself with)."""
+``python -m benchmarks.node_kinds [--policy NAME] [--seeds N] [--seed N] [--jobs N ...]`` simulates
+the workload ``uniform`` on 4 nodes of each of three kinds, whose workers compute at 1, 0.5 and 0.15
+of the usual speed, and prints the table of ``optimus simulate`` for each number of jobs. The named
+reference of ``gavel-las`` is ``las``: the same policy without kinds (least attained service, as
+Gavel compares itself with); that of ``optimus`` is ``alike``: itself, with all kinds taken for one.
+"""
 
 import argparse
 from collections.abc import Sequence
@@ -13,7 +15,7 @@ from optimus.cli.simulate import parse_arithmetic, parse_nodes, summary_table
 from optimus.policies.gavel_las import GavelLasPolicy
 from optimus.simulator.engine import simulate
 from optimus.simulator.jobs import Workload
-from optimus.simulator.presets import SchedulerConfig, preset
+from optimus.simulator.presets import FIXED, SchedulerConfig, preset, with_loop
 from optimus.simulator.results import Simulation
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.workload import WORKLOADS, on_kinds
@@ -31,29 +33,38 @@ def workload(jobs: int, seed: int) -> Workload:
     return replace(found, jobs=drawn, nodes=parse_nodes(NODES))
 
 
-def schedulers() -> list[SchedulerConfig]:
+def schedulers(policy: str) -> list[SchedulerConfig]:
     """The reference first."""
-    usual = preset("gavel-las")
+    usual = preset(policy)
+    if policy == "optimus":
+        driver = replace(usual.loop.driver, kind_label="")
+        without = replace(with_loop(usual, driver=driver), name="alike")
+        return [without, usual, preset(FIXED)]
     without = replace(usual, name=REFERENCE, policy=GavelLasPolicy(tells_kinds=False))
     return [without, *map(preset, OTHERS)]
 
 
-def compared(jobs: int, seeds: Sequence[int]) -> list[Simulation]:
+def compared(policy: str, jobs: int, seeds: Sequence[int]) -> list[Simulation]:
     """Every scheduler with every seed."""
     return [
-        simulate(workload(jobs, seed), config, seed) for config in schedulers() for seed in seeds
+        simulate(workload(jobs, seed), config, seed)
+        for config in schedulers(policy)
+        for seed in seeds
     ]
 
 
 def main() -> None:
     """Print a table for each number of jobs."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--policy", choices=("gavel-las", "optimus"), default="gavel-las")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, nargs="+", default=[60, 180])
     options = parser.parse_args()
     for jobs in options.jobs:
-        found = compared(jobs, range(1, options.seeds + 1))
-        print(f"{jobs} jobs, {options.seeds} seeds; ratios to {REFERENCE}")
+        seeds = range(options.seed, options.seed + options.seeds)
+        found = compared(options.policy, jobs, seeds)
+        print(f"{jobs} jobs, {options.seeds} seeds; ratios to {found[0].policy}")
         print(f"\n{summary_table(found)}\n")
 
 

@@ -25,29 +25,31 @@ from typing import Any
 import mxnet as mx  # type: ignore[import-not-found]  # lives only in the environment of this example
 import numpy as np
 
-from examples.mxnet.checkpoints import CheckpointFolder
-from examples.mxnet.dataset import CLASSES, FEATURES, make_dataset, share
+from examples.mxnet.checkpoints import Checkpoint, CheckpointFolder
+from examples.mxnet.dataset import CLASSES, FEATURES, Reader, make_dataset
 from examples.mxnet.ending import has_content
+from optimus_trainer.parameters import balanced_kvstore
 from optimus_trainer.save_on_stop import SaveOnStop
 
 _LOG = logging.getLogger()  # the root, as MXNet's own lines: INFO:root:
+_LEFT = "left"
+"""The name in a checkpoint of the data that are left of the epoch."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What this worker does of the job: `worker` of `workers`, and its examples within a step's
-    batch."""
+    """What this worker does of the job: `worker` of `workers`; `step_batch` are the examples of one
+    of the job's steps."""
 
     worker: int
     workers: int
     synchronous: bool
     step_batch: int
-    examples: slice
 
     @property
-    def batch(self) -> int:
-        """Examples that this worker computes in one of its batches."""
-        return int(self.examples.stop) - int(self.examples.start)
+    def round_batch(self) -> int:
+        """Examples of all workers while each computes one batch."""
+        return self.step_batch if self.synchronous else self.step_batch * self.workers
 
     def steps(self, done: int, total: int) -> range:
         """Numbers of the steps in which this worker takes part, after `done` steps of the job."""
@@ -65,20 +67,29 @@ def part_of(kvstore: Any, settings: argparse.Namespace) -> Part:
     # ps-lite ranks workers in the order in which they arrive; the index is the one users know the
     # pod by.
     worker = int(os.environ.get("DMLC_WORKER_ID", kvstore.rank))
-    if "_async" in kvstore.type:
-        whole = slice(0, settings.worker_batch)
-        return Part(worker, kvstore.num_workers, False, settings.worker_batch, whole)
-    examples = share(settings.global_batch, kvstore.num_workers, worker)
-    return Part(worker, kvstore.num_workers, True, settings.global_batch, examples)
+    synchronous = "_async" not in kvstore.type
+    batch = settings.global_batch if synchronous else settings.worker_batch
+    return Part(worker, kvstore.num_workers, synchronous, batch)
 
 
-def make_module(hidden: int, batch: int) -> Any:
-    """A bound Module: one hidden layer of the given width and a softmax output."""
+def make_network(hidden: int) -> Any:
+    """One hidden layer of the given width and a softmax output."""
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=hidden, name="fc1")
     net = mx.sym.FullyConnected(
         mx.sym.Activation(net, act_type="relu"), num_hidden=CLASSES, name="fc2"
     )
-    module = mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax"), context=mx.cpu())
+    return mx.sym.SoftmaxOutput(net, name="softmax")
+
+
+def parameter_shapes(network: Any) -> dict[str, tuple[int, ...]]:
+    """The shape of each parameter, by its name."""
+    shapes = zip(network.list_arguments(), network.infer_shape(data=(1, FEATURES))[0], strict=True)
+    return {name: shape for name, shape in shapes if name not in ("data", "softmax_label")}
+
+
+def make_module(hidden: int, batch: int) -> Any:
+    """A bound Module."""
+    module = mx.mod.Module(make_network(hidden), context=mx.cpu())
     module.bind([("data", (batch, FEATURES))], [("softmax_label", (batch,))])
     return module
 
@@ -150,34 +161,33 @@ class Worker:
         self._part = part_of(kvstore, settings)
         self._data = make_dataset(settings.examples, settings.seed)
         self._folder = CheckpointFolder(settings.checkpoint_dir, settings.prefix)
-        self._module = make_module(settings.hidden, self._part.batch)
-        self._done = self._restore()
+        newest = self._folder.newest()
+        stored = _stored(newest)
+        left = stored.pop(_LEFT).asnumpy().tobytes().decode() if _LEFT in stored else None
+        part = self._part
+        self._reader = Reader(self._data, part.round_batch, part.worker, part.workers, left)
+        self._module = make_module(settings.hidden, self._reader.batch)
+        self._done = self._restore(newest, stored)
         rescale = 1.0 / self._part.step_batch
         options = {"learning_rate": settings.learning_rate, "rescale_grad": rescale}
         self._module.init_optimizer(kvstore, "sgd", options)
         self._goal = GoalWatch(kvstore, settings.stop_file)
         self._saved = self._done
 
-    def _restore(self) -> int:
+    def _restore(self, newest: Checkpoint | None, stored: dict[str, Any]) -> int:
         """Set the parameters: the newest checkpoint's, or fresh ones. Returns the steps done so
         far."""
-        newest = self._folder.newest()
         if newest is None:
             mx.random.seed(self._settings.seed)
             self._module.init_params(mx.init.Xavier())
             _LOG.info("No checkpoint yet: the first step is 1")
             return 0
         try:
-            stored = mx.nd.load(str(newest.path))
             self._module.init_params(
                 arg_params={name.removeprefix("arg:"): stored[name] for name in stored}
             )
-        except (mx.MXNetError, RuntimeError, AttributeError, TypeError) as wrong:
-            message = (
-                f"the checkpoint {newest.path} does not hold this model's parameters; use "
-                "another folder"
-            )
-            raise ValueError(message) from wrong
+        except (mx.MXNetError, RuntimeError, AttributeError) as wrong:
+            raise _not_of_this_model(newest) from wrong
         _LOG.info(
             'Resumed from "%s" of step %d: the next step is %d',
             newest.path,
@@ -193,10 +203,10 @@ class Worker:
         if part.worker == 0:
             self._folder.forget_unfinished()
         epoch_steps = self._data.steps_per_epoch(part.step_batch)
-        progress = Progress(part.batch, settings.log_steps)
+        progress = Progress(self._reader.batch, settings.log_steps)
         steps = part.steps(self._done, settings.steps)
         for step in steps:
-            label = self._train(step)
+            label = self._train()
             epoch, done = (step - 1) // epoch_steps, min(part.done_after(step), settings.steps)
             progress.batch_done(self._module, label, step, epoch)
             self._save_if_due(done)
@@ -209,15 +219,14 @@ class Worker:
                 break
         progress.epoch_done()
 
-    def _train(self, step: int) -> Any:
-        """Compute and push the gradient of this worker's examples of a step; returns their
-        labels."""
-        chosen = self._data.of_step(step, self._part.step_batch)[self._part.examples]
+    def _train(self) -> Any:
+        """Compute and push the gradient of this worker's next examples; returns their labels."""
+        chosen = self._reader.next()
         label = mx.nd.array(self._data.labels[chosen])
         self._module.forward_backward(
             mx.io.DataBatch([mx.nd.array(self._data.features[chosen])], [label])
         )
-        time.sleep(self._settings.step_seconds * self._part.batch / self._part.step_batch)
+        time.sleep(self._settings.step_seconds * self._reader.batch / self._part.step_batch)
         self._module.update()
         return label
 
@@ -231,15 +240,35 @@ class Worker:
             return
         parameters, _ = self._module.get_params()
         stored = {f"arg:{name}": array for name, array in parameters.items()}
+        left = np.frombuffer(self._reader.saved().encode(), np.uint8)
+        stored[_LEFT] = mx.nd.array(left, dtype=np.uint8)
         path = self._folder.save(done, lambda unfinished: mx.nd.save(str(unfinished), stored))
         self._saved = done
         _LOG.info('Saved checkpoint to "%s"', path)
 
 
+def _stored(checkpoint: Checkpoint | None) -> dict[str, Any]:
+    """The arrays of a checkpoint by name."""
+    if checkpoint is None:
+        return {}
+    try:
+        return dict(mx.nd.load(str(checkpoint.path)))
+    except (mx.MXNetError, TypeError, ValueError) as wrong:
+        raise _not_of_this_model(checkpoint) from wrong
+
+
+def _not_of_this_model(checkpoint: Checkpoint) -> ValueError:
+    return ValueError(
+        f"the checkpoint {checkpoint.path} does not hold this model's parameters; use another"
+        " folder"
+    )
+
+
 def train(settings: argparse.Namespace, stop: SaveOnStop) -> None:
     """Take part in the job as a worker until its last step. Raises ValueError where it cannot be
     shared out."""
-    kvstore = mx.kv.create(settings.kvstore)
+    shapes = parameter_shapes(make_network(settings.hidden))
+    kvstore = balanced_kvstore(settings.kvstore, shapes)
     _LOG.info(
         "worker %s of %d", os.environ.get("DMLC_WORKER_ID", kvstore.rank), kvstore.num_workers
     )

@@ -22,6 +22,7 @@ from typing import Any
 import tensorflow as tf  # type: ignore[import-untyped]  # lives only in the environment of this example
 
 from examples.tensorflow.model import Dataset, Mlp
+from optimus_trainer.parameters import VariablePlan
 from optimus_trainer.save_on_stop import SaveOnStop
 
 _IN_FLIGHT_PER_WORKER = 2
@@ -90,10 +91,15 @@ class Chief:
         self._settings, self._stop = settings, stop
         self._watch = StallWatch(settings.startup_seconds, settings.stall_seconds)
         task = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-        self._workers = len(task.cluster_spec().as_dict()["worker"])
-        strategy = tf.distribute.ParameterServerStrategy(task)
+        cluster = task.cluster_spec().as_dict()
+        self._workers = len(cluster["worker"])
+        self._shapes = [each.shape for each in Mlp(settings.hidden, settings.seed).variables]
+        plan = VariablePlan(self._shapes, len(cluster["ps"]))
+        strategy = tf.distribute.ParameterServerStrategy(
+            task, variable_partitioner=plan.partitioner
+        )
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-        with strategy.scope():
+        with tf.variable_creator_scope(plan.place), strategy.scope():
             self._model = Mlp(settings.hidden, settings.seed)
         self._data = Dataset(settings.examples, settings.batch, settings.seed)
         self._run_step = self._step_function()
@@ -130,7 +136,7 @@ class Chief:
                 f"the checkpoint {checkpoint} cannot be read; use another folder"
             ) from wrong
         stored = sorted(shape for name, shape in shapes.items() if name.startswith("model/"))
-        if stored != sorted(variable.shape.as_list() for variable in self._model.variables):
+        if stored != sorted(shape.as_list() for shape in self._shapes):
             raise ValueError(
                 f"the checkpoint {checkpoint} is of a model of another size; use another folder"
             )

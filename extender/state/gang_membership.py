@@ -1,4 +1,4 @@
-"""Who belongs to a gang: the replicas that a pod's own TF_CONFIG or MX_CONFIG lists.
+"""Who belongs to a gang: the replicas that a pod's own TF_CONFIG, MX_CONFIG or PET_NNODES tells of.
 
 The list is fixed when a pod is created, so it shows the pod's generation; the job's spec may be
 ahead of the pods or behind them. The spec is used where a pod carries no list (a single replica,

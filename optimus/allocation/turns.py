@@ -190,7 +190,7 @@ class TurnsPolicy(ABC):
         ]
         relative = (speeds / np.maximum(speeds.max(axis=1, keepdims=True), 1e-12)).mean(axis=0)
         best_first = sorted(range(len(pool.kinds)), key=lambda kind: (-relative[kind], kind))
-        capacity = {pool.kinds[kind].kind: pool.kinds[kind].capacity for kind in best_first}
+        capacity = _less_taken(pool, best_first)
         rounds = problem.rounds or Rounds(self.traits.round_seconds, running_weight=1.0)
         chosen = next_round(
             contenders,
@@ -208,6 +208,19 @@ class TurnsPolicy(ABC):
                 continue
             left_out = Pause if problem.account(each.uid).holds else Refusal
             yield each.uid, left_out(_why_not(each, share), share)
+
+
+def _less_taken(pool: PoolProblem, best_first: Sequence[int]) -> dict[str, Resources]:
+    """What each kind has for turns. Of what others hold, or are to start with as nothing is known
+    of them yet, it is not known on which kind it is: it is taken off the last ones."""
+    of_kinds = total(each.capacity for each in pool.kinds)
+    taken, left = of_kinds - pool.allocation.available, dict[str, Resources]()
+    for kind in reversed(best_first):
+        has = pool.kinds[kind].capacity
+        of_kind = Resources({name: min(has[name], max(taken[name], 0)) for name in has})
+        taken = taken - of_kind
+        left[pool.kinds[kind].kind] = has - of_kind
+    return {pool.kinds[kind].kind: left[pool.kinds[kind].kind] for kind in best_first}
 
 
 def _after_round(remembered: JobMemory, answer: Grant | Pause | Refusal) -> JobMemory:

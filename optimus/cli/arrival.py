@@ -84,7 +84,7 @@ def of_manifest(text: str, namespace: str, now: float) -> "TrainingJob":
 
     from optimus.kube.eligibility import EligibilityConfig
     from optimus.kube.errors import Malformed
-    from optimus.kube.job_kinds import JOB_KINDS
+    from optimus.kube.job_kinds import ANY_KIND, JOB_KINDS
     from optimus.kube.training_jobs import decode_job
 
     try:
@@ -93,8 +93,7 @@ def of_manifest(text: str, namespace: str, now: float) -> "TrainingJob":
         raise BadInput("what-if", f"the manifest is not YAML: {error}") from None
     jobs = [each for each in bodies if each.get("kind") in JOB_KINDS]
     if len(jobs) != 1:
-        kinds = " or ".join(JOB_KINDS)
-        raise BadInput("what-if", f"the manifest has {len(jobs)} jobs; one {kinds} is expected")
+        raise BadInput("what-if", f"the manifest has {len(jobs)} jobs; one {ANY_KIND} is expected")
     body: dict[str, Any] = jobs[0]
     metadata = body.get("metadata")
     metadata = {"name": "job", **(metadata if isinstance(metadata, dict) else {})}

@@ -94,6 +94,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
         _module("train"),
     ),
     Command(
+        ("balance",),
+        "how evenly parameter servers share the model of a checkpoint, by default and balanced",
+        _module("balance"),
+    ),
+    Command(
         ("plan",),
         "one allocation and placement of a table of jobs on equal nodes",
         _module("plan"),

@@ -56,6 +56,7 @@ REPORT: Final = "report.html"
 
 USUAL_POLICIES: Final = ("optimus", "optimus-paper", "drf", "tetris", "fifo")
 _POLICIES: Final = (*POLICIES, FIXED)
+_ALL: Final = "all"
 _JOBS: Final = 60
 _EPILOG: Final = """
 --trace reads anybody's jobs: CSV or JSON lines with submit_time and an amount of work at least, or
@@ -87,12 +88,30 @@ _ERRORS: Final = (
     "speed error, epochs error: how far the forecasts of speeds and of epochs were from the truth,"
     " whenever a\npolicy decided (mean of absolute values)"
 )
+_COLUMNS_OF_ALL: Final = (
+    *(_COLUMNS[:2]),
+    ("p95 s", "p95_jct_seconds", "{:.0f}"),
+    *(_COLUMNS[4:6]),
+    ("worst finish-time ratio", "worst_finish_time_ratio", "{:.1f}"),
+    ("fairness", "fairness", "{:.2f}"),
+    ("core hours", "core_hours_per_job", "{:.2f}"),
+    ("stopped s", "stopped_seconds_per_job", "{:.0f}"),
+    ("pauses", "pauses_per_job", "{:.1f}"),
+)
+"""The same of all policies, which differ in what they do to single jobs."""
+_MEANING: Final = (
+    "finish-time ratio: a job's completion time as a multiple of that alone on the cluster; "
+    "fairness: Jain's index\nof the jobs' inverse ratios; core hours: held by a job; stopped: "
+    "without training since its first placement"
+)
 _LOST: Final = ("lost s", "lost_seconds_per_job", "{:.0f}")
 """Shown where checkpoints are simulated."""
 _WITH_INTERVAL: Final = frozenset({"average_jct_seconds", "makespan_seconds"})
 
 Task = tuple[str, int]
 """A policy and a seed."""
+
+_Column = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +176,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
     add, usual = parser.add_argument, ",".join(USUAL_POLICIES)
     count, known = whole_number(1), ", ".join(_POLICIES)
-    policies = f"of {known}; ratios refer to the first (default: {usual})"
+    policies = f"of {known}, or {_ALL}; ratios refer to the first (default: {usual})"
     add("--policies", type=_policies, default=USUAL_POLICIES, metavar="NAME,...", help=policies)
     add("--jobs", type=count, metavar="N", help="jobs (default: 60, or all of a trace)")
     seeds = "number of seeds (default: 3)"
@@ -296,7 +315,10 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
         (options.report / REPORT).write_text(report_page(found), encoding="utf-8", newline="\n")
     left_out = [f"left out: {each}" for each in compared.left_out]
     said = ["\n".join(left_out)] if left_out else []
-    text = "\n\n".join((_text(found), *said, *(f"written to {folder}" for folder in folders)))
+    columns = _COLUMNS_OF_ALL if options.policies == _POLICIES else _COLUMNS
+    text = "\n\n".join(
+        (_text(found, columns), *said, *(f"written to {folder}" for folder in folders))
+    )
     value = results(found)
     if compared.left_out:
         value["left_out"] = list(compared.left_out)
@@ -446,19 +468,20 @@ def _write(found: Sequence[Simulation], folder: Path) -> None:
         figure.savefig(folder / name, dpi=150)
 
 
-def _text(found: Sequence[Simulation]) -> str:
+def _text(found: Sequence[Simulation], columns: Sequence[_Column]) -> str:
     first, seeds = found[0], len({each.seed for each in found})
     interval = ", ± is the 95 % confidence interval over them"
     of_seeds = f"{seeds} seeds{interval}" if seeds > 1 else "1 seed"
     head = f"{len(first.jobs)} jobs ({first.workload}), {of_seeds}; ratios to {first.policy}"
     errors = _ERRORS if any(each.forecasts for each in found) else ""
-    return "\n\n".join(filter(None, (verdict(found), head, summary_table(found), errors)))
+    said = _MEANING if columns is _COLUMNS_OF_ALL else errors
+    return "\n\n".join(filter(None, (verdict(found), head, summary_table(found, columns), said)))
 
 
-def summary_table(found: Sequence[Simulation]) -> str:
+def summary_table(found: Sequence[Simulation], columns: Sequence[_Column] = _COLUMNS) -> str:
     """The figures as people read them, one line for each policy."""
     loses = any(job.lost_seconds > 0 for each in found for job in each.jobs)
-    columns = (*_COLUMNS, _LOST) if loses else _COLUMNS
+    columns = (*columns, _LOST) if loses else columns
     headings = ("policy", *(heading for heading, _, _ in columns))
     rows = (
         (
@@ -483,9 +506,11 @@ def _cell(estimate: Estimate, name: str, form: str) -> str:
 
 
 def _policies(text: str) -> tuple[str, ...]:
+    if text == _ALL:
+        return _POLICIES
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names or any(name not in _POLICIES for name in names):
-        expected = f"names among {', '.join(_POLICIES)} are expected"
+        expected = f"{_ALL}, or names among {', '.join(_POLICIES)} are expected"
         raise argparse.ArgumentTypeError(f"{expected}, not {text!r}")
     return names
 

@@ -37,6 +37,7 @@ from optimus.interval import (
 )
 from optimus.interval.capacity_plan import CapacityPlan, Claim, Held, headroom, reserve
 from optimus.interval.classify import Recommendation, trained_seconds, why_in_time
+from optimus.interval.node_kinds import LogFactors
 from optimus.interval.profiling import (
     Expected,
     MeasuredJobs,
@@ -53,7 +54,7 @@ from optimus.interval.profiling import (
     run_is_over,
     why_not_profiled,
 )
-from optimus.interval.worth import FOR_EVER, Loan, last_arrived, training_at_risk
+from optimus.interval.worth import NO_LOANS, Loans, last_arrived, training_at_risk
 from optimus.jobs import NO_COUNTS, AmountGoal, Binding, Counts, Goal, Job
 from optimus.models.forecast import Forecast, ForecastFn, goal_is_met
 from optimus.nodes import NODE_KIND_LABEL, Node, label_keys, what_is_offered
@@ -280,8 +281,11 @@ class DriverState:
     arrived: tuple[Job, ...] = ()
     """The last jobs that arrived, in their order, each as it was when it was seen first."""
 
-    loan: Loan = FOR_EVER
-    """How long a loan lasted by the last interval."""
+    loans: Loans = NO_LOANS
+    """How long loans lasted by the last interval."""
+
+    kind_factors: Mapping[str, LogFactors] = field(default_factory=dict)
+    """What kinds of nodes made of the speed of the last jobs, by UID."""
 
     owed: Owed = field(default_factory=Owed)
     """What namespaces have used less than their part, where jobs are paused."""
@@ -523,6 +527,8 @@ class IntervalDriver:
                 rounds=self._rounds(histories) if self._takes_turns else None,
                 owed=state.owed,
                 arrived=state.arrived,
+                kind_factors=state.kind_factors,
+                interval_seconds=self._config.interval_seconds,
             ),
             forecast,
         )
@@ -530,7 +536,8 @@ class IntervalDriver:
         memory = PolicyMemory.from_json(plan.memory.as_json())
         memory = memory.beside(state.memory, histories.keys() - plan.answer.keys())
         plan = replace(plan, memory=memory)
-        state.owed, state.loan = plan.owed, plan.loan
+        state.owed, state.loans = plan.owed, plan.loans
+        state.kind_factors = plan.kind_factors
         if self._stops_together:
             yield IntervalDecided(plan)
             state.memory = memory
@@ -780,7 +787,7 @@ class IntervalDriver:
         if in_time is not None:
             return in_time
         price_seconds = config.price_seconds(history) + training_at_risk(history, progress, at)
-        lasts_seconds = self.state.loan.mean_seconds
+        lasts_seconds = self.state.loans.to(job.key.namespace).mean_seconds
         return Expected(forecast, price_seconds, config.hysteresis_fraction, lasts_seconds)
 
     def _explore(

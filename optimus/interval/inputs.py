@@ -9,7 +9,8 @@ from optimus.allocation.namespace_shares import Owed
 from optimus.allocation.policy import ClusterAllocation, Rounds, Service
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Decision
-from optimus.interval.worth import FOR_EVER, Loan
+from optimus.interval.node_kinds import LogFactors
+from optimus.interval.worth import NO_LOANS, Loans
 from optimus.jobs import Job
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import ExpectFn, ForecastFn, forecast_job
@@ -48,6 +49,12 @@ class IntervalInput:
     arrived: tuple[Job, ...] = ()
     """The last jobs that arrived, in their order, each as it was when it was seen first."""
 
+    kind_factors: Mapping[str, LogFactors] = field(default_factory=lambda: MappingProxyType({}))
+    """What kinds of nodes made of the speed of the last jobs, by UID."""
+
+    interval_seconds: float = 600.0
+    """Seconds from an interval to the next, if nothing brings it forward."""
+
 
 @dataclass(frozen=True, slots=True)
 class Strategies:
@@ -84,5 +91,9 @@ class IntervalPlan:
     owed: Owed = field(default_factory=Owed)
     """What namespaces have used less than their part; it goes into the next interval."""
 
-    loan: Loan = FOR_EVER
+    loans: Loans = NO_LOANS
     """How long what jobs got beyond their own counts is likely to stay with them."""
+    kind_factors: Mapping[str, LogFactors] = field(
+        default_factory=lambda: MappingProxyType({}), repr=False, compare=False
+    )
+    """What kinds of nodes made of the speed of the last jobs; it goes into the next interval."""

@@ -32,6 +32,7 @@ from optimus.interval.classify import (
 )
 from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput, IntervalPlan, Strategies
+from optimus.interval.node_kinds import OnFastestKind, measured_factors
 from optimus.interval.profiling import decide_after_profiling
 from optimus.interval.settle import as_decided, weigh_restarts
 from optimus.interval.settle.undecided import Settled, Undecided
@@ -64,6 +65,11 @@ def plan_interval(
     # 1. Look at every job
     held = HeldCapacity.of(inputs.snapshot.jobs, plan, config.fairness)
     views = _views(inputs, strategies, config, plan, held.giving())
+    factors, label = inputs.kind_factors, inputs.kind_label
+    kinds = {kind for node in plan.nodes if (kind := node.labels.get(label))}
+    if policy.traits.weighs_restarts and len(kinds) > 1:
+        factors = measured_factors(factors, views, kinds)
+        plan.rule = OnFastestKind.of(plan, label, factors, views)
     # 2. Classify, ask, fit and settle
     settle = weigh_restarts.settle if policy.traits.weighs_restarts else as_decided.settle
     settled = settle(Undecided(inputs, policy, config, views, plan, held))
@@ -82,7 +88,15 @@ def plan_interval(
     )
     at = inputs.snapshot.at
     return IntervalPlan(
-        interval_id, at, decided, plan, settled.memory, settled.answer, settled.owed, settled.loan
+        interval_id,
+        at,
+        decided,
+        plan,
+        settled.memory,
+        settled.answer,
+        settled.owed,
+        settled.loans,
+        factors,
     )
 
 

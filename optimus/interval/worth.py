@@ -5,17 +5,20 @@ of it is left at b, c the price of the rescale. T and r are taken as lognormal a
 the interval of the forecast, r by what the speed model says of its error at both counts.
 
 What a job has beyond its own counts is lent: it goes back to jobs that arrive, at the price of a
-second rescale, and saves only until then. Jobs have arrived as a Poisson process since the first of
-the last few, those of one submission at once, and a loan ends once they have used up what is free
-and what others return first.
+second rescale, and saves only until then. Jobs arrive as a Poisson process, those of one submission
+at once, and a loan ends once they have used up what is free and what others return first. The rate
+has a gamma distribution, by how many have arrived since the first of the last few. Other namespaces
+than the borrower's use no more than one submission beyond twice what they hold: a namespace whose
+jobs are small, or end soon, ends nobody's loans by submitting many.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from statistics import NormalDist
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Self
 
 import numpy as np
 
@@ -24,7 +27,7 @@ from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import TrainingProgress
-from optimus.resources import Resources, total
+from optimus.resources import NONE, Resources, total
 
 _NORMAL: Final = NormalDist()
 _NORMAL_90: Final = _NORMAL.inv_cdf(0.9)
@@ -38,7 +41,11 @@ assumption of 20 epochs is mostly within."""
 
 
 _LAST_ARRIVALS: Final = 10
-"""Arrivals by which the next ones are judged: the load of a cluster changes within a day."""
+"""Arrivals of a namespace by which its next ones are judged: the load of a cluster changes within a
+day."""
+
+_MOST_NAMESPACES: Final = 100
+"""Of those that submitted last."""
 
 _TOGETHER_SECONDS: Final = 5.0
 """Jobs that follow one another as soon as this were submitted together."""
@@ -46,50 +53,161 @@ _TOGETHER_SECONDS: Final = 5.0
 _PRIOR_ARRIVALS: Final = 0.5
 """Jeffreys' prior of a rate. The first arrival begins the time and is not counted."""
 
+_PRIOR_INTERVALS: Final = 0.5
+"""Intervals in which so many arrive where less time is seen: one in each, by which operators choose
+their length. Without it a new cluster lends nothing until it has been quiet for a while."""
+
+_ROUNDING: Final = 1e-9
+"""Relative errors of numbers of submissions that just fit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """Capacity that is lent until so many more jobs have arrived, at this rate."""
+    """Capacity that is lent until so many more jobs have arrived, at a rate that is told by how
+    many were seen in how long."""
 
-    per_second: float = 0.0
     arrivals: int = 1
+    seen: float = _PRIOR_ARRIVALS
+    seen_seconds: float = math.inf
 
     def chance_of_lasting(self, seconds: float) -> float:
-        """The probability that it lasts so long."""
-        expected = self.per_second * seconds
-        term = chance = math.exp(-expected)
-        for number in range(1, self.arrivals):
-            term *= expected / number
-            chance += term
-        return chance
+        """The probability that it lasts so long: that of fewer arrivals, whose number is negative
+        binomial."""
+        from scipy.special import betainc  # late: see models/speed/curve.py
+
+        chance_before = 1 / (1 + seconds / self.seen_seconds)
+        return float(betainc(self.seen, self.arrivals, chance_before))
 
     @property
     def mean_seconds(self) -> float:
-        """How long it lasts on average."""
-        return self.arrivals / self.per_second if self.per_second > 0 else math.inf
+        """How long it lasts on average; infinite where too few were seen to tell."""
+        return self.arrivals * self.seen_seconds / (self.seen - 1) if self.seen > 1 else math.inf
 
 
 FOR_EVER: Final = Loan()
 """Where no job arrives, or nothing is lent."""
 
 
+@dataclass(frozen=True, slots=True)
+class Loans:
+    """How long what is lent stays with a job, by the namespace of the job."""
+
+    by_namespace: Mapping[str, Loan] = field(default_factory=lambda: MappingProxyType({}))
+    by_others: Loan = FOR_EVER
+    """With the jobs of a namespace that submitted none of the last ones."""
+
+    def to(self, namespace: str) -> Loan:
+        """The loan to a job of this namespace."""
+        return self.by_namespace.get(namespace, self.by_others)
+
+
+NO_LOANS: Final = Loans()
+
+
 def last_arrived(jobs: Iterable[Job]) -> tuple[Job, ...]:
-    """The last few jobs, in the order of their arrival."""
-    return tuple(sorted(jobs, key=lambda job: (job.created_at, job.uid))[-_LAST_ARRIVALS:])
+    """The last few jobs of each namespace, in the order of their arrival."""
+    last = dict[str, list[Job]]()
+    for job in sorted(jobs, key=_arrival, reverse=True):
+        if job.key.namespace in last or len(last) < _MOST_NAMESPACES:
+            of_namespace = last.setdefault(job.key.namespace, [])
+            of_namespace += [job] if len(of_namespace) < _LAST_ARRIVALS else []
+    return tuple(sorted(chain.from_iterable(last.values()), key=_arrival))
 
 
-def loan_of(arrived: Sequence[Job], left: Resources, at: float) -> Loan:
-    """How long a loan lasts if submissions like the last ones take so much before it is
-    returned."""
-    if not arrived:
+def _arrival(job: Job) -> tuple[float, str]:
+    return job.created_at, job.uid
+
+
+@dataclass(frozen=True, slots=True)
+class _Submissions:
+    """What the last submissions of a namespace say of its next ones."""
+
+    seen: float
+    seen_seconds: float
+    mean_demand: Mapping[str, float]
+
+    @classmethod
+    def of(cls, arrived: Sequence[Job], at: float, interval_seconds: float) -> Self:
+        """By its last jobs."""
+        gaps = (later.created_at - job.created_at for job, later in pairwise(arrived))
+        number = 1 + sum(gap > _TOGETHER_SECONDS for gap in gaps)
+        asked = total(job.demand() for job in arrived)
+        return cls(
+            number - 1 + _PRIOR_ARRIVALS,
+            max(at - arrived[0].created_at, _PRIOR_INTERVALS * interval_seconds),
+            {name: amount / number for name, amount in asked.items()},
+        )
+
+    @property
+    def per_second(self) -> float:
+        """Their mean rate."""
+        return self.seen / self.seen_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class LeftCapacity:
+    """A cluster at an interval: what its jobs hold by namespace, and what is left before a loan
+    is returned."""
+
+    capacity: Resources
+    held: Mapping[str, Resources]
+    left: Resources
+
+    def loans(self, arrived: Sequence[Job], at: float, interval_seconds: float) -> Loans:
+        """How long loans last if submissions like each namespace's last ones go on."""
+        jobs = dict[str, list[Job]]()
+        for job in arrived:
+            jobs.setdefault(job.key.namespace, []).append(job)
+        submitting = {
+            name: _Submissions.of(of_namespace, at, interval_seconds)
+            for name, of_namespace in jobs.items()
+        }
+        most = {name: self._most(name, each, len(jobs)) for name, each in submitting.items()}
+        loans = {name: self._loan(name, submitting, most) for name in submitting}
+        return Loans(loans, self._loan("", submitting, most))
+
+    def _most(self, name: str, submissions: _Submissions, namespaces: int) -> Resources:
+        """What a namespace can be expected to use beyond what it holds, at most."""
+        more = Resources({of: math.ceil(each) for of, each in submissions.mean_demand.items()})
+        beyond = self.held.get(name, NONE) + more
+        return Resources(
+            {of: min(each, self.capacity[of] // namespaces) for of, each in beyond.items()}
+        )
+
+    def _loan(
+        self, own: str, submitting: Mapping[str, _Submissions], most: Mapping[str, Resources]
+    ) -> Loan:
+        """Until all have used up what is left. A namespace that has used its most by then counts
+        with that alone."""
+        left, counted = self.left, dict(submitting)
+        while counted:
+            per_second = sum(each.per_second for each in counted.values())
+            claims = dict[str, float]()
+            for each in counted.values():
+                for name, amount in each.mean_demand.items():
+                    claims[name] = claims.get(name, 0.0) + each.per_second * amount
+            seconds = min(
+                (max(left[name], 0) / each for name, each in claims.items() if each > 0),
+                default=0.0,
+            )
+            full = [
+                name
+                for name, each in counted.items()
+                if name != own and _exceeds(each, seconds, most[name])
+            ]
+            if not full:
+                seen = sum(each.seen for each in counted.values())
+                return Loan(int(seconds * per_second + _ROUNDING) + 1, seen, seen / per_second)
+            for name in full:
+                left -= most[name]
+                del counted[name]
         return FOR_EVER
-    gaps = (later.created_at - job.created_at for job, later in pairwise(arrived))
-    submissions = 1 + sum(gap > _TOGETHER_SECONDS for gap in gaps)
-    passed_seconds = max(at - arrived[0].created_at, 1.0)
-    per_second = (submissions - 1 + _PRIOR_ARRIVALS) / passed_seconds
-    asked = total(job.demand() for job in arrived)
-    fit = (left[name] * submissions // amount for name, amount in asked.items() if amount > 0)
-    return Loan(per_second, max(min(fit, default=0), 0) + 1)
+
+
+def _exceeds(submissions: _Submissions, seconds: float, most: Resources) -> bool:
+    """Whether what is submitted within this time takes more."""
+    number = submissions.per_second * seconds
+    return any(number * each > most[name] for name, each in submissions.mean_demand.items())
 
 
 def chance_of_saving(

@@ -17,7 +17,7 @@ from optimus.kube.client import path_of
 from optimus.kube.contract import GROUP, PROFILES, VERSION
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
-from optimus.kube.job_kinds import JOB_KINDS, pod_selector
+from optimus.kube.job_kinds import ANY_KIND, JOB_KINDS, pod_selector
 from optimus.kube.list_watch import decode_page
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.profiles import ProfileStatus, decode_profile
@@ -272,8 +272,7 @@ class JobReader:
         for failure in failures:
             if failure.kind is not ErrorKind.NOT_FOUND:
                 raise failure
-        kinds = " or ".join(JOB_KINDS)
-        sentence = f"there is no {kinds} {name} in namespace {namespace}; -n names another one"
+        sentence = f"there is no {ANY_KIND} {name} in namespace {namespace}; -n names another one"
         raise KubeError(ErrorKind.NOT_FOUND, sentence)
 
     def _pods(self, job: TrainingJob) -> tuple[PodFacts, ...]:

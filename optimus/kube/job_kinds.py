@@ -34,13 +34,18 @@ class JobKind:
     """The key of the map of replica types in the job's spec."""
 
     gang_variable: str
-    """The environment variable with which a pod lists all replicas of its job."""
+    """The environment variable that tells a pod of all replicas of its job."""
 
     container: str
     """The container that trains, as the operator requires it to be named."""
 
     roles: Mapping[str, Role]
     """The roles by replica type, in lower case."""
+
+    @property
+    def is_resized(self) -> bool:
+        """Whether its jobs train with PSs, so that their counts may be changed."""
+        return Role.PS in self.roles.values()
 
     @property
     def crd(self) -> str:
@@ -64,8 +69,19 @@ MXJOB: Final = JobKind(
     "mxnet",
     {"server": Role.PS, "worker": Role.WORKER, "scheduler": Role.SCHEDULER},
 )
-JOB_KINDS: Final[Mapping[str, JobKind]] = {kind.name: kind for kind in (TFJOB, MXJOB)}
+PYTORCHJOB: Final = JobKind(
+    "PyTorchJob",
+    "pytorchjobs",
+    "pytorchReplicaSpecs",
+    "PET_NNODES",
+    "pytorch",
+    {role.value: role for role in (Role.MASTER, Role.WORKER)},
+)
+JOB_KINDS: Final[Mapping[str, JobKind]] = {kind.name: kind for kind in (TFJOB, MXJOB, PYTORCHJOB)}
 """All kinds by the name that a job's ``kind`` and a pod's owner reference carry."""
+
+ANY_KIND: Final = "TFJob, MXJob or PyTorchJob"
+"""All kinds, for sentences."""
 
 _ROLES: Final = {text: role for kind in JOB_KINDS.values() for text, role in kind.roles.items()}
 

@@ -16,7 +16,14 @@ from optimus.jobs import TRAINERS, JobKey, NodeConstraints, Role
 from optimus.kube.client import path_of
 from optimus.kube.contract import Annotation
 from optimus.kube.errors import decode
-from optimus.kube.job_kinds import JOB_KINDS, MOST_REPLICAS, OPERATOR_GROUP, replica_of, role_named
+from optimus.kube.job_kinds import (
+    JOB_KINDS,
+    MOST_REPLICAS,
+    OPERATOR_GROUP,
+    PYTORCHJOB,
+    replica_of,
+    role_named,
+)
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.podspec import (
     MOST_ITEMS,
@@ -39,7 +46,7 @@ from optimus.snapshot import BoundPod, ReplicaId
 
 
 class Owner(NamedTuple):
-    """The TFJob or MXJob that controls a pod."""
+    """The training job that controls a pod."""
 
     kind: str
     name: str
@@ -69,10 +76,10 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A pod, reduced to what decisions need.
 
     ``resources`` is what it takes of its node, ``pods`` = 1 included. ``leaving`` means that it is
-    being deleted. ``gang`` counts the roles that the pod's own TF_CONFIG or MX_CONFIG lists (fixed
-    when the pod was made); ``None`` where there is none, which is so for a single replica.
-    ``nominated_node`` is kube-scheduler's ``status.nominatedNodeName``. ``created_at`` is in
-    seconds since the epoch, UTC. ``rules`` are those that concern other pods, ports and volumes;
+    being deleted. ``gang`` counts the roles that the pod's own environment, such as TF_CONFIG,
+    tells of (fixed when the pod was made); ``None`` where there is none, which is so for a single
+    replica. ``nominated_node`` is kube-scheduler's ``status.nominatedNodeName``. ``created_at`` is
+    in seconds since the epoch, UTC. ``rules`` are those that concern other pods, ports and volumes;
     ``beyond_plan`` means that it has further ones, which only kube-scheduler can answer.
     ``gates`` are the scheduling gates that it waits for.
     """
@@ -393,13 +400,15 @@ _CONTAINERS = [kind.container for kind in JOB_KINDS.values()]
 
 
 def gang_of(containers: Sequence[Container], first: str) -> Mapping[Role, int] | None:
-    """Replicas by role in the pod's TF_CONFIG or MX_CONFIG, looked for in the container ``first``,
-    then in the others; ``None`` without a whole gang."""
+    """Replicas by role in the pod's TF_CONFIG, MX_CONFIG or PET_NNODES, looked for in the container
+    ``first``, then in the others; ``None`` without a whole gang."""
     if len(containers) > 1:
         containers = sorted(containers, key=lambda container: container.name != first)
     found = environment_value(containers, _GANG_VARIABLES)
     if found is None:
         return None
+    if found[0] == PYTORCHJOB.gang_variable:
+        return _torch_counts(found[1], environment_value(containers, ("RANK",)) is not None)
     try:
         cluster = bytes(_CLUSTER_FIELD.decode(found[1]).cluster)
         # The list is the same in every pod of a gang.
@@ -407,6 +416,18 @@ def gang_of(containers: Sequence[Container], first: str) -> Mapping[Role, int] |
         return counted(cluster)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
+
+
+def _torch_counts(nodes: str, has_master: bool) -> Mapping[Role, int] | None:
+    """Replicas by role of a PyTorchJob, from the number of its pods: with a Master the operator
+    gives each its RANK. An elastic job has a range, as in ``1:4``: no whole gang."""
+    if not (nodes.isascii() and nodes.isdigit() and len(nodes) < 10):
+        return None
+    workers = int(nodes) - has_master
+    if not 0 <= workers <= MOST_REPLICAS:
+        return None
+    counts = {Role.MASTER: int(has_master), Role.WORKER: workers}
+    return {role: count for role, count in counts.items() if count} or None
 
 
 @lru_cache(maxsize=1024)

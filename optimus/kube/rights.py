@@ -58,9 +58,11 @@ def _rights(verbs: str, group: str, resources: str, namespace: str = "") -> Iter
 
 
 _JOBS: Final = " ".join(kind.plural for kind in JOB_KINDS.values())
+_RESIZED: Final = " ".join(kind.plural for kind in JOB_KINDS.values() if kind.is_resized)
 
 AUTOSCALER_RIGHTS: Final = (
-    *_rights("get list watch patch", OPERATOR_GROUP, _JOBS),
+    *_rights("get list watch", OPERATOR_GROUP, _JOBS),
+    *_rights("patch", OPERATOR_GROUP, _RESIZED),
     *_rights("get list watch", "", "pods nodes"),
     *_rights("get", "", "pods/log"),
     *_rights("patch", "", "pods/status"),
@@ -92,7 +94,7 @@ def user_rights(namespace: str) -> tuple[Right, ...]:
         *_rights("list", OPERATOR_GROUP, _JOBS, namespace),
         *_rights("list", GROUP, PROFILES, namespace),
         *_rights("list", "", "pods events", namespace),
-        *_rights("patch", OPERATOR_GROUP, _JOBS, namespace),
+        *_rights("patch", OPERATOR_GROUP, _RESIZED, namespace),
     )
 
 

@@ -80,6 +80,22 @@ def _finish_time_ratio(
     return over_jobs
 
 
+def _fairness(ratios: list[float]) -> float:
+    """Jain's index of the inverse ratios: 1 where all are alike, 1/n where one job has all."""
+    speeds = 1 / np.array(ratios)
+    return float(speeds.sum() ** 2 / (speeds.size * (speeds**2).sum()))
+
+
+def _core_hours(found: Simulation) -> float:
+    """What jobs held of the cluster's cores, each."""
+    points = [each for each in found.timeline if each.at < found.ended_at]
+    ends = [each.at for each in points[1:]] + [found.ended_at]
+    held = sum(
+        (p.ps_cpu + p.worker_cpu) * (end - p.at) for p, end in zip(points, ends, strict=True)
+    )
+    return held / 1000 / 3600 / len(found.jobs)
+
+
 def _mean_error(attribute: str) -> Callable[[Simulation], float | None]:
     def mean(found: Simulation) -> float | None:
         errors = [abs(getattr(forecast, attribute)) for forecast in found.forecasts]
@@ -106,6 +122,8 @@ FIGURES: Mapping[str, Callable[[Simulation], float | None]] = MappingProxyType(
         "saved_seconds_per_job": _saved,
         "finish_time_ratio": _finish_time_ratio(np.mean),
         "worst_finish_time_ratio": _finish_time_ratio(np.max),
+        "fairness": _finish_time_ratio(_fairness),
+        "core_hours_per_job": _core_hours,
         "speed_error": _mean_error("speed_error"),
         "convergence_error": _mean_error("convergence_error"),
     }

@@ -217,6 +217,8 @@ def training_operator(recipe: Recipe) -> Component:
         f"--health-probe-bind-address=127.0.0.1:{health}",
         *(f"--enable-scheme={kind.name.lower()}" for kind in kinds),
         "--zap-log-level=info",
+        # Its init container waits for a name of DNS; process nodes have none.
+        "--pytorch-init-container-template-file=/dev/null",
         *([f"--webhook-server-port={recipe.ports.webhook}"] if has_webhook else []),
     )
     environ = {"KUBECONFIG": str(recipe.paths.kubeconfig_of(OPERATOR))}

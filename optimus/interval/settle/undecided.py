@@ -29,8 +29,8 @@ from optimus.interval.classify import (
 from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput
 from optimus.interval.share import Pool
-from optimus.interval.worth import FOR_EVER, Loan
-from optimus.jobs import Counts, Role
+from optimus.interval.worth import NO_LOANS, Loans
+from optimus.jobs import Counts
 from optimus.models.forecast import Forecast, Speed
 from optimus.nodes import NODE_PRICE_LABEL, Node
 
@@ -72,14 +72,7 @@ class Undecided:
 
     def kind_of(self, uid: str) -> str:
         """The kind of the nodes of a job's workers; "" where they have none, or are of several."""
-        plan, label = self.plan, self.inputs.kind_label
-        nodes = (
-            plan.capacity.row_of.get(each.node)
-            for each in plan.bound.get(uid, ())
-            if each.replica.role is Role.WORKER
-        )
-        kinds = {plan.capacity.nodes[row].labels.get(label, "") for row in nodes if row is not None}
-        return kinds.pop() if len(kinds) == 1 else ""
+        return self.plan.kind_of(uid, self.inputs.kind_label)
 
     def _accounts(self) -> Mapping[str, JobAccount]:
         names = tuple[str, ...]()
@@ -120,7 +113,7 @@ class Settled:
     owed: Owed = field(default_factory=Owed)
     actions: Mapping[str, Action] = field(default_factory=lambda: MappingProxyType({}))
     kinds: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    loan: Loan = FOR_EVER
+    loans: Loans = NO_LOANS
 
 
 def charge_fixed(jobs: Sequence[Classified], plan: CapacityPlan) -> None:

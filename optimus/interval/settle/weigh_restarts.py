@@ -31,9 +31,10 @@ from optimus.interval.classify import (
     needed_text,
 )
 from optimus.interval.fair_share import NOBODY_GIVES, HeldCapacity, with_objectives
+from optimus.interval.node_kinds import OnFastestKind
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
 from optimus.interval.share import Share, StartingJobs, in_queue_order, pools_of, share_pool
-from optimus.interval.worth import FOR_EVER, Loan, loan_of
+from optimus.interval.worth import NO_LOANS, LeftCapacity, Loans
 from optimus.jobs import Counts
 from optimus.resources import NONE, Resources
 
@@ -61,8 +62,8 @@ def settle(undecided: Undecided) -> Settled:
     shares = [share_pool(pool, jobs, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
     answer, memory = undecided.ask((share.pool, share.problem) for share in shares)
     # 2. and 3. Fit and settle, waiting jobs first
-    loan = loan_of(undecided.inputs.arrived, _before_a_return(shares, answer), at)
-    settlement = Settlement.of(plan, config, answer, jobs, undecided.held, loan)
+    loans = _loans(undecided, _before_a_return(shares, answer))
+    settlement = Settlement.of(plan, config, answer, jobs, undecided.held, loans)
     starting = [StartingJobs(share, plan, at, config.max_attempts) for share in shares]
     refused = answer if undecided.policy.traits.refuses else {}
     for each in starting:
@@ -71,7 +72,36 @@ def settle(undecided: Undecided) -> Settled:
     # 4. Fragments that are left
     for each in starting:
         _share_remainder(each, settlement, undecided.policy)
-    return Settled(jobs, settlement.counts, settlement.reasons, answer, memory, loan=loan)
+    kinds = _bind_moved(undecided, settlement, jobs)
+    return Settled(
+        jobs, settlement.counts, settlement.reasons, answer, memory, kinds=kinds, loans=loans
+    )
+
+
+def _bind_moved(
+    undecided: Undecided, settlement: "Settlement", jobs: Iterable[Classified]
+) -> Mapping[str, str]:
+    """The kinds of nodes that jobs are moved to because they are faster there."""
+    rule, kinds = undecided.plan.rule, dict[str, str]()
+    if not isinstance(rule, OnFastestKind):
+        return kinds
+    for job in jobs:
+        uid = job.job.uid
+        is_moved = settlement.counts.get(uid, job.job.counts) != job.job.counts
+        kind = undecided.kind_of(uid) if is_moved and rule.kinds.get(uid) else ""
+        if kind:
+            kinds[uid] = kind
+            settlement.reasons[uid] += f"; its workers on nodes of the kind {kind}"
+    return kinds
+
+
+def _loans(undecided: Undecided, left: Resources) -> Loans:
+    inputs, plan, held = undecided.inputs, undecided.plan, dict[str, Resources]()
+    for job in (view.job for view in undecided.views):
+        name = job.key.namespace
+        held[name] = held.get(name, NONE) + plan.usage(job.uid)
+    cluster = LeftCapacity(schedulable_capacity(plan.nodes), held, left)
+    return cluster.loans(inputs.arrived, undecided.at, inputs.interval_seconds)
 
 
 def _before_a_return(shares: Iterable[Share], answer: ClusterAllocation) -> Resources:
@@ -147,7 +177,7 @@ class Settlement:
     counts: dict[str, Counts]
     reclaim: "Reclaim"
     reasons: dict[str, str] = field(default_factory=dict)
-    loan: Loan = FOR_EVER
+    loans: Loans = NO_LOANS
     """How long what jobs get beyond their own counts stays with them."""
 
     @classmethod
@@ -158,7 +188,7 @@ class Settlement:
         answer: ClusterAllocation,
         jobs: Sequence[Classified],
         held: HeldCapacity = NOBODY_GIVES,
-        loan: Loan = FOR_EVER,
+        loans: Loans = NO_LOANS,
     ) -> "Settlement":
         """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster, and
         those without a forecast that have more than their user gave them."""
@@ -190,7 +220,7 @@ class Settlement:
             )
         )
         reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts, held)
-        return cls(plan, config, allocated, answer, decided, reclaim, loan=loan)
+        return cls(plan, config, allocated, answer, decided, reclaim, loans=loans)
 
     def decide(self, job: Classified, counts: Counts, reason: str) -> None:
         """Fix one job's counts; what its classification says comes before the reason."""
@@ -349,15 +379,18 @@ class Settlement:
             return saving
         hysteresis = self.config.least_gain_fraction(is_expected=job.is_expected)
         worth = job.worth(counts, job.price_of(counts) + hysteresis * now)
-        is_unlikely = worth > 0 and job.chance(counts, self.loan) < LEAST_CHANCE
+        is_unlikely = worth > 0 and self._chance(job, counts) < LEAST_CHANCE
         return -math.inf if is_unlikely else worth
+
+    def _chance(self, job: Classified, counts: Counts) -> float:
+        return job.chance(counts, self.loans.to(job.job.key.namespace))
 
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         saving, now = job.saving(wanted), job.seconds(job.job.counts) or 0.0
         if saving <= 0:
             return f"no other job needs the capacity that {wanted} would release"
         least = self.config.least_gain_fraction(is_expected=job.is_expected)
-        chance, needs = job.chance(wanted, self.loan), least * now + job.price_of(wanted)
+        chance, needs = self._chance(job, wanted), least * now + job.price_of(wanted)
         if saving > needs and chance < LEAST_CHANCE:
             return (
                 f"{wanted} would save {saving:.0f} s of {now:.0f} s, and more than the "

@@ -1,10 +1,8 @@
 """Assignment of parameters to PSs: evenly, MXNet's default, and that of Optimus, section 5.3.
 
 Default: a block of less than a million parameters goes whole to a random PS, a larger one is sliced
-over all. Optimus (PAA): blocks by size descending, avg = all / p. Below 1 % of avg: to the PS with
-the fewest requests; up to avg: best fit into what each PS lacks to avg; above: slices of avg, each
-to the PS that holds least. The PS with the largest share is the last to be done: how uneven the
-shares are slows every step down."""
+over all. Optimus (PAA): the code that jobs train with, ``optimus_trainer.parameters``. The PS with
+the largest share is the last to be done: how uneven the shares are slows every step down."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +12,10 @@ from typing import Final
 
 import numpy as np
 
+from optimus_trainer.parameters import assign
+
 _SLICED_FROM: Final = 1_000_000
 """MXNet's default of MXNET_KVSTORE_BIGARRAY_BOUND."""
-_TINY: Final = 0.01
 
 
 class AssignmentRule(StrEnum):
@@ -66,28 +65,10 @@ def _mxnet_shares(blocks: tuple[int, ...], seed: int, ps: int) -> tuple[float, .
 
 @cache
 def _paa_shares(blocks: tuple[int, ...], ps: int) -> tuple[float, ...]:
-    held, requests = np.zeros(ps), np.zeros(ps, dtype=np.int64)
-    average = sum(blocks) / ps
-    for size in sorted(blocks, reverse=True):
-        for part in _slices(size, average):
-            chosen = _choose(part, average, held, requests)
-            held[chosen] += part
-            requests[chosen] += 1
+    held = np.zeros(ps)
+    for part in assign(blocks, ps):
+        held[part.ps] += part.size
     return _parts(held)
-
-
-def _slices(size: float, average: float) -> list[float]:
-    whole = int(size // average)
-    rest = size - whole * average
-    return [average] * whole + ([rest] if rest > 0 else [])
-
-
-def _choose(part: float, average: float, held: np.ndarray, requests: np.ndarray) -> int:
-    if part < _TINY * average:
-        return int(np.lexsort((held, requests))[0])
-    lacking = average - held - part
-    fitting = np.flatnonzero(lacking >= 0)
-    return int(fitting[np.argmin(lacking[fitting])]) if fitting.size else int(np.argmin(held))
 
 
 def _parts(held: Sequence[float] | np.ndarray) -> tuple[float, ...]:

@@ -291,8 +291,8 @@ def nodes_of(cluster: LocalCluster, namespace: str, job: str) -> dict[str, str |
 
 
 class TrainingJobs:
-    """TFJobs in the default namespace. At the end of the block they are deleted, and their pods are
-    gone."""
+    """Training jobs in the default namespace. At the end of the block they are deleted, and their
+    pods are gone."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -318,7 +318,7 @@ class TrainingJobs:
 
     def delete(self, *names: str) -> None:
         for name in names:
-            self._cluster.kubectl("delete", "tfjob", name, "--ignore-not-found")
+            self._cluster.kubectl("delete", "tfjob,pytorchjob", name, "--ignore-not-found")
 
     def nodes(self, name: str) -> dict[str, str]:
         """Node by pod, of the pods that are bound."""

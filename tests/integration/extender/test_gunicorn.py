@@ -113,6 +113,7 @@ def api(httpserver: HTTPServer) -> HTTPServer:
         "/apis/resource.k8s.io/v1/resourceclaimtemplates",
         "/apis/resource.k8s.io/v1/resourceclaims",
         "/apis/kubeflow.org/v1/mxjobs",
+        "/apis/kubeflow.org/v1/pytorchjobs",
         "/apis/optimus.dl/v1alpha1/trainingprofiles",
     ):
         httpserver.expect_request(path).respond_with_json(EMPTY)

@@ -19,6 +19,9 @@ _NOT_OF_A_JOB = re.compile(r"/leases/|watch=true|[?&]limit=\d+$")
 _ONCE = re.compile(r"/workloadprofiles$")
 """A workload's profile is created by its first job alone, in whatever course that is."""
 
+_REMEMBERED = Calls("PATCH", "/leases/", "optimus.dl/policy-memory")
+"""What a policy by which jobs take turns remembers, stored before anything is done."""
+
 _LOG = re.compile(r"/pods/[^/]+/log")
 
 
@@ -58,7 +61,8 @@ def _points(calls: Iterable[Call]) -> Iterator[CallPoint]:
 def _kind(call: Call) -> Calls | None:
     """Return the calls that this one is among; None: it is not made for one job."""
     path = call.target.partition("?")[0]
-    if _NOT_OF_A_JOB.search(call.target) and "labelSelector" not in call.target:
+    is_stored = _REMEMBERED.match(call)
+    if not is_stored and _NOT_OF_A_JOB.search(call.target) and "labelSelector" not in call.target:
         return None
     if _LOG.search(path):
         return Calls("GET", _LOG.pattern)
@@ -75,7 +79,7 @@ def _kind(call: Call) -> Calls | None:
         # A job that has only just come may have no phase yet.
         phase = _field("phase", status["phase"]) if "phase" in status else '"path": ?"/status"'
         return Calls(call.method, "/trainingprofiles/", phase)
-    return Calls(call.method, re.escape(path))
+    return _REMEMBERED if is_stored else Calls(call.method, re.escape(path))
 
 
 def _field(name: str, value: str) -> str:

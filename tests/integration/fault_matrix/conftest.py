@@ -35,9 +35,11 @@ _PROFILING = {
 _DECIDED_ANEW = {"interval_seconds": "2", "log_poll_seconds": "0.5", "profiling_samples": "1"}
 _POLICIES: Final[Mapping[str, tuple[Callable[[FaultScenario], MatrixScenario], str]]] = {
     "srtf": (PausingScenario, "pack"),
+    "gavel-sjf": (PausingScenario, "theorem1"),
     "drf": (FairShareScenario, "spread"),
 }
-"""What is done under a policy, and its placement rule: one pauses jobs, one rescales them."""
+"""What is done under a policy, and its placement rule: one pauses jobs, one does so by turns, one
+rescales them."""
 
 
 @contextmanager

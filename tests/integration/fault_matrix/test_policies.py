@@ -21,10 +21,14 @@ from tests.integration.fault_matrix.matrix_scenario import (
 pytestmark = pytest.mark.timeout(3600)
 
 
-@pytest.mark.parametrize("decided_anew", ["srtf"], indirect=True)
-def test_a_long_job_is_paused_for_a_short_one(decided_anew: PausingScenario) -> None:
+@pytest.mark.parametrize(
+    ("decided_anew", "why"),
+    [("srtf", "a remaining time shorter than its"), ("gavel-sjf", "not its turn")],
+    indirect=["decided_anew"],
+)
+def test_a_long_job_is_paused_for_a_short_one(decided_anew: PausingScenario, why: str) -> None:
     pauses = decided_anew.pauses()
-    assert all("a remaining time shorter than its" in each for each in pauses), pauses
+    assert all(why in each for each in pauses), pauses
 
 
 @pytest.mark.parametrize("decided_anew", ["drf"], indirect=True)
@@ -47,7 +51,10 @@ def test_what_a_policy_does_ends_as_without_a_kill_at_any_call(
 
 @pytest.mark.parametrize(
     ("four_nodes", "decided_anew"),
-    [pytest.param(Backend.EMBEDDED, "srtf", id="embedded")],
+    [
+        pytest.param(Backend.EMBEDDED, "srtf", id="embedded"),
+        pytest.param(Backend.EMBEDDED, "gavel-sjf", id="embedded-turns"),
+    ],
     indirect=True,
 )
 @EACH_BUT_KILLS

@@ -1,5 +1,7 @@
 """On which kind of nodes a run trains."""
 
+import pytest
+
 from autoscaler.cluster import Observation
 from autoscaler.logs import poller as log_poller
 from autoscaler.logs.poller import LogPoller, Run
@@ -8,7 +10,10 @@ from optimus.kube.nodes import ClusterNode
 from optimus.nodes import Node
 from optimus.resources import Resources
 from tests.cases import cases
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_job import tf_job
 from tests.unit.autoscaler.fake_logs import AT, TIMEOUT_SECONDS, Logs, pod, progress_log
+from tests.unit.autoscaler.test_turns import KindsCluster
 
 NODES = {"f": "fast", "f2": "fast", "s": "slow", "plain": None} | {
     f"n{n}": f"kind-{n}" for n in range(9)
@@ -54,3 +59,22 @@ def test_speed_samples_carry_the_node_kind_of_their_run(logs: Logs, poller: LogP
         timeout_seconds=TIMEOUT_SECONDS,
     )
     assert [sample.node_kind for sample in log.progress(AT + 60).samples] == ["fast"]
+
+
+@pytest.mark.parametrize("interval_seconds", [3, 20], ids=["during the move", "after the move"])
+def test_a_job_that_is_moved_starts_on_the_kind_on_which_it_is_fastest(
+    interval_seconds: float,
+) -> None:
+    """Also where the next interval is planned before its pods are placed."""
+    cluster = KindsCluster(kinds={"slow": 8, "fast": 8}, cpus=16)
+    harness = ControllerHarness(cluster, interval_seconds=interval_seconds, measures=False)
+    factors = {"slow": -0.5, "fast": 0.5}
+    state = harness.controller._components.decider._driver.state
+    state.kind_factors = {f"before-{number}": factors for number in range(12)}
+    goal = {"target_loss": "0.12", "training_mode": "sync", "global_batch_size": "64"}
+    job = cluster.submit(tf_job("a", 1, 1, **goal, rescale="any"))
+    for _ in range(300):
+        harness.run(1, tick=1)
+        if job.counts != (1, 1) and job.pods and not job.suspended:
+            break
+    assert {pod["spec"]["nodeName"] for pod in job.pods} == {"fast"}

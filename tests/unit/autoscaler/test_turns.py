@@ -360,6 +360,20 @@ def test_one_that_ends_at_any_write_leaves_nothing_that_the_next_does_not_end(wr
     assert all(each > 0 for each in seconds.values()), seconds
 
 
+def test_a_new_job_starts_to_be_measured_where_others_fill_the_cluster(
+    cluster: FakeCluster,
+) -> None:
+    """Nothing is known of its length before it runs, by which the policy decides."""
+    harness = taking_turns(cluster, policy="gavel-sjf")
+    (job,) = submit(cluster, "a")
+    harness.run_until("a", Phase.TRAINING)
+    harness.run(40)
+    (other,) = submit(cluster, "b")
+    harness.run(60)
+    assert other.runs
+    assert job.suspended
+
+
 def test_fifty_paused_jobs_are_resumed_where_the_policy_takes_no_turns_any_more(
     cluster: FakeCluster,
 ) -> None:

@@ -47,7 +47,7 @@ class FakeApi:
     nodes: Sequence[dict[str, Any]] = ()
     quotas: Sequence[dict[str, Any]] = ()
     forbidden: Sequence[str] = ()
-    missing: Sequence[str] = ("mxjobs",)
+    missing: Sequence[str] = ("mxjobs", "pytorchjobs")
     others: Mapping[str, Any] = field(default_factory=dict)
     """Further objects by path."""
     logs: Mapping[str, str] = field(default_factory=dict)
@@ -70,8 +70,9 @@ class FakeApi:
         if path.endswith("/log"):
             return self._log(what, path, dict(query))
         lists = {
-            "tfjobs": self.jobs,
+            "tfjobs": [each for each in self.jobs if each.get("kind") != "PyTorchJob"],
             "mxjobs": (),
+            "pytorchjobs": [each for each in self.jobs if each.get("kind") == "PyTorchJob"],
             "trainingprofiles": self.profiles,
             "pods": self.pods,
             "events": (),

@@ -189,7 +189,10 @@ def test_without_the_crd_of_profiles_the_command_that_installs_it_is_named() -> 
 @cases(
     ("api", "part"),
     {
-        "no operator": (FakeApi(missing=["tfjobs", "mxjobs"]), "neither TFJobs nor MXJobs"),
+        "no operator": (
+            FakeApi(missing=["tfjobs", "mxjobs", "pytorchjobs"]),
+            "neither TFJobs nor MXJobs",
+        ),
         "no right to jobs": (FakeApi(forbidden=["tfjobs"]), "cannot list resource"),
     },
 )

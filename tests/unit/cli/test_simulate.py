@@ -11,6 +11,7 @@ from optimus.cli.main import main
 from optimus.cli.simulate import parse_arithmetic, parse_nodes
 from optimus.cli.trace import COLUMNS
 from optimus.nodes import NODE_KIND_LABEL
+from optimus.policies import POLICIES
 from optimus.simulator.files import JOB_COLUMNS
 from tests.cases import cases
 
@@ -124,6 +125,16 @@ class TestResults:
         assert judged.startswith("drf ")
         assert heading.startswith("3 jobs (uniform), 2 seeds")
         assert [line.split()[0] for line in rows.splitlines()[1:]] == ["drf", "fifo"]
+
+    def test_all_policies_are_compared_by_what_they_do_to_single_jobs(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        text = output_of(capsys, "--policies", "all", "--jobs", "2", "--seeds", "1")
+        _, _, rows, meaning = text.split("\n\n")
+        heading, *lines = rows.splitlines()
+        assert [line.split()[0] for line in lines] == [*POLICIES, "fixed"]
+        assert "worst finish-time ratio  fairness  core hours  stopped s" in heading
+        assert meaning.startswith("finish-time ratio: ")
 
     def test_the_json_has_figures_of_every_policy_by_seed(
         self, capsys: pytest.CaptureFixture[str]

@@ -266,7 +266,9 @@ def test_the_extender_adds_the_place_in_the_queue() -> None:
 
 
 def test_a_job_that_is_not_there_is_said_with_its_namespace() -> None:
-    with pytest.raises(KubeError, match="no TFJob or MXJob j in namespace ns; -n names another"):
+    with pytest.raises(
+        KubeError, match="no TFJob, MXJob or PyTorchJob j in namespace ns; -n names another"
+    ):
         explained(Server(job=None))
     with pytest.raises(KubeError, match="forbidden"):
         explained(Server(job=None, forbidden=("tfjobs",)))

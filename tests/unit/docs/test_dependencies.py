@@ -18,7 +18,7 @@ _DISTRIBUTIONS: Final = {
 }
 """Import names that differ from the name of their distribution."""
 
-_OWN: Final = {"autoscaler", "extender", "optimus", "localcluster"}
+_OWN: Final = {"autoscaler", "extender", "optimus", "optimus_trainer", "localcluster"}
 _PROCESSES: Final = ("autoscaler", "extender", "optimus")
 _NOT_IN_THE_IMAGE: Final = ("optimus/cli", "optimus/simulator")
 

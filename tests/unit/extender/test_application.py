@@ -26,6 +26,7 @@ KINDS = (
     "pods",
     "tfjobs",
     "mxjobs",
+    "pytorchjobs",
     "trainingprofiles",
     "persistentvolumeclaims",
     "persistentvolumes",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from optimus.allocation import JobHistory
 from optimus.interval import Action
-from optimus.jobs import CountBounds, Counts, RescaleRule
+from optimus.jobs import CountBounds, Counts, JobKey, RescaleRule
 from tests.cases import cases
 from tests.unit.interval.cases import AT, FULL, Case
 from tests.unit.interval.cluster import job, steps
@@ -95,13 +95,33 @@ def test_a_job_with_less_than_its_own_gets_back_what_was_lent_whatever_that_cost
     ("arrived_ago", "action"),
     {
         "as many as fit there each hour": ((7200, 3600), Action.GROW),
-        "one each minute": ((180, 120, 60), Action.KEEP),
+        "one each minute": ((600, 540, 480, 420, 360, 300, 240, 180, 120, 60), Action.KEEP),
+        "none but itself, just now": ((20,), Action.GROW),
+        "three of one command, just now": ((22, 21, 20), Action.GROW),
+        "three by hand, just now": ((60, 40, 20), Action.KEEP),
     },
 )
 def test_what_the_next_jobs_need_is_not_lent(arrived_ago: tuple[int, ...], action: Action) -> None:
     case = Case([(job("a", (1, 2)), ["node-00"] * 3)], {"a": steps(200)})
     case.history = {"a": JobHistory(user_counts=Counts(1, 2))}
     case.arrived = tuple(job(f"j{ago}", (2, 4), created_at=AT - ago) for ago in arrived_ago)
+    assert case.decisions()["a"].action is action
+
+
+@cases(
+    ("namespace", "action"),
+    {"its own namespace": ("team", Action.KEEP), "another namespace": ("small", Action.GROW)},
+)
+def test_beside_small_jobs_of_others_capacity_that_they_do_not_use_is_lent(
+    namespace: str, action: Action
+) -> None:
+    most = CountBounds(max_ps=1, max_workers=4)
+    case = Case([(job("a", (1, 2), bounds=most), ["node-00"] * 3)], {"a": steps(200)})
+    case.history = {"a": JobHistory(user_counts=Counts(1, 2))}
+    case.arrived = tuple(
+        job(f"s{ago}", key=JobKey(namespace, f"s{ago}"), created_at=AT - ago)
+        for ago in range(60, 0, -6)
+    )
     assert case.decisions()["a"].action is action
 
 

@@ -57,6 +57,7 @@ MANIFESTS = sorted(
     path for path in (ROOT / "manifests").rglob("*.yaml") if path.parent.name != "install"
 )
 PREEMPTION = ROOT / "manifests/preemption"
+RESIZED = [kind for kind in JOB_KINDS.values() if kind.is_resized]
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
@@ -188,18 +189,22 @@ def test_who_may_view_a_namespace_may_read_every_kind_of_job() -> None:
 def test_the_extender_may_not_write_jobs() -> None:
     rules = [
         rule
-        for path in (ROOT / "manifests/rbac-scheduler.yaml", PREEMPTION / "rbac.yaml")
-        for document in documents(path)
+        for document in documents(ROOT / "manifests/rbac-scheduler.yaml")
         for rule in document.get("rules", ())
         if OPERATOR_GROUP in rule["apiGroups"]
     ]
     assert [rule["verbs"] for rule in rules] == [["get", "list", "watch"]]
 
 
-def test_with_preemption_the_autoscaler_may_read_disruption_budgets() -> None:
+def test_with_preemption_the_autoscaler_may_read_disruption_budgets_and_pause_other_kinds() -> None:
     (role, binding) = documents(PREEMPTION / "rbac.yaml")
     assert role["rules"] == [
-        {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list"]}
+        {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list"]},
+        {
+            "apiGroups": [OPERATOR_GROUP],
+            "resources": [each.plural for each in JOB_KINDS.values() if not each.is_resized],
+            "verbs": ["patch"],
+        },
     ]
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     (account,) = binding["subjects"]
@@ -277,13 +282,11 @@ def test_the_admission_policy_is_part_of_the_default_installation_and_denies() -
 def test_the_admission_policy_knows_exactly_the_kinds_of_training_job() -> None:
     spec = admission_policy()[0]["spec"]
     (rule,) = spec["matchConstraints"]["resourceRules"]
-    assert rule["resources"] == [kind.plural for kind in JOB_KINDS.values()]
+    assert rule["resources"] == [kind.plural for kind in RESIZED]
     assert rule["apiGroups"] == [OPERATOR_GROUP]
     assert rule["operations"] == ["UPDATE"]
     for variable, version in zip(spec["variables"], ("oldObject", "object"), strict=True):
-        first, *others = (
-            f"dyn({version}).spec.?{each.replica_specs}" for each in JOB_KINDS.values()
-        )
+        first, *others = (f"dyn({version}).spec.?{each.replica_specs}" for each in RESIZED)
         chain = first + "".join(f".or({other})" for other in others)
         assert variable["expression"] == f"{chain}.orValue({{}})"
 
@@ -321,7 +324,7 @@ def test_the_annotations_are_warned_of_by_default_and_denied_by_a_component() ->
 def test_the_policy_of_annotations_knows_their_names_and_the_kinds_of_job() -> None:
     spec = annotation_policy()[0]["spec"]
     (rule,) = spec["matchConstraints"]["resourceRules"]
-    assert rule["resources"] == [kind.plural for kind in JOB_KINDS.values()]
+    assert rule["resources"] == [kind.plural for kind in RESIZED]
     variables = {each["name"]: each["expression"] for each in spec["variables"]}
     names = [value for name, value in vars(Annotation).items() if name.isupper()]
     assert sorted(json.loads(variables["known"])) == sorted(names)
@@ -335,7 +338,7 @@ def test_the_policy_of_annotations_knows_their_names_and_the_kinds_of_job() -> N
     assert variables["scheduler"] == f"'{SCHEDULER_NAME}'"
     judged = "".join(variables.values())
     assert all(f'"{name}"' in judged.replace(variables["known"], "") for name in names[:-3])
-    for kind in JOB_KINDS.values():
+    for kind in RESIZED:
         assert f".{kind.replica_specs}" in variables["roles"].replace("?", "")
 
 
@@ -368,14 +371,14 @@ def test_the_policy_of_defaults_is_a_part_that_has_to_be_chosen_and_knows_the_na
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
     spec = policy["spec"]
     (rule,) = spec["matchConstraints"]["resourceRules"]
-    assert rule["resources"] == [kind.plural for kind in JOB_KINDS.values()]
+    assert rule["resources"] == [kind.plural for kind in RESIZED]
     conditions = {each["name"]: each["expression"] for each in spec["matchConditions"]}
     assert json.dumps(GOALS) in conditions["with-a-goal"]
     variables = {each["name"]: each["expression"] for each in spec["variables"]}
     assert variables["scheduler"] == f"'{SCHEDULER_NAME}'"
     assert variables["priorityClass"] == f"'{priority['metadata']['name']}'"
     assert (priority["value"], priority["preemptionPolicy"]) == (0, "Never")
-    assert all(kind.replica_specs in variables["path"] for kind in JOB_KINDS.values())
+    assert all(kind.replica_specs in variables["path"] for kind in RESIZED)
 
 
 def containers() -> list[Any]:

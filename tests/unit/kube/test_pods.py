@@ -116,7 +116,7 @@ def test_requests_are_reckoned_as_kube_scheduler_does(
         "a role unknown": (OWNER, LABELS | {"training.kubeflow.org/replica-type": "tuner"}, None),
         "an owner that does not control": (OWNER | {"controller": False}, LABELS, None),
         "another group's kind": (OWNER | {"apiVersion": "batch/v1"}, LABELS, None),
-        "a kind without parameter servers": (OWNER | {"kind": "PyTorchJob"}, LABELS, None),
+        "a kind that is not placed": (OWNER | {"kind": "XGBoostJob"}, LABELS, None),
     },
 )
 def test_owner_and_labels_tell_the_replica(
@@ -150,6 +150,10 @@ MX = {
         "more than anybody has": ("TF_CONFIG", json.dumps({"cluster": {"ps": [1] * 10_001}}), None),
         "no JSON": ("TF_CONFIG", "garbage", None),
         "JSON too deep": ("TF_CONFIG", "[" * 100_000, None),
+        "PyTorchJob without a Master": ("PET_NNODES", "4", {Role.WORKER: 4}),
+        "an elastic PyTorchJob": ("PET_NNODES", "1:4", None),
+        "more pods than anybody has": ("PET_NNODES", "10001", None),
+        "no number of pods": ("PET_NNODES", "²", None),
         "none": ("OTHER", json.dumps(TF), None),
     },
 )
@@ -158,6 +162,30 @@ def test_the_gang_is_read_from_the_pods_own_configuration(
 ) -> None:
     spec = {"containers": [{"name": "side"}, container(env=[{"name": name, "value": value}])]}
     assert decoded(spec, ownerReferences=[OWNER]).gang == gang
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gang"),
+    [
+        ("4", {Role.MASTER: 1, Role.WORKER: 3}),
+        ("1", {Role.MASTER: 1}),
+        ("0", None),
+    ],
+)
+def test_a_master_is_one_of_the_pods_of_a_pytorch_job(
+    nodes: str, gang: dict[Role, int] | None
+) -> None:
+    variables = [{"name": "RANK", "value": "0"}, {"name": "PET_NNODES", "value": nodes}]
+    owner = {**OWNER, "kind": "PyTorchJob"}
+    labels = {
+        "training.kubeflow.org/replica-type": "master",
+        "training.kubeflow.org/replica-index": "0",
+    }
+    spec = {"containers": [container(env=variables)]}
+    pod = decoded(spec, ownerReferences=[owner], labels=labels)
+    assert pod.gang == gang
+    assert pod.replica is not None
+    assert pod.replica.role is Role.MASTER
 
 
 def test_the_gang_is_what_the_operator_appended_last_to_its_own_container() -> None:

@@ -83,6 +83,14 @@ class TestShares:
         assert kinds_of(answer) == {"a": "fast", "b": "slow"}
         assert grants(answer)["a"].time_share == pytest.approx(1.0)
 
+    def test_what_others_hold_is_nobody_s_turn(self) -> None:
+        """Jobs that the policy does not decide on, or that start to be measured."""
+        accounts = {"a": measured(4.0, 1.0), "b": measured(2.0, 2.0)}
+        jobs = (candidate(uid, ps=NONE, worker=PLACE) for uid in accounts)
+        pool = PoolProblem(problem(PLACE, *jobs), KINDS)
+        answer, _ = GavelLasPolicy().decide(ClusterProblem(0.0, (pool,), accounts), NO_MEMORY, 1)
+        assert kinds_of(answer) == {"a": "fast"}
+
     def test_without_kinds_nobody_is_told_apart(self) -> None:
         accounts = {"a": measured(4.0, 1.0), "b": measured(2.0, 2.0)}
         policy = GavelLasPolicy(tells_kinds=False)

@@ -81,3 +81,5 @@ def test_a_job_that_waits_for_another_has_the_larger_finish_time_ratio() -> None
     figures = summarise([found])[0].figures
     assert figures["finish_time_ratio"].mean == pytest.approx(1.495)
     assert figures["worst_finish_time_ratio"].mean == pytest.approx(1.99)
+    # Jain's index of 1 and 1 / 1.99
+    assert figures["fairness"].mean == pytest.approx(0.9013, abs=1e-4)

@@ -64,6 +64,7 @@ class TestFigures:
             ("restarts_per_job", 2.0),
             ("profiling_runs_per_job", 1.0),
             ("pauses_per_job", 0.0),
+            ("core_hours_per_job", (3 + 7) * 50 / 3600 / 2),
             ("speed_error", 0.2),
             ("convergence_error", 0.15),
         ],

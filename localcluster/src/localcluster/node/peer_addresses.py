@@ -1,8 +1,9 @@
 """Host names and ports of a training job's replicas, turned into 127.0.0.1 and ports of their own.
 
 The training operator gives every replica a Service and names peers by it: `job-ps-0.ns.svc:2222` in
-TF_CONFIG, `job-scheduler-0` and port 9091 in MX_CONFIG and DMLC_PS_ROOT_URI/PORT. All pods here
-share one network namespace, so the operator's fixed port would collide. A replica's port belongs to
+TF_CONFIG, `job-scheduler-0` and port 9091 in MX_CONFIG and DMLC_PS_ROOT_URI/PORT, `job-master-0`
+and port 23456 in MASTER_ADDR/PORT. All pods here share one network namespace, so the operator's
+fixed port would collide. A replica's port belongs to
 (owner of the pod, service, port) within one *run* of the job: a run begins with its first pod on
 the API server and ends when none is left, which is what suspending does. A single replica that is
 made again keeps its port, a resumed job gets new ones."""
@@ -71,6 +72,11 @@ class PeerAddresses:
             changed.update(
                 DMLC_PS_ROOT_URI=HOST_IP, DMLC_PS_ROOT_PORT=local, DMLC_NODE_HOST=HOST_IP
             )
+        for prefix in ("", "PET_"):
+            host, port = (variables.get(f"{prefix}MASTER_{end}", "") for end in ("ADDR", "PORT"))
+            if host and port.isdigit():
+                local = str(self.port(pod, host, int(port)))
+                changed |= {f"{prefix}MASTER_ADDR": HOST_IP, f"{prefix}MASTER_PORT": local}
         return changed
 
     def _rewrite_config(self, pod: Json, text: str, form: "_Form") -> str:

@@ -155,6 +155,20 @@ def test_mxnet_gets_the_same_root_in_both_forms() -> None:
     assert "PORT" not in told
 
 
+def test_the_ranks_of_a_pytorch_job_meet_at_one_address() -> None:
+    table = Counter().addresses()
+    master, worker = replica("a", kind="PyTorchJob"), replica("b", kind="PyTorchJob")
+    variables = {
+        f"{prefix}MASTER_{end}": value
+        for prefix in ("", "PET_")
+        for end, value in (("ADDR", "j-master-0"), ("PORT", "23456"))
+    }
+    told = [table.rewrite(pod, {**variables, "RANK": "0"}) for pod in (master, worker)]
+    assert told[0] == told[1]
+    assert {told[0]["MASTER_ADDR"], told[0]["PET_MASTER_ADDR"]} == {"127.0.0.1"}
+    assert told[0]["MASTER_PORT"] == told[0]["PET_MASTER_PORT"] != "23456"
+
+
 def test_a_sparse_cluster_is_rewritten_too() -> None:
     table = Counter().addresses()
     table.pod_seen(replica("a"))

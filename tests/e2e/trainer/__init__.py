@@ -1,0 +1,1 @@
+"""What `optimus_trainer` does to jobs of the real frameworks."""

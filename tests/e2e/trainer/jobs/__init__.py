@@ -1,0 +1,1 @@
+"""Scripts of small jobs, for the environments of the frameworks."""

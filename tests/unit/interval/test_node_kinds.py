@@ -1,0 +1,116 @@
+"""A job that is moved goes on the kind of nodes on which it is fastest, where kinds differ."""
+
+import math
+from dataclasses import dataclass, field
+
+import pytest
+
+from optimus.interval import Action, IntervalInput, IntervalPlan, plan_interval
+from optimus.interval.classify import IntervalConfig
+from optimus.interval.node_kinds import LogFactors, UsualFactors
+from optimus.jobs import Counts, Role
+from optimus.nodes import NODE_KIND_LABEL, Node
+from optimus.resources import Resources
+from optimus.snapshot import ClusterSnapshot
+from tests.unit.interval.cluster import bind, job, steps, strategies
+
+FAST_IS_TWICE: LogFactors = {"fast": math.log(2) / 2, "slow": -math.log(2) / 2}
+ALIKE: LogFactors = {"fast": 0.02, "slow": -0.02}
+JOB = job("a")
+
+
+def of_jobs(factors: LogFactors, count: int = 12) -> dict[str, LogFactors]:
+    return {f"before-{number}": factors for number in range(count)}
+
+
+@dataclass
+class TwoKinds:
+    """A job of 1 PS and 1 worker on a node of one of two kinds of 8 cores each."""
+
+    runs_on: str = "slow"
+    taken: Resources = field(default_factory=Resources)
+    """Of the fast node."""
+    cordoned: str = ""
+    factors: dict[str, LogFactors] = field(default_factory=lambda: of_jobs(FAST_IS_TWICE))
+
+    def plan(self) -> IntervalPlan:
+        nodes = [
+            Node(
+                kind,
+                Resources(cpu=8000, pods=110) - (self.taken if kind == "fast" else Resources()),
+                labels={NODE_KIND_LABEL: kind},
+                cordoned=kind == self.cordoned,
+            )
+            for kind in ("slow", "fast")
+        ]
+        snapshot = ClusterSnapshot.of(10_000.0, [JOB], nodes, bind(JOB, [self.runs_on] * 2))
+        inputs = IntervalInput(snapshot, kind_factors=self.factors)
+        known = strategies({"a": steps(1000)})
+        return plan_interval("i1", inputs, known, IntervalConfig(fairness=None))
+
+    def nodes_of_workers(self) -> set[str]:
+        held = self.plan().capacity_plan.held[JOB.uid]
+        return {each.node for each in held if each.replica.role is Role.WORKER}
+
+
+def test_a_job_that_grows_moves_to_the_faster_kind() -> None:
+    (decision,) = TwoKinds().plan().decisions
+    assert decision.action is Action.GROW
+    assert decision.kind == "fast"
+    assert "; its workers on nodes of the kind fast; " in decision.reason
+    assert TwoKinds().nodes_of_workers() == {"fast"}
+
+
+@pytest.mark.parametrize(
+    "factors", [of_jobs(ALIKE), of_jobs(FAST_IS_TWICE, 1), {}], ids=["alike", "one job", "unknown"]
+)
+def test_where_kinds_do_not_differ_by_more_than_chance_nobody_is_bound(
+    factors: dict[str, LogFactors],
+) -> None:
+    case = TwoKinds(factors=factors)
+    (decision,) = case.plan().decisions
+    assert decision.kind is None
+    assert decision.counts == TwoKinds(factors={}).plan().decisions[0].counts
+
+
+def test_a_job_on_the_faster_kind_is_not_moved_to_the_slower_one() -> None:
+    case = TwoKinds(runs_on="fast", taken=Resources(cpu=4000))
+    (decision,) = case.plan().decisions
+    assert Counts(1, 1) < decision.counts
+    assert decision.counts.workers <= 4
+    assert case.nodes_of_workers() == {"fast"}
+
+
+def test_a_job_whose_nodes_take_no_new_pods_goes_anywhere() -> None:
+    case = TwoKinds(runs_on="fast", cordoned="fast")
+    (decision,) = case.plan().decisions
+    assert decision.action is Action.GROW
+    assert case.nodes_of_workers() == {"slow"}
+
+
+def test_what_does_not_fit_on_the_faster_kind_stays_or_goes_on_the_other() -> None:
+    case = TwoKinds(taken=Resources(cpu=8000))
+    assert case.nodes_of_workers() == {"slow"}
+    assert case.plan().decisions[0].kind == "slow"
+
+
+def test_what_a_job_has_shown_itself_counts_beside_what_is_usual() -> None:
+    usual = UsualFactors.of(list(of_jobs(FAST_IS_TWICE).values()))
+    assert usual.order({}) == ("fast", "slow")
+    assert usual.order({"fast": -1.0, "slow": 1.0}) == ("slow", "fast")
+
+
+def test_the_factors_of_ended_jobs_are_kept_for_the_last_ones() -> None:
+    many = of_jobs(FAST_IS_TWICE, 100)
+    kept = TwoKinds(factors=many).plan().kind_factors
+    assert list(kept) == list(many)[-64:]
+    # Those of kinds that the cluster has no more say nothing.
+    gone = of_jobs({"fast": 1.0, "gone": -1.0})
+    assert not TwoKinds(factors=gone).plan().kind_factors
+
+
+def test_jobs_measured_on_different_kinds_are_compared_by_those_on_both() -> None:
+    jobs = [{"a": 0.5, "b": -0.5}] * 6 + [{"b": 1.5, "c": 0.5}] * 6
+    usual = UsualFactors.of(jobs)
+    assert usual.order({}) == ("a", "b", "c")
+    assert usual.jobs == {"a": 6, "b": 12, "c": 6}
