@@ -118,8 +118,8 @@ class AutoscalerConfig:
 
     start_timeout_seconds: float = 600.0
     """A rescaled job whose pods are not placed after this goes to counts that fit; sooner, 60 s
-    beyond the time in which its pods usually start. Seconds, as rescale-hold-seconds of the
-    extender."""
+    beyond the time in which its pods usually start, and at once where others have taken its
+    capacity. Seconds, as rescale-hold-seconds of the extender."""
 
     resume_grace_after_break_seconds: float = 30.0
     """Seconds without a resumption after a watch or call has failed: the operator's watches may

@@ -28,7 +28,9 @@ _SILENT_SECONDS: Final = 900.0
 _HOUR: Final = 3600.0
 _ALL_SEEN: Final = 3
 """Pairs of counts from which the speed model is fitted without hypotheses."""
-_JOB: Final = "the name of a TFJob or MXJob, whose advice is given in full; default: all jobs"
+_JOB: Final = (
+    "the name of a TFJob, MXJob or PyTorchJob, whose advice is given in full; default: all jobs"
+)
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ class Summary:
         running, ended = len(self.running), len(self.jobs) - len(self.running)
         over = f"; {ended} {'has' if ended == 1 else 'have'} ended" if ended else ""
         yield f"{where}: {_many(running)} without an end yet, {len(self.known)} advised{over}."
-        if not self.known:
+        if not any(each.is_compared for each in self.known):
             return
         sooner = sum(each.sooner is not None for each in self.known)
         saves = self.saves
@@ -204,7 +206,7 @@ def _parts(jobs: Sequence[AdvisedJob], namespace: str | None, name: str | None) 
     if not jobs:
         of = f" {name}" if name else ""
         hint = "" if namespace is None else "; -A asks for all namespaces"
-        yield f"there is no TFJob or MXJob{of} in {where}{hint}"
+        yield f"there is no TFJob, MXJob or PyTorchJob{of} in {where}{hint}"
         return
     yield "\n".join(Summary(jobs).lines(where))
     advised = [each for each in jobs if each.known is not None]
@@ -263,12 +265,21 @@ def _enough(advice: Advice) -> str:
 
 
 def _how_sure(found: Sequence[Advice]) -> Iterator[str]:
+    compared = [each for each in found if each.is_compared]
+    if len(compared) < len(found):
+        alone = len(found) - len(compared)
+        yield (
+            f"{alone} of {_many(len(found))} {'has' if alone == 1 else 'have'} no PSs: the end is"
+            " foretold at the present speed, and nothing is known of other counts."
+        )
+    if not compared:
+        return
     yield (
         f"x: times as fast; %: how sure it is that it ends sooner, a restart of "
         f"{IntervalConfig().rescale_seconds:.0f} s included (enough: at most 5 % later)."
     )
     yield "Ranges have a probability of 80 %. What pods use is that of this moment."
-    few = sum(each.seen_counts < _ALL_SEEN for each in found)
+    few = sum(each.seen_counts < _ALL_SEEN for each in compared)
     if few:
         yield (
             f"The speed of {few} of {_many(len(found))} was seen at one or two pairs of counts; at "
@@ -327,7 +338,7 @@ def _told(each: AdvisedJob, advice: Advice) -> Iterator[str]:
         hours = each.freed_hours
         until = "" if hours is None else f", {hours.median:.3g} {_unit(advice.resource)}-hours"
         yield f"enough: {enough}; {freed} ({advice.freed_part:.0%}{until}) help nothing"
-    if advice.sooner is advice.larger is advice.leaner is None:
+    if advice.is_compared and advice.sooner is advice.larger is advice.leaner is None:
         yield "no other counts are better with a probability of 65 %"
 
 
@@ -447,7 +458,8 @@ def _end_text(each: AdvisedJob, found: TimeLeft | None) -> str:
     if left is None:
         return ""
     low, median, high = (clock(each.now + seconds, each.now) for seconds in _ends(left))
-    return f"{median} ({low} to {high})"
+    # Nothing is uncertain of an amount of training at a speed whose error is not known.
+    return median if left.low == left.high else f"{median} ({low} to {high})"
 
 
 def _ends(found: TimeLeft) -> tuple[float, float, float]:

@@ -206,7 +206,8 @@ def _job(
     left_alone: str | None,
 ) -> Job:
     ps, worker = roles.get(Role.PS), roles.get(Role.WORKER)
-    said = options.mode or mode_of(worker)
+    # Without PSs, workers exchange their gradients in each step.
+    said = options.mode or mode_of(worker) or (None if ps else TrainingMode.SYNC)
     mode = said or TrainingMode.ASYNC
     return Job(
         key=JobKey(raw.metadata.namespace, raw.metadata.name),

@@ -4,7 +4,8 @@
 2. SUSPEND: one guarded patch sets ``runPolicy.suspend`` and the suspended-by annotation.
 3. EMPTY: wait until the operator has confirmed it and no pod is left.
 4. RESUME: one guarded patch sets the counts, ends the suspension and removes the annotation.
-5. START: wait until the pods run; else roll back, once, by steps 2 to 5.
+5. START: wait until the pods run; else, or where others have taken their capacity, roll back,
+   once, by steps 2 to 5.
 6. VERIFY: wait until they train. If a container ends with an error, roll back in the same way.
 
 Of a job whose workers come and go while it trains, a change of its workers is made in place:
@@ -177,6 +178,8 @@ class Rescale:
 
     lacks_room: bool = False
     asked_at: float = -math.inf
+    asked_in_time: bool = False
+    """Whether it was asked before the pods' time to be placed is over."""
 
     emptied_at: float | None = None
     """When its last pod was seen to be gone; ``placed_at`` when all new ones had nodes,
@@ -603,7 +606,8 @@ def _not_all_started(state: Rescale, observed: Observed, config: RescaleConfig) 
         return _operator_is_unavailable(state, observed, config)
     waited_seconds = observed.at - record.step_at
     if not _has_timed_out(state, observed.at, config.start_seconds, config):
-        return state, ()
+        return _may_still_start(state, observed)
+    state = replace(state, asked_in_time=False)
     if record.rolling_back:
         return _finish(
             state, Outcome.ROLLED_BACK, f"returned to {target}, of which not all run yet"
@@ -618,6 +622,23 @@ def _not_all_started(state: Rescale, observed: Observed, config: RescaleConfig) 
         state, then = _back_in_place(state, observed.at)
         return state, (*told, PlacementFailed(waited_seconds), *then)
     return state, (FindCounts(record.kept),)
+
+
+def _may_still_start(state: Rescale, observed: Observed) -> Advance:
+    """Pods whose capacity others have taken are not waited for."""
+    record = state.record
+    is_move = record.before != record.target and not (record.resumes or record.in_place)
+    again_at = record.step_at + _ROOM_SECONDS
+    if not state.lacks_room:
+        again_at = max(again_at, state.asked_at + _ROOM_SECONDS)
+    if (
+        not is_move
+        or record.rolling_back
+        or covers(observed.pods.bound, record.target)
+        or observed.at < again_at
+    ):
+        return state, ()
+    return replace(state, asked_in_time=True, asked_at=observed.at), (FindCounts(record.kept),)
 
 
 def _back_in_place(state: Rescale, at: float) -> Advance:
@@ -648,6 +669,10 @@ def _counts_found(state: Rescale, found: CountsFound) -> Advance:
     if state.error:
         return _undo(state, found)
     if record.step is Step.START:
+        is_lost = not found.target_fits and found.counts is not None
+        if state.asked_in_time and not (is_lost and state.lacks_room):
+            # Twice, so that a node that is away for a moment stops no job.
+            return replace(state, lacks_room=is_lost), ()
         return _not_placed(state, found)
     return state, ()
 

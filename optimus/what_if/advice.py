@@ -4,6 +4,7 @@
 2. Its speed at other counts is the speed model's (``models.speed``). Where few counts were seen,
    that rests on the mean of hypotheses, and its error is as large.
    Where nobody says whether the workers step together, counts have to be better either way.
+   Of a job without PSs the speed at its own counts alone is known, from its log.
 3. Counts are compared by the time that holds with a probability of ``LIKELY``. Named are the counts
    that request least among those within 5 % of the best:
    ``sooner`` of those that request no more of anything than the job does now,
@@ -13,11 +14,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from statistics import NormalDist, fmean
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from optimus.errors import NotReady
 from optimus.interval.worth import chance_of_saving
@@ -26,6 +28,7 @@ from optimus.models import Vector
 from optimus.models.convergence import LearningRateSchedule, LossCurve
 from optimus.models.forecast import (
     Forecast,
+    Speed,
     SpeedNotReady,
     TimeLeft,
     batch_rule,
@@ -53,6 +56,23 @@ _MOST_MORE: Final = 32
 """PSs, or workers, that are added at most: far from what was seen nothing is known."""
 
 _Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnSpeed:
+    """The speed of a job without PSs at its own counts; of others nothing is known."""
+
+    value: float
+
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """The same at all counts: it is asked for its own."""
+        return np.full(np.broadcast_shapes(np.shape(ps), np.shape(workers)), self.value)
+
+    @classmethod
+    def of(cls, job: Job, progress: TrainingProgress) -> "_OwnSpeed":
+        """As it was measured last."""
+        here = [each for each in progress.samples if each.counts == job.counts]
+        return cls(max(here, key=attrgetter("at")).steps_per_second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +129,11 @@ class Advice:
     larger: Alternative | None = None
 
     @property
+    def is_compared(self) -> bool:
+        """Whether its speed at other counts can be told."""
+        return self.job.counts.ps > 0
+
+    @property
     def resource(self) -> str:
         """The resource by which its capacity is measured: its GPUs, else its CPUs."""
         return capacity_of(self.job.demand())
@@ -137,7 +162,8 @@ def advise(job: Job, progress: TrainingProgress, price_seconds: float) -> Advice
     refusal = _why_none(job, progress)
     if refusal is not None:
         return refusal
-    speed = expected_speed(job, progress)
+    speed: Speed | NotReady
+    speed = expected_speed(job, progress) if job.counts.ps else _OwnSpeed.of(job, progress)
     if isinstance(speed, NotReady):
         return speed
     goal = job.goal or declared_goal(progress)
@@ -156,7 +182,7 @@ def advise(job: Job, progress: TrainingProgress, price_seconds: float) -> Advice
     )
     if isinstance(found, NotReady):
         advice = replace(advice, no_end=found.reason, flattening=_flattening(progress))
-        return _compared(advice, _by_mode(job, progress, Forecast(speed, 1.0)), 0.0)
+        return _compared(advice, Forecast(speed, 1.0), 0.0)
     if found.goal_met:
         return replace(advice, no_end="its goal is met, and it trains on", done=1.0)
     advice = replace(
@@ -165,7 +191,7 @@ def advise(job: Job, progress: TrainingProgress, price_seconds: float) -> Advice
         unlikely=found.unlikely,
         done=found.progress_fraction,
     )
-    return _compared(advice, _by_mode(job, progress, found), price_seconds)
+    return _compared(advice, found, price_seconds)
 
 
 def _by_mode(job: Job, progress: TrainingProgress, forecast: Forecast) -> Sequence[Forecast]:
@@ -192,8 +218,6 @@ def _left(forecast: Forecast, counts: Counts) -> TimeLeft | None:
 
 
 def _why_none(job: Job, progress: TrainingProgress) -> NotReady | None:
-    if min(job.counts) < 1:
-        return NotReady("it has no PS or no worker: only jobs with both are advised")
     if progress.diverged:
         return NotReady(progress.diagnostic or "the last losses in its log are not numbers")
     if progress.epoch is None and progress.step is None:
@@ -345,10 +369,12 @@ def _times(one: float, other: float) -> float:
     return math.exp(math.hypot(math.log(max(one, 1.0)), math.log(max(other, 1.0))))
 
 
-def _compared(advice: Advice, forecasts: Sequence[Forecast], price: float) -> Advice:
-    """With the counts that are better; the forecasts may have no more than the speed."""
+def _compared(advice: Advice, forecast: Forecast, price: float) -> Advice:
+    """With the counts that are better; the forecast may have no more than the speed."""
     job = advice.job
-    options = _Options.of(job, forecasts)
+    if not advice.is_compared:
+        return advice
+    options = _Options.of(job, _by_mode(job, advice.progress, forecast))
     if not options.ps.size:
         return advice
 

@@ -10,6 +10,9 @@ from tests.unit.autoscaler.fake_job import FakeJob, tf_job
 START_SECONDS = 60
 """Of the harness: how long pods may take to be placed."""
 
+AT_ONCE_SECONDS = 25
+"""Two searches for capacity, a stop and a start."""
+
 
 def submit(cluster: FakeCluster, name: str, counts: Counts, **annotations: str) -> FakeJob:
     given = {"target_loss": "0.06", "training_mode": "sync", "rescale": "any"}
@@ -50,7 +53,7 @@ def test_one_whose_capacity_is_lost_goes_to_what_fits_and_never_to_more(
     harness, cluster, job = shrinking
     take_its_room(cluster, workers=5)
     seen = set[Counts]()
-    for _ in range(START_SECONDS + 15):
+    for _ in range(AT_ONCE_SECONDS):
         harness.run(1, tick=1)
         if not job.suspended:
             seen.add(job.counts)
@@ -58,6 +61,19 @@ def test_one_whose_capacity_is_lost_goes_to_what_fits_and_never_to_more(
     assert not job.leaving
     assert all(each.workers <= 6 for each in seen), "the others were promised the difference"
     assert job.counts == Counts(1, 5)
+
+
+def test_a_growth_whose_capacity_was_taken_returns_at_once_to_the_counts_before() -> None:
+    cluster = FakeCluster(cpus=12)
+    harness = ControllerHarness(cluster)
+    job = submit(cluster, "a", Counts(1, 2), min_ps="1", max_ps="1", max_workers="2")
+    harness.run(60)
+    job.annotate(min_workers="8", max_workers="8")
+    until_gone(harness, job)
+    take_its_room(cluster, workers=7)
+    job.annotate(min_workers="1", max_workers="8")
+    harness.run(AT_ONCE_SECONDS, tick=1)
+    assert (job.counts, job.suspended, bool(job.pods)) == (Counts(1, 2), False, True)
 
 
 def test_and_returns_to_good_counts_once_there_is_room(
@@ -79,7 +95,7 @@ def test_a_wait_for_capacity_is_no_part_of_its_price(
     shrinking: tuple[ControllerHarness, FakeCluster, FakeJob],
 ) -> None:
     harness, cluster, job = shrinking
-    take_its_room(cluster, workers=5)
+    take_its_room(cluster, workers=11)
     harness.run(START_SECONDS - 20)
     assert not job.pods
     del cluster.jobs["thief"]

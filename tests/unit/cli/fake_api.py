@@ -70,9 +70,9 @@ class FakeApi:
         if path.endswith("/log"):
             return self._log(what, path, dict(query))
         lists = {
-            "tfjobs": self.jobs,
+            "tfjobs": [each for each in self.jobs if each.get("kind") != "PyTorchJob"],
             "mxjobs": (),
-            "pytorchjobs": (),
+            "pytorchjobs": [each for each in self.jobs if each.get("kind") == "PyTorchJob"],
             "trainingprofiles": self.profiles,
             "pods": self.pods,
             "events": (),

@@ -100,6 +100,30 @@ def test_a_job_ends_where_its_log_declares_it_and_other_counts_have_a_probabilit
             assert other["speedUp"]["low"] < other["speedUp"]["median"] < other["speedUp"]["high"]
 
 
+def without_ps(name: str = "t") -> dict[str, Any]:
+    """A PyTorchJob of a Master and three Workers."""
+    found = job(name)
+    worker = found["spec"].pop("tfReplicaSpecs")["Worker"]
+    roles = {"Master": {**worker, "replicas": 1}, "Worker": {**worker, "replicas": 3}}
+    return {**found, "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": roles}}
+
+
+def test_of_a_job_without_parameter_servers_only_the_end_is_told() -> None:
+    running = list(pods("t", 0, 3))
+    for each in running:
+        each["metadata"]["ownerReferences"][0]["kind"] = "PyTorchJob"
+    logs = {"t-worker-0": log()}
+    api = cluster(jobs=[without_ps()], pods=running, logs=logs, missing=("mxjobs",))
+    found = one(api)
+    left = found["remainingSeconds"]
+    assert left["low"] == left["median"] == left["high"] == pytest.approx(32 * 30 - 30, rel=0.05)
+    assert found["sooner"] is found["larger"] is found["enough"] is None
+    text = advised(api, "t").text
+    assert "PyTorchJob ns/t:\n" in text
+    assert "1 of 1 job has no PSs" in text
+    assert "no other counts are better" not in text
+
+
 def test_other_counts_request_no_more_of_anything_where_that_is_said() -> None:
     found = one(cluster(jobs=[job(ps=1, workers=8)], pods=list(pods(ps=1, workers=8))))
     sooner = found["sooner"]
@@ -140,9 +164,17 @@ def test_a_goal_that_is_met_leaves_no_time() -> None:
         ({"logs": {"j-worker-0": "2026-01-01T00:00:00Z hello\n"}}, "no epoch and no step"),
         ({"pods": []}, "none of its pods trains"),
         ({"pods": [], "jobs": [job(spec={"runPolicy": {"suspend": True}})]}, "it is suspended"),
-        ({"jobs": [job(ps=0)], "pods": list(pods(ps=0))}, "it has no PS"),
+        ({"jobs": [job(workers=0)], "pods": list(pods(workers=0))}, "none of its pods trains"),
     ],
-    ids=["empty log", "one line", "few seconds", "no training", "no pods", "suspended", "no PS"],
+    ids=[
+        "empty log",
+        "one line",
+        "few seconds",
+        "no training",
+        "no pods",
+        "suspended",
+        "no worker",
+    ],
 )
 def test_nothing_is_guessed(fields: dict[str, Any], reason: str) -> None:
     answer = advised(cluster(**fields))

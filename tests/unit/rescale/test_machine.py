@@ -279,7 +279,7 @@ def test_a_wait_is_warned_of_from_its_limit_on() -> None:
 def test_rolls_back_when_the_target_is_not_placed_in_time(bound: Counts) -> None:
     start = replace(START, observed_at=1599.0)
     in_time = Observed(1599.0, RESUMED, ObservedPods(5, bound, NO_COUNTS))
-    assert advance(start, in_time, CONFIG) == (start, ())
+    assert with_room(start, in_time)[1] == ()
     late = Observed(1600.0, RESUMED, ObservedPods(5, bound, NO_COUNTS))
     state, instructions = with_room(start, late)
     assert [type(each) for each in instructions] == [Notify, PlacementFailed, WriteProfile]
@@ -488,6 +488,41 @@ def test_a_job_is_stopped_again_only_for_counts_that_fit(
     stored = unpack_rescale(pack_rescale(state.record), "job", 2000.0)
     assert stored is not None
     assert stored.current_target == returns_to
+
+
+STANDS = Observed(1010.0, RESUMED, ObservedPods(5, Counts(2, 2), NO_COUNTS))
+LESS_FITS = CountsFound(1010.0, BEFORE, target_fits=False)
+
+
+def test_a_job_whose_capacity_others_have_taken_is_stopped_again_at_once() -> None:
+    start = replace(START, observed_at=1000.0)
+    assert advance(start, replace(STANDS, at=1009.0), CONFIG)[1] == ()
+    state, asks = advance(start, STANDS, CONFIG)
+    assert asks == (FindCounts(BEFORE),)
+    state, _ = advance(state, LESS_FITS, CONFIG)
+    assert not state.record.rolling_back, "a node may be away for a moment"
+    state, asks = advance(state, replace(STANDS, at=1012.0), CONFIG)
+    assert asks == (FindCounts(BEFORE),)
+    state, instructions = advance(state, replace(LESS_FITS, at=1012.0), CONFIG)
+    assert PlacementFailed(12.0, lost=True) in instructions
+    assert (state.record.rolling_back, state.record.current_target) == (True, BEFORE)
+
+
+@cases(
+    "found",
+    {
+        "its capacity is there": CountsFound(1010.0, BEFORE),
+        "nothing fits": CountsFound(1010.0, None, target_fits=False),
+    },
+)
+def test_it_is_not_stopped_again_where(found: CountsFound) -> None:
+    state, _ = advance(replace(START, observed_at=1000.0), STANDS, CONFIG)
+    for at in (1010.0, 1020.0):
+        state, _ = advance(state, replace(found, at=at), CONFIG)
+        assert not state.record.rolling_back
+        assert advance(state, replace(STANDS, at=at + 9.0), CONFIG)[1] == ()
+        state, asks = advance(state, replace(STANDS, at=at + 10.0), CONFIG)
+        assert asks == (FindCounts(BEFORE),)
 
 
 def test_a_job_that_fails_at_its_target_waits_for_its_counts_before_where_nothing_else_fits() -> (
