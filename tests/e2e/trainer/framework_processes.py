@@ -18,7 +18,7 @@ Environments = Mapping[str, Path | str]
 
 def run(environments: Environments, framework: str, script: str, *arguments: object) -> list[Any]:
     """What a script prints, line by line, as JSON."""
-    return _ended(_start(environments, framework, script, arguments, {}))
+    return _ended(start(environments, framework, _JOBS / script, arguments, {}))
 
 
 def run_mxnet(
@@ -35,7 +35,7 @@ def run_mxnet(
     }
     roles = ["scheduler", *["server"] * servers, *["worker"] * workers]
     started = [
-        _start(environments, "mxnet", script, arguments, {**shared, "DMLC_ROLE": role})
+        start(environments, "mxnet", _JOBS / script, arguments, {**shared, "DMLC_ROLE": role})
         for role in roles
     ]
     try:
@@ -47,19 +47,20 @@ def run_mxnet(
     return [line for lines in (*others, *by_workers) for line in lines]
 
 
-def _start(
+def start(
     environments: Environments,
     framework: str,
-    script: str,
+    script: Path,
     arguments: tuple[object, ...],
     variables: Mapping[str, str],
 ) -> subprocess.Popen[str]:
+    """Start a script in the environment of a framework."""
     environment = environments[f"optimus-examples-{framework}"]
     assert isinstance(environment, Path), environment
     path = os.pathsep.join(map(str, (_ROOT / "trainer/src", _ROOT / "localcluster/src")))
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0", "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [str(environment / "bin" / "python"), str(_JOBS / script), *map(str, arguments)],
+        [str(environment / "bin" / "python"), str(script), *map(str, arguments)],
         env={**os.environ, **quiet, "PYTHONPATH": path, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -3,13 +3,13 @@
 A step takes as long as its busiest PS. By default TensorFlow gives whole variables to the PSs in
 turn, and MXNet cuts arrays of a million values over all PSs and leaves the others to a hash. This
 is the parameter assignment (PAA) of Optimus (Peng et al., EuroSys 2018, section 5.3): blocks by
-size descending, each to where it fits best below the average; what is larger is cut.
+size descending, each to the PS that holds least; what is larger than the average per PS is cut.
 
-TensorFlow 1:
+TensorFlow 1, of which ``v1`` is ``tf.compat.v1``:
 
     plan = VariablePlan(shapes, ps)                     # the shapes of all variables
-    setter = replica_device_setter(cluster=cluster, ps_strategy=plan.ps_strategy)
-    with tf.device(setter), tf.variable_scope("", partitioner=plan.partitioner):
+    setter = v1.train.replica_device_setter(cluster=cluster, ps_strategy=plan.ps_strategy)
+    with v1.device(setter), v1.variable_scope("", partitioner=plan.partitioner):
 
 TensorFlow 2:
 
@@ -49,12 +49,14 @@ def assign(sizes: Sequence[int], ps: int) -> list[Part]:
     """Assign blocks that may be cut anywhere; the parts by descending size of their blocks.
 
     1. A block of less than 1 % of the average per PS goes to the PS with the fewest requests.
-    2. One of up to the average goes where it leaves the least of the average free.
+    2. One of up to the average goes to the PS that holds least. (The paper takes the one that it
+       fills best. Layers that follow one another, and are of one size, then go to one PS, for which
+       all workers wait in turn.)
     3. A larger one is cut in averages and a rest.
 
-    What fits nowhere goes to the PS that holds least, whole where that exceeds the average by at
-    most ``TOLERANCE``, else cut. The paper does not cut there. No PS exceeds the average by more,
-    and there are fewer than ``ps`` parts more than blocks that are not empty.
+    What would lift a PS over the average by more than ``TOLERANCE`` is cut, which the paper leaves
+    whole. So no PS exceeds the average by more, and there are fewer than ``ps`` parts more than
+    blocks that are not empty.
     """
     servers = _Servers(ps, sum(sizes))
     parts = []
@@ -71,7 +73,7 @@ def assign_rows(shapes: Sequence[Sequence[int]], ps: int) -> list[list[int]]:
     """Assign variables that may be cut in equal parts along their first axis alone.
 
     The k largest are cut in ``ps`` parts, one for each PS; others over the average in as few as
-    are below it, and those go where they fit. k is the smallest with which no PS exceeds the
+    are below it, each to the PS that holds least. k is the smallest with which no PS exceeds the
     average by more than ``TOLERANCE``. Where the rows are too few for that, the assignment with
     the smallest excess is taken. Per variable the result has the PS of each of its parts.
     """
@@ -207,14 +209,10 @@ class _Servers:
 
     def take(self, size: int, may_cut: bool = True) -> tuple[int, int]:
         """Assign a part of up to this size; its size and the PS."""
-        least = min(range(len(self.held)), key=self.held.__getitem__)
-        server = least
-        fitting = [ps for ps, held in enumerate(self.held) if held + size <= self.average]
+        server = least = min(range(len(self.held)), key=self.held.__getitem__)
         if size < _TINY * self.average:
             few = [ps for ps, held in enumerate(self.held) if held + size <= self.limit] or [least]
             server = min(few, key=lambda ps: (self.requests[ps], self.held[ps]))
-        elif fitting:
-            server = max(fitting, key=self.held.__getitem__)
         elif may_cut and self.held[least] + size > self.limit:
             size = self.average - self.held[least]
         self.put(size, server)
