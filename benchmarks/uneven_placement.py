@@ -1,4 +1,4 @@
-"""How often Theorem 1's rule misses the best placement on nodes with unequal free resources.
+"""How often Theorem 1's rule misses the best placement, on unequal nodes and on equal ones.
 
 ``python -m benchmarks.uneven_placement [--cases 500] [--large]`` draws small clusters from a seed
 and compares each plan with the best of all plans, found by trying every one: first the transfer
@@ -12,6 +12,7 @@ import random
 import statistics
 import time
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from itertools import product
 from typing import NamedTuple
 
@@ -46,19 +47,35 @@ class Quality(NamedTuple):
         return other != self and other.time <= self.time and other.servers <= self.servers
 
 
-def draw(rng: random.Random, *, one_size: bool) -> Case:
-    """A cluster of 3 to 6 nodes, of which those with anything free are not all equal, and a job of
-    up to 11 replicas."""
+class Kind(Enum):
+    """What small clusters are like."""
+
+    ONE_SIZE = "one_size"
+    """Replicas of one size on nodes of unequal size."""
+    TWO_RESOURCES = "two_resources"
+    """Two resources, of which nodes have unequal amounts."""
+    EQUAL = "equal"
+    """The same on equal nodes."""
+
+
+def draw(rng: random.Random, kind: Kind) -> Case:
+    """A cluster of 3 to 6 nodes and a job of up to 11 replicas; but for equal nodes, those with
+    anything free are not all equal."""
     while True:
         nodes = rng.randint(3, 6)
-        if one_size:
+        if kind is Kind.ONE_SIZE:
             free = [(room := rng.randint(0, 8), room) for _ in range(nodes)]
             asks = (1, 1), (1, 1)
         else:
             free = [(rng.randint(0, 12), rng.randint(0, 12)) for _ in range(nodes)]
             asks = (rng.randint(1, 3), rng.randint(0, 3)), (rng.randint(1, 3), rng.randint(0, 3))
+        if kind is Kind.EQUAL:
+            free = free[:1] * nodes
         case = Case(free, rng.randint(1, 4), rng.randint(1, 7), *asks)
-        if len({room for room in free if _holds(room, asks[0]) or _holds(room, asks[1])}) > 1:
+        if (
+            kind is Kind.EQUAL
+            or len({room for room in free if _holds(room, asks[0]) or _holds(room, asks[1])}) > 1
+        ):
             return case
 
 
@@ -133,12 +150,12 @@ def job_of(ps: Resources, worker: Resources) -> Job:
     )
 
 
-def fractions(cases: int, *, one_size: bool) -> dict[str, float]:
+def fractions(cases: int, kind: Kind) -> dict[str, float]:
     """Of the jobs that fit on small clusters, the part whose plan is not the best."""
     rng = random.Random(20)
     fit = worse = dominated = refused = 0
     while fit < cases:
-        case = draw(rng, one_size=one_size)
+        case = draw(rng, kind)
         found, wanted = planned(case), best(case)
         if wanted is None:
             continue
@@ -188,10 +205,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--large", action="store_true")
     options = parser.parse_args()
-    found: dict[str, object] = {
-        "one_size": fractions(options.cases, one_size=True),
-        "two_resources": fractions(options.cases, one_size=False),
-    }
+    found: dict[str, object] = {kind.value: fractions(options.cases, kind) for kind in Kind}
     if options.large:
         found["large"] = list(large())
     print(json.dumps(found, indent=2))

@@ -1,4 +1,4 @@
-"""The least transfer time on unequal nodes, then the fewest servers (Optimus, section 4.2).
+"""The least transfer time, then the fewest servers (Optimus, section 4.2).
 
 Minimises what Theorem 1 minimises, the largest per-server transfer time: the larger of
 (S/p)(w - w_k)/B over servers that hold a PS and (S/p)(p - p_k)/b over servers that hold a worker.
@@ -214,16 +214,6 @@ class GroupTable:
 
     table: ServerTable
     sizes: Integers
-
-    @property
-    def are_equal(self) -> bool:
-        """Whether all servers that can hold anything are equal to the gang."""
-        table = self.table
-        if table.is_bound.any():
-            return False
-        asked = (table.ps.asked > 0) | (table.workers.asked > 0)
-        kinds = (table.free[:, asked], table.ps.admitted, table.workers.admitted)
-        return all(bool((each == each[:1]).all()) for each in kinds)
 
     def fewest_servers(self) -> int:
         """No fewer servers than this have enough of every resource."""

@@ -1,11 +1,11 @@
 """Job-level placement, all of a job or nothing: Theorem 1 (Optimus, section 4.2 and appendix).
 
-For k = 1, 2, ...: if k servers hold the job with PSs and workers spread evenly, take them. On equal
-nodes nothing is better. On others (free resources differ, PSs and workers may not share nodes,
-bound replicas lie unevenly) ``min_transfer`` looks for less transfer time, then for fewer servers,
-unless the even spread is at the lower bound of both. Fixed roles then go on the plan's server with
-most left, else on one more; if that leaves them without a node, they go first and the rest is
-placed around them.
+For k = 1, 2, ...: if k servers hold the job with PSs and workers spread evenly, take them. Where
+sums do not show that nothing is better (whole replicas leave gaps on equal nodes, too; others have
+unequal resources, PSs and workers may not share nodes, bound replicas lie unevenly),
+``min_transfer`` looks for less transfer time, then for fewer servers. Fixed roles then go on the
+plan's server with most left, else on one more; if that leaves them without a node, they go first
+and the rest is placed around them.
 """
 
 import heapq
@@ -94,9 +94,7 @@ class Theorem1:
     ) -> Assignment | None:
         """A node for every replica, if the gang fits. Takes nothing in the end."""
         # 1. While there are empty nodes, most jobs fit on a few of them, and no search is needed.
-        servers = _even_on_equal_nodes(request, capacity)
-        if servers is not None and not evenly and self._might_improve(request, servers, capacity):
-            servers = None
+        servers = _on_equal_nodes(request, capacity, None if evenly else self.transfer)
         # 2. The best plan. Sums refuse most gangs that do not fit, before the slow search for an
         # uneven plan; the search for an even one is as fast as the sums.
         if servers is None:
@@ -110,18 +108,6 @@ class Theorem1:
         if not request.fixed:
             return Assignment(tuple(servers))
         return _with_fixed(request, servers, capacity) or self._around_fixed(request, capacity)
-
-    def _might_improve(self, request: Request, servers: list[Server], capacity: Capacity) -> bool:
-        """Whether less transfer time, or fewer servers, may be possible than on nodes of the
-        roomiest class alone. All nodes of the cluster together may be equal: then it is not."""
-        number = capacity.class_of(servers[0].row)
-        size = int(capacity.class_sizes[number])
-        if len(servers) == 1 or size == len(capacity.nodes):
-            return False
-        ps, workers = request.ps, request.workers
-        gang = (ps.total, ps.amount), (workers.total, workers.amount)
-        counts = tuple([(server.ps, server.workers) for server in servers])
-        return _might_improve_equal(*gang, capacity.free[servers[0].row], counts, self.transfer)
 
     def _plans(self, nodes: NodeGroups, *, evenly: bool = False) -> Iterator["_Plan"]:
         """Plans for PSs and workers, the best first, then even ones; with ``evenly`` only these."""
@@ -148,7 +134,7 @@ class Theorem1:
         self, nodes: NodeGroups, levels: Levels, even: list[Server] | None
     ) -> list[Server] | None:
         """The plan with the least transfer time, then the fewest servers; of equally good ones an
-        even spread. On equal nodes that is the spread of Theorem 1."""
+        even spread."""
         request = nodes.request
         p, w = request.ps.total, request.workers.total
         if even is not None and (len(even) == 1 or p + w <= 2):
@@ -156,10 +142,8 @@ class Theorem1:
         groups = nodes.by_group()
         if even is None and not groups.might_fit():
             return None
-        if even is not None:
-            is_together = len(even) < p + w or not p or not w
-            if (is_together and groups.are_equal) or not might_improve(groups, levels, even):
-                return even
+        if even is not None and not might_improve(groups, levels, even):
+            return even
         table = nodes.table(considered_servers(p, w, even))
         return min_transfer_spread(table, groups, levels, even)
 
@@ -201,21 +185,6 @@ class Theorem1:
         if fixed is not None:
             for plan in self._plans(NodeGroups(request, capacity, taken)):
                 yield plan, fixed
-
-
-@lru_cache(maxsize=4096)
-def _might_improve_equal(
-    ps: tuple[int, Vector],
-    workers: tuple[int, Vector],
-    free: Vector,
-    counts: tuple[tuple[int, int], ...],
-    transfer: Transfer,
-) -> bool:
-    """Whether sums allow a better plan than this on servers with so much free; many gangs ask the
-    same."""
-    servers = [Server(at, *each) for at, each in enumerate(counts)]
-    groups = equal_servers(ps, workers, free, len(servers))
-    return might_improve(groups, levels_of(ps[0], workers[0], transfer), servers)
 
 
 class _Plan(NamedTuple):
@@ -375,11 +344,15 @@ class _Split(NamedTuple):
         )
 
 
-def _even_on_equal_nodes(request: Request, capacity: Capacity) -> list[Server] | None:
-    """The even spread on nodes of the roomiest class, where no others come into question.
+def _on_equal_nodes(
+    request: Request, capacity: Capacity, transfer: Transfer | None
+) -> list[Server] | None:
+    """The best plan, without ``transfer`` the even spread, on nodes of the roomiest class, where no
+    others come into question.
 
     That is so if the class has most of every resource, alone has most of the dominant one, so that
-    its nodes come first, and admits all replicas. While a cluster fills up it mostly is.
+    its nodes come first, and admits all replicas. While a cluster fills up it mostly is. The best
+    plan on any number of such nodes is the best of all, if there are as many as it needs.
     """
     constraints = (*request.ps.constraints, *request.workers.constraints)
     if request.special or request.dominant < 0 or capacity.admits(*constraints) is not None:
@@ -389,7 +362,8 @@ def _even_on_equal_nodes(request: Request, capacity: Capacity) -> list[Server] |
         return None
     number, free = roomiest
     ps, workers = request.ps, request.workers
-    counts = _even_counts((ps.total, ps.amount), (workers.total, workers.amount), free)
+    gang = (ps.total, ps.amount), (workers.total, workers.amount)
+    counts = _even_counts(*gang, free) if transfer is None else _best_counts(*gang, free, transfer)
     if counts is None or len(counts) > capacity.class_sizes[number]:
         return None
     rows = capacity.first_rows(number, len(counts))
@@ -412,6 +386,25 @@ def _even_counts(
             counts = [[each[1:]] * each[0] for each in split.with_both(both)]
             return tuple(chain.from_iterable(counts))
     return None
+
+
+@lru_cache(maxsize=4096)
+def _best_counts(
+    ps: tuple[int, Vector], workers: tuple[int, Vector], free: Vector, transfer: Transfer
+) -> tuple[tuple[int, int], ...] | None:
+    """The same for the plan with the least transfer time, then the fewest servers; of equally good
+    ones the even spread."""
+    p, w = ps[0], workers[0]
+    counts = _even_counts(ps, workers, free)
+    if counts is None or len(counts) == 1 or p + w <= 2:
+        return counts
+    even = [Server(at, *each) for at, each in enumerate(counts)]
+    groups, levels = equal_servers(ps, workers, free, p + w), levels_of(p, w, transfer)
+    if not might_improve(groups, levels, even):
+        return counts
+    table = groups.table.take(np.zeros(considered_servers(p, w, even), dtype=np.int64))
+    found = min_transfer_spread(table, groups, levels, even)
+    return tuple([(each.ps, each.workers) for each in found or even])
 
 
 def _even_spreads(nodes: NodeGroups, fewest: int, most: int) -> Iterator[list[Server]]:

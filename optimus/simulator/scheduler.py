@@ -60,12 +60,13 @@ def live_driver(
 
 
 def rounds_driver(traits: PolicyTraits) -> DriverConfig:
-    """The driver's settings for a policy that decides all counts anew: as published."""
+    """The driver's settings for a policy that decides all counts anew: as published. One that never
+    resizes a job goes by what is expected of it: a speed model needs several counts."""
     seconds = traits.round_seconds
     return DriverConfig(
         interval_seconds=seconds,
         measures=False,
-        expects=False,
+        expects=traits.reads_kinds and traits.reads_forecasts,
         pauses=True,
         stops_together=True,
     )

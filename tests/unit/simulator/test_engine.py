@@ -16,7 +16,7 @@ from optimus.allocation import (
 )
 from optimus.allocation.policy import Grant, Holding
 from optimus.interval import ProfilingConfig
-from optimus.jobs import CountBounds, Counts
+from optimus.jobs import CountBounds, Counts, TargetEpochs
 from optimus.nodes import NODE_KIND_LABEL
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
@@ -139,6 +139,22 @@ class TestTurns:
         a, b = found.jobs
         assert abs(a.finished_at - b.finished_at) <= 720
         assert a.pauses == 1
+
+    def test_the_shortest_goes_first_by_what_is_expected_of_jobs_that_are_never_resized(
+        self,
+    ) -> None:
+        """A speed model would need samples at several counts."""
+        long = job("a", JobParameters(epochs=100))
+        short = job("b", JobParameters(arrives=400, epochs=10))
+        goals = {"a": 100, "b": 10}
+        jobs = [
+            replace(each, job=replace(each.job, goal=TargetEpochs(goals[each.job.uid])))
+            for each in (long, short)
+        ]
+        found = simulate(workload(*jobs, on=nodes(1, cpu=2)), preset("gavel-sjf"), 1)
+        a, b = found.jobs
+        assert a.pauses == 1
+        assert b.finished_at < 1000 < a.finished_at
 
     def test_each_job_goes_to_the_kind_that_suits_it(self) -> None:
         """b is as fast on both nodes, a half as fast on the second."""
