@@ -6,8 +6,8 @@ the interval of the forecast, r by what the speed model says of its error at bot
 
 What a job has beyond its own counts is lent: it goes back to jobs that arrive, at the price of a
 second rescale, and saves only until then. Jobs arrive as a Poisson process, those of one submission
-at once, and a loan ends once they have used up what is free and what others return first. The rate
-has a gamma distribution, by how many have arrived since the first of the last few. Other namespaces
+at once, and a loan ends once they have used up what is free and what others return first. Their
+rate is told by how many have arrived since the first of the last few. Other namespaces
 than the borrower's use no more than one submission beyond twice what they hold: a namespace whose
 jobs are small, or end soon, ends nobody's loans by submitting many.
 """
@@ -63,25 +63,21 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """Capacity that is lent until so many more jobs have arrived, at a rate that is told by how
-    many were seen in how long."""
+    """Capacity that is lent until so many more jobs have arrived, at this rate."""
 
     arrivals: int = 1
-    seen: float = _PRIOR_ARRIVALS
-    seen_seconds: float = math.inf
+    per_second: float = 0.0
 
     def chance_of_lasting(self, seconds: float) -> float:
-        """The probability that it lasts so long: that of fewer arrivals, whose number is negative
-        binomial."""
-        from scipy.special import betainc  # late: see models/speed/curve.py
+        """The probability that it lasts so long: that of fewer arrivals."""
+        from scipy.special import gammaincc  # late: see models/speed/curve.py
 
-        chance_before = 1 / (1 + seconds / self.seen_seconds)
-        return float(betainc(self.seen, self.arrivals, chance_before))
+        return float(gammaincc(self.arrivals, self.per_second * seconds))
 
     @property
     def mean_seconds(self) -> float:
-        """How long it lasts on average; infinite where too few were seen to tell."""
-        return self.arrivals * self.seen_seconds / (self.seen - 1) if self.seen > 1 else math.inf
+        """How long it lasts on average."""
+        return self.arrivals / self.per_second if self.per_second else math.inf
 
 
 FOR_EVER: Final = Loan()
@@ -122,8 +118,8 @@ def _arrival(job: Job) -> tuple[float, str]:
 class _Submissions:
     """What the last submissions of a namespace say of its next ones."""
 
-    seen: float
-    seen_seconds: float
+    per_second: float
+    """Their mean rate."""
     mean_demand: Mapping[str, float]
 
     @classmethod
@@ -132,16 +128,11 @@ class _Submissions:
         gaps = (later.created_at - job.created_at for job, later in pairwise(arrived))
         number = 1 + sum(gap > _TOGETHER_SECONDS for gap in gaps)
         asked = total(job.demand() for job in arrived)
+        seen_seconds = max(at - arrived[0].created_at, _PRIOR_INTERVALS * interval_seconds)
         return cls(
-            number - 1 + _PRIOR_ARRIVALS,
-            max(at - arrived[0].created_at, _PRIOR_INTERVALS * interval_seconds),
+            (number - 1 + _PRIOR_ARRIVALS) / seen_seconds,
             {name: amount / number for name, amount in asked.items()},
         )
-
-    @property
-    def per_second(self) -> float:
-        """Their mean rate."""
-        return self.seen / self.seen_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +187,7 @@ class LeftCapacity:
                 if name != own and _exceeds(each, seconds, most[name])
             ]
             if not full:
-                seen = sum(each.seen for each in counted.values())
-                return Loan(int(seconds * per_second + _ROUNDING) + 1, seen, seen / per_second)
+                return Loan(int(seconds * per_second + _ROUNDING) + 1, per_second)
             for name in full:
                 left -= most[name]
                 del counted[name]

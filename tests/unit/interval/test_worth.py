@@ -68,7 +68,7 @@ def test_of_work_that_is_only_assumed_less_is_certain() -> None:
 
 def test_what_is_lent_has_to_pay_the_return_too_while_it_lasts() -> None:
     price = 0.6 * (steps(1000).at(NOW) - steps(1000).at(THEN))
-    soon, late = (Loan(each, seen=10.0, seen_seconds=600.0) for each in (1, 10_000))
+    soon, late = (Loan(each, per_second=10 / 600) for each in (1, 10_000))
     chances = [chance_of_saving(steps(1000), NOW, THEN, price, each) for each in (soon, late)]
     assert chances == pytest.approx([0.0, 1.0], abs=1e-3)
 
@@ -86,10 +86,10 @@ def test_a_loan_lasts_until_the_jobs_that_arrive_need_it() -> None:
     assert [each.key.name for each in arrived] == [f"j{n}" for n in range(2, 12)]
     free = total(each.demand() for each in arrived[:3])
     loan = lent_of(free).loans(arrived, 60.0 * 12, INTERVAL_SECONDS).to("team")
-    assert loan == Loan(arrivals=4, seen=9.5, seen_seconds=600.0)
+    assert loan == Loan(arrivals=4, per_second=9.5 / 600)
     assert loan.chance_of_lasting(0.0) == 1.0
     rng = np.random.default_rng(0)
-    draws = rng.gamma(4, 1 / rng.gamma(9.5, 1 / 600.0, 20_000))
+    draws = rng.exponential(600 / 9.5, (20_000, 4)).sum(axis=1)
     assert loan.chance_of_lasting(200.0) == pytest.approx(np.mean(draws > 200.0), abs=0.02)
     assert loan.mean_seconds == pytest.approx(np.mean(draws), rel=0.02)
 
@@ -102,8 +102,10 @@ def lent(*seconds: float, at: float, interval_seconds: float = INTERVAL_SECONDS)
 
 
 def test_jobs_that_were_submitted_together_say_as_much_of_the_next_as_one() -> None:
-    assert lent(0.0, 1.0, 2.0, at=400.0).seen == lent(0.0, at=400.0).seen == 0.5
-    assert lent(0.0, 40.0, at=400.0).seen == lent(0.0, 1.0, 40.0, 44.0, at=400.0).seen == 1.5
+    once = lent(0.0, 1.0, 2.0, at=400.0).per_second
+    twice = lent(0.0, 40.0, at=400.0).per_second
+    assert once == lent(0.0, at=400.0).per_second == 0.5 / 400
+    assert twice == lent(0.0, 1.0, 40.0, 44.0, at=400.0).per_second == 1.5 / 400
     assert lent(0.0, 1.0, at=400.0).arrivals == 1  # together they take more than what is free
     assert lent(0.0, 40.0, at=400.0).arrivals == 2
 
@@ -146,7 +148,7 @@ def test_small_jobs_of_a_namespace_end_no_loans_of_others() -> None:
     cluster = lent_of(Resources(cpu=10_000, pods=500), small=Resources(cpu=4_000, pods=4))
     assert cluster.loans(arrived, 120.0, INTERVAL_SECONDS).to("team") == FOR_EVER
     own = cluster.loans(arrived, 120.0, INTERVAL_SECONDS).to("small")
-    assert own == Loan(arrivals=6, seen=9.5, seen_seconds=300.0), "those of the job's own count"
+    assert own == Loan(arrivals=6, per_second=9.5 / 300), "those of the job's own count"
     less = replace(cluster, left=Resources(cpu=5_000, pods=500))
     assert less.loans(arrived, 120.0, INTERVAL_SECONDS).to("team") != FOR_EVER, "it may need all"
 
@@ -175,7 +177,7 @@ def test_a_namespace_changes_the_loans_of_others_by_no_more_than_its_most(
     least = without.loans(last_arrived(own), 100_000.0, INTERVAL_SECONDS).to("team")
 
     def usual_seconds(loan: Loan, arrivals: int) -> float:
-        return arrivals * loan.seen_seconds / loan.seen
+        return arrivals / loan.per_second
 
     assert usual_seconds(found, found.arrivals) >= usual_seconds(least, least.arrivals - 1) - 1e-6
 
