@@ -42,10 +42,11 @@ def test_while_its_own_pods_are_still_leaving() -> None:
 
 
 def test_while_an_unmanaged_job_holds_its_room() -> None:
+    """Neither what it wants nor what it had fits, so that it waits for capacity."""
     harness = ControllerHarness(cluster := FakeCluster(cpus=12, lingering_seconds=3))
-    job = submit(cluster, "a", 2, 2)
+    job = submit(cluster, "a", 7, 7)
     harness.run(3)
-    until_stopped(harness, job, workers=7)
+    until_stopped(harness, job, workers=8)
     cluster.submit(tf_job("unmanaged", 1, 2))
     young = submit(cluster, "young", 1, 4)
     stays(harness, young, 30)
