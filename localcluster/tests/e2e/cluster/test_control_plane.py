@@ -87,9 +87,11 @@ class TestACluster:
         ]
         assert ("optimus.dl/training", "yes", "NoSchedule") in taints
 
-    def test_it_serves_both_kinds_of_training_jobs(self, own: LocalCluster) -> None:
+    def test_it_serves_all_kinds_of_training_jobs(self, own: LocalCluster) -> None:
         served = own.kubectl("api-resources", "--api-group=kubeflow.org", "-o", "name").split()
-        assert set(served) == {"tfjobs.kubeflow.org", "mxjobs.kubeflow.org"}
+        assert set(served) == {
+            f"{each}.kubeflow.org" for each in ("tfjobs", "mxjobs", "pytorchjobs")
+        }
 
     def test_it_listens_on_loopback_alone(self, own: LocalCluster) -> None:
         addresses = [
