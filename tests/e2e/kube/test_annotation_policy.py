@@ -20,6 +20,7 @@ from tests.e2e.kube.test_real_api_server import replicas
 from tests.harness.api import KUBEFLOW, Api, in_namespace
 from tests.unit.kube.test_annotations import BAD
 
+RESIZED = [name for name, kind in JOB_KINDS.items() if kind.is_resized]
 Json = dict[str, Any]
 GOAL = {"target-loss": "0.2"}
 PATTERNS = ("metrics-format", "checkpoint-format")
@@ -285,7 +286,7 @@ def test_very_many_annotations_are_within_the_costs(warned: Warned) -> None:
     assert "unknown annotations" in said
 
 
-@pytest.mark.parametrize("kind", JOB_KINDS)
+@pytest.mark.parametrize("kind", RESIZED)
 @pytest.mark.parametrize("scheduler", ["", "default-scheduler"])
 def test_roles_of_an_annotated_job_that_lack_the_scheduler_are_named(
     warned: Warned, kind: str, scheduler: str
