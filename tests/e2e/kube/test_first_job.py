@@ -150,10 +150,4 @@ def check_outputs(reader: Reader, listing: str) -> None:
     measured = rf"Rescaling +.*?{_CHANGE}run 1 measures its speed at \d+ PS \+ \d+ workers?"
     shown = [measured, rf"Rescaled +.*?{_CHANGE}it trains, \d+ s after it was decided"]
     for line, shape in zip(events.splitlines(), shown, strict=True):
-        assert re.match(shape, line), line
-
-    def described() -> bool:
-        text = reader.run("kubectl describe tfjob light-tf")
-        return all(re.search(shape, text) for shape in shown)
-
-    wait_until("Events as on the page", described)
+        assert re.match(shape, line), line  # when there are some depends on other jobs
