@@ -35,7 +35,7 @@ from optimus.interval.node_kinds import OnFastestKind
 from optimus.interval.settle.undecided import Settled, Undecided, charge_fixed
 from optimus.interval.share import Share, StartingJobs, in_queue_order, pools_of, share_pool
 from optimus.interval.worth import NO_LOANS, LeftCapacity, Loans
-from optimus.jobs import Counts
+from optimus.jobs import NO_COUNTS, Counts
 from optimus.resources import NONE, Resources
 
 _WORTH_ANY_RESTART = 1e300
@@ -45,6 +45,9 @@ from jobs that grow, they keep from it too."""
 LEAST_CHANCE: Final = 0.65
 """A job is moved where it gains by it with at least this probability. Default: of 0.5, 0.65, 0.75
 and 0.8 the one that was best or near it both for jobs of sensible counts and for those of 1 + 1."""
+
+_MOST_LENDERS: Final = 8
+"""So many jobs at the most are asked whether one alone returns enough: each takes some tries."""
 
 _TRIMS_AT_ONCE = 8
 """A forecast is evaluated at all counts that so many trims may come to: 81 at once take about as
@@ -361,10 +364,9 @@ class Settlement:
         if isinstance(found, str):
             return found
         self.plan.adopt(found.plan)
-        for donor in found.donors:
+        for donor, counts in found.donors:
             to = job.job.key.seen_from(donor.job.key.namespace)
-            why = f"releases capacity to {to}, {reason}"
-            self.decide(donor, self.allocated[donor.job.uid], why)
+            self.decide(donor, counts, f"releases capacity to {to}, {reason}")
         return None
 
     def _net_saving(self, job: Classified, counts: Counts) -> float:
@@ -473,7 +475,7 @@ class Reclaimed:
     """A capacity plan in which these donors have shrunk and the job is placed."""
 
     plan: CapacityPlan
-    donors: tuple[Classified, ...]
+    donors: tuple[tuple[Classified, Counts], ...]
 
 
 class _DonorsInTurn:
@@ -526,7 +528,9 @@ class Reclaim:
     1. Test first whether the job fits with all donors shrunk, on one capacity plan that is kept for
        the whole interval: most jobs that cannot fit are refused there after one attempt.
     2. Then shrink donor by donor on one copy of the plan.
-    3. Attempts are bounded: on a full cluster with thousands of waiting jobs the search would take
+    3. Where several would be stopped for a job that waits, one that returns more of its loan is
+       stopped in their place, if one has enough.
+    4. Attempts are bounded: on a full cluster with thousands of waiting jobs the search would take
        minutes, and delay all other decisions. The remaining jobs wait for the next interval.
     """
 
@@ -576,8 +580,49 @@ class Reclaim:
             self.attempts_left -= 1
             refusal = place(trial)
             if refusal is None:
-                return Reclaimed(trial, tuple(donors))
+                one = limits.waits and donors[1:] and self._one_lender(plan, place, donors)
+                shrunk = ((each, self.allocated[each.job.uid]) for each in donors)
+                return one or Reclaimed(trial, tuple(shrunk))
         return refusal or "no other job can shrink"
+
+    def _one_lender(
+        self, plan: CapacityPlan, place: _Place, donors: Iterable[Classified]
+    ) -> Reclaimed | None:
+        """The job, of no higher priority than these, that alone returns enough of its loan, at the
+        lowest cost; it keeps the most counts that leave enough."""
+        found, least_cost = None, math.inf
+        highest = max(each.job.priority for each in donors)
+        free = (job for job, _ in self.donors if job.lends and job.job.uid not in self.decided)
+        lenders = (job for job in free if job.job.priority <= highest)
+        for donor in itertools.islice(lenders, _MOST_LENDERS):
+            counts = self._least_return(donor, plan, place)
+            if counts is not None:
+                cost = _cost_of_shrinking(donor, counts)
+                if cost < least_cost:
+                    found, least_cost = (donor, counts), cost
+        if found is None:
+            return None
+        trial = plan.copy()
+        trial.move(found[0].job, found[1])
+        place(trial)
+        return Reclaimed(trial, (found,))
+
+    def _least_return(self, donor: Classified, plan: CapacityPlan, place: _Place) -> Counts | None:
+        """The first counts on a donor's way back to its own that let ``place`` succeed."""
+        wanted, now, own = self.allocated[donor.job.uid], donor.job.counts, donor.own or NO_COUNTS
+        own = Counts(min(own.ps, now.ps), min(own.workers, now.workers))
+
+        def suffices(counts: Counts) -> bool:
+            self.attempts_left -= 1
+            trial = plan.copy()
+            return trial.move(donor.job, counts) is None and place(trial) is None
+
+        if own.ps > wanted.ps or own.workers > wanted.workers or wanted == own:
+            return None
+        on_the_way = (*_trims(donor, wanted, own), own)
+        options = [each for each in on_the_way if donor.why_excluded(each) is None]
+        first = bisect_left(options, True, key=suffices)
+        return options[first] if first < len(options) else None
 
     def _cost(self, donor: Classified, cost: float, namespace: str, limits: Limits) -> float | None:
         """What a donor's shrinking counts as; ``None`` where it does not shrink for this one."""

@@ -7,7 +7,7 @@ from optimus.interval import Action
 from optimus.jobs import CountBounds, Counts, JobKey, RescaleRule
 from tests.cases import cases
 from tests.unit.interval.cases import AT, FULL, Case
-from tests.unit.interval.cluster import job, steps
+from tests.unit.interval.cluster import job, nodes, steps
 
 SMALL = JobHistory(user_counts=Counts(1, 2), saves_on_stop=True)
 NEW = JobHistory(user_counts=Counts(1, 3))
@@ -25,6 +25,41 @@ def test_a_job_that_waits_starts_at_its_own_counts_on_what_was_lent() -> None:
     assert decisions["big"].action is Action.SHRINK
     assert "which waits for 1 PS + 3 workers" in decisions["big"].reason
     assert decisions["new"].counts == Counts(1, 3)
+
+
+def two_lenders(priority: int = 0) -> Case:
+    """Two jobs that have grown alike fill a node each; a new one waits for half a node."""
+    big = [job("a", (3, 5), priority=priority), job("b", (3, 5))]
+    case = Case([(big[0], ["node-00"] * 8), (big[1], ["node-01"] * 8), (job("new", (1, 3)), [])])
+    case.nodes, case.known = nodes(2, 8), {"a": steps(1000), "b": steps(1000)}
+    case.history = {"a": SMALL, "b": SMALL, "new": NEW}
+    return case
+
+
+def test_one_job_returns_more_of_its_loan_rather_than_two_are_stopped() -> None:
+    decisions = two_lenders().decisions()
+    assert sorted(each.action for each in decisions.values()) == sorted(
+        (Action.SHRINK, Action.KEEP, Action.WAIT)
+    )
+    assert decisions["new"].counts == Counts(1, 3)
+
+
+def test_where_no_loan_alone_is_enough_two_jobs_return_theirs() -> None:
+    case = two_lenders()
+    large = Counts(2, 8)
+    case.jobs[2] = job("new", large), []
+    case.history["new"] = JobHistory(user_counts=large)
+    decisions = case.decisions()
+    assert decisions["a"].action is decisions["b"].action is Action.SHRINK
+    assert decisions["new"].counts == large
+
+
+def test_a_job_of_a_higher_priority_keeps_its_loan_where_others_lend_enough() -> None:
+    case = two_lenders(priority=10)
+    case.history["b"] = replace(SMALL, user_counts=Counts(1, 1))
+    decisions = case.decisions()
+    assert decisions["a"].action is Action.KEEP
+    assert decisions["b"].action is Action.SHRINK
 
 
 def test_where_nothing_is_lent_it_waits_for_its_own_counts() -> None:
