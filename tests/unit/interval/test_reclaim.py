@@ -84,7 +84,7 @@ def test_finds_the_donors_that_an_exhaustive_search_finds(
             assert found or not left
             continue
         assert isinstance(found, Reclaimed)
-        assert list(found.donors) == expected
+        assert [each for each, _ in found.donors] == expected
         plan.adopt(found.plan)
         for each in [*expected, Classified(new, Eligibility.WAITING, new.counts, "", LEAST)]:
             decided[each.job.uid] = LEAST if each in left else new.counts
@@ -122,10 +122,10 @@ def test_a_job_that_may_not_grow_again_shrinks_after_all_others() -> None:
     new, large = job("new", (1, 1)), job("large", (2, 3))
     found = settlement.reclaim.find(plan, lambda trial: trial.move(new, new.counts), Limits())
     assert isinstance(found, Reclaimed)
-    assert found.donors == (other,)
+    assert found.donors == ((other, LEAST),)
     found = settlement.reclaim.find(plan, lambda trial: trial.move(large, large.counts), Limits())
     assert isinstance(found, Reclaimed)
-    assert found.donors == (other, worn)
+    assert found.donors == ((other, LEAST), (worn, LEAST))
 
 
 def test_a_job_that_may_not_grow_again_shrinks_for_no_growth_of_another() -> None:
