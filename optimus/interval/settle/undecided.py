@@ -1,6 +1,7 @@
 """One interval before and after it is decided, and the question that its policy is asked."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -133,10 +134,12 @@ def kinds_of(nodes: Iterable[Node], label: str) -> tuple[KindCapacity, ...]:
     by_kind = dict[str, list[Node]]()
     for node in nodes:
         by_kind.setdefault(node.labels.get(label, ""), []).append(node)
-    return tuple(
-        KindCapacity(kind, len(alike), schedulable_capacity(alike), _price(alike))
-        for kind, alike in sorted(by_kind.items())
-    )
+    return tuple(_of_kind(kind, alike) for kind, alike in sorted(by_kind.items()))
+
+
+def _of_kind(kind: str, nodes: Sequence[Node]) -> KindCapacity:
+    sizes = Counter(each.allocatable for each in nodes if not each.cordoned)
+    return KindCapacity(kind, len(nodes), schedulable_capacity(nodes), _price(nodes), sizes)
 
 
 def _price(nodes: Sequence[Node]) -> float:
