@@ -1,9 +1,7 @@
 """One interval before and after it is decided, and the question that its policy is asked."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
@@ -33,7 +31,7 @@ from optimus.interval.share import Pool
 from optimus.interval.worth import NO_LOANS, Loans
 from optimus.jobs import Counts
 from optimus.models.forecast import Forecast, Speed
-from optimus.nodes import NODE_PRICE_LABEL, Node
+from optimus.nodes import Node
 
 
 @runtime_checkable
@@ -143,12 +141,8 @@ def _of_kind(kind: str, nodes: Sequence[Node]) -> KindCapacity:
 
 
 def _price(nodes: Sequence[Node]) -> float:
-    """The mean of the prices that are labelled; a label that is no amount does not count."""
-    prices = list[float]()
-    for node in nodes:
-        with suppress(ValueError):
-            price = float(node.labels.get(NODE_PRICE_LABEL, ""))
-            prices += [price] if 0 < price < math.inf else []
+    """The mean of the prices that are labelled."""
+    prices = [each.price for each in nodes if each.price is not None]
     return sum(prices) / len(prices) if prices else 1.0
 
 
