@@ -118,8 +118,8 @@ export function jobView(namespace, name) {
 
   function layout() {
     replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves,
-      h("div", { class: "columns even" }, h("div", { class: "stack" }, boxes.speed, boxes.whatIf, boxes.arrival),
-        h("div", { class: "stack" }, boxes.timeline, panel("Placement", { note: "by node" }, boxes.places))),
+      h("div", { class: "columns even" }, h("div", { class: "stack" }, boxes.speed, boxes.whatIf),
+        h("div", { class: "stack" }, boxes.timeline, panel("Placement", { note: "by node" }, boxes.places), boxes.arrival)),
       h("div", { class: "columns even" }, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions), panel("Events", { note: "on the job, newest first" }, boxes.events)),
       panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands),
       panel("YAML", { note: "without what may be secret: values of environment variables, commands, probes, annotations of others" }, h("details", {}, h("summary", {}, "Show"), boxes.yaml)));
