@@ -292,7 +292,7 @@ class Ending:
 
     def _run(self) -> None:
         body = msgspec.json.encode({"gracePeriodSeconds": 0})
-        while not self._stopping.wait(0.1):
+        while not self._stopping.wait(0.02):
             ready = [job for job in self._ledger.whole() if job not in self._ended]
             if not ready or self._ledger.bound_share() <= FULL:
                 continue
@@ -311,6 +311,7 @@ class Replica:
         self._api, self._folder, self.name, self._lease = api, folder, name, lease
         self.port, self._secure_port = pick_ports(2, random.Random())
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.extender_config: Mapping[str, object] = {"check-invariants": True}
         probe = manifest_probe()
         self._period: float = probe["periodSeconds"]
         self._timeout: float = probe["timeoutSeconds"]
@@ -391,7 +392,7 @@ class Replica:
 
     def _config(self) -> Path:
         path = self._folder / "optimus.yaml"
-        path.write_text("extender: {check-invariants: true}")
+        path.write_text(yaml.safe_dump({"extender": dict(self.extender_config)}))
         return path
 
     def _scheduler(self) -> list[str]:
