@@ -88,8 +88,8 @@ def run(api: Api, folder: Path, seed: int, options: argparse.Namespace) -> dict[
     client = connect(api.cluster.kubeconfig, user_agent="benchmark")
     reflector = Reflector(client, watched_pods(), observer=ledger.see)
     reflector.start()
-    replica = Replica(api, folder, "replica-a", {})
-    replica.extender_config = {"check-invariants": True, "bind-gangs": options.binds}
+    config = {"check-invariants": True, "bind-gangs": options.binds}
+    replica = Replica(api, folder, "replica-a", {}, config)
     try:
         replica.start("extender")
         replica.start("kube-scheduler")
