@@ -236,7 +236,10 @@ def test_the_causes_of_refusals_are_documented() -> None:
     (row,) = (
         row for row in _REFERENCE.rows("Metrics") if "optimus_extender_refusals_total" in row[0]
     )
-    assert set(spans(row[3])) == {cause for _, cause in REFUSALS.values()} | {"reserved"}
+    assert set(spans(row[3])) == {cause for _, cause in REFUSALS.values()} | {
+        "reserved",
+        "just bound",
+    }
 
 
 def test_every_sentence_of_a_refused_pod_is_in_the_extender_s_page() -> None:
