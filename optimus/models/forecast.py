@@ -126,11 +126,28 @@ class Forecast:
         Their logarithms are taken as normal and independent."""
         if self.time_to_goal is not None and self.time_to_goal.is_late:
             return np.full(np.broadcast_shapes(np.shape(ps), np.shape(workers)), np.inf)
+        return np.asarray(self.remaining_seconds(ps, workers) * np.exp(self._spread(ps, workers)))
+
+    def _spread(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """The logarithm of the time left, from its median to where 90 % of it ends."""
         work = math.log(max(self.late_factor, 1.0))
         speed: ArrayLike = 0.0
         if isinstance(self.speed, SpeedModel):
             speed = _NORMAL_90 * self.speed.uncertainty(ps, workers)
-        return np.asarray(self.remaining_seconds(ps, workers) * np.exp(np.hypot(work, speed)))
+        return np.hypot(work, speed)
+
+    def probability_within(self, seconds: float, counts: Counts) -> float:
+        """How likely the goal is met within these seconds at counts, by the same distribution."""
+        if self.goal_met:
+            return 1.0
+        median, spread = self.at(counts), float(self._spread(counts.ps, counts.workers))
+        in_run = 1.0 if self.time_to_goal is None else self.time_to_goal.in_run
+        if seconds <= 0 or not math.isfinite(median):
+            return 0.0
+        if median <= 0 or spread <= 0:
+            return in_run if median <= seconds else 0.0
+        deviations = math.log(seconds / median) * _NORMAL_90 / spread
+        return min(0.5 * math.erfc(-deviations / math.sqrt(2)), in_run)
 
     @property
     def unlikely(self) -> str:
