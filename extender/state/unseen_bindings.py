@@ -173,6 +173,7 @@ class UnseenBindings:
             bound.until, bound.refused = now + FRESH_SECONDS, False
             return
         was_answered = pod.replica is not None and pod.replica in self._reservations.assumed
+        # Those that were bound before this process began count, too: it does not know by whom.
         if not was_passing and not was_answered and pod.node in self._cluster.nodes:
             if self.others_until <= now:
                 _LOG.info(
