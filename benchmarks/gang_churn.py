@@ -5,10 +5,11 @@ A real etcd, kube-apiserver and kube-scheduler run on loopback with one extender
 objects without a kubelet. Gangs of several sizes, requests and priorities, and single pods of no
 job, arrive all the time and end once they are bound; a few always wait. Kills: the extender gets
 SIGKILL when a random number of further bindings has been seen, so mostly among the bindings of a
-gang, at the earliest when it binds gangs again after the last kill, and is started again. A second scheduler, a stock kube-scheduler, places single pods of its
-own on the same nodes. Checked at every binding: no node holds more than it has. Checked at the end:
-every gang was bound whole. The result is one JSON object; the exit status is 1 where anything was
-found. ``--no-bind`` leaves all binding to kube-scheduler, for comparison.
+gang, at the earliest when it binds gangs again after the last kill, and is started again. A second
+scheduler, a stock kube-scheduler, places single pods of its own on the same nodes. Checked at every
+binding: no node holds more than it has. Checked at the end: every gang was bound whole. The result
+is one JSON object; the exit status is 1 where anything was found. ``--no-bind`` leaves all binding
+to kube-scheduler, for comparison.
 """
 
 import argparse
