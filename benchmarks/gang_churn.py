@@ -5,10 +5,11 @@ A real etcd, kube-apiserver and kube-scheduler run on loopback with one extender
 objects without a kubelet. Gangs of several sizes, requests and priorities, and single pods of no
 job, arrive all the time and end once they are bound; a few always wait. Kills: the extender gets
 SIGKILL when a random number of further bindings has been seen, so mostly among the bindings of a
-gang, and is started again. A second scheduler, a stock kube-scheduler, places single pods of its
-own on the same nodes. Checked at every binding: no node holds more than it has. Checked at the end:
-every gang was bound whole. The result is one JSON object; the exit status is 1 where anything was
-found. ``--no-bind`` leaves all binding to kube-scheduler, for comparison.
+gang, at the earliest when it binds gangs again after the last kill, and is started again. A second
+scheduler, a stock kube-scheduler, places single pods of its own on the same nodes. Checked at every
+binding: no node holds more than it has. Checked at the end: every gang was bound whole. The result
+is one JSON object; the exit status is 1 where anything was found. ``--no-bind`` leaves all binding
+to kube-scheduler, for comparison.
 """
 
 import argparse
@@ -44,6 +45,7 @@ from benchmarks.scheduler_kills import (
     wait_or_say,
 )
 from benchmarks.scheduler_throughput import PODS, Api, cluster_of, wait
+from extender.state.unseen_bindings import OTHERS_SECONDS
 from localcluster.ports import pick_ports
 from optimus.kube.client import connect
 from optimus.kube.pods import watched_pods
@@ -56,6 +58,10 @@ SECOND: Final = "second"
 """The name of the second scheduler; a fifth of all arrivals are its single pods."""
 
 STALL_SECONDS: Final = 60.0
+
+SETTLE_SECONDS: Final = OTHERS_SECONDS + 1.0
+"""An extender that has begun beside bound pods binds no gang sooner."""
+
 _PRIORITY: Final = {"metadata": {"name": "urgent"}, "value": 1000}
 
 
@@ -202,7 +208,8 @@ class Churn:
 
     def _kill(self, kills: int) -> None:
         while self._kills < kills and not self._stopping.is_set():
-            until = self._ledger.count() + self._random.randint(20, 120)
+            self._stopping.wait(SETTLE_SECONDS)
+            until = self._ledger.count() + self._random.randint(1, 60)
             while self._ledger.count() < until and not self._stopping.is_set():
                 time.sleep(0.001)
             if self._stopping.is_set():

@@ -367,10 +367,13 @@ def figures(
     whole = sum(all(name in watching.node for name in names) for names in jobs.values())
     per_gang = [len({watching.node[name] for name in names}) for names in jobs.values()]
     on_node = Counter(watching.node.values())
+    whole_at = sorted(max(watching.bound_at[name] for name in names) for names in jobs.values())
     return {
         "pods_per_second": round(pods / seconds, 1),
         "seconds": round(seconds, 2),
         "first_binding_after_seconds": round(min(watching.bound_at.values()) - began, 2),
+        "first_gang_whole_after_seconds": round(whole_at[0] - began, 2),
+        "median_gang_whole_after_seconds": round(statistics.median(whole_at) - began, 2),
         "gangs_whole": whole,
         "servers_per_gang": round(statistics.mean(per_gang), 1),
         "most_pods_on_a_node": max(on_node.values()),

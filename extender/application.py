@@ -73,6 +73,9 @@ from optimus.runtime.settings import address, names_in
 _WRITERS: Final = 8
 """Patches to pods at the same time: a gang of 40 is nominated in some tens of milliseconds."""
 
+_BINDINGS: Final = 16
+"""Bindings at the same time: kube-scheduler waits for them."""
+
 
 def clocks_of(client: Client) -> Callable[[], Instant]:
     """The time now; since the epoch it is the API server's, as the creation times of pods are."""
@@ -91,7 +94,7 @@ class _Binding:
             connect_seconds=ANSWER_SECONDS,
             guard=deadline.why_not,
         )
-        self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="bind")
+        self._executor = ThreadPoolExecutor(_BINDINGS, thread_name_prefix="bind")
         self.writes = BindWrites(PodWriter(self._client).bind, deadline, self._executor)
 
     def stop(self) -> None:

@@ -33,11 +33,12 @@ PASSING_SECONDS: Final = 0.1
 IN_VAIN_SECONDS: Final = 5.0
 """How long they are not waited for after that was in vain: kube-scheduler does nothing else."""
 
-SEEN_SECONDS: Final = 0.5
+SEEN_SECONDS: Final = 1.0
 """How long the watch is waited for: kube-scheduler sees the bindings at about the same time."""
 
-PAUSE_SECONDS: Final = 60.0
-"""How long nothing is bound after the API server has forbidden it, throttles or did not answer."""
+PAUSE_SECONDS: Final = 30.0
+"""How long nothing is bound after the API server has forbidden it, throttles or did not answer, and
+after its watch was late."""
 
 
 _PAUSES: Final = (ErrorKind.FORBIDDEN, ErrorKind.THROTTLED, ErrorKind.TRANSIENT)
@@ -112,7 +113,8 @@ class GangBinding:
         ]
         self._count("bound" if len(bound) == len(rest.pods) else "bound in part")
         if bound:
-            self._wait_seen([each for each, _ in bound])
+            if not self._are_seen([each for each, _ in bound]):
+                self._pause("the watch does not show what was bound")
             self._report(pod, bound)
 
     def _choose(self, pod: Pod, names: Sequence[str], until: float) -> Rest:
@@ -143,15 +145,20 @@ class GangBinding:
             self._count(str(outcome.kind))
             _LOG.info("pod %s/%s: not bound here: %s", pod.namespace, pod.name, outcome)
             if outcome.kind in _PAUSES:
-                self._paused_until = time.monotonic() + PAUSE_SECONDS
-                _LOG.warning("no gang is bound here for %.0f s: %s", PAUSE_SECONDS, outcome)
+                self._pause(outcome.sentence)
         return self._rests.end(pod, held, outcome)
 
-    def _wait_seen(self, pods: Iterable[Pod]) -> None:
+    def _pause(self, reason: str) -> None:
+        self._paused_until = time.monotonic() + PAUSE_SECONDS
+        _LOG.warning("no gang is bound here for %.0f s: %s", PAUSE_SECONDS, reason)
+
+    def _are_seen(self, pods: Iterable[Pod]) -> bool:
         until = time.monotonic() + SEEN_SECONDS
         while True:
             count = self._rests.changes.count
+            if self._rests.are_seen(pods):
+                return True
             left = until - time.monotonic()
-            if left <= 0 or self._rests.are_seen(pods):
-                return
+            if left <= 0:
+                return False
             self._rests.changes.wait(count, left)

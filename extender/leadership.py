@@ -96,7 +96,9 @@ class LeaseReader:
         last, self._transitions = self._transitions, transitions
         if last is None or transitions is None:
             return False
-        return self._leads and transitions - last > 1
+        led_between = self._leads and transitions - last > 1
+        self._other_led |= led_between
+        return led_between
 
     def _say_mismatch(self, lease: str, holder: str) -> None:
         _LOG.warning(

@@ -12,6 +12,7 @@ from extender.state.extender_state import ExtenderState
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
+from optimus.placement.capacity import is_admitted
 from optimus.placement.gang import Placement
 from optimus.placement.ledger import Reservation
 from optimus.placement.queue.order import Instant
@@ -58,12 +59,9 @@ class GangRests:
         ]
         if not waiting:
             return Rest()
-        if not state.leads or job_uid in state.cluster.rescales:
-            return Rest(cause="rescaling")
-        if not self._offers_check.knows_every_rule(job_uid):
-            return Rest(cause="rules")
-        if now.monotonic < state.unseen.others_until:
-            return Rest(cause="other scheduler")
+        cause = self._why_none(job_uid, now)
+        if cause:
+            return Rest(cause=cause)
         pairs = [
             (each, held)
             for each in waiting
@@ -71,12 +69,23 @@ class GangRests:
         ]
         if len(pairs) < len(waiting) or not self._still_holds(job_uid, pairs):
             return Rest(cause="plan")
-        if not _are_offered(pod, names, pairs):
+        if not self._are_offered(pod, names, [held.node for _, held in pairs]):
             return Rest(cause="not offered")
         nodes = {held.node for _, held in pairs}
         if not state.unseen.leave_room_for_passing(nodes, now.monotonic):
             return Rest(cause="passing pods", may_change=True)
         return Rest(tuple(pairs))
+
+    def _why_none(self, job_uid: str, now: Instant) -> str:
+        """Why nothing of a gang is bound, whatever is planned for it."""
+        state = self._state
+        if not state.leads or job_uid in state.cluster.rescales:
+            return "rescaling"
+        if state.why_too_old() is not None or state.unseen.may_be_late(now.monotonic):
+            return "late"
+        if now.monotonic < state.unseen.others_until:
+            return "other scheduler"
+        return "" if self._offers_check.knows_every_rule(job_uid) else "rules"
 
     def _still_holds(self, job_uid: str, pairs: Sequence[tuple[Pod, Reservation]]) -> bool:
         """Whether the gang is as it was planned, and its nodes still admit it and have the room."""
@@ -92,6 +101,20 @@ class GangRests:
         over = any(state.reservations.is_overcommitted(node) for node in {*nodes.values()})
         placement = Placement(job_uid, nodes)
         return enough and not over and state.reservations.still_fits(gang, placement)
+
+    def _are_offered(self, pod: Pod, names: Sequence[str], nodes: Iterable[str]) -> bool:
+        """Whether kube-scheduler offers ``pod`` those of the planned nodes where it would fit: its
+        view may be newer, or know of other pods. A probe cannot show it."""
+        if len(names) < 2:
+            return True
+        assert pod.replica is not None
+        left, job_uid = self._state.reservations.left, pod.replica.job_uid
+        missing = {*nodes} - {*names}
+        return not any(
+            is_admitted(self._state.cluster.nodes[node], pod.constraints)
+            and pod.resources.fits_in(left(node, besides=job_uid))
+            for node in missing
+        )
 
     def end(self, pod: Pod, held: Reservation, outcome: Written | Refused) -> bool:
         """Record what became of a binding; returns whether the pod is bound."""
@@ -109,16 +132,3 @@ class GangRests:
         """Whether the watch has shown these pods bound."""
         with self._state.lock:
             return not any(self._state.unseen.is_being_bound(each.uid) for each in pods)
-
-
-def _are_offered(pod: Pod, names: Sequence[str], pairs: Iterable[tuple[Pod, Reservation]]) -> bool:
-    """Whether kube-scheduler offers ``pod`` the nodes of those that need as much as it does: it
-    may know of pods there that the plan does not. A probe cannot show it."""
-    if len(names) < 2:
-        return True
-    offered = set(names)
-    return all(
-        held.node in offered
-        for each, held in pairs
-        if each.constraints == pod.constraints and pod.resources.fits_in(each.resources)
-    )

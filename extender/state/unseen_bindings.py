@@ -28,6 +28,10 @@ FRESH_SECONDS: Final = 30.0
 OTHERS_SECONDS: Final = 10.0
 """How long after a binding by a scheduler that does not ask another one by it is expected."""
 
+QUIET_SECONDS: Final = 10.0
+"""How long after the last event of a pod the watch is taken to be late: a gang that is new, or for
+which room has appeared, comes with events."""
+
 UNKNOWN_SECONDS: Final = 60.0
 """How long a binding of which the watch shows nothing may still come: no request lasts longer."""
 
@@ -63,8 +67,13 @@ class UnseenBindings:
         self._bound: dict[str, _Bound] = {}
         self._nominated: dict[str, tuple[str, Resources]] = {}
         """By UID of a pod of no job, the node on which kube-scheduler keeps room for it."""
+        self._event_at = float("-inf")
         self.others_until = float("-inf")
         """Until when pods may be bound here by schedulers that do not ask."""
+
+    def may_be_late(self, now: float) -> bool:
+        """Whether the watch has shown no pod for a while: what others bind may not be seen."""
+        return now - self._event_at > QUIET_SECONDS
 
     # --- what kube-scheduler places
 
@@ -145,6 +154,7 @@ class UnseenBindings:
         """A pod, before and after a change; ``None``: absent."""
         pod = after or before
         assert pod is not None
+        self._event_at = now
         self._nominated.pop(pod.uid, None)
         if pod is after and pod.replica is None and pod.nominated_node and is_waiting(pod):
             self._nominated[pod.uid] = pod.nominated_node, pod.resources
@@ -163,6 +173,7 @@ class UnseenBindings:
             bound.until, bound.refused = now + FRESH_SECONDS, False
             return
         was_answered = pod.replica is not None and pod.replica in self._reservations.assumed
+        # Those that were bound before this process began count, too: it does not know by whom.
         if not was_passing and not was_answered and pod.node in self._cluster.nodes:
             if self.others_until <= now:
                 _LOG.info(

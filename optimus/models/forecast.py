@@ -41,7 +41,7 @@ from optimus.models.convergence import (
 from optimus.models.goals import has_converged
 from optimus.models.metric_goal import as_losses, series_of
 from optimus.models.prior import earlier_total, met_at, usual_total, with_earlier
-from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
+from optimus.models.speed.curve import MergedSamples, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
 from optimus.progress.state import epoch_index
 from optimus.progress.types import Declared, LossPoint, TrainingProgress
@@ -547,12 +547,7 @@ def known_samples(job: Job, progress: TrainingProgress) -> MergedSamples:
     measured = MergedSamples.of(progress.samples)
     if not progress.earlier:
         return measured
-    return with_earlier(measured, progress.earlier, speed_terms(job))
-
-
-def speed_terms(job: Job) -> SpeedTerms:
-    """The terms of the time of its steps."""
-    return SpeedTerms(job.mode, job.batch, SpeedForm.BLEND)
+    return with_earlier(measured, progress.earlier, SpeedTerms.of(job))
 
 
 def fitted_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
@@ -572,7 +567,7 @@ def expected_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
 
 def _speed_here(job: Job, progress: TrainingProgress, measured: MergedSamples) -> SpeedModel:
     """The model of these samples, at its speed now on the nodes where the job runs."""
-    model, kind = SpeedModel.of(measured, speed_terms(job)), progress.node_kind
+    model, kind = SpeedModel.of(measured, SpeedTerms.of(job)), progress.node_kind
     latest = measured.latest_at(job.counts, kind)
     if latest is not None:
         model = model.on(latest.node_kind).anchored(job.counts, latest.steps_per_second)

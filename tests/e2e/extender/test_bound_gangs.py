@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.faults.faults import Calls, Fault, Kill
+from localcluster.faults.faults import (
+    Calls,
+    Cut,
+    Effect,
+    ErrorResponse,
+    Fault,
+    Hang,
+    Kill,
+)
 from tests.e2e.extender.scheduler import (
     SchedulerProcesses,
     TrainingJobs,
@@ -88,6 +96,43 @@ def test_a_gang_is_bound_whole_though_the_extender_is_killed_at_any_binding(
         wait_until("nothing is reserved", lambda: reservations(processes) == 0)
         for name in singles:
             api.delete(f"{PODS}/{name}")
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        Cut(),
+        Cut(after_effect=True),
+        ErrorResponse(429, 1),
+        ErrorResponse(403),
+        Hang(9.0),
+    ],
+    ids=str,
+)
+def test_a_gang_is_bound_whole_whatever_becomes_of_a_binding(
+    own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path, effect: Effect
+) -> None:
+    with watched(own, tmp_path, config=BINDS) as seen:
+        seen.traffic.inject(Fault(BINDING, effect, nth=3))
+        jobs.create("faulty", 2, 10)
+        wait_until("it has happened", lambda: seen.traffic.is_spent)
+        jobs.wait_bound("faulty", 12)
+        assert over_committed(api) == {}
+        wait_until("nothing is reserved", lambda: reservations(seen.processes) == 0)
+
+
+def test_a_gang_is_bound_whole_though_kube_scheduler_is_killed_meanwhile(
+    own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
+) -> None:
+    with watched(own, tmp_path, config=BINDS) as seen:
+        seen.traffic.kill_client = lambda: seen.processes.kill("kube-scheduler")
+        seen.traffic.inject(Fault(BINDING, Kill(), nth=5))
+        jobs.create("killed", 2, 10)
+        wait_until("it is killed", lambda: seen.traffic.is_spent)
+        seen.processes.start_scheduler()
+        jobs.wait_bound("killed", 12)
+        assert over_committed(api) == {}
+        wait_until("nothing is reserved", lambda: reservations(seen.processes) == 0)
 
 
 def test_gangs_beside_single_pods_are_bound_whole_and_no_node_is_over_committed(

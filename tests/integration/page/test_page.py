@@ -145,6 +145,17 @@ def test_times_are_in_utc_and_say_so_whatever_the_zone_of_the_browser(
         browser.call("Emulation.setTimezoneOverride", timezoneId="")
 
 
+def test_a_duration_is_rounded_before_it_is_cut_into_hours_and_minutes(
+    browser: Browser, page: ServedPage
+) -> None:
+    go(browser, page)
+    texts = browser.value(
+        "import('/assets/dom.js').then((dom) => "
+        "[59.6, 599.4, 3599, 7190, 86399, 172790].map(dom.duration))"
+    )
+    assert texts == ["1 m", "9 m 59 s", "1 h 0 m", "2 h 0 m", "1 d 0 h", "2 d 0 h"]
+
+
 def test_rescales_and_profiling_runs_are_counted_as_they_are_drawn(
     browser: Browser, extremes: ServedPage
 ) -> None:

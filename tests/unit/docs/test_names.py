@@ -195,7 +195,8 @@ def test_the_flags_that_the_operator_guide_names_are_there() -> None:
         "--skip-nodes-with-custom-controller-pods",
         *("--install", "--namespace", "--create-namespace", "--set", "--kube-version"),
         *("--serviceaccount", "--from-file", "--custom-resource-state-config-file"),
-    }  # of kube-scheduler, old and new; Cluster Autoscaler; Helm; kubectl; kube-state-metrics
+        *("--certificate-identity", "--certificate-oidc-issuer", "--version", "--clusterrole"),
+    }  # of kube-scheduler, old and new; Cluster Autoscaler; Helm; kubectl; cosign, ...
     ours = [
         code
         for code in _OPERATOR.code + _PROTOCOL.code

@@ -8,9 +8,10 @@ import pytest
 
 from extender.filter import FilterResult, filter_nodes
 from extender.gang_binding import BindDeadline, BindWrites, GangBinding
+from extender.notices import bound_notice
 from extender.planner.gang_rests import GangRests
 from extender.settings import Settings
-from extender.state.unseen_bindings import FRESH_SECONDS, OTHERS_SECONDS
+from extender.state.unseen_bindings import FRESH_SECONDS, OTHERS_SECONDS, QUIET_SECONDS
 from optimus.jobs import NodeConstraints
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -32,6 +33,7 @@ class Binding(FakeCluster):
     seen: bool = True
     """Whether the watch shows bindings at once."""
     written: dict[str, str] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -40,6 +42,7 @@ class Binding(FakeCluster):
             GangRests(self.state, self.offers_check),
             BindWrites(self._write, BindDeadline()),
             count=self.outcomes.append,
+            report=lambda pod, bound: self.notices.append(bound_notice(pod, bound).message),
         )
 
     def _write(self, pod: Pod, node: str) -> Written | Refused:
@@ -66,6 +69,7 @@ def test_one_call_binds_the_whole_gang_where_it_was_planned() -> None:
     (node,) = cluster.ask(first).kept
     assert set(cluster.written) == {*others}
     assert cluster.outcomes == ["bound"]
+    assert cluster.notices == [f"bound 5 pods at once, beside {first}, to a, b"]
     cluster.bind(first, node)
     cluster.assert_not_overcommitted()
     assert sorted(cluster.free(name) for name in "ab") == [0, 0]
@@ -202,6 +206,7 @@ def test_nothing_is_bound_for_a_while_after_a_binding_by_another_scheduler() -> 
     cluster.ask(first)
     assert (cluster.written, cluster.outcomes) == ({}, ["other scheduler"])
     cluster.now += OTHERS_SECONDS + 1
+    cluster.job("k", 1, 0)
     cluster.ask(first)
     assert len(cluster.written) == 3
 
@@ -259,3 +264,37 @@ def test_no_gang_is_bound_for_a_while_after_the_api_server_has_forbidden_it() ->
     cluster.refuses = lambda _: None
     cluster.ask(second)
     assert cluster.written == {}
+
+
+def test_nothing_is_bound_while_the_watch_may_be_late() -> None:
+    cluster = Binding({"a": 9})
+    first, *_ = cluster.job("j", 1, 3)
+    cluster.now += QUIET_SECONDS + 1
+    cluster.ask(first)
+    assert (cluster.written, cluster.outcomes) == ({}, ["late"])
+    cluster.job("k", 1, 0)
+    cluster.ask(first)
+    assert len(cluster.written) == 3
+
+
+def test_no_gang_follows_one_of_which_the_watch_does_not_show_the_bindings() -> None:
+    cluster = Binding({"a": 9}, seen=False)
+    first, *_ = cluster.job("j", 1, 3)
+    cluster.ask(first)
+    cluster.show()
+    second, *_ = cluster.job("k", 1, 3)
+    cluster.ask(second)
+    assert len(cluster.written) == 3
+
+
+def test_kube_scheduler_must_offer_the_planned_nodes_where_the_first_pod_would_fit() -> None:
+    cluster = Binding({"a": 2, "b": 2, "c": 2})
+    cluster.job("before", 1, 0)
+    cluster.place("before-ps-0")  # with all nodes offered
+    cluster.delete("before-ps-0")
+    first, *_ = cluster.job("j", 2, 2)
+    own = cluster.ask(first, ["a", "c"]).kept
+    assert own == ("a",)
+    assert (cluster.written, cluster.outcomes[-1]) == ({}, "not offered")
+    cluster.ask(first, ["a", "b", "c"])
+    assert len(cluster.written) == 3
