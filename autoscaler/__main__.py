@@ -48,6 +48,7 @@ from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import KubeError
 from optimus.kube.events import EventWriter
+from optimus.kube.job_display import JobDisplay
 from optimus.kube.leases import LEASE_API_VERSION, LeaseStore
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
@@ -122,7 +123,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     with (
         closing(_Logs(poller, rotation)) as logs,
         _caches(settings, client, eligibility) as caches,
-        _page(settings, instance, leadership) as page,
+        _page(settings, instance, leadership, JobDisplay(client)) as page,
     ):
         reports = _Reports(instance, metrics, page)
         controller = _controller(settings, client, caches, logs, reports)
@@ -141,7 +142,10 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
 
 @contextmanager
 def _page(
-    settings: Settings, instance: str, leadership: Leadership | OnlyInstance
+    settings: Settings,
+    instance: str,
+    leadership: Leadership | OnlyInstance,
+    display: JobDisplay,
 ) -> Iterator[PageFeed | None]:
     """Serve the page where its address is set."""
     if settings.once or not settings.page_listen:
@@ -155,7 +159,7 @@ def _page(
         silent_limit_seconds=limit,
         hold_seconds=decisions.hold_seconds,
     )
-    app = create_page(feed, decisions.settings)
+    app = create_page(feed, decisions.settings, display)
     with feed, HealthServer(app, *address(settings.page_listen)) as server:
         _LOG.info("serving the page on port %d", server.port)
         yield feed

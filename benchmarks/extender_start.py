@@ -22,6 +22,7 @@ from benchmarks.extender_throughput import pod_bodies
 from benchmarks.scheduler_throughput import (
     PODS,
     Api,
+    Extender,
     cluster_of,
     rss_mb,
     start_extender,
@@ -69,7 +70,7 @@ def start(api: Api, folder: Path) -> dict[str, float]:
     """One start, from the launch until it is ready."""
     (port,) = pick_ports(1, random.Random())
     began = time.monotonic()
-    process = start_extender(api, folder, port)
+    process = start_extender(api, folder, Extender(port))
     try:
         seconds = time.monotonic() - began
         pids: Sequence[int] = tree_of(process.pid)

@@ -11,7 +11,8 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 
-from optimus.cli.simulate import parse_arithmetic, parse_nodes, summary_table
+from optimus.cli.node_groups import parse_arithmetic, parse_nodes
+from optimus.cli.simulate import summary_table
 from optimus.policies.gavel_las import GavelLasPolicy
 from optimus.simulator.engine import simulate
 from optimus.simulator.jobs import Workload

@@ -1,11 +1,13 @@
 """Step times of real MXNet and TensorFlow, parameters by default and balanced, on limited links.
 
-``python -m benchmarks.parameter_balance [--megabits 100] [--steps 8] [--ps 2,4,6]``. Needs Linux,
+``python -m benchmarks.parameter_balance [--steps 8] [--rounds 3]``. Needs Linux,
 `ip`, `tc` and `unshare`, and no rights: each process has a network namespace of its own within a
 user namespace, on one bridge, and what it sends and receives are each held to the speed of its
 link. Two workers; a step pushes all gradients and reads all parameters, and computes next to
-nothing, so that what is compared is the transfer. The first two steps are left out, and the median
-of the others is printed. Before that: table 3 of the paper, computed."""
+nothing, so that what is compared is the transfer. The two ways take turns: step by step in a job of
+TensorFlow, job by job in MXNet. The first two steps are left out, the medians of the others
+compared, and of ``--rounds`` such pairs the median ratio is printed. Before that: table 3 of the
+paper, computed."""
 
 import argparse
 import json
@@ -27,7 +29,7 @@ _ROOT: Final = Path(__file__).parents[1]
 _JOBS: Final = Path(__file__).parent / "parameter_jobs"
 _WORKERS: Final = 2
 _INSIDE: Final = "OPTIMUS_PARAMETER_BALANCE_INSIDE"
-_LIMIT_SECONDS: Final = 240.0
+_LIMIT_SECONDS: Final = 900.0
 MODELS: Final[dict[str, tuple[tuple[int, ...], ...]]] = {
     "embedding": ((9_000, 100), (100, 256), (256,), (256, 256), (256,), (256, 10), (10,)),
     "vgg": (
@@ -41,10 +43,11 @@ array of a million values, which MXNet would cut."""
 
 
 def main() -> None:
-    """Measure, and print one row for each framework, model, number of PSs and assignment."""
+    """Measure, and print one row for each framework, model and number of PSs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabits", type=float, default=100.0)
     parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ps", default="2,4,6")
     parser.add_argument("--frameworks", default="mxnet,tensorflow")
     parser.add_argument("--output", type=Path)
@@ -73,19 +76,28 @@ def _measured(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         run = {"mxnet": _mxnet, "tensorflow": _tensorflow}[framework]
         for model in MODELS:
             for ps in map(int, options.ps.split(",")):
-                for how in ("default", "balanced"):
-                    seconds = run(python, model, ps, how, options)
-                    row = {"framework": framework, "model": model, "ps": ps, "how": how}
-                    row["seconds"] = round(statistics.median(seconds), 4)
-                    print(json.dumps(row), flush=True)
-                    yield row
+                pairs = [
+                    [statistics.median(seconds[2:]) for seconds in run(python, model, ps, options)]
+                    for _ in range(options.rounds)
+                ]
+                row = {"framework": framework, "model": model, "ps": ps, **_compared(pairs)}
+                print(json.dumps(row), flush=True)
+                yield row
+
+
+def _compared(pairs: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """Seconds by default and balanced, and the ratios of the pairs, the lowest first."""
+    ratios = sorted(round(balanced / default, 3) for default, balanced in pairs)
+    default, balanced = (round(statistics.median(each), 3) for each in zip(*pairs, strict=True))
+    ratio = statistics.median(ratios)
+    return {"default": default, "balanced": balanced, "ratio": ratio, "ratios": ratios}
 
 
 def _mxnet(
-    python: str, model: str, ps: int, how: str, options: argparse.Namespace
-) -> Sequence[float]:
+    python: str, model: str, ps: int, options: argparse.Namespace
+) -> Iterator[Sequence[float]]:
     roles = ["scheduler", *["server"] * ps, *["worker"] * _WORKERS]
-    arguments = [python, str(_JOBS / "mxnet_steps.py"), json.dumps(MODELS[model]), how]
+    arguments = [python, str(_JOBS / "mxnet_steps.py"), json.dumps(MODELS[model])]
     shared = {
         "DMLC_PS_ROOT_URI": _address(0),
         "DMLC_PS_ROOT_PORT": "9091",
@@ -96,12 +108,13 @@ def _mxnet(
         {**shared, "DMLC_ROLE": role, "DMLC_NODE_HOST": _address(number)}
         for number, role in enumerate(roles)
     ]
-    return _job([*arguments, str(options.steps)], variables, options.megabits)
+    for how in ("default", "balanced"):
+        yield _job([*arguments, how, str(options.steps)], variables, options.megabits)
 
 
 def _tensorflow(
-    python: str, model: str, ps: int, how: str, options: argparse.Namespace
-) -> Sequence[float]:
+    python: str, model: str, ps: int, options: argparse.Namespace
+) -> Sequence[Sequence[float]]:
     roles = [("ps", n) for n in range(ps)] + [("worker", n) for n in range(_WORKERS)]
     roles.append(("chief", 0))
     addresses = {role: f"{_address(number)}:2222" for number, role in enumerate(roles)}
@@ -113,14 +126,15 @@ def _tensorflow(
         {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": name, "index": index}})}
         for name, index in roles
     ]
-    arguments = [python, str(_JOBS / "tensorflow_steps.py"), json.dumps(MODELS[model]), how]
-    return _job([*arguments, str(options.steps)], variables, options.megabits)
+    arguments = [python, str(_JOBS / "tensorflow_steps.py"), json.dumps(MODELS[model])]
+    found: Sequence[Sequence[float]] = _job(
+        [*arguments, str(options.steps)], variables, options.megabits
+    )
+    return found
 
 
-def _job(
-    command: Sequence[str], variables: Sequence[dict[str, str]], megabits: float
-) -> Sequence[float]:
-    """Run the processes of a job, each on its link; seconds of the steps by the last of them."""
+def _job(command: Sequence[str], variables: Sequence[dict[str, str]], megabits: float) -> Any:
+    """Run the processes of a job, each on its link; what the last of them prints."""
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0", "OMP_NUM_THREADS": "1"}
     path = {"PYTHONPATH": str(_ROOT / "trainer" / "src")}
     with ExitStack() as ending:
@@ -147,8 +161,7 @@ def _job(
     lines = [line for line in printed.splitlines() if line.startswith("[")]
     if not lines:
         sys.exit(f"no step times: {command}")
-    seconds: list[float] = json.loads(lines[-1])
-    return seconds[2:]
+    return json.loads(lines[-1])
 
 
 def _end(process: subprocess.Popen[str], number: int) -> None:

@@ -77,6 +77,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--gangs", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=420.0, help="no kill begins later")
+    parser.add_argument("--bind", action="store_true", help="bind-gangs of the extenders")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--logs", type=Path, default=None, help="a folder to keep the logs in")
     options = parser.parse_args()
@@ -86,7 +87,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary, cluster_of(NODES) as api:
         folder = options.logs or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        length = Length(options.kills, options.gangs, options.seconds)
+        length = Length(options.kills, options.gangs, options.seconds, binds=options.bind)
         found = run(api, folder, seed, length)
     print(json.dumps(found, indent=1))
     sys.exit(1 if found["faults"] else 0)
@@ -104,6 +105,9 @@ class Length(NamedTuple):
 
     take_over_seconds: float = TAKE_OVER_SECONDS
     """A take-over that lasts longer is a fault."""
+
+    binds: bool = False
+    """Whether the extenders bind the rest of gangs."""
 
 
 def run(
@@ -124,7 +128,8 @@ def run(
     reflector = Reflector(client, watched_pods(), observer=ledger.see)
     reflector.start()
     try:
-        with replicas(api, folder, lease or {}) as processes, Ending(api, ledger):
+        config = {"check-invariants": True, "bind-gangs": length.binds}
+        with replicas(api, folder, lease or {}, config) as processes, Ending(api, ledger):
             found = Kills(api, ledger, processes, generator).run(length)
         found["faults"] += [f"{name}: {line}" for name, line in errors(folder)]
         return {"seed": seed, **found}
@@ -292,7 +297,7 @@ class Ending:
 
     def _run(self) -> None:
         body = msgspec.json.encode({"gracePeriodSeconds": 0})
-        while not self._stopping.wait(0.1):
+        while not self._stopping.wait(0.02):
             ready = [job for job in self._ledger.whole() if job not in self._ended]
             if not ready or self._ledger.bound_share() <= FULL:
                 continue
@@ -307,7 +312,16 @@ class Ending:
 class Replica:
     """One kube-scheduler with its extender, in a host of its own name."""
 
-    def __init__(self, api: Api, folder: Path, name: str, lease: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        api: Api,
+        folder: Path,
+        name: str,
+        lease: Mapping[str, str],
+        config: Mapping[str, object],
+    ) -> None:
+        """``config`` is the extender's section of its file."""
+        self._config_values = config
         self._api, self._folder, self.name, self._lease = api, folder, name, lease
         self.port, self._secure_port = pick_ports(2, random.Random())
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -391,7 +405,7 @@ class Replica:
 
     def _config(self) -> Path:
         path = self._folder / "optimus.yaml"
-        path.write_text("extender: {check-invariants: true}")
+        path.write_text(yaml.safe_dump({"extender": dict(self._config_values)}))
         return path
 
     def _scheduler(self) -> list[str]:
@@ -424,9 +438,11 @@ def in_host(name: str, command: list[str]) -> list[str]:
 
 
 @contextmanager
-def replicas(api: Api, folder: Path, lease: Mapping[str, str]) -> Iterator[dict[str, Replica]]:
+def replicas(
+    api: Api, folder: Path, lease: Mapping[str, str], config: Mapping[str, object]
+) -> Iterator[dict[str, Replica]]:
     """Both replicas, ready; they end with the block."""
-    made = {name: Replica(api, folder, name, lease) for name in REPLICAS}
+    made = {name: Replica(api, folder, name, lease, config) for name in REPLICAS}
     try:
         for program in ("extender", "kube-scheduler"):
             for each in made.values():

@@ -1,12 +1,14 @@
-"""Pods per second through a real kube-scheduler, with the extender and without, in turn:
+"""Pods per second through a real kube-scheduler, with the extender and without:
 ``python -m benchmarks.scheduler_throughput [--nodes 1000]``.
 
 A real etcd, kube-apiserver and kube-scheduler run on loopback. Nodes are API objects without a
 kubelet, so the controllers, which would mark them as lost, are frozen. Gangs of 10 to 40 pods, as
 the training operator makes them, all exist before the schedulers start. The clock runs from the
 instant at which kube-scheduler acquires its Lease to the last binding. Each round schedules the
-same gangs with the stock scheduler and with the extender. The result is one JSON object: rates,
-their ratio, processor time by process, and what kube-scheduler and the extender say of themselves.
+same gangs with the stock scheduler, with the extender that leaves all binding to kube-scheduler
+(nominations), and with the one that binds the rest of each gang (bind). The result is one JSON
+object: rates, their ratio, processor time by process, and what kube-scheduler and the extender say
+of themselves.
 """
 
 import argparse
@@ -21,13 +23,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import urllib3
@@ -55,6 +58,9 @@ PODS: Final = "/api/v1/namespaces/ns/pods"
 NODE_CAPACITY: Final = {"cpu": "16", "memory": "64Gi", "pods": "110"}
 
 
+Run: TypeAlias = Callable[[Any, Path, Sequence[int], float], dict[str, Any]]
+
+
 def main() -> None:
     """Run all rounds and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -64,9 +70,14 @@ def main() -> None:
     parser.add_argument("--limit-seconds", type=float, default=180.0, help="of one run")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, cluster_of(options.nodes) as api:
-        runs: dict[str, list[dict[str, Any]]] = {"stock": [], "extender": []}
+        variants: dict[str, Run] = {
+            "stock": stock,
+            "nominations": partial(with_extender, binds=False),
+            "bind": partial(with_extender, binds=True),
+        }
+        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
         for number in range(options.rounds):
-            for name, run in (("stock", stock), ("extender", with_extender)):
+            for name, run in variants.items():
                 place = Path(folder) / f"{name}-{number}"
                 place.mkdir()
                 found = run(api, place, sizes(options.gangs), options.limit_seconds)
@@ -78,7 +89,9 @@ def main() -> None:
         "nodes": options.nodes,
         "gangs": options.gangs,
         "pods": sum(sizes(options.gangs)),
-        "ratio": round(medians["extender"] / medians["stock"], 2),
+        "ratio_to_stock": {
+            name: round(median / medians["stock"], 2) for name, median in medians.items()
+        },
         **runs,
     }
     print(json.dumps(result, indent=1))
@@ -187,18 +200,19 @@ def stock(api: Api, folder: Path, gangs: Sequence[int], limit_seconds: float) ->
         },
         "profiles": [{"schedulerName": "stock"}],
     }
-    return measure(api, folder, gangs, limit_seconds, configuration, extender_port=None)
+    return measure(api, folder, gangs, limit_seconds, configuration)
 
 
 def with_extender(
-    api: Api, folder: Path, gangs: Sequence[int], limit_seconds: float
+    api: Api, folder: Path, gangs: Sequence[int], limit_seconds: float, *, binds: bool = False
 ) -> dict[str, Any]:
-    """The gangs, of so many pods each, under the shipped configuration."""
+    """The gangs, of so many pods each, under the shipped configuration; ``binds``: the extender
+    binds the rest of a gang."""
     path = REPOSITORY / "scheduler-config" / "kube-scheduler-config.yaml"
     configuration = yaml.safe_load(path.read_text())
     (port,) = pick_ports(1, random.Random())
     configuration["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{port}"
-    return measure(api, folder, gangs, limit_seconds, configuration, extender_port=port)
+    return measure(api, folder, gangs, limit_seconds, configuration, Extender(port, binds=binds))
 
 
 def measure(
@@ -207,7 +221,7 @@ def measure(
     gangs: Sequence[int],
     limit_seconds: float,
     configuration: dict[str, Any],
-    extender_port: int | None,
+    extender: "Extender | None" = None,
 ) -> dict[str, Any]:
     """Make the pods, start the processes, wait until every pod is bound, remove the pods."""
     scheduler_name = configuration["profiles"][0]["schedulerName"]
@@ -220,8 +234,8 @@ def measure(
     wait(lambda: len(watching.known) == count, limit_seconds)
     processes: list[subprocess.Popen[bytes]] = []
     try:
-        if extender_port is not None:
-            processes.append(start_extender(api, folder, extender_port))
+        if extender is not None:
+            processes.append(start_extender(api, folder, extender))
         before = {name: cpu_of(api, name) for name in STORES}
         started = sum(cpu_seconds(pid) for each in processes for pid in tree_of(each.pid))
         port = start_scheduler(api, folder, configuration, processes)
@@ -230,14 +244,14 @@ def measure(
             "kube-scheduler": cpu_seconds(processes[-1].pid),
             **{name: cpu_of(api, name) - before[name] for name in STORES},
         }
-        if extender_port is not None:
+        if extender is not None:
             pids = tree_of(processes[0].pid)
             used["extender"] = sum(cpu_seconds(pid) for pid in pids) - started
         lease = configuration["leaderElection"]["resourceName"]
         found = figures(api, watching, jobs, lease, used)
         found["kube-scheduler says"] = scheduler_metrics(port)
-        if extender_port is not None:
-            found["extender says"] = extender_metrics(extender_port)
+        if extender is not None:
+            found["extender says"] = extender_metrics(extender.port)
             found["extender_rss_mb"] = sum(rss_mb(pid) for pid in tree_of(processes[0].pid))
         return found
     finally:
@@ -283,9 +297,23 @@ def delete_pods(api: Api, names: list[str]) -> None:
     api.send_all([("DELETE", f"{PODS}/{name}", body) for name in names])
 
 
-def start_extender(api: Api, folder: Path, port: int) -> "subprocess.Popen[bytes]":
+class Extender(NamedTuple):
+    """How an extender is started."""
+
+    port: int
+    binds: bool = False
+    """Whether it binds the rest of gangs."""
+
+
+def start_extender(api: Api, folder: Path, extender: Extender) -> "subprocess.Popen[bytes]":
     """The extender, ready."""
-    flags = [f"--listen=127.0.0.1:{port}", f"--kubeconfig={api.cluster.kubeconfig}"]
+    config, port = folder / "optimus.yaml", extender.port
+    config.write_text(yaml.safe_dump({"extender": {"bind-gangs": extender.binds}}))
+    flags = [
+        f"--listen=127.0.0.1:{port}",
+        f"--kubeconfig={api.cluster.kubeconfig}",
+        f"--config={config}",
+    ]
     with (folder / "extender.log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "extender", *flags], stdout=log, stderr=log, cwd=REPOSITORY
@@ -339,10 +367,13 @@ def figures(
     whole = sum(all(name in watching.node for name in names) for names in jobs.values())
     per_gang = [len({watching.node[name] for name in names}) for names in jobs.values()]
     on_node = Counter(watching.node.values())
+    whole_at = sorted(max(watching.bound_at[name] for name in names) for names in jobs.values())
     return {
         "pods_per_second": round(pods / seconds, 1),
         "seconds": round(seconds, 2),
         "first_binding_after_seconds": round(min(watching.bound_at.values()) - began, 2),
+        "first_gang_whole_after_seconds": round(whole_at[0] - began, 2),
+        "median_gang_whole_after_seconds": round(statistics.median(whole_at) - began, 2),
         "gangs_whole": whole,
         "servers_per_gang": round(statistics.mean(per_gang), 1),
         "most_pods_on_a_node": max(on_node.values()),
@@ -377,9 +408,8 @@ def scheduler_metrics(port: int) -> dict[str, float]:
 def extender_metrics(port: int) -> dict[str, float]:
     """The extender's own account: calls and their seconds, nominations by outcome, refusals."""
     text = urllib3.request("GET", f"http://127.0.0.1:{port}/metrics").data.decode()
-    wanted = (
-        r"^optimus_extender_((?:nominations|refusals|call_seconds)_(?:total|count|sum).*) (\S+)$"
-    )
+    names = "nominations|gangs_bound|refusals|call_seconds"
+    wanted = rf"^optimus_extender_((?:{names})_(?:total|count|sum).*) (\S+)$"
     return {name: round(float(value), 4) for name, value in re.findall(wanted, text, re.MULTILINE)}
 
 

@@ -3,13 +3,14 @@
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import msgspec
 
 from extender.cache_age import CacheAge
+from extender.gang_binding import ANSWER_SECONDS, BindDeadline, BindWrites, GangBinding
 from extender.gang_report import CacheReport, Inspection
 from extender.gang_states import counts_by_state, oldest_waits
 from extender.http.app import (
@@ -25,8 +26,14 @@ from extender.job_events import EventReporter, JobNotice
 from extender.leadership import leadership
 from extender.metrics import FaultHandler, Metrics
 from extender.nominator import Nominator
-from extender.notices import half_placed_notices, unrecognized_notices, waiting_notices
+from extender.notices import (
+    bound_notice,
+    half_placed_notices,
+    unrecognized_notices,
+    waiting_notices,
+)
 from extender.parts import Callbacks, Parts
+from extender.planner.gang_rests import GangRests
 from extender.planner.slices import PlanningThread
 from extender.preempted_room import PreemptedRoom, PreemptedRoomThread
 from extender.settings import Settings
@@ -45,7 +52,7 @@ from optimus.kube.events import EventWriter
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.nodes import watched_nodes
-from optimus.kube.pods import watched_pods
+from optimus.kube.pods import Pod, watched_pods
 from optimus.kube.profiles import watched_profiles
 from optimus.kube.reflector import Reflector, ReflectorConfig, why_not_synced
 from optimus.kube.store import Observer, T
@@ -58,6 +65,7 @@ from optimus.kube.volumes import (
     watched_volumes,
 )
 from optimus.kube.writer import PodWriter
+from optimus.placement.ledger import Reservation
 from optimus.placement.queue.order import Instant
 from optimus.runtime.health import HealthServer, InTurns
 from optimus.runtime.settings import address, names_in
@@ -65,10 +73,34 @@ from optimus.runtime.settings import address, names_in
 _WRITERS: Final = 8
 """Patches to pods at the same time: a gang of 40 is nominated in some tens of milliseconds."""
 
+_BINDINGS: Final = 16
+"""Bindings at the same time: kube-scheduler waits for them."""
+
 
 def clocks_of(client: Client) -> Callable[[], Instant]:
     """The time now; since the epoch it is the API server's, as the creation times of pods are."""
     return lambda: Instant(time.monotonic(), client.server_clock.now())
+
+
+class _Binding:
+    """What bindings are sent with: connections that send nothing once their time is over."""
+
+    def __init__(self, settings: Settings) -> None:
+        deadline = BindDeadline()
+        self._client = connect(
+            settings.kubeconfig,
+            user_agent="optimus-extender",
+            read_seconds=ANSWER_SECONDS,
+            connect_seconds=ANSWER_SECONDS,
+            guard=deadline.why_not,
+        )
+        self._executor = ThreadPoolExecutor(_BINDINGS, thread_name_prefix="bind")
+        self.writes = BindWrites(PodWriter(self._client).bind, deadline, self._executor)
+
+    def stop(self) -> None:
+        """End the threads and close the connections."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._client.close()
 
 
 class Application:
@@ -81,7 +113,9 @@ class Application:
         self._settings = settings
         self._client = connect(settings.kubeconfig, user_agent="optimus-extender")
         identity = settings.leader_identity or socket.gethostname()
-        self._leadership = leadership(self._client, settings.leader_lease, identity)
+        self._leadership = leadership(
+            self._client, settings.leader_lease, identity, waits=settings.bind_gangs
+        )
         callbacks = Callbacks(
             observe_wait=self.metrics.gang_wait.observe,
             called_as_follower=self._leadership.called_as_follower,
@@ -145,7 +179,9 @@ class Application:
             nominate=settings.nominate,
             report=job_events.look,
         )
-        verbs = Verbs.of(parts, config.ignored_resources)
+        self._binding = _Binding(settings) if state.config.bind_gangs else None
+        bind_rest = None if self._binding is None else self._binder(parts, events).bind_rest
+        verbs = Verbs.of(parts, config.ignored_resources, bind_rest)
         self._endpoints = Endpoints(
             verbs,
             self._why_not_synced,
@@ -158,7 +194,28 @@ class Application:
         if settings.health_listen:
             health_app = create_health_app(self._endpoints)
             self._health = HealthServer(InTurns(health_app), *address(settings.health_listen))
-        self.metrics.watch("reservations", "Replicas with a reservation.", state.reservation_count)
+        self._watch_metrics()
+
+    def _binder(self, parts: Parts, events: EventWriter) -> GangBinding:
+        assert self._binding is not None
+
+        def report(pod: Pod, bound: Sequence[tuple[Pod, Reservation]]) -> None:
+            notice = bound_notice(pod, bound)
+            self._event_thread.submit(
+                events.emit, notice, notice.type, notice.reason, notice.message
+            )
+
+        return GangBinding(
+            GangRests(parts.state, parts.offers_check),
+            self._binding.writes,
+            count=lambda outcome: self.metrics.gangs_bound.labels(outcome).inc(),
+            report=report,
+        )
+
+    def _watch_metrics(self) -> None:
+        self.metrics.watch(
+            "reservations", "Replicas with a reservation.", self._state.reservation_count
+        )
         self.metrics.watch(
             "leads",
             "1 while the kube-scheduler beside this process leads, so that plans are made.",
@@ -173,13 +230,13 @@ class Application:
             "waiting_gangs",
             "Gangs with pods that wait for a node, by what they wait for.",
             "state",
-            lambda: counts_by_state(state),
+            lambda: counts_by_state(self._state),
         )
         self.metrics.watch_by(
             "oldest_wait_seconds",
             "Seconds since the last pod of the gang was created that waits longest, by priority.",
             "priority",
-            lambda: oldest_waits(state),
+            lambda: oldest_waits(self._state),
         )
         self.metrics.watch(
             "cache_age_seconds",
@@ -212,6 +269,8 @@ class Application:
             cache.stop()
         for executor in (self._executor, self._event_thread):
             executor.shutdown(wait=False, cancel_futures=True)
+        if self._binding is not None:
+            self._binding.stop()
         logging.getLogger().removeHandler(self._faults)
         self._client.close()
 

@@ -12,7 +12,7 @@ replica, which does not make its gang fit.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from extender.planner.gang_view import GangView, GangViews, Standing
 from optimus.kube.pods import Pod
@@ -26,6 +26,9 @@ class FilterResult:
     refused: Mapping[str, str] = field(default_factory=dict)
     cause: str = ""
     """The refusal in one or two words, for a metric."""
+
+    error: str = ""
+    """Why kube-scheduler is to try the pod again soon, instead of an answer."""
 
 
 REFUSALS: Final[Mapping[Standing, tuple[str, str]]] = {
@@ -59,15 +62,29 @@ REFUSALS: Final[Mapping[Standing, tuple[str, str]]] = {
 """The sentence for users, and the cause in a metric."""
 
 
-def filter_nodes(gangs: GangViews, pod: Pod, names: Sequence[str]) -> FilterResult:
+class BindRest(Protocol):
+    """``extender.gang_binding.GangBinding.bind_rest``; see there."""
+
+    def __call__(self, pod: Pod, names: Sequence[str]) -> None:
+        """Bind the rest of the pod's gang."""
+        ...
+
+
+def filter_nodes(
+    gangs: GangViews, pod: Pod, names: Sequence[str], bind_rest: BindRest | None = None
+) -> FilterResult:
     """Exactly one of the offered nodes for a planned pod, none for a pod that has to wait."""
     gang = gangs.look(pod, names)
     if gang.standing is Standing.NOT_PLANNED:
         gangs.wait_for_plan(pod)
         gang = gangs.look(pod, names)
     if gang.standing is Standing.PLANNED:
+        if bind_rest is not None:
+            bind_rest(pod, names)
         # kube-scheduler reads reasons only where no node is left.
         return FilterResult(gang.nodes)
+    if gang.standing is Standing.JUST_BOUND:
+        return FilterResult((), cause="just bound", error=gang.reason)
     if gang.standing is Standing.NO_GANG:
         full = {*names} - {*gang.nodes} if len(gang.nodes) < len(names) else ()
         refused = dict.fromkeys(full, "reserved for a training job")

@@ -7,6 +7,7 @@ run, only the leader's extender is asked, and only it may nominate nodes.
 import logging
 import threading
 import time
+from typing import Final
 
 from optimus.kube.client import Client
 from optimus.kube.leases import Lease, LeaseStore
@@ -15,13 +16,26 @@ from optimus.kube.results import Refused
 _LOG = logging.getLogger(__name__)
 
 
+HANDOVER_SECONDS: Final = 2.0
+"""How long after another's lead its extender may still bind pods, with time to spare."""
+
+
 class LeaseReader:
     """Reads the Lease at most every ``every_seconds``; while it cannot be read, the last holds."""
 
     def __init__(
-        self, client: Client, lease: str, identity: str, every_seconds: float = 2.0
+        self,
+        client: Client,
+        lease: str,
+        identity: str,
+        every_seconds: float = 2.0,
+        *,
+        handover_seconds: float = 0.0,
     ) -> None:
-        """``lease`` is NAMESPACE/NAME, ``identity`` what the holder must begin with."""
+        """``lease`` is NAMESPACE/NAME, ``identity`` what the holder must begin with. This one leads
+        so many seconds after it is seen to, where another did before."""
+        self._handover_seconds = handover_seconds
+        self._other_led, self._waits_until = False, float("-inf")
         self._store, self._identity = LeaseStore(client, lease), identity
         self._every_seconds = every_seconds
         self._lock = threading.Lock()
@@ -45,7 +59,7 @@ class LeaseReader:
             if time.monotonic() - self._read_at >= self._every_seconds:
                 self._leads = self._read()
                 self._read_at = time.monotonic()
-            return self._leads
+            return self._leads and time.monotonic() >= self._waits_until
 
     def called_as_follower(self) -> None:
         """kube-scheduler asks, so it leads: read the Lease in the next call of ``leads``."""
@@ -66,6 +80,9 @@ class LeaseReader:
             _LOG.info("leader: kube-scheduler %s; this extender %s", holder or "(none)", effect)
             self.mismatch = False
         self._holder = holder
+        if leads and self._other_led:
+            self._waits_until = time.monotonic() + self._handover_seconds
+        self._other_led = (bool(holder) or self._other_led) and not leads
         asked, self._asked = self._asked, False
         if asked and holder and not leads and not self.mismatch:
             self._say_mismatch(str(self._store), holder)
@@ -79,7 +96,9 @@ class LeaseReader:
         last, self._transitions = self._transitions, transitions
         if last is None or transitions is None:
             return False
-        return self._leads and transitions - last > 1
+        led_between = self._leads and transitions - last > 1
+        self._other_led |= led_between
+        return led_between
 
     def _say_mismatch(self, lease: str, holder: str) -> None:
         _LOG.warning(
@@ -107,7 +126,11 @@ class OnlyReplica:
         """There is nothing to read."""
 
 
-def leadership(client: Client, lease: str, identity: str) -> LeaseReader | OnlyReplica:
+def leadership(
+    client: Client, lease: str, identity: str, *, waits: bool = False
+) -> LeaseReader | OnlyReplica:
     """Whether the kube-scheduler beside this process leads; ``lease`` is empty where it is the only
-    one."""
-    return LeaseReader(client, lease, identity) if lease else OnlyReplica()
+    one. ``waits``: until what the extender of another binds has ended."""
+    if not lease:
+        return OnlyReplica()
+    return LeaseReader(client, lease, identity, handover_seconds=HANDOVER_SECONDS * waits)

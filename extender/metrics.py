@@ -34,6 +34,11 @@ class Metrics:
         self.faults = self._counter(
             "faults", "Internal errors that were caught, so that the process goes on.", "where"
         )
+        self.gangs_bound = self._counter(
+            "gangs_bound",
+            "Gangs of which the rest was bound here, or why not; and bindings that failed.",
+            "outcome",
+        )
         self.nominations = self._counter(
             "nominations", "Nominations and other writes to pods' status.", "outcome"
         )

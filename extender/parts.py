@@ -58,6 +58,7 @@ class Parts(NamedTuple):
             binding_seconds=settings.binding_seconds,
             exclusion_seconds=settings.exclusion_seconds,
             rescale_hold_seconds=settings.rescale_hold_seconds,
+            bind_gangs=settings.bind_gangs and not settings.ignored_resources,
             check_invariants=settings.check_invariants,
         )
         preferences = NodePreferences(settings.topology_labels, settings.one_kind)

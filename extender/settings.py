@@ -38,6 +38,10 @@ class ExtenderConfig:
     nominate: bool = True
     """Write status.nominatedNodeName of planned pods; false: requeue them by an annotation."""
 
+    bind_gangs: bool = False
+    """Bind the rest of a gang when kube-scheduler is answered for its first pod; false: each pod is
+    bound by kube-scheduler."""
+
     leader_identity: str = ""
     """Prefix of the Lease holder's identity that means this kube-scheduler. Default: the host
     name."""

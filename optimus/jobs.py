@@ -368,6 +368,10 @@ class Job:
 
     batch: Batch | None = None
     steps_per_epoch: float | None = None
+    ps_unevenness: tuple[float, ...] = ()
+    """The largest part of the model on one PS, divided by the mean, for 1, 2, 3, ... PSs; empty: 1
+    for all."""
+
     goal: Goal | None = None
     finish_by: float | None = None
     """The instant, in seconds since the epoch, by which the goal should be met."""

@@ -5,6 +5,7 @@ NodeUnschedulable; a gang is planned whole before kube-scheduler has filtered fo
 so the plan has to know them.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -40,6 +41,15 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     taints: tuple[Taint, ...] = ()
     cordoned: bool = False
+
+    @property
+    def price(self) -> float | None:
+        """What an hour of it costs; ``None`` where no amount above 0 is labelled."""
+        try:
+            price = float(self.labels.get(NODE_PRICE_LABEL, ""))
+        except ValueError:
+            return None
+        return price if 0 < price < math.inf else None
 
 
 def refusal(node: Node, constraints: NodeConstraints) -> str | None:

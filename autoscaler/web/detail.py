@@ -87,6 +87,9 @@ class JobDetail(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Counted apart from the rescales of its row."""
 
     trained_seconds: float
+    deadline_probability: float | None
+    """That the goal is met by the deadline at the present counts; ``None`` without one of both."""
+
     warnings: list[str]
 
 
@@ -174,6 +177,7 @@ class Details:
             price_measured=bool(record.prices),
             profiling_runs=len(record.profiled),
             trained_seconds=round(status.trained_seconds, 1),
+            deadline_probability=_deadline_probability(job, forecast, found.decided_at or copy.at),
             warnings=[warning for warning in warnings if warning],
         )
 
@@ -241,6 +245,16 @@ class Details:
 
 def _mentions(row: NodeRow, text: str) -> bool:
     return any(text in each.lower() for each in (row.name, row.kind, *(job[0] for job in row.jobs)))
+
+
+def _deadline_probability(
+    job: Job | None, forecast: Forecast | NotReady | None, at: float
+) -> float | None:
+    if job is None or job.finish_by is None:
+        return None
+    if not isinstance(forecast, Forecast) or forecast.is_expected:
+        return None
+    return round(forecast.probability_within(job.finish_by - at, job.counts), 3)
 
 
 def _facts(job: Job, found: JobCopy) -> list[Fact]:

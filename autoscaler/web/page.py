@@ -1,7 +1,8 @@
 """The page: read-only views of the cluster, of its jobs and of what was decided, in a browser.
 
-Everything comes from ``PageFeed``, which holds immutable copies: no request reaches the loop or the
-API server. Names, log texts and Events are data of others: they are sent as JSON alone, and the
+Everything comes from ``PageFeed``, which holds immutable copies: no request reaches the loop. The
+Events on a job and its YAML alone are read from the API server, within the limits of
+``StoredJobs``. Names, log texts and Events are data of others: they are sent as JSON alone, and the
 headers below let a browser run no script and load nothing but this server's own files."""
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from flask import Flask, Response, abort, request
 from autoscaler.web.copies import ClusterCopy, JobCopy
 from autoscaler.web.detail import Details
 from autoscaler.web.feed import PageFeed, Update
+from autoscaler.web.stored import Display, StoredJobs
 from autoscaler.web.what_if import MOST_REPLICAS
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Counts, JobKey
@@ -48,10 +50,11 @@ HEADERS: Final = {
 """Of every answer."""
 
 
-def create_page(feed: PageFeed, settings: DecisionSettings) -> Flask:
-    """The web application over a feed; ``settings`` are those by which counts are decided."""
+def create_page(feed: PageFeed, settings: DecisionSettings, display: Display) -> Flask:
+    """The web application over a feed; ``settings`` are those by which counts are decided, and
+    ``display`` reads one job from the API server."""
     app = Flask(__name__, static_folder="assets", static_url_path="/assets")
-    api = _Api(feed, Details(settings))
+    api = _Api(feed, Details(settings), StoredJobs(display))
 
     @app.after_request
     def protect(response: Response) -> Response:
@@ -67,6 +70,7 @@ def create_page(feed: PageFeed, settings: DecisionSettings) -> Flask:
     app.get("/api/overview")(api.overview)
     app.get("/api/stream")(api.stream)
     app.get("/api/jobs/<namespace>/<name>")(api.job)
+    app.get("/api/stored/<namespace>/<name>")(api.stored)
     app.get("/api/what-if/<namespace>/<name>")(api.what_if)
     app.get("/api/arrival/<namespace>/<name>")(api.arrival)
     app.get("/api/nodes")(api.nodes)
@@ -76,8 +80,8 @@ def create_page(feed: PageFeed, settings: DecisionSettings) -> Flask:
 class _Api:
     """The answers in JSON."""
 
-    def __init__(self, feed: PageFeed, details: Details) -> None:
-        self._feed, self._details = feed, details
+    def __init__(self, feed: PageFeed, details: Details, stored: StoredJobs) -> None:
+        self._feed, self._details, self._stored = feed, details, stored
 
     def overview(self) -> Response:
         update = self._feed.update(request.args.get("since", ""))
@@ -90,6 +94,10 @@ class _Api:
     def job(self, namespace: str, name: str) -> Response:
         copy, job_copy = self._job_of(namespace, name)
         return _json(self._details.job(copy, job_copy, self._feed.timeline(job_copy.uid)))
+
+    def stored(self, namespace: str, name: str) -> Response:
+        _, job_copy = self._job_of(namespace, name)
+        return _json(self._stored.of(job_copy))
 
     def what_if(self, namespace: str, name: str) -> Response:
         copy, job_copy = self._job_of(namespace, name)

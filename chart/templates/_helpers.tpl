@@ -81,6 +81,11 @@
 {{- if eq $name "optimus-scheduler-authentication-reader" -}}
 {{- if or $behind (ne (include "optimus.leaseNamespace" .root) "kube-system") }}yes{{ end -}}
 {{- end -}}
+{{- $rights := .root.Values.rights -}}
+{{- if and (eq $name "optimus-autoscaler-completion") (not $rights.completion) }}yes{{ end -}}
+{{- if and (eq .object.kind "ClusterRoleBinding") (has $name (list "optimus-autoscaler-logs" "optimus-autoscaler-completion")) -}}
+{{- if not $rights.allNamespaces }}yes{{ end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Changes an object, in place, to what the values say. */}}

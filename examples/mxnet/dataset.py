@@ -74,11 +74,16 @@ class Reader:
 
 
 def make_dataset(examples: int, seed: int) -> Dataset:
-    """Draw the data set: the same for the same arguments, in every process."""
+    """Draw the data set: the same for the same arguments, in every process.
+
+    A larger one of the same seed begins with the same features and has the same teacher."""
     rng = np.random.default_rng(seed)
+    first, second = (
+        rng.standard_normal(shape)
+        for shape in ((FEATURES, _TEACHER_WIDTH), (_TEACHER_WIDTH, CLASSES))
+    )
     features = rng.standard_normal((examples, FEATURES))
-    hidden = np.tanh(features @ rng.standard_normal((FEATURES, _TEACHER_WIDTH)))
-    scores = hidden @ rng.standard_normal((_TEACHER_WIDTH, CLASSES))
+    scores = np.tanh(features @ first) @ second
     noise = _LABEL_NOISE * rng.gumbel(size=scores.shape)
     labels = np.argmax(scores + noise, axis=1)
     return Dataset(features.astype(np.float32), labels.astype(np.float32), seed)

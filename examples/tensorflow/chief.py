@@ -4,7 +4,8 @@ step.
 The chief keeps a few steps per worker in flight and takes their losses in the order in which it
 scheduled them. Workers apply their gradients without waiting for one another (asynchronous
 training). Before a checkpoint it lets the steps in flight end, so that a checkpoint of step n holds
-the updates of steps 1 to n and of no other, and the step after a restart is n + 1.
+the updates of steps 1 to n and of no other, and the step after a restart is n + 1. With it stands
+what they left of the epoch's data: each example is trained once in it, through any rescale.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf  # type: ignore[import-untyped]  # lives only in the environment of this example
 
-from examples.tensorflow.model import Dataset, Mlp
+from examples.tensorflow.model import Dataset, Mlp, Order
 from optimus_trainer.parameters import VariablePlan
 from optimus_trainer.save_on_stop import SaveOnStop
 
@@ -87,26 +88,28 @@ class Chief:
     """The job's one driver: schedules steps, prints their losses, saves and restores
     checkpoints."""
 
-    def __init__(self, settings: argparse.Namespace, stop: SaveOnStop) -> None:
+    def __init__(
+        self, settings: argparse.Namespace, stop: SaveOnStop, build: Callable[[int, int], Any] = Mlp
+    ) -> None:
         self._settings, self._stop = settings, stop
         self._watch = StallWatch(settings.startup_seconds, settings.stall_seconds)
         task = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         cluster = task.cluster_spec().as_dict()
         self._workers = len(cluster["worker"])
-        self._shapes = [each.shape for each in Mlp(settings.hidden, settings.seed).variables]
+        self._shapes = [each.shape for each in build(settings.hidden, settings.seed).variables]
         plan = VariablePlan(self._shapes, len(cluster["ps"]))
         strategy = tf.distribute.ParameterServerStrategy(
             task, variable_partitioner=plan.partitioner
         )
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         with tf.variable_creator_scope(plan.place), strategy.scope():
-            self._model = Mlp(settings.hidden, settings.seed)
-        self._data = Dataset(settings.examples, settings.batch, settings.seed)
+            self._model = build(settings.hidden, settings.seed)
+        self._data = Dataset(settings.examples, settings.seed)
         self._run_step = self._step_function()
         pace = self._coordinator.create_per_worker_dataset(lambda: _paced(settings.step_seconds))
         self._pace = iter(pace)
-        self._step_saved = tf.Variable(0, dtype=tf.int64)
-        checkpoint = tf.train.Checkpoint(model=self._model, step=self._step_saved)
+        self._step_saved, self._left = tf.Variable(0, dtype=tf.int64), tf.Variable("")
+        checkpoint = tf.train.Checkpoint(model=self._model, step=self._step_saved, left=self._left)
         self._manager = tf.train.CheckpointManager(
             checkpoint, str(settings.checkpoint_dir), max_to_keep=3
         )
@@ -143,18 +146,21 @@ class Chief:
 
     def train(self) -> None:
         """Train from the newest checkpoint to the last step, or until told to stop."""
-        saved, every = self.restore(), self._settings.checkpoint_steps
-        while saved < self._settings.steps:
-            until, done = min(saved + every - saved % every, self._settings.steps), saved
+        settings, every = self._settings, self._settings.checkpoint_steps
+        saved = self._first = self.restore()
+        left = self._left.numpy().decode() or None
+        self._order = Order(settings.examples, settings.batch, settings.seed, left)
+        while saved < settings.steps:
+            until, done = min(saved + every - saved % every, settings.steps), saved
             for done, loss in self._losses(saved + 1, until):
-                print(f"epoch={self._data.epoch_of(done)} step={done} loss={loss:.6f}", flush=True)
+                print(f"epoch={self._order.epoch_of(done)} step={done} loss={loss:.6f}", flush=True)
                 self._watch.progressed(f"step {done + 1}")
             if done > saved:
                 self._save(done, loss)
             saved = done
             if self._stop.told:
                 self._stop.leave()
-            if end_requested(self._settings.stop_file):
+            if end_requested(settings.stop_file):
                 print("The goal is met: the training ends", flush=True)
                 return
 
@@ -167,7 +173,8 @@ class Chief:
                 break
             if len(running) >= self._workers * _IN_FLIGHT_PER_WORKER:
                 yield _oldest(running)
-            arguments = (self._pace, tf.constant(step, tf.int64))
+            chosen = self._order.of_step(step - 1 - self._first)
+            arguments = (self._pace, tf.constant(chosen, tf.int64))
             running.append((step, self._coordinator.schedule(self._run_step, args=arguments)))
         while running:
             yield _oldest(running)
@@ -178,18 +185,19 @@ class Chief:
         model, data, learning_rate = self._model, self._data, self._settings.learning_rate
 
         @tf.function  # type: ignore[untyped-decorator]  # tf is Any where TensorFlow is not installed
-        def run_step(pace: Any, step: Any) -> Any:
+        def run_step(pace: Any, chosen: Any) -> Any:
             next(pace)
-            return model.descend(*data.of_step(step), learning_rate)
+            return model.descend(*data.of(chosen), learning_rate)
 
         return run_step
 
     def _save(self, step: int, loss: float) -> None:
         """Save a checkpoint; the line is printed once it is complete."""
         self._step_saved.assign(step)
+        self._left.assign(self._order.saved(step - self._first))
         self._manager.save(checkpoint_number=step, options=self._options)
         print(
-            f"epoch={self._data.epoch_of(step)} step={step} loss={loss:.6f} checkpoint={step}",
+            f"epoch={self._order.epoch_of(step)} step={step} loss={loss:.6f} checkpoint={step}",
             flush=True,
         )
         self._watch.progressed(f"step {step + 1}")

@@ -9,6 +9,8 @@ parameter server of itself alone. So nothing here needs a list of the workers:
    2012, downpour SGD).
 3. Worker 0 sets the variables, from the newest checkpoint where there is one, prints the losses and
    saves. It is the one that never goes.
+4. The first parameter server counts the batches that workers take, so that no two train the same.
+   A batch that a worker took and did not end is lost or repeated at the next restart.
 
 Neither ParameterServerStrategy nor a session on the workers' own cluster can do that: the first
 needs the list of all workers, in the second a parameter server fetches from workers by their
@@ -29,7 +31,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]  # lives only in the environment of this example
 
-from examples.tensorflow.model import Dataset, Mlp
+from examples.tensorflow.model import Dataset, Mlp, Order
 from optimus_trainer.save_on_stop import SaveOnStop
 
 _LINGER_SECONDS = 8.0
@@ -39,7 +41,9 @@ _LOOK_SECONDS = 0.5
 
 
 class Shard:
-    """The variables that one parameter server holds, and, of the first, the job's step."""
+    """The variables that one parameter server holds, and, of the first, where the training is: the
+    job's step, the step and the text of the checkpoint that it began with, and how many batches are
+    taken since."""
 
     def __init__(self, address: str, variables: Mapping[str, Any], learning_rate: float) -> None:
         v1 = tf.compat.v1
@@ -48,19 +52,25 @@ class Shard:
                 name: v1.get_variable(name, shape, use_resource=True)
                 for name, shape in variables.items()
             }
-            self._step = v1.get_variable("step", (), tf.int64, use_resource=True)
+            self._step, self._first, taken = (
+                v1.get_variable(name, (), tf.int64, use_resource=True)
+                for name in ("step", "first", "taken")
+            )
+            self._left = v1.get_variable("left", (), tf.string, use_resource=True)
             self._values = {name: each.read_value() for name, each in held.items()}
             self._fed = {
                 name: v1.placeholder(tf.float32, each.shape) for name, each in held.items()
             }
-            self._fed_step = v1.placeholder(tf.int64, ())
+            self._fed_step, self._fed_left = v1.placeholder(tf.int64), v1.placeholder(tf.string)
             pushes = [
                 each.assign_sub(learning_rate * self._fed[name]) for name, each in held.items()
             ]
             with tf.control_dependencies(pushes):
                 self._push = self._step.assign_add(1)
             sets = [each.assign(self._fed[name]) for name, each in held.items()]
-            self._set = [*sets, self._step.assign(self._fed_step)]
+            steps = [each.assign(self._fed_step) for each in (self._step, self._first)]
+            self._set = [*sets, *steps, self._left.assign(self._fed_left), taken.assign(0)]
+            self._take = taken.assign_add(1)
             self._missing = v1.report_uninitialized_variables()
         self._session = v1.Session(f"grpc://{address}", graph=graph)
 
@@ -69,10 +79,19 @@ class Shard:
         """Whether its variables have values."""
         return not len(self._session.run(self._missing))
 
-    def set(self, values: Mapping[str, Any], step: int) -> None:
+    def set(self, values: Mapping[str, Any], step: int, left: str) -> None:
         """Give the variables these values."""
         fed = {self._fed[name]: values[name] for name in self._fed}
-        self._session.run(self._set, {**fed, self._fed_step: step})
+        self._session.run(self._set, {**fed, self._fed_step: step, self._fed_left: left})
+
+    def began(self) -> tuple[int, str | None]:
+        """The step with which the training began, and what was left of the epoch's data."""
+        first, left = self._session.run([self._first, self._left])
+        return int(first), left.decode() or None
+
+    def take(self) -> int:
+        """The number of a batch that nobody else takes, counted from 0 since the beginning."""
+        return int(self._session.run(self._take)) - 1
 
     def pull(self) -> tuple[dict[str, Any], int]:
         """The values of its variables, and the step."""
@@ -91,7 +110,7 @@ class Worker:
     def __init__(self, settings: argparse.Namespace, index: int, servers: Sequence[str]) -> None:
         self._settings, self._leads = settings, index == 0
         self._model = Mlp(settings.hidden, settings.seed)
-        self._data = Dataset(settings.examples, settings.batch, settings.seed)
+        self._data = Dataset(settings.examples, settings.seed)
         self._variables = dict(enumerate(self._model.trainable_variables))
         shapes = {f"v{key}": each.shape for key, each in self._variables.items()}
         self._shards = [
@@ -111,11 +130,11 @@ class Worker:
         while step < self._settings.steps and not stop.told:
             time.sleep(self._settings.step_seconds)
             values, step = self._pull()
-            loss, gradients = self._gradients(values, step + 1)
+            loss, gradients = self._gradients(values, self._order.of_step(self._shards[0].take()))
             for shard in reversed(self._shards):  # the first, last, counts the step
                 step = shard.push(gradients)
             if self._leads:
-                print(f"epoch={self._data.epoch_of(step)} step={step} loss={loss:.6f}", flush=True)
+                print(f"epoch={self._order.epoch_of(step)} step={step} loss={loss:.6f}", flush=True)
                 if step - self._saved >= self._settings.checkpoint_steps:
                     self._save()
         if self._leads:
@@ -125,22 +144,25 @@ class Worker:
 
     def _begin(self) -> int:
         if self._leads and not all(shard.is_set for shard in self._shards):
-            values, step = self._initial()
+            values, step, left = self._initial()
             for shard in self._shards:
-                shard.set(values, step)
+                shard.set(values, step, left)
         while not all(shard.is_set for shard in self._shards):
             time.sleep(_LOOK_SECONDS)
         _, step = self._pull()
         self._saved = step
+        settings = self._settings
+        self._first, saved = self._shards[0].began()
+        self._order = Order(settings.examples, settings.batch, settings.seed, saved)
         print(f"the first step is {step + 1}", flush=True)
         return step
 
-    def _initial(self) -> tuple[dict[str, Any], int]:
+    def _initial(self) -> tuple[dict[str, Any], int, str]:
         if not self._file.exists():
-            return {f"v{key}": each.numpy() for key, each in self._variables.items()}, 0
+            return {f"v{key}": each.numpy() for key, each in self._variables.items()}, 0, ""
         with np.load(self._file) as stored:
             values = {name: stored[name] for name in stored.files}
-        return values, int(values.pop("step"))
+        return values, int(values.pop("step")), str(values.pop("left"))
 
     def _pull(self) -> tuple[dict[str, Any], int]:
         values, step = self._shards[0].pull()
@@ -148,11 +170,11 @@ class Worker:
             values |= shard.pull()[0]
         return values, step
 
-    def _gradients(self, values: Mapping[str, Any], step: int) -> tuple[float, dict[str, Any]]:
+    def _gradients(self, values: Mapping[str, Any], chosen: Any) -> tuple[float, dict[str, Any]]:
         for key, variable in self._variables.items():
             variable.assign(values[f"v{key}"])
         with tf.GradientTape() as tape:
-            loss = self._model.loss(*self._data.of_step(tf.constant(step, tf.int64)))
+            loss = self._model.loss(*self._data.of(chosen))
         found = tape.gradient(loss, list(self._variables.values()))
         return float(loss), {f"v{key}": each.numpy() for key, each in enumerate(found)}
 
@@ -161,7 +183,7 @@ class Worker:
         values, step = self._pull()
         new = self._file.with_suffix(".new.npz")
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(new, step=step, **values)
+        np.savez(new, step=step, left=self._order.saved(step - self._first), **values)
         new.replace(self._file)
         self._saved = step
         print(f"checkpoint={step}", flush=True)

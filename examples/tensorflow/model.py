@@ -1,9 +1,5 @@
 """The model and its data: a small MLP on a synthetic classification problem that is made in the
-process.
-
-Which examples make up a step follows from the step's number and the seed alone, so a job that goes
-on from a checkpoint sees the data in the order in which it would have seen them without the
-interruption."""
+process, and which of its examples make up a step."""
 
 from __future__ import annotations
 
@@ -12,10 +8,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]  # lives only in the environment of this example
 
+from optimus_trainer.shards import Deal
+
 FEATURES = 16
 CLASSES = 10
 _TEACHER_WIDTH = 24
 _LABEL_NOISE = 0.4
+_PART = 400
+"""Examples of a part of the data, which is dealt as a file would be."""
 
 
 class Mlp(tf.Module):  # type: ignore[misc]  # tf.Module is Any where TensorFlow is not installed
@@ -51,29 +51,60 @@ class Mlp(tf.Module):  # type: ignore[misc]  # tf.Module is Any where TensorFlow
 class Dataset:
     """Features and labels, in memory, as constants of the step function that workers run."""
 
-    def __init__(self, examples: int, batch: int, seed: int) -> None:
-        self.steps_per_epoch = examples // batch
-        self._examples, self._batch, self._seed = examples, batch, seed
+    def __init__(self, examples: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
+        first = rng.standard_normal((FEATURES, _TEACHER_WIDTH))
+        second = rng.standard_normal((_TEACHER_WIDTH, CLASSES))
         features = rng.standard_normal((examples, FEATURES))
-        hidden = np.tanh(features @ rng.standard_normal((FEATURES, _TEACHER_WIDTH)))
-        scores = hidden @ rng.standard_normal((_TEACHER_WIDTH, CLASSES))
+        scores = np.tanh(features @ first) @ second
         labels = np.argmax(scores + _LABEL_NOISE * rng.gumbel(size=scores.shape), axis=1)
-        self._features, self._labels = features.astype(np.float32), labels.astype(np.int32)
+        self.features, self._labels = features.astype(np.float32), labels.astype(np.int32)
+
+    def of(self, chosen: Any) -> tuple[Any, Any]:
+        """Features and labels of the examples with these numbers, as tensors."""
+        return tf.gather(self.features, chosen), tf.gather(self._labels, chosen)
+
+
+class Order:
+    """Which examples the steps train from a checkpoint on, each once in an epoch.
+
+    Each step is one worker's, and any worker may get it: the epoch is dealt to one reader. `saved`
+    is the text of the checkpoint; steps are counted from there, from 0."""
+
+    def __init__(self, examples: int, batch: int, seed: int, saved: str | None) -> None:
+        self._steps_per_epoch = examples // batch
+        sizes = {
+            str(part): min(_PART, examples - part * _PART) for part in range(-(-examples // _PART))
+        }
+        self._deals = [Deal.begin(sizes, batch, 1, seed, saved)]
+
+    def of_step(self, step: int) -> Any:
+        """The numbers of the examples of a step, shape (batch,)."""
+        deal, done = self._at(step)
+        return np.concatenate(
+            [
+                int(piece.chunk) * _PART + np.arange(piece.begin, piece.end)
+                for piece in deal.batches(0)[done]
+            ]
+        )
+
+    def saved(self, steps: int) -> str:
+        """What is left after so many steps, to be stored with a checkpoint."""
+        deal, done = self._at(steps)
+        return deal.saved(done)
 
     def epoch_of(self, step: int) -> int:
-        """The pass over the data, counted from 1, that a step (counted from 1) belongs to."""
-        return (step - 1) // self.steps_per_epoch + 1
+        """The pass over the data, counted from 1, that a step of the job (from 1) belongs to."""
+        return (step - 1) // self._steps_per_epoch + 1
 
-    def of_step(self, step: Any) -> tuple[Any, Any]:
-        """Features and labels of a step, as tensors; `step` is a scalar int64 tensor."""
-        epoch, nth = (step - 1) // self.steps_per_epoch, (step - 1) % self.steps_per_epoch
-        places = nth * self._batch + tf.range(self._batch, dtype=tf.int64)
-        seed = tf.stack([tf.constant(self._seed, tf.int64), epoch])
-        chosen = tf.random.experimental.index_shuffle(
-            places, seed, tf.constant(self._examples - 1, tf.int64)
-        )
-        return tf.gather(self._features, chosen), tf.gather(self._labels, chosen)
+    def _at(self, steps: int) -> tuple[Deal, int]:
+        number = 0
+        while steps >= self._deals[number].steps:
+            steps -= self._deals[number].steps
+            number += 1
+            if number == len(self._deals):
+                self._deals.append(self._deals[-1].next())
+        return self._deals[number], steps
 
 
 def _uniform(shape: tuple[int, int], seed: int) -> Any:

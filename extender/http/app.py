@@ -21,7 +21,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from werkzeug.exceptions import HTTPException
 from werkzeug.wsgi import get_input_stream
 
-from extender.filter import FilterResult, filter_nodes
+from extender.filter import BindRest, FilterResult, filter_nodes
 from extender.http import wire
 from extender.metrics import Metrics
 from extender.parts import Parts
@@ -49,12 +49,17 @@ class Verbs:
     find_pod: wire.FindPod
 
     @classmethod
-    def of(cls, parts: Parts, ignored: frozenset[str] = frozenset()) -> "Verbs":
+    def of(
+        cls,
+        parts: Parts,
+        ignored: frozenset[str] = frozenset(),
+        bind_rest: BindRest | None = None,
+    ) -> "Verbs":
         """The verbs over one state, for pods as the watch shows them, without resources that
         another extender accounts for."""
         gangs, state, known = parts.gangs, parts.state, parts.state.with_devices
         verbs = cls(
-            lambda pod, names: filter_nodes(gangs, known(pod), names),
+            lambda pod, names: filter_nodes(gangs, known(pod), names, bind_rest),
             lambda pod, names: score_nodes(parts, known(pod), names),
             lambda pod, victims: allow_preemption(state, known(pod), victims),
             state.cluster.find_pod,
@@ -163,6 +168,8 @@ class Endpoints:
         self._metrics.nodes_out.inc(len(result.kept))
         if not result.kept and result.cause:
             self._metrics.refusals.labels(result.cause).inc()
+        if result.error:
+            return wire.filter_error(result.error)
         return wire.filter_answer(args, result.kept, result.refused)
 
     def _prioritize(self, body: IO[bytes]) -> bytes:

@@ -28,7 +28,7 @@ class Adoption:
             )
             found = tuple(pod for pods in stale for pod in pods)
             self.before_leading(now)
-            self._state.leads = True
+            self._state.leads, self._state.unled_since = True, None
             self._complete_gangs_bound_in_part(now)
             self._state.update_rescales(now)
             self._state.waited_for.clear()  # they waited while nothing could be planned
@@ -92,6 +92,7 @@ class Adoption:
         with self._state.locked() as now:
             self._state.release_count += 1
             self._state.leads = self._state.waited_to_lead = False
+            self._state.unled_since = None
             for job_uid in self._state.reservations.ledger.jobs():
                 self._state.break_plan(job_uid)
             for replica in self._state.reservations.assumed:

@@ -19,6 +19,8 @@ class Standing(Enum):
 
     NO_GANG = auto()
     """The pod is of no training job."""
+    JUST_BOUND = auto()
+    """The same, and gangs were just bound on all nodes that have room for it."""
     BOUND = auto()
     RESCALING = auto()
     """The pod is about to be deleted."""
@@ -59,6 +61,8 @@ class GangView:
 
 
 _BOUND: Final = GangView(Standing.BOUND)
+_JUST_BOUND: Final = "gangs were just bound on the nodes that have room: tried again soon"
+_BEGINS: Final = "the extender begins to lead: tried again soon"
 
 
 class GangViews:
@@ -71,6 +75,8 @@ class GangViews:
         """The gang of a pod that is offered these nodes. Takes the lock."""
         with self._state.locked() as now:
             view = self._view(pod, names, now)
+        if view.reason == _BEGINS:
+            self._planner.notice_lead()
         if view.standing not in _ANSWERED:
             self._state.changes.notify()
         return view
@@ -99,6 +105,9 @@ class GangViews:
         # 2. A pod of no training job passes, except on nodes whose free capacity is reserved.
         if replica is None or not state.cluster.controls(pod):
             return self._passing(pod, names, now)
+
+        if state.config.bind_gangs and state.unseen.is_being_bound(pod.uid):
+            return _BOUND
 
         # Pods that must not be placed: kube-scheduler's cache or the job's counts are out of date.
         state.asked(pod, replica, now)
@@ -138,6 +147,19 @@ class GangViews:
         state = self._state
         state.questions.record(pod, now.monotonic)
         kept, taken = state.reservations.nodes_for(pod.resources, names, pod.priority)
+        if state.config.bind_gangs:
+            if not state.leads and state.waits_to_lead(now):
+                return GangView(Standing.JUST_BOUND, reason=_BEGINS)
+            full = state.unseen.full_for(pod, kept, now.monotonic)
+            left = tuple(name for name in kept if name not in full) if full else kept
+            if kept and not left:
+                state.unseen.not_passed(pod.uid)
+                return GangView(Standing.JUST_BOUND, reason=_JUST_BOUND)
+            kept, taken = left, tuple(name for name in taken if name not in full)
+            if kept:
+                state.unseen.passed(pod, now.monotonic + state.config.binding_seconds)
+            else:
+                state.unseen.not_passed(pod.uid)
         if taken:
             until = now.monotonic + state.config.reservation_seconds
             state.reservations.let_pass(pod.uid, pod.priority, taken, until)
@@ -221,6 +243,7 @@ class GangViews:
 _ANSWERED: Final = frozenset(
     {
         Standing.NO_GANG,
+        Standing.JUST_BOUND,
         Standing.BOUND,
         Standing.RESCALING,
         Standing.PREEMPTING,

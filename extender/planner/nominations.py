@@ -89,6 +89,9 @@ class Nominations:
         ]
         if any(pod.in_group for pod in pods.values()):
             found = found[:1]  # kube-scheduler tries the others of its PodGroup with it
+        elif self._state.config.bind_gangs and self._offers_check.knows_every_rule(job_uid):
+            waits = [held for held in found if held.replica not in self._state.reservations.assumed]
+            found = waits[:1]  # the others are bound with it
         return tuple(
             PendingNomination(
                 pods[held.replica],

@@ -120,6 +120,21 @@ class OffersCheck:
                 job_uid, now.monotonic, self._state.config.exclusion_seconds
             )
 
+    def knows_every_rule(self, job_uid: str) -> bool:
+        """Whether plans know all that decides where the waiting pods of a job may go, so that
+        kube-scheduler need not be asked about each."""
+        state, known = self._state, self._state.unknown_rules.last
+        if state.offers.asks(job_uid) or any(state.offers.absent(job_uid).values()):
+            return False
+        for pod in state.cluster.waiting_pods(job_uid):
+            compared = known.get(pod.constraints)
+            if pod.has_rules or pod.in_group or compared is None or not compared.is_complete:
+                return False
+        found = state.queue.find(job_uid)
+        if found is None:
+            return False
+        return state.reservations.with_surroundings(found.observed.gang).surroundings is None
+
     def is_compared(self, pod: Pod) -> bool:
         """Whether a nomination does not keep the pod from being offered all nodes once."""
         return (

@@ -225,6 +225,11 @@ class Planner:
         with self._considered:
             self._considered.wait_for(lambda: self._is_considered(job_uid), limit_seconds)
 
+    def notice_lead(self) -> None:
+        """kube-scheduler asks, so it seems to lead now."""
+        self._called_as_follower()
+        self.state.changes.notify()
+
     def _begin_to_lead(self, limit_seconds: float) -> float:
         """kube-scheduler asks, so it seems to lead now; returns how long to wait for a plan.
 

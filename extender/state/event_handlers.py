@@ -126,6 +126,9 @@ class EventHandlers:
     def _set_pod(self, pod: Pod, before: Pod | None, after: Pod | None) -> None:
         state, replica = self._state, pod.replica
         with state.locked() as now:
+            state.unseen.pod_changed(before, after, now.monotonic)
+            if not state.leads and before is None and after is not None:
+                self._may_be_passing(after, now.monotonic)
             state.cluster.set_pod(before, after)
             if pod.device_claims:
                 takes = after is not None and not after.finished
@@ -148,6 +151,13 @@ class EventHandlers:
             if after is not None and after.node is not None:
                 state.fit_reservations(after.node)
         state.changes.notify()
+
+    def _may_be_passing(self, pod: Pod, now: float) -> None:
+        """kube-scheduler may be binding a pod of no job since before this process began."""
+        ours = pod.replica is None and pod.scheduler_name in self._state.queue.schedulers
+        if ours and is_waiting(pod) and (pod.has_rules or not pod.refused):
+            until = now + self._state.config.binding_seconds
+            self._state.unseen.passed(pod, until, since_start=True)
 
     def _release_bound(self, pod: Pod, replica: ReplicaId, now: float) -> None:
         state = self._state

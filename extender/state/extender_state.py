@@ -19,6 +19,7 @@ from extender.state.offers import Offers, shape_of
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from extender.state.unknown_rules import UnknownRules
+from extender.state.unseen_bindings import UnseenBindings
 from optimus.jobs import Role
 from optimus.kube.pods import Pod
 from optimus.kube.store import Changes
@@ -34,6 +35,9 @@ UNSEEN_SECONDS: Final = 60.0
 """A pod that kube-scheduler has asked about and that the watch has not shown for this long, or up
 to twice as long, was deleted before."""
 
+MOST_UNLED_SECONDS: Final = 15.0
+"""How long a process that kube-scheduler asks is expected to lead soon."""
+
 _MOST_SEARCHES: Final = 3
 """Searches in a row for a rescale's room, where the cluster changes meanwhile."""
 
@@ -47,6 +51,7 @@ class StateConfig:
     binding_seconds: float
     exclusion_seconds: float
     rescale_hold_seconds: float
+    bind_gangs: bool = False
     check_invariants: bool = False
 
 
@@ -75,6 +80,7 @@ class ExtenderState:
         self.cluster, self.devices = Cluster(), Devices()
         self.reservations = Reservations(self.cluster)
         self.future_room = FutureRoom(self.cluster, self.reservations)
+        self.unseen = UnseenBindings(self.cluster, self.reservations)
         self.offers, self.unknown_rules = Offers(), UnknownRules()
         self.rescales = RescaleReservations(
             self.cluster, self.reservations, rule, config.rescale_hold_seconds
@@ -93,6 +99,8 @@ class ExtenderState:
         self.leads = self.waited_to_lead = False
         """Whether the nominations of the last leader have been adopted, so that gangs may be
         planned; and whether a call has waited for that."""
+        self.unled_since: float | None = None
+        """Since when kube-scheduler asks while this process does not lead."""
         self.refusals: dict[str, GangRefusal] = {}
         """By job UID, why gangs do not fit, as far as that is known."""
         self.waited_for: set[str] = set()
@@ -212,6 +220,13 @@ class ExtenderState:
         elif self._is_answered_whole(held.replica):
             for each in self.reservations.ledger.of_job(held.replica.job_uid):
                 self.hold_assumed(each.replica, now, self.config.binding_seconds)
+
+    def not_bound(self, pod: Pod, replica: ReplicaId, now: Instant) -> None:
+        """This process tried to bind a pod to its planned node and did not: kube-scheduler does."""
+        self.unseen.not_bound(pod.uid)
+        self.answered_at.pop(pod.uid, None)
+        self.settled(replica)
+        self.hold_assumed(replica, now, self.config.reservation_seconds)
 
     def hold_assumed(self, replica: ReplicaId, now: Instant, seconds: float) -> None:
         """Let what is reserved for an assumed replica end in so many seconds."""
@@ -513,6 +528,13 @@ class ExtenderState:
                 with self.locked():
                     if self.may_plan():
                         self.rescales.settle(search, answer)
+
+    def waits_to_lead(self, now: Instant) -> bool:
+        """Whether pods of no job wait until gangs that are bound in part have their room reserved;
+        not for long: this process may never lead."""
+        if self.unled_since is None:
+            self.unled_since = now.monotonic
+        return now.monotonic - self.unled_since < MOST_UNLED_SECONDS
 
     def may_plan(self) -> bool:
         """Whether this process leads, on caches that are recent."""

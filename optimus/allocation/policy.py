@@ -113,6 +113,20 @@ class KindCapacity:
     """Of those that take new pods."""
     price: float = 1.0
     """What a node costs in an hour, by ``NODE_PRICE_LABEL``; 1 where that is not known."""
+    sizes: Mapping[Resources, int] = field(default_factory=lambda: MappingProxyType({}))
+    """By what one of those has, their number; none where only the sum is known."""
+
+    def holds(self, replica: Resources, count: int) -> bool:
+        """Whether so many equal replicas fit on its nodes, with nothing else there."""
+        if not (replica * count).fits_in(self.capacity):
+            return False
+        if not (self.sizes and replica):
+            return True
+        most = (
+            nodes * min(size[name] // amount for name, amount in replica.items())
+            for size, nodes in self.sizes.items()
+        )
+        return sum(most) >= count
 
 
 @dataclass(frozen=True, slots=True)

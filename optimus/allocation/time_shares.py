@@ -259,27 +259,36 @@ def in_order(problem: SharesProblem, order: Iterable[int], *, stops: bool) -> Va
     """All the time on one kind for each job in this order: on its fastest with enough left. The
     first for which none has ends it, if it ``stops``; else that job is left out.
 
-    PSs are beside the workers, or on the last kind with enough left."""
+    PSs are beside the workers, or on the last kind with enough left, or spread over the last."""
     shares, left = np.zeros(problem.speeds.shape), problem.capacity.copy()
     kinds = range(len(left))
     for job in order:
         speeds, workers, others = problem.speeds[job], problem.workers[job], problem.others[job]
         fastest = sorted(kinds, key=lambda kind: (-speeds[kind], -kind))
-        places = (
-            (kind, home)
-            for kind in fastest
-            if speeds[kind] > 0 and (workers <= left[kind]).all()
-            for home in (kind, *reversed(kinds))
-            if (others + workers * (home == kind) <= left[home]).all()
-        )
-        place = next(places, None)
+        possible = [kind for kind in fastest if speeds[kind] > 0]
+        places = ((kind, _beside(kind, workers, others, left)) for kind in possible)
+        place = next(((kind, after) for kind, after in places if after is not None), None)
         if place is not None:
-            shares[job, place[0]] = 1.0
-            left[place[0]] -= workers
-            left[place[1]] -= others
+            shares[job, place[0]], left = 1.0, place[1]
         elif stops:
             break
     return shares
+
+
+def _beside(kind: int, workers: Values, others: Values, left: Values) -> Values | None:
+    """What is left of each kind with a job's workers on this one, ``None`` where too little is."""
+    if (workers > left[kind]).any():
+        return None
+    after, last_first = left.copy(), range(len(left))[::-1]
+    after[kind] -= workers
+    asked, lacking = others > 0, 1.0
+    free = np.min(after[:, asked] / others[asked], axis=1, initial=1.0)
+    whole = [each for each in (kind, *last_first) if free[each] >= 1]
+    for each in whole[:1] or last_first:
+        part = min(float(free[each]), lacking)
+        after[each] = np.maximum(after[each] - part * others, 0.0)
+        lacking -= part
+    return after if lacking < _SLACK else None
 
 
 def _either(low: Values, high: Values) -> Values:

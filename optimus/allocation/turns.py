@@ -13,7 +13,8 @@
    on on its kind keeps its nodes (its lease): only changes restart anything.
 
 The kind binds a job's workers. Its PSs and its other replicas go anywhere: beside the workers, or
-first to nodes on which no job's workers run (``time_shares``). T_mk is what job m was
+first to nodes on which no job's workers run (``time_shares``), and over several kinds where none
+holds them all. T_mk is what job m was
 measured to do at its own counts on kind k, else its forecast there. Of a kind of which nothing is
 known the mean of the others is taken; a T of 0 means never. A job is never resized, and selectors
 of nodes are not looked at.
@@ -23,6 +24,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import chain
 from types import MappingProxyType
 from typing import ClassVar, Final
@@ -34,6 +36,7 @@ from optimus.allocation.policy import (
     ClusterProblem,
     Grant,
     JobAccount,
+    KindCapacity,
     Pause,
     PolicyMemory,
     PolicyTraits,
@@ -91,6 +94,8 @@ class Contender:
     held: str | None = None
     overdue: bool = False
     """Whether it has waited for as many rounds as give everybody a turn: it comes first."""
+    is_wide: bool = False
+    """Whether no kind holds its workers: it has what the others leave, on any nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +190,7 @@ class TurnsPolicy(ABC):
             return
         speeds = np.array([_speeds(each, problem, pool) for each in candidates])
         contenders = [
-            _contender(each, problem, jobs.get(each.job.uid), _possible(each.job, row, pool))
+            _contender(each, problem, jobs.get(each.job.uid), row, pool.kinds)
             for each, row in zip(candidates, speeds.tolist(), strict=True)
         ]
         relative = (speeds / np.maximum(speeds.max(axis=1, keepdims=True), 1e-12)).mean(axis=0)
@@ -242,9 +247,9 @@ def next_round(
     *,
     fills: bool = True,
     running_weight: float = 1.0,
-) -> dict[str, str]:
+) -> dict[str, str | None]:
     """The kind on which each job that runs in this round runs, by UID; kinds in their order."""
-    chosen, left = dict[str, str](), dict(capacity)
+    chosen, left = dict[str, str | None](), dict(capacity)
     last_first = list(capacity)[::-1]
     all_take_workers = all(any(kind in each.possible for each in contenders) for kind in capacity)
     for kind, has in capacity.items():
@@ -261,20 +266,37 @@ def next_round(
             beside = all_take_workers and (each.workers + each.others).fits_in(has)
             if _take(each, kind, left, [kind] if beside else last_first):
                 chosen[each.uid] = kind
+    for each in sorted(contenders, key=lambda each: (each.held is None, each.uid)):
+        if each.is_wide and _spread(each.workers + each.others, after := dict(left), last_first):
+            chosen[each.uid], left = None, after
     return chosen
 
 
 def _take(each: Contender, kind: str, left: dict[str, Resources], of_ps: Sequence[str]) -> bool:
-    """Whether the job fits on a kind, its PSs on one of others; takes what it asks for."""
+    """Whether the job fits on a kind, its PSs on one of others, else spread over these; takes what
+    it asks for."""
     if not each.workers.fits_in(left[kind]):
         return False
-    for other in of_ps:
-        after = {kind: left[kind] - each.workers}
-        free = after.get(other, left[other])
-        if each.others.fits_in(free):
-            left.update({**after, other: free - each.others})
-            return True
-    return False
+    after = {**left, kind: left[kind] - each.workers}
+    whole = next((other for other in of_ps if each.others.fits_in(after[other])), None)
+    if not _spread(each.others, after, of_ps if whole is None else [whole]):
+        return False
+    left.update(after)
+    return True
+
+
+def _spread(amount: Resources, left: dict[str, Resources], kinds: Sequence[str]) -> bool:
+    """Takes an amount from kinds in their order; returns whether there was enough."""
+    for kind in kinds:
+        taken = amount if amount.fits_in(left[kind]) else _part(amount, left[kind])
+        left[kind], amount = left[kind] - taken, amount - taken
+    return not amount
+
+
+def _part(of: Resources, free: Resources) -> Resources:
+    """As much of an amount as is free, of all resources the same part."""
+    part = min((Fraction(max(free[name], 0), amount) for name, amount in of.items()))
+    return Resources({name: math.floor(amount * part) for name, amount in of.items()})
 
 
 def priority(
@@ -319,11 +341,15 @@ def throughputs(account: JobAccount, counts: Counts, kinds: Sequence[str]) -> di
 
 
 def _speeds(candidate: Candidate, problem: ClusterProblem, pool: PoolProblem) -> list[float]:
+    """Of a job on each kind; 0 on one whose nodes cannot hold its workers, as they are cut up."""
     account, kinds = problem.account(candidate.job.uid), [each.kind for each in pool.kinds]
     known = throughputs(account, _counts(candidate.job), kinds)
     running = [speed for speed in known.values() if speed > 0]
     usual = sum(running) / len(running) if running else 1.0
-    return [known.get(kind, usual) for kind in kinds]
+    return [
+        known.get(each.kind, usual) if _holds_workers(each, candidate.job) else 0.0
+        for each in pool.kinds
+    ]
 
 
 def _asked(
@@ -363,34 +389,40 @@ def _contender(
     candidate: Candidate,
     problem: ClusterProblem,
     remembered: JobMemory | None,
-    possible: frozenset[str],
+    speeds: Sequence[float],
+    kinds: Sequence[KindCapacity],
 ) -> Contender:
-    uid, demand = candidate.job.uid, _demand(candidate.job)
-    account = problem.account(uid)
-    held = account.holds.kind if account.holds else None
-    if remembered is None:
-        return Contender(uid, *demand, possible, held=held)
-    mark, received = remembered["mark"], account.received
-    seconds = {kind: received.since(mark, kind) for kind in sorted(possible)}
-    shares, deficit, overdue = remembered["shares"], remembered["deficit"], _is_overdue(remembered)
-    return Contender(uid, *demand, possible, shares, seconds, deficit, held, overdue)
-
-
-def _possible(job: Job, speeds: Sequence[float], pool: PoolProblem) -> frozenset[str]:
-    """The kinds that are large enough for a job's workers, and on which it makes progress."""
-    workers, others = _demand(job)
-    if not (workers + others).fits_in(total(each.capacity for each in pool.kinds)):
-        return frozenset()
-    return frozenset(
-        each.kind
-        for each, speed in zip(pool.kinds, speeds, strict=True)
-        if speed > 0 and workers.fits_in(each.capacity)
+    uid, account = candidate.job.uid, problem.account(candidate.job.uid)
+    named = zip(kinds, speeds, strict=True)
+    possible = frozenset(each.kind for each, speed in named if speed > 0)
+    contender = Contender(
+        uid,
+        *_demand(candidate.job),
+        possible,
+        held=account.holds.kind if account.holds else None,
+        is_wide=not any(_holds_workers(each, candidate.job) for each in kinds),
     )
+    if remembered is None:
+        return contender
+    mark, received = remembered["mark"], account.received
+    return replace(
+        contender,
+        shares=remembered["shares"],
+        seconds={kind: received.since(mark, kind) for kind in sorted(possible)},
+        deficit=remembered["deficit"],
+        overdue=_is_overdue(remembered),
+    )
+
+
+def _holds_workers(kind: KindCapacity, job: Job) -> bool:
+    return kind.holds(job.worker.resources, _counts(job).workers)
 
 
 def _why_not(contender: Contender, share: float) -> str:
     if not contender.possible:
-        return "no kind of nodes is both large enough for it and one on which it makes progress"
+        if contender.is_wide:
+            return "no kind of nodes holds its workers, and others leave too little on all together"
+        return "it makes progress on no kind of nodes that is large enough for it"
     return (
         f"not its turn: it is meant to run {share:.0%} of the time, and others have received less "
         "of theirs"

@@ -22,6 +22,7 @@ _CUT_FROM: Final = 1_000_000
 """MXNet's default of MXNET_KVSTORE_BIGARRAY_BOUND."""
 _HASH: Final = 9973
 """KVStoreDist sends key k to server 9973 k mod n."""
+_ANNOTATION: Final = "optimus.dl/ps-unevenness"
 _WORTH: Final = 0.98
 """A number of PSs is worth having where the largest part is at most so much of that with fewer."""
 _DEFAULTS: Final = {
@@ -85,6 +86,10 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
         (ps, _shares(ps, default(parameters, ps)), _shares(ps, balanced(parameters, ps)))
         for ps in progress(options.ps, "Assigning parameters")
     ]
+    default_unevenness = ", ".join(
+        f"{_shares(ps, default(parameters, ps)).unevenness:.3g}"
+        for ps in range(1, options.ps[-1] + 1)
+    )
     worth_by_default = _worth((ps, shares) for ps, shares, _ in rows)
     worth_balanced = _worth((ps, shares) for ps, _, shares in rows)
     value = {
@@ -97,6 +102,7 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
             for ps, before, after in rows
         ],
         "worth_having": {"default": worth_by_default, "balanced": worth_balanced},
+        "ps_unevenness": default_unevenness,
     }
     headings = "PS", "DEFAULT", "MB", "REQUESTS", "BALANCED", "MB", "REQUESTS"
     cells = [(ps, *_cells(before), *_cells(after)) for ps, before, after in rows]
@@ -108,6 +114,7 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
         f"{_LEGEND}\nDefault: {_DEFAULTS[checkpoint.framework]}.",
         f"Worth having by default: {_listed(worth_by_default)} PSs.",
         f"Worth having balanced: {_listed(worth_balanced)} PSs.",
+        f'A job that keeps the default: {_ANNOTATION}: "{default_unevenness}"',
     )
     return Answer(value, "\n".join(lines))
 

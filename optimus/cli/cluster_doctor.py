@@ -493,6 +493,29 @@ def _account_rights(examined: Examined, *, of: str) -> Iterator[Finding]:
         yield Finding(f"{of}'s rights", "problem", text, mend)
     else:
         yield Finding(f"{of}'s rights", "ok", f"ServiceAccount {account} has what it needs")
+    if of == "autoscaler":
+        yield from _rights_in_the_namespace(examined, account)
+
+
+def _rights_in_the_namespace(examined: Examined, account: str) -> Iterator[Finding]:
+    """What the autoscaler may do about the pods of jobs, everywhere or in the user's namespace."""
+    from optimus.kube.rights import NAMESPACED_RIGHTS, missing
+
+    namespace = examined.namespace
+    without = {
+        "pods/log": "no log is read, so no job is resized",
+        "pods/status": "no job is told that its goal is met (optimus.dl/at-target: complete)",
+    }
+    account_name = account.replace("/", ":")
+    for role, right in NAMESPACED_RIGHTS.items():
+        here = right._replace(namespace=namespace)
+        if missing(examined.client, [right], account) and missing(examined.client, [here], account):
+            text = f"{without[right.resource]}: ServiceAccount {account} may not {here}"
+            mend = (
+                f"kubectl -n {namespace} create rolebinding {role}"
+                f" --clusterrole={role} --serviceaccount={account_name}"
+            )
+            yield Finding("autoscaler's rights", "warning", text, mend)
 
 
 def _listed(rights: "Iterable[Right]") -> str:

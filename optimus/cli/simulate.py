@@ -1,32 +1,31 @@
 """``optimus simulate``: several policies on the same simulated jobs, compared seed by seed."""
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from optimus.allocation.options import Options
-from optimus.cli.arguments import named_amounts, whole_number
+from optimus.cli.arguments import whole_number
 from optimus.cli.cluster import connected
 from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.completion import context_names
 from optimus.cli.measured_truth import read_measured
+from optimus.cli.node_groups import parse_arithmetic, parse_nodes
 from optimus.cli.policy_config import read_policy_config
 from optimus.cli.restart_table import read_restart_seconds
 from optimus.cli.table import table
 from optimus.cli.trace import read_trace
 from optimus.cli.trace_formats import FORMS, read_form
 from optimus.jobs import RescaleRule
-from optimus.nodes import NODE_KIND_LABEL, Node
+from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES
 from optimus.rescale.disruption import NO_LIMIT, UNLIMITED, DisruptionLimits, Limit
-from optimus.resources import CPU, MEMORY, PODS, Resources
 from optimus.simulator import plots
 from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.files import results, write
@@ -41,9 +40,10 @@ from optimus.simulator.presets import (
     with_loop,
     with_pre_run,
     with_published_forecasts,
+    with_weights,
 )
 from optimus.simulator.report import report_page
-from optimus.simulator.results import GPU, Simulation
+from optimus.simulator.results import Simulation
 from optimus.simulator.stops import Stops
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import Estimate, summarise, verdict
@@ -63,12 +63,6 @@ _EPILOG: Final = """
 a published trace (--trace-format); see docs/simulator.md.
 --output writes results.json, jobs.csv, timeline.csv, forecasts.csv and four plots.
 """
-_UNITS: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
-    {"cpu": (CPU, 1000), "memory": (MEMORY, 2**30), "gpu": (GPU, 1), "pods": (PODS, 1)}
-)
-"""Name in ``--nodes`` -> resource and units of one: cores, GiB, GPUs, pods."""
-_PODS: Final = 110
-"""The kubelet's default."""
 _COLUMNS: Final = (
     ("average JCT s", "average_jct_seconds", "{:.0f}"),
     ("ratio", "average_jct_seconds", "{:.2f}"),
@@ -95,14 +89,15 @@ _COLUMNS_OF_ALL: Final = (
     ("worst finish-time ratio", "worst_finish_time_ratio", "{:.1f}"),
     ("fairness", "fairness", "{:.2f}"),
     ("core hours", "core_hours_per_job", "{:.2f}"),
+    ("cost", "cost_per_job", "{:.2f}"),
     ("stopped s", "stopped_seconds_per_job", "{:.0f}"),
     ("pauses", "pauses_per_job", "{:.1f}"),
 )
 """The same of all policies, which differ in what they do to single jobs."""
 _MEANING: Final = (
     "finish-time ratio: a job's completion time as a multiple of that alone on the cluster; "
-    "fairness: Jain's index\nof the jobs' inverse ratios; core hours: held by a job; stopped: "
-    "without training since its first placement"
+    "fairness: Jain's index\nof the jobs' inverse ratios; core hours: held by a job; cost: "
+    "at the nodes' prices; stopped: without training since its first placement"
 )
 _LOST: Final = ("lost s", "lost_seconds_per_job", "{:.0f}")
 """Shown where checkpoints are simulated."""
@@ -169,7 +164,9 @@ class Comparison:
         )
         if self.stops.measures_prices:
             config = replace(config, measures_prices=True)
-        return simulate(workload, config, seed)
+        if self.stops.costless:
+            config = replace(config, leaving_seconds=0.0)
+        return simulate(workload, with_weights(config, workload.weights), seed)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -193,9 +190,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--trace-format", choices=tuple(FORMS), default="general", help=forms)
     speeds = "for --trace-format gavel: its simulation_throughputs.json"
     add("--gavel-throughputs", type=Path, metavar="FILE", help=speeds)
-    nodes = "the cluster; memory in GiB, speed as a part of the usual one (default: the paper's 13 "
-    nodes += "servers)"
-    add("--nodes", nargs="+", metavar="COUNT:cpu=16,memory=80[,gpu=2][,speed=0.5]", help=nodes)
+    nodes = "the cluster; memory in GiB, speed as a part of the usual one, price of an hour of one "
+    nodes += "node, kind as the file of speeds names it (default: the paper's 13 servers)"
+    form = "COUNT:cpu=16,memory=80[,gpu=2][,speed=0.5][,price=3][,kind=NAME]"
+    add("--nodes", nargs="+", metavar=form, help=nodes)
     forecast = "fitted to what is seen of a job, or the truth (default: fitted)"
     add("--forecast", choices=("fitted", "truth"), default="fitted", help=forecast)
     placement = "for all policies (default: the one that goes with each)"
@@ -257,6 +255,8 @@ def _add_stop_arguments(parser: argparse.ArgumentParser) -> None:
     save = "jobs save as they are stopped, lose nothing, and take so many seconds for it (default: "
     save += "they take no time; without a number: 10)"
     saves.add_argument("--save-seconds", type=amount, nargs="?", const=10, metavar="N", help=save)
+    costless = "starts and stops take no time, no worker straggles, and measures are exact"
+    saves.add_argument("--costless", action="store_true", help=costless)
     rescale = "optimus moves a job right after a checkpoint, or at any time (default: checkpoint "
     rescale += "where jobs save now and then, else any)"
     rules = [RescaleRule.CHECKPOINT.value, RescaleRule.ANY.value]
@@ -342,7 +342,8 @@ def _comparison(options: argparse.Namespace) -> Comparison:
         maker,
         jobs,
         nodes,
-        options.forecast,
+        # A speed model is of PSs and workers, and Gavel's jobs have no PSs.
+        "truth" if options.trace and options.trace_format == "gavel" else options.forecast,
         options.placement,
         options.pre_run,
         not options.no_earlier_runs,
@@ -391,8 +392,11 @@ def _stops(options: argparse.Namespace) -> Stops:
         raise BadInput("--rescale checkpoint", f"{expected}: without, a job saves when stopped")
     rule = RescaleRule(options.rescale) if options.rescale else rule
     measured = options.restart_seconds
+    if measured is not None and options.costless:
+        raise BadInput("--costless", "no --restart-seconds is expected beside it")
     seconds = () if measured is None else read_restart_seconds(measured)
-    return Stops(checkpoints, rule, float(options.save_seconds or 0), seconds)
+    saving_seconds = float(options.save_seconds or 0)
+    return Stops(checkpoints, rule, saving_seconds, seconds, costless=options.costless)
 
 
 _FROM_TRACE: Final = "the jobs are those of the trace"
@@ -405,6 +409,8 @@ def _submitted(
     for name in ("workload", "workloads"):
         if getattr(options, name):
             raise BadInput(f"--{name}", f"{_FROM_TRACE}: --trace stands alone")
+    if options.trace_format == "gavel" and parse_arithmetic(options.nodes or ()):
+        raise BadInput("--nodes", "kind=v100 and the like are expected: the trace has the speeds")
     submitted = read_form(options.trace_format, options.trace, options.gavel_throughputs)
     _check_names(options.truth, measured, submitted)
     servers = nodes or testbed_nodes()
@@ -513,63 +519,6 @@ def _policies(text: str) -> tuple[str, ...]:
         expected = f"{_ALL}, or names among {', '.join(_POLICIES)} are expected"
         raise argparse.ArgumentTypeError(f"{expected}, not {text!r}")
     return names
-
-
-def parse_nodes(texts: Sequence[str]) -> tuple[Node, ...]:
-    """Nodes as in ``7:cpu=16,memory=80 6:cpu=8,memory=48,gpu=2``; raises ``BadInput``.
-
-    Each text is a kind of nodes of its own where any of them says ``speed=``."""
-    nodes: list[Node] = []
-    for group, text in enumerate(texts, start=1):
-        count, _, amounts = text.partition(":")
-        try:
-            allocatable = _allocatable(amounts)
-            if not 1 <= int(count) <= 100_000:
-                raise ValueError(count)
-        except ValueError:
-            names = f"{', '.join(_UNITS)}, and a speed of at most 1"
-            expected = f"a count and amounts above 0 of {names}, each once, are expected"
-            example = "6:cpu=8,memory=48,gpu=2"
-            raise BadInput("--nodes", f"{expected}, like {example}, not {text!r}") from None
-        name = _group_name(group)
-        labels = {NODE_KIND_LABEL: name} if _tells_kinds(texts) else {}
-        nodes += [Node(f"{name}-{n:04}", allocatable, labels) for n in range(int(count))]
-    return tuple(nodes)
-
-
-def _tells_kinds(texts: Iterable[str]) -> bool:
-    return any("speed" in text for text in texts)
-
-
-def parse_arithmetic(texts: Sequence[str]) -> Mapping[str, float]:
-    """By kind of nodes the part of the usual arithmetic that its workers compute at; none where no
-    text says ``speed=``. The texts are valid."""
-    found = dict[str, float]()
-    if not _tells_kinds(texts):
-        return found
-    for group, text in enumerate(texts, start=1):
-        amounts = named_amounts(text.partition(":")[2], (*_UNITS, "speed"))
-        found[_group_name(group)] = amounts.get("speed", 1.0)
-    return found
-
-
-def _group_name(group: int) -> str:
-    return chr(96 + group) if group <= 26 else str(group)
-
-
-def _allocatable(text: str) -> Resources:
-    """What one node offers; raises ``ValueError``."""
-    offered = {PODS: _PODS}
-    for name, value in named_amounts(text, (*_UNITS, "speed")).items():
-        if name == "speed":
-            if not 0 < value <= 1:
-                raise ValueError(name)
-            continue
-        resource, units = _UNITS[name]
-        if value == 0 or (units == 1 and not value.is_integer()):
-            raise ValueError(name)
-        offered[resource] = int(value * units)
-    return Resources(offered)
 
 
 IMPLEMENTATION: Final = Implementation(_add_arguments, _run)

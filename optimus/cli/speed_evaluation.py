@@ -102,7 +102,7 @@ def _samples(
     samples: list[SpeedSample] = []
     allowed = tuple(table.repeats)
     while len(samples) < number:
-        counts = next_sample(samples, allowed, table.mode, table.batch, form)
+        counts = next_sample(samples, allowed, SpeedTerms(table.mode, table.batch, form))
         if counts is None:
             break
         samples.append(SpeedSample(counts, drawn[counts], _RUN_SECONDS, at=float(len(samples))))

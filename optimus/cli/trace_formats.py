@@ -22,7 +22,7 @@ from optimus.cli.job_trace import (
     seconds_of,
 )
 from optimus.jobs import CountBounds, Counts, JobKey
-from optimus.resources import CPU, Resources
+from optimus.resources import CPU, NONE, Resources
 from optimus.simulator.ground_truth.job_types import PS, WORKER, JobType
 from optimus.simulator.results import GPU
 from optimus.simulator.trace_workload import SubmittedJob
@@ -46,6 +46,8 @@ _GAVEL_TYPES: Final = {
 """Gavel's model family -> the type that is nearest to it in size and kind."""
 _GAVEL_GPU: Final = "v100"
 """Its durations are those on this kind of GPU."""
+_GAVEL_APART: Final = "_unconsolidated"
+"""Speeds of workers that are spread over servers; the others are those of its simulator."""
 
 _POLLUX: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
     {
@@ -133,10 +135,11 @@ def _attempt(attempt: Any) -> tuple[int, float] | None:
 def read_gavel(file: Path, throughputs: Path | None) -> tuple[SubmittedJob, ...]:
     """A trace of stanford-futuredata/gavel: tab-separated, no header, a job a line.
 
-    Its steps are seconds only together with its ``simulation_throughputs.json``. It has no PSs,
-    goals and requests; the scale factor is the number of workers, each on one GPU. The priority
-    weight is not read: it is a share, and no order. An SLO above 0 is a deadline: so many times the
-    job's own duration after its arrival. Its older traces, with fewer columns, are an error."""
+    Its steps are seconds only together with its ``simulation_throughputs.json``, which has the
+    speed on each kind of GPU. It has no PSs, goals and requests but GPUs; the scale factor is the
+    number of workers, each on one GPU, and stays. The priority weight is the job's. An SLO above 0
+    is a deadline: so many times the job's own duration on a V100 after its arrival. Its older
+    traces have 7 columns, without weight and SLO."""
     if throughputs is None:
         raise BadInput(file, "a trace of Gavel needs --gavel-throughputs: its own file of speeds")
     speeds = _gavel_speeds(throughputs)
@@ -150,25 +153,31 @@ def read_gavel(file: Path, throughputs: Path | None) -> tuple[SubmittedJob, ...]
     return tuple(found)
 
 
-def _gavel_speeds(file: Path) -> Mapping[str, Any]:
+def _gavel_speeds(file: Path) -> Mapping[str, Mapping[str, Any]]:
     table = _json(file, "".join(read_lines(file)), None)
-    speeds = table.get(_GAVEL_GPU) if isinstance(table, dict) else None
-    if not isinstance(speeds, dict):
+    of_kinds = table.values() if isinstance(table, dict) else ()
+    if not of_kinds or _GAVEL_GPU not in table or not all(isinstance(x, dict) for x in of_kinds):
         raise BadInput(file, f"a JSON object with the speeds on {_GAVEL_GPU!r} is expected")
-    return speeds
+    return {kind: each for kind, each in table.items() if not kind.endswith(_GAVEL_APART)}
 
 
-def _gavel_job(row: CsvRow, cells: list[str], speeds: Mapping[str, Any]) -> SubmittedJob:
-    if len(cells) < 10:
-        raise row.error(f"10 values between tabs are expected, not {len(cells)}")
-    model, steps_text, scale_text, slo_text, arrival = (cells[at] for at in (0, 5, 6, 8, 9))
+def _gavel_job(
+    row: CsvRow, cells: list[str], speeds: Mapping[str, Mapping[str, Any]]
+) -> SubmittedJob:
+    if len(cells) not in (7, 10):
+        raise row.error(f"10 values between tabs are expected, or 7, not {len(cells)}")
+    if len(cells) == 7:
+        model, *_, steps_text, arrival, scale_text = cells
+        weight_text = slo_text = ""
+    else:
+        model, *_, steps_text, scale_text, weight_text, slo_text, arrival = cells
     steps = row.number("total steps", 1, 1e12, steps_text)
     workers = int(row.number("scale factor", 1, _MOST_REPLICAS, scale_text))
     slo = row.number("SLO", -_MOST_TIMES, _MOST_TIMES, slo_text or "0")
     at = row.number("arrival", 0, _LONGEST_SECONDS, arrival)
-    alone = speeds.get(f"('{model}', {workers})", {})
-    speed = alone.get("null") if isinstance(alone, dict) else None
-    if not isinstance(speed, int | float) or not speed > 0:
+    by_kind = {kind: _gavel_speed(of, f"('{model}', {workers})") for kind, of in speeds.items()}
+    speed = by_kind[_GAVEL_GPU]
+    if speed <= 0:
         raise row.error(f"the throughputs have no speed of {model!a} with {workers} workers")
     check_duration(row, steps / speed)
     family = model.partition(" (")[0].lower()
@@ -176,14 +185,23 @@ def _gavel_job(row: CsvRow, cells: list[str], speeds: Mapping[str, Any]) -> Subm
         key=JobKey("gavel", f"job-{row.line - 1:05}"),
         submit_seconds=at,
         job_type=_type(row, family, _GAVEL_TYPES),
-        counts=Counts(workers, workers),
-        ps=PS,
-        worker=_GPU_WORKER,
+        counts=Counts(0, workers),
+        bounds=CountBounds(0, 0, workers, workers),
+        ps=NONE,
+        worker=Resources({GPU: 1}),
         steps=steps,
-        steps_per_second=float(speed),
+        steps_per_second=speed,
+        kind_speeds=by_kind,
         finish_by_seconds=at + slo * steps / speed if slo > 0 else None,
-        workload=model,
+        weight=row.number("priority weight", 1e-6, _MOST_TIMES, weight_text or "1"),
     )
+
+
+def _gavel_speed(of_kind: Mapping[str, Any], job: str) -> float:
+    """Alone on its nodes; 0 where there is none."""
+    alone = of_kind.get(job, {})
+    speed = alone.get("null") if isinstance(alone, dict) else None
+    return float(speed) if isinstance(speed, int | float) and speed > 0 else 0.0
 
 
 def read_pollux(file: Path) -> tuple[SubmittedJob, ...]:

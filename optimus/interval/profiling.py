@@ -36,7 +36,7 @@ from optimus.jobs import Counts, Job, RescaleRule, alternating
 from optimus.models.expectation import value_of_measuring
 from optimus.models.experiment_design import next_sample
 from optimus.models.forecast import Forecast, goal_is_met, why_never_ready
-from optimus.models.speed.curve import MergedSamples
+from optimus.models.speed.curve import MergedSamples, SpeedTerms
 from optimus.models.speed.model import needed_counts, why_not_ready
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.snapshot import ClusterSnapshot
@@ -448,7 +448,7 @@ def _next_run(
     if known is not None:
         return _worthwhile_run(job, measured, free, config, known)
     while allowed:
-        counts = next_sample(progress.samples, allowed, job.mode, job.batch)
+        counts = next_sample(progress.samples, allowed, SpeedTerms.of(job))
         if counts is None:
             break
         if free.move(job, counts) is None:

@@ -32,6 +32,9 @@ from optimus.progress.schedule import InvalidSchedule, parse_schedule
 from optimus.progress.targets import InvalidTarget, parse_target
 
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2})?", re.ASCII)
+_UNEVENNESS: Final = re.compile(
+    r"[1-9][0-9]?(\.[0-9]{1,3})?(, ?[1-9][0-9]?(\.[0-9]{1,3})?){0,63}", re.ASCII
+)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _LARGEST_COUNT: Final = 10_000
 _LONGEST_INSTANT: Final = 64
@@ -64,6 +67,7 @@ class JobOptions:
     mode: TrainingMode | None = None
     batch: Batch | None = None
     steps_per_epoch: float | None = None
+    ps_unevenness: tuple[float, ...] = ()
     at_target: AtTarget | None = None
     rescale: RescaleRule = RescaleRule.CHECKPOINT
     saves_on_stop: bool | None = None
@@ -112,6 +116,7 @@ def read_options(annotations: Mapping[str, str]) -> ReadOptions:
         mode=reader.choice(Annotation.TRAINING_MODE, TrainingMode),
         batch=reader.batch(),
         steps_per_epoch=reader.positive(Annotation.STEPS_PER_EPOCH),
+        ps_unevenness=reader.unevenness(),
         at_target=reader.choice(Annotation.AT_TARGET, AtTarget),
         rescale=reader.choice(Annotation.RESCALE, RescaleRule) or RescaleRule.CHECKPOINT,
         saves_on_stop=reader.stated(Annotation.SAVES_ON_STOP),
@@ -183,6 +188,16 @@ class _AnnotationReader:
             self.refuse(annotation, f"a whole number from 1 to {largest} is expected")
             return None
         return value
+
+    def unevenness(self) -> tuple[float, ...]:
+        text = self._annotations.get(Annotation.PS_UNEVENNESS)
+        if text is None:
+            return ()
+        if not _UNEVENNESS.fullmatch(text.strip()):
+            expected = "up to 64 numbers such as 1, 1.24, 1.31, of 1, 2, 3 PSs, are expected"
+            self.refuse(Annotation.PS_UNEVENNESS, expected)
+            return ()
+        return tuple(map(float, text.split(",")))
 
     def choice(self, annotation: str, choices: type[_Choice]) -> _Choice | None:
         if annotation not in self._annotations:

@@ -162,20 +162,29 @@ class Client:
         return headers if token is None else {**headers, "authorization": token}
 
     def get(
-        self, what: str, path: str, query: Query = (), read_seconds: float | None = None
+        self,
+        what: str,
+        path: str,
+        query: Query = (),
+        read_seconds: float | None = None,
+        most_bytes: int | None = None,
     ) -> bytes:
         """The raw body of a GET, for lists that are decoded without the library's models.
 
         ``read_seconds`` is how long the server may be silent, where that is not as long as usual.
+        No more than ``most_bytes`` and one are read.
 
         Raises:
-            KubeError: the server did not answer with 200.
+            KubeError: the server did not answer with 200, or with more than ``most_bytes``.
         """
         with self.stream(what, path, query, read_seconds or self._read_seconds) as response:
             try:
-                return _body(response)
+                body = _body(response, None if most_bytes is None else most_bytes + 1)
             except _FAILURES as error:
                 raise classify(what, error) from error
+        if most_bytes is not None and len(body) > most_bytes:
+            raise KubeError(ErrorKind.INVALID, f"cannot {what}: more than {most_bytes} bytes")
+        return body
 
     @contextmanager
     def stream(
@@ -321,9 +330,9 @@ def _token_file(kubeconfig: Path, named_context: str | None) -> Path | None:
     return kubeconfig.parent / named if named else None
 
 
-def _body(response: urllib3.BaseHTTPResponse) -> bytes:
+def _body(response: urllib3.BaseHTTPResponse, most_bytes: int | None = None) -> bytes:
     try:
-        return response.read()
+        return response.read(most_bytes)
     finally:
         response.release_conn()
 

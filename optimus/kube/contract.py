@@ -32,6 +32,7 @@ class Annotation:
     GLOBAL_BATCH_SIZE: Final = "optimus.dl/global-batch-size"
     WORKER_BATCH_SIZE: Final = "optimus.dl/worker-batch-size"
     STEPS_PER_EPOCH: Final = "optimus.dl/steps-per-epoch"
+    PS_UNEVENNESS: Final = "optimus.dl/ps-unevenness"
     LR_SCHEDULE: Final = "optimus.dl/lr-schedule"
     LOSS_METRIC: Final = "optimus.dl/loss-metric"
     METRICS_FORMAT: Final = "optimus.dl/metrics-format"

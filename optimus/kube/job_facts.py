@@ -323,6 +323,14 @@ def _pod(raw: msgspec.Raw) -> PodFacts:
     return PodFacts(decode_pod(raw), refusal, problem)
 
 
+def decode_event(raw: bytes | msgspec.Raw) -> EventFacts:
+    """An Event from its JSON.
+
+    Raises:
+        Malformed: the JSON is no Event."""
+    return _event(decode(_EVENTS, raw, "an Event"))
+
+
 def _event(raw: _Event) -> EventFacts:
     series = raw.series or _EventSeries()
     return EventFacts(

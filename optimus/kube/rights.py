@@ -64,14 +64,18 @@ AUTOSCALER_RIGHTS: Final = (
     *_rights("get list watch", OPERATOR_GROUP, _JOBS),
     *_rights("patch", OPERATOR_GROUP, _RESIZED),
     *_rights("get list watch", "", "pods nodes"),
-    *_rights("get", "", "pods/log"),
-    *_rights("patch", "", "pods/status"),
     *_rights("get list watch create delete", GROUP, f"{PROFILES} {WORKLOAD_PROFILES}"),
     *_rights("get patch", GROUP, f"{PROFILES}/status {WORKLOAD_PROFILES}/status"),
     *_rights("list watch create patch", "", "events"),
     *_rights("list watch", "", "resourcequotas limitranges"),
     *_rights("list watch", "scheduling.k8s.io", "priorityclasses"),
 )
+
+NAMESPACED_RIGHTS: Final = {
+    "optimus-autoscaler-logs": Right("get", "", "pods/log"),
+    "optimus-autoscaler-completion": Right("patch", "", "pods/status"),
+}
+"""The autoscaler's rights by ClusterRole that may be bound in chosen namespaces alone."""
 
 SCHEDULER_RIGHTS: Final = (
     *_rights("get list watch", "", "nodes pods"),

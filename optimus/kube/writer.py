@@ -108,6 +108,15 @@ class PodWriter:
         metadata = {"uid": pod.uid, "annotations": {Annotation.REQUEUED: reason}}
         return self._patch("requeue", pod, {"metadata": metadata})
 
+    def bind(self, pod: Pod, node: str) -> Written | Refused:
+        """Bind the pod to a node; refused where it has one already, or is being deleted."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{quote(pod.name, safe='')}/binding"
+        what = f"bind pod {pod.namespace}/{pod.name}"
+        return written(lambda: self._client.post(what, path, msgspec.json.encode(body)))
+
     def set_goal_met(self, pod: Pod, at: str | None) -> Written | Refused:
         """Annotate the pod with the instant since which its job's goal has been met, or remove
         the annotation."""

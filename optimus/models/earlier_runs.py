@@ -20,7 +20,7 @@ from optimus.models.convergence.series import estimate_noise
 from optimus.models.forecast import batch_rule, goal_is_met, losses_with_epochs
 from optimus.models.goals import meets
 from optimus.models.prior import goal_logs, speed_differences
-from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
+from optimus.models.speed.curve import MergedSamples, SpeedTerms
 from optimus.progress.types import EarlierRun, LossPoint, SpeedSample, TrainingProgress
 
 MOST_RUNS: Final = 16
@@ -193,7 +193,7 @@ def _why_speed(job: Job, progress: TrainingProgress) -> str | None:
     )
     if not own.counts:
         return None
-    terms = SpeedTerms(job.mode, job.batch, SpeedForm.BLEND)
+    terms = SpeedTerms.of(job)
     for found in speed_differences(own, progress.earlier, terms):
         if abs(found.log_ratio) > SIGMAS * found.spread:
             counts, speed = own.counts[found.entry], own.steps_per_second[found.entry]

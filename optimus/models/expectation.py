@@ -31,10 +31,10 @@ from optimus.models.forecast import (
     forecast_job,
     known_samples,
     losses_with_epochs,
-    speed_terms,
     why_never_ready,
 )
 from optimus.models.metric_goal import as_losses
+from optimus.models.speed.curve import SpeedTerms
 from optimus.models.speed.hypotheses import values_of_measuring
 from optimus.progress.types import TrainingProgress
 
@@ -51,7 +51,7 @@ def value_of_measuring(
     expected time: ``speed.hypotheses``."""
     return values_of_measuring(
         known_samples(job, progress),
-        speed_terms(job),
+        SpeedTerms.of(job),
         allowed,
         batch_per_worker=forecast.batch_per_worker,
     )

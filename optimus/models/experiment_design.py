@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from optimus.jobs import Batch, Counts, TrainingMode
+from optimus.jobs import Counts
 from optimus.models import Vector
 from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel
@@ -32,9 +32,7 @@ _LATER_POWER: Final = 1.0
 def next_sample(
     samples: Sequence[SpeedSample],
     allowed: Sequence[Counts],
-    mode: TrainingMode,
-    batch: Batch | None = None,
-    form: SpeedForm = SpeedForm.BLEND,
+    terms: SpeedTerms,
 ) -> Counts | None:
     """The counts among ``allowed`` to measure next, or ``None`` where all of them are measured.
 
@@ -45,7 +43,7 @@ def next_sample(
     )
     if not open_counts or not measured.counts:
         return open_counts[0] if open_counts else None
-    variance = _variances(measured, open_counts, SpeedTerms(mode, batch, form))
+    variance = _variances(measured, open_counts, terms)
     off_diagonal = np.array([counts.ps != counts.workers for counts in open_counts])
     if off_diagonal.any() and all(counts.ps == counts.workers for counts in measured.counts):
         variance = np.where(off_diagonal, variance, -np.inf)

@@ -41,7 +41,7 @@ from optimus.models.convergence import (
 from optimus.models.goals import has_converged
 from optimus.models.metric_goal import as_losses, series_of
 from optimus.models.prior import earlier_total, met_at, usual_total, with_earlier
-from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
+from optimus.models.speed.curve import MergedSamples, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
 from optimus.progress.state import epoch_index
 from optimus.progress.types import Declared, LossPoint, TrainingProgress
@@ -126,11 +126,28 @@ class Forecast:
         Their logarithms are taken as normal and independent."""
         if self.time_to_goal is not None and self.time_to_goal.is_late:
             return np.full(np.broadcast_shapes(np.shape(ps), np.shape(workers)), np.inf)
+        return np.asarray(self.remaining_seconds(ps, workers) * np.exp(self._spread(ps, workers)))
+
+    def _spread(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """The logarithm of the time left, from its median to where 90 % of it ends."""
         work = math.log(max(self.late_factor, 1.0))
         speed: ArrayLike = 0.0
         if isinstance(self.speed, SpeedModel):
             speed = _NORMAL_90 * self.speed.uncertainty(ps, workers)
-        return np.asarray(self.remaining_seconds(ps, workers) * np.exp(np.hypot(work, speed)))
+        return np.hypot(work, speed)
+
+    def probability_within(self, seconds: float, counts: Counts) -> float:
+        """How likely the goal is met within these seconds at counts, by the same distribution."""
+        if self.goal_met:
+            return 1.0
+        median, spread = self.at(counts), float(self._spread(counts.ps, counts.workers))
+        in_run = 1.0 if self.time_to_goal is None else self.time_to_goal.in_run
+        if seconds <= 0 or not math.isfinite(median):
+            return 0.0
+        if median <= 0 or spread <= 0:
+            return in_run if median <= seconds else 0.0
+        deviations = math.log(seconds / median) * _NORMAL_90 / spread
+        return min(0.5 * math.erfc(-deviations / math.sqrt(2)), in_run)
 
     @property
     def unlikely(self) -> str:
@@ -530,12 +547,7 @@ def known_samples(job: Job, progress: TrainingProgress) -> MergedSamples:
     measured = MergedSamples.of(progress.samples)
     if not progress.earlier:
         return measured
-    return with_earlier(measured, progress.earlier, speed_terms(job))
-
-
-def speed_terms(job: Job) -> SpeedTerms:
-    """The terms of the time of its steps."""
-    return SpeedTerms(job.mode, job.batch, SpeedForm.BLEND)
+    return with_earlier(measured, progress.earlier, SpeedTerms.of(job))
 
 
 def fitted_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
@@ -555,7 +567,7 @@ def expected_speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
 
 def _speed_here(job: Job, progress: TrainingProgress, measured: MergedSamples) -> SpeedModel:
     """The model of these samples, at its speed now on the nodes where the job runs."""
-    model, kind = SpeedModel.of(measured, speed_terms(job)), progress.node_kind
+    model, kind = SpeedModel.of(measured, SpeedTerms.of(job)), progress.node_kind
     latest = measured.latest_at(job.counts, kind)
     if latest is not None:
         model = model.on(latest.node_kind).anchored(job.counts, latest.steps_per_second)

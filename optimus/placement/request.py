@@ -127,20 +127,23 @@ class Request(NamedTuple):
         demand = self.on_one(self.ps.waiting, self.workers.waiting)
         for fixed in self.fixed:
             demand = tuple([a + b for a, b in zip(demand, fixed.amount, strict=True)])
-        return (
-            fits(demand, sums)
-            and _places(capacity, self.ps.amount, self.ps.waiting)
-            and _places(capacity, self.workers.amount, self.workers.waiting)
-        )
+        return fits(demand, sums) and _places(capacity, self.ps) and _places(capacity, self.workers)
 
 
-def _places(capacity: Capacity, amount: Vector, wanted: int) -> bool:
-    """Whether the nodes hold so many of one type of replica."""
-    asked = [(column, each) for column, each in enumerate(amount) if each > 0]
+def _places(capacity: Capacity, replicas: Replicas) -> bool:
+    """Whether the nodes that admit one type of replica hold all of it that wait."""
+    wanted = replicas.waiting
+    asked = [(column, each) for column, each in enumerate(replicas.amount) if each > 0]
     if wanted == 0 or not asked:
         return True
+    capacity.distinguish(*replicas.constraints)
+    admitted = [capacity.admits(each) for each in replicas.constraints]
     each = np.min([capacity.class_free[:, column] // one for column, one in asked], axis=0)
-    return int((np.clip(each, 0, wanted) * capacity.class_sizes).sum()) >= wanted
+    places = np.clip(each, 0, wanted) * capacity.class_sizes
+    masks = [mask for mask in admitted if mask is not None]
+    if masks and len(masks) == len(admitted):
+        places = places[np.logical_or.reduce(masks)]
+    return int(places.sum()) >= wanted
 
 
 def _replicas(gang: Gang, role: Role, capacity: Capacity) -> Replicas | None:

@@ -40,6 +40,8 @@ class GavelCostPolicy(TurnsPolicy):
     def shares(self, problem: SharesProblem) -> tuple[Values, Notes]:
         """Ideal parts of the time, of shape (jobs, kinds)."""
         fair = problem.weights * problem.usual / np.maximum(problem.sizes, 1e-12)
+        if not (fair > 0).any():
+            return np.zeros_like(problem.speeds), [{}] * len(fair)
         lacking = np.maximum(problem.finish_by - problem.at, 1.0)
         due = np.where(np.isfinite(lacking), problem.steps_left / lacking, 0.0)
         due = np.where(due <= problem.best, due, 0.0)  # the others cannot be met, even alone

@@ -96,7 +96,7 @@ class JobState:
     known_history: tuple[JobRecord, object, JobHistory] | None = None
     """What ``history`` was made of when it was last asked for, and its answer."""
 
-    known_share: tuple[tuple[object, ...], tuple[int, ...]] | None = None
+    known_share: tuple[tuple[object, ...], tuple[float, ...]] | None = None
     """What ``TimelinePoint`` last counted of it."""
 
     restarts: int = 0
@@ -266,6 +266,8 @@ class SimulatedCluster:
         self.nodes = tuple(sorted(nodes, key=lambda node: node.name))
         self._kinds = {node.name: node.labels.get(NODE_KIND_LABEL, "") for node in self.nodes}
         self._capacity = schedulable_capacity(self.nodes)
+        self.priced = {node.name: node for node in self.nodes if node.price is not None}
+        """Nodes of which it is known what they cost, by name."""
         self.now = 0.0
         self.leaving_seconds = leaving_seconds
         self.measures_prices = measures_prices

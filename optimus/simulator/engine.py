@@ -12,6 +12,7 @@ from functools import partial
 from optimus.jobs import Counts
 from optimus.lifecycle import JobRecord
 from optimus.models.experiment_design import next_sample
+from optimus.models.speed.curve import SpeedTerms
 from optimus.rescale.words import PauseReason
 from optimus.simulator.cluster import JobState, SimulatedCluster
 from optimus.simulator.forecasts import GroundTruth
@@ -148,7 +149,9 @@ def _measure(training: Training, pre_run: PreRun, empty: EmptyCluster, at: float
     fitting = [counts for counts in within if empty.servers(job, counts) is not None]
     for _ in range(pre_run.samples):
         first = job.counts if job.counts in fitting and not training.samples else None
-        counts = first or next_sample(training.samples, fitting, job.mode, job.batch, pre_run.form)
+        counts = first or next_sample(
+            training.samples, fitting, SpeedTerms(job.mode, job.batch, pre_run.form)
+        )
         servers = None if counts is None else empty.servers(job, counts)
         if servers is None:
             break

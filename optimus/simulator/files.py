@@ -20,7 +20,7 @@ JOB_COLUMNS = (
 )
 TIMELINE_COLUMNS = (
     *("policy", "seed", "at", "training", "idle", "waiting", "ps", "workers"),
-    *("ps_cpu", "worker_cpu", "gpus"),
+    *("ps_cpu", "worker_cpu", "gpus", "price_per_hour"),
 )
 FORECAST_COLUMNS = (
     *("policy", "seed", "job", "at", "progress", "remaining_seconds", "true_remaining_seconds"),

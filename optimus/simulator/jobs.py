@@ -86,8 +86,8 @@ class SimulatedJob:
     its last checkpoint is lost, and done again."""
     straggling: Straggling | None = None
     kind_speeds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """The part of its full speed of a worker on nodes of a kind: above 0, at most 1. Of other kinds
-    it is 1."""
+    """The part of its full speed of a worker on nodes of a kind, at most 1; 0: it never runs there.
+    Of other kinds it is 1."""
 
     def steps_in_epoch(self, workers: int) -> float:
         """Steps of an epoch at so many workers."""
@@ -107,6 +107,8 @@ class Workload:
     name: str
     jobs: tuple[SimulatedJob, ...]
     nodes: tuple[Node, ...]
+    weights: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Of jobs, by the name of their PriorityClass; 1 of others."""
 
 
 class WorkloadMaker(Protocol):

@@ -188,3 +188,13 @@ def with_pre_run(usual: SchedulerConfig, pre_run: PreRun) -> SchedulerConfig:
     driver = usual.loop.driver
     interval = replace(driver.interval, profiling=replace(driver.interval.profiling, runs=0))
     return replace(with_loop(usual, driver=replace(driver, interval=interval)), pre_run=pre_run)
+
+
+def with_weights(usual: SchedulerConfig, weights: Mapping[str, float]) -> SchedulerConfig:
+    """The same configuration with these weights of jobs, by the name of their PriorityClass."""
+    driver = usual.loop.driver
+    if not weights or driver.interval.fairness is None:
+        return usual
+    fairness = replace(driver.interval.fairness, classes=weights)
+    interval = replace(driver.interval, fairness=fairness)
+    return with_loop(usual, driver=replace(driver, interval=interval))

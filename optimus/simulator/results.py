@@ -1,12 +1,14 @@
 """Results of one simulation: jobs, the cluster over time, forecasts beside the truth."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import is_
 from typing import Final
 
 from optimus.jobs import Role
 from optimus.lifecycle.books import books_of
+from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import CPU, Resources, total
 from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
@@ -99,11 +101,13 @@ class TimelinePoint:
     ps_cpu: int
     worker_cpu: int
     gpus: int
+    price_per_hour: float = 0.0
+    """Of what the jobs hold of nodes that have a price: of each node the largest part."""
 
     @classmethod
     def of(cls, cluster: SimulatedCluster) -> "TimelinePoint":
         """The cluster as it is now."""
-        shares = map(_share_of, cluster.states.values())
+        shares = (_share_of(state, cluster.priced) for state in cluster.states.values())
         return cls(cluster.now, *map(sum, zip(_NO_SHARE, *shares, strict=True)))
 
     @property
@@ -112,10 +116,10 @@ class TimelinePoint:
         return self.ps + self.workers
 
 
-_NO_SHARE: Final = (0,) * 8
+_NO_SHARE: Final = (0,) * 9
 
 
-def _share_of(state: JobState) -> tuple[int, ...]:
+def _share_of(state: JobState, priced: Mapping[str, Node]) -> tuple[float, ...]:
     """What one job adds to each column of a ``TimelinePoint``; counted again only where it has
     changed."""
     made_of = state.phase, state.pods, state.job
@@ -129,9 +133,22 @@ def _share_of(state: JobState) -> tuple[int, ...]:
     of_ps, of_workers = job.ps.resources, job.worker.resources
     cpu = of_ps[CPU] * ps, of_workers[CPU] * workers
     gpus = of_ps[GPU] * ps + of_workers[GPU] * workers
-    share = (int(trains), int(has_pods and not trains), int(not has_pods), ps, workers, *cpu, gpus)
+    training = int(trains), int(has_pods and not trains), int(not has_pods)
+    share = (*training, ps, workers, *cpu, gpus, _price(state, priced))
     state.known_share = made_of, share
     return share
+
+
+def _price(state: JobState, priced: Mapping[str, Node]) -> float:
+    """What an hour of all that the job holds costs."""
+    held = defaultdict[str, list[Resources]](list)
+    for pod in state.pods if priced else ():
+        held[pod.node].append(pod.resources)
+    price = 0.0
+    for name in held.keys() & priced.keys():
+        node = priced[name]
+        price += total(held[name]).dominant(node.allocatable)[1] * (node.price or 0.0)
+    return price
 
 
 def _alone_seconds(state: JobState, empty: EmptyCluster) -> float:

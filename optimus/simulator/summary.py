@@ -86,14 +86,19 @@ def _fairness(ratios: list[float]) -> float:
     return float(speeds.sum() ** 2 / (speeds.size * (speeds**2).sum()))
 
 
-def _core_hours(found: Simulation) -> float:
-    """What jobs held of the cluster's cores, each."""
-    points = [each for each in found.timeline if each.at < found.ended_at]
-    ends = [each.at for each in points[1:]] + [found.ended_at]
-    held = sum(
-        (p.ps_cpu + p.worker_cpu) * (end - p.at) for p, end in zip(points, ends, strict=True)
-    )
-    return held / 1000 / 3600 / len(found.jobs)
+def _hours(held: Callable[[TimelinePoint], float]) -> Callable[[Simulation], float]:
+    """What each job held, times the hours for which it did."""
+
+    def per_job(found: Simulation) -> float:
+        points = [each for each in found.timeline if each.at < found.ended_at]
+        ends = [each.at for each in points[1:]] + [found.ended_at]
+        seconds = sum(held(p) * (end - p.at) for p, end in zip(points, ends, strict=True))
+        return seconds / 3600 / len(found.jobs)
+
+    return per_job
+
+
+_PRICED: Final = _hours(lambda point: point.price_per_hour)
 
 
 def _mean_error(attribute: str) -> Callable[[Simulation], float | None]:
@@ -123,7 +128,8 @@ FIGURES: Mapping[str, Callable[[Simulation], float | None]] = MappingProxyType(
         "finish_time_ratio": _finish_time_ratio(np.mean),
         "worst_finish_time_ratio": _finish_time_ratio(np.max),
         "fairness": _finish_time_ratio(_fairness),
-        "core_hours_per_job": _core_hours,
+        "core_hours_per_job": _hours(lambda point: (point.ps_cpu + point.worker_cpu) / 1000),
+        "cost_per_job": lambda found: _PRICED(found) or None,
         "speed_error": _mean_error("speed_error"),
         "convergence_error": _mean_error("convergence_error"),
     }

@@ -10,7 +10,7 @@ counts are the trace's:
 4. The job ends after its steps, or as soon as its loss goal is met.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,12 +25,14 @@ from optimus.jobs import (
     Job,
     JobKey,
     LossGoal,
+    NodeConstraints,
     ReplicaSpec,
+    Requirement,
     RescaleRule,
     TargetEpochs,
     TrainingMode,
 )
-from optimus.nodes import Node
+from optimus.nodes import NODE_KIND_LABEL, Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import PODS, Resources
 from optimus.simulator.ground_truth.assignment import ParameterAssignment
@@ -80,12 +82,16 @@ class SubmittedJob:
     steps: float | None = None
     steps_per_second: float | None = None
     """At the submitted counts."""
+    kind_speeds: Mapping[str, float] | None = None
+    """The same on each kind of nodes, 0 where it cannot run; its counts are never changed then."""
     epochs: int | None = None
     steps_per_epoch: float | None = None
     loss_goal: LossGoal | None = None
     finish_by_seconds: float | None = None
     """Its deadline, on the same clock as ``submit_seconds``."""
     priority: int = 0
+    weight: float = 1.0
+    """Of the job, under policies that weigh jobs."""
     workload: str | None = None
     rescale: RescaleRule = RescaleRule.ANY
     """Default: at any time. Simulated logs show no checkpoints."""
@@ -119,7 +125,26 @@ class SubmittedWorkload:
             of_job = each.key, each.workload, kind.name, each.mode
             truth = _Truth(each, kind, self.config, empty, *self.measured.of(*of_job))
             built.append(truth.build(seed))
-        return Workload(self.name, tuple(built), self.nodes)
+        weights = {_class(each): each.weight for each in first if each.weight != 1}
+        return Workload(self.name, tuple(built), self.nodes, weights)
+
+
+def _class(submitted: SubmittedJob) -> str:
+    """The PriorityClass that a job's weight stands for."""
+    return f"weight-{submitted.weight:g}" if submitted.weight != 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpeed:
+    """A speed that only the kind of the workers' nodes changes."""
+
+    full: float
+
+    def steps_per_second(
+        self, _: tuple[Counts, ...], straggling: tuple[float, ...] = (), /
+    ) -> float:
+        """As fast as the slowest worker."""
+        return self.full * min(straggling, default=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +161,15 @@ class _Truth:
     def build(self, seed: int) -> SimulatedJob:
         """The job as its user submits it, with its true speed and loss."""
         submitted, kind = self.submitted, self.kind
-        physical = self._physical(seed)
-        usual: TrueSpeed = self.measured or physical
-        own = usual.steps_per_second(self._servers())
-        wanted = self._steps_per_second(own)
-        speed = usual if wanted == own else ScaledSpeed(usual, wanted / own)
+        physical, of_kinds = self._physical(seed), self._of_kinds()
+        speed: TrueSpeed = self.measured or physical
+        if of_kinds:
+            wanted = max(of_kinds.values())
+            speed = TableSpeed(wanted)
+        else:
+            own = speed.steps_per_second(self._servers())
+            wanted = self._steps_per_second(own)
+            speed = speed if wanted == own else ScaledSpeed(speed, wanted / own)
         epochs, steps_per_epoch = self._epochs(physical, wanted)
         goal = submitted.loss_goal or TargetEpochs(epochs)
         simulated = SimulatedJob(
@@ -155,8 +184,18 @@ class _Truth:
             start_seconds=START_SECONDS,
             rescale_seconds=rescale_seconds(kind.model_mb),
             straggling=self.config.straggling,
+            kind_speeds={name: each / wanted for name, each in of_kinds.items()},
         )
         return with_measured(simulated, None, self.recorded)
+
+    def _of_kinds(self) -> Mapping[str, float]:
+        """Its speeds on the kinds of the nodes; on nodes without a kind, the one that is stated."""
+        speeds, usual = self.submitted.kind_speeds, self.submitted.steps_per_second
+        if speeds is None or usual is None:
+            return {}
+        kinds = {node.labels.get(NODE_KIND_LABEL, "") for node in self.empty.nodes}
+        told = {kind: speeds.get(kind, usual) for kind in sorted(kinds)}
+        return told if any(told.values()) else {"": usual}
 
     def _batch(self) -> Batch:
         if self.submitted.mode is TrainingMode.SYNC:
@@ -209,8 +248,8 @@ class _Truth:
             kind=submitted.kind,
             created_at=submitted.submit_seconds,
             counts=submitted.counts,
-            ps=ReplicaSpec(_with_pod(submitted.ps or kind.ps)),
-            worker=ReplicaSpec(_with_pod(submitted.worker or kind.worker)),
+            ps=ReplicaSpec(_with_pod(kind.ps if submitted.ps is None else submitted.ps)),
+            worker=ReplicaSpec(_with_pod(submitted.worker or kind.worker), self._never_on()),
             bounds=submitted.bounds,
             mode=submitted.mode,
             batch=self._batch(),
@@ -220,7 +259,16 @@ class _Truth:
             rescale=submitted.rescale,
             workload=submitted.workload,
             priority=submitted.priority,
+            priority_class=_class(submitted),
         )
+
+    def _never_on(self) -> NodeConstraints:
+        """Its user keeps its workers off the kinds of nodes on which it cannot run."""
+        speeds = self.submitted.kind_speeds or {}
+        never = tuple(sorted(kind for kind, each in speeds.items() if not each))
+        if not never:
+            return NodeConstraints()
+        return NodeConstraints(affinity=((Requirement(NODE_KIND_LABEL, "NotIn", never),),))
 
 
 def _with_pod(requests: Resources) -> Resources:

@@ -44,6 +44,9 @@ const BELOW = 26;
 const STEPS = [1, 2, 5, 10, 15, 30, ...[1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080].map((each) => 60 * each)];
 const utc = (at) => uPlot.tzDate(new Date(1000 * at), "Etc/UTC");
 
+/** The marks of a legend are drawn as their lines: solid, dashed or dotted. */
+const LEGEND = { markers: { dash: (plot, index) => (!plot.series[index].dash ? "solid" : plot.series[index].dash[0] < 4 ? "dotted" : "dashed") } };
+
 /** Half of a tick's text may stand beyond the last point. */
 function beyond(labels) {
   return [10, labels, null, null];
@@ -107,6 +110,7 @@ export function curveChart(box, chart, logarithmic) {
     height: 320,
     padding: beyond(18),
     cursor: { drag: { x: true, y: false, uni: 20 } },
+    legend: LEGEND,
     scales: { x: { time: false, range: (_, low, high) => [Math.min(0, low), high] }, y: logarithmic ? { distr: 3, range: (_, low, high) => [low * 0.9, high * 1.1] } : { range: padded } },
     axes: [axis({ label: chart.unit, labelSize: 20, labelFont: "12px system-ui", labelGap: 0, size: BELOW, values: (_, ticks) => ticks.map((each) => figure(each)) }), axis({ size: 58, values: (_, ticks) => ticks.map((each) => figure(each)) })],
     bands: [{ series: [5, 4], fill: token("--band") }],
@@ -190,6 +194,7 @@ export function countsChart(box, points, rescales, now) {
     padding: beyond(34),
     tzDate: utc,
     cursor: { drag: { x: true, y: false } },
+    legend: LEGEND,
     scales: { x: { time: true }, y: { range: [0, most + 1] } },
     axes: [axis({ values: instants, space: 90, size: BELOW, incrs: STEPS }), axis({ size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000], values: (_, ticks) => ticks.map((each) => figure(each)) })],
     series: [

@@ -33,10 +33,13 @@ export function duration(seconds) {
   if (seconds === null || seconds === undefined || !isFinite(seconds)) return "–";
   const s = Math.max(Math.round(seconds), 0);
   if (s < 60) return `${s} s`;
-  if (s < 3600) return s < 600 ? [`${Math.floor(s / 60)} m`, s % 60 && `${s % 60} s`].filter(Boolean).join(" ") : `${Math.round(s / 60)} m`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} m`;
+  if (s < 600) return [`${Math.floor(s / 60)} m`, s % 60 && `${s % 60} s`].filter(Boolean).join(" ");
+  const minutes = Math.round(s / 60); // rounded before it is cut into parts: no 1 h 60 m
+  if (minutes < 60) return `${minutes} m`;
+  if (minutes < 1440) return `${Math.floor(minutes / 60)} h ${minutes % 60} m`;
   if (s >= 1000 * 86400) return `${figure(s / 86400 / 365.25, 2)} years`;
-  return `${Math.floor(s / 86400)} d ${Math.round((s % 86400) / 3600)} h`;
+  const hours = Math.round(s / 3600);
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
 /** A duration that may be below 0. */

@@ -8,9 +8,12 @@ import { state } from "./state.js";
 import { arrival, whatIf } from "./whatif.js";
 
 const REFRESH_MS = 3000;
+const STORED_MS = 15000;
 
 export function jobView(namespace, name) {
-  const path = `api/jobs/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const place = `${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const path = `api/jobs/${place}`;
+  const storedPath = `api/stored/${place}`;
   const element = h("div", { class: "view job" }, empty("Loading", `${namespace}/${name}`));
   let detail = null;
   let shownCurve = "";
@@ -21,11 +24,13 @@ export function jobView(namespace, name) {
   let closed = false;
   let loadedAt = -Infinity;
   let timer = null;
+  let storedTimer = null;
   let asked = null;
   const boxes = {
     head: h("div", { class: "job-head" }), tiles: h("div", { class: "tiles" }), warnings: h("div", { class: "warnings" }),
     curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
     whatIf: h("div", {}), arrival: h("div", {}), places: h("div", {}), decisions: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
+    events: h("div", {}, h("p", { class: "caption" }, "Loading")), yaml: h("pre", { class: "yaml", tabindex: 0, "aria-label": "YAML of the job" }),
   };
 
   async function load() {
@@ -59,6 +64,32 @@ export function jobView(namespace, name) {
     timer = setTimeout(load, Math.max(REFRESH_MS - (performance.now() - loadedAt), 0));
   }
 
+  /** Events and YAML are the API server's: they are asked for seldom, and while somebody looks. */
+  async function loadStored() {
+    storedTimer = setTimeout(loadStored, STORED_MS);
+    if (document.hidden) return;
+    let problem = "the server did not answer";
+    try {
+      const answer = await fetch(storedPath);
+      if (closed) return;
+      if (answer.ok) return stored(await answer.json());
+      problem = `the server answered ${answer.status}`;
+    } catch { /* it is asked again */ }
+    if (!boxes.events.querySelector("ol")) replace(boxes.events, empty("Not known", problem));
+  }
+
+  function stored(found) {
+    const told = found.problems.map((each) => h("p", { class: "warning" }, each));
+    const lines = found.events.map((each) => h("li", {},
+      h("div", { class: "decision-head" }, h("span", { class: `action ${each.type === "Warning" ? "action-wait" : "action-keep"}` }, each.reason),
+        h("span", { class: "note", title: full(Date.parse(each.last_at) / 1000) }, [each.last_at && second(Date.parse(each.last_at) / 1000), each.count > 1 && `${each.count} times`, each.component].filter(Boolean).join(" · "))),
+      h("p", {}, each.message)));
+    if (found.events.length || !found.problems.length || !boxes.events.querySelector("ol")) {
+      replace(boxes.events, told, lines.length ? h("ol", { class: "decisions", tabindex: 0, "aria-label": "Events" }, lines) : !told.length && empty("No Events", "The API server keeps Events for an hour."));
+    }
+    if (found.yaml) boxes.yaml.textContent = found.yaml;
+  }
+
   function gone() {
     detail = null;
     replace(element, empty("There is no such job", `${namespace}/${name} is not there, or not any more.`), h("p", { class: "center" }, h("a", { href: "#/" }, "All jobs")));
@@ -72,7 +103,7 @@ export function jobView(namespace, name) {
       h("div", {}, h("p", { class: "crumbs" }, h("a", { href: state.list }, "Jobs"), " / ", row.namespace),
         h("h1", {}, row.name), h("div", { class: "job-sub" }, phaseChip(row.phase), h("span", { class: "note" }, `${row.kind} · submitted ${ago(row.createdAt, found.at)}`))),
       h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.waits?.text || found.reason || found.leftAlone || "nothing was decided yet"),
-      row.deadline && h("p", { class: "job-reason" }, `Deadline ${row.deadline}`));
+      row.deadlineAt && deadline(row, found));
     replace(boxes.warnings, found.warnings.map((each) => h("p", { class: "warning" }, each)));
     tiles(found);
     curves(found);
@@ -87,10 +118,11 @@ export function jobView(namespace, name) {
 
   function layout() {
     replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves,
-      h("div", { class: "columns even" }, h("div", { class: "stack" }, boxes.speed, boxes.whatIf, boxes.arrival),
-        h("div", { class: "stack" }, boxes.timeline, panel("Placement", { note: "by node" }, boxes.places))),
-      panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions), panel("Settings", {}, boxes.facts),
-      panel("kubectl", { note: "with your own rights" }, boxes.commands));
+      h("div", { class: "columns even" }, h("div", { class: "stack" }, boxes.speed, boxes.whatIf),
+        h("div", { class: "stack" }, boxes.timeline, panel("Placement", { note: "by node" }, boxes.places), boxes.arrival)),
+      h("div", { class: "columns even" }, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions), panel("Events", { note: "on the job, newest first" }, boxes.events)),
+      panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands),
+      panel("YAML", { note: "without what may be secret: values of environment variables, commands, probes, annotations of others" }, h("details", {}, h("summary", {}, "Show"), boxes.yaml)));
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
     shownCurve = shownCounts = "";
     asked = whatIf(namespace, name, boxes.whatIf);
@@ -179,8 +211,9 @@ export function jobView(namespace, name) {
       h("div", { class: "place-head" }, h("strong", {}, place.node || "no node yet"), place.kind && h("span", { class: "note" }, place.kind)),
       h("div", { class: "replicas" }, place.replicas.map((each) => h("span", {
         class: `replica role-${each.role === "ps" ? "ps" : each.role === "worker" ? "worker" : "other"} ${each.phase === "Running" && !each.leaving ? "" : "pending"}`,
-        title: [each.leaving ? "is being deleted" : each.phase, each.restarts && `${each.restarts} restarts`, each.problem].filter(Boolean).join("; "),
-      }, `${each.role === "ps" ? "PS" : each.role} ${each.index}`)))))) : empty("No pods", "It has no pods now."));
+        title: each.leaving ? "is being deleted" : each.phase,
+      }, [`${each.role === "ps" ? "PS" : each.role} ${each.index}`, each.restarts && `${each.restarts} restart${each.restarts > 1 ? "s" : ""}`, each.leaving ? "leaving" : each.phase !== "Running" && each.phase.toLowerCase()].filter(Boolean).join(" · ")))),
+      place.replicas.filter((each) => each.problem).map((each) => h("p", { class: "caption warn" }, `${each.role} ${each.index}: ${each.problem}`))))) : empty("No pods", "It has no pods now."));
   }
 
   function decisions(found) {
@@ -193,6 +226,7 @@ export function jobView(namespace, name) {
   }
 
   load();
+  loadStored();
   return {
     element,
     title: name,
@@ -206,8 +240,21 @@ export function jobView(namespace, name) {
     close() {
       closed = true;
       clearTimeout(timer);
+      clearTimeout(storedTimer);
     },
   };
+}
+
+/** The deadline, and how likely it is met, in one sentence; then what stands in its way. */
+function deadline(row, found) {
+  const [left, probability] = [row.deadlineAt - found.at, found.deadlineProbability];
+  const when = `Deadline ${clock(row.deadlineAt, found.at)} UTC`;
+  const problem = /at risk|no counts meet|has passed/.test(row.deadline ?? "");
+  const chance = probability === null ? "how likely it is met is not known yet"
+    : `its goal is met by then with a probability of ${probability > 0.99 ? "more than 99" : probability < 0.01 ? "less than 1" : Math.round(100 * probability)} %`;
+  const sentence = left <= 0 ? `${when} has passed.` : `${when}, in ${duration(left)}: ${chance}.`;
+  return [h("p", { class: `job-reason ${problem ? "warn" : ""}`, title: full(row.deadlineAt) }, sentence),
+    problem && left > 0 && h("p", { class: "job-reason" }, row.deadline.replace(/^\S+: /, ""))];
 }
 
 /** What a user asks next, as lines for a shell. */
@@ -284,7 +331,7 @@ function surface(chart, what, ask) {
       const part = shade(value);
       const text = value === null ? "" : what === "speed" ? figure(value, 3) : short(value);
       const words = [counts(p + 1, w + 1), value === null ? "out of bounds" : what === "speed" ? `${figure(value, 3)} steps/s` : duration(value), sample && `measured ${figure(sample.stepsPerSecond, 3)} steps/s${sample.nodeKind ? ` on ${sample.nodeKind}` : ""}`, here && "now"].filter(Boolean).join("; ");
-      return h("td", { class: `${here ? "here" : ""} ${part !== null && part > 0.55 ? "strong" : ""}`, title: words, onclick: () => ask(p + 1, w + 1), style: part === null ? null : { "--part": `${Math.round(8 + 84 * part)}%` } },
+      return h("td", { class: here ? "here" : "", title: words, onclick: () => ask(p + 1, w + 1), style: part === null ? null : { "--part": `${Math.round(8 + 84 * part)}%` } },
         text, sample && h("span", { class: "sample", role: "img", "aria-label": "measured" }), here && h("span", { class: "sr" }, "now"));
     }))))));
 }

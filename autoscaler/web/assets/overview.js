@@ -10,7 +10,10 @@ import { table } from "./table.js";
 const MOST_WAITING = 12;
 
 export function overview(parameters) {
-  const filter = { text: parameters.get("q") ?? "", phase: parameters.get("phase") ?? "", namespace: parameters.get("namespace") ?? "" };
+  const filter = {
+    text: parameters.get("q") ?? "", phase: parameters.get("phase") ?? "", namespace: parameters.get("namespace") ?? "",
+    since: parameters.get("since") in RANGES ? parameters.get("since") : "",
+  };
   const order = { sort: parameters.get("sort") ?? SORT, page: Number(parameters.get("page")) || 1 };
   const tiles = h("div", { class: "tiles" });
   const chartBox = h("div", { class: "chart" });
@@ -23,13 +26,15 @@ export function overview(parameters) {
     oninput: () => { filter.text = search.value; list(true); },
   });
   const namespaces = h("select", { "aria-label": "Namespace", hidden: true, onchange: () => { filter.namespace = namespaces.value; list(true); } });
+  const range = h("select", { "aria-label": "Submitted", onchange: () => { filter.since = range.value; list(true); } },
+    Object.entries(RANGES).map(([name, [label]]) => h("option", { value: name, selected: name === filter.since }, label)));
   const chips = h("div", { class: "filters", role: "group", "aria-label": "Phases" });
   const jobs = table(COLUMNS, {
     label: "Jobs", ...order, keyOf: (row) => row.uid, versionOf: (row) => row,
     moved: (found) => { Object.assign(order, found); address(); },
   });
   const nothing = h("div", { hidden: true });
-  const jobsPanel = panel("Jobs", { actions: h("div", { class: "search" }, namespaces, search), className: "jobs" }, chips, jobs.element, nothing);
+  const jobsPanel = panel("Jobs", { actions: h("div", { class: "search" }, namespaces, range, search), className: "jobs" }, chips, jobs.element, nothing);
   const element = h("div", { class: "view" }, h("h1", { class: "sr" }, "Overview"), tiles,
     h("div", { class: "columns" }, chartPanel, waitingPanel), jobsPanel);
   let chart = null;
@@ -37,7 +42,7 @@ export function overview(parameters) {
 
   /** What is shown is in the address: it can be kept, sent, and gone back to. */
   function address() {
-    const named = [["q", filter.text], ["phase", filter.phase], ["namespace", filter.namespace], ["sort", order.sort === SORT ? "" : order.sort], ["page", order.page > 1 ? order.page : ""]];
+    const named = [["q", filter.text], ["phase", filter.phase], ["namespace", filter.namespace], ["since", filter.since], ["sort", order.sort === SORT ? "" : order.sort], ["page", order.page > 1 ? order.page : ""]];
     const query = new URLSearchParams(named.filter(([, each]) => each)).toString();
     state.list = `#/${query && `?${query}`}`;
     history.replaceState(null, "", state.list);
@@ -61,8 +66,9 @@ export function overview(parameters) {
   function list(restart = false) {
     const text = filter.text.trim().toLowerCase();
     const all = [...state.rows.values()];
+    const from = filter.since ? state.at - RANGES[filter.since][1] : -Infinity;
     const found = all.filter((row) =>
-      (!filter.phase || row.phase === filter.phase) &&
+      is(row, filter.phase) && row.createdAt >= from &&
       (!filter.namespace || row.namespace === filter.namespace) &&
       (!text || `${row.namespace}/${row.name} ${row.reason ?? ""} ${row.goal ?? ""}`.toLowerCase().includes(text)));
     jobs.element.hidden = found.length === 0;
@@ -92,32 +98,49 @@ export function overview(parameters) {
     const focused = document.activeElement?.dataset?.phase;
     const make = (phase, name, total) => h("button", {
       type: "button", class: "filter", "data-phase": phase, "aria-pressed": String(filter.phase === phase),
-      onclick: () => { filter.phase = filter.phase === phase ? "" : phase; list(true); },
+      onclick: () => choose(phase),
     }, name, h("span", { class: "count" }, total));
     const known = ORDER.filter((each) => totals.has(each));
-    replace(chips, make("", "All", all.length), known.map((each) => make(each, phaseName(each), totals.get(each))));
+    const group = filter.phase in GROUPS && make(filter.phase, GROUP_NAMES[filter.phase], all.filter(GROUPS[filter.phase]).length);
+    replace(chips, make("", "All", all.length), group, known.map((each) => make(each, phaseName(each), totals.get(each))));
     if (focused !== undefined) chips.querySelector(`[data-phase="${CSS.escape(focused)}"]`)?.focus();
   }
 
+  /** One phase or group; the same again: all of them. */
+  function choose(phase) {
+    filter.phase = filter.phase === phase ? "" : phase;
+    list(true);
+    drawTiles();
+  }
+
+  /** A figure that shows its jobs when it is clicked. */
+  function button(phase, name, value, note, kind = "") {
+    return h("button", { type: "button", class: `tile ${kind}`, "data-tile": phase, "aria-pressed": String(filter.phase === phase), onclick: () => choose(phase) },
+      h("span", { class: "tile-name" }, name), h("span", { class: "tile-value" }, value), h("span", { class: "tile-note" }, note));
+  }
+
   function drawTiles() {
+    const focused = document.activeElement?.dataset?.tile;
     const rows = [...state.rows.values()];
-    const number = (...which) => rows.filter((row) => which.includes(row.phase)).length;
+    const number = (which) => rows.filter((row) => is(row, which)).length;
     const ends = rows.filter((row) => row.endsAt && row.remaining).sort((a, b) => a.endsAt - b.endsAt)[0];
-    const late = rows.filter((row) => (row.deadline ?? "").includes("at risk") || (row.deadline ?? "").includes("no counts meet")).length;
+    const late = rows.filter(isLate).length;
     const moved = rows.filter((row) => row.saved !== undefined);
     const saved = moved.reduce((sum, row) => sum + row.saved, 0);
-    const broken = number("Failed", "LeftAlone") + rows.filter((row) => row.complaint).length;
+    const [broken, ended] = [rows.filter(isBroken).length, number("ended")];
     replace(tiles,
       state.cluster.map((each) => {
         const percent = each.allocatable ? (100 * each.requested) / each.allocatable : 0;
         const of = `${amount(each.resource, each.requested)} of ${amount(each.resource, each.allocatable)}`;
         return tile(resourceName(each.resource), `${figure(percent, 3)} %`, of, bar(percent, `${figure(percent, 3)} %`, percent > 95 ? "full" : ""));
       }),
-      tile("Training", number("Training", "Profiling", "WaitingForCheckpoint", "Suspending", "Resizing", "Starting"), `${rows.length} jobs on ${state.nodes} nodes`),
-      tile("Waiting", number("Waiting"), number("Waiting") ? "for capacity or pods" : "queue is empty"),
+      button("running", GROUP_NAMES.running, number("running"), `${rows.length} jobs on ${state.nodes} nodes`),
+      button("Waiting", "Waiting", number("Waiting"), number("Waiting") ? "for capacity or pods" : "queue is empty"),
+      ended ? button("ended", GROUP_NAMES.ended, ended, number("Failed") ? `${number("Failed")} failed` : "none failed") : null,
       moved.length ? tile("Saved", signed(saved), `by moving ${moved.length} ${moved.length === 1 ? "job" : "jobs"}, stops and repeated training counted`, null, saved < 0 ? "alert" : "") : null,
       tile("Next to finish", ends ? duration(ends.endsAt - state.at) : "–", ends ? jobLink(ends) : "no forecast yet"),
-      (broken || late) ? tile("Needs attention", broken + late, [broken && `${broken} with a problem`, late && `${late} late`].filter(Boolean).join(", "), null, "alert") : null);
+      (broken || late) ? button("attention", GROUP_NAMES.attention, number("attention"), [broken && `${broken} with a problem`, late && `${late} late`].filter(Boolean).join(", "), "alert") : null);
+    if (focused !== undefined) tiles.querySelector(`[data-tile="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
   function drawWaiting() {
@@ -156,6 +179,22 @@ function tile(name, value, note, extra, kind = "") {
 
 const SORT = "phase";
 const OVER = ["Completed", "Failed"];
+const RUNNING = ["Training", "Profiling", "WaitingForCheckpoint", "Suspending", "Resizing", "Starting"];
+
+/** By when a job was submitted; seconds. */
+const RANGES = { "": ["Any time"], "1h": ["Last hour", 3600], "24h": ["Last 24 hours", 86400], "7d": ["Last 7 days", 604800], "30d": ["Last 30 days", 2592000] };
+
+const isLate = (row) => /at risk|no counts meet/.test(row.deadline ?? "");
+const isBroken = (row) => row.phase === "Failed" || row.phase === "LeftAlone" || Boolean(row.complaint);
+
+/** Several phases under one name, in the address as a phase is. */
+const GROUPS = {
+  running: (row) => RUNNING.includes(row.phase),
+  ended: (row) => OVER.includes(row.phase),
+  attention: (row) => isBroken(row) || isLate(row),
+};
+const GROUP_NAMES = { running: "Training", ended: "Ended", attention: "Needs attention" };
+const is = (row, phase) => !phase || (GROUPS[phase]?.(row) ?? row.phase === phase);
 
 const ORDER = [
   "Training", "Profiling", "WaitingForCheckpoint", "Suspending", "Resizing", "Starting", "Waiting", "Suspended", "Paused",
@@ -202,9 +241,10 @@ function deadlineCell(row) {
 }
 
 function reasonCell(row) {
-  const text = row.complaint || (OVER.includes(row.phase) && row.books) || row.reason || "";
+  const text = row.complaint || row.reason || "";
   return [
     h("span", { class: `clamp ${row.complaint ? "warn" : ""}`, title: text }, row.action && h("span", { class: "action" }, row.action), text || "–"),
+    OVER.includes(row.phase) && row.books && h("span", { class: "sub" }, row.books),
     row.decidedAt && h("span", { class: "sub" }, ago(row.decidedAt, state.at)),
   ];
 }

@@ -1,8 +1,7 @@
 """One interval before and after it is decided, and the question that its policy is asked."""
 
-import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
@@ -32,7 +31,7 @@ from optimus.interval.share import Pool
 from optimus.interval.worth import NO_LOANS, Loans
 from optimus.jobs import Counts
 from optimus.models.forecast import Forecast, Speed
-from optimus.nodes import NODE_PRICE_LABEL, Node
+from optimus.nodes import Node
 
 
 @runtime_checkable
@@ -133,19 +132,17 @@ def kinds_of(nodes: Iterable[Node], label: str) -> tuple[KindCapacity, ...]:
     by_kind = dict[str, list[Node]]()
     for node in nodes:
         by_kind.setdefault(node.labels.get(label, ""), []).append(node)
-    return tuple(
-        KindCapacity(kind, len(alike), schedulable_capacity(alike), _price(alike))
-        for kind, alike in sorted(by_kind.items())
-    )
+    return tuple(_of_kind(kind, alike) for kind, alike in sorted(by_kind.items()))
+
+
+def _of_kind(kind: str, nodes: Sequence[Node]) -> KindCapacity:
+    sizes = Counter(each.allocatable for each in nodes if not each.cordoned)
+    return KindCapacity(kind, len(nodes), schedulable_capacity(nodes), _price(nodes), sizes)
 
 
 def _price(nodes: Sequence[Node]) -> float:
-    """The mean of the prices that are labelled; a label that is no amount does not count."""
-    prices = list[float]()
-    for node in nodes:
-        with suppress(ValueError):
-            price = float(node.labels.get(NODE_PRICE_LABEL, ""))
-            prices += [price] if 0 < price < math.inf else []
+    """The mean of the prices that are labelled."""
+    prices = [each.price for each in nodes if each.price is not None]
     return sum(prices) / len(prices) if prices else 1.0
 
 

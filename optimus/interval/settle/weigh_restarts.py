@@ -348,11 +348,14 @@ class Settlement:
         for counts in _trims(job, wanted, job.job.counts):
             if job.why_excluded(counts) is not None:
                 continue
-            if self._net_saving(job, counts) <= 0:
-                break
-            if self.plan.move(job.job, counts) is None:
+            savepoint = self.plan.savepoint(job.job.uid)
+            if self.plan.move(job.job, counts) is not None:
+                continue
+            if self._net_saving(job, counts) > 0:
                 self.decide(job, counts, f"trimmed from {wanted}, which {why_not}")
                 return
+            self.plan.undo(job.job.uid, savepoint)
+            break
         reason = f"{wanted} {why_not}, and nothing less is worth a restart"
         self.decide(job, job.job.counts, reason)
 

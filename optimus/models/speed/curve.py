@@ -8,8 +8,9 @@ Async:  w/f = t0 + t1 * s(p, w) + t2 * w + t3 * p
 s is the time of the PSs and the links: w/p in the paper. A shape with knee r and update cost u is
 max((w + u)/p, r (1 + u)): below the knee something other than the PSs limits, usually the worker's
 own link (r = the ratio of the two bandwidths); u is the work of a PS once per step, in units of its
-work for each worker (sync training: the update). Where workers share cores, each of more than c
-becomes slower: M/w becomes M max(1/w, 1/c), w becomes max(w, c).
+work for each worker (sync training: the update). Where PSs are known not to hold the same, p is
+there the number of PSs that would each hold as much as the fullest. Where workers share cores, each
+of more than c becomes slower: M/w becomes M max(1/w, 1/c), w becomes max(w, c).
 
 Samples at the same counts and on the same kind of node are repeats: they become one entry, their
 weighted mean. A sample's weight is seconds / (seconds + 20): its noise falls with time, but runs
@@ -32,7 +33,7 @@ from typing import Final, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
+from optimus.jobs import Batch, BatchScope, Counts, Job, TrainingMode
 from optimus.models import Matrix, Vector
 from optimus.progress.types import SpeedSample
 
@@ -249,6 +250,13 @@ class SpeedTerms:
     mode: TrainingMode
     batch: Batch | None = None
     form: SpeedForm = SpeedForm.BLEND
+    ps_unevenness: tuple[float, ...] = ()
+    """The largest part divided by the mean for 1, 2, ... PSs; the last also for more; empty: 1."""
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """Those of this job."""
+        return cls(job.mode, job.batch, ps_unevenness=job.ps_unevenness)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -263,7 +271,7 @@ class SpeedTerms:
             np.asarray(ps, dtype=np.float64), np.asarray(workers, dtype=np.float64)
         )
         knees, updates, _, cores = np.array(self.shapes).T.reshape(4, -1, *(1,) * p.ndim)
-        shaped = np.maximum((w + updates) / p, knees * (1 + updates))
+        shaped = np.maximum((w + updates) / self._even(p), knees * (1 + updates))
         columns: tuple[ArrayLike, ...]
         if self.batch_is_shared:
             least = np.divide(1.0, cores, where=cores > 0, out=np.zeros_like(cores))
@@ -282,9 +290,10 @@ class SpeedTerms:
         p, w = np.asarray(ps, dtype=np.float64), np.asarray(workers, dtype=np.float64)
         *parts, constant, shaped, linear, servers = coefficients.T
         total = constant.sum() + servers.sum() * p + np.zeros_like(w)
+        even = self._even(p)
         knees = ((each.knee, each.update) for each in self.shapes)
         for (knee, update), factor in _summed(knees, shaped):
-            total = total + factor * np.maximum((w + update) / p, knee * (1 + update))
+            total = total + factor * np.maximum((w + update) / even, knee * (1 + update))
         cores = [each.cores for each in self.shapes]
         if not parts:
             slowed = sum(factor * np.maximum(w, most) for most, factor in _summed(cores, linear))
@@ -293,6 +302,14 @@ class SpeedTerms:
             part = np.maximum(1 / w, 1 / most if most else 0.0)
             total = total + self._examples * factor * part
         return np.asarray(total + linear.sum() * w)
+
+    def _even(self, ps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How many PSs would each hold as much as the fullest of these."""
+        if not self.ps_unevenness:
+            return ps
+        given = np.array(self.ps_unevenness)
+        each: NDArray[np.float64] = given[np.clip(ps.astype(int), 1, len(given)) - 1]
+        return np.asarray(np.maximum(ps / each, 1.0), dtype=np.float64)
 
     def steps(self, workers: ArrayLike) -> Vector:
         """Steps in the modelled time: 1 (sync: of all workers) or w (async: one of each)."""

@@ -66,7 +66,7 @@ class NodeFactors:
             return fitted
         # One shape is enough to distinguish classes.
         form = SpeedForm.KNEE if terms.form is SpeedForm.BLEND else terms.form
-        plain = SpeedTerms(terms.mode, terms.batch, form)
+        plain = replace(terms, form=form)
         columns = plain.columns(measured.ps, measured.workers)
         steps, fit_weights = terms.steps(measured.workers), measured.fit_weights
         for _ in range(_ROUNDS):

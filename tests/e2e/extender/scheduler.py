@@ -16,6 +16,7 @@ import urllib3
 import yaml
 from kubernetes.client.exceptions import ApiException
 
+from benchmarks.scheduler_throughput import tree_of
 from localcluster.cluster import LocalCluster
 from localcluster.ports import pick_ports
 from localcluster.processes import send
@@ -142,6 +143,12 @@ class SchedulerProcesses:
         process = self._processes.pop(name)
         process.kill()
         process.wait(LONG_SECONDS)
+
+    def kill_with_children(self, name: str) -> None:
+        """End one process and its children at once, as the end of a container does."""
+        for pid in tree_of(self._processes[name].pid):
+            os.kill(pid, signal.SIGKILL)
+        self._processes.pop(name).wait(LONG_SECONDS)
 
     def stop(self) -> None:
         for process in self._processes.values():

@@ -32,6 +32,7 @@ GOOD: Final[Mapping[str, tuple[str, ...]]] = {
     "target-epochs": ("90", "2.5"),
     "target-steps": ("1000000", "000000000000012"),
     "steps-per-epoch": ("12.5", "1e4"),
+    "ps-unevenness": ("1", " 1, 1.24,1.315 ", "1" + ", 64" * 63),
     "global-batch-size": ("256", "1000000000"),
     "worker-batch-size": (" 32 ",),
     "min-ps": ("1",),

@@ -197,6 +197,13 @@ def test_doctor_names_each_fault_and_what_mends_it(installed: Shell, doctor: Doc
     name_scheduler(installed, settings, "optimus-scheduler")
     wait_until("it is mended", lambda: has_state(doctor, "scheduler's configuration", "ok"))
 
+    # Of its rights to logs one in the user's namespace is enough.
+    installed.run("kubectl delete clusterrolebinding optimus-autoscaler-logs")
+    rights = "autoscaler's rights"
+    wait_until("doctor sees that no log is read", partial(has_state, doctor, rights, "warning"))
+    installed.run(doctor()[rights]["mend"])
+    wait_until("logs are read again", partial(has_state, doctor, rights, "ok"))
+
 
 def name_scheduler(shell: Shell, settings: str, name: str) -> None:
     patch = json.dumps({"data": {"OPTIMUS_SCHEDULER_NAME": name}})

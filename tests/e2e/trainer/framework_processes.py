@@ -10,7 +10,7 @@ from typing import Any
 from localcluster.ports import pick_ports
 
 _ROOT = Path(__file__).parents[3]
-_JOBS = Path(__file__).parent / "jobs"
+JOBS = Path(__file__).parent / "jobs"
 _LIMIT_SECONDS = 120
 
 Environments = Mapping[str, Path | str]
@@ -18,7 +18,7 @@ Environments = Mapping[str, Path | str]
 
 def run(environments: Environments, framework: str, script: str, *arguments: object) -> list[Any]:
     """What a script prints, line by line, as JSON."""
-    return _ended(start(environments, framework, _JOBS / script, arguments, {}))
+    return _ended(start(environments, framework, JOBS / script, arguments, {}))
 
 
 def run_mxnet(
@@ -35,7 +35,7 @@ def run_mxnet(
     }
     roles = ["scheduler", *["server"] * servers, *["worker"] * workers]
     started = [
-        start(environments, "mxnet", _JOBS / script, arguments, {**shared, "DMLC_ROLE": role})
+        start(environments, "mxnet", JOBS / script, arguments, {**shared, "DMLC_ROLE": role})
         for role in roles
     ]
     try:
@@ -57,7 +57,7 @@ def start(
     """Start a script in the environment of a framework."""
     environment = environments[f"optimus-examples-{framework}"]
     assert isinstance(environment, Path), environment
-    path = os.pathsep.join(map(str, (_ROOT / "trainer/src", _ROOT / "localcluster/src")))
+    path = os.pathsep.join(map(str, (_ROOT, _ROOT / "trainer/src", _ROOT / "localcluster/src")))
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0", "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [str(environment / "bin" / "python"), str(script), *map(str, arguments)],

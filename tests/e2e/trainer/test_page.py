@@ -3,6 +3,7 @@
 Each block stands in a small script, of which one part comes before it, one in the place of its
 line `...`, and one after it."""
 
+import os
 import re
 import signal
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.e2e.trainer.framework_processes import Environments, start
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 _PAGE: Final = (Path(__file__).parents[3] / "trainer" / "README.md").read_text()
+PYTORCH: Final = "OPTIMUS_TEST_PYTORCH"
 _STATUS_OF_STOPPED: Final = 128 + signal.SIGTERM
 
 
@@ -138,12 +140,36 @@ batches = all_batches()
             ),
             "model-0007.params",
         ),
+        "PyTorch": (
+            "pytorch",
+            Script(
+                SAVES,
+                "**PyTorch",
+                STOPS + """
+import torch
+layer = torch.nn.Linear(3, 2)
+state, path = layer.state_dict(), folder + "/state.pt"
+def train(batch):
+    layer(batch).sum().backward()
+def all_batches():
+    yield torch.ones(4, 3)
+    told()
+    yield torch.ones(4, 3)
+batches = all_batches()
+""",
+                before="rank = 0\n",
+            ),
+            "state.pt",
+        ),
     },
 )  # fmt: skip
 def test_it_saves_and_leaves(
     frameworks: Environments, tmp_path: Path, framework: str, script: Script, saved: str
 ) -> None:
-    process = start(frameworks, framework, script.write(tmp_path), (), {})
+    if framework == "pytorch" and PYTORCH not in os.environ:
+        pytest.skip(f"{PYTORCH} names no environment with PyTorch, which takes gigabytes")
+    environments = {**frameworks, "optimus-examples-pytorch": Path(os.environ.get(PYTORCH, ""))}
+    process = start(environments, framework, script.write(tmp_path), (), {})
     _, errors = process.communicate(timeout=240)
     assert process.returncode == _STATUS_OF_STOPPED, errors
     assert (tmp_path / saved).exists()
@@ -222,6 +248,47 @@ def test_it_trains_each_example_once_in_each_epoch(
     reads = block(heading, beginning)
     script = Script(heading, "", "", f"{before}{COUNTED}{reads}", FINISHED)
     process = start(frameworks, framework, script.write(tmp_path), (), {})
+    _, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors
+
+
+def test_the_data_service_hands_out_each_example_once(
+    frameworks: Environments, tmp_path: Path
+) -> None:
+    heading = "Data that follow the workers"
+    serves = block(heading, "**The tf.data service")
+    reads = block(heading, "Each worker of the training then reads")
+    (port,) = pick_ports(1)
+    before = f"""
+import os, tensorflow as tf
+from collections import Counter
+port, paths, numbers = {port}, [f"{{folder}}/{{part}}" for part in range(6)], iter(range(60))
+for path in paths:
+    with tf.io.TFRecordWriter(path) as writer:
+        for _ in range(10):
+            writer.write(str(next(numbers)).encode())
+{serves}
+second = service.WorkerServer(service.WorkerConfig(dispatcher_address=f"localhost:{{port}}"))
+"""
+    after = """
+for epoch in range(2):
+    seen = Counter()
+    training = [iter(read(paths, epoch, 4)) for _ in range(2)]
+    seen.update(int(text) for text in next(training[0]).numpy())
+    training.append(iter(read(paths, epoch, 4)))  # a worker that comes
+    while training:
+        for each in list(training):
+            batch = next(each, None)
+            if batch is None:
+                training.remove(each)
+            else:
+                seen.update(int(text) for text in batch.numpy())
+    assert seen == Counter(range(60)), seen
+os._exit(0)
+"""
+    script = tmp_path / "script.py"
+    script.write_text(f"folder = {str(tmp_path)!r}\n{before}{reads}{after}")
+    process = start(frameworks, "tensorflow", script, (), {})
     _, errors = process.communicate(timeout=240)
     assert process.returncode == 0, errors
 

@@ -69,6 +69,12 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
         {"placement.mode": "cluster-scheduler", "placement.mtls": True, "preemption.enabled": True},
         ["cluster-scheduler", "preemption", "mtls"],
     ),
+    ({"rights.allNamespaces": False}, ["chosen-namespaces"]),
+    ({"rights.completion": False}, ["without-completion"]),
+    (
+        {"rights.allNamespaces": False, "rights.completion": False},
+        ["without-completion", "chosen-namespaces"],
+    ),
     ({"admission.deny": True}, ["admission/deny"]),
     ({"admission.defaults": True}, ["admission/defaults"]),
     (
@@ -255,6 +261,24 @@ def test_a_lease_that_is_a_setting_has_the_last_word(chart: Chart) -> None:
     assert lease not in {each["name"] for each in container(objects, "extender")["env"]}
 
 
+def test_in_chosen_namespaces_the_autoscaler_is_bound_to_its_roles(chart: Chart) -> None:
+    values = {"rights.allNamespaces": False, "rights.namespaces": ["team-a", "team-b"]}
+    roles = {"optimus-autoscaler-logs", "optimus-autoscaler-completion"}
+    objects = chart("optimus-2", **values)
+    bound = {
+        (namespace, name): body
+        for (kind, namespace, name), body in objects.items()
+        if kind == "RoleBinding" and namespace.startswith("team-")
+    }
+    assert bound.keys() == {(team, role) for team in ("team-a", "team-b") for role in roles}
+    for (_, role), body in bound.items():
+        assert (body["roleRef"]["kind"], body["roleRef"]["name"]) == ("ClusterRole", role)
+        assert [each["namespace"] for each in body["subjects"]] == ["optimus-2"]
+    assert not roles & {name for kind, _, name in objects if kind == "ClusterRoleBinding"}
+    fewer = chart(**values, **{"rights.completion": False})
+    assert "optimus-autoscaler-completion" not in {name for _, _, name in fewer}
+
+
 def test_removal_keeps_what_was_learned(chart: Chart) -> None:
     kept = {
         name
@@ -287,6 +311,8 @@ def test_what_is_not_wanted_is_left_out(chart: Chart) -> None:
 @cases(
     ("value", "sentence"),
     {
+        "namespaces without effect": ('rights.namespaces=["team-a"]', "rights.namespaces"),
+        "a namespace that cannot be": ('rights.namespaces=["Team A"]', "rights/namespaces"),
         "a misspelling": ('settings={"OPTIMUS_NODE_SELECTR":"a=b"}', "NODE_SELECTR"),
         "an address": ('settings={"OPTIMUS_LISTEN":":80"}', "OPTIMUS_LISTEN"),
         "an unknown key": ('config={"autoscaler":{"tick":1}}', "'tick'"),

@@ -12,6 +12,7 @@ import yaml
 
 from localcluster.paths import REPOSITORY
 from tests.harness.go_tools import ACTIONLINT, run_tool
+from tests.integration.packaging.oci_registry import OciRegistry
 
 WORKFLOW = REPOSITORY / ".github" / "workflows" / "release.yaml"
 BAKE: dict[str, Any] = json.loads((REPOSITORY / "docker-bake.json").read_text())
@@ -37,7 +38,16 @@ def test_the_workflow_may_only_make_releases() -> None:
     workflow = yaml.safe_load(WORKFLOW.read_text())
     assert workflow["permissions"] == {"contents": "read"}
     (job,) = workflow["jobs"].values()
-    assert job["permissions"] == {"contents": "write"}
+    # The token proves to the authority of the signatures which workflow signs.
+    assert job["permissions"] == {"contents": "write", "id-token": "write"}
+
+
+def test_actions_are_pinned_by_commit() -> None:
+    used = re.findall(r"uses: (\S+)(.*)", WORKFLOW.read_text())
+    assert len(used) == 5
+    for name, comment in used:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", name), name
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), name
 
 
 def test_the_workflow_names_files_that_are_there() -> None:
@@ -83,6 +93,13 @@ def test_arguments_of_the_bake_file_are_arguments_of_the_dockerfile() -> None:
     assert {"title", "description", "licenses", "version", "revision"} <= labels
 
 
+def step_with(text: str) -> str:
+    """The script of the workflow's one step with a text."""
+    (job,) = yaml.safe_load(WORKFLOW.read_text())["jobs"].values()
+    (script,) = [each["run"] for each in job["steps"] if text in each.get("run", "")]
+    return str(script)
+
+
 @pytest.mark.timeout(3600)  # with the first build of helm
 def test_the_packed_chart_and_the_rendered_manifests_name_the_image_that_was_pushed(
     helm: Path, tmp_path: Path
@@ -90,8 +107,7 @@ def test_the_packed_chart_and_the_rendered_manifests_name_the_image_that_was_pus
     """The workflow's own step, in a copy of what it reads; `make install-yaml` has been run."""
     for name in ("chart", "manifests", "scheduler-config"):
         shutil.copytree(REPOSITORY / name, tmp_path / name, symlinks=True)
-    (job,) = yaml.safe_load(WORKFLOW.read_text())["jobs"].values()
-    (step,) = [each["run"] for each in job["steps"] if "helm package" in each.get("run", "")]
+    step = step_with("helm package")
     script = f"make() {{ [ $1 = install-yaml ]; }}\n{step}"
     pushed = "registry.local:5000/team/optimus-on-kubernetes"
     environ = {"IMAGE": pushed, "GITHUB_REF_NAME": "v0.1.0", "PATH": f"{helm.parent}:/usr/bin:/bin"}
@@ -105,3 +121,50 @@ def test_the_packed_chart_and_the_rendered_manifests_name_the_image_that_was_pus
     for text in (rendered.stdout, (tmp_path / "dist" / "install.yaml").read_text()):
         images = set(re.findall(r"image: \"?([^\s\"]*optimus[^\s\"]*)", text))
         assert images == {f"{pushed}:0.1.0"}
+
+
+@pytest.mark.timeout(3600)  # with the first build of helm
+def test_what_was_pushed_is_signed_by_its_digest(helm: Path, tmp_path: Path) -> None:
+    """The workflow's own steps: helm pushes to a registry; docker, cosign and gh are noted."""
+    chart, dist = str(REPOSITORY / "chart"), tmp_path / "dist"
+    assert run_tool(helm, "package", chart, "--destination", str(dist)).returncode == 0
+    (dist / "install.yaml").write_text("kind: List\n")
+    image_digest, noted, exported = f"sha256:{'1' * 64}", tmp_path / "noted", tmp_path / "exported"
+    prints = {"cosign": "", "gh": "", "make": "", "docker": image_digest}
+    programs = [
+        *(
+            f'{name}() {{ echo "{name} $*" >> {noted}; echo {out}; }}'
+            for name, out in prints.items()
+        ),
+        f'helm() {{ {helm} "$@" --plain-http; }}',
+    ]
+    texts = ("make image-release", "helm push", "cosign sign --yes", "cosign verify ", "gh release")
+    with OciRegistry() as registry:
+        image, charts = f"{registry.address}/team/optimus", f"{registry.address}/team/charts"
+        environ = {
+            "IMAGE": image,
+            "CHARTS": charts,
+            "GITHUB_REF_NAME": "v0.1.0",
+            "GITHUB_ENV": str(exported),
+            "GITHUB_SERVER_URL": "https://code.example",
+            "GITHUB_WORKFLOW_REF": "o/r/.github/workflows/release.yaml@refs/tags/v0.1.0",
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(tmp_path),
+        }
+        for text in texts:  # each in a shell of its own, with what those before have exported
+            script = "\n".join([*programs, step_with(text)])
+            command = ["bash", "-euo", "pipefail", "-c", script]
+            subprocess.run(command, cwd=tmp_path, env=environ, check=True, timeout=300)
+            environ |= dict(line.split("=", 1) for line in exported.read_text().splitlines())
+        by_digest = [f"{image}@{image_digest}", f"{charts}/optimus@{registry.manifests['0.1.0']}"]
+    lines = noted.read_text().splitlines()
+    assert [f"cosign sign --yes {each}" for each in by_digest] == [
+        line for line in lines if line.startswith("cosign sign --yes")
+    ]
+    signer = f"--certificate-identity https://code.example/{environ['GITHUB_WORKFLOW_REF']}"
+    verified = [line for line in lines if line.startswith("cosign verify")]
+    assert [line.split()[-1] for line in verified] == [*by_digest, "dist/install.yaml"]
+    assert all(signer in line for line in verified)
+    signed = {line.split()[-1] for line in lines if line.startswith("cosign sign-blob")}
+    assert signed == {"dist/install.yaml", "dist/optimus-0.1.0.tgz"}
+    assert lines[-1].startswith("gh release create v0.1.0 dist/")

@@ -148,11 +148,15 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyDown", **known, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", **known)
 
-    def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """Save what is shown as a PNG; ``whole``: with what lies below the window."""
+    def picture(self, *, whole: bool = False) -> bytes:
+        """What is shown as a PNG; ``whole``: with what lies below the window."""
         answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        return base64.b64decode(answer["data"])
+
+    def screenshot(self, path: Path, *, whole: bool = False) -> None:
+        """Save a picture."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(base64.b64decode(answer["data"]))
+        path.write_bytes(self.picture(whole=whole))
 
     def __enter__(self) -> Self:
         return self

@@ -14,7 +14,7 @@ from autoscaler.web.page import create_page
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.runtime.health import HealthServer
 from tests.integration.page.browser import Browser, find_chromium
-from tests.unit.autoscaler.web.sample_cluster import SampleCluster
+from tests.unit.autoscaler.web.sample_cluster import SampleCluster, sample_display
 
 
 class ServedPage:
@@ -35,7 +35,12 @@ def served(cluster: SampleCluster) -> Iterator[ServedPage]:
     """Serve the page of a cluster on a free port."""
     feed = PageFeed("autoscaler-1", lambda: "autoscaler-1", timer=time.monotonic)
     feed.take(cluster.copy())
-    with feed, HealthServer(create_page(feed, DecisionSettings()), "127.0.0.1", 0) as server:
+    with (
+        feed,
+        HealthServer(
+            create_page(feed, DecisionSettings(), sample_display()), "127.0.0.1", 0
+        ) as server,
+    ):
         yield ServedPage(feed, cluster, server.port)
 
 

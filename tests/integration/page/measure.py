@@ -29,7 +29,7 @@ from tests.integration.page.browser import Browser, find_chromium
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import tf_job
-from tests.unit.autoscaler.web.sample_cluster import SampleCluster
+from tests.unit.autoscaler.web.sample_cluster import SampleCluster, sample_display
 
 _LOADS = 7
 _UPDATES = 20
@@ -51,7 +51,9 @@ def main() -> int:
     _say("memory of the jobs themselves", _memory() - before, "MB")
     with (
         feed,
-        HealthServer(create_page(feed, DecisionSettings()), "127.0.0.1", 0) as server,
+        HealthServer(
+            create_page(feed, DecisionSettings(), sample_display()), "127.0.0.1", 0
+        ) as server,
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
         Browser(program, Path(profile)) as browser,
     ):

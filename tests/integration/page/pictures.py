@@ -1,26 +1,50 @@
-"""``python -m tests.integration.page.pictures docs/images``: the README's pictures of the page."""
+"""``python -m tests.integration.page.pictures docs/images``: the README's pictures of the page.
+
+In each theme one that stands still, for readers who want no motion, and one of twenty seconds."""
 
 import argparse
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
+from io import BytesIO
 from math import cos, tau
 from pathlib import Path
+from typing import Final
+
+from PIL import Image
 
 from autoscaler.web.copies import ClusterCopy
 from optimus.snapshot import ClusterSnapshot
 from tests.integration.page.browser import Browser, find_chromium
-from tests.integration.page.conftest import served
+from tests.integration.page.conftest import ServedPage, served
 from tests.unit.autoscaler.web.sample_cluster import SampleCluster
 
 _JOBS = 28
 _TICKS = 240
 """Of two seconds each."""
 _WIDTH, _HEIGHT = 1280, 860
+_FRAME_MS = 500
+_QUALITY = 55
+
+_WAITING: Final = "document.querySelector('[data-tile=Waiting]').click()"
+_ALL: Final = "document.querySelector('[data-phase=\"\"]').click()"
+_JOB: Final = "document.querySelector('.jobs .job-link').click()"
+_DOWN: Final = "scrollTo(0, document.querySelector('.surface').getBoundingClientRect().top - 160)"
+_MORE: Final = (
+    "[...document.querySelectorAll('.what-if button')]"
+    ".find((each) => each.textContent === '+4 workers').click()"
+)
+_NODES: Final = "scrollTo(0, 0); location.hash = '#/nodes'"
+_SCENES: Final = (
+    *(("0", 9), (_WAITING, 5), (_ALL, 2), (_JOB, 9)),
+    *((_DOWN, 3), (_MORE, 6), (_NODES, 6)),
+)
+"""What is done, and how many frames show it: forty together."""
 
 
 def main() -> int:
-    """Serve a sample cluster whose use falls and rises, and take both pictures."""
+    """Serve a sample cluster whose use falls and rises, and take the pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder: Path = parser.parse_args().folder
@@ -28,21 +52,51 @@ def main() -> int:
     if program is None:
         sys.stderr.write("no Chromium is installed\n")
         return 1
-    cluster = SampleCluster(_JOBS)
-    with (
-        served(cluster) as page,
-        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
-        Browser(program, Path(profile)) as browser,
-    ):
-        for tick in range(1, _TICKS):
-            page.feed.take(_begun(cluster.copy(tick), 0.8 + 0.25 * cos(tau * tick / _TICKS)))
-        for theme in ("light", "dark"):
+    for theme in ("light", "dark"):
+        with (
+            served(SampleCluster(_JOBS)) as page,
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
+            Browser(program, Path(profile)) as browser,
+        ):
+            for tick in range(1, _TICKS):
+                _show(page, tick)
             browser.look(_WIDTH, _HEIGHT, theme)
             browser.open(page.address)
             browser.wait("!!document.querySelector('.jobs tbody tr')")
-            browser.value("new Promise((done) => setTimeout(done, 500))")
+            _settle(browser)
             browser.screenshot(folder / f"page-{theme}.png")
+            first, *others = _frames(browser, page)
+            first.save(
+                folder / f"page-{theme}.webp",
+                save_all=True,
+                append_images=others,
+                duration=_FRAME_MS,
+                loop=0,
+                quality=_QUALITY,
+                method=6,
+            )
     return 0
+
+
+def _frames(browser: Browser, page: ServedPage) -> Iterator[Image.Image]:
+    tick = _TICKS
+    for action, frames in _SCENES:
+        browser.value(f"{action}; 0")
+        for _ in range(frames):
+            _show(page, tick)
+            tick += 1
+            _settle(browser)
+            yield Image.open(BytesIO(browser.picture()))
+
+
+def _settle(browser: Browser) -> None:
+    browser.value("new Promise((done) => setTimeout(done, 400))")
+
+
+def _show(page: ServedPage, tick: int) -> None:
+    """The cluster at a tick, while a part of its pods runs."""
+    part = 0.8 + 0.25 * cos(tau * tick / _TICKS)
+    page.feed.take(_begun(page.cluster.copy(tick), part))
 
 
 def _begun(copy: ClusterCopy, part: float) -> ClusterCopy:

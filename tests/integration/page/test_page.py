@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from optimus.kube.contract import Phase
+from tests.integration.page.accessibility import axe_source, violations
 from tests.integration.page.browser import Browser
 from tests.integration.page.conftest import ServedPage, served
 from tests.unit.autoscaler.web.sample_cluster import HOSTILE, SampleCluster
@@ -83,6 +84,28 @@ def test_nothing_is_cut_at_any_width(
     assert browser.complaints == []
 
 
+@pytest.fixture(scope="session")
+def axe() -> str:
+    return axe_source()
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_axe_has_no_complaint(
+    browser: Browser, page: ServedPage, axe: str, view: str, theme: str, width: int
+) -> None:
+    """Names, roles, contrast, order of headings: the rules of WCAG 2.2 AA that a program can
+    check."""
+    browser.look(width, 900, theme)
+    go(browser, page, *VIEWS[view])
+    if "job" in VIEWS[view][0]:
+        browser.wait("!!document.querySelector('ol[aria-label=Events]')")
+        browser.value("document.querySelector('summary').click()")
+    browser.value(SETTLED)
+    assert violations(browser, axe) == []
+
+
 def test_a_job_at_its_goal_has_no_time_left_and_no_missing_forecast(
     browser: Browser, extremes: ServedPage
 ) -> None:
@@ -120,6 +143,17 @@ def test_times_are_in_utc_and_say_so_whatever_the_zone_of_the_browser(
         assert "4:59:30" in title, "and the local time"
     finally:
         browser.call("Emulation.setTimezoneOverride", timezoneId="")
+
+
+def test_a_duration_is_rounded_before_it_is_cut_into_hours_and_minutes(
+    browser: Browser, page: ServedPage
+) -> None:
+    go(browser, page)
+    texts = browser.value(
+        "import('/assets/dom.js').then((dom) => "
+        "[59.6, 599.4, 3599, 7190, 86399, 172790].map(dom.duration))"
+    )
+    assert texts == ["1 m", "9 m 59 s", "1 h 0 m", "2 h 0 m", "1 d 0 h", "2 d 0 h"]
 
 
 def test_rescales_and_profiling_runs_are_counted_as_they_are_drawn(
@@ -275,6 +309,28 @@ def test_what_is_listed_is_in_the_address(browser: Browser, page: ServedPage) ->
     assert browser.complaints == []
 
 
+def test_a_tile_and_a_range_of_time_choose_jobs_and_are_in_the_address(
+    browser: Browser, page: ServedPage
+) -> None:
+    phases = "[...document.querySelectorAll('.jobs .phase')].map((each) => each.innerText)"
+    go(browser, page, "#/?since=24h", ".jobs tbody tr")
+    for tile, shown in (("ended", {"Completed", "Failed"}), ("Waiting", {"Waiting"})):
+        browser.value(f"document.querySelector('[data-tile={tile}]').click()")
+        assert set(browser.value(phases)) == shown
+        assert browser.value("location.hash") == f"#/?phase={tile}&since=24h"
+        assert browser.value("document.activeElement.tagName") != "SELECT"
+    browser.value("document.querySelector('[data-tile=attention]').focus()")
+    browser.press("Enter", "Enter", 13)
+    assert browser.value("location.hash") == "#/?phase=attention&since=24h"
+    assert browser.value("document.activeElement.dataset.tile") == "attention"
+    browser.press("Enter", "Enter", 13)
+    choose = "each.value = '1h'; each.dispatchEvent(new Event('change'))"
+    browser.value(f"const each = document.querySelector('[aria-label=Submitted]'); {choose}; 0")
+    assert browser.value("location.hash") == "#/?since=1h"
+    assert "resnet-0" not in browser.value("document.querySelector('.jobs').innerText")
+    assert browser.complaints == []
+
+
 def test_a_job_has_lines_for_a_shell(browser: Browser, page: ServedPage) -> None:
     go(browser, page, "#/jobs/team-a/resnet-0", ".commands li")
     lines = browser.value(
@@ -285,6 +341,29 @@ def test_a_job_has_lines_for_a_shell(browser: Browser, page: ServedPage) -> None
     browser.value("document.querySelector('.commands button').click()")
     browser.wait("/Copied|Selected/.test(document.querySelector('.commands button').textContent)")
     assert browser.value("getSelection().toString()") == lines[0]
+
+
+def test_a_job_shows_its_events_and_its_yaml(browser: Browser, page: ServedPage) -> None:
+    go(browser, page, "#/jobs/team-a/resnet-0", ".chart canvas")
+    events = browser.wait("document.querySelector('ol[aria-label=Events]')?.innerText")
+    assert "Rescaled" in events.split("\n")[0]
+    assert HOSTILE in events, "text, and no markup"
+    browser.value("document.querySelector('summary').click()")
+    shown = browser.value("document.querySelector('.yaml').innerText")
+    assert "optimus.dl/target-loss: '0.15'" in shown
+    assert "secret" not in shown
+    assert browser.complaints == []
+
+
+def test_a_deadline_is_one_sentence_with_its_probability(
+    browser: Browser, page: ServedPage
+) -> None:
+    go(browser, page, "#/jobs/team-a/resnet-0", ".job-head")
+    head = browser.wait(
+        "document.querySelector('.job-head').innerText.includes('Deadline') && "
+        "document.querySelector('.job-head').innerText"
+    )
+    assert "Deadline 09:10 UTC, in 1 h 10 m: its goal is met by then with a probability of " in head
 
 
 def test_a_loss_is_drawn_on_a_logarithmic_scale_where_that_is_asked_for(

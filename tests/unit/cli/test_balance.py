@@ -75,6 +75,7 @@ def test_a_model_that_is_mostly_one_array(capsys: pytest.CaptureFixture[str]) ->
     assert max(balanced) <= 1.05
     # With three PSs only the bias is not beside the embedding any more.
     assert found["worth_having"] == {"default": [2, 3], "balanced": [2, 3, 4]}
+    assert found["ps_unevenness"] == "1, 1.58, 2.29, 3.06"
 
 
 def test_what_mxnet_cuts_and_hashes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ def test_what_mxnet_cuts_and_hashes(capsys: pytest.CaptureFixture[str], tmp_path
     found = answer(capsys, file, "--ps", "2")["ps"][0]
     # A million values are cut; keys 1 and 2 go to servers 1 and 0.
     assert found["default"]["largest_bytes"] == 1_000_000 + 8 * 240_000
-    assert (found["default"]["requests"], found["balanced"]["requests"]) == (4, 4)
+    assert (found["default"]["requests"], found["balanced"]["requests"]) == (4, 3)
     assert found["balanced"]["largest_over_mean"] <= 1.05
 
 

@@ -11,7 +11,7 @@ from optimus.cli.cluster_doctor import Examined, Finding, answer_of, findings
 from optimus.cli.command import INCOMPLETE
 from optimus.cli.main import main
 from optimus.kube.errors import ErrorKind, KubeError
-from optimus.kube.rights import AUTOSCALER_RIGHTS, SCHEDULER_RIGHTS, Right
+from optimus.kube.rights import AUTOSCALER_RIGHTS, NAMESPACED_RIGHTS, SCHEDULER_RIGHTS, Right
 from tests.unit.cli.fake_api import NOW, FakeApi
 from tests.unit.docs.pages import ROOT
 from tests.unit.kube.job_json import job_json
@@ -242,7 +242,18 @@ FAULTS = [
                 and spec["resourceAttributes"]["subresource"] == "log"
             ),
         ),
-        *("autoscaler's rights", "problem", "may not get pods/log", "rbac-autoscaler.yaml"),
+        *("autoscaler's rights", "warning", "no log is read", "create rolebinding"),
+        id="an account that may read no logs in the user's namespace",
+    ),
+    pytest.param(
+        lambda: FakeApi(
+            others=whole(),
+            refused=lambda spec: (
+                spec.get("user", "").endswith("optimus-autoscaler")
+                and spec["resourceAttributes"]["resource"] == "trainingprofiles"
+            ),
+        ),
+        *("autoscaler's rights", "problem", "trainingprofiles", "rbac-autoscaler.yaml"),
         id="an account without a right",
     ),
     pytest.param(
@@ -403,6 +414,26 @@ def granted(file: str, role: str) -> set[Right]:
 
 def test_the_autoscalers_rights_are_those_of_its_manifest() -> None:
     assert set(AUTOSCALER_RIGHTS) == granted("rbac-autoscaler.yaml", "optimus-autoscaler")
+
+
+def test_each_right_about_pods_is_a_role_of_its_own() -> None:
+    for role, right in NAMESPACED_RIGHTS.items():
+        assert granted("rbac-autoscaler.yaml", role) == {right}
+
+
+def test_rights_in_chosen_namespaces_are_enough_for_their_users() -> None:
+    """At the cluster scope the API server says no, in the user's namespace yes."""
+    api = FakeApi(
+        others=whole(),
+        refused=lambda spec: (
+            spec.get("user", "").endswith("optimus-autoscaler")
+            and spec["resourceAttributes"]["resource"] == "pods"
+            and spec["resourceAttributes"]["subresource"] in ("log", "status")
+            and not spec["resourceAttributes"]["namespace"]
+        ),
+    )
+    (text, *others) = [each for each in found(api) if each.what == "autoscaler's rights"]
+    assert (text.state, others) == ("ok", [])
 
 
 def test_the_schedulers_rights_are_those_of_its_manifest_and_of_kube_scheduler() -> None:

@@ -7,7 +7,7 @@ import pytest
 from optimus.cli.cluster_workload import FoundWorkload, read_workload
 from optimus.cli.command import BadInput
 from optimus.cli.main import main
-from optimus.cli.simulate import parse_nodes
+from optimus.cli.node_groups import parse_nodes
 from optimus.interval import IntervalConfig
 from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Counts, RescaleRule, TargetEpochs

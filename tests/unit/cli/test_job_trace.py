@@ -174,11 +174,28 @@ class TestGavel:
         speeds = DATA / "gavel_throughputs.json"
         alone, pair = read_form("gavel", DATA / "gavel.trace", speeds)
         assert (alone.steps, alone.steps_per_second) == (12000, 20)
-        assert (pair.steps, pair.steps_per_second, pair.counts) == (40000, 16, Counts(2, 2))
+        assert (pair.steps, pair.steps_per_second, pair.counts) == (40000, 16, Counts(0, 2))
+        assert [each.kind_speeds for each in (alone, pair)] == [
+            {"v100": 20, "k80": 4},
+            {"v100": 16, "k80": 0},
+        ]
+        assert [each.weight for each in (alone, pair)] == [1, 1]
         own_seconds = 40000 / 16  # its SLO is a multiple of this
         assert (alone.finish_by_seconds, pair.finish_by_seconds) == (None, 120.5 + 2 * own_seconds)
         assert pair.job_type is not None
         assert (pair.job_type.name, pair.submit_seconds) == ("Seq2Seq", 120.5)
+
+    def test_the_older_form_has_seven_columns(self, csv_file: Written) -> None:
+        speeds, cells = DATA / "gavel_throughputs.json", ["Transformer (batch size 32)", "x", "-n"]
+        older = csv_file("\t".join([*cells, "1", "40000", "120.5", "2"]))
+        (found,) = read_form("gavel", older, speeds)
+        assert (found.steps, found.submit_seconds, found.counts) == (40000, 120.5, Counts(0, 2))
+        assert (found.weight, found.finish_by_seconds) == (1, None)
+
+    def test_the_weight_is_the_jobs(self, csv_file: Written) -> None:
+        speeds = DATA / "gavel_throughputs.json"
+        lines = (DATA / "gavel.trace").read_text().replace("\t1.0\t", "\t2.5\t")
+        assert [each.weight for each in read_form("gavel", csv_file(lines), speeds)] == [2.5, 2.5]
 
     def test_without_speeds_its_steps_say_nothing(self) -> None:
         with pytest.raises(BadInput, match="needs --gavel-throughputs"):
@@ -186,7 +203,7 @@ class TestGavel:
 
     def test_says_what_is_wrong(self, csv_file: Written) -> None:
         speeds = DATA / "gavel_throughputs.json"
-        with pytest.raises(BadInput, match="10 values between tabs are expected, not 1"):
+        with pytest.raises(BadInput, match="10 values between tabs are expected, or 7, not 1"):
             read_form("gavel", csv_file("ResNet-18\n"), speeds)
         line = (DATA / "gavel.trace").read_text().splitlines()[0].replace("size 64", "size 65")
         with pytest.raises(BadInput, match="no speed of 'ResNet-18"):

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from optimus.cli.command import BadInput
 from optimus.cli.main import main
-from optimus.cli.simulate import parse_arithmetic, parse_nodes
+from optimus.cli.node_groups import parse_arithmetic, parse_nodes
 from optimus.cli.trace import COLUMNS
-from optimus.nodes import NODE_KIND_LABEL
+from optimus.nodes import NODE_KIND_LABEL, NODE_PRICE_LABEL
 from optimus.policies import POLICIES
 from optimus.simulator.files import JOB_COLUMNS
 from tests.cases import cases
@@ -133,7 +134,7 @@ class TestResults:
         _, _, rows, meaning = text.split("\n\n")
         heading, *lines = rows.splitlines()
         assert [line.split()[0] for line in lines] == [*POLICIES, "fixed"]
-        assert "worst finish-time ratio  fairness  core hours  stopped s" in heading
+        assert "worst finish-time ratio  fairness  core hours  cost  stopped s" in heading
         assert meaning.startswith("finish-time ratio: ")
 
     def test_the_json_has_figures_of_every_policy_by_seed(
@@ -337,6 +338,17 @@ class TestKindsOfNodes:
         assert kinds == {"a-0000": "a", "b-0000": "b", "b-0001": "b"}
         assert parse_arithmetic(texts) == {"a": 1.0, "b": 0.5}
 
+    def test_have_names_and_prices_of_their_own(self) -> None:
+        fast, slow = parse_nodes(["1:gpu=1,kind=v100,price=2.5", "1:gpu=1,kind=k80"])
+        assert fast.labels == {NODE_KIND_LABEL: "v100", NODE_PRICE_LABEL: "2.5"}
+        assert slow.labels == {NODE_KIND_LABEL: "k80"}
+        assert parse_arithmetic(["1:gpu=1,kind=v100,price=2.5"]) == {}
+
+    @pytest.mark.parametrize("text", ["1:cpu=4,kind=", "1:cpu=4,kind=a,kind=b", "1:cpu=4,price=0"])
+    def test_what_is_wrong_with_them_is_said(self, text: str) -> None:
+        with pytest.raises(BadInput, match="each once, are expected"):
+            parse_nodes([text])
+
     def test_there_are_none_without(self) -> None:
         texts = ["1:cpu=16,memory=64", "2:cpu=8,memory=40"]
         assert [node.labels for node in parse_nodes(texts)] == [{}, {}, {}]
@@ -512,6 +524,31 @@ class TestTraces:
         trace = ["--trace", str(self.DATA / name), "--trace-format", form]
         found = json.loads(output_of(capsys, *trace, *speeds, *self.NODES))
         assert (found["workload"], found["jobs"]) == (name.partition(".")[0], jobs)
+
+    GAVEL = (
+        *("--trace", str(DATA / "gavel.trace"), "--trace-format", "gavel"),
+        *("--gavel-throughputs", str(DATA / "gavel_throughputs.json"), "--seeds", "1", "--json"),
+    )
+
+    def test_gavels_jobs_have_the_speed_of_their_kind_and_a_price(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """12,000 steps at 20 a second, and 40,000 at 16, which wait for a round."""
+        nodes = ("--nodes", "3:gpu=1,kind=v100,price=2", "3:gpu=1,kind=k80,price=0.5")
+        run = (*self.GAVEL, *nodes, "--policies", "gavel-las,fifo", "--costless")
+        found = json.loads(output_of(capsys, *run))["policies"]
+        figures = found["gavel-las"]["figures"]
+        assert figures["average_jct_seconds"]["mean"] == pytest.approx((600 + 239.5 + 2500) / 2)
+        hours = (600 + 2 * 2500) / 3600 / 2
+        assert figures["cost_per_job"]["mean"] == pytest.approx(2 * hours)
+        least = found["fifo"]["figures"]["average_jct_seconds"]["mean"]
+        assert 1550 <= least <= (3000 + 2500) / 2
+
+    def test_gavels_speeds_are_of_kinds_and_not_of_nodes(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        said = error_of(capsys, *self.GAVEL, "--nodes", "3:gpu=1,speed=0.5")
+        assert "kind=v100 and the like are expected" in said
 
     def test_a_name_that_is_not_utf_8_is_no_error(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -195,7 +195,8 @@ def test_the_flags_that_the_operator_guide_names_are_there() -> None:
         "--skip-nodes-with-custom-controller-pods",
         *("--install", "--namespace", "--create-namespace", "--set", "--kube-version"),
         *("--serviceaccount", "--from-file", "--custom-resource-state-config-file"),
-    }  # of kube-scheduler, old and new; Cluster Autoscaler; Helm; kubectl; kube-state-metrics
+        *("--certificate-identity", "--certificate-oidc-issuer", "--version", "--clusterrole"),
+    }  # of kube-scheduler, old and new; Cluster Autoscaler; Helm; kubectl; cosign, ...
     ours = [
         code
         for code in _OPERATOR.code + _PROTOCOL.code
@@ -236,7 +237,10 @@ def test_the_causes_of_refusals_are_documented() -> None:
     (row,) = (
         row for row in _REFERENCE.rows("Metrics") if "optimus_extender_refusals_total" in row[0]
     )
-    assert set(spans(row[3])) == {cause for _, cause in REFUSALS.values()} | {"reserved"}
+    assert set(spans(row[3])) == {cause for _, cause in REFUSALS.values()} | {
+        "reserved",
+        "just bound",
+    }
 
 
 def test_every_sentence_of_a_refused_pod_is_in_the_extender_s_page() -> None:

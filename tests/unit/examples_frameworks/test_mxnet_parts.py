@@ -1,10 +1,13 @@
-"""Which files of the MXNet example are checkpoints."""
+"""Which files of the MXNet example are checkpoints, and which examples its workers train."""
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from examples.mxnet.checkpoints import Checkpoint, CheckpointFolder
+from examples.mxnet.dataset import PART, Reader, make_dataset
 from tests.cases import cases
 
 
@@ -56,3 +59,24 @@ def test_a_writer_that_fails_leaves_the_last_checkpoint_the_newest(tmp_path: Pat
     assert folder.newest() == Checkpoint(10, tmp_path / "model-0010.params")
     folder.forget_unfinished()
     assert [path.name for path in tmp_path.iterdir()] == ["model-0010.params"]
+
+
+def test_through_rescales_and_losses_each_example_is_trained_once() -> None:
+    data, trained, saved = make_dataset(1_000, seed=1), Counter[int](), None
+    for workers, kept, lost in ((2, 9, 3), (3, 14, 0), (1, 11, 2), (4, 6, 1), (2, 20, 4)):
+        readers = [Reader(data, 64, worker, workers, saved) for worker in range(workers)]
+        for step in range(kept + lost):
+            batches = [reader.next() for reader in readers]
+            if step < kept:
+                trained.update(int(example) for batch in batches for example in batch)
+                saved = readers[0].saved()
+    stored = json.loads(saved or "")
+    for part, begin, end in stored["left"]:
+        trained.update(range(int(part) * PART + begin, int(part) * PART + end))
+    assert stored["epoch"] == 3
+    assert trained == Counter(dict.fromkeys(range(1_000), 4))
+
+
+def test_a_larger_data_set_begins_with_the_smaller_one() -> None:
+    small, large = make_dataset(10, seed=3), make_dataset(20, seed=3)
+    assert (large.features[:10] == small.features).all()

@@ -264,6 +264,19 @@ def test_any_pod_gets_an_answer(browser: Client, pod: dict[str, object], names: 
     assert answer.get_json()["Error"] or set(answer.get_json()["NodeNames"]) <= set(names)
 
 
+def test_a_pod_that_is_to_be_tried_again_soon_is_no_fault_of_the_extender() -> None:
+    metrics = Metrics()
+    again = FilterResult((), cause="just bound", error="tried again soon")
+    verbs = Verbs(lambda *_: again, score_three, allow_first, lambda *_: None)
+    browser = Client(create_app(Endpoints(verbs, lambda: None, metrics, LIMIT)))
+    answer = browser.post("/filter", json={"Pod": POD, "NodeNames": ["a"]})
+    assert answer.json is not None
+    assert answer.json["Error"] == "tried again soon"
+    text = metrics.text().decode()
+    assert 'refusals_total{cause="just bound"} 1.0' in text
+    assert 'errors_total{verb="filter"}' not in text
+
+
 def test_until_the_caches_are_filled_every_filter_is_refused() -> None:
     ready = Ready()
     browser = Client(create_app(Endpoints(VERBS, ready, Metrics(), LIMIT)))

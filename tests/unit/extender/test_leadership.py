@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -173,3 +174,32 @@ def test_without_a_lease_to_read_the_only_replica_leads() -> None:
     only.called_as_follower()
     assert (only.leads(), only.holder, only.mismatch) == (True, "", False)
     assert isinstance(leadership(FakeClient(), "a/b", "host-1"), LeaseReader)  # type: ignore[arg-type]
+
+
+@cases(
+    ("holders", "leads"),
+    {
+        "nobody led before": (("host-1_a",), True),
+        "another process of this host did": (("host-1_a", "host-1_b"), True),
+        "another host did": (("host-2_a", "host-1_b"), False),
+        "another host did, and nobody for a moment": (("host-2_a", "", "host-1_b"), False),
+    },
+)
+def test_after_another_host_it_leads_once_what_that_has_bound_has_ended(
+    holders: tuple[str, ...], leads: bool
+) -> None:
+    client = FakeClient()
+    lease = LeaseReader(client, "ns/lease", "host-1", 0.0, handover_seconds=3600.0)  # type: ignore[arg-type]
+    for client.holder in holders:
+        found = lease.leads()
+    assert found is leads
+
+
+def test_the_time_after_another_hosts_lead_ends() -> None:
+    client = FakeClient("host-2_a")
+    lease = LeaseReader(client, "ns/lease", "host-1", 0.0, handover_seconds=0.01)  # type: ignore[arg-type]
+    assert not lease.leads()
+    client.holder = "host-1_b"
+    assert not lease.leads()
+    time.sleep(0.02)
+    assert lease.leads()

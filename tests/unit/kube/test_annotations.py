@@ -27,6 +27,7 @@ def test_every_annotation_is_read() -> None:
         training_mode="sync",
         global_batch_size="256",
         steps_per_epoch="12.5",
+        ps_unevenness=" 1, 1.24,1.315",
         lr_schedule="step:100,150 end=200",
         loss_metric="nll",
         metrics_format=r"(\w+)=(\d+)",
@@ -50,6 +51,7 @@ def test_every_annotation_is_read() -> None:
     assert (job.mode, job.batch) == (TrainingMode.SYNC, Batch(256, BatchScope.JOB))
     assert job.bounds == CountBounds(1, 4, 2, 8, min_ps_given=True, min_workers_given=True)
     assert (job.steps_per_epoch, job.workload, job.chief_trains) == (12.5, "resnet-50", True)
+    assert list(job.ps_unevenness) == [1, 1.24, 1.315]
     assert job.lr_schedule == "step:100,150 end=200"
     assert (job.loss_metric, job.metrics_format, job.checkpoint_format) == (
         "nll",
@@ -113,6 +115,10 @@ def test_any_metric_may_be_the_goal(text: str, goal: Goal) -> None:
 
 
 BAD = [
+    ("ps_unevenness", "", "up to 64 numbers such as 1, 1.24, 1.31"),
+    ("ps_unevenness", "1, 0.9", "of 1, 2, 3 PSs"),
+    ("ps_unevenness", "1;1.2", "up to 64 numbers"),
+    ("ps_unevenness", "1" + ",1" * 64, "up to 64 numbers"),
     ("target", "accuracy", "a metric, >= or <=, and a number are expected"),
     ("target", "accuracy==1", "such as accuracy>=0.76 or loss<=0.3"),
     ("target", "0.3", "a metric, >= or <="),

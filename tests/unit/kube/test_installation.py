@@ -130,6 +130,17 @@ def test_preemption_and_the_clusters_scheduler_can_be_combined(tmp_path: Path) -
     assert placing.scheduler_name == deciding.scheduler_name == "default-scheduler"
 
 
+def test_logs_are_read_in_chosen_namespaces_where_an_operator_binds_the_role(
+    tmp_path: Path,
+) -> None:
+    objects = by_place(overlay(tmp_path, "chosen-namespaces"))
+    roles = {"optimus-autoscaler-logs", "optimus-autoscaler-completion"}
+    assert {name for kind, _, name in objects if kind == "ClusterRole"} >= roles
+    assert not {name for kind, _, name in objects if kind == "ClusterRoleBinding"} & roles
+    objects = by_place(overlay(tmp_path, "without-completion"))
+    assert "optimus-autoscaler-completion" not in {name for _, _, name in objects}
+
+
 def by_place(objects: list[dict[str, Any]]) -> dict[tuple[str, str, str], dict[str, Any]]:
     found = {
         (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models.experiment_design import next_sample
+from optimus.models.speed.curve import SpeedTerms
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
 
@@ -41,7 +42,7 @@ def learned(
     samples: list[SpeedSample] = []
     for number in numbers:
         while len(samples) < number:
-            counts = next_sample(samples, list(table), mode, batch)
+            counts = next_sample(samples, list(table), SpeedTerms(mode, batch))
             assert counts is not None
             samples.append(SpeedSample(counts, table[counts], 60.0, 0.0))
         model = SpeedModel.fit(samples, mode, batch)

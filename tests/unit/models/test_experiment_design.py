@@ -31,7 +31,7 @@ def chosen(
 ) -> list[Counts]:
     samples = [sample(first, 1 / time(first))]
     while len(samples) < number:
-        counts = next_sample(samples, allowed, mode, BATCHES[mode], form)
+        counts = next_sample(samples, allowed, SpeedTerms(mode, BATCHES[mode], form))
         if counts is None:
             break
         assert counts in allowed
@@ -41,20 +41,23 @@ def chosen(
 
 
 def test_without_a_sample_the_smallest_counts_come_first() -> None:
-    assert next_sample([], [Counts(2, 2), Counts(1, 2), Counts(2, 1)], TrainingMode.SYNC) == Counts(
-        1, 2
-    )
+    assert next_sample(
+        [], [Counts(2, 2), Counts(1, 2), Counts(2, 1)], SpeedTerms(TrainingMode.SYNC)
+    ) == Counts(1, 2)
 
 
 def test_nothing_is_left_once_all_is_measured() -> None:
-    assert next_sample([sample(Counts(1, 1), 1.0)], [Counts(1, 1)], TrainingMode.SYNC) is None
-    assert next_sample([], [], TrainingMode.SYNC) is None
+    assert (
+        next_sample([sample(Counts(1, 1), 1.0)], [Counts(1, 1)], SpeedTerms(TrainingMode.SYNC))
+        is None
+    )
+    assert next_sample([], [], SpeedTerms(TrainingMode.SYNC)) is None
 
 
 def test_it_does_not_depend_on_the_order_of_what_is_allowed() -> None:
     samples = [sample(Counts(1, 2), 2.4), sample(Counts(1, 1), 2.0)]
-    forth = next_sample(samples, GRID, TrainingMode.SYNC, SHARED)
-    assert forth == next_sample(samples[::-1], GRID[::-1], TrainingMode.SYNC, SHARED)
+    forth = next_sample(samples, GRID, SpeedTerms(TrainingMode.SYNC, SHARED))
+    assert forth == next_sample(samples[::-1], GRID[::-1], SpeedTerms(TrainingMode.SYNC, SHARED))
 
 
 def test_samples_on_another_class_of_node_lead_to_the_same_counts() -> None:
@@ -66,8 +69,8 @@ def test_samples_on_another_class_of_node_lead_to_the_same_counts() -> None:
         mixed.append(
             SpeedSample(counts, (1 + fast) / time(counts), 60.0, 0.0, "fast" if fast else "")
         )
-    assert next_sample(mixed, GRID, TrainingMode.SYNC) == next_sample(
-        plain, GRID, TrainingMode.SYNC
+    assert next_sample(mixed, GRID, SpeedTerms(TrainingMode.SYNC)) == next_sample(
+        plain, GRID, SpeedTerms(TrainingMode.SYNC)
     )
 
 
@@ -138,7 +141,7 @@ def test_it_never_stays_on_the_diagonal(
 ) -> None:
     samples: list[SpeedSample] = [sample(first, measured[0])]
     for speed in measured[1:]:
-        counts = next_sample(samples, allowed, mode, BATCHES[mode], form)
+        counts = next_sample(samples, allowed, SpeedTerms(mode, BATCHES[mode], form))
         if counts is None:
             break
         assert counts in allowed

@@ -75,6 +75,14 @@ def test_late_seconds_are_those_of_the_upper_end_of_the_work_left_and_of_a_slowe
     assert late[far] > late[here]
 
 
+def test_the_probability_of_a_deadline_agrees_with_late_seconds() -> None:
+    found, here = forecast_of(after(20)), Counts(2, 2)
+    assert found.probability_within(found.at(here), here) == pytest.approx(0.5, abs=1e-6)
+    late = float(found.late_seconds(*here))
+    assert found.probability_within(late, here) == pytest.approx(0.9, abs=1e-4)
+    assert found.probability_within(0, here) == 0 < found.probability_within(late / 3, here) < 0.5
+
+
 class _Constant:
     """Two steps per second at any counts."""
 
@@ -86,6 +94,7 @@ class _Constant:
 def test_a_known_amount_at_a_known_speed_is_never_late() -> None:
     found = Forecast(_Constant(), 100.0)
     assert float(found.late_seconds(1, 2)) == found.at(Counts(1, 2)) == 50
+    assert [found.probability_within(seconds, Counts(1, 2)) for seconds in (49, 50)] == [0, 1]
 
 
 def test_the_part_of_an_epoch_that_is_done_counts() -> None:

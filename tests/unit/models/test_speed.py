@@ -1,6 +1,7 @@
 """The speed model: known coefficients, oracles, the measured table."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -341,7 +342,7 @@ def test_error_on_real_speeds_that_were_not_sampled(
     table = speeds(mode)
     samples = [sample(Counts(1, 1), table[Counts(1, 1)])]
     while len(samples) < count:
-        counts = next_sample(samples, list(table), mode, BATCHES[mode], form)
+        counts = next_sample(samples, list(table), SpeedTerms(mode, BATCHES[mode], form))
         assert counts is not None
         samples.append(sample(counts, table[counts]))
     model = fitted(samples, mode, BATCHES[mode], form)
@@ -349,3 +350,27 @@ def test_error_on_real_speeds_that_were_not_sampled(
     assert np.mean([abs(model.at(counts) / table[counts] - 1) for counts in hidden]) < bound
     picked = max(table, key=model.at)
     assert table[picked] / max(table.values()) > 0.95
+
+
+def test_uneven_servers_that_are_known_are_predicted_where_nothing_was_measured() -> None:
+    """One array has 0.6 of the model: with more than two PSs its own is the fullest."""
+    unevenness = tuple(max(1.0, 0.6 * ps) for ps in range(1, 9))
+
+    def speed(counts: Counts) -> float:
+        seconds = (
+            1.0 + 2.0 / counts.workers + counts.workers * unevenness[counts.ps - 1] / counts.ps
+        )
+        return 1 / seconds
+
+    samples = [sample(each, speed(each)) for each in map(Counts, (1, 2, 1, 2), (1, 1, 4, 4))]
+    hidden = [Counts(ps, workers) for ps in range(3, 9) for workers in (2, 4, 6)]
+
+    def worst(terms: SpeedTerms) -> float:
+        model = SpeedModel.of(MergedSamples.of(samples), terms)
+        return max(abs(model.at(each) / speed(each) - 1) for each in hidden)
+
+    plain = SpeedTerms(TrainingMode.SYNC, SHARED)
+    assert worst(plain) > 0.5
+    assert worst(replace(plain, ps_unevenness=unevenness)) < 0.2
+    even = replace(plain, ps_unevenness=(1.0,))
+    assert worst(even) == worst(plain)

@@ -8,6 +8,7 @@ import pytest
 from benchmarks.synthetic_clusters import SyntheticCluster
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models.experiment_design import next_sample
+from optimus.models.speed.curve import SpeedTerms
 from optimus.progress.types import SpeedSample
 from tests.unit.models.measured import sample
 from tests.unit.models.truths import fitted
@@ -27,7 +28,7 @@ CLUSTERS = [
 def designed(cluster: SyntheticCluster, number: int) -> list[SpeedSample]:
     samples: list[SpeedSample] = []
     while len(samples) < number:
-        counts = next_sample(samples, COUNTS, cluster.mode, cluster.batch)
+        counts = next_sample(samples, COUNTS, SpeedTerms(cluster.mode, cluster.batch))
         assert counts is not None
         samples.append(sample(counts, cluster.speed(counts), seconds=60))
     return samples

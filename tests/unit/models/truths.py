@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models.experiment_design import next_sample
-from optimus.models.speed.curve import SpeedForm
+from optimus.models.speed.curve import SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
 from tests.unit.models.measured import sample
@@ -52,7 +52,7 @@ def designed(
 ) -> list[SpeedSample]:
     samples = [sample(Counts(1, 1), truth(Counts(1, 1)))]
     while len(samples) < count:
-        counts = next_sample(samples, GRID, mode, batch, form)
+        counts = next_sample(samples, GRID, SpeedTerms(mode, batch, form))
         assert counts is not None
         samples.append(sample(counts, truth(counts)))
     return samples

@@ -36,6 +36,11 @@ class TestFifo:
         asked = shares_problem([[2, 1], [2, 1]], [[1], [2]], others=[[1], [1]])
         assert GavelFifoPolicy().shares(asked)[0] == near([1, 0], [0, 0])
 
+    def test_ps_that_no_kind_holds_are_spread_over_several(self) -> None:
+        asked = shares_problem([[2, 1], [2, 1]], [[2], [2]], others=[[3], [0]])
+        assert GavelFifoPolicy().shares(asked)[0] == near([1, 0], [0, 0])
+        assert GavelSjfPolicy().shares(asked)[0] == near([1, 0], [0, 0])
+
     def test_a_kind_on_which_it_makes_no_progress_is_none(self) -> None:
         asked = shares_problem([[1, 0], [1, 0]])
         assert GavelFifoPolicy().shares(asked)[0] == near([1, 0], [0, 0])

@@ -4,6 +4,7 @@ import csv
 
 import pytest
 
+from benchmarks import gavel_simulated
 from benchmarks.gavel_rounds import CLUSTERS, DATA, RULES, least_dollars, read_trace, replay
 
 REFERENCE = {
@@ -53,3 +54,12 @@ def test_throughput_per_cost_costs_little_more_than_the_least_that_is_possible()
     jobs, workers = read_trace("max_min_fairness"), CLUSTERS["max_min_fairness"]
     cheap = replay(jobs, workers, RULES["cost_with_a_floor_of_0.1"]).dollars
     assert least_dollars(jobs) <= cheap <= 1.01 * least_dollars(jobs)
+
+
+@pytest.mark.parametrize(
+    ("trace", "policy"),
+    [("max_min_fairness", "gavel-las"), ("minimize_makespan", "gavel-fifo")],
+)
+def test_the_products_simulator_is_near(trace: str, policy: str) -> None:
+    theirs = REFERENCE[trace, gavel_simulated.THEIRS[policy][0]]
+    assert gavel_simulated.hours(trace, policy) == pytest.approx(theirs, rel=0.05)

@@ -94,6 +94,11 @@ def test_a_round(contenders: list[Contender], chosen: dict[str, str]) -> None:
             {"fast": ONE * 2, "slow": ONE},
             {"a": "fast", "b": "fast"},
         ),
+        "they are spread where no kind holds them all": (
+            [contender("a", {"fast": 0.9}, others=ONE * 3), contender("b", {"fast": 0.5})],
+            {"fast": ONE * 2, "slow": ONE * 2},
+            {"a": "fast"},
+        ),
         "a job of which they fit nowhere does not run": (
             [contender("a", {"fast": 0.9}, others=ONE * 2)],
             {"fast": ONE, "slow": ONE},
@@ -111,6 +116,14 @@ def test_jobs_without_a_share_run_only_where_the_policy_fills() -> None:
     waiting = [contender("a", {"fast": 0.9}), contender("b", {})]
     assert next_round(waiting, FAST_AND_SLOW, 360) == {"a": "fast", "b": "slow"}
     assert next_round(waiting, FAST_AND_SLOW, 360, fills=False) == {"a": "fast"}
+
+
+def test_a_job_that_no_kind_holds_runs_on_what_others_leave() -> None:
+    wide = Contender("a", ONE * 2, ONE, frozenset(), is_wide=True)
+    capacity = {"fast": ONE * 2, "slow": ONE * 2}
+    narrow = [contender("b", {"fast": 1.0}), contender("c", {"slow": 1.0})]
+    assert next_round([wide, narrow[0]], capacity, 360) == {"b": "fast", "a": None}
+    assert next_round([wide, *narrow], capacity, 360) == {"b": "fast", "c": "fast"}
 
 
 def test_over_many_rounds_each_job_gets_its_share() -> None:

@@ -19,6 +19,7 @@ from optimus.interval import ProfilingConfig
 from optimus.jobs import CountBounds, Counts, TargetEpochs
 from optimus.nodes import NODE_KIND_LABEL
 from optimus.placement.theorem1 import Theorem1
+from optimus.policies import POLICIES
 from optimus.resources import Resources
 from optimus.simulator.cluster import Phase, SimulatedCluster
 from optimus.simulator.engine import WorkloadError, simulate
@@ -26,6 +27,7 @@ from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Straggling
 from optimus.simulator.presets import WAITING, PreRun, SchedulerConfig, preset, with_pre_run
 from optimus.simulator.scheduler import LoopConfig, live_driver, rounds_driver
+from tests.cases import cases
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
 
 ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)
@@ -167,6 +169,32 @@ class TestTurns:
         found = simulate(workload(a, job("b", parameters), on=tuple(kinds)), preset("gavel-las"), 1)
         assert [each.finished_at for each in found.jobs] == pytest.approx([1000, 1000])
         assert [each.pauses + each.restarts for each in found.jobs] == [0, 0]
+
+    @pytest.mark.parametrize("policy", [each for each in POLICIES if each.startswith("gavel-")])
+    @cases(
+        ("counts", "of_worker", "of_node"),
+        {
+            "its PSs are more than one kind holds": (Counts(10, 3), 2, 6),
+            "a fast kind has the cores for its workers, but not on whole nodes": (
+                Counts(2, 3),
+                4,
+                7,
+            ),
+            "no kind holds its workers, but all nodes do": (Counts(2, 4), 4, 7),
+        },
+    )
+    def test_a_job_runs_where_the_nodes_hold_it(
+        self, policy: str, counts: Counts, of_worker: int, of_node: int
+    ) -> None:
+        two_kinds = tuple(
+            replace(node, labels={NODE_KIND_LABEL: "fast" if number < 2 else "slow"})
+            for number, node in enumerate(nodes(5, cpu=of_node))
+        )
+        ps, worker = Resources(cpu=2000), Resources(cpu=1000 * of_worker)
+        parameters = JobParameters(counts=counts, ps=ps, worker=worker)
+        only = replace(job("a", parameters), kind_speeds={"slow": 0.5})
+        found = simulate(workload(only, on=two_kinds), preset(policy), 1)
+        assert [each.pauses for each in found.jobs] == [0]
 
     def test_a_job_on_slow_nodes_takes_longer(self) -> None:
         slow = tuple(replace(node, labels={NODE_KIND_LABEL: "slow"}) for node in nodes(1))

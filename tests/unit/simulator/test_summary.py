@@ -137,9 +137,9 @@ class TestFiles:
         )
         assert (tmp_path / "timeline.csv").read_text().splitlines() == [
             ",".join(TIMELINE_COLUMNS),
-            "ours,1,10.000,1,0,0,1,2,1000,2000,0",
-            "ours,1,60.000,1,0,0,1,2,5000,2000,2",
-            "ours,1,110.000,1,0,0,1,2,0,2000,0",
+            "ours,1,10.000,1,0,0,1,2,1000,2000,0,0.0",
+            "ours,1,60.000,1,0,0,1,2,5000,2000,2,0.0",
+            "ours,1,110.000,1,0,0,1,2,0,2000,0,0.0",
         ]
         assert (tmp_path / "forecasts.csv").read_text().splitlines() == [
             ",".join(FORECAST_COLUMNS),

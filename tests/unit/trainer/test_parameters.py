@@ -36,7 +36,8 @@ def held(sizes: Sequence[int], ps: int) -> list[int]:
         ),
         "tiny blocks go to the PS with fewest requests": ((500, 500, 1, 1), 2, [501, 501]),
         "what fits nowhere is cut": ((100, 100, 100), 2, [150, 150]),
-        "a block that exceeds the average by 4 % is not cut": ((52, 48, 48, 52), 2, [100, 100]),
+        "a block that exceeds the average by 4 % is not cut": ((104, 96), 2, [96, 104]),
+        "nor is what is left of one that is": ((1_420, 680), 3, [680, 700, 720]),
         "there are fewer values than PSs": ((1, 1), 3, [0, 1, 1]),
         "nothing": ((0,), 2, [0, 0]),
     },
@@ -59,6 +60,18 @@ def test_each_value_is_assigned_once_in_few_parts_and_evenly(sizes: list[int], p
     assert max(held(sizes, ps)) <= max(average, (1 + TOLERANCE) * sum(sizes) / ps)
     # So there are no more than by MXNet's default where that cuts any.
     assert len(parts) <= sum(map(bool, sizes)) + ps - 1
+
+
+@given(st.lists(st.integers(1, 100), min_size=1, max_size=40), servers)
+def test_nothing_is_cut_where_whole_blocks_the_largest_first_are_even(
+    sizes: list[int], ps: int
+) -> None:
+    amounts = [0] * ps
+    for size in sorted(sizes, reverse=True):
+        amounts[amounts.index(min(amounts))] += size
+    limit = max(-(-sum(sizes) // ps), int((1 + TOLERANCE) * sum(sizes) / ps))
+    is_even = max(amounts) <= limit
+    assert (len(assign(sizes, ps)) == len(sizes)) or not is_even
 
 
 def test_table_3_of_the_paper() -> None:

@@ -49,20 +49,20 @@ def assign(sizes: Sequence[int], ps: int) -> list[Part]:
     """Assign blocks that may be cut anywhere; the parts by descending size of their blocks.
 
     1. A block of less than 1 % of the average per PS goes to the PS with the fewest requests.
-    2. One of up to the average goes to the PS that holds least. (The paper takes the one that it
-       fills best, by which PSs differ more, in size and in requests.)
-    3. A larger one is cut in averages and a rest.
+    2. Another goes to the PS that holds least. (The paper takes the one that it fills best, by
+       which PSs differ more, in size and in requests.)
+    3. One that exceeds the average by more than ``TOLERANCE`` is cut in averages and a rest.
 
     What would lift a PS over the average by more than ``TOLERANCE`` is cut, which the paper leaves
-    whole. So no PS exceeds the average by more, and there are fewer than ``ps`` parts more than
-    blocks that are not empty.
+    whole. So no PS exceeds the average by more, there are fewer than ``ps`` parts more than blocks
+    that are not empty, and nothing is cut where whole blocks, the largest first, are that even.
     """
     servers = _Servers(ps, sum(sizes))
     parts = []
     for block in sorted(range(len(sizes)), key=lambda block: -sizes[block]):
         begin, rest = 0, sizes[block]
         while rest > 0:
-            size, server = servers.take(min(rest, servers.average))
+            size, server = servers.take(rest if rest <= servers.limit else servers.average)
             parts.append(Part(block, begin, size, server))
             begin, rest = begin + size, rest - size
     return parts

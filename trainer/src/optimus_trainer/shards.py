@@ -116,12 +116,9 @@ class Deal:
         """What one worker reads, in order: ``steps`` batches."""
         return list(self._shares[worker])
 
-    def batches(self, worker: int) -> Iterable[list[Piece]]:
+    def batches(self, worker: int) -> list[list[Piece]]:
         """The same, batch by batch."""
-        rest = self.pieces(worker)
-        for _ in range(self.steps):
-            batch, rest = _split(rest, [self.batch_of(worker)])
-            yield batch
+        return _split(self._shares[worker], [self.batch_of(worker)] * self.steps)[:-1]
 
     def saved(self, steps: int) -> str:
         """What is left after so many steps of this deal, as text."""

@@ -1,5 +1,6 @@
 """A cluster as the loop would copy it for the page: jobs in every phase, with real fits."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
@@ -25,6 +26,7 @@ from optimus.jobs import (
     goal_text,
 )
 from optimus.kube.contract import RESCALING, Phase
+from optimus.kube.job_display import JobDisplay
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.times import format_second
@@ -162,7 +164,8 @@ class SampleCluster:
 
     def _made(self, number: int, random: Random) -> JobCopy:
         kind, phase = number % 8, _PHASES[number * 7 % len(_PHASES)]
-        job, epochs = job_of(number, kind), 6 + 2 * (number % 6)
+        deadline = AT + 4200 if number % 8 == 0 else None
+        job, epochs = job_of(number, kind, finish_by=deadline), 6 + 2 * (number % 6)
         progress, forecast = training(kind, epochs), _fitted(kind, epochs)
         runs = phase in (Phase.TRAINING, Phase.PROFILING, Phase.AT_TARGET, Phase.STARTING)
         pods = self._placed(job) if runs else ()
@@ -375,3 +378,60 @@ class SampleCluster:
         by_job = {each.uid: each.pods for each in jobs.values()}
         observation = Observation(at, snapshot, {}, by_job, node_kinds=kinds)
         return ClusterCopy(at, leads=True, observation=observation, jobs=jobs)
+
+
+class SampleSource:
+    """An API server that has every job, with Events; ``reads`` are the paths asked for."""
+
+    def __init__(self) -> None:
+        self.reads: list[str] = []
+
+    def get(
+        self,
+        what: str,
+        path: str,
+        query: Sequence[tuple[str, str]] = (),
+        read_seconds: float | None = None,
+        most_bytes: int | None = None,
+    ) -> bytes:
+        """The body of a GET."""
+        self.reads.append(path)
+        if path.endswith("/events"):
+            events = [_event("Warning", "FailedCreatePod", HOSTILE, AT - 400, 3)]
+            events += [_event("Normal", "Rescaled", "2 PS + 2 workers: it saves 212 s", AT - 30)]
+            return msgspec.json.encode({"metadata": {"resourceVersion": "9"}, "items": events})
+        *_, namespace, _, name = path.split("/")
+        container = {
+            "name": "tensorflow",
+            "image": "registry.example/resnet:4",
+            "command": ["python", "train.py", "--password=secret"],
+            "env": [{"name": "TOKEN", "value": "secret"}],
+            "resources": {"limits": {"nvidia.com/gpu": "1"}},
+        }
+        role = {"replicas": 2, "template": {"spec": {"containers": [container]}}}
+        annotations = {"optimus.dl/target-loss": "0.15", "example.com/token": "secret"}
+        return msgspec.json.encode(
+            {
+                "apiVersion": "kubeflow.org/v1",
+                "kind": "TFJob",
+                "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
+                "spec": {"tfReplicaSpecs": {"PS": role, "Worker": role}},
+            }
+        )
+
+
+def _event(kind: str, reason: str, message: str, at: float, count: int = 1) -> dict[str, object]:
+    return {
+        "involvedObject": {"name": "resnet-0"},
+        "type": kind,
+        "reason": reason,
+        "message": message,
+        "count": count,
+        "lastTimestamp": format_second(at),
+        "source": {"component": "optimus-autoscaler"},
+    }
+
+
+def sample_display() -> JobDisplay:
+    """What reads jobs for the page."""
+    return JobDisplay(SampleSource())

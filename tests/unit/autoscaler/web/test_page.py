@@ -19,7 +19,7 @@ from optimus.interval.decision_settings import DecisionSettings
 from optimus.jobs import Role
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ReplicaId
-from tests.unit.autoscaler.web.sample_cluster import AT, HOSTILE, SampleCluster
+from tests.unit.autoscaler.web.sample_cluster import AT, HOSTILE, SampleCluster, sample_display
 
 ASSETS = Path(autoscaler.web.__file__).parent / "assets"
 OWN = sorted(path for path in ASSETS.iterdir() if path.is_file())
@@ -29,7 +29,7 @@ def page_of(cluster: SampleCluster | None) -> Flask:
     feed = PageFeed("autoscaler-1", lambda: "autoscaler-1")
     if cluster is not None:
         feed.take(cluster.copy())
-    return create_page(feed, DecisionSettings())
+    return create_page(feed, DecisionSettings(), sample_display())
 
 
 @pytest.fixture
@@ -46,7 +46,10 @@ def get(client: FlaskClient, path: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/assets/app.js", "/api/overview", "/api/nodes", "/api/jobs/a/b", "/nothing", "/../etc"],
+    [
+        *("/", "/assets/app.js", "/api/overview", "/api/nodes", "/api/jobs/a/b"),
+        *("/api/stored/a/b", "/nothing", "/../etc"),
+    ],
 )
 def test_every_answer_forbids_scripts_of_others(client: FlaskClient, path: str) -> None:
     answer = client.get(path, buffered=True)
@@ -158,6 +161,26 @@ def test_a_job_has_its_curve_speeds_places_and_decisions(client: FlaskClient) ->
     assert found["decisions"][0]["reason"].startswith("worker 2 saves 212 s")
 
 
+def test_a_job_has_its_events_and_its_yaml_without_what_may_be_secret(client: FlaskClient) -> None:
+    found = get(client, "/api/stored/team-a/resnet-0")
+    assert [each["reason"] for each in found["events"]] == ["Rescaled", "FailedCreatePod"]
+    assert "optimus.dl/target-loss: '0.15'" in found["yaml"]
+    assert "secret" not in found["yaml"]
+    assert client.get("/api/stored/team-a/none").status_code == 404
+
+
+def test_a_job_says_how_likely_its_deadline_is_met(client: FlaskClient) -> None:
+    likely = [
+        get(client, f"/api/jobs/{row['namespace']}/{row['name']}")["deadlineProbability"]
+        for row in get(client, "/api/overview")["rows"]
+        if "deadlineAt" in row and row["phase"] == "Training"
+    ]
+    assert likely
+    assert all(0 <= each <= 1 for each in likely)
+    assert get(client, "/api/jobs/team-a/resnet-0")["deadlineProbability"] is not None
+    assert get(client, "/api/jobs/team-b/lm-1")["deadlineProbability"] is None
+
+
 def test_a_rising_metric_is_drawn_as_the_log_prints_it(client: FlaskClient) -> None:
     (chart,) = get(client, "/api/jobs/team-b/lm-1")["charts"]
     assert (chart["name"], chart["goal"]) == ("validation accuracy", 0.92)
@@ -211,7 +234,10 @@ def test_the_stream_begins_with_everything_and_goes_on_with_what_changed() -> No
     feed.take(cluster.copy())
     with feed:
         stream = iter(
-            create_page(feed, DecisionSettings()).test_client().get("/api/stream").response
+            create_page(feed, DecisionSettings(), sample_display())
+            .test_client()
+            .get("/api/stream")
+            .response
         )
         assert next(stream) == b"retry: 2000\n\n"
         first = _event(next(stream))
@@ -221,7 +247,7 @@ def test_the_stream_begins_with_everything_and_goes_on_with_what_changed() -> No
         assert second["reset"] is False
         assert 0 < len(second["rows"]) < 24
         again = (
-            create_page(feed, DecisionSettings())
+            create_page(feed, DecisionSettings(), sample_display())
             .test_client()
             .get("/api/stream", headers={"Last-Event-ID": first["version"]})
         )

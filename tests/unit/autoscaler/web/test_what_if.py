@@ -18,7 +18,7 @@ from optimus.policies.fifo import FifoPolicy
 from optimus.quotas import Quota, QuotaCharge
 from optimus.resources import Resources
 from optimus.what_if.counts import CountsQuestion, DecisionBasis, WhatIf, answer
-from tests.unit.autoscaler.web.sample_cluster import AT, SampleCluster
+from tests.unit.autoscaler.web.sample_cluster import AT, SampleCluster, sample_display
 
 PRICE = 40.0
 SETTINGS = DecisionSettings(interval=IntervalConfig(rescale_seconds=PRICE))
@@ -95,7 +95,7 @@ def arrived(copy: ClusterCopy, name: str = "resnet-0", query: str = "") -> dict[
     feed = PageFeed()
     feed.take(copy)
     answered = (
-        create_page(feed, DecisionSettings())
+        create_page(feed, DecisionSettings(), sample_display())
         .test_client()
         .get(f"/api/arrival/team-a/{name}?{query}")
     )
@@ -123,10 +123,17 @@ def test_the_page_asks_by_the_settings_of_its_process() -> None:
     path = "/api/what-if/team-a/resnet-0?workers=3"
     cheap = replace(SETTINGS, interval=IntervalConfig(rescale_seconds=2.0))
     for settings, price in ((SETTINGS, PRICE), (cheap, 2.0)):
-        found = create_page(feed, settings).test_client().get(path).get_json()["answer"]
+        found = (
+            create_page(feed, settings, sample_display())
+            .test_client()
+            .get(path)
+            .get_json()["answer"]
+        )
         assert found["price_seconds"] == price
     demanding = IntervalConfig(rescale_seconds=2.0, hysteresis_fraction=0.99)
-    asked_page = create_page(feed, replace(SETTINGS, interval=demanding)).test_client()
+    asked_page = create_page(
+        feed, replace(SETTINGS, interval=demanding), sample_display()
+    ).test_client()
     found = asked_page.get(path).get_json()
     assert "(99 % and 2 s for the restart)" in found["answer"]["why_not_moved"]
     assert any("(99 % and 2 s for the restart)" in sentence for sentence in found["sentences"])
@@ -149,7 +156,9 @@ def test_another_job_is_planned_by_the_policy_of_the_process() -> None:
             asked_of.append(problem)
             return super().allocate(problem)
 
-    page = create_page(feed, replace(SETTINGS, policy=per_pool(Fifo()))).test_client()
+    page = create_page(
+        feed, replace(SETTINGS, policy=per_pool(Fifo())), sample_display()
+    ).test_client()
     assert page.get("/api/arrival/team-a/resnet-0?workers=9").status_code == 200
     assert asked_of
 
@@ -194,7 +203,7 @@ def test_quotas_hold_back_other_counts_and_another_job() -> None:
     feed = PageFeed()
     feed.take(copy)
     other = (
-        create_page(feed, DecisionSettings())
+        create_page(feed, DecisionSettings(), sample_display())
         .test_client()
         .get("/api/what-if/team-a/resnet-0?workers=6")
     )
@@ -210,7 +219,7 @@ def test_quotas_hold_back_other_counts_and_another_job() -> None:
 def test_strange_counts_are_answered(query: str) -> None:
     feed = PageFeed()
     feed.take(SampleCluster(4).copy())
-    client = create_page(feed, DecisionSettings()).test_client()
+    client = create_page(feed, DecisionSettings(), sample_display()).test_client()
     answered = client.get(f"/api/what-if/team-a/resnet-0?{query}")
     assert answered.status_code == 200
     found = answered.get_json()["answer"]["then"]

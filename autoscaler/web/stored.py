@@ -1,0 +1,68 @@
+"""Reads one job from the API server for the page, within limits.
+
+Readers of the page are unknown and many. However often they ask, the API server is asked twice a
+second at most, about one job once in five seconds, and two reads are in flight."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from cachetools import TTLCache
+
+from autoscaler.web.copies import JobCopy
+from optimus.jobs import JobKey
+from optimus.kube.job_display import StoredJobText
+
+_SECONDS: Final = 5.0
+_MOST_KEPT: Final = 32
+_MOST_AT_ONCE: Final = 2
+_MOST_IN_WINDOW: Final = 10
+
+BUSY: Final = StoredJobText(problems=("others read jobs just now: try again in a few seconds",))
+
+
+class Display(Protocol):
+    """``optimus.kube.job_display.JobDisplay``; see there."""
+
+    def read(self, kind: str, key: JobKey, uid: str) -> StoredJobText:
+        """The Events on a job and its YAML."""
+
+
+class StoredJobs:
+    """The last answers by job; safe to use from several threads."""
+
+    def __init__(self, display: Display, timer: Callable[[], float] = time.monotonic) -> None:
+        self._display, self._timer = display, timer
+        self._guard = threading.Lock()
+        self._in_flight = threading.Semaphore(_MOST_AT_ONCE)
+        self._kept: TTLCache[str, StoredJobText] = TTLCache(_MOST_KEPT, _SECONDS, timer)
+        self._begun: deque[float] = deque(maxlen=_MOST_IN_WINDOW)
+
+    def of(self, job: JobCopy) -> StoredJobText:
+        """The job as stored a few seconds ago at most, or ``BUSY``."""
+        with self._guard:
+            kept = self._kept.get(job.uid)
+        if kept is not None:
+            return kept
+        if not self._in_flight.acquire(blocking=False):
+            return BUSY
+        try:
+            return self._read(job) if self._may_begin() else BUSY
+        finally:
+            self._in_flight.release()
+
+    def _may_begin(self) -> bool:
+        with self._guard:
+            now = self._timer()
+            full = len(self._begun) == _MOST_IN_WINDOW and now - self._begun[0] < _SECONDS
+            if not full:
+                self._begun.append(now)
+            return not full
+
+    def _read(self, job: JobCopy) -> StoredJobText:
+        text = self._display.read(job.kind, job.key, job.uid)
+        with self._guard:
+            self._kept[job.uid] = text
+        return text

@@ -1,0 +1,164 @@
+"""Binds the rest of a gang while kube-scheduler waits for the answer about its first pod.
+
+kube-scheduler then sees these pods bound and takes them off its queue: it tries one pod of a gang
+instead of each. What is not bound here, for whatever reason, keeps its reservation, and
+kube-scheduler binds it as it would without this.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from typing import Final, NamedTuple, Protocol
+
+from extender.planner.gang_rests import GangRests, Rest
+from optimus.kube.errors import ErrorKind
+from optimus.kube.pods import Pod
+from optimus.kube.results import Refused, Written
+from optimus.placement.ledger import Reservation
+
+_LOG = logging.getLogger(__name__)
+
+BIND_SECONDS: Final = 1.0
+"""No binding is sent later than this after the call. It is less than an extender waits before it
+plans whose kube-scheduler takes over."""
+
+ANSWER_SECONDS: Final = 1.5
+"""How long the API server is waited for: kube-scheduler waits for 5 s in all."""
+
+PASSING_SECONDS: Final = 0.1
+"""How long pods of no job are waited for that may be about to go to the gang's nodes."""
+
+IN_VAIN_SECONDS: Final = 5.0
+"""How long they are not waited for after that was in vain: kube-scheduler does nothing else."""
+
+SEEN_SECONDS: Final = 1.0
+"""How long the watch is waited for: kube-scheduler sees the bindings at about the same time."""
+
+PAUSE_SECONDS: Final = 30.0
+"""How long nothing is bound after the API server has forbidden it, throttles or did not answer, and
+after its watch was late."""
+
+
+_PAUSES: Final = (ErrorKind.FORBIDDEN, ErrorKind.THROTTLED, ErrorKind.TRANSIENT)
+
+
+class BindPod(Protocol):
+    """``optimus.kube.writer.PodWriter.bind``; see there."""
+
+    def __call__(self, pod: Pod, node: str) -> Written | Refused:
+        """Bind a pod to a node."""
+        ...
+
+
+class BindDeadline:
+    """Until when each thread may send bindings; asked for each part of a request that is sent."""
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+
+    def set(self, until: float) -> None:
+        """This thread may send until then (monotonic)."""
+        self._own.until = until
+
+    def why_not(self) -> str | None:
+        """Why this thread may not send now."""
+        until = getattr(self._own, "until", float("-inf"))
+        return None if time.monotonic() < until else "the time to bind the gang is over"
+
+
+class BindWrites(NamedTuple):
+    """How bindings are written."""
+
+    bind: BindPod
+    deadline: BindDeadline
+    executor: Executor | None = None
+    """Without one they are written one after the other."""
+
+
+class GangBinding:
+    """Several calls of kube-scheduler may use it at the same time."""
+
+    def __init__(
+        self,
+        rests: GangRests,
+        writes: BindWrites,
+        *,
+        count: Callable[[str], None] = lambda _: None,
+        report: Callable[[Pod, Sequence[tuple[Pod, Reservation]]], None] = lambda *_: None,
+    ) -> None:
+        """``count`` gets what became of each gang, and of each binding that failed; ``report``
+        what was bound beside which pod."""
+        self._rests, self._writes = rests, writes
+        self._count, self._report = count, report
+        self._paused_until = self._waited_in_vain = float("-inf")
+
+    def bind_rest(self, pod: Pod, names: Sequence[str]) -> None:
+        """Bind the waiting pods of the gang of a pod for which kube-scheduler is answered its
+        planned node, one of ``names``."""
+        began = time.monotonic()
+        if pod.replica is None or began < self._paused_until:
+            return
+        rest = self._choose(pod, names, began + PASSING_SECONDS)
+        if not rest.pods:
+            if rest.cause:
+                self._count(rest.cause)
+            return
+        outcomes = self._write_all(rest, began + BIND_SECONDS)
+        bound = [
+            (each, held)
+            for (each, held), outcome in zip(rest.pods, outcomes, strict=True)
+            if self._end(each, held, outcome)
+        ]
+        self._count("bound" if len(bound) == len(rest.pods) else "bound in part")
+        if bound:
+            if not self._are_seen([each for each, _ in bound]):
+                self._pause("the watch does not show what was bound")
+            self._report(pod, bound)
+
+    def _choose(self, pod: Pod, names: Sequence[str], until: float) -> Rest:
+        while True:
+            count = self._rests.changes.count
+            rest = self._rests.begin(pod, names)
+            left = until - time.monotonic()
+            if not rest.may_change or until < self._waited_in_vain + IN_VAIN_SECONDS:
+                return rest
+            if left <= 0:
+                self._waited_in_vain = until
+                return rest
+            self._rests.changes.wait(count, left)
+
+    def _write_all(self, rest: Rest, until: float) -> list[Written | Refused]:
+        def write(each: tuple[Pod, Reservation]) -> Written | Refused:
+            pod, held = each
+            if time.monotonic() < self._paused_until:
+                return Refused(ErrorKind.NOT_LEADING, "bindings are paused")
+            self._writes.deadline.set(until)
+            return self._writes.bind(pod, held.node)
+
+        run = map if self._writes.executor is None else self._writes.executor.map
+        return list(run(write, rest.pods))
+
+    def _end(self, pod: Pod, held: Reservation, outcome: Written | Refused) -> bool:
+        if isinstance(outcome, Refused):
+            self._count(str(outcome.kind))
+            _LOG.info("pod %s/%s: not bound here: %s", pod.namespace, pod.name, outcome)
+            if outcome.kind in _PAUSES:
+                self._pause(outcome.sentence)
+        return self._rests.end(pod, held, outcome)
+
+    def _pause(self, reason: str) -> None:
+        self._paused_until = time.monotonic() + PAUSE_SECONDS
+        _LOG.warning("no gang is bound here for %.0f s: %s", PAUSE_SECONDS, reason)
+
+    def _are_seen(self, pods: Iterable[Pod]) -> bool:
+        until = time.monotonic() + SEEN_SECONDS
+        while True:
+            count = self._rests.changes.count
+            if self._rests.are_seen(pods):
+                return True
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            self._rests.changes.wait(count, left)

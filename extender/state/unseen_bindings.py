@@ -1,0 +1,209 @@
+"""Bindings that kube-scheduler, or this process, may not have seen yet.
+
+Where the extender binds gangs itself, two processes place pods on the same nodes, and each sees the
+bindings of the other by its watch, a moment late. So until both have seen them:
+
+* a pod of no job that kube-scheduler was answered nodes for may go to any node that admits it;
+* a node on which a gang was just bound holds less than kube-scheduler knows of;
+* while a scheduler binds pods that asks nobody here, nothing is known of its next binding.
+"""
+
+import logging
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from extender.state.cluster import Cluster, is_waiting
+from extender.state.reservations import Reservations
+from optimus.jobs import NodeConstraints
+from optimus.kube.pods import Pod
+from optimus.placement.capacity import is_admitted
+from optimus.resources import NONE, Resources, total
+
+_LOG = logging.getLogger(__name__)
+
+FRESH_SECONDS: Final = 30.0
+"""How long after its binding is seen here kube-scheduler may not have seen a pod."""
+
+OTHERS_SECONDS: Final = 10.0
+"""How long after a binding by a scheduler that does not ask another one by it is expected."""
+
+QUIET_SECONDS: Final = 10.0
+"""How long after the last event of a pod the watch is taken to be late: a gang that is new, or for
+which room has appeared, comes with events."""
+
+UNKNOWN_SECONDS: Final = 60.0
+"""How long a binding of which the watch shows nothing may still come: no request lasts longer."""
+
+
+class _Passing(NamedTuple):
+    """A pod of no job that may go to any node that admits it."""
+
+    resources: Resources
+    constraints: NodeConstraints
+    until: float
+    since_start: bool = False
+    """Whether only a process before this one may have answered about it."""
+
+
+@dataclass(slots=True)
+class _Bound:
+    """A pod that this process binds or has bound."""
+
+    node: str
+    until: float
+    """Until when its node counts as freshly bound."""
+
+    refused: bool = True
+    """Whether kube-scheduler gets no answer about it meanwhile: its binding is on its way."""
+
+
+class UnseenBindings:
+    """Over one cluster. Not thread-safe; time is an argument (monotonic, in seconds)."""
+
+    def __init__(self, cluster: Cluster, reservations: Reservations) -> None:
+        self._cluster, self._reservations = cluster, reservations
+        self._passing: dict[str, _Passing] = {}
+        self._bound: dict[str, _Bound] = {}
+        self._nominated: dict[str, tuple[str, Resources]] = {}
+        """By UID of a pod of no job, the node on which kube-scheduler keeps room for it."""
+        self._event_at = float("-inf")
+        self.others_until = float("-inf")
+        """Until when pods may be bound here by schedulers that do not ask."""
+
+    def may_be_late(self, now: float) -> bool:
+        """Whether the watch has shown no pod for a while: what others bind may not be seen."""
+        return now - self._event_at > QUIET_SECONDS
+
+    # --- what kube-scheduler places
+
+    def passed(self, pod: Pod, until: float, *, since_start: bool = False) -> None:
+        """kube-scheduler was answered nodes for a pod of no job; ``since_start``: perhaps, by the
+        process before this one."""
+        self._passing[pod.uid] = _Passing(pod.resources, pod.constraints, until, since_start)
+
+    def not_passed(self, pod_uid: str) -> None:
+        """kube-scheduler was answered no node: its attempt has failed, and so had the last."""
+        self._passing.pop(pod_uid, None)
+
+    def leave_room_for_passing(self, nodes: Iterable[str], now: float) -> bool:
+        """Whether all pods that may be about to go to these nodes, and those that others were
+        evicted for there, fit beside what is reserved."""
+        self._drop_old(now)
+        if not self._passing and not self._nominated:
+            return True
+        kept: dict[str, Resources] = {}
+        for uid, (node, resources) in self._nominated.items():
+            if uid not in self._passing:
+                kept[node] = kept.get(node, NONE) + resources
+        return all(
+            _fits(
+                self._passing_on(name) + kept.get(name, NONE),
+                self._reservations.left(name),
+                self._offered_by(name),
+            )
+            for name in nodes
+        )
+
+    # --- what this process binds
+
+    def begin(self, pod_uid: str, node: str, now: float) -> None:
+        """A pod is about to be bound."""
+        self._bound[pod_uid] = _Bound(node, now + UNKNOWN_SECONDS)
+
+    def end(self, pod_uid: str) -> None:
+        """Whether the pod is bound, the watch will show: kube-scheduler may bind it there."""
+        if pod_uid in self._bound:
+            self._bound[pod_uid].refused = False
+
+    def not_bound(self, pod_uid: str) -> None:
+        """The API server has not bound the pod."""
+        self._bound.pop(pod_uid, None)
+
+    def is_being_bound(self, pod_uid: str) -> bool:
+        """Whether kube-scheduler is to leave a pod alone."""
+        bound = self._bound.get(pod_uid)
+        return bound is not None and bound.refused
+
+    def full_for(self, pod: Pod, names: Collection[str], now: float) -> set[str]:
+        """Of these nodes, those on which gangs were just bound and that may lack the room for a
+        pod of no job, whatever kube-scheduler knows."""
+        self._drop_old(now)
+        fresh = {bound.node for bound in self._bound.values()}.intersection(names)
+        if not fresh:
+            return set()
+        assumed: dict[str, Resources] = {}
+        for replica, node in self._reservations.assumed.items():
+            held = self._reservations.ledger.get(replica)
+            if held is not None:
+                assumed[node] = assumed.get(node, NONE) + held.resources
+        others = {uid: each for uid, each in self._passing.items() if uid != pod.uid}
+        return {
+            name
+            for name in fresh & self._cluster.nodes.keys()
+            if not _fits(
+                pod.resources + self._passing_on(name, others),
+                self._cluster.free(name) - assumed.get(name, NONE),
+                self._offered_by(name),
+            )
+        }
+
+    # --- what the watch shows
+
+    def pod_changed(self, before: Pod | None, after: Pod | None, now: float) -> None:
+        """A pod, before and after a change; ``None``: absent."""
+        pod = after or before
+        assert pod is not None
+        self._event_at = now
+        self._nominated.pop(pod.uid, None)
+        if pod is after and pod.replica is None and pod.nominated_node and is_waiting(pod):
+            self._nominated[pod.uid] = pod.nominated_node, pod.resources
+        if after is None or after.leaving or after.finished:
+            self._passing.pop(pod.uid, None)
+            self._bound.pop(pod.uid, None)
+        elif after.node is not None and (before is None or before.node is None):
+            self._seen_bound(after, now)
+        elif after.refused and pod.uid in self._passing and self._passing[pod.uid].since_start:
+            del self._passing[pod.uid]  # its first attempt, which began before, has ended
+
+    def _seen_bound(self, pod: Pod, now: float) -> None:
+        was_passing = self._passing.pop(pod.uid, None) is not None
+        bound = self._bound.get(pod.uid)
+        if bound is not None and bound.node == pod.node:
+            bound.until, bound.refused = now + FRESH_SECONDS, False
+            return
+        was_answered = pod.replica is not None and pod.replica in self._reservations.assumed
+        # Those that were bound before this process began count, too: it does not know by whom.
+        if not was_passing and not was_answered and pod.node in self._cluster.nodes:
+            if self.others_until <= now:
+                _LOG.info(
+                    "pod %s/%s was bound and nobody asked about it: gangs are bound pod by pod"
+                    " until %.0f s after the last such binding",
+                    pod.namespace,
+                    pod.name,
+                    OTHERS_SECONDS,
+                )
+            self.others_until = now + OTHERS_SECONDS
+
+    def _drop_old(self, now: float) -> None:
+        if any(each.until <= now for each in self._passing.values()):
+            self._passing = {uid: each for uid, each in self._passing.items() if each.until > now}
+        if any(each.until <= now for each in self._bound.values()):
+            self._bound = {uid: each for uid, each in self._bound.items() if each.until > now}
+
+    def _passing_on(self, node: str, passing: dict[str, _Passing] | None = None) -> Resources:
+        known = self._cluster.nodes.get(node)
+        if known is None:
+            return NONE
+        found = (self._passing if passing is None else passing).values()
+        return total(each.resources for each in found if is_admitted(known, each.constraints))
+
+    def _offered_by(self, node: str) -> Collection[str]:
+        known = self._cluster.nodes.get(node)
+        return () if known is None else known.allocatable.keys()
+
+
+def _fits(asked: Resources, free: Resources, offered: Collection[str]) -> bool:
+    """Whether so much is free of the resources that a node offers; kube-scheduler alone knows of
+    the others."""
+    return all(amount <= free[name] for name, amount in asked.items() if name in offered)

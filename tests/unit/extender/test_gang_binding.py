@@ -1,0 +1,300 @@
+"""The rest of a gang is bound with its first pod, or not at all by this process."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import pytest
+
+from extender.filter import FilterResult, filter_nodes
+from extender.gang_binding import BindDeadline, BindWrites, GangBinding
+from extender.notices import bound_notice
+from extender.planner.gang_rests import GangRests
+from extender.settings import Settings
+from extender.state.unseen_bindings import FRESH_SECONDS, OTHERS_SECONDS, QUIET_SECONDS
+from optimus.jobs import NodeConstraints
+from optimus.kube.errors import ErrorKind
+from optimus.kube.pods import Pod
+from optimus.kube.results import Refused, Written
+from optimus.placement.queue.order import SYSTEM_CRITICAL_PRIORITY
+from optimus.placement.rules import PodRules
+from tests.cases import cases
+from tests.unit.extender.fake_cluster import SETTINGS, FakeCluster
+
+BINDS = replace(SETTINGS, bind_gangs=True)
+
+
+@dataclass
+class Binding(FakeCluster):
+    """An extender that binds gangs, and an API server that binds at once unless it refuses."""
+
+    settings: Settings = BINDS
+    refuses: Callable[[Pod], ErrorKind | None] = lambda _: None
+    seen: bool = True
+    """Whether the watch shows bindings at once."""
+    written: dict[str, str] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+    outcomes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.binder = GangBinding(
+            GangRests(self.state, self.offers_check),
+            BindWrites(self._write, BindDeadline()),
+            count=self.outcomes.append,
+            report=lambda pod, bound: self.notices.append(bound_notice(pod, bound).message),
+        )
+
+    def _write(self, pod: Pod, node: str) -> Written | Refused:
+        kind = self.refuses(pod)
+        if kind not in (None, ErrorKind.TRANSIENT):
+            return Refused(kind, "no")
+        self.written[pod.name] = node
+        if self.seen:
+            self.bind(pod.name, node)
+        return Written() if kind is None else Refused(kind, "lost")
+
+    def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
+        return filter_nodes(self.gangs, pod, names, self.binder.bind_rest)
+
+    def show(self) -> None:
+        """The watch shows what was bound."""
+        for name, node in self.written.items():
+            self.bind(name, node)
+
+
+def test_one_call_binds_the_whole_gang_where_it_was_planned() -> None:
+    cluster = Binding({"a": 3, "b": 3})
+    first, *others = cluster.job("j", 2, 4)
+    (node,) = cluster.ask(first).kept
+    assert set(cluster.written) == {*others}
+    assert cluster.outcomes == ["bound"]
+    assert cluster.notices == [f"bound 5 pods at once, beside {first}, to a, b"]
+    cluster.bind(first, node)
+    cluster.assert_not_overcommitted()
+    assert sorted(cluster.free(name) for name in "ab") == [0, 0]
+    assert cluster.state.reservation_count() == 0
+
+
+def test_pods_of_a_gang_that_is_bound_so_are_nominated_one_at_a_time() -> None:
+    cluster = Binding({"a": 9})
+    cluster.job("before", 1, 0)
+    cluster.place("before-ps-0")  # now kube-scheduler's lists have been compared
+    cluster.job("j", 2, 4)
+    cluster.planner.advance()
+    assert len(cluster.planned_nodes()) == 1
+
+
+@cases(
+    ("change", "cause"),
+    {
+        "rules of its own": ({"rules": PodRules(ports=())}, "rules"),
+        "rules that only kube-scheduler knows": ({"beyond_plan": True}, None),
+        "a PodGroup": ({"in_group": True}, "rules"),
+        "constraints of which no list has been compared": (
+            {"constraints": NodeConstraints(selector=(("x", "y"),))},
+            None,
+        ),
+    },
+)
+def test_nothing_is_bound_where_the_plan_does_not_know_everything(
+    change: dict[str, object], cause: str | None
+) -> None:
+    cluster = Binding({"a": 9})
+    cluster.node("a", 9, x="y")
+    first, *others = cluster.job("j", 1, 3)
+    cluster.change(cluster.pods[others[-1]], **change)
+    cluster.ask(first)
+    assert cluster.written == {}
+    assert cause is None or cluster.outcomes == [cause]
+
+
+@cases(
+    "kind",
+    {
+        "it is throttled": ErrorKind.THROTTLED,
+        "it lacks the right": ErrorKind.FORBIDDEN,
+        "a policy refuses": ErrorKind.INVALID,
+        "the pod is gone": ErrorKind.NOT_FOUND,
+        "its time is over": ErrorKind.NOT_LEADING,
+        "another has bound it": ErrorKind.CONFLICT,
+    },
+)
+@pytest.mark.parametrize("position", range(5))
+def test_kube_scheduler_binds_what_was_not_bound_where_it_was_planned(
+    kind: ErrorKind, position: int
+) -> None:
+    cluster = Binding({"a": 3, "b": 3})
+    first, *others = cluster.job("j", 2, 4)
+    refused = set(others[position:])
+    cluster.refuses = lambda pod: kind if pod.name in refused else None
+    (node,) = cluster.ask(first).kept
+    cluster.bind(first, node)
+    assert set(cluster.written) == {*others} - refused
+    cluster.refuses = lambda _: ErrorKind.INVALID
+    for name in sorted(refused):
+        assert cluster.place(name) is not None, "its reservation is kept"
+        cluster.assert_not_overcommitted()
+    assert sorted(cluster.free(name) for name in "ab") == [0, 0]
+
+
+def test_a_binding_of_which_no_answer_came_keeps_its_node() -> None:
+    cluster = Binding({"a": 3, "b": 3}, seen=False)
+    first, *others = cluster.job("j", 2, 4)
+    cluster.refuses = lambda pod: ErrorKind.TRANSIENT
+    (node,) = cluster.ask(first).kept
+    cluster.bind(first, node)
+    written, cluster.refuses = dict(cluster.written), lambda _: ErrorKind.INVALID
+    for name in others:
+        assert cluster.ask(name).kept == (written[name],), "kube-scheduler binds it there, too"
+
+
+def test_kube_scheduler_gets_no_answer_about_a_pod_that_is_being_bound() -> None:
+    cluster = Binding({"a": 9}, seen=False)
+    first, second, *_ = cluster.job("j", 1, 3)
+    cluster.ask(first)
+    assert set(cluster.ask(second).refused.values()) == {"the pod has been bound already"}
+    cluster.show()
+    assert cluster.state.unseen.is_being_bound(cluster.pods[second].uid) is False
+
+
+def test_a_gang_waits_for_a_pod_that_may_be_going_to_its_nodes() -> None:
+    cluster = Binding({"a": 4})
+    cluster.job("before", 1, 0)
+    cluster.place("before-ps-0")
+    single = cluster.other("o", 1)
+    assert cluster.ask(single.name).kept == ("a",)
+    first, *_ = cluster.job("j", 1, 2)
+    cluster.ask(first, ["a"])
+    assert cluster.written == {}
+    assert cluster.outcomes[-1] == "passing pods"
+    cluster.delete(single.name)
+    cluster.ask(first, ["a"])
+    assert len(cluster.written) == 2
+
+
+@pytest.mark.parametrize("priority", [0, SYSTEM_CRITICAL_PRIORITY])
+def test_a_pod_of_no_job_is_kept_from_room_that_kube_scheduler_may_take_for_free(
+    priority: int,
+) -> None:
+    cluster = Binding({"a": 4, "b": 1})
+    first, *_ = cluster.job("j", 1, 3)
+    cluster.bind(first, *cluster.ask(first, ["a", "b"]).kept)
+    single = cluster.other("o", 1, priority=priority)
+    assert cluster.ask(single.name, ["a", "b"]).kept == ("b",), "it does not know of the bindings"
+    assert "tried again soon" in cluster.ask(single.name, ["a"]).error
+    cluster.delete(first)
+    cluster.now += FRESH_SECONDS + 1
+    assert cluster.ask(single.name, ["a", "b"]).kept == ("a", "b")
+
+
+def test_two_pods_of_no_job_do_not_count_on_the_same_room_beside_a_bound_gang() -> None:
+    cluster = Binding({"a": 5})
+    first, *_ = cluster.job("j", 1, 3)
+    cluster.ask(first)
+    one, two = cluster.other("one", 1), cluster.other("two", 1)
+    assert cluster.ask(one.name, ["a"]).kept == ("a",)
+    assert cluster.ask(two.name, ["a"]).kept == ()
+    cluster.bind(one.name, "a")
+    assert cluster.ask(two.name, ["a"]).kept == (), "the node is full"
+
+
+def test_nothing_is_bound_for_a_while_after_a_binding_by_another_scheduler() -> None:
+    cluster = Binding({"a": 9})
+    cluster.other("o", 1, "a")
+    first, *_ = cluster.job("j", 1, 3)
+    cluster.ask(first)
+    assert (cluster.written, cluster.outcomes) == ({}, ["other scheduler"])
+    cluster.now += OTHERS_SECONDS + 1
+    cluster.job("k", 1, 0)
+    cluster.ask(first)
+    assert len(cluster.written) == 3
+
+
+def test_pods_of_no_job_wait_until_the_room_of_gangs_in_part_is_reserved() -> None:
+    cluster = Binding({"a": 4}, leads=False)
+    names = cluster.job("j", 1, 3)
+    cluster.bind(names[1], "a")
+    single = cluster.other("o", 1)
+    assert "begins to lead" in cluster.ask(single.name).error
+    cluster.adoption.adopt_nominations()
+    assert cluster.ask(single.name).kept == ()
+    assert len(cluster.planned_nodes()) >= 1
+
+
+def test_a_process_that_never_leads_lets_pods_of_no_job_pass() -> None:
+    cluster = Binding({"a": 4}, leads=False)
+    single = cluster.other("o", 1)
+    assert cluster.ask(single.name).error
+    cluster.now += 60
+    assert cluster.ask(single.name).kept == ("a",)
+
+
+def test_a_pod_of_no_job_that_waited_before_the_start_may_be_going_anywhere() -> None:
+    cluster = Binding({"a": 4}, leads=False)
+    made = cluster.other("o", 1)
+    cluster.delete(made.name)
+    cluster.change(msgspec.structs.replace(made, scheduler_name=SETTINGS.scheduler_name))
+    cluster.adoption.adopt_nominations()
+    first, *_ = cluster.job("j", 1, 3)
+    cluster.ask(first, ["a"])
+    assert cluster.written == {}
+    cluster.change(cluster.pods["o"], refused=True)
+    cluster.ask(first, ["a"])
+    assert len(cluster.written) == 3
+
+
+def test_room_that_others_were_evicted_for_is_left_to_their_preemptor() -> None:
+    cluster = Binding({"a": 5})
+    preemptor = cluster.other("o", 2, priority=9)
+    cluster.change(preemptor, nominated_node="a")
+    first, *_ = cluster.job("j", 1, 3)
+    cluster.ask(first, ["a"])
+    assert (cluster.written, cluster.outcomes) == ({}, ["passing pods"])
+    cluster.change(cluster.pods["o"], nominated_node=None)
+    cluster.ask(first, ["a"])
+    assert len(cluster.written) == 3
+
+
+def test_no_gang_is_bound_for_a_while_after_the_api_server_has_forbidden_it() -> None:
+    cluster = Binding({"a": 9}, refuses=lambda _: ErrorKind.FORBIDDEN)
+    first, *_ = cluster.job("j", 1, 3)
+    cluster.ask(first)
+    second, *_ = cluster.job("k", 1, 3)
+    cluster.refuses = lambda _: None
+    cluster.ask(second)
+    assert cluster.written == {}
+
+
+def test_nothing_is_bound_while_the_watch_may_be_late() -> None:
+    cluster = Binding({"a": 9})
+    first, *_ = cluster.job("j", 1, 3)
+    cluster.now += QUIET_SECONDS + 1
+    cluster.ask(first)
+    assert (cluster.written, cluster.outcomes) == ({}, ["late"])
+    cluster.job("k", 1, 0)
+    cluster.ask(first)
+    assert len(cluster.written) == 3
+
+
+def test_no_gang_follows_one_of_which_the_watch_does_not_show_the_bindings() -> None:
+    cluster = Binding({"a": 9}, seen=False)
+    first, *_ = cluster.job("j", 1, 3)
+    cluster.ask(first)
+    cluster.show()
+    second, *_ = cluster.job("k", 1, 3)
+    cluster.ask(second)
+    assert len(cluster.written) == 3
+
+
+def test_kube_scheduler_must_offer_the_planned_nodes_where_the_first_pod_would_fit() -> None:
+    cluster = Binding({"a": 2, "b": 2, "c": 2})
+    cluster.job("before", 1, 0)
+    cluster.place("before-ps-0")  # with all nodes offered
+    cluster.delete("before-ps-0")
+    first, *_ = cluster.job("j", 2, 2)
+    own = cluster.ask(first, ["a", "c"]).kept
+    assert own == ("a",)
+    assert (cluster.written, cluster.outcomes[-1]) == ({}, "not offered")
+    cluster.ask(first, ["a", "b", "c"])
+    assert len(cluster.written) == 3
