@@ -68,7 +68,7 @@ class Planner:
         self.urgent = threading.Event()
         """Set while a call of kube-scheduler waits for a plan."""
         self._plan_now, self._called_as_follower = plan_now or self.urgent.set, called_as_follower
-        self._planning = Planning(state.rule, age_limit_seconds, time.perf_counter)
+        self._planning = Planning(state.rule, age_limit_seconds, time.thread_time)
         self._one_slice, self._considered = threading.Lock(), threading.Condition(state.lock)
         self._node_generation = -1
         self.waits = True

@@ -148,7 +148,7 @@ class Planning:
         for queued in queue:
             job_uid = queued.waiting.job_uid
             known = snapshot.refusals.get(job_uid)
-            if known is None and job_uid in self._resting:
+            if known is None and self._rests(queued.gang) and not walk.is_known(queued.gang):
                 continue
             if known is None or self._is_outdated(known, queued, walk):
                 gang = reader.with_surroundings(queued.gang)
@@ -182,7 +182,16 @@ class Planning:
         if refused and took > COSTLY_SECONDS:
             # All that rest together take no larger share of the time than one.
             rest = RETRY_FACTOR * took * (1 + len(self._resting.keys() - {job_uid}))
-            self._resting[job_uid] = _Rest(now.monotonic + min(rest, REFUSAL_SECONDS), namespace)
+            until, shape = now.monotonic + min(rest, REFUSAL_SECONDS), _shape(gang)
+            self._resting[job_uid] = _Rest(until, namespace, shape)
+
+    def _rests(self, gang: Gang) -> bool:
+        """Whether a gang, or one like it before it in the queue, is not searched for now: else
+        those behind a gang that rests would overtake it."""
+        if gang.job_uid in self._resting:
+            return True
+        shapes = {rest.shape for rest in self._resting.values()} - {None}
+        return bool(shapes) and _shape(gang) in shapes
 
     def defers(self, namespace: str, now: float) -> bool:
         """Whether a namespace has taken so much of the time that its gangs come later."""
@@ -271,12 +280,10 @@ class Planning:
     def _is_outdated(self, known: GangRefusal, queued: QueueEntry, walk: "_Walk") -> bool:
         """Whether nodes have gained enough, or a node is open by now whose closing kept the gang
         from being planned."""
-        job_uid = queued.waiting.job_uid
-        if job_uid in self._resting:
-            return False
-        if job_uid in self._outdated:
-            return True
-        return bool(known.blocked_by) and not known.blocked_by <= walk.closed_for(queued)
+        is_outdated = queued.waiting.job_uid in self._outdated or (
+            bool(known.blocked_by) and not known.blocked_by <= walk.closed_for(queued)
+        )
+        return is_outdated and not self._rests(queued.gang)
 
 
 class _Walk:
@@ -333,11 +340,15 @@ class _Walk:
             or any(member.rules for each in planned for member in each.members)
         )
 
+    def is_known(self, gang: Gang) -> bool:
+        """Whether the refusal of one like it answers for it, without a search."""
+        return _shape(gang) in self._shapes
+
     def consider(self, queued: QueueEntry, gang: Gang) -> GangRefusal | None:
         """Plan one gang on what is left."""
         free = self._free
         own = self._snapshot.own.get(gang.job_uid, {})
-        shape = None if own or _is_special(gang) else _shape(gang)
+        shape = None if own else _shape(gang)
         if shape in self._shapes:
             return self._refuse(queued, gang, does_not_fit(gang), self._shapes[shape].shortfall)
         self.searches += 1
@@ -401,6 +412,8 @@ class _Rest(NamedTuple):
     """Monotonic."""
 
     namespace: str
+    shape: object
+    """``None`` for a gang that differs from others in where it may go."""
 
 
 class _RefusedShape(NamedTuple):
@@ -410,12 +423,11 @@ class _RefusedShape(NamedTuple):
     at: float
 
 
-def _is_special(gang: Gang) -> bool:
-    """Whether the gang differs from others of its shape in where it may go."""
-    return gang.surroundings is not None or any(
-        member.node is not None or member.excluded for member in gang.members
-    )
-
-
 def _shape(gang: Gang) -> object:
+    """The same for gangs that need the same; ``None`` for one that differs from others of its
+    shape in where it may go."""
+    if gang.surroundings is not None:
+        return None
+    if any(member.node is not None or member.excluded for member in gang.members):
+        return None
     return frozenset(Counter((member.role, member.spec) for member in gang.members).items())

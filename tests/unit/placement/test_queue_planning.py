@@ -5,10 +5,17 @@ from dataclasses import dataclass
 
 from optimus.jobs import JobKey, ReplicaSpec, Role
 from optimus.nodes import Node
-from optimus.placement.gang import Gang, Member
+from optimus.placement.capacity import Capacity
+from optimus.placement.gang import DoesNotFit, Gang, Member, Placement
 from optimus.placement.queue.backfill import RunningJobs
 from optimus.placement.queue.order import Instant, WaitingGang
-from optimus.placement.queue.planning import PlannedGang, Planning, RefusedGang, Snapshot
+from optimus.placement.queue.planning import (
+    PlannedGang,
+    Planning,
+    RefusedGang,
+    Slice,
+    Snapshot,
+)
 from optimus.placement.queue.shortfall import GangRefusal
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
@@ -59,6 +66,35 @@ def snapshot(
         rules_openings=0,
         release_count=0,
     )
+
+
+class Slow(Theorem1):
+    """A rule of which each search takes 0.2 seconds."""
+
+    seconds = 0.0
+
+    def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
+        Slow.seconds += 0.2
+        return super().place(gang, capacity)
+
+
+def test_no_gang_overtakes_one_like_it_whose_search_was_costly() -> None:
+    planning = Planning(Slow(), 1e6, lambda: Slow.seconds)
+    queue, known = (entry("first"), entry("second")), dict[str, GangRefusal]()
+
+    def plan(at: float, left: int) -> Slice:
+        return planning.plan(
+            snapshot(at, {"n0": left, "n1": 0}, *queue, refusals=known), NoFuture()
+        )
+
+    for _ in queue:  # a slice ends with a costly search
+        (refused,) = plan(0.0, 0).answers
+        assert isinstance(refused, RefusedGang)
+        known[refused.queued.waiting.job_uid] = refused.refusal
+    assert not plan(1.0, 4).answers, "the first one rests, and so do those like it"
+    (placed,) = plan(3.0, 4).answers
+    assert isinstance(placed, PlannedGang)
+    assert placed.queued.waiting.job_uid == "first"
 
 
 def test_what_nodes_gain_counts_from_the_refusal_on() -> None:
