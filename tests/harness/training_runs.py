@@ -80,8 +80,8 @@ class TrainingLogs:
                 self._runs[life] = Run(labels[f"{_LABELS}/job-name"], restarted=life[1] > 0)
                 arguments = (f"{self._pods}/{pod['metadata']['name']}", life)
                 thread = threading.Thread(target=self._follow, args=arguments, daemon=True)
-                self._threads.append(thread)
                 thread.start()
+                self._threads.append(thread)  # once it has started: another thread may join it
 
     def runs(self, job: str) -> list[Run]:
         """Return the runs of a job in their order."""
@@ -103,7 +103,7 @@ class TrainingLogs:
 
     def finish(self, seconds: float = 0.5) -> None:
         """Wait a moment for each log whose pod has just gone; none is opened from then on."""
-        for thread in self._threads:
+        for thread in list(self._threads):
             thread.join(seconds)
         self._finished.set()
 
