@@ -95,6 +95,12 @@ _LAST_SECONDS: Final = 0.5
 
 _NO_MORE: Final = object()
 
+_FORBIDDEN: Final = (
+    "the autoscaler may not read logs in the namespace {}: "
+    "`kubectl optimus doctor` says which right is missing"
+)
+"""Said of each job there."""
+
 _NO_ANSWER: Final = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
 _NEVER: Final = float("-inf")
 
@@ -709,6 +715,8 @@ class LogPoller:
             answer = read.lines.result()
             if isinstance(answer, Refused):
                 _LOG.debug("%s", answer)
+                if answer.kind is ErrorKind.FORBIDDEN:
+                    log.forbid(_FORBIDDEN.format(pod.namespace))
                 return
             if self._is_followed(read, answer) and pod.replica is not None:
                 look = PodRun(run.name, run.node_kind, read.at, answer.truncated, answer.skipped)

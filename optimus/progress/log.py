@@ -101,6 +101,7 @@ class ProgressLog:
         self._current: TrainingProgress | None = None
         """The progress until a new line is observed."""
         self._newest_sample_at = -math.inf
+        self._forbidden = ""
 
     @property
     def options(self) -> LogFormatOptions:
@@ -125,6 +126,11 @@ class ProgressLog:
         for series in state.series:
             series.points = thin_losses(series.points, MAX_STORED_VALUES)
         return state
+
+    def forbid(self, why: str) -> None:
+        """The log may not be read, for this reason; until it is observed again."""
+        if why != self._forbidden:
+            self._forbidden, self._current = why, None
 
     def observe(
         self,
@@ -155,6 +161,7 @@ class ProgressLog:
 
         It ends early where another run has begun meanwhile."""
         run = PodRun(run) if isinstance(run, str) else run
+        self.forbid("")
         if role not in _READ or run.name == self._state.former_run:
             return
         is_new = run.name != self._state.run
@@ -306,7 +313,7 @@ class ProgressLog:
             checkpoint_since=self._checkpoint_since(),
             read_interval_seconds=self._read_interval_seconds(),
             trained_seconds=state.trained_seconds + self._run_seconds(),
-            diagnostic=_diagnostic(state, self.options),
+            diagnostic=self._forbidden or _diagnostic(state, self.options),
             diverged=state.bad_losses >= _BAD_LOSSES,
             is_too_large=any(pod.skips for pod in state.pods),
             node_kind=state.node_kind,

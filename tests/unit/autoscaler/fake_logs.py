@@ -30,11 +30,14 @@ class Logs:
         self.printed: dict[str, list[str]] = {}
         self.reads: list[str] = []
         self.most_lines = 1000
+        self.forbidden = False
 
     def read(
         self, pod: Pod, *, since: float | None = None, last_lines: int | None = None
     ) -> LogRead | Refused:
         self.reads.append(pod.uid)
+        if self.forbidden:
+            return Refused(ErrorKind.FORBIDDEN, "no right to get pods/log")
         if pod.name not in self.printed:
             return Refused(ErrorKind.NOT_FOUND, f"pod {pod.name} is gone")
         lines = [LogLine(AT + second, text) for second, text in enumerate(self.printed[pod.name])]

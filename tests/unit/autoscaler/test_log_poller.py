@@ -73,6 +73,22 @@ def test_the_log_of_a_pods_successor_is_a_log_of_its_own(logs: Logs, poller: Log
     assert logs.reads == ["a-worker-0-0", "a-worker-0-1"]
 
 
+def test_a_log_that_may_not_be_read_is_said_of_its_job_until_it_may_be(
+    logs: Logs, poller: LogPoller
+) -> None:
+    log, run = progress_log(), run_of(pod("a-worker-0", node="node-00"))
+    logs.printed["a-worker-0"] = ["step=1 loss=2.0"]
+    logs.forbidden = True
+    poller.poll([(log, run)], AT, timeout_seconds=TIMEOUT_SECONDS)
+    said = log.progress(AT).diagnostic or ""
+    assert f"may not read logs in the namespace {run.read[0].namespace}" in said
+    assert "doctor" in said
+    logs.forbidden = False
+    poller.poll([(log, run)], AT + 100, timeout_seconds=TIMEOUT_SECONDS)
+    assert log.progress(AT + 100).diagnostic is None
+    assert log.progress(AT + 100).step == 1
+
+
 def test_a_log_that_goes_on_after_a_read_is_read_again_at_the_next_poll(
     logs: Logs, poller: LogPoller
 ) -> None:
