@@ -89,19 +89,29 @@ class MatrixScenario:
         A course has several kills: each process begins with what the one before has stored, as it
         would after a single kill. Returns what was wrong, and the points that no course came to.
         Which of two jobs is written first is chance: of a call that was killed after another write,
-        no further point is missed."""
+        no further point is missed, and a write of which none was is killed wherever it comes."""
         left, wrong = list(self.points), list[str]()
         before = 0
         while left and len(left) != before:
             before, count = len(left), math.ceil(len(left) / _KILLS)
             for course in [left[first::count] for first in range(count)]:
-                wrong += self._move([_fault(point, Kill(after_effect=True)) for point in course])
-                killed = {each.fault for each in self._proxy.calls}
-                left = [
-                    each for each in left if _fault(each, Kill(after_effect=True)) not in killed
-                ]
-        met = {each.call for each in self.points if each not in left}
-        return wrong, [each for each in left if each.call not in met]
+                found, met = self._kill(course)
+                wrong += found
+                left = [each for each in left if each not in met]
+        calls = {each.call for each in self.points if each not in left}
+        for call in dict.fromkeys(each.call for each in left if each.is_write):
+            if call not in calls:
+                found, met = self._kill([CallPoint(call)])
+                wrong += found
+                calls |= {each.call for each in met}
+        return wrong, [each for each in left if each.call not in calls]
+
+    def _kill(self, course: Sequence[CallPoint]) -> tuple[list[str], set[CallPoint]]:
+        """Kill the autoscaler at these points of one course; those that it came to."""
+        faults = {point: _fault(point, Kill(after_effect=True)) for point in course}
+        wrong = self._move([*faults.values()])
+        killed = {each.fault for each in self._proxy.calls}
+        return wrong, {point for point, fault in faults.items() if fault in killed}
 
     def _move(self, faults: Sequence[Fault], is_refused: bool = False) -> list[str]:
         job = self._scenario.training_job(is_small=False)
