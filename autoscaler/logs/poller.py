@@ -716,7 +716,7 @@ class LogPoller:
             if isinstance(answer, Refused):
                 _LOG.debug("%s", answer)
                 if answer.kind is ErrorKind.FORBIDDEN:
-                    log.forbid(_FORBIDDEN.format(pod.namespace))
+                    log.refused(_FORBIDDEN.format(pod.namespace))
                 return
             if self._is_followed(read, answer) and pod.replica is not None:
                 look = PodRun(run.name, run.node_kind, read.at, answer.truncated, answer.skipped)

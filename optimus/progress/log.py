@@ -127,7 +127,7 @@ class ProgressLog:
             series.points = thin_losses(series.points, MAX_STORED_VALUES)
         return state
 
-    def forbid(self, why: str) -> None:
+    def refused(self, why: str) -> None:
         """The log may not be read, for this reason; until it is observed again."""
         if why != self._forbidden:
             self._forbidden, self._current = why, None
@@ -161,7 +161,7 @@ class ProgressLog:
 
         It ends early where another run has begun meanwhile."""
         run = PodRun(run) if isinstance(run, str) else run
-        self.forbid("")
+        self.refused("")
         if role not in _READ or run.name == self._state.former_run:
             return
         is_new = run.name != self._state.run
