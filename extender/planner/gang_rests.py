@@ -79,9 +79,10 @@ class GangRests:
     def _why_none(self, job_uid: str, now: Instant) -> str:
         """Why nothing of a gang is bound, whatever is planned for it."""
         state = self._state
-        if not state.leads or job_uid in state.cluster.rescales:
+        if job_uid in state.cluster.rescales:
             return "rescaling"
-        if state.why_too_old() is not None or state.unseen.may_be_late(now.monotonic):
+        is_late = state.why_too_old() is not None or state.unseen.may_be_late(now.monotonic)
+        if is_late or not state.leads:
             return "late"
         if now.monotonic < state.unseen.others_until:
             return "other scheduler"
