@@ -113,8 +113,9 @@ requirements: $(READY) ## update the pinned requirements and their hashes
 # The kubectl of PATH, or another: make install-yaml KUBECTL=/path/to/kubectl.
 KUBECTL ?= kubectl
 install-yaml: ## render manifests/ into manifests/install/, which can be applied without a checkout
-	$(KUBECTL) kustomize manifests/crds > manifests/install/crds.yaml
-	$(KUBECTL) kustomize manifests > manifests/install/install.yaml
+	$(KUBECTL) kustomize manifests > manifests/install/uninstall.yaml
+	{ echo "# Deleting what is in this file also deletes what was learned; uninstall.yaml keeps it." && \
+	  $(KUBECTL) kustomize manifests/crds && echo --- && cat manifests/install/uninstall.yaml; } > manifests/install/install.yaml
 
 # IMAGE and VERSION name the image; docker-bake.json has the rest.
 IMAGE ?= optimus-on-kubernetes

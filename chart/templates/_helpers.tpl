@@ -7,7 +7,7 @@
 {{/* The files of manifests/ that these values ask for, as a YAML list. */}}
 {{- define "optimus.files" -}}
 {{- $behind := eq .Values.placement.mode "cluster-scheduler" -}}
-{{- $files := list "rbac-autoscaler" "rbac-scheduler" "rbac-users" "autoscaler" -}}
+{{- $files := list "rbac-autoscaler" "rbac-scheduler" "rbac-doctor" "autoscaler" -}}
 {{- if .Values.crds.enabled }}{{ $files = concat $files (list "crds/crd-trainingprofiles" "crds/crd-workloadprofiles") }}{{ end -}}
 {{- if .Values.admission.enabled }}{{ $files = concat $files (list "admission-policy" "admission/annotations") }}{{ end -}}
 {{- if .Values.admission.defaults }}{{ $files = append $files "admission/defaults/policy" }}{{ end -}}
@@ -17,6 +17,8 @@
 {{- /* In kube-system it would limit the critical pods of the whole cluster. */ -}}
 {{- if and .Values.quota.enabled (ne .Release.Namespace "kube-system") }}{{ $files = append $files "quota-scheduler" }}{{ end -}}
 {{- if .Values.preemption.enabled }}{{ $files = append $files "preemption/rbac" }}{{ end -}}
+{{- if .Values.userRoles.enabled }}{{ $files = append $files "user-roles/rbac" }}{{ end -}}
+{{- if .Values.networkPolicy.enabled }}{{ $files = append $files "network-policy/policies" }}{{ end -}}
 {{- if .Values.page.exposed }}{{ $files = concat $files (list "page/service" "page/network-policy") }}{{ end -}}
 {{- with .Values.monitoring -}}
 {{- if .podMonitor.enabled }}{{ $files = append $files "monitoring/pod-monitor" }}{{ end -}}

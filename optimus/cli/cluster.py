@@ -103,7 +103,7 @@ def status_of(not_readable: Sequence[str]) -> int:
 def _asked_of_an_administrator(role: str) -> str:
     return (
         f"ask an administrator for the ClusterRole {role}, which has these rights once"
-        " manifests/rbac-users.yaml is applied"
+        " manifests/user-roles/rbac.yaml is applied"
     )
 
 

@@ -473,7 +473,7 @@ def _user_rights(examined: Examined) -> Iterator[Finding]:
         yield Finding("your rights", "ok", text)
     else:
         mend = (
-            "ask an administrator: kubectl apply --server-side -f manifests/rbac-users.yaml;"
+            "ask an administrator: kubectl apply --server-side -f manifests/user-roles/rbac.yaml;"
             f" kubectl -n {examined.namespace} create rolebinding optimus-users"
             " --clusterrole=edit --user=USER # or view, to read"
         )

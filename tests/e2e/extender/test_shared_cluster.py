@@ -173,7 +173,7 @@ def test_who_may_view_a_namespace_sees_why_a_job_waits(
         asked = ["why", "wide", "-n", "default", "--kubeconfig", str(kubeconfig)]
         assert main(asked) != 0, "Kubernetes' four role view has no training jobs"
         assert "you may not get tfjobs.kubeflow.org" in capsys.readouterr().err
-        own.apply(REPOSITORY / "manifests" / "rbac-users.yaml")
+        own.apply(REPOSITORY / "manifests" / "user-roles/rbac.yaml")
         wait_until("the role view has been completed", lambda: main(asked) == 0)
         capsys.readouterr()
         inspected = [*asked, "--inspect", f"http://127.0.0.1:{running.port}"]

@@ -67,7 +67,8 @@ class Users:
 @pytest.fixture
 def users(granted: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[Users]:
     """A namespace with one job, of which no pod runs."""
-    granted.kubectl("apply", "--server-side", "-f", str(MANIFESTS / "rbac-users.yaml"))
+    for name in ("user-roles/rbac.yaml", "rbac-doctor.yaml"):
+        granted.kubectl("apply", "--server-side", "-f", str(MANIFESTS / name))
     granted.kubectl("apply", "-f", "-", stdin=json.dumps(READS_JOBS))
     granted.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(job("TFJob", JOB)))
     yield Users(granted, namespace, tmp_path)

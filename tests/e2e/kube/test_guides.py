@@ -27,6 +27,12 @@ FIRST_JOB: Final = ROOT / "docs" / "first-job.md"
 OPERATOR: Final = ROOT / "docs" / "operator-guide.md"
 ROLLOUT: Final = "rollout status"
 _SECONDS: Final = 240
+LEFT: Final = {
+    "CustomResourceDefinition trainingprofiles.optimus.dl",
+    "CustomResourceDefinition workloadprofiles.optimus.dl",
+    "Lease optimus-scheduler",
+}
+"""What the guide says is left of an installation, beside the profiles."""
 Doctor = Callable[[], dict[str, dict[str, Any]]]
 
 
@@ -145,8 +151,6 @@ def test_upgrade_and_removal_keep_what_was_learned(jobs: Shell) -> None:
     has_profile = partial(jobs.succeeds, f'[ "$({owner})" = {job} ]')
     wait_until("the job has a profile of its own", has_profile)
     learned = jobs.run(profile)
-    install = block(OPERATOR, "Install").splitlines()  # of the image; the commands come later
-    assert install == ["make image-release IMAGE=REGISTRY/optimus-on-kubernetes VERSION=0.1.0"]
     upgrade = [
         line_with(OPERATOR, "kubectl apply --server-side -k manifests/crds"),
         line_with(OPERATOR, "kubectl apply --server-side -k my-cluster"),
@@ -162,9 +166,44 @@ def test_upgrade_and_removal_keep_what_was_learned(jobs: Shell) -> None:
     gone = partial(is_gone, jobs)
     wait_until("the namespace is gone", partial(gone, "kubectl get namespace optimus-system"))
     assert jobs.run(profile) == learned
+    check_removed(jobs)
     assert "`kubectl delete -k manifests/crds`" in guide
     jobs.run("kubectl delete -k manifests/crds")
     wait_until("profiles are gone", partial(gone, "kubectl get tprof -A"))
+
+
+@pytest.mark.timeout(900)
+def test_one_line_installs_and_another_removes_all_but_what_was_learned(installed: Shell) -> None:
+    """With the rights of users and the policies of the optional parts, and without their pods: an
+    image cannot be pulled here."""
+    (install,) = block(OPERATOR, "Install").splitlines()
+    parts = [f"manifests/{name}" for name in ("user-roles/rbac", "network-policy/policies")]
+    optional = [f"kubectl apply --server-side -f {part}.yaml" for part in parts]
+    removal = "kubectl delete --ignore-not-found -f manifests/install/uninstall.yaml"
+    assert removal.replace("manifests/install/", "") in " ".join(OPERATOR.read_text().split())
+    installed.run("kubectl delete --ignore-not-found -k my-cluster")
+    check_removed(installed)
+    installed.run("\n".join([f"{install} --force-conflicts", *optional]))
+    assert len(ours(installed)) > len(LEFT)
+    installed.run(
+        "\n".join(
+            [removal, *(f"kubectl delete --ignore-not-found -f {part}.yaml" for part in parts)]
+        )
+    )
+    check_removed(installed)
+
+
+def ours(shell: Shell) -> set[str]:
+    """The objects of every kind whose names are of Optimus; an APIService goes with its CRD."""
+    kinds = shell.run("kubectl api-resources --verbs=list -o name").split()
+    listed = ",".join(kind for kind in kinds if not kind.startswith(("events", "apiservices")))
+    shown = "-o custom-columns=KIND:.kind,NAME:.metadata.name --no-headers"
+    lines = shell.run(f"kubectl get {listed} -A --ignore-not-found {shown}").splitlines()
+    return {" ".join(line.split()) for line in lines if "optimus" in line}
+
+
+def check_removed(shell: Shell) -> None:
+    wait_until("nothing but what the guide names is left", lambda: ours(shell) <= LEFT)
 
 
 def is_gone(shell: Shell, command: str) -> bool:

@@ -205,7 +205,7 @@ MAY = [
 @pytest.fixture(scope="module")
 def users(granted: LocalCluster) -> Iterator[LocalCluster]:
     """The roles of users, and one user of each in the default namespace."""
-    granted.kubectl("apply", "--server-side", "-f", str(MANIFESTS / "rbac-users.yaml"))
+    granted.kubectl("apply", "--server-side", "-f", str(MANIFESTS / "user-roles/rbac.yaml"))
     for role, user in USERS.items():
         bind = ("create", "rolebinding", user, f"--clusterrole={role}", f"--user={user}")
         granted.kubectl(*bind, "-n", "default")

@@ -448,7 +448,7 @@ def test_the_role_of_doctor_has_what_the_role_view_of_its_namespace_lacks() -> N
     """A viewer of the namespace of Optimus who is bound to it lacks nothing else."""
     granted_rights = {
         (each.verb, each.group, each.resource)
-        for each in granted("rbac-users.yaml", "optimus-doctor")
+        for each in granted("rbac-doctor.yaml", "optimus-doctor")
     }
     in_system = {("get", "apps", "deployments"), ("get", "", "configmaps")}
     lacking = answer_of(found(as_viewer())).value["lacking"]  # type: ignore[index]

@@ -494,7 +494,7 @@ IN_NS = "/apis/kubeflow.org/v1/namespaces/ns/tfjobs"
             False,
             (
                 "you may not list tfjobs.kubeflow.org in namespace ns; ask an administrator for the"
-                " ClusterRole view, which has these rights once manifests/rbac-users.yaml is "
+                " ClusterRole view, which has these rights once manifests/user-roles/rbac.yaml is "
                 "applied"
             ),
         ),
@@ -503,8 +503,8 @@ IN_NS = "/apis/kubeflow.org/v1/namespaces/ns/tfjobs"
             False,
             (
                 "you may not patch tfjobs.kubeflow.org in namespace ns; ask an administrator for "
-                "the ClusterRole edit, which has these rights once manifests/rbac-users.yaml is "
-                "applied"
+                "the ClusterRole edit, which has these rights once manifests/user-roles/rbac.yaml "
+                "is applied"
             ),
         ),
         "jobs of all namespaces": (
@@ -548,7 +548,7 @@ def test_all_rights_that_are_lacking_are_one_sentence() -> None:
     api = training(forbidden=["pods", "trainingprofiles"])
     for answer in (listed(api), status.overview(list_jobs(api, "ns"), "ns"), shown(api)):
         assert answer.text.count("you may not") == 1
-        assert answer.text.count("manifests/rbac-users.yaml") == 1
+        assert answer.text.count("manifests/user-roles/rbac.yaml") == 1
         assert answer.status == INCOMPLETE
         assert len(answer.value["notReadable"]) >= 2  # type: ignore[index]
     assert "holds" not in shown(api).text

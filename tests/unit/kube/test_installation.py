@@ -141,6 +141,90 @@ def test_logs_are_read_in_chosen_namespaces_where_an_operator_binds_the_role(
     assert "optimus-autoscaler-completion" not in {name for _, _, name in objects}
 
 
+def granted(objects: list[dict[str, Any]]) -> dict[str, set[str]]:
+    """The verbs on training jobs by whom they are granted to: an account, or the user's role that
+    an aggregated ClusterRole becomes part of."""
+    bound = {
+        (each["roleRef"]["kind"], each["roleRef"]["name"]): {
+            who["name"] for who in each["subjects"]
+        }
+        for each in objects
+        if each["kind"] in ("RoleBinding", "ClusterRoleBinding")
+    }
+    found: dict[str, set[str]] = {}
+    for each in objects:
+        if each["kind"] in ("Role", "ClusterRole"):
+            place = each["kind"], each["metadata"]["name"]
+            to = {label.rpartition("-")[2] for label in each["metadata"].get("labels", ())}
+            verbs = {
+                verb
+                for rule in each["rules"]
+                if "kubeflow.org" in rule["apiGroups"]
+                for verb in rule["verbs"]
+            }
+            for name in bound.get(place, set()) | to:
+                found[name] = found.get(name, set()) | verbs
+    return found
+
+
+def test_users_get_rights_where_an_operator_gives_them_alone(tmp_path: Path) -> None:
+    reads = {"get", "list", "watch"}
+    processes = {"optimus-autoscaler": {*reads, "patch"}, "optimus-scheduler": reads}
+    assert granted(overlay(tmp_path)) == processes
+    assert granted(overlay(tmp_path, *sorted({*COMPONENTS} - {"user-roles"}))) == processes
+    users = {"view": reads, "edit": {"patch"}}
+    assert granted(overlay(tmp_path, "user-roles")) == processes | users
+
+
+def admitted(objects: list[dict[str, Any]]) -> dict[str, set[tuple[str, str]]]:
+    """Who reaches each port of the pods that a NetworkPolicy selects: a namespace's label each."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for each in objects:
+        if each["kind"] == "NetworkPolicy":
+            for rule in each["spec"]["ingress"]:
+                for port in rule["ports"]:
+                    who = [peer["namespaceSelector"]["matchLabels"] for peer in rule["from"]]
+                    labels = {item for selector in who for item in selector.items()}
+                    found[port["port"]] = found.get(port["port"], set()) | labels
+    return found
+
+
+METRICS, READERS = {("metrics", "enabled")}, {("optimus.dl/page", "allowed")}
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ((), {}),
+        (("network-policy",), {"http": METRICS, "health": METRICS, "https": METRICS}),
+        (("page",), {"http": METRICS, "page": READERS}),
+        (
+            ("page", "network-policy"),
+            {"http": METRICS, "health": METRICS, "https": METRICS, "page": READERS},
+        ),
+    ],
+    ids=lambda value: " and ".join(value) or "none" if isinstance(value, tuple) else "",
+)
+def test_network_policies_admit_labelled_namespaces_alone(
+    tmp_path: Path, parts: tuple[str, ...], expected: dict[str, set[tuple[str, str]]]
+) -> None:
+    objects = overlay(tmp_path, *parts)
+    assert admitted(objects) == expected
+    ports = {
+        port["name"] for each in containers(objects).values() for port in each.get("ports", ())
+    }
+    assert ports - {"extender"} >= expected.keys()
+    labels = [
+        each["spec"]["template"]["metadata"]["labels"]
+        for each in objects
+        if each["kind"] == "Deployment"
+    ]
+    for each in objects:
+        if each["kind"] == "NetworkPolicy":
+            wanted = each["spec"]["podSelector"]["matchLabels"].items()
+            assert sum(wanted <= found.items() for found in labels) == 1
+
+
 def by_place(objects: list[dict[str, Any]]) -> dict[tuple[str, str, str], dict[str, Any]]:
     found = {
         (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each

@@ -168,6 +168,6 @@ def test_the_autoscaler_may_do_what_it_does_and_users_may_read() -> None:
         "delete",
     }
     assert verbs("rbac-autoscaler.yaml", f"{WORKLOAD_PROFILES}/status") == {"get", "patch"}
-    users = verbs("rbac-users.yaml", WORKLOAD_PROFILES)
+    users = verbs("user-roles/rbac.yaml", WORKLOAD_PROFILES)
     assert users == {"get", "list", "watch", "delete"}, "what is deleted is forgotten"
     assert watched_workload_profiles().path == f"/apis/{GROUP}/{VERSION}/{WORKLOAD_PROFILES}"
