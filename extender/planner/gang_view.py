@@ -123,6 +123,9 @@ class GangViews:
         # 3. The pod has a reservation: its node, where that is offered.
         held = state.reservation_for(pod, replica)
         if held is not None and held.node in names:
+            ordered = replica.job_uid in state.reservations.orders and not pod.in_group
+            if ordered and not state.reservations.is_next(replica):
+                return GangView(Standing.ORDERED)
             state.assume(pod, held, now)
             return GangView(Standing.PLANNED, (held.node,))
 

@@ -8,6 +8,9 @@
    balanced, PSs beside workers: the aims of Theorem 1).
 3. Without a limit on the servers, by backtracking. The steps are bounded, so that a gang that the
    search gives up on may fit all the same.
+4. Where replicas spread: each in turn on the server with the fewest replicas of any role, in the
+   domains with the fewest pods, the last role first, too.
+5. A plan whose replicas can be bound in the order in which it was found, and not in every order.
 
 Every step is checked as kube-scheduler's filters check it for one pod, with the replicas placed
 before it as bound. Deterministic: rows number nodes by name, and ties go to the first row.
@@ -296,6 +299,9 @@ class _Search:
     ) -> None:
         self._gang, self._surroundings, self._capacity = gang, surroundings, capacity
         self._ignored = ignored
+        self._is_even = False
+        self._in_order: Placement | None = None
+        """The first plan whose replicas can be bound in one order alone."""
         self._nodes = capacity.nodes
         self._free = np.array(capacity.free, dtype=np.int64).reshape(len(self._nodes), -1)
         self._domains: dict[str, _Domains] = {}
@@ -326,7 +332,19 @@ class _Search:
             found = self._walk(servers, steps)
             if found is not None:
                 return found
-        return self._walk(None, _STEPS + _STEPS_PER_REPLICA * len(self._gang.unbound))
+        found = self._walk(None, _STEPS + steps)
+        return found or self._evenly_placed(self._groups, steps) or self._in_order
+
+    def _evenly_placed(self, groups: Sequence[_Group], steps: int) -> Placement | None:
+        """A plan for replicas that spread, the same number of all roles together on each server."""
+        if not any(group.spread for group in groups):
+            return None
+        order, self._is_even = self._order, True
+        for self._order in (order, order[::-1]):
+            found = self._walk(None, steps)
+            if found is not None:
+                return found
+        return None
 
     def _can_be_bound(self, plan: Placement) -> bool:
         """Whether the replicas can be bound to these nodes one after the other, whichever
@@ -644,21 +662,25 @@ class _Search:
                 below[:] = True
             further = int((self._used > 0).sum()) < servers
             rows = rows[(used & below) | (~used & further)]
-        untouched = self._used[rows] == 0
-        order = np.lexsort(
-            (
-                rows,
-                -self._dominant[rows],
-                -self._popularity[rows],
-                -self._used[rows],
-                self._counts[group.role][rows],
-                untouched,
-            )
-        )
-        rows = rows[order]
+        rows = rows[np.lexsort(self._preferences(group, rows))]
         seen = np.where(self._used[rows] == 0, self._alike[rows], -1 - rows)
         firsts = np.sort(np.unique(seen, return_index=True)[1])
         return [int(row) for row in rows[firsts if servers is None else firsts[:_CHOICES]]]
+
+    def _preferences(self, group: _Group, rows: Integers) -> tuple[Vector | Integers, ...]:
+        """Sort keys for rows, the most important last."""
+        if self._is_even:
+            tallies = {id(each.tally): each.tally for g in self._groups or [] for each in g.spread}
+            pods = np.sum([tally.by_row()[rows] for tally in tallies.values()], axis=0)
+            return rows, -self._dominant[rows], pods, self._used[rows]
+        return (
+            rows,
+            -self._dominant[rows],
+            -self._popularity[rows],
+            -self._used[rows],
+            self._counts[group.role][rows],
+            self._used[rows] == 0,
+        )
 
     # --- many steps
 
@@ -669,9 +691,11 @@ class _Search:
         found: Placement | None = None
         while True:
             if len(taken) == len(self._gang.unbound):
+                plan = self._named(taken)
                 if self._is_bound_whatever_order(taken):
-                    found = self._named(taken)
+                    found = replace(plan, order=())
                     break
+                self._in_order = self._in_order or plan
                 steps = max(0, steps - len(taken))
                 choices.append(iter(()))
             else:
@@ -722,7 +746,8 @@ class _Search:
             member = group.members[number[id(group)]]
             number[id(group)] += 1
             nodes[self._gang.replica(member)] = self._nodes[row].name
-        return Placement(self._gang.job_uid, MappingProxyType(dict(sorted(nodes.items()))))
+        by_name = MappingProxyType(dict(sorted(nodes.items())))
+        return Placement(self._gang.job_uid, by_name, tuple(nodes))
 
     def _numbers_of_servers(self) -> Iterator[int]:
         """How many servers to try, fewest first; beyond the first few, ever more are left out."""
