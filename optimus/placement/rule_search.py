@@ -21,9 +21,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optimus.jobs import NodeConstraints, Role
 from optimus.nodes import Node, fulfils_any
@@ -314,6 +315,8 @@ class _Search:
             if member.node is not None and member.node in capacity.row_of:
                 self._counts[member.role][capacity.row_of[member.node]] += 1
         self._used = sum(self._counts.values(), np.zeros(len(self._nodes), dtype=np.int64))
+        self._order: list[_Group] = []
+        """The groups, the one with the fewest nodes first."""
         self._groups = self._grouped()
         if self._groups is not None:
             self._prepare(self._groups)
@@ -339,8 +342,9 @@ class _Search:
         """A plan for replicas that spread, the same number of all roles together on each server."""
         if not any(group.spread for group in groups):
             return None
-        order, self._is_even = self._order, True
-        for self._order in (order, order[::-1]):
+        self._is_even = True
+        for order in (self._order, self._order[::-1]):
+            self._order = order
             found = self._walk(None, steps)
             if found is not None:
                 return found
@@ -667,7 +671,7 @@ class _Search:
         firsts = np.sort(np.unique(seen, return_index=True)[1])
         return [int(row) for row in rows[firsts if servers is None else firsts[:_CHOICES]]]
 
-    def _preferences(self, group: _Group, rows: Integers) -> tuple[Vector | Integers, ...]:
+    def _preferences(self, group: _Group, rows: Integers) -> tuple[NDArray[Any], ...]:
         """Sort keys for rows, the most important last."""
         if self._is_even:
             tallies = {id(each.tally): each.tally for g in self._groups or [] for each in g.spread}
