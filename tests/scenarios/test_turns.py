@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.specs import Backend, NodeSpec
+from localcluster.specs import Backend
 from localcluster.testing.clusters import Shown
 from optimus.kube.profile_codec import unpack
 from optimus.lifecycle import JobRecord
-from optimus.nodes import NODE_KIND_LABEL
 from tests.harness.api import Json
 from tests.harness.light_jobs import LightJob
 from tests.harness.optimus_cluster import (
@@ -19,22 +18,15 @@ from tests.harness.optimus_cluster import (
     QUICK_TUNING,
     OptimusCluster,
     optimus_cluster,
-    training_nodes,
 )
 from tests.harness.scenario import Scenario, scenario_namespace
-from tests.harness.small_jobs import SMALL, small_job
+from tests.harness.two_kinds import KINDS, nodes_of_two_kinds, one_kind_job
 
-KINDS = ("fast", "slow")
 TUNING = replace(
     QUICK_TUNING,
     autoscaler={**QUICK_TUNING.autoscaler, "policy": "gavel-las", "profiling_samples": "1"},
 )
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/optimus-system/leases/optimus-autoscaler"
-
-
-def _nodes() -> Iterator[NodeSpec]:
-    for node, kind in zip(training_nodes("4", "4"), KINDS, strict=True):
-        yield replace(node, labels={**node.labels, NODE_KIND_LABEL: kind})
 
 
 @pytest.fixture(
@@ -46,18 +38,13 @@ def _nodes() -> Iterator[NodeSpec]:
 def optimus_of_two_kinds(request: pytest.FixtureRequest, shown: Shown) -> Iterator[OptimusCluster]:
     backend: Backend = request.param
     with (
-        optimus_cluster(f"turns-{backend}", tuple(_nodes()), TUNING, backend=backend) as optimus,
+        optimus_cluster(
+            f"turns-{backend}", tuple(nodes_of_two_kinds()), TUNING, backend=backend
+        ) as optimus,
         shown(optimus.cluster),
     ):
         optimus.deploy()
         yield optimus
-
-
-def one_kind_job(name: str) -> LightJob:
-    """A job whose worker fills most of a node."""
-    job = small_job(name, (1, 1), requests={"PS": SMALL, "Worker": {"cpu": "3", "memory": "64Mi"}})
-    target = {"optimus.dl/target-loss": "0.001"}  # out of reach: it trains until it is deleted
-    return replace(job, annotations={**(job.annotations or {}), **target})
 
 
 def record_of(scenario: Scenario, job: LightJob) -> JobRecord:
