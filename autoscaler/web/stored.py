@@ -1,7 +1,7 @@
 """Reads one job from the API server for the page, within limits.
 
-Readers of the page are unknown and many. However often they ask, the API server is asked twice a
-second at most, about one job once in five seconds, and two reads are in flight."""
+Readers of the page are unknown and many. However often they ask, the API server is asked about two
+jobs a second at most, about one job once in five seconds, and two are read at once."""
 
 import threading
 import time
@@ -12,8 +12,8 @@ from typing import Final, Protocol
 from cachetools import TTLCache
 
 from autoscaler.web.copies import JobCopy
-from optimus.jobs import JobKey
 from optimus.kube.job_display import StoredJobText
+from optimus.kube.job_events import DisplayedJob
 
 _SECONDS: Final = 5.0
 _MOST_KEPT: Final = 32
@@ -26,8 +26,8 @@ BUSY: Final = StoredJobText(problems=("others read jobs just now: try again in a
 class Display(Protocol):
     """``optimus.kube.job_display.JobDisplay``; see there."""
 
-    def read(self, kind: str, key: JobKey, uid: str) -> StoredJobText:
-        """The Events on a job and its YAML."""
+    def read(self, job: DisplayedJob) -> StoredJobText:
+        """The Events on a job and its pods, and its YAML."""
 
 
 class StoredJobs:
@@ -62,7 +62,8 @@ class StoredJobs:
             return not full
 
     def _read(self, job: JobCopy) -> StoredJobText:
-        text = self._display.read(job.kind, job.key, job.uid)
+        shown = DisplayedJob(job.kind, job.key, job.uid, job.created_at, job.pods)
+        text = self._display.read(shown)
         with self._guard:
             self._kept[job.uid] = text
         return text

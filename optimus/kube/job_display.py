@@ -1,32 +1,24 @@
-"""What the page shows of one job from the API server: the Events on it, and its YAML.
+"""What the page shows of one job from the API server: the Events on it and its pods, its YAML.
 
 The page asks nobody who they are, so it shows only what cannot be a secret. The YAML is made of
 the fields listed here: no value of an environment variable, no command, no probe, no annotation of
 others. Both answers are bounded, because whoever may write an object also chooses its size.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 import yaml
 
 from optimus.jobs import JobKey
-from optimus.kube.client import path_of
 from optimus.kube.contract import GROUP
-from optimus.kube.errors import ErrorKind, KubeError, Malformed
-from optimus.kube.events import LONGEST_MESSAGE
-from optimus.kube.job_facts import EventFacts, decode_event
-from optimus.kube.list_watch import decode_page
+from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.job_events import READ_SECONDS, BoundedSource, DisplayedJob, read_job_events
+from optimus.kube.job_facts import EventFacts
 from optimus.kube.results import Refused, answer_of
 from optimus.kube.training_jobs import job_path
 
-READ_SECONDS: Final = 5.0
-MOST_EVENTS: Final = 100
-"""That are shown; as many as ``_PAGE`` are read, since a list is in the order of names."""
-
-_PAGE: Final = 500
-MOST_EVENT_BYTES: Final = 1 << 20
 MOST_JOB_BYTES: Final = 1 << 18
 LONGEST_YAML: Final = 1 << 15
 """Characters of JSON: YAML of 32 KiB takes some 50 ms to write."""
@@ -98,25 +90,14 @@ _SHOWN: Final[Mapping[str, Any]] = {
 class StoredJobText(msgspec.Struct, frozen=True, kw_only=True):
     """One job as the API server has it. ``problems`` say what could not be read."""
 
+    job: str = ""
+    """Its name: Events are about it, or else about its pods."""
+
     events: tuple[EventFacts, ...] = ()
     """The newest first."""
 
     yaml: str = ""
     problems: tuple[str, ...] = ()
-
-
-class BoundedSource(Protocol):
-    """The part of ``optimus.kube.client.Client`` that is needed; see there."""
-
-    def get(
-        self,
-        what: str,
-        path: str,
-        query: Sequence[tuple[str, str]] = (),
-        read_seconds: float | None = None,
-        most_bytes: int | None = None,
-    ) -> bytes:
-        """The body of a GET."""
 
 
 class JobDisplay:
@@ -125,26 +106,17 @@ class JobDisplay:
     def __init__(self, client: BoundedSource) -> None:
         self._client = client
 
-    def read(self, kind: str, key: JobKey, uid: str) -> StoredJobText:
-        """The Events on a job and its YAML."""
-        events = answer_of(lambda: self._events(key, uid))
-        text = answer_of(lambda: self._yaml(kind, key))
+    def read(self, job: DisplayedJob) -> StoredJobText:
+        """The Events on a job and its pods, and its YAML."""
+        found = read_job_events(self._client, job)
+        text = answer_of(lambda: self._yaml(job.kind, job.key))
+        refused = (str(text),) if isinstance(text, Refused) else ()
         return StoredJobText(
-            events=() if isinstance(events, Refused) else events,
+            job=job.key.name,
+            events=found.events,
             yaml="" if isinstance(text, Refused) else text,
-            problems=tuple(str(each) for each in (events, text) if isinstance(each, Refused)),
+            problems=(*found.problems, *refused),
         )
-
-    def _events(self, key: JobKey, uid: str) -> tuple[EventFacts, ...]:
-        what, path = f"list the Events on {key}", path_of("", "v1", "events", key.namespace)
-        query = [("fieldSelector", f"involvedObject.uid={uid}"), ("limit", str(_PAGE))]
-        body = self._client.get(what, path, query, READ_SECONDS, MOST_EVENT_BYTES)
-        try:
-            events = [decode_event(raw) for raw in decode_page(body).items or ()]
-        except Malformed as error:
-            raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
-        newest = sorted(events, key=lambda event: event.last_at, reverse=True)
-        return tuple(_shortened(event) for event in newest[:MOST_EVENTS])
 
     def _yaml(self, kind: str, key: JobKey) -> str:
         what, path = f"read {kind} {key}", job_path(kind, key.namespace, key.name)
@@ -180,15 +152,3 @@ def _kept(value: Any, shown: Mapping[str, Any] | None) -> Any:
 def _rule(shown: Mapping[str, Any], name: str) -> Any:
     prefix = name.partition("/")[0]
     return shown.get(name, shown.get(f"{prefix}/*", shown.get("*", _HIDDEN)))
-
-
-def _shortened(event: EventFacts) -> EventFacts:
-    return EventFacts(
-        event.about,
-        event.type[:20],
-        event.reason[:128],
-        event.message[:LONGEST_MESSAGE],
-        event.last_at,
-        event.count,
-        event.component[:128],
-    )

@@ -55,6 +55,7 @@ class EventFacts:
 
     count: int = 1
     component: str = ""
+    about_uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +342,7 @@ def _event(raw: _Event) -> EventFacts:
         series.last_observed_time or raw.last_timestamp or raw.event_time or "",
         raw.count or series.count,
         raw.reporting_component or raw.source.component,
+        raw.involved_object.uid,
     )
 
 

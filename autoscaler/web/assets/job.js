@@ -82,6 +82,7 @@ export function jobView(namespace, name) {
     const told = found.problems.map((each) => h("p", { class: "warning" }, each));
     const lines = found.events.map((each) => h("li", {},
       h("div", { class: "decision-head" }, h("span", { class: `action ${each.type === "Warning" ? "action-wait" : "action-keep"}` }, each.reason),
+        each.about && each.about !== found.job && h("strong", {}, each.about.startsWith(`${found.job}-`) ? each.about.slice(found.job.length + 1) : each.about),
         h("span", { class: "note", title: full(Date.parse(each.last_at) / 1000) }, [each.last_at && second(Date.parse(each.last_at) / 1000), each.count > 1 && `${each.count} times`, each.component].filter(Boolean).join(" · "))),
       h("p", {}, each.message)));
     if (found.events.length || !found.problems.length || !boxes.events.querySelector("ol")) {
@@ -120,7 +121,7 @@ export function jobView(namespace, name) {
     replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves,
       h("div", { class: "columns even" }, h("div", { class: "stack" }, boxes.speed, boxes.whatIf),
         h("div", { class: "stack" }, boxes.timeline, panel("Placement", { note: "by node" }, boxes.places), boxes.arrival)),
-      h("div", { class: "columns even" }, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions), panel("Events", { note: "on the job, newest first" }, boxes.events)),
+      h("div", { class: "columns even" }, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions), panel("Events", { note: "on the job and its pods, newest first" }, boxes.events)),
       panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands),
       panel("YAML", { note: "without what may be secret: values of environment variables, commands, probes, annotations of others" }, h("details", {}, h("summary", {}, "Show"), boxes.yaml)));
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));

@@ -3,6 +3,7 @@
 ``OPTIMUS_SCREENSHOTS=FOLDER`` keeps a picture of every view."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -347,6 +348,8 @@ def test_a_job_shows_its_events_and_its_yaml(browser: Browser, page: ServedPage)
     go(browser, page, "#/jobs/team-a/resnet-0", ".chart canvas")
     events = browser.wait("document.querySelector('ol[aria-label=Events]')?.innerText")
     assert "Rescaled" in events.split("\n")[0]
+    assert re.search(r"BackOff\s+worker-1\s+07:59:00 · 7 times · kubelet", events)
+    assert "7 restarts" in browser.value("document.querySelector('.places').innerText")
     assert HOSTILE in events, "text, and no markup"
     browser.value("document.querySelector('summary').click()")
     shown = browser.value("document.querySelector('.yaml').innerText")

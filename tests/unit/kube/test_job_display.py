@@ -8,9 +8,10 @@ import pytest
 
 from optimus.jobs import JobKey
 from optimus.kube.errors import ErrorKind, KubeError
-from optimus.kube.job_display import LONGEST_YAML, MOST_EVENTS, JobDisplay, shown_fields
+from optimus.kube.job_display import LONGEST_YAML, JobDisplay, shown_fields
+from optimus.kube.job_events import MOST_EVENTS, DisplayedJob
 
-KEY = JobKey("team-a", "resnet")
+JOB = DisplayedJob("TFJob", JobKey("team-a", "resnet"), "uid-1", created_at=0.0)
 SECRET = "s3cret"
 CONTAINER = {
     "name": "tensorflow",
@@ -68,8 +69,8 @@ class Source:
         assert read_seconds is not None
         assert path.startswith(("/api/v1/namespaces/team-a/", "/apis/kubeflow.org/v1/namespaces/"))
         name = path.rsplit("/", 1)[1]
-        if name == "events":
-            assert ("fieldSelector", "involvedObject.uid=uid-1") in query
+        if name == "events" and ("fieldSelector", "involvedObject.uid=uid-1") not in query:
+            return msgspec.json.encode(events())
         self.limits[name] = most_bytes
         answer = self.answers[name]
         if isinstance(answer, KubeError):
@@ -87,7 +88,7 @@ def event(at: str, message: str = "m") -> dict[str, Any]:
 
 
 def test_no_secret_of_a_job_is_shown() -> None:
-    text = JobDisplay(Source(events=events(), resnet=STORED)).read("TFJob", KEY, "uid-1").yaml
+    text = JobDisplay(Source(events=events(), resnet=STORED)).read(JOB).yaml
     assert SECRET not in text
     for shown in ("replicas: 3", "registry.example/resnet:4", "nvidia.com/gpu: '1'", "- name: KEY"):
         assert shown in text
@@ -103,7 +104,7 @@ def test_what_is_no_job_is_shown_as_nothing(stored: object) -> None:
 def test_events_come_newest_first_and_are_bounded() -> None:
     many = [event(f"2027-01-15T08:{n // 60:02}:{n % 60:02}Z", "x" * 9000) for n in range(300)]
     source = Source(events=events(*many), resnet=STORED)
-    found = JobDisplay(source).read("TFJob", KEY, "uid-1")
+    found = JobDisplay(source).read(JOB)
     assert len(found.events) == MOST_EVENTS
     assert found.events[0].last_at == "2027-01-15T08:04:59Z"
     assert {len(each.message) for each in found.events} == {1024}
@@ -113,7 +114,7 @@ def test_events_come_newest_first_and_are_bounded() -> None:
 def test_a_long_yaml_is_refused_before_it_is_written() -> None:
     labels = {f"label-{n}": "x" * 60 for n in range(LONGEST_YAML // 60)}
     long = {**STORED, "metadata": {"name": "resnet", "labels": labels}}
-    found = JobDisplay(Source(events=events(), resnet=long)).read("TFJob", KEY, "uid-1")
+    found = JobDisplay(Source(events=events(), resnet=long)).read(JOB)
     assert (found.yaml, found.problems) == (
         "",
         ("the YAML of team-a/resnet is too long for this page",),
@@ -122,8 +123,8 @@ def test_a_long_yaml_is_refused_before_it_is_written() -> None:
 
 def test_what_may_not_be_read_is_said_and_the_rest_is_shown() -> None:
     refused = KubeError(ErrorKind.FORBIDDEN, "cannot list the Events: forbidden")
-    found = JobDisplay(Source(events=refused, resnet=STORED)).read("TFJob", KEY, "uid-1")
+    found = JobDisplay(Source(events=refused, resnet=STORED)).read(JOB)
     assert found.problems == ("cannot list the Events: forbidden",)
     assert "replicas: 3" in found.yaml
     broken = JobDisplay(Source(events={"items": [1]}, resnet=STORED))
-    assert "list the Events on team-a/resnet" in broken.read("TFJob", KEY, "uid-1").problems[0]
+    assert "list the Events on team-a/resnet" in broken.read(JOB).problems[0]

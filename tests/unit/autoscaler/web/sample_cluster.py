@@ -27,7 +27,7 @@ from optimus.jobs import (
 )
 from optimus.kube.contract import RESCALING, Phase
 from optimus.kube.job_display import JobDisplay
-from optimus.kube.pods import Pod
+from optimus.kube.pods import ContainerState, Pod
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.times import format_second
 from optimus.kube.waiting_events import JobAhead, Wait
@@ -52,6 +52,7 @@ WAIT = Wait(
     awaits="team-a/lm-4",
     expected_at="2027-01-15T11:05:00Z",
 )
+_CRASHES = ContainerState(AT - 40, restarts=7, error="exit code 137 (OOMKilled)")
 _MEASURED = (Counts(1, 1), Counts(1, 2), Counts(2, 2), Counts(2, 4), Counts(3, 6))
 _NAMES = ("resnet", "lm", "ctr", "bert", "vgg", "seq2seq", "dcgan", "wide-deep")
 _GOALS: tuple[Goal, ...] = (
@@ -256,6 +257,7 @@ class SampleCluster:
             phase="Running" if node else "Pending",
             resources=spec.resources + Resources(pods=1),
             constraints=spec.constraints,
+            container=_CRASHES if name == "resnet-0-worker-1" else ContainerState(AT - 90),
         )
 
     def _add_hostile(self) -> None:
@@ -399,6 +401,10 @@ class SampleSource:
         if path.endswith("/events"):
             events = [_event("Warning", "FailedCreatePod", HOSTILE, AT - 400, 3)]
             events += [_event("Normal", "Rescaled", "2 PS + 2 workers: it saves 212 s", AT - 30)]
+            if "kind=Pod" in dict(query)["fieldSelector"]:
+                again = "Back-off restarting failed container mxnet in pod resnet-0-worker-1"
+                events = [_event("Warning", "BackOff", again, AT - 60, 7, "resnet-0-worker-1")]
+                events += [_event("Normal", "Killing", "other", AT - 50, 1, "resnet-1-worker-1")]
             return msgspec.json.encode({"metadata": {"resourceVersion": "9"}, "items": events})
         *_, namespace, _, name = path.split("/")
         container = {
@@ -420,15 +426,17 @@ class SampleSource:
         )
 
 
-def _event(kind: str, reason: str, message: str, at: float, count: int = 1) -> dict[str, object]:
+def _event(
+    kind: str, reason: str, message: str, at: float, count: int = 1, about: str = "resnet-0"
+) -> dict[str, object]:
     return {
-        "involvedObject": {"name": "resnet-0"},
+        "involvedObject": {"name": about},
         "type": kind,
         "reason": reason,
         "message": message,
         "count": count,
         "lastTimestamp": format_second(at),
-        "source": {"component": "optimus-autoscaler"},
+        "source": {"component": "optimus-autoscaler" if about == "resnet-0" else "kubelet"},
     }
 
 

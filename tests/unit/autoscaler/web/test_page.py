@@ -163,7 +163,11 @@ def test_a_job_has_its_curve_speeds_places_and_decisions(client: FlaskClient) ->
 
 def test_a_job_has_its_events_and_its_yaml_without_what_may_be_secret(client: FlaskClient) -> None:
     found = get(client, "/api/stored/team-a/resnet-0")
-    assert [each["reason"] for each in found["events"]] == ["Rescaled", "FailedCreatePod"]
+    assert [(each["about"], each["reason"]) for each in found["events"]] == [
+        ("resnet-0", "Rescaled"),
+        ("resnet-0-worker-1", "BackOff"),
+        ("resnet-0", "FailedCreatePod"),
+    ]
     assert "optimus.dl/target-loss: '0.15'" in found["yaml"]
     assert "secret" not in found["yaml"]
     assert client.get("/api/stored/team-a/none").status_code == 404

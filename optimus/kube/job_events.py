@@ -1,0 +1,169 @@
+"""The Events on one job and on its pods, for the page: bounded reads, however many pods there are.
+
+Events on the pods come from one list of the namespace. It cannot name several pods, so it is read
+up to a limit. Where there is more, the pods that do not run, or have been started again, are asked
+for by name: theirs are looked for. Deleted pods have no object any more, but their Events are kept
+for an hour, and say why they were deleted; they are found by the operator's names.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final, Protocol
+
+from optimus.jobs import JobKey
+from optimus.kube.client import path_of
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
+from optimus.kube.events import LONGEST_MESSAGE
+from optimus.kube.job_facts import EventFacts, decode_event
+from optimus.kube.job_kinds import JOB_KINDS
+from optimus.kube.list_watch import decode_page
+from optimus.kube.pods import Pod
+from optimus.kube.results import Refused, answer_of
+from optimus.kube.times import parse_instant
+
+READ_SECONDS: Final = 5.0
+MOST_EVENTS: Final = 100
+"""That are shown of the job, and of its pods; as many as ``_PAGE`` are read, since a list is in the
+order of names."""
+
+MOST_PODS: Final = 3
+"""That are asked for by name."""
+
+_PAGE: Final = 500
+MOST_EVENT_BYTES: Final = 1 << 20
+
+
+class BoundedSource(Protocol):
+    """The part of ``optimus.kube.client.Client`` that is needed; see there."""
+
+    def get(
+        self,
+        what: str,
+        path: str,
+        query: Sequence[tuple[str, str]] = (),
+        read_seconds: float | None = None,
+        most_bytes: int | None = None,
+    ) -> bytes:
+        """The body of a GET."""
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayedJob:
+    """The job that is looked at, with its present pods; ``created_at`` in seconds since the
+    epoch, UTC."""
+
+    kind: str
+    key: JobKey
+    uid: str
+    created_at: float
+    pods: tuple[Pod, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvents:
+    """The Events, the newest first. ``problems`` say what could not be read."""
+
+    events: tuple[EventFacts, ...]
+    problems: tuple[str, ...] = ()
+
+
+def read_job_events(client: BoundedSource, job: DisplayedJob) -> JobEvents:
+    """The last Events on a job and on its pods: two reads, and ``MOST_PODS`` more in a crowded
+    namespace."""
+    on_job = answer_of(lambda: _list(client, f"on {job.key}", job.key, f"uid={job.uid}"))
+    on_pods = answer_of(lambda: _on_pods(client, job))
+    problems = [str(each) for each in (on_job, on_pods) if isinstance(each, Refused)]
+    found = [] if isinstance(on_job, Refused) else _last(on_job[0])
+    if not isinstance(on_pods, Refused):
+        found += on_pods.events
+        problems += on_pods.problems
+    newest = sorted(found, key=attrgetter("last_at"), reverse=True)
+    return JobEvents(tuple(_shortened(each) for each in newest), tuple(problems))
+
+
+def _on_pods(client: BoundedSource, job: DisplayedJob) -> JobEvents:
+    what = f"on the pods of {job.key}"
+    events, is_cut = _list(client, what, job.key, "kind=Pod")
+    if not is_cut:
+        return JobEvents(tuple(_last(_own(events, job))))
+    asked = [pod.name for pod in _in_trouble(job.pods)[:MOST_PODS]]
+    for name in asked:
+        events += _list(client, what, job.key, f"kind=Pod,involvedObject.name={name}")[0]
+    named = f" of {', '.join(asked)} are here," if asked else ""
+    problem = f"namespace {job.key.namespace} has more than {_PAGE} Events on pods: those"
+    return JobEvents(
+        tuple(_last(dict.fromkeys(_own(events, job)))),
+        (f"{problem}{named} of the job's other pods may be missing",),
+    )
+
+
+def _list(
+    client: BoundedSource, what: str, key: JobKey, about: str
+) -> tuple[list[EventFacts], bool]:
+    """Events by a selector on their object, and whether there are more.
+
+    Raises:
+        KubeError: the API server did not answer with them."""
+    what, path = f"list the Events {what}", path_of("", "v1", "events", key.namespace)
+    query = [("fieldSelector", f"involvedObject.{about}"), ("limit", str(_PAGE))]
+    body = client.get(what, path, query, READ_SECONDS, MOST_EVENT_BYTES)
+    try:
+        page = decode_page(body)
+        return [decode_event(raw) for raw in page.items or ()], bool(page.metadata.next_page)
+    except Malformed as error:
+        raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
+
+
+def _own(events: Iterable[EventFacts], job: DisplayedJob) -> list[EventFacts]:
+    """Those on the job's pods, and since it was created on pods that had the names of its pods."""
+    roles = "|".join(JOB_KINDS[job.kind].roles)
+    name = re.compile(rf"{re.escape(job.key.name)}-(?:{roles})-\d+")
+    uids = {pod.uid for pod in job.pods}
+    return [
+        event
+        for event in events
+        if event.about_uid in uids
+        or (name.fullmatch(event.about) and _seconds(event.last_at) >= job.created_at)
+    ]
+
+
+def _seconds(last_at: str) -> float:
+    try:
+        return parse_instant(last_at)
+    except Malformed:
+        return 0.0
+
+
+def _in_trouble(pods: Iterable[Pod]) -> list[Pod]:
+    """Pods of which somebody looks for the reason: broken first, then not running, then started
+    again."""
+
+    def rank(pod: Pod) -> int:
+        if pod.container.error or pod.container.crash_loops or pod.phase == "Failed":
+            return 0
+        return 1 if not pod.running else 2 if pod.container.restarts else 3
+
+    ranked = sorted((pod for pod in pods if rank(pod) < 3), key=lambda pod: (rank(pod), pod.name))
+    return [pod for pod in ranked if pod.phase != "Succeeded"]
+
+
+def _last(events: Iterable[EventFacts]) -> list[EventFacts]:
+    """The newest, warnings before others: each start of a pod brings four that nobody looks for."""
+    by_weight = sorted(
+        events, key=lambda event: (event.type == "Warning", event.last_at), reverse=True
+    )
+    return by_weight[:MOST_EVENTS]
+
+
+def _shortened(event: EventFacts) -> EventFacts:
+    return EventFacts(
+        event.about[:253],
+        event.type[:20],
+        event.reason[:128],
+        event.message[:LONGEST_MESSAGE],
+        event.last_at,
+        event.count,
+        event.component[:128],
+    )
