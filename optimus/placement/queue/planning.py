@@ -182,7 +182,7 @@ class Planning:
         if refused and took > COSTLY_SECONDS:
             # All that rest together take no larger share of the time than one.
             rest = RETRY_FACTOR * took * (1 + len(self._resting.keys() - {job_uid}))
-            until, shape = now.monotonic + min(rest, REFUSAL_SECONDS), _shape(gang)
+            until, shape = now.monotonic + min(rest, REFUSAL_SECONDS), _ruled_shape(gang)
             self._resting[job_uid] = _Rest(until, namespace, shape)
 
     def _rests(self, gang: Gang) -> bool:
@@ -191,7 +191,7 @@ class Planning:
         if gang.job_uid in self._resting:
             return True
         shapes = {rest.shape for rest in self._resting.values()} - {None}
-        return bool(shapes) and _shape(gang) in shapes
+        return bool(shapes) and _ruled_shape(gang) in shapes
 
     def defers(self, namespace: str, now: float) -> bool:
         """Whether a namespace has taken so much of the time that its gangs come later."""
@@ -426,8 +426,24 @@ class _RefusedShape(NamedTuple):
 def _shape(gang: Gang) -> object:
     """The same for gangs that need the same; ``None`` for one that differs from others of its
     shape in where it may go."""
-    if gang.surroundings is not None:
-        return None
-    if any(member.node is not None or member.excluded for member in gang.members):
+    if gang.surroundings is not None or _differs_in_nodes(gang):
         return None
     return frozenset(Counter((member.role, member.spec) for member in gang.members).items())
+
+
+def _differs_in_nodes(gang: Gang) -> bool:
+    """Whether some of it is placed, or may not go to nodes that others like it may go to."""
+    return any(member.node is not None or member.excluded for member in gang.members)
+
+
+def _ruled_shape(gang: Gang) -> object:
+    """The same for gangs that need the same, and whose rules of pods are the same but for names
+    that begin with their own; ``None`` as for ``_shape``."""
+    if _differs_in_nodes(gang):
+        return None
+    own = f"'{gang.key.name}"
+    counts = Counter((member.role, member.spec, member.rules) for member in gang.members)
+    return frozenset(
+        (role, spec, repr(rules).replace(own, "'") if rules else "", count)
+        for (role, spec, rules), count in counts.items()
+    )

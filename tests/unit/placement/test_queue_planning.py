@@ -1,9 +1,9 @@
 """When a gang that was refused is searched for again, as nodes change."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from optimus.jobs import JobKey, ReplicaSpec, Role
+from optimus.jobs import JobKey, ReplicaSpec, Requirement, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, Member, Placement
@@ -17,10 +17,11 @@ from optimus.placement.queue.planning import (
     Snapshot,
 )
 from optimus.placement.queue.shortfall import GangRefusal
+from optimus.placement.rules import PodRules, PodSelector, SpreadConstraint, Surroundings
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 
-NODES = {name: Node(name, Resources(cpu=4)) for name in ("n0", "n1")}
+NODES = {name: Node(name, Resources(cpu=4), {"zone": name}) for name in ("n0", "n1")}
 
 
 class NoFuture:
@@ -30,7 +31,8 @@ class NoFuture:
         return RunningJobs(tuple(NODES.values()), {}, {}, {})
 
     def with_surroundings(self, gang: Gang) -> Gang:
-        return gang
+        has_rules = any(member.rules for member in gang.members)
+        return replace(gang, surroundings=Surroundings()) if has_rules else gang
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,10 @@ class Entry:
     waiting: WaitingGang
 
 
-def entry(name: str) -> Entry:
+def entry(name: str, rules: PodRules | None = None) -> Entry:
     """A job of one PS and one worker of two CPUs each."""
     spec = ReplicaSpec(Resources(cpu=2))
-    members = (Member(Role.PS, 0, spec), Member(Role.WORKER, 0, spec))
+    members = (Member(Role.PS, 0, spec), Member(Role.WORKER, 0, spec, rules=rules))
     waiting = WaitingGang(name, Resources(cpu=4), 0.0, False, 0)
     return Entry(Gang(JobKey("ns", name), name, members), waiting)
 
@@ -78,6 +80,12 @@ class Slow(Theorem1):
         return super().place(gang, capacity)
 
 
+def own_rules(name: str) -> PodRules:
+    """The rules of a job's worker, which name the job."""
+    selector = PodSelector((Requirement("job-name", "In", (name,)),), ("ns",))
+    return PodRules(spread=(SpreadConstraint("zone", 1, selector),), claims=(f"{name}-data",))
+
+
 def test_no_gang_overtakes_one_like_it_whose_search_was_costly() -> None:
     planning = Planning(Slow(), 1e6, lambda: Slow.seconds)
     queue, known = (entry("first"), entry("second")), dict[str, GangRefusal]()
@@ -93,6 +101,22 @@ def test_no_gang_overtakes_one_like_it_whose_search_was_costly() -> None:
         known[refused.queued.waiting.job_uid] = refused.refusal
     assert not plan(1.0, 4).answers, "the first one rests, and so do those like it"
     (placed,) = plan(3.0, 4).answers
+    assert isinstance(placed, PlannedGang)
+    assert placed.queued.waiting.job_uid == "first"
+
+
+def test_no_new_gang_overtakes_one_with_its_rules_whose_search_was_costly() -> None:
+    planning, reader = Planning(Slow(), 1e6, lambda: Slow.seconds), NoFuture()
+    first, second = (entry(name, own_rules(name)) for name in ("first", "second"))
+    (refused,) = planning.plan(snapshot(0.0, {"n0": 0, "n1": 0}, first), reader).answers
+    assert isinstance(refused, RefusedGang)
+    known = {"first": refused.refusal}
+
+    def plan(at: float) -> Slice:
+        return planning.plan(snapshot(at, {"n0": 4}, first, second, refusals=known), reader)
+
+    assert not plan(1.0).answers
+    (placed,) = plan(3.0).answers
     assert isinstance(placed, PlannedGang)
     assert placed.queued.waiting.job_uid == "first"
 
