@@ -170,6 +170,10 @@ def test_upgrade_and_removal_keep_what_was_learned(jobs: Shell) -> None:
     assert "`kubectl delete -k manifests/crds`" in guide
     jobs.run("kubectl delete -k manifests/crds")
     wait_until("profiles are gone", partial(gone, "kubectl get tprof -A"))
+    lease = "kubectl -n kube-system delete lease optimus-scheduler"
+    assert f"`{lease}`" in guide
+    jobs.run(lease)
+    wait_until("nothing is left", lambda: not ours(jobs))
 
 
 @pytest.mark.timeout(900)

@@ -36,6 +36,7 @@ from tests.unit.docs.pages import ROOT, all_pages, page, spans
 _USER: Final = page("docs/user-guide.md")
 _OPERATOR: Final = page("docs/operator-guide.md")
 _REFERENCE: Final = page("docs/reference.md")
+_OPERATIONS: Final = page("docs/operations.md")
 _PROTOCOL: Final = page("docs/extender-protocol.md")
 _README: Final = page("README.md")
 
@@ -51,7 +52,7 @@ _NOT_ON_JOBS: Final = {
     "optimus.dl/training",
     "optimus.dl/v1alpha1",
     POLICY_MEMORY,
-    POLICY_MEMORY,
+    "optimus.dl/page",
     WAIT_ANNOTATION,
 }
 _MISSPELT_ON_PURPOSE: Final = {"optimus.dl/target-los"}
@@ -194,12 +195,13 @@ def test_the_flags_that_the_operator_guide_names_are_there() -> None:
         "--scale-down-unneeded-time",
         "--skip-nodes-with-custom-controller-pods",
         *("--install", "--namespace", "--create-namespace", "--set", "--kube-version"),
+        "--take-ownership",
         *("--serviceaccount", "--from-file", "--custom-resource-state-config-file"),
         *("--certificate-identity", "--certificate-oidc-issuer", "--version", "--clusterrole"),
     }  # of kube-scheduler, old and new; Cluster Autoscaler; Helm; kubectl; cosign, ...
     ours = [
         code
-        for code in _OPERATOR.code + _PROTOCOL.code
+        for code in _OPERATOR.code + _OPERATIONS.code + _PROTOCOL.code
         if not code.startswith(("kubectl", "docker"))
     ]
     named = {name for code in ours for name in re.findall(r"(?<!\w)--[a-z][a-z-]+", code)}
