@@ -134,6 +134,8 @@ class GangBinding:
             pod, held = each
             if time.monotonic() < self._paused_until:
                 return Refused(ErrorKind.NOT_LEADING, "bindings are paused")
+            if not self._rests.has_room(held.node):
+                return Refused(ErrorKind.CONFLICT, "others have bound pods meanwhile")
             self._writes.deadline.set(until)
             return self._writes.bind(pod, held.node)
 

@@ -117,6 +117,13 @@ class GangRests:
             for node in missing
         )
 
+    def has_room(self, node: str) -> bool:
+        """Whether, as far as the watch has shown since ``begin``, a node still has what is reserved
+        on it, and no scheduler that asks nobody here has bound a pod to any."""
+        with self._state.locked() as now:
+            others = now.monotonic < self._state.unseen.others_until
+            return not others and not self._state.reservations.is_overcommitted(node)
+
     def end(self, pod: Pod, held: Reservation, outcome: Written | Refused) -> bool:
         """Record what became of a binding; returns whether the pod is bound."""
         if isinstance(outcome, Written):

@@ -211,6 +211,20 @@ def test_nothing_is_bound_for_a_while_after_a_binding_by_another_scheduler() -> 
     assert len(cluster.written) == 3
 
 
+def test_no_further_pod_is_bound_once_another_scheduler_has_bound_one() -> None:
+    cluster = Binding({"a": 3, "b": 3})
+    first, *_ = cluster.job("j", 2, 4)
+
+    def others_bind(pod: Pod) -> None:
+        if not cluster.written:
+            cluster.other("o", 1, "b")
+
+    cluster.refuses = others_bind
+    cluster.ask(first)
+    assert len(cluster.written) == 1, "the one that was on its way"
+    assert cluster.outcomes == ["conflict"] * 4 + ["bound in part"]
+
+
 def test_pods_of_no_job_wait_until_the_room_of_gangs_in_part_is_reserved() -> None:
     cluster = Binding({"a": 4}, leads=False)
     names = cluster.job("j", 1, 3)
