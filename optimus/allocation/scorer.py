@@ -1,147 +1,151 @@
-"""Scores the next task of each job, as the policy of DL2 does (TPDS 32(8), 2021), for any number of
-jobs.
+"""A small network that says how much each job's gain counts, for any number of jobs.
 
-One small network is shared by all jobs: the job's own features, the mean of the others' and what is
-free give three scores, one for a further PS, a worker, and one of both; the mean of all jobs' last
-layer gives the score of stopping. The softmax of the scores that are allowed is the policy. Only
-numpy is used; the gradient is worked out by hand. ``Learned`` are weights as they are kept, with
-the range in which they were learned.
+It is shared by all jobs, as that of DL2 is (TPDS 32(8), 2021). It reads nine features of the job
+and the mean of those of the others, and answers with the logarithm of a weight. With a last layer
+of 0 every weight is 1, which leaves all as the policy decides that is weighed. The features are of
+forecasts at the counts of that policy. Only numpy is used; the gradient is worked out by hand.
+``Learned`` are weights as they are kept, with the range in which they were learned.
 """
 
 import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
-Counted = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from optimus.allocation.problem import Allocation, AllocationProblem, Candidate, Demands, as_columns
+from optimus.allocation.problem import remaining_seconds as seconds_of
 
-ACTIONS: Final = 3
-"""A PS, a worker, one of both."""
-HIDDEN: Final = 64
+Values = NDArray[np.float64]
+
+HIDDEN: Final = 32
 MOST: Final = 16
-"""PSs, and workers, of a job."""
-STEPS: Final = np.array([(1, 0), (0, 1), (1, 1)])
-"""What each action adds."""
+"""PSs, and workers, of a job among which its best counts are looked for."""
+LARGEST: Final = float(np.log(4))
+"""Of the logarithm of a weight."""
 FEATURES: Final = (
-    "remaining intervals", "gain of a PS", "gain of a worker", "gain of both",
-    "part of the best speed", "dominant share", "PSs", "workers", "PSs less workers",
+    "size beside the others'", "remaining intervals", "part of the best speed",
+    "speed-up so far", "gain of a task", "share beside the others'", "jobs", "used part",
+    "waiting jobs",
 )  # fmt: skip
-ROOM: Final = ("least free part", "largest free part")
-"""What is free, of the resources that jobs ask for."""
 _INTERVAL_SECONDS: Final = 600.0
-_LARGEST_GAIN: Final = 3.0
+_LEAST_SECONDS: Final = 1e-3
+_LARGEST_FEATURE: Final = 4.0
 _SLACK: Final = 0.1
 """By which a feature may lie outside what was seen in training, as a part of that range."""
-NAMES: Final = ("w1", "b1", "w2", "b2", "w3", "b3", "stop", "stop_bias")
+NAMES: Final = ("w1", "b1", "w2", "b2", "w3", "b3")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
-    """Probabilities of ``3 jobs + 1`` actions by row of a batch, and what the gradient needs."""
+    """The answers by row, and what the gradient needs."""
 
-    probability: Values
+    logarithm: Values
     inputs: Values
     first: Values
     second: Values
-    present: Mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scorer:
-    """The weights, by name."""
+    """The weights of the network, by name."""
 
     weights: Mapping[str, Values]
 
     @classmethod
-    def drawn(cls, features: int, room: int, seed: int) -> Self:
-        """At random: what training begins with."""
+    def drawn(cls, seed: int) -> Self:
+        """What training begins with: every answer is 0."""
         draw = np.random.default_rng(seed)
         return cls(
             {
-                name: draw.normal(0.0, (2 / size[0]) ** 0.5, size) * (len(size) > 1)
-                for name, size in _sizes(features, room).items()
+                name: draw.normal(0.0, (2 / size[0]) ** 0.5, size) * (name in {"w1", "w2"})
+                for name, size in _SIZES.items()
             }
         )
 
-    def score(self, features: Values, room: Values, present: Mask, allowed: Mask) -> Scored:
-        """Probabilities of a batch: ``features`` of shape (batch, jobs, features), ``room`` of
-        (batch, resources), ``present`` of (batch, jobs), ``allowed`` of (batch, 3 jobs + 1)."""
-        w, inputs = self.weights, with_context(features, room, present)
+    def score(self, inputs: Values) -> Scored:
+        """The logarithms of the weights of jobs, by ``with_context``, shape (jobs, 18)."""
+        w = self.weights
         first = np.maximum(inputs @ w["w1"] + w["b1"], 0.0)
-        second = np.maximum(first @ w["w2"] + w["b2"], 0.0) * present[..., None]
-        scores = (second @ w["w3"] + w["b3"]).reshape(len(features), -1)
-        stop = _mean(second, present) @ w["stop"] + w["stop_bias"]
-        both = np.where(allowed, np.hstack([scores, stop[:, None]]), -np.inf)
-        both = np.exp(both - both.max(axis=1, keepdims=True))
-        return Scored(both / both.sum(axis=1, keepdims=True), inputs, first, second, present)
+        second = np.maximum(first @ w["w2"] + w["b2"], 0.0)
+        return Scored((second @ w["w3"])[:, 0] + w["b3"], inputs, first, second)
 
     def gradient(self, scored: Scored, outer: Values) -> dict[str, Values]:
-        """By weight, for the loss whose derivative by each score is ``outer``."""
-        w, jobs = self.weights, scored.present.shape[1]
-        by_job, stop = outer[:, :-1].reshape(-1, jobs, ACTIONS), outer[:, -1]
-        number = np.maximum(scored.present.sum(axis=1), 1)
-        by_second = by_job @ w["w3"].T + (stop / number)[:, None, None] * w["stop"]
-        by_second = by_second * (scored.second > 0)
+        """By weight, for the loss whose derivative by each answer is ``outer``."""
+        w = self.weights
+        by_second = outer[:, None] * w["w3"][:, 0] * (scored.second > 0)
         by_first = (by_second @ w["w2"].T) * (scored.first > 0)
         return {
-            "w1": _product(scored.inputs, by_first),
-            "b1": by_first.sum(axis=(0, 1)),
-            "w2": _product(scored.first, by_second),
-            "b2": by_second.sum(axis=(0, 1)),
-            "w3": _product(scored.second, by_job),
-            "b3": (by_job * scored.present[..., None]).sum(axis=(0, 1)),
-            "stop": _mean(scored.second, scored.present).T @ stop,
-            "stop_bias": np.array([stop.sum()]),
+            "w1": scored.inputs.T @ by_first,
+            "b1": by_first.sum(axis=0),
+            "w2": scored.first.T @ by_second,
+            "b2": by_second.sum(axis=0),
+            "w3": scored.second.T @ outer[:, None],
+            "b3": np.array([outer.sum()]),
         }
 
 
-def with_context(features: Values, room: Values, present: Mask) -> Values:
-    """Each job's features, the mean of those of the others, and what is free."""
-    masked = features * present[..., None]
-    others = masked.sum(axis=1, keepdims=True) - masked
-    number = np.maximum(present.sum(axis=1)[:, None, None] - 1, 1)
-    free = np.broadcast_to(room[:, None, :], (*features.shape[:2], room.shape[1]))
-    return np.concatenate([masked, others / number, free], axis=2)
+_SIZES: Final = {
+    "w1": (2 * len(FEATURES), HIDDEN), "b1": (HIDDEN,), "w2": (HIDDEN, HIDDEN), "b2": (HIDDEN,),
+    "w3": (HIDDEN, 1), "b3": (1,),
+}  # fmt: skip
 
 
-def _mean(values: Values, present: Mask) -> Values:
-    return np.asarray(values.sum(axis=1) / np.maximum(present.sum(axis=1), 1)[:, None])
+def with_context(features: Values) -> Values:
+    """Each job's features and the mean of those of the others."""
+    others = features.sum(axis=0) - features
+    return np.hstack([features, others / max(len(features) - 1, 1)])
 
 
-def _product(left: Values, right: Values) -> Values:
-    return np.asarray(left.reshape(-1, left.shape[2]).T @ right.reshape(-1, right.shape[2]))
+def placed(problem: AllocationProblem, usual: Allocation) -> tuple[Candidate, ...]:
+    """The candidates that have counts, by UID: sums are then the same in any order."""
+    jobs = [each for each in problem.candidates if each.job.uid in usual.counts]
+    return tuple(sorted(jobs, key=lambda each: each.job.uid))
 
 
-def _sizes(features: int, room: int) -> dict[str, tuple[int, ...]]:
-    inputs = 2 * features + room
-    return {
-        "w1": (inputs, HIDDEN), "b1": (HIDDEN,), "w2": (HIDDEN, HIDDEN), "b2": (HIDDEN,),
-        "w3": (HIDDEN, ACTIONS), "b3": (ACTIONS,), "stop": (HIDDEN,), "stop_bias": (1,),
-    }  # fmt: skip
-
-
-def described(
-    seconds: Values, best: Values, share: Values, ps: Counted, workers: Counted
-) -> Values:
-    """The features of jobs, shape (..., 9), by their forecasts: ``seconds`` remain at their counts
-    and after each of the three steps (shape (..., 4)), ``best`` at their best counts, and ``share``
-    is the dominant share of what they have."""
-    now = np.maximum(seconds[..., 0], 1e-9)
-    gains = now[..., None] / np.maximum(seconds[..., 1:], 1e-9) - 1
-    parts = (
-        np.log1p(now / _INTERVAL_SECONDS)[..., None],
-        np.clip(gains, -1.0, _LARGEST_GAIN),
-        np.stack([best / now, share, ps / MOST, workers / MOST, (ps - workers) / MOST], axis=-1),
+def described(problem: AllocationProblem, usual: Allocation) -> Values:
+    """The features of ``placed`` jobs, shape (jobs, 9), at the counts that a policy gives them."""
+    jobs = placed(problem, usual)
+    ps, workers = as_columns([usual.counts[each.job.uid] for each in jobs])
+    least_ps, least_workers = (
+        np.minimum(*both)
+        for both in zip(as_columns([each.least for each in jobs]), (ps, workers), strict=True)
     )
-    return np.concatenate(parts, axis=-1)
+    rows, counts = np.arange(len(jobs)), np.arange(1, MOST + 1)
+    seconds = seconds_of([each.forecast for each in jobs], least_ps, least_workers)
+    grid = seconds(
+        rows[:, None, None],
+        np.maximum(least_ps[:, None, None], counts[None, :, None]),
+        np.maximum(least_workers[:, None, None], counts[None, None, :]),
+    )
+    now, least = _log(seconds(rows, ps, workers)), _log(seconds(rows, least_ps, least_workers))
+    further = [seconds(rows, ps + more, workers + one) for more, one in ((1, 0), (0, 1), (1, 1))]
+    demands = Demands.of(AllocationProblem(problem.available, problem.capacity, jobs))
+    cost = demands.at(ps, workers)
+    share, asked = np.maximum(demands.shares(cost), 1e-6), (cost > 0).any(axis=0)
+    used = 1 - (demands.available - cost.sum(axis=0)) / np.maximum(demands.capacity, 1)
+    waiting = len(problem.candidates) - len(jobs)
+    pool = np.log(len(jobs)), used[asked].max(initial=0.0), np.log1p(waiting)
+    own = (
+        now - now.mean(),
+        np.log1p(np.exp(now) / _INTERVAL_SECONDS),
+        _log(grid.min(axis=(1, 2))) - now,
+        least - now,
+        now - _log(np.min(further, axis=0)),
+        np.log(share) - np.log(share).mean(),
+    )
+    of_pool = (np.full(len(jobs), each) for each in pool)
+    features = np.stack([*own, *of_pool], axis=1)
+    return np.asarray(np.clip(features, -_LARGEST_FEATURE, _LARGEST_FEATURE))
+
+
+def _log(seconds: Values) -> Values:
+    return np.log(np.clip(seconds, _LEAST_SECONDS, 1e9))
 
 
 _NO_ARCHIVE: Final = (EOFError, ValueError, zipfile.BadZipFile)
@@ -163,8 +167,6 @@ class Learned:
     low: Values
     """The least of each feature that was seen in training."""
     high: Values
-    jobs: int
-    """The most jobs that shared the nodes."""
     setting: str
     seed: int
     steps: int
@@ -175,18 +177,25 @@ class Learned:
         """The first digits of the hash of the weights."""
         return self._hash()[:8]
 
-    def why_outside(self, features: Values) -> str:
-        """Which feature of any job lies outside the range of training; empty where none does."""
+    def weights(self, features: Values) -> Values:
+        """How many times each job's gain counts: 1 where a feature of it lies outside the range of
+        training."""
+        logarithm = self.scorer.score(with_context(features)).logarithm
+        known = [not each for each in self.why_outside(features)]
+        return np.asarray(np.exp(np.where(known, np.clip(logarithm, -LARGEST, LARGEST), 0.0)))
+
+    def why_outside(self, features: Values) -> Sequence[str]:
+        """By job, which feature lies outside the range of training; empty where none does."""
         slack = _SLACK * (self.high - self.low)
-        inside = (features >= self.low - slack) & (features <= self.high + slack)
-        outside = np.flatnonzero(~inside.all(axis=0))
-        return FEATURES[outside[0]] if len(outside) else ""
+        outside = (features < self.low - slack) | (features > self.high + slack)
+        first = np.where(outside.any(axis=1), outside.argmax(axis=1), -1).tolist()
+        return ["" if each < 0 else FEATURES[each] for each in first]
 
     def save(self, file: IO[bytes]) -> None:
         """Write an ``.npz``: numbers of 32 bits."""
         about = {
-            "features": FEATURES, "room": ROOM, "jobs": self.jobs, "setting": self.setting,
-            "seed": self.seed, "steps": self.steps, "hash": self._hash(),
+            "features": FEATURES, "setting": self.setting, "seed": self.seed,
+            "steps": self.steps, "hash": self._hash(),
         }  # fmt: skip
         ranges = {"low": self.low, "high": self.high}
         arrays: dict[str, Any] = {
@@ -212,15 +221,15 @@ class Learned:
     @classmethod
     def _of(cls, arrays: Mapping[str, Any]) -> Self:
         about = json.loads(str(arrays["about"]))
-        if [*about["features"], *about["room"]] != [*FEATURES, *ROOM]:
+        if about["features"] != [*FEATURES]:
             raise ValueError("its features are others")
-        sizes = _sizes(len(FEATURES), len(ROOM)) | dict.fromkeys(("low", "high"), (len(FEATURES),))
+        sizes = _SIZES | dict.fromkeys(("low", "high"), (len(FEATURES),))
         for name, size in sizes.items():
             if arrays[name].shape != size or not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name} are not {' x '.join(map(str, size))} finite numbers")
         values = {name: arrays[name].astype(np.float64) for name in sizes}
         scorer = Scorer({name: values[name] for name in NAMES})
-        given = int(about["jobs"]), str(about["setting"]), int(about["seed"]), int(about["steps"])
+        given = str(about["setting"]), int(about["seed"]), int(about["steps"])
         found = cls(scorer, values["low"], values["high"], *given)
         if found._hash() != about["hash"]:
             raise ValueError("its hash is not that of its weights")

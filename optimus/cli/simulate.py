@@ -2,8 +2,6 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +12,7 @@ from optimus.cli.arguments import whole_number
 from optimus.cli.cluster import connected
 from optimus.cli.command import Answer, BadInput, Implementation, Progress
 from optimus.cli.completion import context_names
+from optimus.cli.executors import add_executor_arguments, executor
 from optimus.cli.measured_truth import read_measured
 from optimus.cli.node_groups import parse_arithmetic, parse_nodes
 from optimus.cli.policy_config import read_policy_config
@@ -269,7 +268,7 @@ def _add_stop_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """How the simulations run, and where their results go."""
     _add_cluster_arguments(parser)
-    add, count = parser.add_argument, whole_number(1)
+    add = parser.add_argument
     add("--output", type=Path, metavar="DIR", help="write all results and plots into this folder")
     look = "least seconds between two observations of the cluster, for large ones (default: 0, "
     look += "one after every event)"
@@ -283,8 +282,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     add("--policy-config", type=Path, metavar="FILE", help=chosen)
     report = "the same files, and one page on the comparison: report.html"
     add("--report", type=Path, metavar="DIR", help=report)
-    processes = "simulations that run at the same time (default: 1)"
-    add("--processes", type=count, default=1, metavar="N", help=processes)
+    add_executor_arguments(parser, "simulations")
 
 
 def _limit(text: str) -> Limit:
@@ -302,9 +300,8 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
         _prepare_folder(folder)
     seeds = range(options.seed, options.seed + options.seeds)
     tasks = [(policy, seed) for policy in options.policies for seed in seeds]
-    processes = min(options.processes, len(tasks))
-    with ProcessPoolExecutor(processes) if processes > 1 else nullcontext() as pool:
-        done = iter((pool.map if pool else map)(compared.run, tasks))
+    with executor(options, len(tasks)) as run:
+        done = iter(run(compared.run, tasks))
         try:
             found = [next(done) for _ in progress(tasks, "simulating")]
         except WorkloadError as problem:
@@ -370,7 +367,7 @@ def _of_cluster(
                 f"--{name}",
                 "nothing else may name jobs beside --from-cluster",
             )
-    if options.processes > 1:
+    if options.processes > 1 or options.dask is not None:
         raise BadInput("--processes", "one process is expected with --from-cluster")
     with connected(options, "simulate") as cluster:
         from optimus.cli.cluster_workload import read_workload

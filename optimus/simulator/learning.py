@@ -1,24 +1,29 @@
-"""Learns the weights of a scorer in episodes of a gym: after a teacher first, then by the policy
-gradient.
+"""Learns the weights of a scorer in episodes of a gym, by the policy gradient.
 
-The warm-up is by cross-entropy: at each step of the teacher's counts, any task that is still to be
-given is as good as another. Then several episodes of one trace are played, and each action is made
-more likely by how much less the sum of completion times was from its slot on than in the mean of
-the others (an input-dependent baseline, as Decima's).
+In each episode the logarithm of each weight is drawn around what the scorer answers. Several
+episodes of one trace are played, and each draw is made more likely by how much less the sum of
+completion times was from its slot on than in the mean of the others (an input-dependent baseline,
+as Decima's).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
 import numpy as np
 
-from optimus.allocation.scorer import STEPS, Mask, Scorer, Values
-from optimus.simulator.gym import MOST_SLOTS, Choose, Noted, Sampler, Slot, SlotTrace, start
+from optimus.allocation import Allocation, AllocationProblem, PolicyTraits
+from optimus.allocation.policy import PoolRule
+from optimus.allocation.scorer import LARGEST, Scorer, Values, described, placed, with_context
+from optimus.policies.dl2 import Dl2Policy, weighed
+from optimus.policies.optimus import OptimusPolicy
+from optimus.simulator.gym import SlotTrace, by_rule, play
 
 MakeTrace = Callable[[int], SlotTrace]
 """A trace by its seed."""
 
-_BATCH = 64
+SPREAD: Final = 0.3
+"""Standard deviation of the logarithms of weights that are tried."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +35,9 @@ class Adam:
     mean: dict[str, Values] = field(default_factory=dict)
     square: dict[str, Values] = field(default_factory=dict)
 
-    def step(self, scorer: Scorer, gradient: Mapping[str, Values]) -> Scorer:
+    def step(
+        self, before: Mapping[str, Values], gradient: Mapping[str, Values]
+    ) -> Mapping[str, Values]:
         """The weights after one step."""
         self.steps += 1
         weights = dict[str, Values]()
@@ -39,103 +46,76 @@ class Adam:
             self.square[name] = 0.999 * self.square.get(name, np.zeros_like(each)) + 0.001 * each**2
             mean = self.mean[name] / (1 - 0.9**self.steps)
             square = self.square[name] / (1 - 0.999**self.steps)
-            weights[name] = scorer.weights[name] - self.rate * mean / (np.sqrt(square) + 1e-8)
-        return Scorer(weights)
+            weights[name] = before[name] - self.rate * mean / (np.sqrt(square) + 1e-8)
+        return weights
+
+
+@dataclass(slots=True, eq=False)
+class Sampler:
+    """Draws weights around the scorer's answers, and notes what it did, decision by decision."""
+
+    scorer: Scorer
+    draw: np.random.Generator
+    rule: PoolRule = field(default_factory=OptimusPolicy)
+    features: list[Values] = field(default_factory=list)
+    drawn: list[Values] = field(default_factory=list)
+    """In standard deviations."""
+    name: ClassVar[str] = "drawn"
+    traits: ClassVar[PolicyTraits] = Dl2Policy.traits
+
+    def allocate(self, problem: AllocationProblem) -> Allocation:
+        """As the policy `dl2`, with weights that are drawn."""
+        usual = self.rule.allocate(problem)
+        jobs = placed(problem, usual)
+        features = described(problem, usual)
+        drawn = self.draw.standard_normal(len(jobs))
+        logarithm = self.scorer.score(with_context(features)).logarithm + SPREAD * drawn
+        self.features.append(features)
+        self.drawn.append(drawn)
+        weights = np.exp(np.clip(logarithm, -LARGEST, LARGEST))
+        return self.rule.allocate(weighed(problem, jobs, weights))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Examples:
-    """What a teacher did: states, and how likely it is to take each action in them."""
+class Lesson:
+    """One episode that is to be played; it is sent to whichever process plays it."""
 
-    features: Values
-    room: Values
-    present: Mask
-    allowed: Mask
-    target: Values
+    make: MakeTrace
+    trace: int
+    """The seed of its trace."""
+    scorer: Scorer
+    draw: tuple[int, ...]
+    """The seed of the weights that are tried."""
 
-
-def taught(traces: Iterable[SlotTrace], teacher: Choose, draw: np.random.Generator) -> Examples:
-    """All decisions of a teacher in these traces, task by task in an order that is drawn."""
-    rows: list[tuple[Values, Values, Mask, Mask, Values]] = []
-    for trace in traces:
-        slot = Slot(trace, trace.work[None].copy())
-        while slot.at < MOST_SLOTS and (slot.left > 0).any():
-            goal = teacher(slot)
-            ps, workers = start(slot)
-            may = ps > 0
-            while True:
-                free = slot.free(ps, workers)
-                allowed = slot.allowed(ps, workers, free, may)
-                target = _missing(goal[0][0] - ps[0], goal[1][0] - workers[0])
-                room = slot.room(free)[0]
-                state = slot.features(ps, workers)[0], room, slot.present[0], allowed[0]
-                rows.append((*state, target))
-                if target[-1]:
-                    break
-                action = int(draw.choice(len(target), p=target))
-                ps[0, action // 3] += STEPS[action % 3][0]
-                workers[0, action // 3] += STEPS[action % 3][1]
-            slot.pass_by(*goal)
-    return Examples(*(np.stack(each) for each in zip(*rows, strict=True)))
+    def play(self) -> "Episode":
+        """Play it."""
+        sampler = Sampler(self.scorer, np.random.default_rng(self.draw))
+        there = play(self.make(self.trace), by_rule(sampler))
+        return Episode(there, sampler.features, sampler.drawn)
 
 
-def _missing(ps: Values, workers: Values) -> Values:
-    """Equal probabilities of all tasks that are still to be given; of stopping where none are."""
-    target = np.zeros(3 * len(ps) + 1)
-    for job in np.flatnonzero((ps > 0) | (workers > 0)).tolist():
-        both = ps[job] > 0 and workers[job] > 0
-        target[3 * job + (2 if both else 0 if ps[job] > 0 else 1)] = 1.0
-    if not target.any():
-        target[-1] = 1.0
-    return np.asarray(target / target.sum())
+@dataclass(frozen=True, slots=True, eq=False)
+class Episode:
+    """What was done in an episode; decisions were made in the slots in which jobs were there."""
+
+    there: Values
+    """By slot, the sum of the parts of it for which jobs were there."""
+    features: Sequence[Values]
+    drawn: Sequence[Values]
 
 
-def warm_up(
-    scorer: Scorer, examples: Examples, adam: Adam, draw: np.random.Generator, epochs: int = 4
-) -> Scorer:
-    """Learn to do as the teacher does."""
-    for _ in range(epochs):
-        order = draw.permutation(len(examples.target))
-        for begin in range(0, len(order), _BATCH):
-            some = order[begin : begin + _BATCH]
-            scored = scorer.score(
-                examples.features[some],
-                examples.room[some],
-                examples.present[some],
-                examples.allowed[some],
-            )
-            outer = (scored.probability - examples.target[some]) / len(some)
-            scorer = adam.step(scorer, scorer.gradient(scored, outer))
-    return scorer
-
-
-def improve(
-    scorer: Scorer, trace: SlotTrace, adam: Adam, draw: np.random.Generator, batch: int = 8
-) -> tuple[Scorer, float]:
-    """One step of the policy gradient; the mean completion time of its episodes, in slots."""
-    sampler, slot = Sampler(scorer, draw), Slot(trace, np.repeat(trace.work[None], batch, axis=0))
-    there = list[Values]()
-    while slot.at < MOST_SLOTS and (slot.left > 0).any():
-        there.append(slot.pass_by(*sampler(slot)))
-    still_to_come = np.array(there)[::-1].cumsum(axis=0)[::-1]
-    worse = still_to_come - still_to_come.mean(axis=1, keepdims=True)
+def improve(scorer: Scorer, episodes: Sequence[Episode], adam: Adam) -> Scorer:
+    """One step of the policy gradient by several episodes of one trace."""
+    slots = max(len(each.there) for each in episodes)
+    there = np.array([np.pad(each.there, (0, slots - len(each.there))) for each in episodes])
+    still_to_come = there[:, ::-1].cumsum(axis=1)[:, ::-1]
+    worse = still_to_come - still_to_come.mean(axis=0)
     worse = worse / (worse.std() + 1e-9)
-    number = sum(len(each.rows) for each in sampler.noted)
-    whole = dict[str, Values]()
-    for begin in range(0, len(sampler.noted), _BATCH):
-        for name, each in _pushed(scorer, sampler.noted[begin : begin + _BATCH], worse).items():
-            whole[name] = whole.get(name, 0.0) + each / number
-    return adam.step(scorer, whole), float(still_to_come[0].mean() / len(trace.work))
-
-
-def _pushed(scorer: Scorer, noted: Sequence[Noted], worse: Values) -> dict[str, Values]:
-    """The gradient of these actions, by how much worse their episodes were from there on."""
-    features, room, present, allowed, action = (
-        np.concatenate([getattr(each, name) for each in noted])
-        for name in ("features", "room", "present", "allowed", "action")
-    )
-    scored = scorer.score(features, room, present, allowed)
-    taken = np.zeros_like(scored.probability)
-    taken[np.arange(len(action)), action] = 1.0
-    by_action = np.concatenate([worse[each.at, each.rows] for each in noted])
-    return scorer.gradient(scored, (taken - scored.probability) * by_action[:, None])
+    inputs = [with_context(each) for episode in episodes for each in episode.features]
+    outer = [
+        drawn * worse[number, slot]
+        for number, episode in enumerate(episodes)
+        for slot, drawn in zip(np.flatnonzero(episode.there > 0), episode.drawn, strict=True)
+    ]
+    scored, pushed = scorer.score(np.concatenate(inputs)), np.concatenate(outer)
+    return Scorer(adam.step(scorer.weights, scorer.gradient(scored, pushed / len(pushed))))

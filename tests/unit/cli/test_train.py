@@ -8,12 +8,15 @@ import pytest
 from optimus.allocation.scorer import NAMES, Learned
 from optimus.cli import train
 from optimus.cli.main import main
+from tests.unit.simulator.test_learning import three_jobs
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(train, "_TAUGHT", range(1, 2))
+    monkeypatch.setattr(train, "_EPISODES", 2)
     monkeypatch.setattr(train, "_COMPARED", range(3, 5))
+    monkeypatch.setattr(train, "lesson_trace", three_jobs)
+    monkeypatch.setattr(train, "trace_of_testbed", three_jobs)
 
 
 def test_writes_weights_and_goes_on_from_them(

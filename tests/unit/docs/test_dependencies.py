@@ -61,7 +61,7 @@ def test_the_extras_are_what_the_processes_need_beyond_the_command_line() -> Non
     project = _project(ROOT / "pyproject.toml")
     base = _declared(project["dependencies"])
     cluster = _declared(project["optional-dependencies"]["cluster"])
-    assert base | cluster == _imported(_PROCESSES) - {"matplotlib"}
+    assert base | cluster == _imported(_PROCESSES) - {"distributed", "matplotlib"}
     assert not base & cluster
 
 

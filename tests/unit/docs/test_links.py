@@ -21,7 +21,7 @@ _FILE: Final = re.compile(
 )
 _PROGRAM_FILE: Final = re.compile(r"(?<![\w./*-])[\w/]+\.py\b")
 _PROGRAM_FILES: Final = [f"/{path.relative_to(ROOT)}" for path in files() if path.suffix == ".py"]
-_MODULE: Final = re.compile(r"python -m ([a-z_.]+)")
+_MODULE: Final = re.compile(r"python -m ([a-z0-9_.]+)")
 _MADE: Final = re.compile(r"\bmake ([a-z-]+)$")
 
 

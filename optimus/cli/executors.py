@@ -1,0 +1,69 @@
+"""Where episodes and simulations run: in this process, in several, or on a cluster of dask."""
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+from optimus.cli.arguments import whole_number
+from optimus.cli.command import BadInput
+
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+_CONNECT_SECONDS: Final = 30
+
+
+class Map(Protocol):
+    """``map`` of Python, or of an executor of ``concurrent.futures``."""
+
+    def __call__(
+        self, function: Callable[[Given], Found], items: Iterable[Given], /
+    ) -> Iterable[Found]:
+        """The answers in the order of the items."""
+
+
+def add_executor_arguments(parser: argparse.ArgumentParser, what: str) -> None:
+    """``--processes`` and ``--dask``; ``what`` is run by them."""
+    where = parser.add_mutually_exclusive_group()
+    processes = f"{what} that run at the same time (default: 1)"
+    where.add_argument("--processes", type=whole_number(1), default=1, metavar="N", help=processes)
+    cluster = f"run {what} on the workers of a dask cluster, such as tcp://scheduler:8786"
+    where.add_argument("--dask", metavar="ADDRESS", help=cluster)
+
+
+@contextmanager
+def executor(options: argparse.Namespace, most: int) -> Iterator[Map]:
+    """The ``map`` that the options ask for; no more than ``most`` items are run at a time."""
+    processes = min(options.processes, most)
+    if options.dask is not None:
+        with _dask(options.dask) as pool:
+            yield partial(_in_order, pool)
+    elif processes > 1:
+        with ProcessPoolExecutor(processes) as pool:
+            yield partial(_in_order, pool)
+    else:
+        yield map
+
+
+def _in_order(
+    pool: Executor, function: Callable[[Given], Found], items: Iterable[Given]
+) -> Iterator[Found]:
+    """``Executor.map``, of which dask's asks its cluster once more when it is given up."""
+    futures = [pool.submit(function, each) for each in items]
+    return (each.result() for each in futures)
+
+
+@contextmanager
+def _dask(address: str) -> Iterator[Executor]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise BadInput("--dask", "the extra `dask` is expected to be installed") from None
+    try:
+        client: Any = Client(address, timeout=_CONNECT_SECONDS)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as problem:
+        raise BadInput("--dask", f"a dask scheduler at {address} is expected: {problem}") from None
+    with client, client.get_executor(pure=False) as pool:
+        yield pool
