@@ -12,6 +12,7 @@ from extender.state.extender_state import ExtenderState
 from optimus.kube.contract import WAITING_EVENT
 from optimus.kube.events import EventType
 from optimus.kube.job_kinds import REPLICA_INDEX, REPLICA_TYPE
+from optimus.kube.jobsets import WHAT_IS_A_GANG, set_uid
 from optimus.kube.pods import Pod
 from optimus.placement.ledger import Reservation
 
@@ -45,7 +46,7 @@ def waiting_notices(
             report.kind,
             report.namespace,
             report.job,
-            report.uid,
+            set_uid(report.uid),
             EventType.WARNING if never else EventType.NORMAL,
             WAITING_EVENT,
             report.sentence,
@@ -104,7 +105,7 @@ def _half_placed(state: ExtenderState, job_uid: str, after_seconds: float) -> Jo
         job.kind,
         job.key.namespace,
         job.key.name,
-        job_uid,
+        set_uid(job_uid),
         EventType.WARNING,
         "HalfPlaced",
         message,
@@ -142,9 +143,14 @@ def unrecognized_notices(state: ExtenderState) -> Iterator[JobNotice]:
     return (_not_recognized(pod) for pod in every if pod.scheduler_name in schedulers)
 
 
+_NO_GANG_OF_SET: Final = (
+    f"pods of it, such as {{name}}, are placed one by one, not as a gang: {WHAT_IS_A_GANG}"
+)
+
+
 def _not_recognized(pod: Pod) -> JobNotice:
     assert pod.owner is not None
-    owner = pod.owner
+    owner, sentence = pod.owner, _NOT_RECOGNIZED if pod.member is None else _NO_GANG_OF_SET
     return JobNotice(
         owner.kind,
         pod.namespace,
@@ -152,7 +158,7 @@ def _not_recognized(pod: Pod) -> JobNotice:
         owner.uid,
         EventType.WARNING,
         "GangNotRecognized",
-        _NOT_RECOGNIZED.format(name=pod.name),
+        sentence.format(name=pod.name),
         cause="",
         after_seconds=0.0,
     )

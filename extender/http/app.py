@@ -57,7 +57,11 @@ class Verbs:
     ) -> "Verbs":
         """The verbs over one state, for pods as the watch shows them, without resources that
         another extender accounts for."""
-        gangs, state, known = parts.gangs, parts.state, parts.state.with_devices
+        gangs, state = parts.gangs, parts.state
+
+        def known(pod: Pod) -> Pod:
+            return state.with_devices(parts.handlers.job_sets.placed(pod))
+
         verbs = cls(
             lambda pod, names: filter_nodes(gangs, known(pod), names, bind_rest),
             lambda pod, names: score_nodes(parts, known(pod), names),

@@ -298,10 +298,10 @@ class Cluster:
         the job's too; until the job is seen, those of its other pods."""
         if pod.owner is None or pod.replica is None:
             return False
-        job = self.jobs.get(pod.owner.uid)
+        job = self.jobs.get(pod.replica.job_uid)
         if job is not None:
             return (job.kind, job.key) == (pod.owner.kind, pod.job_key)
-        first = next(iter(self.pods_of(pod.owner.uid).values()), pod)
+        first = next(iter(self.pods_of(pod.replica.job_uid).values()), pod)
         return (first.owner, first.namespace) == (pod.owner, pod.namespace)
 
     def find_pod(self, uid: str, resource_version: str) -> Pod | None:

@@ -10,11 +10,13 @@ import msgspec
 from extender.state.cluster import ProfileForecast, ProfileRescale, is_waiting
 from extender.state.device_events import DeviceEvents
 from extender.state.extender_state import ExtenderState
+from extender.state.job_sets import JobSets
 from extender.state.volumes import ClaimName
 from optimus.jobs import Binding, Counts, Job
 from optimus.kube.contract import RESCALING, Phase
 from optimus.kube.errors import Malformed
 from optimus.kube.job_kinds import MOST_REPLICAS
+from optimus.kube.jobsets import SetShape
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import TrainingProfile
@@ -47,6 +49,9 @@ class EventHandlers:
         self._foreign: dict[str, Pod] = {}
         """Pods, by UID, that name a job as their owner which is not theirs."""
         self._members_lock = threading.Lock()  # between the pods' events and the jobs'
+        self.job_sets = JobSets()
+        self._gangs: dict[str, tuple[str, ...]] = {}
+        """By UID of a job, those of its gangs where they are others."""
         self.device_events = DeviceEvents(state, self.set_node, self.pod)
 
     # --- nodes
@@ -74,15 +79,18 @@ class EventHandlers:
     def pod(self, before: Pod | None, after: Pod | None) -> None:
         """A pod; one created again under an old name is another pod."""
         with self._members_lock:
-            before, after = self._with_devices(before, after)
-            if before is not None:
-                was_foreign = self._foreign.pop(before.uid, None) is not None
-                before = _without_job(before) if was_foreign else before
-                if after is None or before.uid != after.uid:
-                    self._set_pod(before, before, None)
-                    before = None
-            if after is not None:
-                self._add_pod(before, after)
+            self._replace_pod(*self.job_sets.record(before, after))
+
+    def _replace_pod(self, before: Pod | None, after: Pod | None) -> None:
+        before, after = self._with_devices(before, after)
+        if before is not None:
+            was_foreign = self._foreign.pop(before.uid, None) is not None
+            before = _without_job(before) if was_foreign else before
+            if after is None or before.uid != after.uid:
+                self._set_pod(before, before, None)
+                before = None
+        if after is not None:
+            self._add_pod(before, after)
 
     def _with_devices(self, before: Pod | None, after: Pod | None) -> tuple[Pod | None, Pod | None]:
         """A pod as it was recorded, and as it is now, with the devices that it takes."""
@@ -120,7 +128,7 @@ class EventHandlers:
         for pod in pods:
             self._add_pod(pod, pod)
         for pod in tuple(self._foreign.values()):
-            if pod.owner is not None and pod.owner.uid == job_uid:
+            if pod.replica is not None and pod.replica.job_uid == job_uid:
                 self._add_pod(_without_job(self._foreign.pop(pod.uid)), pod)
 
     def _set_pod(self, pod: Pod, before: Pod | None, after: Pod | None) -> None:
@@ -217,22 +225,37 @@ class EventHandlers:
     # --- jobs and their profiles
 
     def job(self, before: TrainingJob | None, after: TrainingJob | None) -> None:
-        """A TFJob or MXJob."""
+        """A job of any kind."""
         if before is not None and (after is None or before.uid != after.uid):
             self._job_uids.pop((before.kind, before.namespace, before.name), None)
             self.set_rescale(before.uid, None)
             self._set_pause(before.uid, None)
-            self.set_job(before.uid, None)
+            self._set_gangs(before, {})
+            self._set_shape(before.uid, None)
         if after is None:
             return
-        if after.outcome is not None or after.deleted:
-            self.set_job(after.uid, None)
-        else:
-            self.set_job(after.uid, after.job, exists=True)
+        self._set_shape(after.uid, after.shape)
+        is_over = after.outcome is not None or after.deleted
+        self._set_gangs(after, {} if is_over else after.gangs())
         name = after.kind, after.namespace, after.name
         if self._job_uids.get(name) != after.uid:
             self._job_uids[name] = after.uid
             self._apply_profile(name)
+
+    def _set_shape(self, uid: str, shape: SetShape | None) -> None:
+        with self._members_lock:
+            for was, now in self.job_sets.set_shape(uid, shape):
+                self._replace_pod(was, now)
+
+    def _set_gangs(self, job: TrainingJob, gangs: Mapping[str, Job | None]) -> None:
+        """What each gang of a job is; none once it is gone or over."""
+        for uid in self._gangs.pop(job.uid, (job.uid,)):
+            if uid not in gangs:
+                self.set_job(uid, None)
+        for uid, found in gangs.items():
+            self.set_job(uid, found, exists=True)
+        if job.shape is not None and gangs:
+            self._gangs[job.uid] = tuple(gangs)
 
     def set_job(self, uid: str, job: Job | None, *, exists: bool = False) -> None:
         """A job was added or changed; ``None``: it is gone, over, or ``exists`` unreadably."""

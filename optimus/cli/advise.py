@@ -29,7 +29,8 @@ _HOUR: Final = 3600.0
 _ALL_SEEN: Final = 3
 """Pairs of counts from which the speed model is fitted without hypotheses."""
 _JOB: Final = (
-    "the name of a TFJob, MXJob or PyTorchJob, whose advice is given in full; default: all jobs"
+    "the name of a TFJob, MXJob, PyTorchJob or JobSet, whose advice is given in full; default: all"
+    " jobs"
 )
 
 
@@ -206,7 +207,7 @@ def _parts(jobs: Sequence[AdvisedJob], namespace: str | None, name: str | None) 
     if not jobs:
         of = f" {name}" if name else ""
         hint = "" if namespace is None else "; -A asks for all namespaces"
-        yield f"there is no TFJob, MXJob or PyTorchJob{of} in {where}{hint}"
+        yield f"there is no TFJob, MXJob, PyTorchJob or JobSet{of} in {where}{hint}"
         return
     yield "\n".join(Summary(jobs).lines(where))
     advised = [each for each in jobs if each.known is not None]

@@ -183,7 +183,7 @@ def _clock(examined: Examined) -> Iterator[Finding]:
 def _kinds(examined: Examined) -> Iterator[Finding]:
     from optimus.kube.contract import GROUP, PROFILES, VERSION, WORKLOAD_PROFILES
     from optimus.kube.installation import resources_of
-    from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP, OPERATOR_VERSION
+    from optimus.kube.job_kinds import JOB_KINDS
 
     own = resources_of(examined.client, GROUP, VERSION)
     for plural, is_needed in ((PROFILES, True), (WORKLOAD_PROFILES, False)):
@@ -196,8 +196,13 @@ def _kinds(examined: Examined) -> Iterator[Finding]:
         else:
             state = "problem" if is_needed else "warning"
             yield Finding(what, state, "the API server has no such kind", _APPLY_CRDS)
-    jobs = resources_of(examined.client, OPERATOR_GROUP, OPERATOR_VERSION)
-    known = [kind.name for kind in JOB_KINDS.values() if kind.plural in jobs]
+    served = {
+        (kind.group, kind.version): resources_of(examined.client, kind.group, kind.version)
+        for kind in JOB_KINDS.values()
+    }
+    known = [
+        kind.name for kind in JOB_KINDS.values() if kind.plural in served[kind.group, kind.version]
+    ]
     if known:
         yield Finding("job kinds", "ok", ", ".join(known))
     else:

@@ -30,7 +30,7 @@ _PREEMPTION: Final = ("Preempting", "Preempted", "PreemptionFailed", "Resumed")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, "the name of a TFJob, MXJob or PyTorchJob")
+    add_job(parser, "the name of a TFJob, MXJob, PyTorchJob or JobSet")
     add_arguments(parser)
     parser.add_argument(
         "--inspect",

@@ -12,7 +12,7 @@ from cachetools import LRUCache, TTLCache
 
 from optimus.kube.client import MERGE_PATCH, Client
 from optimus.kube.errors import ErrorKind
-from optimus.kube.job_kinds import API_VERSION
+from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.results import Refused, Written, written
 from optimus.kube.times import format_second
 
@@ -43,7 +43,7 @@ class Subject(Protocol):
 
     @property
     def kind(self) -> str:
-        """TFJob or MXJob."""
+        """TFJob, for example."""
 
     @property
     def namespace(self) -> str:
@@ -80,7 +80,7 @@ class EventWriter:
         client: Client,
         component: str,
         *,
-        api_version: str = API_VERSION,
+        api_version: str | None = None,
         now: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -148,7 +148,7 @@ class EventWriter:
                 "annotations": dict(annotations),
             },
             "involvedObject": {
-                "apiVersion": self._api_version,
+                "apiVersion": self._api_version or JOB_KINDS[job.kind].api_version,
                 "kind": job.kind,
                 "namespace": job.namespace,
                 "name": job.name,

@@ -5,7 +5,7 @@ is left out and said."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
@@ -17,9 +17,9 @@ from optimus.kube.client import path_of
 from optimus.kube.contract import GROUP, PROFILES, VERSION
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
-from optimus.kube.job_kinds import ANY_KIND, JOB_KINDS, pod_selector
+from optimus.kube.job_kinds import ANY_KIND, JOB_KINDS, OPERATOR_GROUP, JobKind, pod_selector
 from optimus.kube.list_watch import decode_page
-from optimus.kube.pods import Pod, decode_pod
+from optimus.kube.pods import Pod, decode_pod, in_set
 from optimus.kube.profiles import ProfileStatus, decode_profile
 from optimus.kube.rights import explained
 from optimus.kube.server_clock import ServerClock
@@ -199,6 +199,18 @@ def decoded(
     return found
 
 
+def told_of_kind(client: JobSource, kind: JobKind, error: KubeError) -> KubeError:
+    """Why jobs of a kind were not read: NOT_FOUND where the API server has none of their group, if
+    that is not the operator's. It does not say so to somebody who lacks the right to read them."""
+    if error.kind is not ErrorKind.FORBIDDEN or kind.group == OPERATOR_GROUP:
+        return error
+    try:
+        client.get(f"ask for the kinds of {kind.group}", f"/apis/{kind.group}")
+    except KubeError as other:
+        return other if other.kind is ErrorKind.NOT_FOUND else error
+    return error
+
+
 class JobReader:
     """Reads from the API server, without caches."""
 
@@ -260,13 +272,13 @@ class JobReader:
         Raises:
             KubeError: there is none, or jobs may not be read."""
         failures: list[KubeError] = []
-        for kind in JOB_KINDS:
+        for kind, known in JOB_KINDS.items():
             what = f"read {kind} {namespace}/{name}"
             try:
                 body = self._client.get(what, job_path(kind, namespace, name))
                 return decode_job(kind, body, config=EligibilityConfig())
             except KubeError as error:
-                failures.append(error)
+                failures.append(told_of_kind(self._client, known, error))
             except Malformed as error:
                 raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
         # Of a kind that is not installed, or of no job of the name, nothing else is worth saying.
@@ -278,11 +290,15 @@ class JobReader:
 
     def _pods(self, job: TrainingJob) -> tuple[PodFacts, ...]:
         path = path_of("", "v1", "pods", job.namespace)
-        query = [("labelSelector", pod_selector(job.name))]
+        query = [("labelSelector", pod_selector(job.kind, job.name))]
         raws = read_list(self._client, f"list the pods of {job.key}", path, query)
         found = decoded(raws, _pod, self._not_readable)
         # A job of another kind may have the same name, and so the same labels.
-        own = [each for each in found if each.pod.owner and each.pod.owner.uid == job.uid]
+        own = [
+            replace(each, pod=in_set(each.pod, job.shape))
+            for each in found
+            if each.pod.owner and each.pod.owner.uid == job.uid
+        ]
         return tuple(sorted(own, key=lambda each: each.pod.name))
 
     def _events(self, namespace: str, uids: set[str]) -> tuple[EventFacts, ...]:

@@ -1,7 +1,8 @@
 """The kinds of training job, and everything in which they differ.
 
 Adding a kind means a row here, the RBAC rules of ``manifests/`` and the documentation. Labels and
-environment variables are those of the Kubeflow training operator, version 1.6 and newer.
+environment variables are those of the Kubeflow training operator, version 1.6 and newer, and of
+JobSet, 0.9 and newer.
 """
 
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ API_VERSION: Final = f"{OPERATOR_GROUP}/{OPERATOR_VERSION}"
 JOB_NAME: Final = "training.kubeflow.org/job-name"
 REPLICA_TYPE: Final = "training.kubeflow.org/replica-type"
 REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
+JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
 
 MOST_REPLICAS: Final = 10_000
 """More replicas of one role than this are refused: any creator of a pod can write labels."""
@@ -31,16 +33,21 @@ class JobKind:
     """The resource name in the API server's paths and in RBAC rules."""
 
     replica_specs: str
-    """The key of the map of replica types in the job's spec."""
+    """The key of the map of replica types in the job's spec; of a list, for a JobSet."""
 
     gang_variable: str
-    """The environment variable that tells a pod of all replicas of its job."""
+    """The environment variable that tells a pod of all replicas of its job; "": there is none."""
 
     container: str
-    """The container that trains, as the operator requires it to be named."""
+    """The container that trains, as the operator requires it to be named; "": any name will do."""
 
     roles: Mapping[str, Role]
     """The roles by replica type, in lower case."""
+
+    group: str = OPERATOR_GROUP
+    version: str = OPERATOR_VERSION
+    name_label: str = JOB_NAME
+    """The label of its pods that holds the job's name."""
 
     @property
     def is_resized(self) -> bool:
@@ -50,7 +57,12 @@ class JobKind:
     @property
     def crd(self) -> str:
         """The name of the CustomResourceDefinition."""
-        return f"{self.plural}.{OPERATOR_GROUP}"
+        return f"{self.plural}.{self.group}"
+
+    @property
+    def api_version(self) -> str:
+        """As in the ``apiVersion`` of its objects."""
+        return f"{self.group}/{self.version}"
 
 
 TFJOB: Final = JobKind(
@@ -77,10 +89,28 @@ PYTORCHJOB: Final = JobKind(
     "pytorch",
     {role.value: role for role in (Role.MASTER, Role.WORKER)},
 )
-JOB_KINDS: Final[Mapping[str, JobKind]] = {kind.name: kind for kind in (TFJOB, MXJOB, PYTORCHJOB)}
-"""All kinds by the name that a job's ``kind`` and a pod's owner reference carry."""
+JOBSET: Final = JobKind(
+    "JobSet",
+    "jobsets",
+    "replicatedJobs",
+    "",
+    "",
+    {Role.WORKER.value: Role.WORKER},
+    "jobset.x-k8s.io",
+    "v1alpha2",
+    JOBSET_NAME,
+)
+"""All its pods are workers, also those of a TrainJob: its JobSet has the TrainJob's name."""
 
-ANY_KIND: Final = "TFJob, MXJob or PyTorchJob"
+JOB_KINDS: Final[Mapping[str, JobKind]] = {
+    kind.name: kind for kind in (TFJOB, MXJOB, PYTORCHJOB, JOBSET)
+}
+"""All kinds by the name that a job's ``kind`` carries."""
+
+NAME_LABELS: Final = tuple(dict.fromkeys(kind.name_label for kind in JOB_KINDS.values()))
+"""Each pod of a job has one of these labels."""
+
+ANY_KIND: Final = "TFJob, MXJob, PyTorchJob or JobSet"
 """All kinds, for sentences."""
 
 _ROLES: Final = {text: role for kind in JOB_KINDS.values() for text, role in kind.roles.items()}
@@ -102,6 +132,6 @@ def replica_of(labels: Mapping[str, str]) -> tuple[Role, int] | None:
     return role, int(index)
 
 
-def pod_selector(job_name: str) -> str:
+def pod_selector(kind: str, job_name: str) -> str:
     """The label selector of one job's pods. Jobs of another kind may share it: compare owners."""
-    return f"{JOB_NAME}={job_name}"
+    return f"{JOB_KINDS[kind].name_label}={job_name}"

@@ -13,12 +13,12 @@ from optimus.kube.client import path_of
 from optimus.kube.contract import GROUP, PROFILES, VERSION
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
-from optimus.kube.job_facts import JobSource, decoded, read_list
-from optimus.kube.job_kinds import JOB_KINDS, JOB_NAME, OPERATOR_GROUP, OPERATOR_VERSION
+from optimus.kube.job_facts import JobSource, decoded, read_list, told_of_kind
+from optimus.kube.job_kinds import JOB_KINDS, NAME_LABELS
 from optimus.kube.pods import decode_pod
 from optimus.kube.profiles import ProfileStatus, decode_profile
 from optimus.kube.rights import explained
-from optimus.kube.training_jobs import TrainingJob, decode_job
+from optimus.kube.training_jobs import TrainingJob, decode_job, jobs_path
 from optimus.resources import NONE, Resources
 
 NO_PROFILES: Final = (
@@ -103,11 +103,11 @@ def read_jobs(client: JobSource, namespace: str | None, said: list[str]) -> list
     found: list[TrainingJob] = []
     failures: list[KubeError] = []
     for kind in JOB_KINDS.values():
-        path = path_of(OPERATOR_GROUP, OPERATOR_VERSION, kind.plural, namespace)
         try:
-            raws = read_list(client, f"list {kind.plural}{_where(namespace)}", path)
+            path, what = jobs_path(kind.name, namespace), f"list {kind.plural}{_where(namespace)}"
+            raws = read_list(client, what, path)
         except KubeError as error:
-            failures.append(error)
+            failures.append(told_of_kind(client, kind, error))
             continue
         found += (job for raw in raws if (job := _job(kind.name, raw, said)) is not None)
     refused = [failure for failure in failures if failure.kind is not ErrorKind.NOT_FOUND]
@@ -146,9 +146,7 @@ def _held(
     """What the pods of each job take of nodes, by namespace and UID: a pod may name a job of
     another namespace as its owner."""
     try:
-        query = [("labelSelector", JOB_NAME)]
-        path = path_of("", "v1", "pods", namespace)
-        raws = read_list(client, f"list the pods of jobs{_where(namespace)}", path, query)
+        raws = read_pods_of_jobs(client, f"list the pods of jobs{_where(namespace)}", namespace)
     except KubeError as error:
         said.append(explained(error))
         return None
@@ -157,6 +155,19 @@ def _held(
         if pod.owner is not None and pod.bound() is not None:
             held[pod.namespace, pod.owner.uid] += pod.resources
     return dict(held)
+
+
+def read_pods_of_jobs(client: JobSource, what: str, namespace: str | None) -> list[msgspec.Raw]:
+    """The pods of the jobs of all kinds, of a namespace or of all, not decoded yet.
+
+    Raises:
+        KubeError: the API server did not answer with them."""
+    path = path_of("", "v1", "pods", namespace)
+    return [
+        raw
+        for label in NAME_LABELS
+        for raw in read_list(client, what, path, [("labelSelector", label)])
+    ]
 
 
 def _where(namespace: str | None) -> str:

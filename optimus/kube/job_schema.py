@@ -8,21 +8,25 @@ import msgspec
 
 from optimus.jobs import ReplicaSpec, Role, TrainingMode
 from optimus.kube.errors import Malformed, decode
-from optimus.kube.job_kinds import JOB_KINDS, MOST_REPLICAS, JobKind, role_named
+from optimus.kube.job_kinds import JOB_KINDS, JOBSET, MOST_REPLICAS, JobKind, role_named
 from optimus.kube.podspec import PodSpec, replica_spec
 from optimus.lifecycle.workloads import default_workload
 
 _DIST_MODE: Final = re.compile(r"\bdist_(?:device_)?(a?sync)\b")
 
 
-class _StoredTemplate(msgspec.Struct):
+class StoredTemplate(msgspec.Struct):
+    """A pod template."""
+
     spec: PodSpec | None = None
 
 
-class _StoredReplicas(msgspec.Struct):
+class StoredReplicas(msgspec.Struct):
+    """One replica type."""
+
     # The operator takes a missing number as 1.
     replicas: int | None = None
-    template: _StoredTemplate | None = None
+    template: StoredTemplate | None = None
 
 
 class RunPolicy(msgspec.Struct, rename="camel"):
@@ -38,13 +42,15 @@ class RunPolicy(msgspec.Struct, rename="camel"):
 class StoredSpec(msgspec.Struct, rename="camel"):
     """The spec of a job; each kind stores ``replica_specs`` under a key of its own."""
 
-    replica_specs: dict[str, _StoredReplicas | None] | None = None
+    replica_specs: dict[str, StoredReplicas | None] | None = None
     run_policy: RunPolicy | None = None
     job_mode: str | None = None
     enable_dynamic_worker: bool | None = None
 
 
-class _JobCondition(msgspec.Struct):
+class StoredCondition(msgspec.Struct):
+    """A condition of the job's status."""
+
     type: str
     status: str
     message: str | None = None
@@ -54,7 +60,7 @@ class StoredStatus(msgspec.Struct, rename="camel"):
     """What the operator says of the job."""
 
     start_time: str | None = None
-    conditions: list[_JobCondition] | None = None
+    conditions: list[StoredCondition] | None = None
 
 
 class StoredMetadata(msgspec.Struct, rename="camel"):
@@ -83,16 +89,16 @@ class StoredJob(msgspec.Struct, Generic[SpecT]):
 
 def _decoder(kind: JobKind) -> msgspec.json.Decoder[StoredJob[StoredSpec]]:
     stored_as = msgspec.field(name=kind.replica_specs, default=None)
-    field = ("replica_specs", dict[str, _StoredReplicas | None] | None, stored_as)
+    field = ("replica_specs", dict[str, StoredReplicas | None] | None, stored_as)
     spec = msgspec.defstruct(f"{kind.name}Spec", [field], bases=(StoredSpec,), rename="camel")
     return msgspec.json.Decoder(StoredJob[spec])  # type: ignore[valid-type]  # made of the table
 
 
-DECODERS: Final = {name: _decoder(kind) for name, kind in JOB_KINDS.items()}
-"""Decoders of whole jobs by kind."""
+DECODERS: Final = {name: _decoder(kind) for name, kind in JOB_KINDS.items() if kind is not JOBSET}
+"""Decoders of whole jobs by kind; a JobSet has a form of its own (``optimus.kube.jobsets``)."""
 
 
-def replicas_of(spec: StoredSpec) -> dict[str, _StoredReplicas]:
+def replicas_of(spec: StoredSpec) -> dict[str, StoredReplicas]:
     """The replica types under the keys that are stored."""
     return {key: found for key, found in (spec.replica_specs or {}).items() if found is not None}
 
@@ -128,7 +134,7 @@ def roles_of(spec: StoredSpec) -> dict[Role, StoredRole]:
     return roles
 
 
-def _role(key: str, replica: _StoredReplicas) -> StoredRole:
+def _role(key: str, replica: StoredReplicas) -> StoredRole:
     template = (replica.template.spec if replica.template else None) or PodSpec()
     if not template.containers:
         raise Malformed(

@@ -41,7 +41,7 @@ class LiveReader:
         pods: list[Pod] = []
         token = ""
         while True:
-            query = [("labelSelector", pod_selector(job.name)), ("limit", "500")]
+            query = [("labelSelector", pod_selector(job.kind, job.name)), ("limit", "500")]
             body = self._client.get(what, path, [*query, ("continue", token)] if token else query)
             items, token = _items(what, body)
             # Another kind of job may have the same name, and so the same labels.

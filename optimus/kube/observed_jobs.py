@@ -18,9 +18,9 @@ from optimus.errors import NotReady
 from optimus.jobs import Counts, Job, Role
 from optimus.kube.client import path_of
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
-from optimus.kube.job_facts import JobSource, read_list
-from optimus.kube.job_kinds import JOB_NAME
-from optimus.kube.job_list import NO_PROFILES, read_jobs, read_profiles
+from optimus.kube.job_facts import JobSource
+from optimus.kube.job_kinds import NAME_LABELS
+from optimus.kube.job_list import NO_PROFILES, read_jobs, read_pods_of_jobs, read_profiles
 from optimus.kube.logs import LogReader, LogSource
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.podspec import ResourceRequirements
@@ -168,10 +168,10 @@ def observe_jobs(
 
 def _used(client: JobSource, namespace: str | None) -> _UsedBy | str:
     """What pods use, or why that is not known."""
-    query = [("labelSelector", JOB_NAME)]
+    what, path = "list the use of pods", path_of(*_METRICS, "pods", namespace)
     try:
-        body = client.get("list the use of pods", path_of(*_METRICS, "pods", namespace), query)
-        listed = decode(_POD_METRICS, body, "the use of pods").items
+        bodies = [client.get(what, path, [("labelSelector", each)]) for each in NAME_LABELS]
+        listed = [each for body in bodies for each in decode(_POD_METRICS, body, what).items]
     except KubeError as error:
         # Behind an aggregated API without a server the answer is 503.
         is_missing = error.kind in (ErrorKind.NOT_FOUND, ErrorKind.TRANSIENT)
@@ -194,9 +194,7 @@ def _pods(
     """The pods of each job by namespace and UID: a pod may name a job of another namespace."""
     where = "all namespaces" if namespace is None else f"namespace {namespace}"
     try:
-        path = path_of("", "v1", "pods", namespace)
-        query = [("labelSelector", JOB_NAME)]
-        raws = read_list(client, f"list the pods of jobs of {where}", path, query)
+        raws = read_pods_of_jobs(client, f"list the pods of jobs of {where}", namespace)
     except KubeError as error:
         said.append(explained(error))
         return {}
@@ -247,7 +245,7 @@ class _JobLogs:
     ) -> ObservedJob:
         """One job with what its log, or its profile, shows."""
         at_counts, trainers = job.job, _trainers(pods)
-        if at_counts is not None and trainers and trainers[0].gang:
+        if job.shape is None and at_counts is not None and trainers and trainers[0].gang:
             gang = trainers[0].gang
             counts = Counts(gang.get(Role.PS, 0), gang.get(Role.WORKER, 0))
             at_counts = replace(at_counts, counts=counts)

@@ -18,12 +18,13 @@ from optimus.kube.contract import Annotation
 from optimus.kube.errors import decode
 from optimus.kube.job_kinds import (
     JOB_KINDS,
+    JOBSET,
     MOST_REPLICAS,
-    OPERATOR_GROUP,
     PYTORCHJOB,
     replica_of,
     role_named,
 )
+from optimus.kube.jobsets import SetMember, SetShape, member_of
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.podspec import (
     MOST_ITEMS,
@@ -46,7 +47,7 @@ from optimus.snapshot import BoundPod, ReplicaId
 
 
 class Owner(NamedTuple):
-    """The training job that controls a pod."""
+    """The training job that controls a pod, or the JobSet that controls its Job."""
 
     kind: str
     name: str
@@ -122,6 +123,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     container: ContainerState = _NEW_CONTAINER
     goal_met: str = ""
     """Since when its job's goal has been met, by its annotation; empty: not annotated."""
+
+    member: SetMember | None = None
+    """Which pod of its JobSet it is. Its replica, and its gang, are told by that (``in_set``)."""
 
     refused: bool = False
     """Whether a scheduler has found no node for it, by its condition PodScheduled."""
@@ -274,7 +278,8 @@ def watched_pods(
 
 def _view(raw: _RawPod) -> Pod:
     metadata, status = raw.metadata, raw.status or _Status()
-    owner = _owner(metadata.owner_references or ())
+    member = _member(metadata)
+    owner = _owner(metadata.owner_references or (), member)
     containers = raw.spec.containers or []
     labels, container = _interned_labels(metadata.labels), log_container(containers)
     return Pod(
@@ -283,7 +288,7 @@ def _view(raw: _RawPod) -> Pod:
         name=metadata.name,
         created_at=created_at(metadata.creation_timestamp),
         owner=owner,
-        replica=_replica(owner, metadata.labels or {}),
+        replica=_replica(owner, metadata.labels or {}, member),
         node=raw.spec.node_name or None,
         phase=status.phase or "Pending",
         leaving=metadata.deletion_timestamp is not None,
@@ -291,7 +296,8 @@ def _view(raw: _RawPod) -> Pod:
         constraints=constraints_of(raw.spec),
         scheduler_name=raw.spec.scheduler_name or "default-scheduler",
         nominated_node=status.nominated_node_name or None,
-        gang=gang_of(containers, container) if owner else None,
+        gang=gang_of(containers, container) if owner and member is None else None,
+        member=member,
         log_container=container,
         resource_version=metadata.resource_version or "",
         labels=labels,
@@ -366,17 +372,50 @@ def _pair(key: str, value: str) -> tuple[str, str]:
     return key, value
 
 
-def _owner(references: Sequence[_OwnerReference]) -> Owner | None:
+def _member(metadata: _Metadata) -> SetMember | None:
+    """The member of a JobSet that a pod of a Job is."""
+    controllers = [each for each in metadata.owner_references or () if each.controller]
+    if not any(each.kind == "Job" and each.api_version == "batch/v1" for each in controllers):
+        return None
+    return member_of(metadata.labels or {})
+
+
+def _owner(references: Sequence[_OwnerReference], member: SetMember | None) -> Owner | None:
+    if member is not None:
+        return Owner(JOBSET.name, member.jobset, member.jobset_uid)
     for reference in references:
         group = reference.api_version.partition("/")[0]
-        if reference.controller and group == OPERATOR_GROUP and reference.kind in JOB_KINDS:
+        kind = JOB_KINDS.get(reference.kind) if reference.controller else None
+        if kind is not None and kind.group == group:
             return Owner(reference.kind, reference.name, reference.uid)
     return None
 
 
-def _replica(owner: Owner | None, pod_labels: Mapping[str, str]) -> ReplicaId | None:
+def _replica(
+    owner: Owner | None, pod_labels: Mapping[str, str], member: SetMember | None
+) -> ReplicaId | None:
+    if member is not None:
+        return ReplicaId(member.jobset_uid, Role.WORKER, member.pod_index)
     replica = replica_of(pod_labels)
     return None if owner is None or replica is None else ReplicaId(owner.uid, *replica)
+
+
+def in_set(pod: Pod, shape: SetShape | None) -> Pod:
+    """A pod with its place in its gang where ``shape`` is that of its JobSet; any other as it is.
+
+    Until its JobSet is known, its replica is its index within its Job, and its gang is not known.
+    A pod that has failed is replaced by its Job, and one of an earlier attempt of the JobSet by
+    another Job: neither is a replica any more."""
+    member = pod.member
+    if member is None or shape is None or member.jobset_uid != shape.uid:
+        return pod
+    place = shape.place(member)
+    leaving = pod.leaving or pod.phase == "Failed" or member.attempt < shape.restarts
+    if place is None:
+        return msgspec.structs.replace(pod, replica=None, gang=None, leaving=leaving)
+    replica = ReplicaId(place.gang.uid, Role.WORKER, place.number)
+    gang = {Role.WORKER: place.gang.size}
+    return msgspec.structs.replace(pod, replica=replica, gang=gang, leaving=leaving)
 
 
 def log_container(containers: Sequence[Container]) -> str:
@@ -395,8 +434,8 @@ _CLUSTER_FIELD = msgspec.json.Decoder(_ClusterField)
 # Lists of addresses; with enableDynamicWorker an object of index to address: no whole gang.
 _CLUSTER = msgspec.json.Decoder(dict[str, list[object] | dict[str, object]])
 _LONGEST_SHARED_CLUSTER = 16_384
-_GANG_VARIABLES = [kind.gang_variable for kind in JOB_KINDS.values()]
-_CONTAINERS = [kind.container for kind in JOB_KINDS.values()]
+_GANG_VARIABLES = [kind.gang_variable for kind in JOB_KINDS.values() if kind.gang_variable]
+_CONTAINERS = [kind.container for kind in JOB_KINDS.values() if kind.container]
 
 
 def gang_of(containers: Sequence[Container], first: str) -> Mapping[Role, int] | None:

@@ -10,7 +10,7 @@ from optimus.kube.client import Client, path_of
 from optimus.kube.contract import GROUP, PROFILE_KIND, PROFILES, VERSION, Phase
 from optimus.kube.custom_resource import CustomResource
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
-from optimus.kube.job_kinds import API_VERSION
+from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.metadata import ApiObject, decoder_of
 from optimus.kube.results import Refused, Written, answer_of
@@ -291,7 +291,7 @@ class ProfileWriter:
 def _new(job: TrainingJob) -> dict[str, object]:
     reference = {"kind": job.kind, "name": job.name, "uid": job.uid}
     owner = {
-        "apiVersion": API_VERSION,
+        "apiVersion": JOB_KINDS[job.kind].api_version,
         **reference,
         "controller": True,
         "blockOwnerDeletion": False,

@@ -57,11 +57,15 @@ def _rights(verbs: str, group: str, resources: str, namespace: str = "") -> Iter
     )
 
 
-_JOBS: Final = " ".join(kind.plural for kind in JOB_KINDS.values())
+def _of_jobs(verbs: str, namespace: str = "") -> Iterable[Right]:
+    kinds = JOB_KINDS.values()
+    return (right for kind in kinds for right in _rights(verbs, kind.group, kind.plural, namespace))
+
+
 _RESIZED: Final = " ".join(kind.plural for kind in JOB_KINDS.values() if kind.is_resized)
 
 AUTOSCALER_RIGHTS: Final = (
-    *_rights("get list watch", OPERATOR_GROUP, _JOBS),
+    *_of_jobs("get list watch"),
     *_rights("patch", OPERATOR_GROUP, _RESIZED),
     *_rights("get list watch", "", "pods nodes"),
     *_rights("get list watch create delete", GROUP, f"{PROFILES} {WORKLOAD_PROFILES}"),
@@ -83,7 +87,7 @@ SCHEDULER_RIGHTS: Final = (
     *_rights("get list watch", "storage.k8s.io", "storageclasses"),
     *_rights("get list watch", "resource.k8s.io", "deviceclasses resourceslices"),
     *_rights("get list watch", "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
-    *_rights("get list watch", OPERATOR_GROUP, _JOBS),
+    *_of_jobs("get list watch"),
     *_rights("get list watch", GROUP, PROFILES),
     # Of system:kube-scheduler:
     *_rights("create", "", "pods/binding"),
@@ -95,7 +99,7 @@ SCHEDULER_RIGHTS: Final = (
 def user_rights(namespace: str) -> tuple[Right, ...]:
     """What the commands need in a namespace; the last one only to pause and resume."""
     return (
-        *_rights("list", OPERATOR_GROUP, _JOBS, namespace),
+        *_of_jobs("list", namespace),
         *_rights("list", GROUP, PROFILES, namespace),
         *_rights("list", "", "pods events", namespace),
         *_rights("patch", OPERATOR_GROUP, _RESIZED, namespace),

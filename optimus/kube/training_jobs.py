@@ -24,7 +24,7 @@ from optimus.kube.client import path_of, path_segment
 from optimus.kube.contract import Annotation
 from optimus.kube.eligibility import EligibilityConfig, why_not_suspendable, why_unmanaged
 from optimus.kube.errors import Malformed, decode
-from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP, OPERATOR_VERSION, role_named
+from optimus.kube.job_kinds import JOB_KINDS, JOBSET, role_named
 from optimus.kube.job_schema import (
     DECODERS,
     RunPolicy,
@@ -38,6 +38,7 @@ from optimus.kube.job_schema import (
     replicas_of,
     roles_of,
 )
+from optimus.kube.jobsets import SetShape, decode_jobset
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.podspec import Template, shows_annotation, template_of
 from optimus.kube.suspension import SuspensionMark, read_suspension
@@ -58,7 +59,7 @@ _RESIZED: Final = (Role.PS, Role.WORKER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingJob:
-    """One TFJob or MXJob as stored.
+    """One job of any kind as stored.
 
     ``job`` is ``None`` where the job cannot be scheduled as a gang at all; ``left_alone`` then says
     why. ``problems`` are values that cannot be used, ``hints`` annotations that mean nothing,
@@ -96,6 +97,8 @@ class TrainingJob:
     outcome: str | None = None
     message: str = ""
     deleted: bool = False
+    shape: SetShape | None = None
+    """Of a JobSet: its gangs."""
 
     key: JobKey = field(init=False)
     """Namespace and name."""
@@ -109,15 +112,34 @@ class TrainingJob:
         is_over = self.outcome is not None or self.deleted
         object.__setattr__(self, "active", None if is_over else self.job)
 
+    def gangs(self) -> Mapping[str, Job | None]:
+        """The job by the UID of its gang; of a JobSet with several gangs, what each is of it."""
+        job = self.job
+        if self.shape is None:
+            return {self.uid: job}
+        if job is None:
+            return {gang.uid: None for gang in self.shape.gangs}
+        return {
+            gang.uid: replace(job, uid=gang.uid, counts=Counts(0, gang.size), worker=gang.spec)
+            for gang in self.shape.gangs
+        }
+
+
+_NOT_PAUSED: Final = "a JobSet is neither resized nor paused"
+
 
 def decode_job(kind: str, raw: bytes | msgspec.Raw, *, config: EligibilityConfig) -> TrainingJob:
-    """A TFJob or MXJob from its JSON.
+    """A job of any kind from its JSON.
 
     Raises:
         Malformed: the JSON is no such object. A job that merely says something wrong does not
         raise: it is
             returned with its problems.
     """
+    if kind == JOBSET.name:
+        stored, shape = decode_jobset(raw)
+        found = _record(kind, stored, config)
+        return replace(found, shape=shape, not_suspendable=_NOT_PAUSED)
     found = _record(kind, decode(DECODERS[kind], raw, f"a {kind}"), config)
     job = found.job
     if job is None or not job.managed or job.workload is not None:
@@ -128,15 +150,19 @@ def decode_job(kind: str, raw: bytes | msgspec.Raw, *, config: EligibilityConfig
 
 def watched_training_jobs(kind: str, config: EligibilityConfig) -> ListWatch[TrainingJob]:
     """Jobs of one kind in every namespace; a cluster may lack the kind."""
-    plural = JOB_KINDS[kind].plural
-    path = path_of(OPERATOR_GROUP, OPERATOR_VERSION, plural)
+    path, plural = jobs_path(kind), JOB_KINDS[kind].plural
     return ListWatch(plural, path, partial(decode_job, kind, config=config), optional=True)
+
+
+def jobs_path(kind: str, namespace: str | None = None) -> str:
+    """The path of the jobs of one kind, of a namespace or of all."""
+    found = JOB_KINDS[kind]
+    return path_of(found.group, found.version, found.plural, namespace)
 
 
 def job_path(kind: str, namespace: str, name: str) -> str:
     """The path of one job."""
-    plural = JOB_KINDS[kind].plural
-    return f"{path_of(OPERATOR_GROUP, OPERATOR_VERSION, plural, namespace)}/{path_segment(name)}"
+    return f"{jobs_path(kind, namespace)}/{path_segment(name)}"
 
 
 def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) -> TrainingJob:

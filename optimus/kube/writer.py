@@ -10,7 +10,7 @@ import msgspec
 from optimus.jobs import Counts, Role
 from optimus.kube.client import MERGE_PATCH, Client, path_of
 from optimus.kube.contract import Annotation
-from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP, OPERATOR_VERSION
+from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written, written
 from optimus.kube.suspension import SuspensionMark
@@ -68,8 +68,8 @@ class JobWriter:
             lambda: self._client.call(
                 f"{verb} {job.kind} {job.key}",
                 self._client.custom.patch_namespaced_custom_object,
-                group=OPERATOR_GROUP,
-                version=OPERATOR_VERSION,
+                group=JOB_KINDS[job.kind].group,
+                version=JOB_KINDS[job.kind].version,
                 namespace=job.namespace,
                 plural=JOB_KINDS[job.kind].plural,
                 name=job.name,

@@ -21,6 +21,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.ports import pick_ports
 from localcluster.processes import send
 from localcluster.testing.backends import scheduler_command
+from optimus.kube.job_kinds import JOB_NAME
 from tests.harness.api import Api, in_namespace
 from tests.harness.http_answers import body_of
 from tests.harness.waiting import LONG_SECONDS, wait_until
@@ -289,11 +290,11 @@ def _replicas(count: int, cpu: str, fields: Mapping[str, str]) -> dict[str, obje
     return {"replicas": count, "template": {"spec": spec}}
 
 
-def nodes_of(cluster: LocalCluster, namespace: str, job: str) -> dict[str, str | None]:
+def nodes_of(
+    cluster: LocalCluster, namespace: str, job: str, label: str = JOB_NAME
+) -> dict[str, str | None]:
     """Node by pod, of the pods of one job."""
-    found = cluster.get("pods", "-n", namespace, "-l", f"training.kubeflow.org/job-name={job}")[
-        "items"
-    ]
+    found = cluster.get("pods", "-n", namespace, "-l", f"{label}={job}")["items"]
     return {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in found}
 
 
@@ -301,8 +302,11 @@ class TrainingJobs:
     """Training jobs in the default namespace. At the end of the block they are deleted, and their
     pods are gone."""
 
-    def __init__(self, cluster: LocalCluster) -> None:
-        self._cluster = cluster
+    def __init__(
+        self, cluster: LocalCluster, kinds: str = "tfjob,pytorchjob", label: str = JOB_NAME
+    ) -> None:
+        """``label`` is that of their pods with the job's name."""
+        self._cluster, self._kinds, self._label = cluster, kinds, label
         self._names: list[str] = []
 
     def __enter__(self) -> Self:
@@ -325,13 +329,13 @@ class TrainingJobs:
 
     def delete(self, *names: str) -> None:
         for name in names:
-            self._cluster.kubectl("delete", "tfjob,pytorchjob", name, "--ignore-not-found")
+            self._cluster.kubectl("delete", self._kinds, name, "--ignore-not-found")
 
     def nodes(self, name: str) -> dict[str, str]:
         """Node by pod, of the pods that are bound."""
         return {
             pod: node
-            for pod, node in nodes_of(self._cluster, "default", name).items()
+            for pod, node in nodes_of(self._cluster, "default", name, self._label).items()
             if node is not None
         }
 
@@ -343,7 +347,7 @@ class TrainingJobs:
         """Wait until every pod of a job says so; none is bound."""
 
         def messages() -> list[str]:
-            label = f"training.kubeflow.org/job-name={name}"
+            label = f"{self._label}={name}"
             found = self._cluster.get("pods", "-n", "default", "-l", label)["items"]
             return [json.dumps(pod["status"].get("conditions", [])) for pod in found]
 

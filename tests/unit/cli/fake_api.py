@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.job_kinds import JOBSET_NAME
 from optimus.kube.profile_codec import SavedState, pack
 from optimus.kube.server_clock import ServerClock
 from optimus.kube.stored_settings import ClusterSettings
@@ -36,6 +37,27 @@ def refusal(what: str, verb: str, path: str) -> KubeError:
     return KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: {said} (HTTP 403)")
 
 
+_OTHERS = ("PyTorchJob", "JobSet")
+
+
+def _labels(metadata: Any) -> Mapping[str, str]:
+    return metadata.get("labels", {}) if isinstance(metadata, dict) else {}
+
+
+def _selected(
+    plural: str, items: Sequence[dict[str, Any]], selector: str
+) -> Sequence[dict[str, Any]]:
+    """The objects with a label; of pods, those of JobSets or all others."""
+    key, _, value = selector.partition("=")
+    labels = [(each, _labels(each["metadata"])) for each in items]
+    if plural == "nodes" and selector:
+        return [each for each, found in labels if found.get(key) == value]
+    if plural == "pods" and selector:
+        of_jobsets = key == JOBSET_NAME
+        return [each for each, found in labels if (JOBSET_NAME in found) is of_jobsets]
+    return items
+
+
 @dataclass
 class FakeApi:
     """Answers GETs of lists and of single objects, by plural."""
@@ -47,7 +69,7 @@ class FakeApi:
     nodes: Sequence[dict[str, Any]] = ()
     quotas: Sequence[dict[str, Any]] = ()
     forbidden: Sequence[str] = ()
-    missing: Sequence[str] = ("mxjobs", "pytorchjobs")
+    missing: Sequence[str] = ("mxjobs", "pytorchjobs", "jobsets")
     others: Mapping[str, Any] = field(default_factory=dict)
     """Further objects by path."""
     logs: Mapping[str, str] = field(default_factory=dict)
@@ -70,9 +92,10 @@ class FakeApi:
         if path.endswith("/log"):
             return self._log(what, path, dict(query))
         lists = {
-            "tfjobs": [each for each in self.jobs if each.get("kind") != "PyTorchJob"],
+            "tfjobs": [each for each in self.jobs if each.get("kind") not in _OTHERS],
             "mxjobs": (),
             "pytorchjobs": [each for each in self.jobs if each.get("kind") == "PyTorchJob"],
+            "jobsets": [each for each in self.jobs if each.get("kind") == "JobSet"],
             "trainingprofiles": self.profiles,
             "pods": self.pods,
             "events": (),
@@ -91,14 +114,7 @@ class FakeApi:
         if path in self.gone or items is None or plural in self.missing:
             raise KubeError(ErrorKind.NOT_FOUND, f"cannot {what}: not found (HTTP 404)")
         if parts[-1] == plural:
-            for name, selector in query:
-                if plural == "nodes" and name == "labelSelector":
-                    key, _, value = selector.partition("=")
-                    items = [
-                        each
-                        for each in items
-                        if each["metadata"].get("labels", {}).get(key) == value
-                    ]
+            items = _selected(plural, items, dict(query).get("labelSelector", ""))
             return json.dumps({"metadata": {"resourceVersion": "1"}, "items": list(items)}).encode()
         for item in items:
             if item["metadata"]["name"] == parts[-1]:

@@ -190,7 +190,7 @@ def test_without_the_crd_of_profiles_the_command_that_installs_it_is_named() -> 
     ("api", "part"),
     {
         "no operator": (
-            FakeApi(missing=["tfjobs", "mxjobs", "pytorchjobs"]),
+            FakeApi(missing=["tfjobs", "mxjobs", "pytorchjobs", "jobsets"]),
             "neither TFJobs nor MXJobs",
         ),
         "no right to jobs": (FakeApi(forbidden=["tfjobs"]), "cannot list resource"),

@@ -267,7 +267,7 @@ def test_the_extender_adds_the_place_in_the_queue() -> None:
 
 def test_a_job_that_is_not_there_is_said_with_its_namespace() -> None:
     with pytest.raises(
-        KubeError, match="no TFJob, MXJob or PyTorchJob j in namespace ns; -n names another"
+        KubeError, match="no TFJob, MXJob, PyTorchJob or JobSet j in namespace ns; -n names another"
     ):
         explained(Server(job=None))
     with pytest.raises(KubeError, match="forbidden"):

@@ -27,6 +27,7 @@ KINDS = (
     "tfjobs",
     "mxjobs",
     "pytorchjobs",
+    "jobsets",
     "trainingprofiles",
     "persistentvolumeclaims",
     "persistentvolumes",

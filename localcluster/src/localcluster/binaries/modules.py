@@ -122,6 +122,14 @@ OPERATORS = {
 
 DEFAULT_OPERATOR = next(iter(OPERATORS))
 
+JOBSET = GoModule(
+    name="jobset",
+    main="sigs.k8s.io/jobset",
+    programs={"jobset": "sigs.k8s.io/jobset"},
+    manifests=("config/components/crd/bases", "config/components/webhook"),
+)
+"""The JobSet controller: no component of a cluster, tests run it beside one."""
+
 
 def refuse_other_operator(operator: str) -> None:
     """Raise ClusterError for an operator that the embedded back end is no stand-in for."""
