@@ -31,7 +31,8 @@ class ClusterAccess(NamedTuple):
     workloads: Workloads
     budgets: ReadBudgets
     memory: ClusterMemory | None = None
-    """``None``: what a policy remembers of the whole cluster is not stored."""
+    """``None``: what a policy remembers of the whole cluster is not stored, and the extender is not
+    told of kinds of nodes."""
 
 
 class ControllerConfig(NamedTuple):
@@ -83,7 +84,13 @@ def assemble(access: ClusterAccess, config: ControllerConfig, process: Process) 
     components = Components(
         access.observer,
         process.logs,
-        Decider(config.decisions, metrics, dry_run=process.dry_run, memory=access.memory),
+        Decider(
+            config.decisions,
+            metrics,
+            dry_run=process.dry_run,
+            memory=access.memory,
+            instance=instance,
+        ),
         Rescales(carried_out, config.rescales),
         recorder,
         events,

@@ -32,11 +32,13 @@ from optimus.interval.driver import (
     PauseJob,
 )
 from optimus.jobs import Binding, Counts, Job
+from optimus.kube.kind_orders import encode_kind_orders
 from optimus.kube.results import Refused, Written
 from optimus.kube.times import format_second
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import Forecast, ForecastFn
 from optimus.nodes import Node
+from optimus.placement.first_kind import KindOrders
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
 from optimus.rescale.machine import Rescale
@@ -54,6 +56,9 @@ class ClusterMemory(Protocol):
 
     def remember(self, text: str) -> Written | Refused:
         """Store it."""
+
+    def order_kinds(self, text: str) -> Written | Refused:
+        """Tell the extender on which kinds of nodes new jobs are to start; empty: on any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +169,15 @@ class Decider:
         *,
         dry_run: bool,
         memory: ClusterMemory | None = None,
+        instance: str = "",
     ) -> None:
-        """Without a ``memory`` what a policy remembers of the whole cluster ends with the
-        process."""
+        """Without a ``memory`` what a policy remembers of the whole cluster ends with the process,
+        and the extender is not told of kinds of nodes. ``instance`` is the Lease's holder."""
         self._config, self._metrics, self._dry_run = config, metrics, dry_run
         self._memory, self._remembers = memory, not config.policy.traits.time_shared
+        self._instance = instance
+        self._told_kinds: str | None = None
+        """As last stored by this process; an earlier leader's may be on the Lease."""
         self._alive: Callable[[], None] = lambda: None
         self._managed: Mapping[str, JobState] = {}
         strategies = Strategies(
@@ -221,6 +230,7 @@ class Decider:
                     if not self._keep(instruction.plan):
                         return None
                     plan = instruction.plan
+                    self._tell_kinds(plan.kind_orders)
                     self._record(plan)
                 case EndProfilingRun(uid=uid, reason=reason):
                     state = managed[uid]
@@ -270,6 +280,18 @@ class Decider:
             remembered = dataclasses.asdict(of_job) if of_job.data else {}
             state.record = replace(state.record, remembered=remembered)
         return True
+
+    def _tell_kinds(self, orders: KindOrders) -> None:
+        """Tell the extender on which kinds of nodes new jobs are to start, where that has changed.
+        Where that is refused it is told at the next interval."""
+        text = encode_kind_orders(orders, self._instance)
+        if self._memory is None or self._dry_run or text == self._told_kinds:
+            return
+        outcome = self._memory.order_kinds(text)
+        if isinstance(outcome, Refused):
+            _LOG.warning("new jobs start on any kind of nodes for now: %s", outcome)
+        else:
+            self._told_kinds = text
 
     def _withdraw_if_stale(self, state: JobState, at: float) -> None:
         """Withdraw a rescale that waits too long for a checkpoint: all the while its target's room

@@ -5,14 +5,18 @@ the workload ``uniform`` on 4 nodes of each of three kinds, whose workers comput
 of the usual speed, and prints the table of ``optimus simulate`` for each number of jobs. The named
 reference of ``gavel-las`` is ``las``: the same policy without kinds (least attained service, as
 Gavel compares itself with); that of ``optimus`` is ``alike``: itself, with all kinds taken for one.
+With ``fixed`` each job has 2 PSs and 2 workers and is never moved: placed ``anywhere``, and first
+on the kind that is ``fastest``, which is known.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from optimus.cli.node_groups import parse_arithmetic, parse_nodes
 from optimus.cli.simulate import summary_table
+from optimus.jobs import Counts, RescaleRule
+from optimus.placement.first_kind import KindOrders
 from optimus.policies.gavel_las import GavelLasPolicy
 from optimus.simulator.engine import simulate
 from optimus.simulator.jobs import Workload
@@ -29,14 +33,33 @@ OTHERS = ("gavel-las", "fifo", "srtf")
 def workload(jobs: int, seed: int) -> Workload:
     """So many jobs on nodes of three kinds."""
     found = WORKLOADS["uniform"](jobs, stream(seed, Purpose.WORKLOAD))
-    arithmetic = parse_arithmetic(NODES)
-    drawn = tuple(on_kinds(each, arithmetic) for each in found.jobs)
+    drawn = tuple(on_kinds(each, _speeds()) for each in found.jobs)
     return replace(found, jobs=drawn, nodes=parse_nodes(NODES))
+
+
+def _speeds() -> Mapping[str, float]:
+    return parse_arithmetic(NODES)
+
+
+def _staying(found: Workload) -> Workload:
+    """The workload with jobs whose counts are never changed."""
+    jobs = [
+        replace(each, job=replace(each.job, rescale=RescaleRule.NEVER, counts=Counts(2, 2)))
+        for each in found.jobs
+    ]
+    return replace(found, jobs=tuple(jobs))
 
 
 def schedulers(policy: str) -> list[SchedulerConfig]:
     """The reference first."""
     usual = preset(policy)
+    if policy == FIXED:
+        label, kinds = (
+            usual.loop.driver.kind_label,
+            sorted(_speeds(), key=lambda kind: -_speeds()[kind]),
+        )
+        informed = with_loop(usual, kind_orders=KindOrders(label, tuple(kinds)))
+        return [replace(usual, name="anywhere"), replace(informed, name="fastest")]
     if policy == "optimus":
         driver = replace(usual.loop.driver, kind_label="")
         without = replace(with_loop(usual, driver=driver), name="alike")
@@ -47,17 +70,16 @@ def schedulers(policy: str) -> list[SchedulerConfig]:
 
 def compared(policy: str, jobs: int, seeds: Sequence[int]) -> list[Simulation]:
     """Every scheduler with every seed."""
-    return [
-        simulate(workload(jobs, seed), config, seed)
-        for config in schedulers(policy)
-        for seed in seeds
-    ]
+    made = {seed: workload(jobs, seed) for seed in seeds}
+    if policy == FIXED:
+        made = {seed: _staying(each) for seed, each in made.items()}
+    return [simulate(made[seed], config, seed) for config in schedulers(policy) for seed in seeds]
 
 
 def main() -> None:
     """Print a table for each number of jobs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--policy", choices=("gavel-las", "optimus"), default="gavel-las")
+    parser.add_argument("--policy", choices=("gavel-las", "optimus", FIXED), default="gavel-las")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, nargs="+", default=[60, 180])

@@ -23,6 +23,7 @@ from extender.http.app import (
 )
 from extender.inspection import Inspector
 from extender.job_events import EventReporter, JobNotice
+from extender.kind_orders import READ_SECONDS, KindOrdersReader
 from extender.leadership import leadership
 from extender.metrics import FaultHandler, Metrics
 from extender.nominator import Nominator
@@ -35,9 +36,10 @@ from extender.notices import (
 from extender.parts import Callbacks, Parts
 from extender.planner.gang_rests import GangRests
 from extender.planner.slices import PlanningThread
-from extender.preempted_room import PreemptedRoom, PreemptedRoomThread
+from extender.preempted_room import STEP_SECONDS, PreemptedRoom
 from extender.settings import Settings
 from extender.status_writes import StatusWrites
+from extender.step_thread import StepThread
 from optimus.jobs import JobKey
 from optimus.kube.client import Client, connect
 from optimus.kube.contract import EXTENDER_COMPONENT
@@ -50,6 +52,7 @@ from optimus.kube.devices import (
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.events import EventWriter
 from optimus.kube.job_kinds import JOB_KINDS
+from optimus.kube.leases import LeaseStore
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import Pod, watched_pods
@@ -166,7 +169,10 @@ class Application:
         job_events = EventReporter(self._notices, events.emit, self._event_thread)
         kept = PreemptedRoom(state, self._known_jobs, settings.rescale_hold_seconds)
         parts.adoption.before_leading = kept.adopt
-        self._preemption = PreemptedRoomThread(kept)
+        self._steps = [StepThread("preemption", kept.step, STEP_SECONDS)]
+        if settings.autoscaler_lease:
+            reader = KindOrdersReader(LeaseStore(client, settings.autoscaler_lease), state)
+            self._steps.append(StepThread("kinds", reader.look, READ_SECONDS))
         self._nominator = Nominator(
             parts.nominations,
             parts.adoption,
@@ -256,13 +262,15 @@ class Application:
             cache.start()
         self._planning.start()
         self._nominator.start()
-        self._preemption.start()
+        for thread in self._steps:
+            thread.start()
 
     def stop(self) -> None:
         """End every thread."""
         if self._health is not None:
             self._health.stop()
-        self._preemption.stop()
+        for thread in self._steps:
+            thread.stop()
         self._nominator.stop()
         self._planning.stop()
         for cache in self._caches:

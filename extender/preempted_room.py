@@ -7,7 +7,6 @@ whose status the autoscaler alone writes, says that it is paused or about to be.
 """
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -135,29 +134,3 @@ class PreemptedRoom:
         if awaits:
             state.break_plan(job_uid)
         state.changes.notify()
-
-
-class PreemptedRoomThread:
-    """Steps every second."""
-
-    def __init__(self, kept: PreemptedRoom) -> None:
-        self._kept = kept
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="preemption", daemon=True)
-
-    def start(self) -> None:
-        """Begin, on a thread of its own."""
-        self._thread.start()
-
-    def stop(self, timeout_seconds: float = 5.0) -> None:
-        """End the thread."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout_seconds)
-
-    def _run(self) -> None:
-        while not self._stopping.wait(STEP_SECONDS):
-            try:
-                self._kept.step()
-            except Exception:  # noqa: BLE001 - the thread goes on: the next step starts from what is there then
-                _LOG.exception("keeping nodes for gangs failed")

@@ -125,6 +125,10 @@ class Settings(ExtenderConfig):
     """Namespace/name of kube-scheduler's Lease: plans are made only while the kube-scheduler beside
     this process leads. Empty: it is the only one."""
 
+    autoscaler_lease: str = "optimus-system/optimus-autoscaler"
+    """Namespace/name of the autoscaler's Lease, its --leader-lease: it says on which kind of nodes
+    new jobs are to start. Empty: on any."""
+
     operator_version: str = "1.7.0"
     """The training-operator's version: before 1.8.1 it never finishes suspending a job with
     ttlSecondsAfterFinished, and such a job is not managed."""
@@ -159,6 +163,7 @@ autoscaler's."""
 
 def _shared(environment: Mapping[str, str]) -> dict[str, str]:
     names = {f"OPTIMUS_{name.upper()}": f"{_PREFIX}{name.upper()}" for name in _SHARED}
+    names["OPTIMUS_LEADER_LEASE"] = f"{_PREFIX}AUTOSCALER_LEASE"
     return {own: environment[name] for name, own in names.items() if name in environment}
 
 
@@ -187,6 +192,7 @@ def _contradictions(settings: Settings) -> list[Problem]:
         names = "--tls-cert-file, --tls-private-key-file and --client-ca-file"
         problems.append(Problem("", f"{names}: all three or none are expected"))
     problems += not_a_lease("leader_lease", settings.leader_lease)
+    problems += not_a_lease("autoscaler_lease", settings.autoscaler_lease)
     problems += not_a_selector("node_selector", settings.node_selector)
     problems += not_resources("ignored_resources", settings.ignored_resources)
     problems += not_one_of("placement", settings.placement, sorted(PLACEMENT_RULES))

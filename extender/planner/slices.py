@@ -145,8 +145,9 @@ class Planner:
         )
 
     def with_surroundings(self, gang: Gang) -> Gang:
-        """The gang with what other pods mean for it, now."""
+        """The gang with what other pods mean for it and the kinds of nodes that it prefers, now."""
         with self.state.lock:
+            gang = self.state.cluster.with_kinds(gang)
             return self.state.reservations.with_surroundings(gang)
 
     def running_jobs(self) -> RunningJobs:

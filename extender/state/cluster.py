@@ -14,6 +14,7 @@ from extender.state.volumes import ClaimName
 from optimus.jobs import Binding, Counts, Job
 from optimus.kube.pods import FINISHED_PHASES, Pod
 from optimus.nodes import Node
+from optimus.placement.first_kind import NO_ORDERS
 from optimus.placement.gang import Gang
 from optimus.resources import NONE, Resources
 from optimus.snapshot import BoundPod
@@ -74,6 +75,8 @@ class Cluster:
         """What the profiles of jobs predict, by UID."""
         self.bindings: dict[str, Binding] = {}
         """By job UID, the kind of nodes that its workers are held to."""
+        self.kind_orders = NO_ORDERS
+        """On which kinds of nodes jobs that have not run yet are expected to be fastest."""
         self.avoided: dict[str, Mapping[str, float]] = {}
         """By job UID, the nodes that its profile asks to avoid, each until an instant (epoch)."""
         self.ending: dict[str, Pod] = {}
@@ -251,6 +254,14 @@ class Cluster:
         binding = self.bindings.get(gang.job_uid)
         gang = replace(gang, avoided=self.avoided_by(gang.job_uid))
         return gang if binding is None else gang.bound_to(binding)
+
+    def with_kinds(self, gang: Gang) -> Gang:
+        """The gang with the kinds of nodes that it prefers for its first start; none where it is
+        held to one."""
+        job = self.jobs.get(gang.job_uid)
+        if job is None or job.uid in self.have_run or job.uid in self.bindings:
+            return gang
+        return replace(gang, kinds=self.kind_orders.of_job(job))
 
     def avoided_by(self, job_uid: str) -> frozenset[str]:
         """The nodes that a job goes to only where it does not fit on others."""

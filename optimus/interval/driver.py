@@ -58,6 +58,7 @@ from optimus.interval.worth import NO_LOANS, Loans, last_arrived, training_at_ri
 from optimus.jobs import NO_COUNTS, AmountGoal, Binding, Counts, Goal, Job
 from optimus.models.forecast import Forecast, ForecastFn, goal_is_met
 from optimus.nodes import NODE_KIND_LABEL, Node, label_keys, what_is_offered
+from optimus.placement.first_kind import NO_ORDERS, KindOrders
 from optimus.progress.types import TrainingProgress
 from optimus.rescale.purpose import RescalePurpose, why_unwanted
 from optimus.resources import NONE
@@ -286,6 +287,9 @@ class DriverState:
 
     kind_factors: Mapping[str, LogFactors] = field(default_factory=dict)
     """What kinds of nodes made of the speed of the last jobs, by UID."""
+
+    kind_orders: KindOrders = NO_ORDERS
+    """On which kinds jobs that have not run yet are expected to be fastest."""
 
     owed: Owed = field(default_factory=Owed)
     """What namespaces have used less than their part, where jobs are paused."""
@@ -528,6 +532,7 @@ class IntervalDriver:
                 owed=state.owed,
                 arrived=state.arrived,
                 kind_factors=state.kind_factors,
+                kind_orders=state.kind_orders,
                 interval_seconds=self._config.interval_seconds,
             ),
             forecast,
@@ -537,7 +542,7 @@ class IntervalDriver:
         memory = memory.beside(state.memory, histories.keys() - plan.answer.keys())
         plan = replace(plan, memory=memory)
         state.owed, state.loans = plan.owed, plan.loans
-        state.kind_factors = plan.kind_factors
+        state.kind_factors, state.kind_orders = plan.kind_factors, plan.kind_orders
         if self._stops_together:
             yield IntervalDecided(plan)
             state.memory = memory

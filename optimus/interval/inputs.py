@@ -15,6 +15,7 @@ from optimus.jobs import Job
 from optimus.models.expectation import expect_job
 from optimus.models.forecast import ExpectFn, ForecastFn, forecast_job
 from optimus.nodes import NODE_KIND_LABEL
+from optimus.placement.first_kind import NO_ORDERS, KindOrders
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
 from optimus.snapshot import ClusterSnapshot
@@ -51,6 +52,9 @@ class IntervalInput:
 
     kind_factors: Mapping[str, LogFactors] = field(default_factory=lambda: MappingProxyType({}))
     """What kinds of nodes made of the speed of the last jobs, by UID."""
+
+    kind_orders: KindOrders = NO_ORDERS
+    """What followed from these at the interval before."""
 
     interval_seconds: float = 600.0
     """Seconds from an interval to the next, if nothing brings it forward."""
@@ -97,3 +101,6 @@ class IntervalPlan:
         default_factory=lambda: MappingProxyType({}), repr=False, compare=False
     )
     """What kinds of nodes made of the speed of the last jobs; it goes into the next interval."""
+
+    kind_orders: KindOrders = NO_ORDERS
+    """On which kinds jobs that have not run yet are expected to be fastest; it goes there too."""

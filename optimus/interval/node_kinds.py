@@ -17,6 +17,7 @@ from optimus.interval.classify import JobView
 from optimus.jobs import Binding, Counts, Job
 from optimus.models.speed.model import SpeedModel
 from optimus.placement.capacity import Capacity
+from optimus.placement.first_kind import KindOrders
 from optimus.placement.gang import (
     Assignment,
     DoesNotFit,
@@ -42,6 +43,9 @@ the same spread."""
 
 _MOST_JOBS: Final = 64
 """The last jobs of which factors are kept."""
+
+_MOST_WORKLOADS: Final = 32
+"""The last workloads of which an order of their own is kept."""
 
 _ROUNDS: Final = 20
 _NONE: Final[LogFactors] = {}
@@ -81,11 +85,11 @@ class OnFastestKind:
         plan: CapacityPlan,
         label: str,
         factors: Mapping[str, LogFactors],
+        usual: "UsualFactors",
         views: Iterable[JobView],
     ) -> Self:
         """By the factors of the last jobs. A job that runs is moved to no slower kind than its
         own, unless it has lost pods or its nodes take no new ones."""
-        usual = UsualFactors.of(list(factors.values()))
         kinds, kept = dict[str, Sequence[str]](), set[str]()
         for view in views:
             uid = view.job.uid
@@ -132,6 +136,29 @@ class UsualFactors:
         first, last = kinds[0], kinds[-1]
         chance = _SPREAD * math.sqrt(1 / self.jobs[first] + 1 / self.jobs[last])
         return tuple(kinds) if expected[first] - expected[last] > 2 * chance else ()
+
+    def orders(
+        self,
+        label: str,
+        before: KindOrders,
+        factors: Mapping[str, LogFactors],
+        views: Iterable[JobView],
+    ) -> KindOrders:
+        """The orders for jobs that have not run yet: the usual one, and those of the last
+        workloads whose jobs have shown another one themselves."""
+        usual, workloads = self.order(_NONE), dict(before.workloads)
+        for job in (view.job for view in views):
+            own = factors.get(job.uid)
+            if own and job.workload:
+                key = job.key.namespace, job.workload
+                workloads.pop(key, None)
+                workloads[key] = self.order(own)
+        kept = {
+            key: kinds
+            for key, kinds in workloads.items()
+            if kinds != usual and self.logs.keys() >= {*kinds}
+        }
+        return KindOrders(label, usual, dict([*kept.items()][-_MOST_WORKLOADS:]))
 
 
 def _of_job(own: LogFactors, usual: LogFactors) -> float:

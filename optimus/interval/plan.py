@@ -32,11 +32,12 @@ from optimus.interval.classify import (
 )
 from optimus.interval.fair_share import HeldCapacity
 from optimus.interval.inputs import IntervalInput, IntervalPlan, Strategies
-from optimus.interval.node_kinds import OnFastestKind, measured_factors
+from optimus.interval.node_kinds import OnFastestKind, UsualFactors, measured_factors
 from optimus.interval.profiling import decide_after_profiling
 from optimus.interval.settle import as_decided, weigh_restarts
 from optimus.interval.settle.undecided import Settled, Undecided
 from optimus.jobs import Job
+from optimus.placement.first_kind import NO_ORDERS
 from optimus.progress.types import NOTHING
 from optimus.resources import Resources
 
@@ -65,11 +66,13 @@ def plan_interval(
     # 1. Look at every job
     held = HeldCapacity.of(inputs.snapshot.jobs, plan, config.fairness)
     views = _views(inputs, strategies, config, plan, held.giving())
-    factors, label = inputs.kind_factors, inputs.kind_label
+    factors, label, orders = inputs.kind_factors, inputs.kind_label, NO_ORDERS
     kinds = {kind for node in plan.nodes if (kind := node.labels.get(label))}
     if policy.traits.weighs_restarts and len(kinds) > 1:
         factors = measured_factors(factors, views, kinds)
-        plan.rule = OnFastestKind.of(plan, label, factors, views)
+        usual = UsualFactors.of(list(factors.values()))
+        plan.rule = OnFastestKind.of(plan, label, factors, usual, views)
+        orders = usual.orders(label, inputs.kind_orders, factors, views)
     # 2. Classify, ask, fit and settle
     settle = weigh_restarts.settle if policy.traits.weighs_restarts else as_decided.settle
     settled = settle(Undecided(inputs, policy, config, views, plan, held))
@@ -97,6 +100,7 @@ def plan_interval(
         settled.owed,
         settled.loans,
         factors,
+        orders,
     )
 
 

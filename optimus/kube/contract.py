@@ -1,7 +1,7 @@
 """The names that both processes and their users share: annotations, profile fields and phases.
 
-The TrainingProfile is the only channel between the autoscaler, which writes it, and the extender,
-which reads it.
+Of a job the TrainingProfile is the only channel between the autoscaler, which writes it, and the
+extender, which reads it. Of the cluster it is the autoscaler's Lease.
 """
 
 from enum import StrEnum
@@ -89,6 +89,9 @@ WAIT_ANNOTATION: Final = "optimus.dl/wait"
 
 POLICY_MEMORY: Final = "optimus.dl/policy-memory"
 """On the leader's Lease: what the policy remembers of the whole cluster."""
+
+KIND_ORDERS: Final = "optimus.dl/kind-orders"
+"""On it too: on which kinds of nodes new jobs are to start (``optimus.kube.kind_orders``)."""
 
 EXTENDER_COMPONENT: Final = "optimus-extender"
 """What the extender's Events name as their source."""

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from optimus.kube.client import Client, path_of
-from optimus.kube.contract import POLICY_MEMORY
+from optimus.kube.contract import KIND_ORDERS, POLICY_MEMORY
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
 from optimus.kube.metadata import ApiObject, decoder_of
 from optimus.kube.results import Refused, Written, answer_of, written
@@ -40,6 +40,9 @@ class Lease:
     uid: str = ""
     remembered: str = ""
     """What the policy remembers of the whole cluster."""
+
+    kind_orders: str = ""
+    """On which kinds of nodes new jobs are to start, as text."""
 
 
 class _LeaseSpec(msgspec.Struct, rename="camel"):
@@ -116,8 +119,14 @@ class LeaseStore:
         """Store what the policy remembers, whatever version the Lease is of: the holder renews it
         every second. A text that is too long is not stored, and the policy begins anew after a
         restart."""
-        kept = text if len(text) <= _MOST_REMEMBERED else None
-        body = msgspec.json.encode({"metadata": {"annotations": {POLICY_MEMORY: kept}}})
+        return self._annotate(POLICY_MEMORY, text if len(text) <= _MOST_REMEMBERED else None)
+
+    def order_kinds(self, text: str) -> Written | Refused:
+        """Store on which kinds of nodes new jobs are to start; empty: nothing is known."""
+        return self._annotate(KIND_ORDERS, text or None)
+
+    def _annotate(self, name: str, text: str | None) -> Written | Refused:
+        body = msgspec.json.encode({"metadata": {"annotations": {name: text}}})
         return self._send("annotate", body)
 
     def _patch(self, verb: str, version: str, spec: dict[str, Any]) -> Written | Refused:
@@ -134,13 +143,15 @@ class LeaseStore:
         except Malformed as error:
             raise KubeError(ErrorKind.INVALID, f"cannot read {self._what}: {error}") from error
         spec, metadata = raw.spec or _LeaseSpec(), raw.metadata
+        annotations = metadata.annotations or {}
         return Lease(
             spec.holder_identity or "",
             spec.lease_duration_seconds or 0,
             spec.lease_transitions,
             metadata.resource_version,
             metadata.uid,
-            (metadata.annotations or {}).get(POLICY_MEMORY, ""),
+            annotations.get(POLICY_MEMORY, ""),
+            annotations.get(KIND_ORDERS, ""),
         )
 
 

@@ -53,6 +53,9 @@ class Gang:
     avoided: frozenset[str] = frozenset()
     """Nodes that it goes to only where it does not fit on others."""
 
+    kinds: tuple[Binding, ...] = ()
+    """Kinds of nodes that its workers prefer, the first most (``FirstKindRule``)."""
+
     @classmethod
     def of(cls, job: Job, counts: Counts | None = None) -> "Gang":
         """The gang of a job at ``counts`` (the job's own when not given), none of it bound."""

@@ -1,7 +1,7 @@
 """The waiting jobs of the simulated cluster, placed by the queue that the extender plans with."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from optimus.errors import NotReady
@@ -9,6 +9,7 @@ from optimus.interval.capacity_plan import Held
 from optimus.jobs import Counts
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
+from optimus.placement.first_kind import KindOrders
 from optimus.placement.gang import Gang, GangRule, Placement
 from optimus.placement.queue.backfill import JobUsage, RunningJobs
 from optimus.placement.queue.order import AGE_LIMIT_SECONDS, Instant, WaitingGang
@@ -50,7 +51,11 @@ class WaitingJobs:
         self._left: dict[str, Resources] = {}
 
     def placements(
-        self, cluster: SimulatedCluster, forecasts: Forecasts, forecast_at: float
+        self,
+        cluster: SimulatedCluster,
+        forecasts: Forecasts,
+        forecast_at: float,
+        orders: KindOrders,
     ) -> Iterator[tuple[JobState, tuple[Held, ...]]]:
         """The waiting jobs that fit now with what their replicas hold; the caller moves them."""
         waiting = [
@@ -60,7 +65,8 @@ class WaitingJobs:
         ]
         if not waiting:
             return
-        reader = _Reader(cluster, forecasts, forecast_at)
+        jobs = {state.job.uid: state for state in waiting}
+        reader = _Reader(cluster, forecasts, forecast_at, orders, jobs)
         counts = {state.job.uid: state.job.counts for state in waiting}
         self._refusals = {
             uid: each
@@ -69,12 +75,11 @@ class WaitingJobs:
         }
         self._counts = counts
         answers = self._planning.plan(self._snapshot(waiting, reader), reader).answers
-        states = {state.job.uid: state for state in waiting}
         for answer in answers:
             uid = answer.queued.waiting.job_uid
             self._refusals.pop(uid, None)
             if isinstance(answer, PlannedGang):
-                yield states[uid], _held(answer.gang, answer.placement)
+                yield jobs[uid], _held(answer.gang, answer.placement)
             else:
                 self._refusals[uid] = answer.refusal
 
@@ -106,6 +111,9 @@ class _Reader:
     cluster: SimulatedCluster
     forecasts: Forecasts
     forecast_at: float
+    orders: KindOrders
+    waiting: Mapping[str, JobState]
+    """By UID."""
 
     def ends_at(self, states: Iterable[JobState]) -> dict[str, float]:
         """When these jobs end, by their forecasts."""
@@ -131,8 +139,11 @@ class _Reader:
         )
 
     def with_surroundings(self, gang: Gang) -> Gang:
-        """The gang: pods have no rules here."""
-        return gang
+        """The gang with the kinds of nodes that it prefers; pods have no rules here."""
+        state = self.waiting[gang.job_uid]
+        if state.placed_at is not None:
+            return gang
+        return replace(gang, kinds=self.orders.of_job(state.job))
 
 
 def _held(gang: Gang, placement: Placement) -> tuple[Held, ...]:

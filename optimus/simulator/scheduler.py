@@ -35,6 +35,7 @@ from optimus.jobs import NO_COUNTS, Job
 from optimus.lifecycle.workloads import UsualLengths, provided, speeds_are_enough
 from optimus.models.earlier_runs import kept, run_of, why_differs
 from optimus.nodes import Node
+from optimus.placement.first_kind import NO_ORDERS, KindOrders
 from optimus.progress.types import EarlierRun, RunLengths
 from optimus.rescale.disruption import UNLIMITED, DisruptionBudget, DisruptionLimits, rescale_order
 from optimus.rescale.purpose import RescalePurpose
@@ -94,6 +95,9 @@ class LoopConfig:
     moves: bool = True
     """Whether jobs are moved. If not, the extender alone acts: each job stays at its own counts."""
 
+    kind_orders: KindOrders = NO_ORDERS
+    """On which kinds of nodes jobs are known to be fastest before the first has come."""
+
     disruption: DisruptionLimits = UNLIMITED
     """How many jobs may be stopped at once. Default: any number, unlike the product's
     (``DEFAULT_LIMITS``): the published figures were measured without a limit."""
@@ -147,6 +151,7 @@ class SimulatedScheduler:
         self._config, self._placement, self._empty = config, strategies.placement, empty
         self._in_rounds = not strategies.policy.traits.weighs_restarts
         self._driver = IntervalDriver(strategies, config.driver)
+        self._driver.state.kind_orders = config.kind_orders
         self._driver.state.planned_at = -1.0 if self._in_rounds else 0.0
         self._workloads = _Workloads()
         self._waiting = WaitingJobs(strategies.placement)
@@ -228,7 +233,9 @@ class SimulatedScheduler:
 
     def _place_waiting(self, cluster: SimulatedCluster) -> None:
         driver = self._driver.state
-        waiting = self._waiting.placements(cluster, driver.forecasts, driver.planned_at or 0.0)
+        waiting = self._waiting.placements(
+            cluster, driver.forecasts, self._planned_at, driver.kind_orders
+        )
         for state, held in waiting:
             cluster.place(state, held)
 

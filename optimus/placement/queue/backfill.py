@@ -70,7 +70,7 @@ class ClusterReader(Protocol):
         ...
 
     def with_surroundings(self, gang: Gang) -> Gang:
-        """The gang with what other pods mean for it."""
+        """The gang with what other pods mean for it and the kinds of nodes that it prefers."""
         ...
 
 

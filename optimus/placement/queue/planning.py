@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from optimus.nodes import Node
 from optimus.placement.capacity import Vector
+from optimus.placement.first_kind import FirstKindRule
 from optimus.placement.gang import DoesNotFit, Gang, GangRule, Placement, does_not_fit, gang_shape
 from optimus.placement.queue.backfill import Backfill, ClusterReader, FuturePlan
 from optimus.placement.queue.budgets import NamespaceBudgets
@@ -229,7 +230,7 @@ class Planning:
         return queue
 
     def _walk(self, snapshot: Snapshot) -> "_Walk":
-        return _Walk(snapshot, self._free, self._rule, self._before, self._shapes)
+        return _Walk(snapshot, self._free, FirstKindRule(self._rule), self._before, self._shapes)
 
     def _update(self, snapshot: Snapshot) -> None:
         """Take over what has changed; refusals become outdated where enough was gained."""
@@ -352,7 +353,10 @@ class _Walk:
         if shape in self._shapes:
             return self._refuse(queued, gang, does_not_fit(gang), self._shapes[shape].shortfall)
         self.searches += 1
-        free.capacity.distinguish(*{member.spec.constraints for member in gang.members})
+        preferred = (gang.bound_to(kind) for kind in gang.kinds)
+        free.capacity.distinguish(
+            *{member.spec.constraints for each in (gang, *preferred) for member in each.members}
+        )
         mark = free.capacity.mark()
         free.add(own, 1)
         answer = self._rule.place(gang, free.capacity)

@@ -70,6 +70,8 @@ class FakeCluster:
     """Whose marks the writes set."""
     lease: str = ""
     """What the policy remembers of the whole cluster."""
+    kind_orders: str = ""
+    """On which kinds of nodes new jobs are to start."""
     workloads: FakeWorkloads = field(default_factory=FakeWorkloads)
     writes: int = 0
     create_calls: int = 0
@@ -348,6 +350,12 @@ class FakeCluster:
             return Refused(self.refuse, "refused, as the test wants it")
         self.lease = text
         self.writes += 1
+        return Written()
+
+    def order_kinds(self, text: str) -> Written | Refused:
+        if self.refuse is not None:
+            return Refused(self.refuse, "refused, as the test wants it")
+        self.kind_orders = text
         return Written()
 
     # -- Events

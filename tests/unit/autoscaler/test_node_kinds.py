@@ -6,8 +6,11 @@ from autoscaler.cluster import Observation
 from autoscaler.logs import poller as log_poller
 from autoscaler.logs.poller import LogPoller, Run
 from optimus.jobs import Counts, Role
+from optimus.kube.kind_orders import kind_orders_of
+from optimus.kube.leases import Lease
 from optimus.kube.nodes import ClusterNode
 from optimus.nodes import Node
+from optimus.placement.first_kind import KindOrders
 from optimus.resources import Resources
 from tests.cases import cases
 from tests.unit.autoscaler.controller_harness import ControllerHarness
@@ -15,6 +18,7 @@ from tests.unit.autoscaler.fake_job import tf_job
 from tests.unit.autoscaler.fake_logs import AT, TIMEOUT_SECONDS, Logs, pod, progress_log
 from tests.unit.autoscaler.test_turns import KindsCluster
 
+FAST_IS_TWICE = {"slow": -0.5, "fast": 0.5}
 NODES = {"f": "fast", "f2": "fast", "s": "slow", "plain": None} | {
     f"n{n}": f"kind-{n}" for n in range(9)
 }
@@ -68,9 +72,8 @@ def test_a_job_that_is_moved_starts_on_the_kind_on_which_it_is_fastest(
     """Also where the next interval is planned before its pods are placed."""
     cluster = KindsCluster(kinds={"slow": 8, "fast": 8}, cpus=16)
     harness = ControllerHarness(cluster, interval_seconds=interval_seconds, measures=False)
-    factors = {"slow": -0.5, "fast": 0.5}
     state = harness.controller._components.decider._driver.state
-    state.kind_factors = {f"before-{number}": factors for number in range(12)}
+    state.kind_factors = {f"before-{number}": FAST_IS_TWICE for number in range(12)}
     goal = {"target_loss": "0.12", "training_mode": "sync", "global_batch_size": "64"}
     job = cluster.submit(tf_job("a", 1, 1, **goal, rescale="any"))
     for _ in range(300):
@@ -78,3 +81,25 @@ def test_a_job_that_is_moved_starts_on_the_kind_on_which_it_is_fastest(
         if job.counts != (1, 1) and job.pods and not job.suspended:
             break
     assert {pod["spec"]["nodeName"] for pod in job.pods} == {"fast"}
+
+
+def test_the_extender_is_told_on_which_kind_new_jobs_are_to_start() -> None:
+    """Once, while nothing changes; again where it was refused, or another leader wrote last."""
+    cluster = KindsCluster(kinds={"slow": 8, "fast": 8}, cpus=16)
+
+    def leads(instance: str) -> ControllerHarness:
+        harness = ControllerHarness(cluster, instance=instance, measures=False)
+        factors = {f"before-{number}": FAST_IS_TWICE for number in range(12)}
+        harness.controller._components.decider._driver.state.kind_factors = factors
+        return harness
+
+    def told(holder: str) -> KindOrders:
+        return kind_orders_of(Lease(holder, kind_orders=cluster.kind_orders))
+
+    harness = leads("one")
+    cluster.submit(tf_job("a", 1, 1, target_loss="0.12"))
+    harness.run(60, tick=1)
+    assert told("one").usual == ("fast", "slow")
+    assert told("two").usual == ()
+    leads("two").run(60, tick=1)
+    assert told("two").usual == ("fast", "slow")

@@ -22,7 +22,14 @@ from extender.http.app import Endpoints, RoutedApp, Verbs, create_app
 from optimus.cli import job_table, speed_table
 from optimus.interval import Action
 from optimus.jobs import Counts
-from optimus.kube.contract import POLICY_MEMORY, WAIT_ANNOTATION, WAITING_EVENT, Annotation, Phase
+from optimus.kube.contract import (
+    KIND_ORDERS,
+    POLICY_MEMORY,
+    WAIT_ANNOTATION,
+    WAITING_EVENT,
+    Annotation,
+    Phase,
+)
 from optimus.kube.errors import ErrorKind
 from optimus.nodes import NODE_PRICE_LABEL
 from optimus.placement import PLACEMENT_RULES
@@ -51,6 +58,7 @@ _NOT_ON_JOBS: Final = {
     NODE_PRICE_LABEL,
     "optimus.dl/training",
     "optimus.dl/v1alpha1",
+    KIND_ORDERS,
     POLICY_MEMORY,
     "optimus.dl/page",
     WAIT_ANNOTATION,

@@ -1,10 +1,29 @@
-"""The kind of nodes that a job's workers are held to, as its profile says."""
+"""The kinds of nodes that a job's workers are held to, or prefer for their first start."""
 
-from optimus.jobs import Binding
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from extender.kind_orders import KindOrdersReader
+from optimus.jobs import (
+    Binding,
+    CountBounds,
+    Manage,
+    NodeConstraints,
+    RescaleRule,
+    TargetLoss,
+)
+from optimus.kube.errors import ErrorKind
+from optimus.kube.kind_orders import encode_kind_orders
+from optimus.kube.leases import Lease
 from optimus.kube.profiles import JobRef, NodeKind, ProfileStatus, TrainingProfile
+from optimus.kube.results import Refused
+from optimus.placement.first_kind import NO_ORDERS, KindOrders
+from tests.cases import cases
 from tests.unit.extender.fake_cluster import FakeCluster
 
 FAST = Binding("kind", "fast")
+GOAL = TargetLoss(0.1)
+ADVISED = Manage.RECOMMEND
 
 
 def two_kinds(fast: int, slow: int) -> FakeCluster:
@@ -79,3 +98,164 @@ def test_what_a_profile_says() -> None:
     cluster.handlers.profile(None, given)
     cluster.handlers.set_job("uid-j", None)
     assert not cluster.state.cluster.bindings
+
+
+# --- the kinds that jobs prefer for their first start
+
+
+def submitted(cluster: FakeCluster, name: str, ps: int, workers: int) -> list[str]:
+    """A job of which the watch shows the object, too."""
+    cluster.spec(name, ps, workers)
+    return cluster.job(name, ps, workers)
+
+
+def prefer(cluster: FakeCluster, *kinds: str, **workloads: tuple[str, ...]) -> None:
+    of = {("ns", name): order for name, order in workloads.items()}
+    cluster.state.cluster.kind_orders = KindOrders("kind", kinds, of)
+
+
+def test_a_new_jobs_workers_start_on_the_first_kind_that_holds_them() -> None:
+    cluster = two_kinds(fast=4, slow=9)
+    prefer(cluster, "fast", "slow")
+    assert nodes_of(cluster, submitted(cluster, "j", 1, 3)) == {
+        "j-ps-0": "fast",
+        "j-worker-0": "fast",
+        "j-worker-1": "fast",
+        "j-worker-2": "fast",
+    }
+    assert set(nodes_of(cluster, submitted(cluster, "k", 1, 3)).values()) == {"slow"}
+
+
+def test_without_an_order_it_starts_where_most_is_free() -> None:
+    cluster = two_kinds(fast=4, slow=9)
+    assert set(nodes_of(cluster, submitted(cluster, "j", 1, 3)).values()) == {"slow"}
+
+
+def test_the_ps_go_where_there_is_room_for_them() -> None:
+    cluster = two_kinds(fast=3, slow=9)
+    prefer(cluster, "fast", "slow")
+    nodes = nodes_of(cluster, submitted(cluster, "j", 1, 3))
+    assert nodes.pop("j-ps-0") == "slow"
+    assert set(nodes.values()) == {"fast"}
+
+
+def test_no_job_waits_that_fits_on_nodes_of_several_kinds() -> None:
+    cluster = two_kinds(fast=2, slow=2)
+    prefer(cluster, "fast", "slow")
+    assert None not in nodes_of(cluster, submitted(cluster, "j", 1, 3)).values()
+
+
+@cases(
+    ("selector", "fields", "node"),
+    {
+        "what its user wants is left to it": ((("kind", "slow"),), {}, "slow"),
+        "its workload's own order counts": ((), {"workload": "other"}, "slow"),
+        "that of another workload does not": ((), {"workload": "third"}, "fast"),
+        "that its workload has none does": ((), {"workload": "neither"}, "slow"),
+        "its counts are about to be decided": ((), {"goal": GOAL}, "slow"),
+        "it is only recommended other counts": ((), {"goal": GOAL, "manage": ADVISED}, "fast"),
+        "it is never moved": ((), {"goal": GOAL, "rescale": RescaleRule.NEVER}, "fast"),
+        "its counts are fixed": ((), {"goal": GOAL, "bounds": CountBounds(1, 1, 2, 2)}, "fast"),
+        "it can get more workers": ((), {"goal": GOAL, "bounds": CountBounds(1, 1, 2, 3)}, "slow"),
+    },
+)
+def test_what_counts_more(
+    selector: tuple[tuple[str, str], ...], fields: dict[str, Any], node: str
+) -> None:
+    cluster = two_kinds(fast=4, slow=9)
+    prefer(cluster, "fast", "slow", other=("slow", "fast"), neither=())
+    cluster.spec("j", 1, 2)
+    job = cluster.state.cluster.jobs["uid-j"]
+    cluster.handlers.set_job("uid-j", replace(job, **fields))
+    names = cluster.job("j", 1, 2, constraints=NodeConstraints(selector))
+    assert set(nodes_of(cluster, names).values()) == {node}
+
+
+def test_a_job_that_has_run_goes_where_it_fits_best() -> None:
+    cluster = two_kinds(fast=4, slow=9)
+    cluster.spec("j", 1, 2)
+    names = cluster.job("j", 1, 2)
+    assert set(nodes_of(cluster, names).values()) == {"slow"}
+    prefer(cluster, "fast", "slow")
+    cluster.delete(*names)
+    assert set(nodes_of(cluster, cluster.job("j", 1, 2)).values()) == {"slow"}
+
+
+def test_a_kind_that_its_profile_names_counts_alone() -> None:
+    cluster = two_kinds(fast=4, slow=9)
+    prefer(cluster, "slow", "fast")
+    cluster.spec("j", 1, 5)
+    cluster.handlers.set_binding("uid-j", FAST)
+    assert not cluster.ask(cluster.job("j", 1, 5)[0]).kept
+
+
+def test_the_workers_of_a_gang_without_ps_stay_with_its_master() -> None:
+    cluster = two_kinds(fast=2, slow=9)
+    prefer(cluster, "fast", "slow")
+    assert set(nodes_of(cluster, submitted(cluster, "j", 0, 2)).values()) == {"slow"}
+
+
+# --- as the autoscaler's Lease says
+
+ORDERS = KindOrders("kind", ("fast", "slow"), {("ns", "other"): ("slow", "fast")})
+
+
+@dataclass
+class StoredLease:
+    """A Lease that ``renew`` renews, with what its holder has written."""
+
+    text: str = field(default_factory=lambda: encode_kind_orders(ORDERS, "one"))
+    holder: str = "one"
+    renewals: int = 0
+    refused: bool = False
+
+    def read(self) -> Lease | Refused | None:
+        if self.refused:
+            return Refused(ErrorKind.FORBIDDEN, "leases are forbidden")
+        return Lease(self.holder, 10.0, 0, str(self.renewals), kind_orders=self.text)
+
+
+class Reading:
+    """A reader of a Lease that is renewed every second; ``seconds`` later it looks."""
+
+    def __init__(self, lease: StoredLease | None = None) -> None:
+        self.lease, self.state = lease or StoredLease(), FakeCluster({}).state
+        self.now = 0.0
+        self._reader = KindOrdersReader(self.lease, self.state, lambda: self.now)
+        self.look(0.0)
+
+    def look(self, seconds: float, *, renewed: bool = True) -> KindOrders:
+        self.now += seconds
+        self.lease.renewals += int(renewed)
+        self._reader.look()
+        return self.state.cluster.kind_orders
+
+
+def test_the_holders_order_counts_while_it_renews_the_lease() -> None:
+    reading = Reading()
+    assert reading.look(100) == ORDERS
+    assert reading.look(59, renewed=False) == ORDERS
+    assert reading.look(2, renewed=False) == NO_ORDERS
+    assert reading.look(1) == ORDERS
+
+
+def test_what_an_earlier_holder_wrote_does_not_count() -> None:
+    reading = Reading()
+    reading.lease.holder = "two"
+    assert reading.look(1) == NO_ORDERS
+    reading.lease.text = encode_kind_orders(ORDERS, "two")
+    assert reading.look(1) == ORDERS
+    reading.lease.holder = ""  # it was released
+    assert reading.look(1) == NO_ORDERS
+
+
+def test_a_lease_that_cannot_be_read_counts_for_a_minute() -> None:
+    reading = Reading()
+    reading.lease.refused = True
+    assert reading.look(59) == ORDERS
+    assert reading.look(2) == NO_ORDERS
+
+
+def test_without_an_order_there_is_none() -> None:
+    assert Reading(StoredLease("")).look(1) == NO_ORDERS
+    assert Reading(StoredLease(encode_kind_orders(NO_ORDERS, "one"))).look(1) == NO_ORDERS

@@ -1,12 +1,9 @@
 """The nodes that paused jobs leave are kept for the gang that they were paused for."""
 
-import threading
-
 import pytest
 
 from extender.gang_states import GangState
 from extender.inspection import Inspector
-from extender.preempted_room import PreemptedRoom, PreemptedRoomThread
 from optimus.jobs import JobKey, Requirement
 from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
 from tests.unit.extender.preempting_cluster import PreemptingCluster
@@ -185,37 +182,3 @@ def test_inspection_still_names_the_victims_once_a_lost_reservation_is_made_agai
 
 
 # --- its thread
-
-
-class FailingRoom(PreemptedRoom):
-    """Counts its steps, each of which fails."""
-
-    def __init__(self) -> None:
-        self.several = threading.Event()
-        self.count = 0
-
-    def step(self) -> None:
-        self.count += 1
-        if self.count == 3:
-            self.several.set()
-        raise RuntimeError("this step failed")
-
-
-def test_the_thread_steps_again_and_again_whatever_fails_until_it_is_stopped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("extender.preempted_room.STEP_SECONDS", 0.001)
-    kept = FailingRoom()
-    thread = PreemptedRoomThread(kept)
-    thread.start()
-    assert kept.several.wait(180)
-    thread.stop()
-    count = kept.count
-    assert not thread._thread.is_alive()
-    assert kept.count == count
-
-
-def test_a_thread_that_was_never_started_can_be_stopped() -> None:
-    kept = FailingRoom()
-    PreemptedRoomThread(kept).stop()
-    assert kept.count == 0

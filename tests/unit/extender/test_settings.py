@@ -48,10 +48,15 @@ def test_what_both_processes_agree_on_is_read_from_the_autoscalers_variables() -
         "OPTIMUS_SCHEDULER_NAME": "mine",
         "OPTIMUS_NODE_SELECTOR": "pool=a",
         "OPTIMUS_OPERATOR_VERSION": "1.9.3",
-        "OPTIMUS_LEADER_LEASE": "not/shared",
+        "OPTIMUS_LEADER_LEASE": "the/autoscalers",
     }
     settings = parse([], shared)
-    expected = Settings(scheduler_name="mine", node_selector="pool=a", operator_version="1.9.3")
+    expected = Settings(
+        scheduler_name="mine",
+        node_selector="pool=a",
+        operator_version="1.9.3",
+        autoscaler_lease="the/autoscalers",
+    )
     assert settings == expected
     own = shared | {"OPTIMUS_EXTENDER_NODE_SELECTOR": "pool=b"}
     assert parse([], own).node_selector == "pool=b"

@@ -1,15 +1,19 @@
 """A job that is moved goes on the kind of nodes on which it is fastest, where kinds differ."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
+from optimus.allocation import NO_HISTORY
+from optimus.errors import NotReady
 from optimus.interval import Action, IntervalInput, IntervalPlan, plan_interval
-from optimus.interval.classify import IntervalConfig
+from optimus.interval.classify import IntervalConfig, JobView
 from optimus.interval.node_kinds import LogFactors, UsualFactors
-from optimus.jobs import Counts, Role
+from optimus.jobs import Counts, Job, Role
 from optimus.nodes import NODE_KIND_LABEL, Node
+from optimus.placement.first_kind import NO_ORDERS, KindOrders
+from optimus.progress.types import NOTHING
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cluster import bind, job, steps, strategies
@@ -114,3 +118,42 @@ def test_jobs_measured_on_different_kinds_are_compared_by_those_on_both() -> Non
     usual = UsualFactors.of(jobs)
     assert usual.order({}) == ("a", "b", "c")
     assert usual.jobs == {"a": 6, "b": 12, "c": 6}
+
+
+# --- for jobs that have not run yet
+
+
+def orders_of(
+    job_of_workload: Job, own: LogFactors | None = None, before: KindOrders = NO_ORDERS
+) -> KindOrders:
+    factors = of_jobs(FAST_IS_TWICE)
+    usual = UsualFactors.of(list(factors.values()))
+    factors |= {job_of_workload.uid: own} if own else {}
+    view = JobView(job_of_workload, False, NotReady(""), NO_HISTORY, NOTHING, IntervalConfig(), 0.0)
+    return usual.orders("kind", before, factors, [view])
+
+
+def test_the_usual_order_is_that_of_new_jobs() -> None:
+    orders = TwoKinds().plan().kind_orders
+    assert orders == KindOrders(NODE_KIND_LABEL, ("fast", "slow"))
+    assert TwoKinds(factors=of_jobs(ALIKE)).plan().kind_orders.usual == ()
+
+
+def test_a_workload_whose_job_has_shown_another_order_has_its_own() -> None:
+    of_workload = replace(JOB, workload="w")
+    other = {("team", "w"): ("slow", "fast")}
+    found = orders_of(of_workload, {"fast": -1.0, "slow": 1.0})
+    assert found.workloads == other
+    # It is kept once the job has ended, until another shows something else.
+    assert orders_of(JOB, before=found).workloads == other
+    assert not orders_of(of_workload, FAST_IS_TWICE, found).workloads
+    assert orders_of(of_workload, {"fast": -0.4, "slow": 0.4}).workloads == {("team", "w"): ()}
+
+
+def test_no_more_than_the_last_workloads_are_kept_and_none_with_kinds_that_are_gone() -> None:
+    many: dict[tuple[str, str], tuple[str, ...]] = {
+        ("ns", f"w-{number}"): ("slow", "fast") for number in range(40)
+    }
+    gone = {("ns", "w"): ("slow", "gone")}
+    found = orders_of(JOB, before=KindOrders("kind", (), many | gone))
+    assert list(found.workloads) == list(many)[-32:]
