@@ -1,9 +1,10 @@
 """Gavel's own simulator, in its own semantics, around this project's policies.
 
 ``python -m benchmarks.gavel_rounds`` replays the traces of ``tests/data/gavel``. For each row of
-its reference.csv that there is a policy for it prints mean completion time and makespan in hours,
-beside those of Gavel's simulator; with ``--policy`` also where there is no reference. It shows that
-the programmes are right; what restarts, PSs and nodes do to a policy is for ``optimus simulate``.
+its reference.csv it prints mean completion time and makespan in hours, beside those of Gavel's
+simulator; with ``--policy`` also where there is no reference. It shows that the programmes are
+right; what restarts, PSs and nodes do to a policy is for ``optimus simulate``. Space sharing,
+Gandiva and AlloX are in modules of their own beside this one.
 
 The loop (scheduler/scheduler.py of stanford-futuredata/gavel at c4fa400, read and written anew): a
 round lasts 360 s, or until its last job ends; jobs that arrived meanwhile join then. Shares are set
@@ -19,11 +20,14 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import eye_array, kron, vstack
 
-from optimus.allocation.time_shares import SharesProblem, Values
+from benchmarks.gavel_allox import allox
+from benchmarks.gavel_space_sharing import Gandiva, Pairs, max_min_of_pairs
+from optimus.allocation.time_shares import SharesProblem, Values, solved
 from optimus.allocation.turns import Notes
 from optimus.policies.gavel_cost import GavelCostPolicy
 from optimus.policies.gavel_fifo import GavelFifoPolicy
@@ -46,6 +50,8 @@ ROUND_SECONDS, RESET_SECONDS = 360.0, 1920.0
 _HALF_ROUND = ROUND_SECONDS / 2
 
 Shares = Callable[[SharesProblem], tuple[Values, Notes]]
+SharesOfPairs = Callable[[SharesProblem, Pairs], tuple[Values, Notes]]
+"""Of shape (jobs + pairs, kinds); without pairs, (jobs, kinds)."""
 
 
 @dataclass(frozen=True)
@@ -57,45 +63,102 @@ class TraceJob:
     workers: int
     weight: float
     speeds: tuple[float, ...]
+    model: str
+    beside: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]]
+    """By the model of a job beside it on its workers: its own speeds then, and the other's."""
 
 
 @dataclass(frozen=True)
 class Rule:
     """A policy in this loop; ``shuffles``: it knows no throughputs of kinds."""
 
-    shares: Shares
+    start: Callable[[int], SharesOfPairs]
+    """From the seed."""
     shuffles: bool = False
     fills: bool = True
+    pairs: bool = False
+    """Whether jobs may share their workers."""
+
+
+def of_jobs(shares: Shares) -> Callable[[int], SharesOfPairs]:
+    """A policy by which each job has its workers for itself."""
+    return lambda _seed: lambda problem, _pairs: shares(problem)
 
 
 @dataclass
 class Active:
-    """A job that has arrived and not ended; lists are by kind."""
+    """A job that has arrived and not ended."""
 
     index: int
     job: TraceJob
     left: float
-    received: list[float] = field(default_factory=lambda: [_HALF_ROUND] * len(KINDS))
+    notes: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Unit:
+    """What has shares: a job, or two that share their workers. Lists are by kind."""
+
+    jobs: tuple[Active, ...]
+    speeds: tuple[Sequence[float], ...]
+    """Of each job."""
+    received: list[float]
     deficit: list[float] = field(default_factory=lambda: [0.0] * len(KINDS))
     shares: Sequence[float] | None = None
-    notes: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def indexes(self) -> list[int]:
+        """Of its jobs."""
+        return [each.index for each in self.jobs]
+
+    @property
+    def workers(self) -> int:
+        """Those of one of the jobs: both run on the same."""
+        return self.jobs[0].job.workers
+
+    def runs_on(self, kind: int) -> bool:
+        """Whether each of the jobs makes progress there."""
+        return all(speeds[kind] for speeds in self.speeds)
 
     def priority(self, kind: int, of_all: Sequence[float]) -> float:
         """Share by the part of the kind's time that it has received."""
-        if self.shares is None or not self.shares[kind] or not self.job.speeds[kind]:
+        if self.shares is None or not self.shares[kind] or not self.runs_on(kind):
             return 0.0
-        return self.shares[kind] / (self.received[kind] / of_all[kind])
+        received = self.received[kind] / of_all[kind]
+        return self.shares[kind] / received if received else self.shares[kind] * 1e9
+
+
+class Turn(NamedTuple):
+    """What a unit does in a round: when that ends, and the steps of each of its jobs."""
+
+    end: float
+    unit: Unit
+    kind: int
+    steps: Sequence[float]
 
 
 def read_trace(name: str) -> list[TraceJob]:
     """The jobs of a trace of Gavel's, each with its speeds."""
-    table = json.loads((DATA / "throughputs.json").read_text())
+    alone = json.loads((DATA / "throughputs.json").read_text())
+    together = json.loads((DATA / "colocated.json").read_text())
     jobs = []
     for line in (DATA / f"{name}.trace").read_text().splitlines():
         model, *_, steps, scale, weight, _slo, arrival = line.split("\t")
-        speeds = tuple(table[kind][f"('{model}', {scale})"]["null"] for kind in KINDS)
-        jobs.append(TraceJob(float(arrival), float(steps), int(scale), float(weight), speeds))
+        job = f"('{model}', {scale})"
+        speeds = tuple(alone[kind][job]["null"] for kind in KINDS)
+        numbers = float(arrival), float(steps), int(scale), float(weight)
+        jobs.append(TraceJob(*numbers, speeds, job, dict(_beside(job, together))))
     return jobs
+
+
+def _beside(job: str, together: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """The table has each pair once."""
+    for first, others in together[KINDS[0]].items():
+        for second in others:
+            if job in (first, second):
+                both = [together[kind][first][second] for kind in KINDS]
+                ours, theirs = zip(*both, strict=True)
+                yield (second, (ours, theirs)) if job == first else (first, (theirs, ours))
 
 
 class Replayed(NamedTuple):
@@ -125,59 +188,95 @@ def least_dollars(jobs: Sequence[TraceJob]) -> float:
 
 def replay(jobs: Sequence[TraceJob], workers: Sequence[int], rule: Rule, seed: int = 0) -> Replayed:
     """A trace under a policy."""
-    shuffler = random.Random(seed + 5)
-    queue, active = list(enumerate(jobs)), list[Active]()
-    running = list[tuple[float, Active, int, float]]()
+    shuffler, shares = random.Random(seed + 5), rule.start(seed)
+    queue, active, units = list(enumerate(jobs)), list[Active](), list[Unit]()
+    running = list[Turn]()
     ended, of_all = dict[int, float](), [0.0] * len(KINDS)
     now, began, round_end, reset_at = jobs[0].arrival, 0.0, None, 0.0
     changed, dollars = False, 0.0
     while len(ended) < len(jobs):
         if running:
-            now = max(end for end, *_ in running)
+            now = max(turn.end for turn in running)
             began, round_end = round_end or began, now
         else:
             now = queue[0][1].arrival
-        for end, each, kind, steps in running:
-            each.left -= steps
-            each.received[kind] += end - began
-            of_all[kind] += end - began
-            if each.left <= 0:
-                ended[each.index], changed = end - each.job.arrival, True
-                active.remove(each)
+        for turn in running:
+            turn.unit.received[turn.kind] += turn.end - began
+            of_all[turn.kind] += turn.end - began
+            for each, steps in zip(turn.unit.jobs, turn.steps, strict=True):
+                each.left -= steps
+                if each.left <= 0:
+                    ended[each.index], changed = turn.end - each.job.arrival, True
+        active = [each for each in active if each.index not in ended]
+        units = [unit for unit in units if not any(each.index in ended for each in unit.jobs)]
         while queue and queue[0][1].arrival <= now:
             index, job = queue.pop(0)
             active.append(Active(index, job, job.steps))
+            units += added(active, pairs=rule.pairs)
             changed = True
         if changed and active and (now - reset_at >= RESET_SECONDS or reset_at == 0):
-            set_shares(rule, active, workers, now, now - reset_at)
-            of_all = [_HALF_ROUND * len(active)] * len(KINDS)
+            set_shares(shares, active, units, workers, (now, now - reset_at))
+            of_all = [_HALF_ROUND * len(units)] * len(KINDS)
             reset_at, changed = now, False
         kinds = list(range(len(KINDS)))
         if rule.shuffles:
             shuffler.shuffle(kinds)
         running = [
-            (now + steps / each.job.speeds[kind], each, kind, steps)
-            for each, kind in chosen(active, workers, kinds, of_all, fills=rule.fills)
-            for steps in [min(float(int(each.job.speeds[kind] * ROUND_SECONDS)), each.left)]
+            turn_of(unit, kind, now)
+            for unit, kind in chosen(units, workers, kinds, of_all, fills=rule.fills)
         ]
         dollars += sum(
-            (end - now) / 3600 * each.job.workers * PRICES[kind] for end, each, kind, _ in running
+            (turn.end - now) / 3600 * turn.unit.workers * PRICES[turn.kind] for turn in running
         )
     return Replayed([ended[index] for index in range(len(jobs))], now, dollars)
 
 
+def added(active: Sequence[Active], *, pairs: bool) -> Iterator[Unit]:
+    """The units that the last of the jobs makes: alone, and with each other of as many workers."""
+    *others, last = active
+    yield Unit((last,), (last.job.speeds,), [_HALF_ROUND] * len(KINDS))
+    for other in others if pairs else ():
+        both = other.job.beside.get(last.job.model)
+        if both is not None:
+            yield Unit((other, last), both, [0.0] * len(KINDS))
+
+
 def set_shares(
-    rule: Rule, active: Sequence[Active], workers: Sequence[int], now: float, elapsed: float
+    found: SharesOfPairs,
+    active: Sequence[Active],
+    units: Sequence[Unit],
+    workers: Sequence[int],
+    times: tuple[float, float],
 ) -> None:
-    """Sets the shares anew; what was received goes into the deficits."""
-    for each in active:
-        for kind, received in enumerate(each.received):
-            due = each.shares[kind] * elapsed if each.shares is not None else 0.0
-            each.deficit[kind] += due - (received - _HALF_ROUND)
-        each.received = [_HALF_ROUND] * len(KINDS)
+    """Sets the shares anew; what was received goes into the deficits. ``times``: now, and since the
+    last time."""
+    now, elapsed = times
+    for unit in units:
+        for kind, received in enumerate(unit.received):
+            due = unit.shares[kind] * elapsed if unit.shares is not None else 0.0
+            unit.deficit[kind] += due - (received - _HALF_ROUND)
+        unit.received = [_HALF_ROUND] * len(KINDS)
+    alone = [unit for unit in units if len(unit.jobs) == 1]
+    together = [unit for unit in units if len(unit.jobs) > 1]
+    row = {each.index: place for place, each in enumerate(active)}
+    pairs = Pairs(
+        np.array([row[index] for unit in together for index in unit.indexes], np.intp).reshape(
+            -1, 2
+        ),
+        np.array([unit.speeds for unit in together]).reshape(-1, 2, len(KINDS)),
+    )
+    shares, notes = found(problem_of(active, workers, now), pairs)
+    for unit, of_unit in zip([*alone, *together], shares.tolist(), strict=True):
+        unit.shares = of_unit
+    for each, noted in zip(active, notes, strict=True):
+        each.notes = noted
+
+
+def problem_of(active: Sequence[Active], workers: Sequence[int], now: float) -> SharesProblem:
+    """What a policy is asked."""
     jobs = [each.job for each in active]
     scale = np.array([[float(job.workers)] for job in jobs])
-    problem = SharesProblem(
+    return SharesProblem(
         at=now,
         speeds=np.array([job.speeds for job in jobs]),
         workers=scale,
@@ -194,52 +293,65 @@ def set_shares(
         finish_by=np.full(len(jobs), np.inf),
         notes=tuple(each.notes for each in active),
     )
-    shares, notes = rule.shares(problem)
-    for each, row, noted in zip(active, shares.tolist(), notes, strict=True):
-        each.shares, each.notes = row, noted
 
 
 def chosen(
-    active: Sequence[Active],
+    units: Sequence[Unit],
     workers: Sequence[int],
     kinds: Sequence[int],
     of_all: Sequence[float],
     *,
     fills: bool,
-) -> Iterator[tuple[Active, int]]:
-    """The jobs of a round, each with its kind."""
+) -> Iterator[tuple[Unit, int]]:
+    """The units of a round, each with its kind; without shares they take workers and do not run."""
     taken = set[int]()
     for kind in kinds:
         free = workers[kind]
-        order = sorted(
-            active,
-            key=lambda each: (
-                each.priority(kind, of_all),
-                each.deficit[kind],
-                each.shares[kind] if each.shares is not None else 0.0,
-            ),
-            reverse=True,
-        )
-        for each in order:
-            has_none = not fills and each.priority(kind, of_all) <= 0
-            if each.index in taken or not each.job.speeds[kind] or has_none:
+        ranked = [
+            (
+                unit.priority(kind, of_all),
+                unit.deficit[kind],
+                unit.shares[kind] if unit.shares is not None else 0.0,
+                -place,
+            )
+            for place, unit in enumerate(units)
+        ]
+        for priority, *_, place in sorted(ranked, reverse=True):
+            unit = units[-place]
+            if not unit.runs_on(kind) or (not fills and priority <= 0):
                 continue
-            if each.job.workers <= free:
-                free -= each.job.workers
-                taken.add(each.index)
-                if each.shares is not None:
-                    yield each, kind
+            if unit.workers <= free and taken.isdisjoint(unit.indexes):
+                free -= unit.workers
+                taken.update(unit.indexes)
+                if unit.shares is not None:
+                    yield unit, kind
 
 
-def of_first_kind(rule: Callable[[SharesProblem], tuple[Values, Notes]]) -> Shares:
-    """A policy without throughputs of kinds: each job as fast everywhere as on the first kind."""
+def turn_of(unit: Unit, kind: int, now: float) -> Turn:
+    """A unit's turn: whole steps of a round, or those that are left."""
+    rates = [speeds[kind] for speeds in unit.speeds]
+    steps = [
+        min(float(int(rate * ROUND_SECONDS)), each.left)
+        for rate, each in zip(rates, unit.jobs, strict=True)
+    ]
+    end = max(now + count / rate for count, rate in zip(steps, rates, strict=True))
+    return Turn(end, unit, kind, steps)
+
+
+def of_first_kind(rule: Shares) -> Shares:
+    """A policy without throughputs of kinds: each job as fast everywhere as on the first kind, and
+    its share of all workers spread evenly over the kinds."""
 
     def shares(problem: SharesProblem) -> tuple[Values, Notes]:
-        alike = replace(problem, speeds=np.repeat(problem.speeds[:, :1], len(KINDS), axis=1))
-        found, notes = rule(alike.without_kinds())
-        return alike.spread(found), notes
+        found, notes = rule(alike(problem).without_kinds())
+        return alike(problem).spread(found), notes
 
     return shares
+
+
+def alike(problem: SharesProblem) -> SharesProblem:
+    """Each job as fast everywhere as on the first kind."""
+    return replace(problem, speeds=np.repeat(problem.speeds[:, :1], len(KINDS), axis=1))
 
 
 def fifo_as_coded(problem: SharesProblem) -> tuple[Values, Notes]:
@@ -249,21 +361,43 @@ def fifo_as_coded(problem: SharesProblem) -> tuple[Values, Notes]:
     return GavelFifoPolicy().shares(replace(problem, speeds=able))
 
 
+def throughput_as_coded(problem: SharesProblem) -> tuple[Values, Notes]:
+    """The largest sum of throughputs leaves many jobs without a share. The authors' solver gives
+    each of these less than 1e-8, the more the less the sum loses by it, and that ranks them for
+    what is left over. Here the reduced cost says what the sum would lose."""
+    shares, notes = GavelThroughputPolicy(normalised=False).shares(problem)
+    jobs, kinds = shares.shape
+    time = kron(eye_array(jobs), np.ones((1, kinds)))
+    taken = kron(problem.workers.T, eye_array(kinds))
+    most = np.append(np.ones(jobs), problem.capacity[:, 0])
+    worth = (problem.speeds / problem.speeds.max()).ravel()
+    columns = np.zeros(len(worth)), np.full(len(worth), np.inf)
+    found = solved(worth, vstack([time, taken]), (np.full(len(most), -np.inf), most), columns)
+    lost = np.maximum(np.abs(found.col_dual), 1e-6).reshape(jobs, kinds)
+    return np.where(shares > 0, shares, 1e-12 / lost), notes
+
+
 _ONCE = GavelLasPolicy(levels=False).shares
+_MOST = GavelThroughputPolicy().shares
 RULES: Mapping[str, Rule] = {
-    "max_min_fairness": Rule(of_first_kind(_ONCE), shuffles=True),
-    "max_min_fairness_perf": Rule(_ONCE),
-    "max_min_fairness_water_filling_perf": Rule(GavelLasPolicy().shares),
-    "finish_time_fairness": Rule(of_first_kind(GavelFtfPolicy().shares), shuffles=True),
-    "finish_time_fairness_perf": Rule(GavelFtfPolicy().shares),
-    "fifo_perf": Rule(fifo_as_coded, fills=False),
-    "min_total_duration": Rule(of_first_kind(GavelMakespanPolicy().shares), shuffles=True),
-    "min_total_duration_perf": Rule(GavelMakespanPolicy().shares),
-    "shortest_job_first_perf": Rule(GavelSjfPolicy().shares),
-    "max_normalised_throughput_perf": Rule(GavelThroughputPolicy().shares),
-    "cost": Rule(GavelCostPolicy().shares, fills=False),
-    "cost_with_a_floor_of_0.1": Rule(GavelCostPolicy(floor=0.1).shares, fills=False),
-    "max_sum_throughput_perf": Rule(GavelThroughputPolicy(normalised=False).shares),
+    "max_min_fairness": Rule(of_jobs(of_first_kind(_ONCE)), shuffles=True),
+    "max_min_fairness_perf": Rule(of_jobs(_ONCE)),
+    "max_min_fairness_packed": Rule(lambda _seed: max_min_of_pairs, pairs=True),
+    "max_min_fairness_water_filling_perf": Rule(of_jobs(GavelLasPolicy().shares)),
+    "finish_time_fairness": Rule(
+        of_jobs(lambda problem: GavelFtfPolicy().shares(alike(problem))), shuffles=True
+    ),
+    "finish_time_fairness_perf": Rule(of_jobs(GavelFtfPolicy().shares)),
+    "fifo_perf": Rule(of_jobs(fifo_as_coded), fills=False),
+    "allox": Rule(of_jobs(allox)),
+    "gandiva": Rule(Gandiva, pairs=True),
+    "min_total_duration": Rule(of_jobs(of_first_kind(GavelMakespanPolicy().shares)), shuffles=True),
+    "min_total_duration_perf": Rule(of_jobs(GavelMakespanPolicy().shares)),
+    "shortest_job_first_perf": Rule(of_jobs(GavelSjfPolicy().shares)),
+    "max_normalised_throughput_perf": Rule(of_jobs(_MOST)),
+    "cost": Rule(of_jobs(GavelCostPolicy().shares), fills=False),
+    "cost_with_a_floor_of_0.1": Rule(of_jobs(GavelCostPolicy(floor=0.1).shares), fills=False),
+    "max_sum_throughput_perf": Rule(of_jobs(throughput_as_coded)),
 }
 """Gavel's name of a policy -> the policy here."""
 

@@ -173,7 +173,7 @@ class TimeShares:
         low, high = self._bounds(floors)
         objective = np.append(np.zeros(len(self._upper)), 1.0)
         columns = np.append(np.zeros(len(self._upper)), 0.0), np.append(self._upper, np.inf)
-        solution = _solved(objective, rows, (low, high), columns)
+        solution = solved(objective, rows, (low, high), columns)
         values, duals = np.array(solution.col_value), np.abs(solution.row_dual)[len(low) - groups :]
         bounding = np.zeros(self._shape[0], dtype=np.bool_)
         bounds = (slope > 0) & (duals > _DUAL * duals.max(initial=_TINY))
@@ -211,7 +211,7 @@ class TimeShares:
             return np.zeros(self._shape)
         rows = vstack([self._limits, self._throughputs])
         columns = np.zeros(len(self._upper)), self._upper
-        found = _solved(self._scaled(worth), rows, self._bounds(floors), columns)
+        found = solved(self._scaled(worth), rows, self._bounds(floors), columns)
         return self._of_jobs(np.array(found.col_value))
 
     def maximise_ratio(self, worth: Values, cost: Values, floors: Values) -> Values:
@@ -229,7 +229,7 @@ class TimeShares:
         upper = np.append(np.where(self._upper > 0, np.inf, 0.0), np.inf)
         columns = np.zeros(len(upper)), upper
         objective = np.append(self._scaled(worth), 0.0)
-        found = _solved(objective, vstack([rows, price]), (least, most), columns)
+        found = solved(objective, vstack([rows, price]), (least, most), columns)
         values = np.array(found.col_value)[:-1]
         # Every multiple of an optimum that the rows allow is one: the largest leaves least idle.
         used = self._limits @ values
@@ -314,10 +314,12 @@ def _limits(taken: Values, demand: Values, sizes: Values, capacity: Values) -> t
     return vstack([*on_kinds, on_all]), np.concatenate(bounds)
 
 
-def _solved(
+def solved(
     objective: Values, rows: Any, bounds: tuple[Values, Values], columns: tuple[Values, Values]
 ) -> highspy.HighsSolution:
-    """Maximises the objective within the bounds of the rows and of the columns."""
+    """Maximises the objective within the bounds of the rows and of the columns.
+
+    Raises ``NoSolutionError`` where the solver fails."""
     matrix, model = csc_array(rows), highspy.HighsLp()
     model.num_row_, model.num_col_ = matrix.shape
     model.sense_ = highspy.ObjSense.kMaximize
