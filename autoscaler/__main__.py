@@ -53,6 +53,7 @@ from optimus.kube.leases import LEASE_API_VERSION, LeaseStore
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
 from optimus.kube.profiles import ProfileWriter
+from optimus.kube.reader_logs import ReaderLogs
 from optimus.kube.reflector import Reflector, ReflectorConfig
 from optimus.kube.stored_settings import ClusterSettings
 from optimus.kube.workload_profiles import WorkloadProfileWriter
@@ -123,7 +124,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     with (
         closing(_Logs(poller, rotation)) as logs,
         _caches(settings, client, eligibility) as caches,
-        _page(settings, instance, leadership, JobDisplay(client)) as page,
+        _page(settings, instance, leadership, client) as page,
     ):
         reports = _Reports(instance, metrics, page)
         controller = _controller(settings, client, caches, logs, reports)
@@ -145,7 +146,7 @@ def _page(
     settings: Settings,
     instance: str,
     leadership: Leadership | OnlyInstance,
-    display: JobDisplay,
+    client: Client,
 ) -> Iterator[PageFeed | None]:
     """Serve the page where its address is set."""
     if settings.once or not settings.page_listen:
@@ -159,7 +160,8 @@ def _page(
         silent_limit_seconds=limit,
         hold_seconds=decisions.hold_seconds,
     )
-    app = create_page(feed, decisions.settings, display)
+    logs = ReaderLogs(client.anonymous_server()) if settings.page_logs else None
+    app = create_page(feed, decisions.settings, JobDisplay(client), logs)
     with feed, HealthServer(app, *address(settings.page_listen)) as server:
         _LOG.info("serving the page on port %d", server.port)
         yield feed

@@ -40,7 +40,10 @@ from optimus.progress.types import LossPoint, TrainingProgress
 _MOST_POINTS: Final = 400
 _CURVE_POINTS: Final = 160
 _LONGEST_AHEAD: Final = 6.0
-"""The curve is drawn up to so many times the training so far."""
+"""The curve is drawn up to so many times the training so far, and further to where it is expected
+to meet the goal, up to ``_GOAL_AHEAD`` times."""
+
+_GOAL_AHEAD: Final = 20.0
 
 _MOST_REPLICAS: Final = 16
 _LEAST_REPLICAS: Final = 6
@@ -180,7 +183,9 @@ def _with_curve(
 ) -> CurveChart:
     end = 1.15 * chart.done
     if chart.met is not None:
-        end = max(end, min(1.05 * chart.met[2], _LONGEST_AHEAD * chart.done))
+        _, median, latest = chart.met
+        near = max(_LONGEST_AHEAD * chart.done, min(1.15 * median, _GOAL_AHEAD * chart.done))
+        end = max(end, min(1.05 * latest, near))
     declared = curve.schedule
     if declared is not None:
         end = max(end, float(declared.end))

@@ -6,7 +6,8 @@ jobs a second at most, about one job once in five seconds, and two are read at o
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from cachetools import TTLCache
@@ -30,26 +31,22 @@ class Display(Protocol):
         """The Events on a job and its pods, and its YAML."""
 
 
-class StoredJobs:
-    """The last answers by job; safe to use from several threads."""
+class ReadLimit:
+    """How much readers may ask of the API server; safe to use from several threads."""
 
-    def __init__(self, display: Display, timer: Callable[[], float] = time.monotonic) -> None:
-        self._display, self._timer = display, timer
-        self._guard = threading.Lock()
+    def __init__(self, timer: Callable[[], float] = time.monotonic) -> None:
+        self._timer, self._guard = timer, threading.Lock()
         self._in_flight = threading.Semaphore(_MOST_AT_ONCE)
-        self._kept: TTLCache[str, StoredJobText] = TTLCache(_MOST_KEPT, _SECONDS, timer)
         self._begun: deque[float] = deque(maxlen=_MOST_IN_WINDOW)
 
-    def of(self, job: JobCopy) -> StoredJobText:
-        """The job as stored a few seconds ago at most, or ``BUSY``."""
-        with self._guard:
-            kept = self._kept.get(job.uid)
-        if kept is not None:
-            return kept
+    @contextmanager
+    def turn(self) -> Iterator[bool]:
+        """Whether one more may begin; it is in flight until the block ends."""
         if not self._in_flight.acquire(blocking=False):
-            return BUSY
+            yield False
+            return
         try:
-            return self._read(job) if self._may_begin() else BUSY
+            yield self._may_begin()
         finally:
             self._in_flight.release()
 
@@ -60,6 +57,24 @@ class StoredJobs:
             if not full:
                 self._begun.append(now)
             return not full
+
+
+class StoredJobs:
+    """The last answers by job; safe to use from several threads."""
+
+    def __init__(self, display: Display, timer: Callable[[], float] = time.monotonic) -> None:
+        self._display = display
+        self._guard, self._limit = threading.Lock(), ReadLimit(timer)
+        self._kept: TTLCache[str, StoredJobText] = TTLCache(_MOST_KEPT, _SECONDS, timer)
+
+    def of(self, job: JobCopy) -> StoredJobText:
+        """The job as stored a few seconds ago at most, or ``BUSY``."""
+        with self._guard:
+            kept = self._kept.get(job.uid)
+        if kept is not None:
+            return kept
+        with self._limit.turn() as may_begin:
+            return self._read(job) if may_begin else BUSY
 
     def _read(self, job: JobCopy) -> StoredJobText:
         shown = DisplayedJob(job.kind, job.key, job.uid, job.created_at, job.pods)

@@ -1,11 +1,13 @@
 // Charts drawn by uPlot, in the colours of the theme.
-import { clock, figure, second, token } from "./dom.js";
+import { clock, figure, h, second, token } from "./dom.js";
 
 const uPlot = window.uPlot;
 const SERIES = ["--series-1", "--series-2", "--series-3", "--series-4"];
 const live = new Set();
 
-function track(chart, box) {
+/** A chart is read and zoomed by keys, too. `title` names it. */
+function track(chart, box, title) {
+  keys(chart, box, title);
   const observer = new ResizeObserver(() => {
     const width = Math.floor(box.clientWidth);
     if (width > 0 && width !== chart.width) chart.setSize({ width, height: chart.height });
@@ -14,6 +16,43 @@ function track(chart, box) {
   const entry = { chart, box, observer };
   live.add(entry);
   return entry;
+}
+
+function keys(chart, box, title) {
+  const said = h("span", { class: "sr", role: "status" });
+  box.append(said);
+  box.tabIndex = 0;
+  box.setAttribute("role", "application");
+  box.setAttribute("aria-label", `${title}: arrow keys read values, plus and minus zoom, 0 shows all`);
+  let at = null;
+  const shown = () => {
+    const { min, max } = chart.scales.x;
+    return chart.data[0].map((_, index) => index).filter((index) => chart.data[0][index] >= min && chart.data[0][index] <= max && chart.data.slice(1).some((each) => each[index] != null));
+  };
+  const read = (by) => {
+    const points = shown();
+    if (!points.length) return;
+    const now = points.findIndex((each) => at !== null && each >= at);
+    at = points[at === null ? (by > 0 ? 0 : points.length - 1) : Math.min(Math.max((now < 0 ? points.length - 1 : now) + by, 0), points.length - 1)];
+    chart.setCursor({ left: chart.valToPos(chart.data[0][at], "x"), top: 4 });
+    said.textContent = chart.series.map((each, index) => [each.label, chart.data[index][at]]).filter(([, value]) => value != null)
+      .map(([label, value], index) => `${label ?? "at"} ${index ? figure(value) : chart.series[0].value(chart, value)}`).join(", ");
+  };
+  const zoom = (factor) => {
+    const { min, max } = chart.scales.x;
+    const xs = chart.data[0];
+    const [first, last] = [Math.min(xs[0], chart.full?.min ?? xs[0]), xs[xs.length - 1]];
+    const centre = at === null ? (min + max) / 2 : xs[at];
+    const half = factor * (max - min) / 2;
+    chart.full ??= { min, max };
+    chart.setScale("x", factor ? { min: Math.max(centre - half, first), max: Math.min(centre + half, last) } : chart.full);
+  };
+  const known = { ArrowLeft: () => read(-1), ArrowRight: () => read(1), "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), 0: () => zoom(0) };
+  box.onkeydown = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !known[event.key]) return;
+    event.preventDefault();
+    known[event.key]();
+  };
 }
 
 /** Destroys charts whose place has left the page. */
@@ -68,7 +107,7 @@ export function useChart(box, points, names, labels) {
     fill: index === 0 ? token("--series-1-fill") : undefined,
     width: 2,
     points: { show: x.length < 3 },
-    value: (_, value) => (value === null ? "–" : `${figure(value, 3)} %`),
+    value: (_, value) => (value == null ? "" : `${figure(value, 3)} %`),
   }));
   const options = {
     width: Math.max(box.clientWidth, 200),
@@ -79,10 +118,10 @@ export function useChart(box, points, names, labels) {
     legend: { live: true },
     scales: { x: { time: true }, y: { range: [0, 100] } },
     axes: [axis({ values: instants, space: 90, size: BELOW, incrs: STEPS }), axis({ size: 44, values: (_, ticks) => ticks.map((each) => `${each} %`) })],
-    series: [{ value: (_, at) => (at === null ? "–" : second(at)) }, ...series],
+    series: [{ value: (_, at) => (at == null ? "" : second(at)) }, ...series],
   };
   const chart = new uPlot(options, data, box);
-  track(chart, box);
+  track(chart, box, "Cluster use");
   return chart;
 }
 
@@ -104,7 +143,7 @@ export function curveChart(box, chart, logarithmic) {
   const data = uPlot.join(tables);
   const main = token("--series-1");
   const accent = token("--goal");
-  const number = (_, value) => (value === null ? "–" : figure(value));
+  const number = (_, value) => (value == null ? "" : figure(value));
   const options = {
     width: Math.max(box.clientWidth, 200),
     height: 320,
@@ -115,17 +154,25 @@ export function curveChart(box, chart, logarithmic) {
     axes: [axis({ label: chart.unit, labelSize: 20, labelFont: "12px system-ui", labelGap: 0, size: BELOW, values: (_, ticks) => ticks.map((each) => figure(each)) }), axis({ size: 58, values: (_, ticks) => ticks.map((each) => figure(each)) })],
     bands: [{ series: [5, 4], fill: token("--band") }],
     series: [
-      { label: chart.unit, value: (_, value) => (value === null ? "–" : figure(value, 4)) },
+      { label: chart.unit, value: (_, value) => (value == null ? "" : figure(value, 4)) },
       { label: chart.name, stroke: token("--points"), paths: () => null, points: { show: true, size: 5, fill: token("--points"), stroke: token("--points") }, value: number },
-      { label: "fit, solid", stroke: main, width: 2, spanGaps: true, points: { show: false }, value: number },
-      { label: "forecast, dashed", stroke: main, width: 2, dash: [6, 5], spanGaps: true, points: { show: false }, value: number },
-      { label: "80 %, shaded, from", stroke: "transparent", spanGaps: true, points: { show: false }, value: number },
-      { label: "to", stroke: "transparent", spanGaps: true, points: { show: false }, value: number },
-      { label: "goal, dotted", stroke: accent, width: 1.5, dash: [3, 4], spanGaps: true, points: { show: false }, value: number },
+      { label: "fit", stroke: main, width: 2, spanGaps: true, points: { show: false }, value: number },
+      { label: "forecast", stroke: main, width: 2, dash: [6, 5], spanGaps: true, points: { show: false }, value: number },
+      { label: "80 % interval", stroke: "transparent", spanGaps: true, points: { show: false }, value: (plot, value, _, index) => (value == null ? "" : `${figure(value)} to ${figure(plot.data[5][index])}`) },
+      { label: "upper end", stroke: "transparent", spanGaps: true, points: { show: false }, value: number },
+      { label: "goal", stroke: accent, width: 1.5, dash: [3, 4], spanGaps: true, points: { show: false }, value: number },
     ],
-    hooks: { draw: [(plot) => marks(plot, chart)] },
+    hooks: { draw: [(plot) => marks(plot, chart)], ready: [curveLegend] },
   };
-  track(new uPlot(options, data, box), box);
+  track(new uPlot(options, data, box), box, `${chart.name} over ${chart.unit}`);
+}
+
+/** Points and the band are drawn as such; both ends of the band are one entry. */
+function curveLegend(plot) {
+  const entries = plot.root.querySelectorAll(".u-legend .u-series");
+  entries[1].querySelector(".u-marker").classList.add("mark-dot");
+  entries[4].querySelector(".u-marker").classList.add("mark-band");
+  entries[5].hidden = true;
 }
 
 function padded(plot, low, high) {
@@ -185,7 +232,7 @@ export function countsChart(box, points, rescales, now) {
   x.push(Math.max(now, x[x.length - 1] + 1));
   workers.push(workers[workers.length - 1]);
   ps.push(ps[ps.length - 1]);
-  const whole = (_, value) => (value === null ? "–" : figure(value));
+  const whole = (_, value) => (value == null ? "" : figure(value));
   const stepped = uPlot.paths.stepped({ align: 1 });
   const most = Math.max(...workers, ...ps, ...rescales.map((each) => Math.max(each.toWorkers, each.toPs)), 1);
   const options = {
@@ -198,13 +245,13 @@ export function countsChart(box, points, rescales, now) {
     scales: { x: { time: true }, y: { range: [0, most + 1] } },
     axes: [axis({ values: instants, space: 90, size: BELOW, incrs: STEPS }), axis({ size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000], values: (_, ticks) => ticks.map((each) => figure(each)) })],
     series: [
-      { value: (_, at) => (at === null ? "–" : second(at)) },
+      { value: (_, at) => (at == null ? "" : second(at)) },
       { label: "workers", stroke: token(WORKERS), width: 2, paths: stepped, points: { show: false }, value: whole },
-      { label: "PS, dashed", stroke: token(PS), width: 2, dash: [6, 5], paths: stepped, points: { show: false }, value: whole },
+      { label: "PS", stroke: token(PS), width: 2, dash: [6, 5], paths: stepped, points: { show: false }, value: whole },
     ],
     hooks: { drawClear: [(plot) => shade(plot, rescales, now)] },
   };
-  track(new uPlot(options, [x, workers, ps], box), box);
+  track(new uPlot(options, [x, workers, ps], box), box, "PSs and workers over time");
 }
 
 function shade(plot, rescales, now) {

@@ -27,6 +27,19 @@ export function replace(element, ...children) {
   append(element, children);
 }
 
+/** Draws a box anew: what had the focus has it again, and what was scrolled stays so. */
+export function redraw(box, draw) {
+  const find = () => [...box.querySelectorAll("a, button, input, select, [tabindex]")];
+  const before = find().map((each) => [each === document.activeElement, each.scrollTop, each.scrollLeft]);
+  draw();
+  find().forEach((each, index) => {
+    const [focused, top, left] = before[index] ?? [];
+    if (top) each.scrollTop = top;
+    if (left) each.scrollLeft = left;
+    if (focused && each !== document.activeElement) each.focus({ preventScroll: true });
+  });
+}
+
 // --- figures
 
 export function duration(seconds) {

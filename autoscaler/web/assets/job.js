@@ -1,9 +1,10 @@
 // One job: its curve, its speed over counts, its timeline, where it runs and what was decided.
 import { countsChart, curveChart, sweep } from "./charts.js";
 import {
-  ago, bar, clock, counts, duration, empty, figure, full, h, panel, phaseChip, remainingNow, replace, second,
-  signed,
+  ago, bar, clock, counts, duration, empty, figure, full, h, panel, phaseChip, redraw, remainingNow, replace,
+  second, signed,
 } from "./dom.js";
+import { logPanel } from "./logs.js";
 import { state } from "./state.js";
 import { arrival, whatIf } from "./whatif.js";
 
@@ -29,7 +30,7 @@ export function jobView(namespace, name) {
   const boxes = {
     head: h("div", { class: "job-head" }), tiles: h("div", { class: "tiles" }), warnings: h("div", { class: "warnings" }),
     curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
-    whatIf: h("div", {}), arrival: h("div", {}), places: h("div", {}), decisions: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
+    whatIf: h("div", {}), arrival: h("div", {}), places: h("div", {}), decisions: h("div", {}), log: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
     events: h("div", {}, h("p", { class: "caption" }, "Loading")), yaml: h("pre", { class: "yaml", tabindex: 0, "aria-label": "YAML of the job" }),
   };
 
@@ -72,7 +73,10 @@ export function jobView(namespace, name) {
     try {
       const answer = await fetch(storedPath);
       if (closed) return;
-      if (answer.ok) return stored(await answer.json());
+      if (answer.ok) {
+        const found = await answer.json();
+        return redraw(boxes.events, () => stored(found));
+      }
       problem = `the server answered ${answer.status}`;
     } catch { /* it is asked again */ }
     if (!boxes.events.querySelector("ol")) replace(boxes.events, empty("Not known", problem));
@@ -100,34 +104,35 @@ export function jobView(namespace, name) {
     if (!detail) layout();
     detail = found;
     const row = found.row;
-    replace(boxes.head,
+    redraw(boxes.head, () => replace(boxes.head,
       h("div", {}, h("p", { class: "crumbs" }, h("a", { href: state.list }, "Jobs"), " / ", row.namespace),
         h("h1", {}, row.name), h("div", { class: "job-sub" }, phaseChip(row.phase), h("span", { class: "note" }, `${row.kind} · submitted ${ago(row.createdAt, found.at)}`))),
       h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.waits?.text || found.reason || found.leftAlone || "nothing was decided yet"),
-      row.deadlineAt && deadline(row, found));
+      row.deadlineAt && deadline(row, found)));
     replace(boxes.warnings, found.warnings.map((each) => h("p", { class: "warning" }, each)));
     tiles(found);
-    curves(found);
-    speed(found);
-    timeline(found);
+    redraw(boxes.curves, () => curves(found));
+    redraw(boxes.speed, () => speed(found));
+    redraw(boxes.timeline, () => timeline(found));
     asked.show(found);
     places(found);
-    decisions(found);
+    redraw(boxes.decisions, () => decisions(found));
     if (!boxes.commands.hasChildNodes()) replace(boxes.commands, commands(row).map(command));
     replace(boxes.facts, h("dl", { class: "facts" }, found.facts.map((each) => h("div", {}, h("dt", {}, each.name), h("dd", {}, each.value)))));
   }
 
   function layout() {
     replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves,
-      h("div", { class: "columns even" }, h("div", { class: "stack" }, boxes.speed, boxes.whatIf),
-        h("div", { class: "stack" }, boxes.timeline, panel("Placement", { note: "by node" }, boxes.places), boxes.arrival)),
+      h("div", { class: "columns even" }, h("div", { class: "stack" }, boxes.speed, boxes.whatIf, boxes.arrival),
+        h("div", { class: "stack" }, boxes.timeline, h("div", {}, panel("Placement", { note: "by node" }, boxes.places)))),
       h("div", { class: "columns even" }, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions), panel("Events", { note: "on the job and its pods, newest first" }, boxes.events)),
-      panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands),
+      boxes.log, panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands),
       panel("YAML", { note: "without what may be secret: values of environment variables, commands, probes, annotations of others" }, h("details", {}, h("summary", {}, "Show"), boxes.yaml)));
     replace(boxes.timeline, panel("Timeline", { note: "rescales are shaded" }, boxes.counts, boxes.rescales));
     shownCurve = shownCounts = "";
     asked = whatIf(namespace, name, boxes.whatIf);
     arrival(namespace, name, boxes.arrival);
+    logPanel(namespace, name, boxes.log);
   }
 
   function tiles(found) {
@@ -158,7 +163,7 @@ export function jobView(namespace, name) {
       const note = h("p", { class: "caption" }, caption(chart));
       const title = chart.name === "loss" ? "Loss" : chart.name;
       const positive = chart.value.length > 0 && Math.min(...chart.value, chart.goal ?? 1) > 0;
-      const scale = positive && h("button", { type: "button", class: "filter", "aria-pressed": String(logarithmic), onclick: () => { logarithmic = !logarithmic; shownCurve = ""; curves(detail); } }, "Log scale");
+      const scale = positive && h("button", { type: "button", class: "filter", "aria-pressed": String(logarithmic), onclick: () => { logarithmic = !logarithmic; shownCurve = ""; redraw(boxes.curves, () => curves(detail)); } }, "Log scale");
       return [panel(`${title} over ${chart.unit}`, { note: chart.goalText && `goal ${chart.goalText}`, actions: scale }, chart.k.length ? box : empty("No values yet", chart.reason), note), box, chart];
     });
     replace(boxes.curves, h("div", { class: drawn.length > 1 ? "columns even" : "" }, drawn.map(([each]) => each)));
@@ -181,10 +186,8 @@ export function jobView(namespace, name) {
     const choices = chart.speed.length ? [["speed", "Speed"], ["remaining", "Time to goal"]] : [];
     const buttons = h("div", { class: "segmented", role: "group", "aria-label": "What is shown" },
       choices.map(([what, label]) => h("button", { type: "button", "data-what": what, onclick: () => pick(what) }, label)));
-    const focused = boxes.speed.contains(document.activeElement) ? document.activeElement.dataset.what : null;
-    replace(boxes.speed, panel("Speed by size", { actions: buttons, note: chart.expected ? "expected" : "" }, holder, h("p", { class: "caption" }, chart.speed.length ? "By the model. A dot marks a size that was measured, the frame the present one. Click a size to ask what it would mean." : chart.reason)));
+    replace(boxes.speed, panel("Speed by size", { actions: buttons, note: chart.expected ? "expected" : "" }, holder, h("p", { class: "caption" }, chart.speed.length ? "By the model. A dot marks a size that was measured, the frame the present one. Click a size, or set it under What if, to ask what it would mean." : chart.reason)));
     pick(kept);
-    if (focused) buttons.querySelector(`[data-what=${focused}]`)?.focus({ preventScroll: true });
   }
 
   function timeline(found) {
@@ -199,7 +202,7 @@ export function jobView(namespace, name) {
       replace(boxes.counts, empty("Nothing yet", "Sizes and rescales since this process leads appear here."));
     }
     const newest = [...found.rescales].reverse();
-    replace(boxes.rescales, newest.length ? h("ul", { class: "rescales" }, newest.map((each) => h("li", {},
+    replace(boxes.rescales, newest.length ? h("ul", { class: "rescales", tabindex: 0, "aria-label": "Rescales" }, newest.map((each) => h("li", {},
       h("span", { class: "when", title: full(each.beganAt) }, second(each.beganAt)),
       h("span", { class: "change" }, each.purpose === "profiling" && "profiling run: ", `${counts(each.fromPs, each.fromWorkers)} → ${each.toWorkers ? counts(each.toPs, each.toWorkers) : "suspended"}`),
       h("span", { class: `outcome ${each.outcome === "reached" ? "good" : ""}` }, each.endedAt ? each.outcome : each.step || "in progress"),
@@ -219,7 +222,7 @@ export function jobView(namespace, name) {
 
   function decisions(found) {
     const newest = [...found.decisions].reverse();
-    replace(boxes.decisions, newest.length ? h("ol", { class: "decisions" }, newest.map((each) => h("li", {},
+    replace(boxes.decisions, newest.length ? h("ol", { class: "decisions", tabindex: 0, "aria-label": "Decisions" }, newest.map((each) => h("li", {},
       h("div", { class: "decision-head" }, h("span", { class: `action action-${each.action}` }, each.action),
         h("span", {}, each.fromPs === each.ps && each.fromWorkers === each.workers ? counts(each.ps, each.workers) : `${counts(each.fromPs, each.fromWorkers)} → ${counts(each.ps, each.workers)}`),
         h("span", { class: "note", title: full(each.lastAt) }, each.times > 1 ? `${second(each.at)} to ${second(each.lastAt)}, ${each.times} times` : second(each.at))),

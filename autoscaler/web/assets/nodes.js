@@ -1,5 +1,5 @@
 // The nodes: what each offers, what is requested, and which jobs are there.
-import { amount, bar, empty, figure, h, panel, replace, resourceName, roleCounts } from "./dom.js";
+import { amount, bar, empty, figure, h, panel, redraw, replace, resourceName, roleCounts } from "./dom.js";
 
 const MOST = 50;
 const REFRESH_MS = 4000;
@@ -44,7 +44,7 @@ export function nodesView(parameters) {
       page = null;
     }
     if (closed || mine !== asked) return;
-    if (page) draw(page);
+    if (page) redraw(body, () => draw(page));
     later(REFRESH_MS);
   }
 

@@ -1,7 +1,7 @@
 // The overview: the cluster's use over time, who waits, and every job.
 import { useChart, useData } from "./charts.js";
 import {
-  ago, amount, bar, clock, counts, duration, empty, figure, full, h, jobLink, panel, phaseChip, phaseName, remainingNow, replace,
+  ago, amount, bar, clock, counts, duration, empty, figure, full, h, jobLink, panel, phaseChip, phaseName, redraw, remainingNow, replace,
   resourceName, signed,
 } from "./dom.js";
 import { state } from "./state.js";
@@ -18,7 +18,7 @@ export function overview(parameters) {
   const tiles = h("div", { class: "tiles" });
   const chartBox = h("div", { class: "chart" });
   const chartPanel = panel("Cluster use", { note: "requested by all pods, in percent of what nodes offer" }, chartBox);
-  const waitingBox = h("div", { class: "waiting-list" });
+  const waitingBox = h("div", { class: "waiting-list", tabindex: 0, role: "region", "aria-label": "Waiting jobs" });
   const waitingNote = h("span", { class: "note" });
   const waitingPanel = panel("Waiting", { actions: waitingNote, className: "waiting" }, waitingBox);
   const search = h("input", {
@@ -161,9 +161,9 @@ export function overview(parameters) {
   return {
     element,
     update() {
-      drawTiles();
+      redraw(tiles, drawTiles);
       drawUse();
-      drawWaiting();
+      redraw(waitingBox, drawWaiting);
       list();
     },
     repaint() {

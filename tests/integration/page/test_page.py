@@ -358,6 +358,67 @@ def test_a_job_shows_its_events_and_its_yaml(browser: Browser, page: ServedPage)
     assert browser.complaints == []
 
 
+def test_a_log_is_read_by_keyboard_with_a_token_that_nothing_keeps(
+    browser: Browser, page: ServedPage
+) -> None:
+    go(browser, page, "#/jobs/team-a/resnet-0", "input[type=password]")
+    field, log = "document.querySelector('input[type=password]')", "document.querySelector('.log')"
+    for token, shows in (("wrong", "this token may not read it"), ("right", "The last lines of")):
+        browser.value(f"{field}.focus()")
+        for letter in token:
+            browser.press(letter)
+        browser.press("Enter", "Enter", 13)
+        browser.wait(f"document.body.innerText.includes({shows!r})")
+    text = browser.value(f"{log}.textContent")
+    assert text.startswith("resnet-0-worker-1 now\n")
+    assert HOSTILE in text
+    assert browser.value(f"{log}.children.length") == 0
+    keep(browser, "log-light-1360")
+    kept = (
+        "JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}, location.href])"
+    )
+    assert "right" not in browser.value(kept) + browser.value(f"{field}.value")
+    browser.value(f"{field}.closest('.what-if').querySelector('[type=checkbox]').click()")
+    browser.value(f"{field}.focus()")
+    browser.press("Enter", "Enter", 13)
+    browser.wait(f"{log}.textContent.startsWith('resnet-0-worker-1 before')")
+    browser.value(f"{field}.closest('.what-if').querySelector('button:last-child').click()")
+    browser.press("Enter", "Enter", 13)
+    browser.wait("document.body.innerText.includes('A token is needed')")
+    assert browser.complaints == []
+
+
+def test_a_chart_is_read_and_zoomed_by_keyboard(browser: Browser, page: ServedPage) -> None:
+    go(browser, page, "#/jobs/team-a/resnet-0", ".chart canvas")
+    browser.value("document.querySelector('.chart').focus()")
+    said = "document.querySelector('.chart [role=status]').textContent"
+    for expected in (r"epochs 0, goal 0\.15", r"epochs 1, loss 1\.\d+, fit 1\.\d+"):
+        browser.press("ArrowRight", "ArrowRight", 39)
+        assert re.match(expected, browser.value(said))
+    legend = "document.querySelector('.chart .u-legend').innerText"
+    assert re.search(r"80 % interval\s*[\d.]+ to [\d.]+", browser.value(legend))
+    before = browser.value("document.querySelector('.chart canvas').toDataURL()")
+    browser.press("+", "Equal", 187)
+    browser.wait(f"document.querySelector('.chart canvas').toDataURL() !== {before!r}")
+    browser.press("0", "Digit0", 48)
+    browser.wait(f"document.querySelector('.chart canvas').toDataURL() === {before!r}")
+    assert browser.complaints == []
+
+
+def test_an_update_leaves_the_focus_where_it_is(browser: Browser, page: ServedPage) -> None:
+    go(browser, page, shows=".waiting-list a")
+    focused = "document.activeElement.textContent"
+    browser.value("document.querySelectorAll('.waiting-list a')[1].focus()")
+    name, before = browser.value(focused), browser.value(DRAWN)
+    page.tick()
+    browser.wait(f"{DRAWN} !== {before!r}")
+    assert browser.value(focused) == name
+    go(browser, page, "#/jobs/team-a/resnet-0", ".chart canvas")
+    browser.value("document.querySelector('.panel-head .filter').focus()")
+    browser.press("Enter", "Enter", 13)
+    assert browser.value(focused) == "Log scale"
+
+
 def test_a_deadline_is_one_sentence_with_its_probability(
     browser: Browser, page: ServedPage
 ) -> None:
