@@ -10,7 +10,6 @@ from extender.planner.slices import Planner
 from extender.state.extender_state import ExtenderState
 from extender.state.gang_queue import QueuedGang
 from optimus.kube.pods import Pod
-from optimus.placement.ledger import Reservation
 from optimus.placement.queue.order import Instant
 from optimus.snapshot import ReplicaId
 
@@ -124,7 +123,8 @@ class GangViews:
         # 3. The pod has a reservation: its node, where that is offered.
         held = state.reservation_for(pod, replica)
         if held is not None and held.node in names:
-            return self._planned(pod, held, now)
+            state.assume(pod, held, now)
+            return GangView(Standing.PLANNED, (held.node,))
 
         # 4. A probe offers the nominated node alone. It is refused and causes no new plan: the
         # other nodes are missing from the list although they may suit the pod. kube-scheduler
@@ -142,15 +142,6 @@ class GangViews:
         if held is not None:
             self._offers_check.rule_out(pod, held, names, now)
         return self._unplanned(pod, replica, names, now)
-
-    def _planned(self, pod: Pod, held: Reservation, now: Instant) -> GangView:
-        """The pod's reserved node, which is offered, once those are placed that go before it."""
-        state = self._state
-        in_order = held.replica.job_uid in state.reservations.orders and not pod.in_group
-        if in_order and not state.reservations.is_next(held.replica):
-            return GangView(Standing.ORDERED)
-        state.assume(pod, held, now)
-        return GangView(Standing.PLANNED, (held.node,))
 
     def _passing(self, pod: Pod, names: Sequence[str], now: Instant) -> GangView:
         state = self._state

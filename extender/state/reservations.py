@@ -57,8 +57,6 @@ class Reservations:
         """By what is asked for: up to which change, and the nodes that leave less than that."""
         self._held_priorities: dict[str, int] = {}
         """Of the jobs with reservations, when these were made."""
-        self.orders: dict[str, tuple[ReplicaId, ...]] = {}
-        """By job, the order in which its plan can be bound, where not every order can."""
         self.passing: dict[str, tuple[frozenset[str], float]] = {}
         """By UID of a pod of no job, the jobs whose room it may take and until when it may."""
 
@@ -317,8 +315,6 @@ class Reservations:
         self._overlaps.pop(gang.job_uid, None)
         if leaving and (kept or planned):  # without them nothing would end the overlap
             self._overlaps[gang.job_uid] = dict(leaving)
-        if placement.order:
-            self.orders[gang.job_uid] = placement.order
         self._held_priorities[gang.job_uid] = self._cluster.priority_of(gang.job_uid)
         self._changed_nodes |= {held.node for held in (*kept, *planned)}
         members, namespace = {gang.replica(each): each for each in gang.members}, gang.key.namespace
@@ -331,15 +327,6 @@ class Reservations:
         """Reserve other nodes for replicas of a gang that have reservations."""
         leaving = self._overlaps.get(gang.job_uid)
         self.hold(gang, Placement(gang.job_uid, nodes), expires_at, leaving)
-
-    def is_next(self, replica: ReplicaId) -> bool:
-        """Whether every replica that the plan binds before this one is placed."""
-        for earlier in self.orders.get(replica.job_uid, ()):
-            if earlier == replica:
-                break
-            if earlier not in self.assumed and self.ledger.get(earlier) is not None:
-                return False
-        return True
 
     def touch(self, job_uid: str) -> None:
         """A job's pods or reservations have changed: nothing that was found for it holds."""
@@ -378,7 +365,6 @@ class Reservations:
             if not self.ledger.of_job(held.replica.job_uid):
                 self._changed_nodes |= self._overlaps.pop(held.replica.job_uid, {}).keys()
                 self._held_priorities.pop(held.replica.job_uid, None)
-                self.orders.pop(held.replica.job_uid, None)
 
     def is_overcommitted(self, node: str) -> bool:
         """Whether reservations exceed what a node has; what others overcommit does not count."""

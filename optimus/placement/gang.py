@@ -115,8 +115,6 @@ class Placement:
 
     job_uid: str
     nodes: Mapping[ReplicaId, str] = field(default_factory=lambda: MappingProxyType({}))
-    order: tuple[ReplicaId, ...] = ()
-    """An order in which the replicas can be bound, where their rules do not allow every order."""
 
 
 @dataclass(frozen=True, slots=True)

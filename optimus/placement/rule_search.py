@@ -10,7 +10,6 @@
    search gives up on may fit all the same.
 4. Where replicas spread: each in turn on the server with the fewest replicas of any role, in the
    domains with the fewest pods, the last role first, too.
-5. A plan whose replicas can be bound in the order in which it was found, and not in every order.
 
 Every step is checked as kube-scheduler's filters check it for one pod, with the replicas placed
 before it as bound. Deterministic: rows number nodes by name, and ties go to the first row.
@@ -301,8 +300,6 @@ class _Search:
         self._gang, self._surroundings, self._capacity = gang, surroundings, capacity
         self._ignored = ignored
         self._is_even = False
-        self._in_order: Placement | None = None
-        """The first plan whose replicas can be bound in one order alone."""
         self._nodes = capacity.nodes
         self._free = np.array(capacity.free, dtype=np.int64).reshape(len(self._nodes), -1)
         self._domains: dict[str, _Domains] = {}
@@ -336,7 +333,7 @@ class _Search:
             if found is not None:
                 return found
         found = self._walk(None, _STEPS + steps)
-        return found or self._evenly_placed(self._groups, steps) or self._in_order
+        return found or self._evenly_placed(self._groups, steps)
 
     def _evenly_placed(self, groups: Sequence[_Group], steps: int) -> Placement | None:
         """A plan for replicas that spread, the same number of all roles together on each server."""
@@ -695,11 +692,9 @@ class _Search:
         found: Placement | None = None
         while True:
             if len(taken) == len(self._gang.unbound):
-                plan = self._named(taken)
                 if self._is_bound_whatever_order(taken):
-                    found = replace(plan, order=())
+                    found = self._named(taken)
                     break
-                self._in_order = self._in_order or plan
                 steps = max(0, steps - len(taken))
                 choices.append(iter(()))
             else:
@@ -750,8 +745,7 @@ class _Search:
             member = group.members[number[id(group)]]
             number[id(group)] += 1
             nodes[self._gang.replica(member)] = self._nodes[row].name
-        by_name = MappingProxyType(dict(sorted(nodes.items())))
-        return Placement(self._gang.job_uid, by_name, tuple(nodes))
+        return Placement(self._gang.job_uid, MappingProxyType(dict(sorted(nodes.items()))))
 
     def _numbers_of_servers(self) -> Iterator[int]:
         """How many servers to try, fewest first; beyond the first few, ever more are left out."""

@@ -240,20 +240,3 @@ def test_a_pod_whose_siblings_are_all_bound_waits_for_none_of_them() -> None:
     result = cluster.ask(last, [node for node in cluster.nodes if node != planned])
     assert result.cause != "order"
     assert cluster.planned_nodes() != {last: planned}, "its node is ruled out"
-
-
-def test_pods_are_bound_in_the_order_that_their_rules_need() -> None:
-    """Beside the PS, which selects itself for the worker's spread, the worker could not be bound
-    any more."""
-    cluster = FakeCluster({})
-    cluster.node("n0", 0, host="n0")
-    cluster.node("n1", 9, host="n1")
-    counts, spread = Counts(1, 1), PodRules(spread=(SpreadConstraint("host", 1, ALONE),))
-    ps = cluster.pod("a", Role.PS, 0, counts, labels=LABELS)
-    worker = cluster.pod("a", Role.WORKER, 0, counts, labels=LABELS, rules=spread)
-    cluster.planner.advance()
-    result = cluster.ask(ps.name)
-    assert (result.kept, result.cause) == ((), "order")
-    assert cluster.place(worker.name) == "n1"
-    assert cluster.place(ps.name) == "n1"
-    assert not cluster.state.reservations.ledger.jobs()

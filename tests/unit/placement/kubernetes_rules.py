@@ -174,15 +174,6 @@ def can_bind(plan: Sequence[tuple[OnePod, Node]], placed: Placed, nodes: Sequenc
     return True
 
 
-def can_bind_in_order(
-    plan: Sequence[tuple[OnePod, Node]], placed: Placed, nodes: Sequence[Node]
-) -> bool:
-    """Whether the pods can be bound to their nodes one after the other."""
-    return all(
-        may_go(pod, node, [*placed, *plan[:at]], nodes) for at, (pod, node) in enumerate(plan)
-    )
-
-
 def any_plan(pods: Sequence[OnePod], placed: Placed, nodes: Sequence[Node]) -> bool:
     """Whether there is an order, and a node for each pod in it, that kube-scheduler accepts."""
     return any(_fits_in_order(order, list(placed), nodes) for order in _orders(pods))
