@@ -125,6 +125,7 @@ class TrainingJob:
         }
 
 
+_WITHOUT_JOBSETS: Final = "no pod of a JobSet is placed"
 _NOT_PAUSED: Final = "a JobSet is neither resized nor paused"
 
 
@@ -151,7 +152,10 @@ def decode_job(kind: str, raw: bytes | msgspec.Raw, *, config: EligibilityConfig
 def watched_training_jobs(kind: str, config: EligibilityConfig) -> ListWatch[TrainingJob]:
     """Jobs of one kind in every namespace; a cluster may lack the kind."""
     path, plural = jobs_path(kind), JOB_KINDS[kind].plural
-    return ListWatch(plural, path, partial(decode_job, kind, config=config), optional=True)
+    # Rights that are older than this software do not name JobSets. That must not stop the others.
+    without = _WITHOUT_JOBSETS if kind == JOBSET.name else ""
+    decoder = partial(decode_job, kind, config=config)
+    return ListWatch(plural, path, decoder, optional=True, without=without)
 
 
 def jobs_path(kind: str, namespace: str | None = None) -> str:

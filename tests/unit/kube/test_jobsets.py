@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from optimus.jobs import Counts, Role
+from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.jobsets import member_of, set_uid
 from optimus.kube.pods import Owner, decode_pod, in_set
+from optimus.kube.training_jobs import watched_training_jobs
 from optimus.snapshot import ReplicaId
 from tests.cases import cases
 from tests.harness.jobsets import jobset, pod_of, replicated_job
@@ -192,6 +194,13 @@ def test_a_jobset_is_read_as_a_job_of_workers() -> None:
 def test_its_outcome(condition: str, outcome: str | None) -> None:
     found = jobset("s", replicated_job("a"), conditions=[condition])
     assert found.outcome == outcome
+
+
+def test_a_cluster_without_jobsets_or_the_right_to_read_them_is_not_affected() -> None:
+    config = EligibilityConfig()
+    watched = {kind: watched_training_jobs(kind, config) for kind in ("TFJob", "JobSet")}
+    assert all(each.optional for each in watched.values())
+    assert [kind for kind, each in watched.items() if each.without] == ["JobSet"]
 
 
 def test_with_a_goal_it_is_left_alone() -> None:
