@@ -363,7 +363,7 @@ def fifo_as_coded(problem: SharesProblem) -> tuple[Values, Notes]:
 
 def throughput_as_coded(problem: SharesProblem) -> tuple[Values, Notes]:
     """The largest sum of throughputs leaves many jobs without a share. The authors' solver gives
-    each of these less than 1e-8, the more the less the sum loses by it, and that ranks them for
+    each of these less than 1e-6, the more the less the sum loses by it, and that ranks them for
     what is left over. Here the reduced cost says what the sum would lose."""
     shares, notes = GavelThroughputPolicy(normalised=False).shares(problem)
     jobs, kinds = shares.shape
