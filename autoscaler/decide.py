@@ -176,7 +176,7 @@ class Decider:
         self._config, self._metrics, self._dry_run = config, metrics, dry_run
         self._memory, self._remembers = memory, not config.policy.traits.time_shared
         self._instance = instance
-        self._told_kinds: str | None = None
+        self._told_kinds: KindOrders | None = None
         """As last stored by this process; an earlier leader's may be on the Lease."""
         self._alive: Callable[[], None] = lambda: None
         self._managed: Mapping[str, JobState] = {}
@@ -284,14 +284,13 @@ class Decider:
     def _tell_kinds(self, orders: KindOrders) -> None:
         """Tell the extender on which kinds of nodes new jobs are to start, where that has changed.
         Where that is refused it is told at the next interval."""
-        text = encode_kind_orders(orders, self._instance)
-        if self._memory is None or self._dry_run or text == self._told_kinds:
+        if self._memory is None or self._dry_run or orders == self._told_kinds:
             return
-        outcome = self._memory.order_kinds(text)
+        outcome = self._memory.order_kinds(encode_kind_orders(orders, self._instance))
         if isinstance(outcome, Refused):
             _LOG.warning("new jobs start on any kind of nodes for now: %s", outcome)
         else:
-            self._told_kinds = text
+            self._told_kinds = orders
 
     def _withdraw_if_stale(self, state: JobState, at: float) -> None:
         """Withdraw a rescale that waits too long for a checkpoint: all the while its target's room

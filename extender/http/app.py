@@ -60,7 +60,8 @@ class Verbs:
         gangs, state = parts.gangs, parts.state
 
         def known(pod: Pod) -> Pod:
-            return state.with_devices(parts.handlers.job_sets.placed(pod))
+            in_gang = pod if pod.member is None else parts.handlers.job_sets.placed(pod)
+            return state.with_devices(in_gang)
 
         verbs = cls(
             lambda pod, names: filter_nodes(gangs, known(pod), names, bind_rest),

@@ -286,7 +286,7 @@ def test_fairness_is_of_one_policy_alone(tmp_path: Path) -> None:
         assert problem.startswith("--policy 'drf': optimus, the only policy")
 
 
-def test_at_most_36_flags_are_left() -> None:
+def test_at_most_37_flags_are_left() -> None:
     """What few would change belongs into the file."""
     programs = Settings, extender_settings.Settings
-    assert sum(len(flag_fields(settings)) for settings in programs) <= 36
+    assert sum(len(flag_fields(settings)) for settings in programs) <= 37
