@@ -93,6 +93,13 @@ def test_the_crd_has_exactly_the_fields_that_are_written(crd: dict[str, Any]) ->
     assert set(status_of(crd)["avoidedNodes"]["items"]["properties"]) == avoided
 
 
+def test_every_kind_of_job_may_have_a_profile(crd: dict[str, Any]) -> None:
+    # One with a goal that is left alone says so in its profile, also where it is never resized.
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    reference = schema["properties"]["spec"]["properties"]["jobRef"]
+    assert reference["properties"]["kind"]["enum"] == list(JOB_KINDS)
+
+
 def test_the_crd_has_the_fields_of_conditions(crd: dict[str, Any]) -> None:
     conditions = status_of(crd)["conditions"]
     fields = {field.encode_name for field in msgspec.structs.fields(Condition)}
