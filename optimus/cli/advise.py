@@ -199,7 +199,7 @@ class Summary:
             )
         for name, hours in self.hours.items():
             amount = f"{hours.median:.3g} {_unit(name)}-hours ({hours.low:.3g} to {hours.high:.3g})"
-            yield f"{amount} until their ends hold PSs and workers that do not help."
+            yield f"PSs and workers that do not help hold {amount} until their jobs end."
 
 
 def _parts(jobs: Sequence[AdvisedJob], namespace: str | None, name: str | None) -> Iterator[str]:
@@ -290,7 +290,8 @@ def _how_sure(found: Sequence[Advice]) -> Iterator[str]:
     if unsaid:
         yield (
             f"Of {unsaid} of {_many(len(found))} nothing says whether the workers step together; "
-            "the counts named are better either way (optimus.dl/training-mode says it)."
+            "the counts named are better either way. With the annotation optimus.dl/training-mode "
+            "(sync or async) on a job, which needs nothing installed, more may be named."
         )
 
 

@@ -397,11 +397,12 @@ class Settlement:
         least = self.config.least_gain_fraction(is_expected=job.is_expected)
         chance, needs = self._chance(job, wanted), least * now + job.price_of(wanted)
         if saving > needs and chance < LEAST_CHANCE:
+            second = "" if job.is_within_own(wanted) else ", and a second one may follow: what is"
+            second += second and " beyond its own counts goes back to jobs that need it"
             return (
-                f"{wanted} would save {saving:.0f} s of {now:.0f} s, and more than the "
-                f"{job.price_of(wanted):.0f} s of the restart, and of a second one where others "
-                f"arrive who need the capacity, with a probability of {chance:.0%}; "
-                f"a move needs {LEAST_CHANCE:.0%}"
+                f"{wanted} would save {saving:.0f} s of {now:.0f} s on average, and more than "
+                f"restarts cost with a probability of {chance:.0%}; a move needs "
+                f"{LEAST_CHANCE:.0%} (a restart costs {job.price_of(wanted):.0f} s{second})"
             )
         needed = needed_text(least, now, job.price_of(wanted))
         part = f"{saving:.0f} s of {now:.0f} s ({100 * saving / now:.1f} %)"

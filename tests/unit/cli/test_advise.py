@@ -273,4 +273,6 @@ def test_counts_of_a_job_that_does_not_say_its_mode_are_better_in_either() -> No
     certain, either = (one(cluster(jobs=[each]))["larger"] for each in (told, assumed))
     assert certain["workers"] > 4
     assert either is None or either["workers"] <= 4
-    assert "nothing says whether the workers step together" in advised(cluster()).text
+    text = advised(cluster()).text
+    assert "nothing says whether the workers step together" in text
+    assert "With the annotation optimus.dl/training-mode (sync or async) on a job" in text

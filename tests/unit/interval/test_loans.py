@@ -140,7 +140,11 @@ def test_what_the_next_jobs_need_is_not_lent(arrived_ago: tuple[int, ...], actio
     case = Case([(job("a", (1, 2)), ["node-00"] * 3)], {"a": steps(200)})
     case.history = {"a": JobHistory(user_counts=Counts(1, 2))}
     case.arrived = tuple(job(f"j{ago}", (2, 4), created_at=AT - ago) for ago in arrived_ago)
-    assert case.decisions()["a"].action is action
+    decision = case.decisions()["a"]
+    assert decision.action is action
+    if action is Action.KEEP:
+        assert "more than restarts cost with a probability of " in decision.reason
+        assert "a second one may follow: what is beyond its own counts goes" in decision.reason
 
 
 @cases(
