@@ -277,7 +277,7 @@ def _how_sure(found: Sequence[Advice]) -> Iterator[str]:
         return
     yield (
         f"x: times as fast; %: how sure it is that it ends sooner, a restart of "
-        f"{IntervalConfig().rescale_seconds:.0f} s included (enough: at most 5 % later)."
+        f"{IntervalConfig().rescale_seconds:.0f} s included (enough: at most 5 % later than now)."
     )
     yield "Ranges have a probability of 80 %. What pods use is that of this moment."
     few = sum(each.seen_counts < _ALL_SEEN for each in compared)
