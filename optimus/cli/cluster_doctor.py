@@ -500,6 +500,19 @@ def _account_rights(examined: Examined, *, of: str) -> Iterator[Finding]:
         yield Finding(f"{of}'s rights", "ok", f"ServiceAccount {account} has what it needs")
     if of == "autoscaler":
         yield from _rights_in_the_namespace(examined, account)
+    else:
+        yield from _right_to_the_autoscalers_lease(examined, account)
+
+
+def _right_to_the_autoscalers_lease(examined: Examined, account: str) -> Iterator[Finding]:
+    """It says on which kind of nodes new jobs are to start."""
+    from optimus.kube.rights import missing, right_to_read_lease
+
+    right = right_to_read_lease(_lease_name(examined.settings, "autoscaler"))
+    if missing(examined.client, [right], account):
+        text = f"new jobs start on any kind of nodes: ServiceAccount {account} may not {right}"
+        mend = "kubectl apply --server-side -f manifests/rbac-scheduler.yaml"
+        yield Finding("scheduler's rights", "warning", text, mend)
 
 
 def _rights_in_the_namespace(examined: Examined, account: str) -> Iterator[Finding]:

@@ -108,10 +108,14 @@ def user_rights(namespace: str) -> tuple[Right, ...]:
 
 def lease_rights(lease: str) -> tuple[Right, ...]:
     """What the holder of NAMESPACE/NAME needs."""
+    read = right_to_read_lease(lease)
+    return (read._replace(verb="create", name=""), read, read._replace(verb="update"))
+
+
+def right_to_read_lease(lease: str) -> Right:
+    """What the reader of NAMESPACE/NAME needs."""
     namespace, _, name = lease.partition("/")
-    group = "coordination.k8s.io"
-    named = (Right(verb, group, "leases", namespace, name) for verb in ("get", "update"))
-    return (Right("create", group, "leases", namespace), *named)
+    return Right("get", "coordination.k8s.io", "leases", namespace, name)
 
 
 def refused_right(error: KubeError) -> Right | None:

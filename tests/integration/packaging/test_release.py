@@ -111,13 +111,18 @@ def test_the_packed_chart_and_the_rendered_manifests_name_the_image_that_was_pus
     script = f"make() {{ [ $1 = install-yaml ]; }}\n{step}"
     pushed = "registry.local:5000/team/optimus-on-kubernetes"
     environ = {"IMAGE": pushed, "GITHUB_REF_NAME": "v0.1.0", "PATH": f"{helm.parent}:/usr/bin:/bin"}
+    environ |= {"GITHUB_SERVER_URL": "https://code.example", "GITHUB_REPOSITORY": "o/r"}
     environ["HOME"] = str(tmp_path)
     command = ["bash", "-euo", "pipefail", "-c", script]
     subprocess.run(command, cwd=tmp_path, env=environ, check=True, timeout=300)
 
     (package,) = (tmp_path / "dist").glob("optimus-*.tgz")
-    rendered = run_tool(helm, "template", "optimus", str(package), "--kube-version", "v1.36.3")
+    values = ("--kube-version=v1.36.3", "--set=monitoring.prometheusRule.enabled=true")
+    rendered = run_tool(helm, "template", "optimus", str(package), *values)
     assert rendered.returncode == 0, rendered.stderr
+    assert set(re.findall(r"runbook_url: (.*)", rendered.stdout)) == {
+        "https://code.example/o/r/blob/v0.1.0/docs/operator-guide.md#alerts"
+    }
     for text in (rendered.stdout, (tmp_path / "dist" / "install.yaml").read_text()):
         images = set(re.findall(r"image: \"?([^\s\"]*optimus[^\s\"]*)", text))
         assert images == {f"{pushed}:0.1.0"}

@@ -436,6 +436,35 @@ def test_rights_in_chosen_namespaces_are_enough_for_their_users() -> None:
     assert (text.state, others) == ("ok", [])
 
 
+def test_an_extender_that_may_not_read_the_autoscalers_lease_is_a_warning() -> None:
+    """Only on which kind of nodes new jobs start depends on it."""
+    api = FakeApi(
+        others=whole(),
+        refused=lambda spec: (
+            spec.get("user", "").endswith("optimus-scheduler")
+            and spec["resourceAttributes"]["resource"] == "leases"
+            and spec["resourceAttributes"]["name"] == "optimus-autoscaler"
+        ),
+    )
+    own, orders = [each for each in found(api) if each.what == "scheduler's rights"]
+    assert (own.state, orders.state) == ("ok", "warning")
+    assert "may not get leases.coordination.k8s.io in namespace optimus-system" in orders.text
+    assert "rbac-scheduler.yaml" in orders.mend
+    (role,) = [
+        each
+        for each in yaml.safe_load_all((ROOT / "manifests" / "rbac-scheduler.yaml").read_text())
+        if (each["kind"], each["metadata"].get("namespace")) == ("Role", "optimus-system")
+    ]
+    assert role["rules"] == [
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": ["optimus-autoscaler"],
+            "verbs": ["get"],
+        }
+    ]
+
+
 def test_the_schedulers_rights_are_those_of_its_manifest_and_of_kube_scheduler() -> None:
     own = granted("rbac-scheduler.yaml", "optimus-scheduler")
     assert own <= set(SCHEDULER_RIGHTS)

@@ -10,6 +10,7 @@ import yaml
 
 from optimus.kube.contract import Phase
 from tests.harness.exposed_metrics import exposed_metrics
+from tests.unit.docs.pages import page, spans
 
 ROOT: Final = Path(__file__).parents[3]
 FOLDER: Final = ROOT / "manifests" / "monitoring"
@@ -174,3 +175,12 @@ def test_every_alert_says_how_bad_it_is_and_what_to_do() -> None:
     for each in alerts():
         assert each["labels"]["severity"] in ("info", "warning", "critical")
         assert ";" in each["annotations"]["summary"], each["alert"]
+
+
+def test_every_alert_leads_to_its_row_in_the_guide() -> None:
+    for each in alerts():
+        address, _, anchor = each["annotations"]["runbook_url"].partition("#")
+        guide = page(address.removeprefix("https://REPOSITORY/"))
+        assert anchor in guide.anchors
+        rows = [spans(row[0]) for row in guide.rows(anchor.capitalize())]
+        assert sum(each["alert"] in row for row in rows) == 1, each["alert"]
