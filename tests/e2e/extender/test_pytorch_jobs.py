@@ -35,12 +35,15 @@ else:
 They end once the file is there."""
 
 
-def pytorch_job(name: str, workers: int, cpu: str, file: Path) -> dict[str, Any]:
+def pytorch_job(name: str, workers: int, cpu: str, *command: str, **fields: Any) -> dict[str, Any]:
+    """A Master and so many workers. ``command``: arguments of Python; ``fields``: further ones of
+    the container."""
     container = {
         "name": "pytorch",
         "image": "optimus-examples:0.1.0",
-        "command": ["python", "-c", MEETING.replace("FILE", repr(str(file)))],
+        "command": ["python", *command],
         "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}},
+        **fields,
     }
     spec = {
         "schedulerName": "optimus-scheduler",
@@ -70,10 +73,11 @@ def test_a_pytorch_job_is_bound_whole_on_the_fewest_nodes_and_the_next_one_waits
     own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
     file = tmp_path / "end"
+    meeting = MEETING.replace("FILE", repr(str(file)))
     with unharmed(own, tmp_path):
-        jobs.submit("torch", json.dumps(pytorch_job("torch", 7, "1", file)))
+        jobs.submit("torch", json.dumps(pytorch_job("torch", 7, "1", "-c", meeting)))
         assert len({*jobs.wait_bound("torch", 8).values()}) == 2
-        jobs.submit("next", json.dumps(pytorch_job("next", 8, "1", file)))
+        jobs.submit("next", json.dumps(pytorch_job("next", 8, "1", "-c", meeting)))
         jobs.wait_refused("next", 9, "default/next")
         holds_for(lambda: not jobs.nodes("next"), "no part of the gang is bound", 5.0)
         file.touch()

@@ -3,7 +3,6 @@
 Each block stands in a small script, of which one part comes before it, one in the place of its
 line `...`, and one after it."""
 
-import os
 import re
 import signal
 from pathlib import Path
@@ -14,11 +13,11 @@ import pytest
 from localcluster.ports import pick_ports
 from tests.cases import cases
 from tests.e2e.trainer.framework_processes import Environments, start
+from tests.harness.pytorch import pytorch_environment
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 _PAGE: Final = (Path(__file__).parents[3] / "trainer" / "README.md").read_text()
-PYTORCH: Final = "OPTIMUS_TEST_PYTORCH"
 _STATUS_OF_STOPPED: Final = 128 + signal.SIGTERM
 
 
@@ -140,8 +139,7 @@ batches = all_batches()
             ),
             "model-0007.params",
         ),
-        # An environment with PyTorch takes gigabytes: it is tested where one is named.
-        **({} if PYTORCH not in os.environ else {"PyTorch": (
+        **({} if not pytorch_environment() else {"PyTorch": (
             "pytorch",
             Script(
                 SAVES,
@@ -167,7 +165,7 @@ batches = all_batches()
 def test_it_saves_and_leaves(
     frameworks: Environments, tmp_path: Path, framework: str, script: Script, saved: str
 ) -> None:
-    environments = {**frameworks, "optimus-examples-pytorch": Path(os.environ.get(PYTORCH, ""))}
+    environments = {**frameworks, **pytorch_environment()}
     process = start(environments, framework, script.write(tmp_path), (), {})
     _, errors = process.communicate(timeout=240)
     assert process.returncode == _STATUS_OF_STOPPED, errors
