@@ -11,6 +11,9 @@ import { arrival, whatIf } from "./whatif.js";
 const REFRESH_MS = 3000;
 const STORED_MS = 15000;
 
+/** Whether it has ended, and nothing was learned of it that is still there. */
+const isForgotten = (found) => ["Completed", "Failed"].includes(found.row.phase) && !found.charts.length && !found.speed;
+
 export function jobView(namespace, name) {
   const place = `${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
   const path = `api/jobs/${place}`;
@@ -30,7 +33,7 @@ export function jobView(namespace, name) {
   const boxes = {
     head: h("div", { class: "job-head" }), tiles: h("div", { class: "tiles" }), warnings: h("div", { class: "warnings" }),
     curves: h("div", {}), speed: h("div", {}), timeline: h("div", {}), counts: h("div", { class: "chart" }), rescales: h("div", {}),
-    whatIf: h("div", {}), arrival: h("div", {}), places: h("div", {}), decisions: h("div", {}), log: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
+    middle: h("div", {}), model: h("div", { class: "stack" }), whatIf: h("div", {}), arrival: h("div", {}), places: h("div", {}), decisions: h("div", {}), log: h("div", {}), facts: h("div", {}), commands: h("ul", { class: "commands" }),
     events: h("div", {}, h("p", { class: "caption" }, "Loading")), yaml: h("pre", { class: "yaml", tabindex: 0, "aria-label": "YAML of the job" }),
   };
 
@@ -110,6 +113,9 @@ export function jobView(namespace, name) {
       h("p", { class: "job-reason" }, row.action && h("span", { class: "action" }, row.action), row.waits?.text || found.reason || found.leftAlone || "nothing was decided yet"),
       row.deadlineAt && deadline(row, found)));
     replace(boxes.warnings, found.warnings.map((each) => h("p", { class: "warning" }, each)));
+    boxes.model.hidden = isForgotten(found);
+    boxes.timeline.hidden = isForgotten(found) && !found.counts.length && !found.rescales.length;
+    boxes.middle.className = isForgotten(found) ? "" : "columns even";
     tiles(found);
     redraw(boxes.curves, () => curves(found));
     redraw(boxes.speed, () => speed(found));
@@ -122,9 +128,9 @@ export function jobView(namespace, name) {
   }
 
   function layout() {
-    replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves,
-      h("div", { class: "columns even" }, h("div", { class: "stack" }, boxes.speed, boxes.whatIf, boxes.arrival),
-        h("div", { class: "stack" }, boxes.timeline, h("div", {}, panel("Placement", { note: "by node" }, boxes.places)))),
+    replace(boxes.model, boxes.speed, boxes.whatIf, boxes.arrival);
+    replace(boxes.middle, boxes.model, h("div", { class: "stack" }, boxes.timeline, h("div", {}, panel("Placement", { note: "by node" }, boxes.places))));
+    replace(element, boxes.head, boxes.warnings, boxes.tiles, boxes.curves, boxes.middle,
       h("div", { class: "columns even" }, panel("Decisions", { note: "newest first; repeats grouped" }, boxes.decisions), panel("Events", { note: "on the job and its pods, newest first" }, boxes.events)),
       boxes.log, panel("Settings", {}, boxes.facts), panel("kubectl", { note: "with your own rights" }, boxes.commands),
       panel("YAML", { note: "without what may be secret: values of environment variables, commands, probes, annotations of others" }, h("details", {}, h("summary", {}, "Show"), boxes.yaml)));
@@ -151,11 +157,13 @@ export function jobView(namespace, name) {
   }
 
   function curves(found) {
-    const text = JSON.stringify(found.charts);
+    const text = JSON.stringify([found.charts, isForgotten(found)]);
     if (text === shownCurve) return;
     shownCurve = text;
     if (!found.charts.length) {
-      replace(boxes.curves, panel("Training", {}, empty("No curve yet", found.leftAlone || "Nothing of its training is known here.")));
+      replace(boxes.curves, panel("Training", {}, isForgotten(found)
+        ? h("p", { class: "caption" }, "The job has ended, and nothing of its training is known here any more.")
+        : empty("No curve yet", found.leftAlone || "Nothing of its training is known here.")));
       return;
     }
     const drawn = found.charts.map((chart) => {

@@ -262,6 +262,33 @@ def test_a_broken_job_says_what_is_wrong(browser: Browser, page: ServedPage) -> 
     assert browser.complaints == []
 
 
+def test_an_ended_job_of_which_nothing_is_known_is_one_sentence(
+    browser: Browser, page: ServedPage
+) -> None:
+    jobs = page.cluster.copy(0).jobs.values()
+    ended = next(each for each in jobs if each.status.phase is Phase.COMPLETED)
+    go(browser, page, f"#/jobs/{ended.key}", ".job-reason")
+    shown = str(browser.value("document.querySelector('main').innerText"))
+    assert shown.count("The job has ended, and nothing of its training is known") == 1
+    for panel in ("No curve yet", "Not measured yet", "What if", "Nothing yet"):
+        assert panel not in shown, panel
+    keep(browser, "ended")
+
+
+@pytest.mark.parametrize("width", [400, 800, 1024, 1280])
+def test_tiles_fill_their_rows(browser: Browser, page: ServedPage, width: int) -> None:
+    browser.look(width, 900, "light")
+    go(browser, page, *VIEWS["overview"])
+    browser.value(SETTLED)
+    right = "Math.max(...[...document.querySelectorAll('.tile')].filter((each) => each.offsetTop"
+    last = "document.querySelector('.tile:last-child').offsetTop"
+    ends = browser.value(f"{right} === {last}).map((each) => each.getBoundingClientRect().right))")
+    assert isinstance(ends, int | float)
+    whole = browser.value("document.querySelector('.tiles').getBoundingClientRect().right")
+    assert ends == pytest.approx(whole, abs=1)
+    keep(browser, f"tiles-{width}")
+
+
 def test_a_job_that_is_not_there_says_so(browser: Browser, page: ServedPage) -> None:
     go(browser, page, "#/jobs/team-b/none")
     browser.wait("document.body.textContent.includes('There is no such job')")
