@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,9 +24,9 @@ from typing import Any, Final
 import msgspec
 
 from benchmarks.extender_throughput import pod_bodies
+from benchmarks.gang_churn import running_program
 from benchmarks.scheduler_kills import Replica
 from benchmarks.scheduler_throughput import PODS, Api, cluster_of, wait
-from localcluster.ports import pick_ports
 
 DEVICES: Final = "/apis/resource.k8s.io/v1"
 CLAIMS: Final = f"{DEVICES}/namespaces/ns/resourceclaims"
@@ -66,22 +65,13 @@ def main() -> None:
 @contextmanager
 def claim_controller(api: Api, folder: Path) -> Iterator[None]:
     """A kube-controller-manager that makes claims of templates, and nothing else."""
-    (port,) = pick_ports(1, random.Random())
-    flags = [
+    flags = (
         f"--kubeconfig={api.cluster.kubeconfig}",
         "--leader-elect=false",
         "--controllers=resourceclaim-controller",
-        "--bind-address=127.0.0.1",
-        f"--secure-port={port}",
-    ]
-    with (folder / "controller.log").open("wb") as log:
-        command = [str(api.cluster.binaries["kube-controller-manager"]), *flags]
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
+    )
+    with running_program(api, "kube-controller-manager", folder / "controller.log", *flags):
         yield
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def make_devices(api: Api) -> None:

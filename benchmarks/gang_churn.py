@@ -127,10 +127,17 @@ def second_scheduler(api: Api, folder: Path, *, wanted: bool) -> Iterator[None]:
     }
     path = folder / "second.yaml"
     path.write_text(yaml.safe_dump(configuration))
+    with running_program(api, "kube-scheduler", folder / "second.log", f"--config={path}"):
+        yield
+
+
+@contextmanager
+def running_program(api: Api, program: str, log_file: Path, *flags: str) -> Iterator[None]:
+    """A program of the control plane that serves on loopback, beside those of the cluster."""
     (port,) = pick_ports(1, random.Random())
-    flags = [f"--config={path}", "--bind-address=127.0.0.1", f"--secure-port={port}"]
-    with (folder / "second.log").open("wb") as log:
-        command = [str(api.cluster.binaries["kube-scheduler"]), *flags]
+    served = ("--bind-address=127.0.0.1", f"--secure-port={port}")
+    with log_file.open("wb") as log:
+        command = [str(api.cluster.binaries[program]), *flags, *served]
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         yield
