@@ -219,7 +219,7 @@ _PLAIN: Final = {
     GangState.RESCALING: "is being suspended, to resume with other counts",
     GangState.RUNNING: "all its pods have a node",
     GangState.WITHOUT_PODS: "the training operator has not created its pods",
-    GangState.SUSPENDED: "is suspended, by runPolicy.suspend",
+    GangState.SUSPENDED: "is suspended, by its field suspend",
 }
 
 

@@ -52,6 +52,9 @@ class JobCopy(NamedTuple):
     held: str = ""
     """Why nothing may begin for it now."""
 
+    submitted_kind: str = ""
+    """The kind that its user knows it by, where that is another one."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterCopy:
@@ -105,6 +108,7 @@ def _managed(state: JobState, observation: Observation, at: float) -> JobCopy:
         state.record,
         None if state.rescale is None else state.rescale.record,
         state.held,
+        _submitted_kind(observation.jobs.get(job.uid)),
     )
 
 
@@ -119,4 +123,9 @@ def _by_profile(training_job: TrainingJob, observation: Observation) -> JobCopy:
         _NO_STATUS if profile is None else profile.status,
         observation.pods.get(uid, ()),
         observation.waits.get(uid),
+        submitted_kind=_submitted_kind(training_job),
     )
+
+
+def _submitted_kind(job: TrainingJob | None) -> str:
+    return "" if job is None else job.submitted_kind

@@ -87,7 +87,7 @@ def row_of(copy: JobCopy) -> JobRow:
         uid=copy.uid,
         namespace=copy.key.namespace,
         name=copy.key.name,
-        kind=copy.kind,
+        kind=copy.submitted_kind or copy.kind,
         phase=status.phase or NOT_MANAGED,
         created_at=copy.created_at,
         ps=status.ps if counts is None else counts.ps,

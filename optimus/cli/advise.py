@@ -29,8 +29,8 @@ _HOUR: Final = 3600.0
 _ALL_SEEN: Final = 3
 """Pairs of counts from which the speed model is fitted without hypotheses."""
 _JOB: Final = (
-    "the name of a TFJob, MXJob, PyTorchJob or JobSet, whose advice is given in full; default: all"
-    " jobs"
+    "the name of a TFJob, MXJob, PyTorchJob, JobSet or TrainJob, whose advice is given in full;"
+    " default: all jobs"
 )
 
 
@@ -207,7 +207,7 @@ def _parts(jobs: Sequence[AdvisedJob], namespace: str | None, name: str | None) 
     if not jobs:
         of = f" {name}" if name else ""
         hint = "" if namespace is None else "; -A asks for all namespaces"
-        yield f"there is no TFJob, MXJob, PyTorchJob or JobSet{of} in {where}{hint}"
+        yield f"there is no TFJob, MXJob, PyTorchJob, JobSet or TrainJob{of} in {where}{hint}"
         return
     yield "\n".join(Summary(jobs).lines(where))
     advised = [each for each in jobs if each.known is not None]
@@ -298,7 +298,7 @@ def _how_sure(found: Sequence[Advice]) -> Iterator[str]:
 def _in_full(jobs: Sequence[AdvisedJob]) -> Iterator[str]:
     for each in jobs:
         advice, job = each.advice, each.observed.job
-        lines = [f"{job.kind} {each.name}:"]
+        lines = [f"{job.submitted_kind} {each.name}:"]
         if isinstance(advice, NotReady):
             over = f"it has ended: {job.outcome}" if each.is_over else f"not advised: {advice}"
             lines.append(over)
@@ -399,7 +399,7 @@ def _value(each: AdvisedJob) -> dict[str, object]:
     value: dict[str, object] = {
         "namespace": job.namespace,
         "name": job.name,
-        "kind": job.kind,
+        "kind": job.submitted_kind,
         "outcome": job.outcome,
         "problem": str(advice) if isinstance(advice, NotReady) else None,
         "linesRead": each.observed.lines,

@@ -175,7 +175,7 @@ class ClusterJob:
         return {
             "namespace": job.namespace,
             "name": job.name,
-            "kind": job.kind,
+            "kind": job.submitted_kind,
             "phase": self.phase,
             "reason": status.reason,
             "ps": counts and counts.ps,

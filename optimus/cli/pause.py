@@ -34,7 +34,7 @@ def _run(options: argparse.Namespace, _: Progress, *, paused: bool) -> Answer:
     value = {
         "namespace": job.namespace,
         "name": job.name,
-        "kind": job.kind,
+        "kind": job.submitted_kind,
         "paused": paused,
         "changed": changes,
     }
@@ -50,7 +50,7 @@ def is_needed(job: "TrainingJob", *, paused: bool) -> bool:
 
 def sentence(job: "TrainingJob", *, paused: bool, changed: bool) -> str:
     """What was done, and what follows from it."""
-    name = f"{job.kind} {job.key}"
+    name = f"{job.submitted_kind} {job.key}"
     if job.outcome is not None:
         return f"{name} has ended ({job.outcome}): nothing would change it"
     if paused:
@@ -59,11 +59,7 @@ def sentence(job: "TrainingJob", *, paused: bool, changed: bool) -> str:
         return f"{done}: {'it is not managed, so nothing changes it' if unmanaged else _EFFECT}"
     done = f"{name} may be changed again" if changed else f"{name} is not paused"
     if job.suspended and job.suspended_by is None:
-        patch = """-p '{"spec":{"runPolicy":{"suspend":false}}}'"""
-        return (
-            f"{done}. It is suspended, by its user or a queue; to start it: kubectl patch"
-            f" {job.kind.lower()} {job.name} -n {job.namespace} --type merge {patch}"
-        )
+        return f"{done}. It is suspended, by its user or a queue; to start it: {job.resume_line}"
     return done
 
 

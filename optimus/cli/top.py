@@ -100,7 +100,7 @@ def _table(views: "Sequence[ClusterJob]", *, with_namespace: bool, is_wide: bool
         add("<", "namespace", [each.training_job.namespace for each in views])
     add("<", "job", [view.training_job.name for view in views])
     if is_wide:
-        add("<", "kind", [each.training_job.kind for each in views])
+        add("<", "kind", [each.training_job.submitted_kind for each in views])
     add("<", "phase", [_phase(each) for each in views])
     add(">", "PS", [_count(each, 0) for each in views])
     add(">", "workers", [_count(each, 1) for each in views])

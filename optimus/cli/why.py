@@ -30,7 +30,7 @@ _PREEMPTION: Final = ("Preempting", "Preempted", "PreemptionFailed", "Resumed")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, "the name of a TFJob, MXJob, PyTorchJob or JobSet")
+    add_job(parser, "the name of a TFJob, MXJob, PyTorchJob, JobSet or TrainJob")
     add_arguments(parser)
     parser.add_argument(
         "--inspect",
@@ -70,13 +70,20 @@ def _inspect(address: str, job: str, uid: str) -> Mapping[str, Any]:
     try:
         with urllib.request.urlopen(url, timeout=_INSPECT_SECONDS) as answer:  # noqa: S310 - the scheme is checked in _address
             found = json.load(answer)
-        gangs = [each for each in found["gangs"] if each["uid"] == uid]
         leads = bool(found["leads"])
+        gang = gang_of(found["gangs"], uid)
     except (OSError, urllib.error.HTTPError) as error:
         raise BadInput(url, f"no answer ({error}); is the port forwarded?") from None
     except (ValueError, LookupError, TypeError):
         raise BadInput(url, "the answer is not the extender's") from None
-    return {"leads": leads, "gang": gangs[0] if gangs else None}
+    return {"leads": leads, "gang": gang}
+
+
+def gang_of(gangs: Sequence[Mapping[str, Any]], uid: str) -> Mapping[str, Any] | None:
+    """What the extender says of a job, by UID; of a JobSet with several gangs, of the first."""
+    from optimus.kube.jobsets import set_uid
+
+    return next((each for each in gangs if set_uid(each["uid"]) == uid), None)
 
 
 # --- the explanation
@@ -138,7 +145,7 @@ def explain(facts: "JobFacts", queue: Mapping[str, Any] | None = None) -> Explan
     waited = None if since is None else max(facts.now - since, 0.0)
     lines = [*_lines(facts, waits, waited), *_queue_lines(queue, facts.now)]
     return Explanation(
-        job=f"{facts.job.kind} {facts.job.key}",
+        job=f"{facts.job.submitted_kind} {facts.job.key}",
         state=state,
         headline=headline,
         roles=roles,
@@ -175,7 +182,7 @@ def _diagnosis(
     roles: Sequence[tuple[str, int, int, int, int]],
 ) -> tuple[str, str, list[str]]:
     """The state in a word, the headline, and advice."""
-    job, expected = facts.job, sum(row[1] for row in roles)
+    job, expected = facts.job, max(sum(row[1] for row in roles), len(pods))
     ended = _ended_or_suspended(facts)
     if ended is not None:
         return ended
@@ -198,16 +205,23 @@ def _diagnosis(
         partly = f"; the other {bound} hold their resources" if bound else ""
         headline = f"waits for nodes: {len(waits)} of {expected} pods have none{partly}"
         return "waiting", headline, _advice_on_waiting(facts, waits)
+    return _with_nodes(facts, pods)
+
+
+def _with_nodes(facts: "JobFacts", pods: Sequence["PodFacts"]) -> tuple[str, str, list[str]]:
+    """Of a job of which all pods have a node."""
+    if not pods:
+        return "ended", "has no pod that has not ended", []
     idle = [pod for pod in pods if pod.container_problem]
     if idle:
         return (
             "not running",
-            f"has its nodes, and {len(idle)} of {expected} pods do not run",
-            [f"see kubectl describe pod {idle[0].pod.name} -n {job.namespace}"],
+            f"has its nodes, and {len(idle)} of {len(pods)} pods do not run",
+            [f"see kubectl describe pod {idle[0].pod.name} -n {facts.job.namespace}"],
         )
     if not all(each.pod.running for each in pods):
         return "starting", "has its nodes; its containers are starting", []
-    return "running", f"runs: all {expected} pods have a node", []
+    return "running", f"runs: all {len(pods)} pods have a node", []
 
 
 def _ended_or_suspended(facts: "JobFacts") -> tuple[str, str, list[str]] | None:
@@ -230,11 +244,7 @@ def _ended_or_suspended(facts: "JobFacts") -> tuple[str, str, list[str]] | None:
 
 
 def _resume(facts: "JobFacts") -> str:
-    job = facts.job
-    return (
-        f"resume it: kubectl patch {job.kind.lower()} {job.name} -n {job.namespace} --type merge"
-        """ -p '{"spec":{"runPolicy":{"suspend":false}}}'"""
-    )
+    return f"resume it: {facts.job.resume_line}"
 
 
 def _advice_on_missing(facts: "JobFacts") -> list[str]:
@@ -243,8 +253,8 @@ def _advice_on_missing(facts: "JobFacts") -> list[str]:
     ]
     advice = [
         (
-            "the training operator creates the pods: check quotas (kubectl describe quota -n"
-            f" {facts.job.namespace}), admission policies, and that the operator runs"
+            f"{_operator(facts)} creates the pods: check quotas (kubectl describe quota -n"
+            f" {facts.job.namespace}), admission policies, and that it runs"
         )
     ]
     failed = [warning for warning in warnings if "Failed" in warning.reason][-1:]
@@ -258,8 +268,8 @@ def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[s
         return [
             (
                 f"its pods name the scheduler {', '.join(others)}; behind the cluster's own"
-                f" scheduler that is right, otherwise set schedulerName: {_SCHEDULER} in each of"
-                " its replica types"
+                f" scheduler that is right, otherwise set schedulerName: {_SCHEDULER} in"
+                f" {_templates(facts)}"
             ),
         ]
     event = _waiting_event(facts)
@@ -290,6 +300,18 @@ def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[s
         ),
         "a PriorityClass in the pod templates puts it before jobs of a lower priority",
     ]
+
+
+def _operator(facts: "JobFacts") -> str:
+    """What creates the job's pods."""
+    return "the training operator" if facts.job.shape is None else "JobSet's controller"
+
+
+def _templates(facts: "JobFacts") -> str:
+    """Where its user writes what the job's pods are to be."""
+    if facts.job.is_train_job:
+        return "the runtime that it refers to, in each pod template"
+    return "each of its replica types" if facts.job.shape is None else "each of its replicated jobs"
 
 
 def _waiting_event(facts: "JobFacts") -> "EventFacts | None":
@@ -326,12 +348,24 @@ def _lines(
     lines += [
         ("preemption", f"{each.message} ({_clock(each.last_at, facts.now)})") for each in preemption
     ]
+    if facts.later:
+        lines.append(("later", _later(facts)))
     shown = [event, *preemption]
     others = [each for each in facts.events if each not in shown and each.type == "Warning"]
     for event in others[-_MOST_EVENTS:]:
         if event.reason != "FailedScheduling":  # the condition says the same
             lines.append(("warning", f"{event.about}: {event.reason}: {event.message}"))
     return lines + [("incomplete", each) for each in incomplete(facts.not_readable)]
+
+
+def _later(facts: "JobFacts") -> str:
+    shape = facts.job.shape
+    assert shape is not None, "only a JobSet has parts"
+    parts = [
+        f"{gang.size} {'pod' if gang.size == 1 else 'pods'} of {', '.join(shape.names(gang))}"
+        for gang in facts.later
+    ]
+    return f"{' and '.join(parts)}, created once those before them let them"
 
 
 def _queue_lines(queue: Mapping[str, Any] | None, now: float) -> list[tuple[str, str]]:

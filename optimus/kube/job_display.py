@@ -62,6 +62,20 @@ _ROLE: Final = {
     "restartPolicy": _ALL,
     "template": {"metadata": {"labels": _ALL}, "spec": _POD},
 }
+_REPLICATED_JOB: Final = {
+    "name": _ALL,
+    "replicas": _ALL,
+    "dependsOn": _ALL,
+    "template": {
+        "spec": {
+            "parallelism": _ALL,
+            "completions": _ALL,
+            "completionMode": _ALL,
+            "backoffLimit": _ALL,
+            "template": _ROLE["template"],
+        }
+    },
+}
 _SHOWN: Final[Mapping[str, Any]] = {
     "apiVersion": _ALL,
     "kind": _ALL,
@@ -81,6 +95,10 @@ _SHOWN: Final[Mapping[str, Any]] = {
         "tfReplicaSpecs": {"*": _ROLE},
         "mxReplicaSpecs": {"*": _ROLE},
         "pytorchReplicaSpecs": {"*": _ROLE},
+        "replicatedJobs": _REPLICATED_JOB,
+        "suspend": _ALL,
+        "startupPolicy": _ALL,
+        "failurePolicy": _ALL,
     },
     "status": _ALL,
 }

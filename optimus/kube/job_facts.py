@@ -18,6 +18,7 @@ from optimus.kube.contract import GROUP, PROFILES, VERSION
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
 from optimus.kube.job_kinds import ANY_KIND, JOB_KINDS, OPERATOR_GROUP, JobKind, pod_selector
+from optimus.kube.jobsets import SetGang
 from optimus.kube.list_watch import decode_page
 from optimus.kube.pods import Pod, decode_pod, in_set
 from optimus.kube.profiles import ProfileStatus, decode_profile
@@ -83,8 +84,17 @@ class JobFacts:
     events_were_read: bool = True
 
     def expected(self) -> Mapping[Role, int]:
-        """How many replicas of each role there are to be: as its pods list them, else by its
-        spec."""
+        """How many replicas of each role there are to be, without those that have succeeded: as its
+        pods list them, else by its spec. Of a JobSet those of its parts that are there, or of the
+        one that comes next."""
+        counts = self._by_part() if self.job.shape else self._listed()
+        for pod in self.pods:
+            if pod.pod.phase == "Succeeded" and not pod.pod.leaving and pod.pod.replica:
+                role = pod.pod.replica.role
+                counts[role] = counts.get(role, 0) - 1
+        return {role: count for role, count in sorted(counts.items()) if count > 0}
+
+    def _listed(self) -> dict[Role, int]:
         counts: dict[Role, int] = {}
         if self.job.job is not None:
             counts = {Role.PS: self.job.job.counts.ps, Role.WORKER: self.job.job.counts.workers}
@@ -92,7 +102,21 @@ class JobFacts:
         for pod in self.pods:
             if not pod.pod.leaving:
                 counts |= pod.pod.gang or {}
-        return {role: count for role, count in sorted(counts.items()) if count}
+        return counts
+
+    @property
+    def later(self) -> Sequence[SetGang]:
+        """The parts of a JobSet that are created later."""
+        shape = None if self.job.outcome else self.job.shape
+        gangs = () if shape is None else shape.gangs
+        staying = [each.pod for each in self.pods if not each.pod.leaving]
+        begun = {pod.replica.job_uid for pod in staying if pod.replica}
+        waiting = [gang for gang in gangs if gang.uid not in begun]
+        return waiting if any(not pod.finished for pod in staying) else waiting[1:]
+
+    def _by_part(self) -> dict[Role, int]:
+        gangs = () if self.job.shape is None else self.job.shape.gangs
+        return {Role.WORKER: sum(each.size for each in gangs if each not in self.later)}
 
 
 class _WaitingContainer(msgspec.Struct):

@@ -94,13 +94,17 @@ JOBSET: Final = JobKind(
     "jobsets",
     "replicatedJobs",
     "",
-    "",
+    "node",
     {Role.WORKER.value: Role.WORKER},
     "jobset.x-k8s.io",
     "v1alpha2",
     JOBSET_NAME,
 )
-"""All its pods are workers, also those of a TrainJob: its JobSet has the TrainJob's name."""
+"""All its pods are workers, also those of a TrainJob: its JobSet has the TrainJob's name. The
+container is the one that Kubeflow Trainer's runtimes train in."""
+
+TRAINJOB: Final = "TrainJob"
+TRAINER_GROUP: Final = "trainer.kubeflow.org"
 
 JOB_KINDS: Final[Mapping[str, JobKind]] = {
     kind.name: kind for kind in (TFJOB, MXJOB, PYTORCHJOB, JOBSET)
@@ -110,7 +114,7 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
 NAME_LABELS: Final = tuple(dict.fromkeys(kind.name_label for kind in JOB_KINDS.values()))
 """Each pod of a job has one of these labels."""
 
-ANY_KIND: Final = "TFJob, MXJob, PyTorchJob or JobSet"
+ANY_KIND: Final = "TFJob, MXJob, PyTorchJob, JobSet or TrainJob"
 """All kinds, for sentences."""
 
 _ROLES: Final = {text: role for kind in JOB_KINDS.values() for text, role in kind.roles.items()}

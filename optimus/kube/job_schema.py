@@ -63,6 +63,14 @@ class StoredStatus(msgspec.Struct, rename="camel"):
     conditions: list[StoredCondition] | None = None
 
 
+class StoredOwner(msgspec.Struct, rename="camel"):
+    """What the job was made for."""
+
+    kind: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
 class StoredMetadata(msgspec.Struct, rename="camel"):
     """The job's metadata."""
 
@@ -74,6 +82,7 @@ class StoredMetadata(msgspec.Struct, rename="camel"):
     deletion_timestamp: str | None = None
     annotations: dict[str, str] | None = None
     labels: dict[str, str] | None = None
+    owner_references: list[StoredOwner] | None = None
 
 
 SpecT = TypeVar("SpecT", bound=StoredSpec)

@@ -33,6 +33,9 @@ _JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
 _RESTARTS: Final = "jobset.sigs.k8s.io/restart-attempt"
 _POD_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
+_TRAINS: Final = "trainer.kubeflow.org/trainjob-ancestor-step", "trainer"
+"""The label of the replicated job that trains, in a JobSet that Kubeflow Trainer makes."""
+
 _EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _BY_NODE_SELECTOR: Final = "alpha.jobset.sigs.k8s.io/node-selector"
 
@@ -113,11 +116,21 @@ class SetShape:
     """Pods of an earlier attempt are about to be deleted."""
 
     gangs: tuple[SetGang, ...]
+    """Those that wait for nothing first."""
+
+    main: frozenset[str]
+    """The replicated jobs that train: those that are created with Kubeflow Trainer's training step,
+    else with the largest."""
+
     numbered: Mapping[str, _Numbered]
     """By replicated job; without those of which the pods are placed one by one."""
 
     alone: frozenset[str]
     """These replicated jobs."""
+
+    def names(self, gang: SetGang) -> list[str]:
+        """The replicated jobs of one gang."""
+        return [name for name, found in self.numbered.items() if found.gang == gang]
 
     def place(self, member: SetMember) -> SetPlace | None:
         """The place of a pod; ``None`` where it is placed by itself."""
@@ -146,6 +159,7 @@ class _Dependency(msgspec.Struct):
 
 class _JobMetadata(msgspec.Struct):
     annotations: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
 
 
 class _JobSpec(msgspec.Struct, rename="camel"):
@@ -191,6 +205,13 @@ class _ReplicatedJob(msgspec.Struct, rename="camel"):
         is_numbered = spec.completion_mode == "Indexed" or self.pods == 1
         return is_numbered and completions == self.pods
 
+    @property
+    def trains(self) -> bool:
+        """Whether Kubeflow Trainer says that its pods train."""
+        label, value = _TRAINS
+        own = self.template.metadata
+        return ((own and own.labels) or {}).get(label) == value
+
     def is_exclusive(self, of_set: Mapping[str, str]) -> bool:
         """Whether JobSet makes other pods only once the first one has its node."""
         own = self.template.metadata
@@ -225,27 +246,28 @@ _OUTCOMES: Final = {"Completed": "Succeeded"}
 
 
 def decode_jobset(raw: bytes | msgspec.Raw) -> tuple[StoredJob[StoredSpec], SetShape]:
-    """A JobSet in the form of the operator's jobs, with as many workers as its largest gang has
-    pods, and its gangs.
+    """A JobSet in the form of the operator's jobs, with the pods that train as its workers, and its
+    gangs.
 
     Raises:
         Malformed: the JSON is no JobSet.
     """
     found = decode(_DECODER, raw, "a JobSet")
     status = found.status or _Status()
-    shape = _shape(found, status.restarts or 0)
-    largest = max((each.size for each in shape.gangs), default=0)
-    first = max(found.spec.replicated_jobs or (), key=_size, default=None)
-    template = StoredTemplate(None if first is None else first.pod_spec)
+    jobs = _main(found.spec)
+    lead = max(jobs, key=_rank, default=None)
+    template = StoredTemplate(None if lead is None else lead.pod_spec)
     conditions = [
         msgspec.structs.replace(each, type=_OUTCOMES.get(each.type, each.type))
         for each in status.conditions or ()
     ]
+    workers = StoredReplicas(sum(map(_size, jobs)), template)
     spec = StoredSpec(
-        replica_specs={"Worker": StoredReplicas(largest, template)},
+        replica_specs={"Worker": workers},
         run_policy=RunPolicy(suspend=found.spec.suspend),
     )
-    return StoredJob(found.metadata, spec, StoredStatus(conditions=conditions)), shape
+    stored = StoredJob(found.metadata, spec, StoredStatus(conditions=conditions))
+    return stored, _shape(found, status.restarts or 0)
 
 
 def _shape(jobset: _JobSet, restarts: int) -> SetShape:
@@ -265,7 +287,21 @@ def _shape(jobset: _JobSet, restarts: int) -> SetShape:
         for each in jobs:
             numbered[each.name] = _Numbered(gang, first, each.jobs, each.pods)
             first += _size(each)
-    return SetShape(uid, restarts, tuple(gangs), numbered, frozenset(alone))
+    main = frozenset(each.name for each in _main(jobset.spec))
+    return SetShape(uid, restarts, tuple(gangs), main, numbered, frozenset(alone))
+
+
+def _main(spec: _Spec) -> Sequence[_ReplicatedJob]:
+    """The replicated jobs that train."""
+
+    def rank(jobs: Sequence[_ReplicatedJob]) -> tuple[bool, int]:
+        return any(each.trains for each in jobs), sum(map(_size, jobs))
+
+    return max(_created_together(spec), key=rank, default=())
+
+
+def _rank(job: _ReplicatedJob) -> tuple[bool, int]:
+    return job.trains, _size(job)
 
 
 def _created_together(spec: _Spec) -> Iterator[Sequence[_ReplicatedJob]]:

@@ -22,7 +22,7 @@ from optimus.kube.job_facts import JobSource
 from optimus.kube.job_kinds import NAME_LABELS
 from optimus.kube.job_list import NO_PROFILES, read_jobs, read_pods_of_jobs, read_profiles
 from optimus.kube.logs import LogReader, LogSource
-from optimus.kube.pods import Pod, decode_pod
+from optimus.kube.pods import Pod, decode_pod, in_set
 from optimus.kube.podspec import ResourceRequirements
 from optimus.kube.profile_codec import learned
 from optimus.kube.profiles import ProfileStatus
@@ -244,7 +244,7 @@ class _JobLogs:
         now: float,
     ) -> ObservedJob:
         """One job with what its log, or its profile, shows."""
-        at_counts, trainers = job.job, _trainers(pods)
+        at_counts, trainers = job.job, _trainers(job, pods)
         if job.shape is None and at_counts is not None and trainers and trainers[0].gang:
             gang = trainers[0].gang
             counts = Counts(gang.get(Role.PS, 0), gang.get(Role.WORKER, 0))
@@ -317,12 +317,17 @@ def _role(pod: Pod) -> Role | None:
     return None if pod.replica is None else pod.replica.role
 
 
-def _trainers(pods: Sequence[ObservedPod]) -> list[Pod]:
+def _trainers(job: TrainingJob, pods: Sequence[ObservedPod]) -> list[Pod]:
     """Its running pods that train, the one that prints the losses of the job first."""
-
-    ranked = [
-        ((_LEADERS.index(each.pod.replica.role), each.pod.replica.index), each.pod)
+    main = None if job.shape is None else job.shape.main
+    placed = [
+        in_set(each.pod, job.shape)
         for each in pods
-        if each.pod.running and each.pod.replica and each.pod.replica.role in _LEADERS
+        if main is None or (each.pod.member and each.pod.member.replicated_job in main)
+    ]
+    ranked = [
+        ((_LEADERS.index(pod.replica.role), pod.replica.index), pod)
+        for pod in placed
+        if pod.running and pod.replica and pod.replica.role in _LEADERS
     ]
     return [pod for _, pod in sorted(ranked, key=itemgetter(0))]

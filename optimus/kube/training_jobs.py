@@ -24,7 +24,7 @@ from optimus.kube.client import path_of, path_segment
 from optimus.kube.contract import Annotation
 from optimus.kube.eligibility import EligibilityConfig, why_not_suspendable, why_unmanaged
 from optimus.kube.errors import Malformed, decode
-from optimus.kube.job_kinds import JOB_KINDS, JOBSET, role_named
+from optimus.kube.job_kinds import JOB_KINDS, JOBSET, TRAINER_GROUP, TRAINJOB, role_named
 from optimus.kube.job_schema import (
     DECODERS,
     RunPolicy,
@@ -99,6 +99,8 @@ class TrainingJob:
     deleted: bool = False
     shape: SetShape | None = None
     """Of a JobSet: its gangs."""
+    is_train_job: bool = False
+    """Whether a TrainJob of Kubeflow Trainer has made the JobSet, which has the TrainJob's name."""
 
     key: JobKey = field(init=False)
     """Namespace and name."""
@@ -111,6 +113,21 @@ class TrainingJob:
         object.__setattr__(self, "key", JobKey(self.namespace, self.name))
         is_over = self.outcome is not None or self.deleted
         object.__setattr__(self, "active", None if is_over else self.job)
+
+    @property
+    def submitted_kind(self) -> str:
+        """The kind of object that its user knows it by."""
+        return TRAINJOB if self.is_train_job else self.kind
+
+    @property
+    def resume_line(self) -> str:
+        """What its user types to resume it."""
+        is_set = self.kind == JOBSET.name
+        spec = '"suspend":false' if is_set else '"runPolicy":{"suspend":false}'
+        return (
+            f"kubectl patch {self.submitted_kind.lower()} {self.name} -n {self.namespace}"
+            f""" --type merge -p '{{"spec":{{{spec}}}}}'"""
+        )
 
     def gangs(self) -> Mapping[str, Job | None]:
         """The job by the UID of its gang; of a JobSet with several gangs, what each is of it."""
@@ -139,14 +156,22 @@ def decode_job(kind: str, raw: bytes | msgspec.Raw, *, config: EligibilityConfig
     """
     if kind == JOBSET.name:
         stored, shape = decode_jobset(raw)
-        found = _record(kind, stored, config)
-        return replace(found, shape=shape, not_suspendable=_NOT_PAUSED)
+        found, by = _record(kind, stored, config), _is_of_train_job(stored)
+        return replace(found, shape=shape, not_suspendable=_NOT_PAUSED, is_train_job=by)
     found = _record(kind, decode(DECODERS[kind], raw, f"a {kind}"), config)
     job = found.job
     if job is None or not job.managed or job.workload is not None:
         return found
     workload = default_workload_of(kind, found.name, raw)
     return replace(found, job=replace(job, workload=workload))
+
+
+def _is_of_train_job(stored: StoredJob[StoredSpec]) -> bool:
+    controllers = [each for each in stored.metadata.owner_references or () if each.controller]
+    return any(
+        each.kind == TRAINJOB and each.api_version.partition("/")[0] == TRAINER_GROUP
+        for each in controllers
+    )
 
 
 def watched_training_jobs(kind: str, config: EligibilityConfig) -> ListWatch[TrainingJob]:

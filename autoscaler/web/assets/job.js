@@ -270,17 +270,19 @@ function deadline(row, found) {
 }
 
 /** What a user asks next, as lines for a shell. */
-function commands(row) {
+export function commands(row) {
   const kubectl = `kubectl -n ${row.namespace}`;
-  const [kind, pods] = [row.kind.toLowerCase(), `-l training.kubeflow.org/job-name=${row.name}`];
+  const isSet = row.kind === "JobSet" || row.kind === "TrainJob";
+  const pods = `-l ${isSet ? "jobset.sigs.k8s.io/jobset-name" : "training.kubeflow.org/job-name"}=${row.name}`;
+  const workers = isSet ? pods : `${pods},training.kubeflow.org/replica-type=worker`;
   return [
     `${kubectl} get pods ${pods} -o wide`,
-    `${kubectl} logs ${pods},training.kubeflow.org/replica-type=worker --prefix --tail=20`,
-    `${kubectl} get ${kind} ${row.name} -o yaml`,
-    `${kubectl} describe trainingprofile ${row.name}`,
+    `${kubectl} logs ${workers} --prefix --tail=20`,
+    `${kubectl} get ${row.kind.toLowerCase()} ${row.name} -o yaml`,
+    !isSet && `${kubectl} describe trainingprofile ${row.name}`,
     `kubectl optimus why ${row.name} -n ${row.namespace}`,
-    `kubectl optimus pause ${row.name} -n ${row.namespace}`,
-  ];
+    !isSet && `kubectl optimus pause ${row.name} -n ${row.namespace}`,
+  ].filter(Boolean);
 }
 
 function command(line) {

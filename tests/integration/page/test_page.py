@@ -371,6 +371,21 @@ def test_a_job_has_lines_for_a_shell(browser: Browser, page: ServedPage) -> None
     assert browser.value("getSelection().toString()") == lines[0]
 
 
+def test_the_lines_of_a_train_job_name_the_labels_of_its_jobset(
+    browser: Browser, page: ServedPage
+) -> None:
+    go(browser, page, "#/", ".jobs")
+    row = "{ namespace: 'ns', name: 'j', kind: 'TrainJob' }"
+    lines = browser.value(f"import('/assets/job.js').then((job) => job.commands({row}))")
+    pods = "-l jobset.sigs.k8s.io/jobset-name=j"
+    assert lines == [
+        f"kubectl -n ns get pods {pods} -o wide",
+        f"kubectl -n ns logs {pods} --prefix --tail=20",
+        "kubectl -n ns get trainjob j -o yaml",
+        "kubectl optimus why j -n ns",
+    ]
+
+
 def test_a_job_shows_its_events_and_its_yaml(browser: Browser, page: ServedPage) -> None:
     go(browser, page, "#/jobs/team-a/resnet-0", ".chart canvas")
     events = browser.wait("document.querySelector('ol[aria-label=Events]')?.innerText")

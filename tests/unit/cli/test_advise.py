@@ -7,8 +7,11 @@ import pytest
 
 from optimus.cli import advise
 from optimus.cli.command import INCOMPLETE, Answer
+from optimus.kube.job_kinds import TRAINER_GROUP
 from optimus.kube.observed_jobs import NO_METRICS, lines_of_each, observe_jobs
 from optimus.kube.times import format_instant
+from tests.cases import cases
+from tests.harness.jobsets import jobset_json, pod_json, train_steps
 from tests.unit.cli.fake_api import NOW, FakeApi, profile, stored_state
 from tests.unit.kube.job_json import job_json
 
@@ -122,6 +125,29 @@ def test_of_a_job_without_parameter_servers_only_the_end_is_told() -> None:
     assert "PyTorchJob ns/t:\n" in text
     assert "1 of 1 job has no PSs" in text
     assert "no other counts are better" not in text
+
+
+@cases(
+    ("there", "problem"),
+    {
+        "while they train": (("node",), None),
+        "while data are loaded": ((), "none of its pods trains"),
+    },
+)
+def test_of_a_train_job_the_log_of_the_pods_that_train_is_read(
+    there: tuple[str, ...], problem: str | None
+) -> None:
+    stored = jobset_json("t", *train_steps(1), owner=TRAINER_GROUP)
+    steps = ("dataset-initializer", "model-initializer", *there)
+    made = [pod_json("t", each, 0, 0, node="n", phase="Running") for each in steps]
+    loading = log(declared="epochs=3", step=7)
+    logs = {each["metadata"]["name"]: loading for each in made} | {"t-node-0-0-0": log()}
+    api = cluster(jobs=[{**stored, "kind": "JobSet"}], pods=made, logs=logs, missing=())
+    found = one(api)
+    assert (found["kind"], found["name"], found["problem"]) == ("TrainJob", "t", problem)
+    if problem is None:
+        assert (found["goal"], found["workers"]) == ("40 epochs", 1)
+        assert advised(api, "t").text.startswith("TrainJob ns/t:")
 
 
 def test_other_counts_request_no_more_of_anything_where_that_is_said() -> None:

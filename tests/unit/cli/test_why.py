@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from optimus.cli.main import main
-from optimus.cli.why import Explanation, explain
+from optimus.cli.why import Explanation, explain, gang_of
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.job_facts import JobReader, namespace_of
+from optimus.kube.job_kinds import TRAINER_GROUP
 from optimus.kube.server_clock import ServerClock
+from tests.cases import cases
+from tests.harness.jobsets import jobset_json, pod_json, train_steps
 from tests.unit.cli.fake_api import refusal
 from tests.unit.kube.job_json import job_json
 
@@ -76,6 +79,7 @@ class Server:
     events: Sequence[dict[str, Any]] = ()
     profile: dict[str, Any] | None = None
     forbidden: Sequence[str] = ()
+    jobset: dict[str, Any] | None = None
     server_clock: ServerClock = field(default_factory=lambda: ServerClock(now=lambda: NOW))
 
     def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
@@ -86,7 +90,8 @@ class Server:
         if plural in lists:
             items = list(lists[plural])
             return json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
-        found = {"tfjobs": self.job, "trainingprofiles": self.profile}.get(plural)
+        jobs = {"tfjobs": self.job, "jobsets": self.jobset}
+        found = {**jobs, "trainingprofiles": self.profile}.get(plural)
         if found is None:
             raise KubeError(ErrorKind.NOT_FOUND, f"cannot {what}: not found")
         return json.dumps(found).encode()
@@ -267,7 +272,8 @@ def test_the_extender_adds_the_place_in_the_queue() -> None:
 
 def test_a_job_that_is_not_there_is_said_with_its_namespace() -> None:
     with pytest.raises(
-        KubeError, match="no TFJob, MXJob, PyTorchJob or JobSet j in namespace ns; -n names another"
+        KubeError,
+        match="no TFJob, MXJob, PyTorchJob, JobSet or TrainJob j in namespace ns; -n names another",
     ):
         explained(Server(job=None))
     with pytest.raises(KubeError, match="forbidden"):
@@ -310,3 +316,109 @@ def test_of_several_kubeconfigs_the_first_that_has_a_value_wins(tmp_path: Path) 
     both = {"KUBECONFIG": os.pathsep.join(map(str, files))}
     assert namespace_of(None, both) == "three"
     assert namespace_of(None, both, "a") == "one"
+
+
+def train_job(*pods: dict[str, Any], **fields: Any) -> Explanation:
+    """What is told of a TrainJob that fine-tunes on three pods."""
+    stored = jobset_json("j", *train_steps(3), owner=TRAINER_GROUP, **fields)
+    return explained(Server(job=None, jobset=stored, pods=pods))
+
+
+def steps(phase: str) -> list[dict[str, Any]]:
+    """The pods that bring data and model."""
+    names = ("dataset-initializer", "model-initializer")
+    return [pod_json("j", each, 0, 0, node="n", phase=phase) for each in names]
+
+
+@cases(
+    ("pods", "headline", "roles", "later"),
+    {
+        "the pods that train are created later": (
+            steps("Running"),
+            "runs: all 2 pods have a node",
+            [("worker", 2, 2, 0, 2)],
+            "3 pods of node, created once those before them let them",
+        ),
+        "those that have brought the data are not missed": (
+            [*steps("Succeeded"), *(pod_json("j", "node", 0, each, node="n") for each in range(3))],
+            "has its nodes; its containers are starting",
+            [("worker", 3, 3, 0, 3)],
+            "",
+        ),
+        "of those that train one is missing": (
+            [*steps("Succeeded"), *(pod_json("j", "node", 0, each) for each in range(2))],
+            "is not whole: 1 of 3 pods do not exist",
+            [("worker", 3, 2, 0, 0)],
+            "",
+        ),
+        "none of those that train is there": (
+            steps("Succeeded"),
+            "is not whole: 3 of 3 pods do not exist",
+            [("worker", 3, 0, 0, 0)],
+            "",
+        ),
+        "one of them has ended": (
+            [
+                *steps("Succeeded"),
+                pod_json("j", "node", 0, 0, node="n", phase="Succeeded"),
+                *(pod_json("j", "node", 0, each, node="n", phase="Running") for each in (1, 2)),
+            ],
+            "runs: all 2 pods have a node",
+            [("worker", 2, 2, 0, 2)],
+            "",
+        ),
+        "no pod is there yet": (
+            [],
+            "is not whole: 2 of 2 pods do not exist",
+            [("worker", 2, 0, 0, 0)],
+            "3 pods of node, created once those before them let them",
+        ),
+    },
+)
+def test_of_a_train_job_the_pods_are_expected_that_are_there_now(
+    pods: list[dict[str, Any]],
+    headline: str,
+    roles: list[tuple[str, int, int, int, int]],
+    later: str,
+) -> None:
+    found = train_job(*pods)
+    assert (found.job, found.headline, found.roles) == ("TrainJob ns/j", headline, roles)
+    assert dict(found.lines).get("later", "") == later
+
+
+def test_a_restarted_train_job_begins_with_its_first_step() -> None:
+    before = [pod_json("j", "node", 0, each, node="n") for each in range(3)]
+    found = train_job(*steps("Succeeded"), *before, restarts=1)
+    assert found.headline == "is not whole: 2 of 2 pods do not exist"
+    found = train_job(*steps("Failed"), conditions=["Failed"])
+    assert found.state == "ended"
+    assert not dict(found.lines)
+
+
+def test_a_suspended_train_job_is_resumed_by_its_own_field() -> None:
+    (advice,) = train_job(suspend=True).advice
+    assert advice == (
+        """resume it: kubectl patch trainjob j -n ns --type merge -p '{"spec":{"suspend":false}}'"""
+    )
+
+
+def test_a_job_of_which_some_pods_have_succeeded_is_whole() -> None:
+    pods = [
+        each for each in gang(node="n", phase="Running") if each["metadata"]["name"] != "j-worker-3"
+    ]
+    found = explained(Server(pods=[*pods, pod("worker", 3, node="n", phase="Succeeded")]))
+    assert found.headline == "runs: all 5 pods have a node"
+
+
+def test_what_waits_of_a_train_job_is_found_in_the_queue() -> None:
+    gangs = [{"uid": "other"}, {"uid": "uid-j/node", "state": "waiting"}]
+    assert gang_of(gangs, "uid-j") == gangs[1]
+    assert gang_of(gangs, "uid") is None
+
+
+def test_a_train_job_names_its_scheduler_in_its_runtime() -> None:
+    pods = [pod_json("j", each, 0, 0) for each in ("dataset-initializer", "model-initializer")]
+    for each in pods:
+        each["spec"]["schedulerName"] = "default-scheduler"
+    (advice,) = train_job(*pods).advice
+    assert "in the runtime that it refers to" in advice

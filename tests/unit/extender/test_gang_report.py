@@ -85,7 +85,7 @@ def role(of: Role, expected: int, exist: int, gated: int = 0) -> RoleReport:
             id="preempted",
         ),
         pytest.param(
-            report(GangState.SUSPENDED), "is suspended, by runPolicy.suspend", id="suspended"
+            report(GangState.SUSPENDED), "is suspended, by its field suspend", id="suspended"
         ),
         pytest.param(report(GangState.RUNNING), "all its pods have a node", id="running"),
         pytest.param(

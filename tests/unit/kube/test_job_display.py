@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from optimus.jobs import JobKey
 from optimus.kube.errors import ErrorKind, KubeError
@@ -93,6 +94,21 @@ def test_no_secret_of_a_job_is_shown() -> None:
     for shown in ("replicas: 3", "registry.example/resnet:4", "nvidia.com/gpu: '1'", "- name: KEY"):
         assert shown in text
     for shown in ("optimus.dl/target-loss: '0.15'", "claimName: code", "type: Running", "team: a"):
+        assert shown in text
+
+
+def test_of_a_jobset_the_replicated_jobs_are_shown() -> None:
+    job = {"parallelism": 3, "template": ROLE["template"]}
+    waits = [{"name": "data", "status": "Complete"}]
+    replicated = {
+        "name": "node",
+        "dependsOn": waits,
+        "template": {"metadata": METADATA, "spec": job},
+    }
+    spec = {"suspend": True, "replicatedJobs": [replicated]}
+    text = yaml.safe_dump(shown_fields({"kind": "JobSet", "spec": spec}))
+    assert SECRET not in text
+    for shown in ("suspend: true", "name: node", "status: Complete", "parallelism: 3", "resnet:4"):
         assert shown in text
 
 

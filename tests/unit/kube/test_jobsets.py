@@ -7,15 +7,17 @@ import pytest
 
 from optimus.jobs import Counts, Role
 from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.job_kinds import TRAINER_GROUP
 from optimus.kube.jobsets import member_of, set_uid
 from optimus.kube.pods import Owner, decode_pod, in_set
 from optimus.kube.training_jobs import watched_training_jobs
 from optimus.snapshot import ReplicaId
 from tests.cases import cases
-from tests.harness.jobsets import jobset, pod_of, replicated_job
+from tests.harness.jobsets import jobset, pod_of, replicated_job, train_steps
 
 READY = [{"name": "a", "status": "Ready"}]
 COMPLETE = [{"name": "a", "status": "Complete"}]
+TRAINS = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
 BY_SELECTOR = {**EXCLUSIVE, "alpha.jobset.sigs.k8s.io/node-selector": "true"}
 
@@ -101,6 +103,57 @@ def test_a_gang_is_what_is_created_together(
         uid: Counts(0, size) for uid, size in gangs.items()
     }
     assert {set_uid(uid) for uid in found.gangs()} <= {"uid-s"}
+
+
+@cases(
+    ("jobs", "workers", "command"),
+    {
+        "those of the step that trains": (train_steps(1), 1, "node"),
+        "however many other pods there are": (train_steps(5), 5, "node"),
+        "with what is created with them": (
+            [
+                replicated_job("launcher", labels=TRAINS),
+                replicated_job("node", 1, 3),
+            ],
+            4,
+            "launcher",
+        ),
+        "elsewhere the largest part": (
+            [replicated_job("a", 1, 2), replicated_job("b", 1, 3, dependsOn=READY)],
+            3,
+            "b",
+        ),
+        "also where its pods are no gang": (
+            [replicated_job("a", 1, 3, completionMode="NonIndexed")],
+            3,
+            "a",
+        ),
+    },
+)
+def test_the_workers_of_a_jobset_are_the_pods_that_train(
+    jobs: list[dict[str, Any]], workers: int, command: str
+) -> None:
+    for each in jobs:
+        (container,) = each["template"]["spec"]["template"]["spec"]["containers"]
+        container["command"] = [each["name"]]
+    found = jobset("s", *jobs).job
+    assert found is not None
+    assert (found.counts, found.command) == (Counts(0, workers), command)
+
+
+@cases(
+    ("owner", "kind"),
+    {
+        "a TrainJob": (TRAINER_GROUP, "TrainJob"),
+        "a TrainJob of another group": ("example.com", "JobSet"),
+        "nobody": ("", "JobSet"),
+    },
+)
+def test_a_jobset_is_known_as_the_train_job_that_has_made_it(owner: str, kind: str) -> None:
+    found = jobset("s", replicated_job("a"), owner=owner)
+    assert (found.kind, found.submitted_kind) == ("JobSet", kind)
+    assert f"kubectl patch {kind.lower()} s -n ns" in found.resume_line
+    assert """'{"spec":{"suspend":false}}'""" in found.resume_line
 
 
 def test_each_pod_has_a_number_of_its_own_in_its_gang() -> None:

@@ -45,6 +45,12 @@ def test_a_row_says_for_whom_its_job_waits_and_until_when(wait: Wait, shown: Wai
     assert row_of(copy._replace(wait=wait)).waits == shown
 
 
+def test_a_job_is_shown_as_the_kind_that_its_user_knows() -> None:
+    copy = SampleCluster(4).copy().jobs["uid-0"]._replace(kind="JobSet")
+    assert row_of(copy).kind == "JobSet"
+    assert row_of(copy._replace(submitted_kind="TrainJob")).kind == "TrainJob"
+
+
 def test_the_interval_is_that_of_the_work_left() -> None:
     for copy in SampleCluster(12).copy().jobs.values():
         if isinstance(copy.forecast, Forecast) and copy.forecast.low_epochs:
