@@ -86,8 +86,8 @@ test: $(READY) ## all checks, then integration, conformance and end-to-end tests
 	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/e2e
 	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/scenarios tests/e2e
 
-test-matrix: $(READY) ## the end-to-end tests with the other versions: Kubernetes 1.37 and training operator 1.8 (1.9 is part of `make test`; with OPTIMUS_TEST_PYTORCH=FOLDER, those of PyTorch too)
-	OPTIMUS_LOCALCLUSTER_KUBERNETES=1.37.2 $(BIN)/python -m pytest -n 2 $(BY_FOLDER) -m e2e tests/scenarios tests/e2e
+test-matrix: $(READY) ## the end-to-end tests with the other versions: Kubernetes 1.37, training operator 1.8 and Kubeflow Trainer 2.2 (operator 1.9 is part of `make test`; with OPTIMUS_TEST_PYTORCH=FOLDER, those of PyTorch too)
+	OPTIMUS_LOCALCLUSTER_KUBERNETES=1.37.2 OPTIMUS_TEST_TRAINER=2.2.0 $(BIN)/python -m pytest -n 2 $(BY_FOLDER) -m e2e tests/scenarios tests/e2e
 	OPTIMUS_TEST_OPERATOR=1.8.1 $(BIN)/python -m pytest -n 2 $(BY_FOLDER) tests/e2e/newer_operator
 	cd localcluster && ../$(BIN)/python -m pytest -n 2 $(BY_FOLDER) --training-operator 1.8.1 tests/conformance/operator
 

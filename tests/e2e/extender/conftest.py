@@ -8,11 +8,15 @@ from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
 from tests.e2e.extender.binding_policies import BindingPolicies
+from tests.e2e.extender.controllers import trainer_named
 from tests.e2e.extender.scheduler import TrainingJobs
 from tests.harness.api import Api
 from tests.harness.pytorch import pytorch_environment
 
-collect_ignore = [] if pytorch_environment() else ["test_pytorch_training.py"]
+collect_ignore = [
+    *([] if pytorch_environment() else ["test_pytorch_training.py"]),
+    *([] if trainer_named() else ["test_train_jobs.py"]),
+]
 
 
 @pytest.fixture(scope="package")

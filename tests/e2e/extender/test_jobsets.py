@@ -10,7 +10,7 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.testing.waiting import holds_for
 from optimus.kube.job_kinds import JOBSET, JOBSET_NAME
-from tests.e2e.extender.jobset_controller import jobset_controller
+from tests.e2e.extender.controllers import JOBSET_CONTROLLER, running
 from tests.e2e.extender.scheduler import TrainingJobs, unharmed
 from tests.harness.api import Api, in_namespace
 from tests.harness.waiting import wait_until
@@ -25,7 +25,7 @@ UNTIL_THE_END = "import os, time\nwhile not os.path.exists(FILE): time.sleep(0.2
 
 @pytest.fixture(scope="module")
 def controller(own: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with jobset_controller(own, tmp_path_factory.mktemp("jobset")):
+    with running(JOBSET_CONTROLLER, own, tmp_path_factory.mktemp("jobset")):
         yield
 
 

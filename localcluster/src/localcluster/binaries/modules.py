@@ -130,6 +130,16 @@ JOBSET = GoModule(
 )
 """The JobSet controller: no component of a cluster, tests run it beside one."""
 
+TRAINERS = {
+    "2.2.0": GoModule(
+        name="trainer",
+        main="github.com/kubeflow/trainer/v2",
+        programs={"trainer": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager"},
+        manifests=("manifests/base/crds", "manifests/base/webhook"),
+    )
+}
+"""The controllers of Kubeflow Trainer, which make JobSets, by version: no components either."""
+
 
 def refuse_other_operator(operator: str) -> None:
     """Raise ClusterError for an operator that the embedded back end is no stand-in for."""

@@ -11,8 +11,10 @@ from localcluster.binaries.modules import (
     CONTROL_PLANES,
     DEFAULT_KUBERNETES,
     DEFAULT_OPERATOR,
+    JOBSET,
     KUBERNETES,
     OPERATORS,
+    TRAINERS,
     TRAINING_OPERATOR,
     GoModule,
 )
@@ -21,14 +23,14 @@ from localcluster.errors import BuildError
 from localcluster.progress import PlainProgress, Progress
 from tests.cases import cases
 
-ALL = (*CONTROL_PLANES.values(), *OPERATORS.values())
+ALL = (*CONTROL_PLANES.values(), *OPERATORS.values(), *TRAINERS.values(), JOBSET)
 PROGRAMS = [name for module in (KUBERNETES, TRAINING_OPERATOR) for name in module.programs]
 
 
 class TestThePinnedModules:
     def test_the_versions_are_those_that_were_tried_together(self) -> None:
         assert KUBERNETES.version == "v1.36.3"
-        for modules in (CONTROL_PLANES, OPERATORS):
+        for modules in (CONTROL_PLANES, OPERATORS, TRAINERS):
             assert {version: f"v{version}" for version in modules} == {
                 version: module.version for version, module in modules.items()
             }
