@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -125,6 +126,20 @@ def test_a_watch_ends_with_its_time_its_reader_or_the_server() -> None:
             else:
                 watcher.watches.close()
             assert await reading == []
+
+    run(scenario)
+
+
+def test_a_watch_without_bookmarks_waits_for_changes_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("localcluster.embedded.apiserver.watches._BOOKMARK_SECONDS", 0.01)
+
+    async def scenario(server: ApiServer) -> None:
+        looks = Mock(wraps=server.store.since)
+        monkeypatch.setattr(server.store, "since", looks)
+        assert await Watcher(server, WatchQuery(server.store.version, seconds=0.3)).read() == []
+        looks.assert_called_once()
 
     run(scenario)
 

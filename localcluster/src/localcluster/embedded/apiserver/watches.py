@@ -119,7 +119,7 @@ class Watches:
             if piece:
                 yield piece
                 await asyncio.sleep(GATHER_SECONDS)
-            await _wait(wakeup, min(deadline, bookmark_at))
+            await _wait(wakeup, min(deadline, bookmark_at) if query.bookmarks else deadline)
 
     def _initial_events(self, request: WatchRequest) -> bytes:
         items = self._store.items(request.resource.store_key, request.selection.namespace)
