@@ -3,7 +3,7 @@
 With OPTIMUS_FAULT_MATRIX=all each point meets each effect, which takes about two hours. Otherwise
 each point of a rescale, a pause and a resume meets one effect in turn, and each write of a rescale
 loses its reply; of profiling, which is the rescale twice, a third of the points. At each point of
-the first three the autoscaler is killed, too (``MatrixScenario.kill_at_every_point``)."""
+the first three the autoscaler is killed, too (``MatrixScenario.kill_at``)."""
 
 import os
 from collections.abc import Mapping, Sequence

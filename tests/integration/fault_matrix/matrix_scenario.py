@@ -83,14 +83,14 @@ class MatrixScenario:
         """Move the job while this point meets the effect. Return what was wrong afterwards."""
         return self._move([_fault(point, effect)], effect == REFUSED and point.call == RESUMES)
 
-    def kill_at_every_point(self) -> tuple[list[str], list[CallPoint]]:
-        """Kill the autoscaler once at every point, right after the server has carried the call out.
+    def kill_at(self, points: Sequence[CallPoint]) -> tuple[list[str], list[CallPoint]]:
+        """Kill the autoscaler once at each point, right after the server has carried the call out.
 
         A course has several kills: each process begins with what the one before has stored, as it
         would after a single kill. Returns what was wrong, and the points that no course came to.
         Which of two jobs is written first is chance: of a call that was killed after another write,
         no further point is missed, and a write of which none was is killed wherever it comes."""
-        left, wrong = list(self.points), list[str]()
+        left, wrong = list(points), list[str]()
         before = 0
         while left and len(left) != before:
             before, count = len(left), math.ceil(len(left) / _KILLS)
@@ -98,7 +98,7 @@ class MatrixScenario:
                 found, met = self._kill(course)
                 wrong += found
                 left = [each for each in left if each not in met]
-        calls = {each.call for each in self.points if each not in left}
+        calls = {each.call for each in points if each not in left}
         for call in dict.fromkeys(each.call for each in left if each.is_write):
             if call not in calls:
                 found, met = self._kill([CallPoint(call)])
